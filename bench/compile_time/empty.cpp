@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: MIT
+// Nothing: what the compiler itself takes.

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+// Question: what does feedline's JPEG decoder cost beside bare libjpeg calls, and what does memory of its own
+// cost each image? FEEDLINE_BENCH_PHOTOS names a folder of .jpg files or .tar shards, or is left out for
+// images that are made here. Items are photos, bytes are those of the pixels.
+#include <feedline/core/random.hpp>
+#include <feedline/image.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+namespace fl = feedline;
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+
+// Shapes with soft edges and some noise, in the sizes of web photos.
+bytes made_photo(std::uint64_t key) {
+  fl::random_generator random(key);
+  const std::size_t width = 400 + random.below(240), height = 300 + random.below(240);
+  fl::tensor<std::uint8_t> image(fl::shape{height, width, 3});
+  for (std::size_t c = 0; c < 3; ++c) {
+    const double wave = random.uniform(0.005, 0.05), turn = random.uniform(0.005, 0.05);
+    for (std::size_t y = 0; y < height; ++y)
+      for (std::size_t x = 0; x < width; ++x)
+        image[(y * width + x) * 3 + c] = static_cast<std::uint8_t>(
+            128 +
+            80 * std::sin(wave * static_cast<double>(x + c * y)) * std::cos(turn * static_cast<double>(y)) +
+            static_cast<double>(random.below(40)));
+  }
+  return fl::encode_jpeg(image, 88);
+}
+
+bytes read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto view = std::as_bytes(std::span(text));
+  return {view.begin(), view.end()};
+}
+
+// The .jpg members of a plain ustar file: sizes are octal at 124, names at 0, payloads padded to 512.
+void add_members(const bytes& tar, std::vector<bytes>& photos) {
+  for (std::size_t at = 0; at + 512 <= tar.size() && tar[at] != std::byte{0};) {
+    const auto* header = reinterpret_cast<const char*>(tar.data() + at);
+    const auto size =
+        static_cast<std::size_t>(std::strtoull(std::string(header + 124, 12).c_str(), nullptr, 8));
+    const std::string name(header, ::strnlen(header, 100));
+    at += 512;
+    if (name.ends_with(".jpg") && size <= tar.size() - at)
+      photos.emplace_back(tar.begin() + static_cast<std::ptrdiff_t>(at),
+                          tar.begin() + static_cast<std::ptrdiff_t>(at + size));
+    at += (size + 511) / 512 * 512;
+  }
+}
+
+const std::vector<bytes>& photos() {
+  static const std::vector<bytes> all = [] {
+    std::vector<bytes> found;
+    if (const char* folder = std::getenv("FEEDLINE_BENCH_PHOTOS")) {
+      std::vector<std::filesystem::path> paths;
+      for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
+      std::sort(paths.begin(), paths.end());
+      for (const auto& path : paths)
+        if (path.extension() == ".jpg") found.push_back(read_file(path));
+        else if (path.extension() == ".tar") add_members(read_file(path), found);
+    }
+    for (std::uint64_t key = 0; found.size() < 64 && key < 64; ++key) found.push_back(made_photo(key));
+    return found;
+  }();
+  return all;
+}
+
+long page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+// Calls `decode` with one photo after another; it gives the number of bytes that it has written.
+template <class Decode>
+void run(benchmark::State& state, Decode decode) {
+  const auto& files = photos();
+  std::size_t decoded = 0, next = 0;
+  for (const auto& file : files) decode(file); // warms up memory that is kept
+  const long faults = page_faults();
+  for (auto _ : state) {
+    decoded += decode(files[next]);
+    next = next + 1 == files.size() ? 0 : next + 1;
+  }
+  state.SetItemsProcessed(state.iterations());
+  state.SetBytesProcessed(static_cast<std::int64_t>(decoded));
+  state.counters["page_faults"] =
+      benchmark::Counter(static_cast<double>(page_faults() - faults), benchmark::Counter::kAvgIterations);
+}
+
+// What one would write by hand: no limits, no choice of colours, an error ends the program.
+struct bare_decoder {
+  jpeg_decompress_struct codec{};
+  jpeg_error_mgr errors{};
+
+  bare_decoder() {
+    codec.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&codec);
+  }
+
+  ~bare_decoder() { jpeg_destroy_decompress(&codec); }
+
+  template <class Memory>
+  std::size_t decode(const bytes& file, Memory memory_for) {
+    jpeg_mem_src(&codec, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+    jpeg_read_header(&codec, TRUE);
+    codec.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&codec);
+    const std::size_t stride = std::size_t{codec.output_width} * 3;
+    std::uint8_t* const pixels = memory_for(stride * codec.output_height);
+    while (codec.output_scanline < codec.output_height) {
+      JSAMPROW row = pixels + codec.output_scanline * stride;
+      jpeg_read_scanlines(&codec, &row, 1);
+    }
+    jpeg_finish_decompress(&codec);
+    return stride * codec.output_height;
+  }
+};
+
+// Room for the largest photo; what comes of every photo in the same place stays in the cache.
+std::vector<std::uint8_t> largest_image() {
+  std::size_t size = 0;
+  for (const auto& file : photos())
+    size = std::max(size, fl::jpeg_decoder().read_header(file).shape().count());
+  return std::vector<std::uint8_t>(size);
+}
+
+void bare_into_kept_memory(benchmark::State& state) {
+  bare_decoder decoder;
+  auto memory = largest_image();
+  run(state,
+      [&](const bytes& file) { return decoder.decode(file, [&](std::size_t) { return memory.data(); }); });
+}
+
+void feedline_into_kept_memory(benchmark::State& state) {
+  fl::jpeg_decoder decoder;
+  auto memory = largest_image();
+  run(state, [&](const bytes& file) {
+    const std::size_t size = decoder.read_header(file).shape().count();
+    decoder.decode_into(file, std::span(memory).first(size));
+    return size;
+  });
+}
+
+void bare_into_new_memory(benchmark::State& state) {
+  bare_decoder decoder;
+  run(state, [&](const bytes& file) {
+    fl::tensor<std::uint8_t> image;
+    return decoder.decode(file, [&](std::size_t size) {
+      image = fl::tensor<std::uint8_t>(fl::shape{size});
+      return image.data();
+    });
+  });
+}
+
+void feedline_into_new_memory(benchmark::State& state) {
+  run(state, [](const bytes& file) { return fl::decode_jpeg(file).size(); });
+}
+
+// A decoder for each photo, as code does that keeps none.
+void feedline_new_decoder(benchmark::State& state) {
+  run(state, [](const bytes& file) { return fl::jpeg_decoder().decode(file).size(); });
+}
+
+// The results of a batch live at the same time, so that malloc can't give the same warm memory again.
+void feedline_into_a_batch(benchmark::State& state) {
+  std::vector<fl::tensor<std::uint8_t>> batch;
+  run(state, [&](const bytes& file) {
+    if (batch.size() == static_cast<std::size_t>(state.range(0))) batch.clear();
+    batch.push_back(fl::decode_jpeg(file));
+    return batch.back().size();
+  });
+}
+
+void feedline_header(benchmark::State& state) {
+  fl::jpeg_decoder decoder;
+  run(state, [&](const bytes& file) { return decoder.read_header(file).width * 0; });
+}
+
+void feedline_gray(benchmark::State& state) {
+  run(state,
+      [](const bytes& file) { return fl::decode_jpeg(file, {.color = fl::pixel_color::gray}).size(); });
+}
+
+} // namespace
+
+BENCHMARK(bare_into_kept_memory);
+BENCHMARK(feedline_into_kept_memory);
+BENCHMARK(bare_into_new_memory);
+BENCHMARK(feedline_into_new_memory);
+BENCHMARK(feedline_new_decoder);
+BENCHMARK(feedline_into_a_batch)->Arg(64);
+BENCHMARK(feedline_header);
+BENCHMARK(feedline_gray);
+
+BENCHMARK_MAIN();

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The photographs that benchmarks decode: those of the TAR shards that FEEDLINE_BENCH_PHOTOS names, kept
+// mapped.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <feedline/feedline.hpp>
+#include <feedline/image.hpp>
+
+inline std::string photo_shards() {
+  const char* const shards = std::getenv("FEEDLINE_BENCH_PHOTOS");
+  return shards ? shards : "";
+}
+
+/// Every sample of the shards; empty, with the benchmark skipped, if there are none.
+inline const std::vector<feedline::tar_sample>& photos(benchmark::State& state) {
+  static const std::vector<feedline::tar_sample> all = [] {
+    std::vector<feedline::tar_sample> samples;
+    if (photo_shards().empty()) return samples;
+    feedline::tar_samples source(photo_shards());
+    while (auto sample = source.next()) samples.push_back(std::move(*sample));
+    return samples;
+  }();
+  if (all.empty())
+    state.SkipWithError("set FEEDLINE_BENCH_PHOTOS to the name of TAR shards of JPEGs, or a pattern");
+  return all;
+}
+
+using image = feedline::tensor<std::uint8_t>;
+
+inline image decode(const feedline::tar_sample& sample) { return feedline::decode_jpeg(sample["jpg"]); }
+
+inline void report_photos(benchmark::State& state, std::size_t photos) {
+  state.SetItemsProcessed(static_cast<std::int64_t>(static_cast<std::size_t>(state.iterations()) * photos));
+}

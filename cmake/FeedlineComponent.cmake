@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+# A component is an INTERFACE target with packages, headers and an export set of its own, so that a user
+# of one component needs nothing of the others. The core is the component called feedline.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(FEEDLINE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/feedline")
+
+# feedline_component(<name> PACKAGES <package>... LINKS <target>... HEADERS <file below include/feedline>...)
+#
+# Makes feedline::<name>. Where a package is missing, so is the target, and one line says so; without the
+# core's packages there is nothing to build.
+function(feedline_component name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PACKAGES;LINKS;HEADERS")
+
+  foreach(package IN LISTS arg_PACKAGES)
+    find_package(${package} QUIET)
+    if(NOT ${package}_FOUND)
+      if(name STREQUAL "feedline")
+        message(FATAL_ERROR "feedline needs ${package}, which was not found. ${${package}_NOT_FOUND_MESSAGE}")
+      endif()
+      message(STATUS "No feedline::${name}: ${package} was not found. ${${package}_NOT_FOUND_MESSAGE}")
+      return()
+    endif()
+  endforeach()
+
+  set(target feedline)
+  if(NOT name STREQUAL "feedline")
+    set(target feedline_${name})
+    list(APPEND arg_LINKS feedline)
+  endif()
+  list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/feedline/")
+
+  add_library(${target} INTERFACE)
+  add_library(feedline::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(${target} INTERFACE cxx_std_20)
+  target_link_libraries(${target} INTERFACE ${arg_LINKS})
+  target_sources(${target} INTERFACE
+    FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
+  set_property(GLOBAL APPEND PROPERTY FEEDLINE_TARGETS ${target})
+
+  if(FEEDLINE_INSTALL)
+    set(packages "${arg_PACKAGES}")
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/feedline-component.cmake.in" feedline-${name}.cmake @ONLY)
+    install(TARGETS ${target} EXPORT feedline-${name} FILE_SET HEADERS)
+    install(EXPORT feedline-${name} NAMESPACE feedline:: FILE feedline-${name}-targets.cmake
+      DESTINATION "${FEEDLINE_PACKAGE_DIR}")
+    install(FILES "${CMAKE_CURRENT_BINARY_DIR}/feedline-${name}.cmake" DESTINATION "${FEEDLINE_PACKAGE_DIR}")
+    foreach(package IN LISTS arg_PACKAGES)
+      install(FILES "${PROJECT_SOURCE_DIR}/cmake/Find${package}.cmake" DESTINATION "${FEEDLINE_PACKAGE_DIR}" OPTIONAL)
+    endforeach()
+  endif()
+endfunction()
+
+# Installs what find_package(feedline COMPONENTS ...) reads first.
+function(feedline_install_package)
+  configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/feedline-config.cmake.in" feedline-config.cmake
+    INSTALL_DESTINATION "${FEEDLINE_PACKAGE_DIR}")
+  write_basic_package_version_file(feedline-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+  install(FILES
+    "${CMAKE_CURRENT_BINARY_DIR}/feedline-config.cmake"
+    "${CMAKE_CURRENT_BINARY_DIR}/feedline-config-version.cmake"
+    DESTINATION "${FEEDLINE_PACKAGE_DIR}")
+endfunction()

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+// Trains an image classifier from TAR shards of JPEG files through a feedline pipeline, for ever in
+// principle, and evaluates it in a single pass. `--help` lists the flags; the pipelines stand in train() and
+// evaluate().
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+#include <feedline/image.hpp>
+#include <feedline/source/tar.hpp>
+
+#include "classifier.hpp"
+#include "command_line.hpp"
+#include "progress_bar.hpp"
+#include "report.hpp"
+#include "shapes_data_set.hpp"
+#include "temporary_folder.hpp"
+
+namespace fl = feedline;
+
+namespace {
+
+constexpr std::size_t side = classifier::image_side;
+
+struct example {
+  fl::tensor<std::uint8_t, side, side, 3> pixels;
+  std::int32_t label;
+};
+
+std::int32_t read_label(const fl::tar_sample& sample) {
+  constexpr std::int32_t most = 99'999; // one weight vector for each: a wild number would cost much memory
+  std::string_view text = sample.text("cls");
+  while (text.ends_with('\n') || text.ends_with('\r') || text.ends_with(' ')) text.remove_suffix(1);
+  std::int32_t label = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+  if (error != std::errc() || end != text.data() + text.size() || label < 0 || label > most)
+    throw std::runtime_error("its label is `" + std::string(text) + "`, not a number from 0 to " +
+                             std::to_string(most));
+  return label;
+}
+
+constexpr std::size_t margin = 4;
+
+/// Decodes a photograph, makes it a little larger than the classifier wants it, and cuts a square out of
+/// that.
+example decode(const fl::tar_sample& sample, std::size_t top, std::size_t left, bool mirrored) {
+  const auto large = fl::resize(fl::decode_jpeg(sample["jpg"]), side + margin, side + margin);
+  example result{{}, read_label(sample)};
+  auto to = result.pixels.begin();
+  for (std::size_t y = 0; y < side; ++y)
+    for (std::size_t x = 0; x < side; ++x) {
+      const std::size_t from_x = left + (mirrored ? side - 1 - x : x);
+      to = std::copy_n(&large[((top + y) * (side + margin) + from_x) * 3], 3, to);
+    }
+  return result;
+}
+
+/// For training: a square from anywhere, mirrored or not. The same sample gets the same square in the same
+/// epoch, whichever worker decodes it, because the context's generator is keyed by both.
+example decode_and_augment(const fl::tar_sample& sample, fl::context& context) {
+  const auto top = static_cast<std::size_t>(context.random.below(margin + 1));
+  const auto left = static_cast<std::size_t>(context.random.below(margin + 1));
+  return decode(sample, top, left, context.random.chance(0.5));
+}
+
+/// For evaluation: the square in the middle.
+example decode_center(const fl::tar_sample& sample) { return decode(sample, margin / 2, margin / 2, false); }
+
+template <class Batch>
+void add_batch(digest& d, const Batch& batch) {
+  for (const fl::sample_id& id : batch.ids()) d.add(id.index);
+  d.add(std::span<const std::int32_t>(batch.template get<&example::label>()));
+  d.add(std::span<const std::uint8_t>(batch.template get<&example::pixels>()));
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+struct census {
+  std::uint64_t samples = 0;
+  std::size_t classes = 0;
+};
+
+/// Counts samples and classes in one pass that decodes nothing. What can't be read is left out here: it will
+/// be met again where it matters.
+census take_census(const std::vector<std::string>& shards, const std::stop_token& stop) {
+  const auto labels = fl::tar_samples(shards) | fl::map(read_label) | fl::prefetch(1000);
+  auto loader = labels.finite({.stop = stop,
+                               .on_error = fl::on_error::skip,
+                               .failure_limit = std::numeric_limits<std::size_t>::max()});
+  census result;
+  for (const std::int32_t label : loader) {
+    ++result.samples;
+    result.classes = std::max(result.classes, static_cast<std::size_t>(label) + 1);
+  }
+  if (result.samples == 0 && !loader.failures().empty())
+    throw std::runtime_error("no sample can be read: " + to_string(loader.failures().front()));
+  if (result.samples == 0 && !stop.stop_requested())
+    throw std::runtime_error("there are no samples in the shards");
+  return result;
+}
+
+/// What is the same behind both loops: the failures, and where the time went.
+template <class Loader>
+void close(Loader& loader, const command_line& options, fl::metrics& metrics, report& into) {
+  const auto& skipped = loader.failures();
+  into.failures.insert(into.failures.end(), skipped.begin(), skipped.end());
+  if (into.error && options.on_error == fl::on_error::fail) into.failures.push_back(into.error->failure());
+  metrics = loader.metrics();
+}
+
+void train(classifier& model, const command_line& options, std::uint64_t steps, const std::stop_token& stop,
+           report& into) {
+  // What is shuffled are views of the shards: a large buffer costs little, and only what leaves it is
+  // decoded.
+  const auto pipeline = fl::tar_samples(options.train) |
+                        fl::shuffle({.capacity = std::max<std::size_t>(options.shuffle, 1)}) |
+                        fl::map(decode_and_augment, fl::workers{options.workers}, fl::name{"decode"}) |
+                        fl::batch(options.batch) | fl::prefetch(options.prefetch);
+
+  training_report& result = into.train;
+  progress_bar bar("training  ", steps);
+  double accuracy = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  auto loader = pipeline.infinite({.seed = options.seed, .stop = stop, .on_error = options.on_error});
+  try {
+    for (const auto& batch : loader) {
+      const double done = static_cast<double>(result.batches) / static_cast<double>(steps);
+      const auto [loss, correct] = model.learn(batch.get<&example::pixels>(), batch.get<&example::label>(),
+                                               static_cast<float>(0.01 - 0.009 * done));
+      if (result.batches == 0) result.first_loss = loss;
+      result.last_loss = loss;
+      result.samples += batch.size();
+      ++result.batches;
+      add_batch(result.content, batch);
+      result.seconds = seconds_since(begin);
+
+      const double batch_accuracy = static_cast<double>(correct) / static_cast<double>(batch.size());
+      accuracy +=
+          (batch_accuracy - accuracy) / static_cast<double>(std::min<std::uint64_t>(result.batches, 50));
+      bar.show(result.batches, [&, loss = loss] {
+        return "loss " + decimal(loss, 3) + "  accuracy " + decimal(100 * accuracy, 1) + " %  " +
+               decimal(result.samples_per_second(), 0) + " samples/s";
+      });
+      if (result.batches == steps) break;
+    }
+  } catch (const fl::pipeline_error& error) {
+    into.error = error;
+  }
+  close(loader, options, result.metrics, into);
+}
+
+void evaluate(classifier& model, const command_line& options, std::uint32_t epochs, std::uint64_t samples,
+              const std::stop_token& stop, report& into) {
+  const auto pipeline = fl::tar_samples(options.eval) |
+                        fl::map(decode_center, fl::workers{options.workers}, fl::name{"decode"}) |
+                        fl::batch(options.batch) | fl::prefetch(options.prefetch);
+
+  evaluation_report& result = into.eval;
+  progress_bar bar("evaluation", epochs * samples);
+  const auto begin = std::chrono::steady_clock::now();
+  auto loader =
+      pipeline.finite({.seed = options.seed, .epochs = epochs, .stop = stop, .on_error = options.on_error});
+  try {
+    for (const auto& batch : loader) {
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        const std::size_t guess = model.classify(batch.get<&example::pixels>().at(i));
+        if (guess == static_cast<std::size_t>(batch.get<&example::label>()[i])) ++result.correct;
+        result.distinct.insert(batch.ids()[i].index);
+      }
+      result.samples += batch.size();
+      ++result.batches;
+      add_batch(result.content, batch);
+      result.seconds = seconds_since(begin);
+      bar.show(result.samples, [&] { return "accuracy " + decimal(100 * result.accuracy(), 1) + " %"; });
+    }
+  } catch (const fl::pipeline_error& error) {
+    into.error = error;
+  }
+  close(loader, options, result.metrics, into);
+}
+
+/// Gives the exit status, as the help text says.
+int run(command_line options) {
+  const fl::stop_on_signal interrupt(SIGINT, SIGTERM);
+  const std::stop_token stop = interrupt.token();
+
+  std::ofstream json_file;
+  if (!options.json.empty()) { // now, so that a wrong name is noticed before the work is done
+    json_file.open(options.json);
+    if (!json_file) throw std::runtime_error("can't write " + options.json);
+  }
+
+  std::optional<temporary_folder> folder;
+  if (options.train.empty() && options.eval.empty()) {
+    std::puts("drawing shapes to learn from: circles, squares, triangles, stars, rings and crosses");
+    folder.emplace();
+    options.train = write_shapes(folder->path() / "train", 3000, 500, options.seed, stop);
+    options.eval = write_shapes(folder->path() / "eval", 600, 200, ~options.seed, stop);
+  }
+  const census to_train = options.train.empty() ? census{} : take_census(options.train, stop);
+  const census to_evaluate = options.eval.empty() ? census{} : take_census(options.eval, stop);
+
+  report result;
+  classifier model(std::max(to_train.classes, to_evaluate.classes), options.seed);
+  if (to_train.samples > 0) {
+    const std::uint64_t samples = options.epochs.value_or(6) * to_train.samples;
+    train(model, options, options.steps.value_or((samples + options.batch - 1) / options.batch), stop,
+          result);
+  }
+  if (to_evaluate.samples > 0 && !result.error) {
+    const bool own_epochs = options.steps || to_train.samples == 0;
+    const auto epochs = static_cast<std::uint32_t>(own_epochs ? options.epochs.value_or(1) : 1);
+    evaluate(model, options, epochs, to_evaluate.samples, stop, result);
+  }
+
+  std::fputs(to_string(result).c_str(), stdout);
+  json_file << to_json(result);
+  if (!options.json.empty() && !json_file.flush()) throw std::runtime_error("can't write " + options.json);
+  if (result.error) throw fl::pipeline_error(*result.error);
+  if (interrupt.signal() != 0) std::puts("interrupted");
+  return interrupt.signal() != 0 ? 128 + interrupt.signal() : 0; // as shells have it
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+  try {
+    const command_line options = read_command_line({arguments + 1, arguments + count});
+    if (!options.help) return run(options);
+    std::fputs(help_text.data(), stdout);
+    return 0;
+  } catch (const usage_error& error) {
+    std::fprintf(stderr, "image_training: %s (--help lists the flags)\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "image_training: %s\n", error.what());
+    return 1;
+  }
+}

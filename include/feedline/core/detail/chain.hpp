@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Stages of one segment as nested inlined calls: node → node → … → whatever takes the result.
+#include <algorithm>
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/detail/activity.hpp>
+#include <feedline/core/detail/edge.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/stage.hpp>
+
+namespace feedline::detail {
+
+/// What is wanted of whoever pushes.
+enum class flow : unsigned char {
+  more,
+  enough, ///< no more of this epoch
+  stop,   ///< no more at all
+};
+
+using failure_ptr = std::unique_ptr<failure>;
+
+/// What all threads of a run share.
+struct run_context {
+  std::uint64_t seed;
+  feedline::on_error on_error;
+  bool drain; // finite mode: stages give what they hold at the end of each epoch
+  std::stop_token stop;
+  std::atomic<bool> stopped{false};   // as `stop`, but read in one instruction
+  std::atomic<bool> attention{false}; // the run was stopped, or some stage wanted no more of an epoch
+};
+
+/// A stage's place in its run.
+struct stage_place {
+  const run_context& run;
+  std::string name;   // for messages
+  std::size_t number; // counted over the whole pipeline: part of the key of its random decisions
+
+  std::uint64_t random_key() const noexcept { return key(run.seed, number); }
+};
+
+/// What a running stage calls to hand on a value.
+template <class Out, class Next>
+class emitter {
+ public:
+  emitter(Next& next, const run_context& run, const sample_id& id) noexcept
+      : next_(next), run_(run), id_(id) {}
+
+  /// Hands on a value that belongs to the sample in hand. False: nobody wants more.
+  template <class V>
+    requires std::constructible_from<Out, V>
+  bool operator()(V&& value) {
+    return (*this)(sample<Out>{Out(std::forward<V>(value)), id_});
+  }
+
+  /// Hands on a value with an identity of its own.
+  bool operator()(sample<Out>&& s) {
+    // Whoever calls the stage looks for a stop between items; a stage that makes many of one must look
+    // itself.
+    if (emitted_ && run_.attention.load(std::memory_order_relaxed) &&
+        run_.stopped.load(std::memory_order_relaxed))
+      flow_ = detail::flow::stop;
+    emitted_ = true;
+    if (flow_ == detail::flow::more) flow_ = next_.push(std::move(s));
+    return flow_ == detail::flow::more;
+  }
+
+  /// Says that nothing more of this epoch is wanted.
+  void enough() noexcept {
+    if (flow_ == detail::flow::more) flow_ = detail::flow::enough;
+  }
+
+  const sample_id& id() const noexcept { return id_; }
+
+  detail::flow flow() const noexcept { return flow_; }
+
+ private:
+  Next& next_;
+  const run_context& run_;
+  sample_id id_;
+  detail::flow flow_ = detail::flow::more;
+  bool emitted_ = false;
+};
+
+/// A stage in its place: calls it, counts, and catches what it throws. What comes behind catches its own.
+template <class Stage, class In, class Next>
+class node {
+  using output = typename Stage::output;
+
+ public:
+  static constexpr bool is_measured = Next::is_measured;
+
+  node(Stage&& stage, const stage_place& place, stage_counters& counters, Next&& next)
+      : next_(std::move(next)),
+        stage_(std::move(stage)),
+        place_(place),
+        key_(place.random_key()),
+        counters_(counters) {}
+
+  flow push(sample<In>&& s) {
+    if constexpr (is_measured) ++received_;
+    emitter<output, Next> emit(next_, place_.run, s.id);
+    try {
+      if constexpr (takes_value_and_context<Stage, In>) {
+        context c = make_context(s.id, key_, place_.run.stop);
+        stage_(std::move(s.value), emit, c);
+      } else if constexpr (takes_value<Stage, In>) {
+        stage_(std::move(s.value), emit);
+      } else if constexpr (takes_sample<Stage, In>) {
+        stage_(std::move(s), emit);
+      } else {
+        context c = make_context(s.id, key_, place_.run.stop);
+        stage_(std::move(s), emit, c);
+      }
+    } catch (...) {
+      return caught(emit.id());
+    }
+    return emit.flow();
+  }
+
+  flow skipped(failure_ptr f) { return next_.skipped(std::move(f)); }
+
+  /// Finite mode drains what stages hold back, infinite mode doesn't.
+  flow end_epoch(std::uint32_t epoch, bool drain) {
+    if (drain && !finish(epoch)) return flow::stop;
+    if constexpr (requires { stage_.end_epoch(); }) {
+      try {
+        stage_.end_epoch();
+      } catch (...) {
+        if (caught({.epoch = epoch}) == flow::stop) return flow::stop;
+      }
+    }
+    return next_.end_epoch(epoch, drain);
+  }
+
+  /// Delivers what was accepted before the failure, then the failure.
+  void fail(failure_ptr f) {
+    if (finish(f->epoch)) next_.fail(std::move(f));
+  }
+
+  auto& sink() noexcept { return next_.sink(); }
+
+  /// Makes the counts visible to other threads.
+  void publish() noexcept {
+    counters_.received.store(received_, std::memory_order_relaxed);
+    next_.publish();
+  }
+
+ private:
+  flow caught(const sample_id& id) {
+    add_relaxed(counters_.failures, 1);
+    auto f = std::make_unique<failure>(current_failure(place_.name, id));
+    if (place_.run.on_error == on_error::skip) return next_.skipped(std::move(f));
+    next_.fail(std::move(f));
+    return flow::stop;
+  }
+
+  // False: the stream has failed on the way.
+  bool finish(std::uint32_t epoch) {
+    const sample_id id{.epoch = epoch};
+    emitter<output, Next> emit(next_, place_.run, id);
+    if constexpr (requires { stage_.finish(emit); }) {
+      try {
+        stage_.finish(emit);
+      } catch (...) {
+        return caught(id) != flow::stop;
+      }
+    }
+    return emit.flow() != flow::stop;
+  }
+
+  [[no_unique_address]] Next next_;
+  [[no_unique_address]] Stage stage_;
+  const stage_place& place_;
+  std::uint64_t key_;
+  std::uint64_t received_ = 0;
+  stage_counters& counters_;
+};
+
+/// The end of every chain: fills packets and pushes them.
+///
+/// In a serial segment each packet has the next sequence number. A worker instead opens a packet for the
+/// sequence number of the one that it works on and completes it when it's done; if it makes more than fit, it
+/// pushes parts.
+template <class T, class Edge>
+class packer {
+ public:
+  static constexpr bool is_measured = Edge::is_measured;
+
+  packer(Edge& edge, activity& who) : edge_(edge), who_(who) {}
+
+  packer(packer&&) noexcept = default;
+
+  flow push(sample<T>&& s) {
+    if (!packet_) {
+      if (full_)
+        if (const flow wanted = flush(std::move(full_), false); wanted != flow::more) return wanted;
+      begin_packet();
+    }
+    packet_->add(std::move(s));
+    if (packet_->size() < limit_) return flow::more;
+    if (!is_worker_) return flush(std::move(packet_), true);
+    full_ = std::move(packet_); // the last of its sequence number, or a part of it: what follows will tell
+    return flow::more;
+  }
+
+  flow skipped(failure_ptr f) {
+    const std::uint32_t epoch = f->epoch;
+    add_event(event_kind::skipped, epoch, std::move(f));
+    return is_worker_ ? flow::more : flush(std::move(packet_), true);
+  }
+
+  flow end_epoch(std::uint32_t epoch, bool) {
+    add_event(event_kind::epoch_end, epoch, nullptr);
+    return is_worker_ ? flow::more : flush(std::move(packet_), true);
+  }
+
+  void fail(failure_ptr f) {
+    const std::uint32_t epoch = f->epoch;
+    add_event(event_kind::failed, epoch, std::move(f));
+    if (!is_worker_) static_cast<void>(flush(std::move(packet_), true));
+  }
+
+  packer& sink() noexcept { return *this; }
+
+  void publish() noexcept {}
+
+  /// How many packets have been pushed.
+  std::uint64_t pushes() const noexcept { return pushes_; }
+
+  /// A worker starts on a packet with this sequence number …
+  void open(std::uint64_t sequence, std::uint64_t generation) {
+    is_worker_ = true;
+    sequence_ = sequence;
+    generation_ = generation;
+    limit_ = edge_.config().packet_items;
+  }
+
+  /// … and has done it. False: nobody takes it.
+  bool complete() {
+    if (!packet_ && !full_) begin_packet();
+    return flush(std::move(packet_ ? packet_ : full_), true) != flow::stop;
+  }
+
+ private:
+  void begin_packet() {
+    packet_ = edge_.spare(&packet::make<T>);
+    if (!is_worker_) limit_ = std::min(edge_.target(), fill_target_);
+  }
+
+  void add_event(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
+    if (!packet_ && !full_) begin_packet();
+    (packet_ ? packet_ : full_)->add(kind, epoch, std::move(cause));
+  }
+
+  flow flush(packet_ptr p, bool last) {
+    p->sequence = sequence_;
+    p->generation = generation_;
+    p->last = last;
+    const bool abandoned = edge_.is_abandoned(generation_);
+    if (!is_worker_) {
+      ++sequence_;
+      if (p->ends_epoch()) ++generation_;
+      adjust_fill_target();
+    }
+    ++pushes_;
+    if (!edge_.push(std::move(p), who_)) return flow::stop;
+    if (!is_worker_) filled_at_ = now_ns();
+    return abandoned ? flow::enough : flow::more;
+  }
+
+  // A packet is pushed early as long as it takes long to fill: nobody should wait for an item that's there.
+  void adjust_fill_target() noexcept {
+    const std::uint64_t ns = now_ns() - filled_at_;
+    if (ns > edge_base::slow_packet_ns) fill_target_ = std::max<std::size_t>(1, fill_target_ / 2);
+    else if (ns < edge_base::slow_packet_ns / 4)
+      fill_target_ = std::min(fill_target_ * 2, edge_.config().packet_items);
+  }
+
+  Edge& edge_;
+  activity& who_;
+  packet_ptr packet_; // being filled
+  packet_ptr full_;   // a worker's, while packet_ is null
+  std::size_t limit_ = 1;
+  std::size_t fill_target_ = 1;
+  std::uint64_t filled_at_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t generation_ = 0;
+  std::uint64_t pushes_ = 0;
+  bool is_worker_ = false;
+};
+
+/// Pushes a packet's samples, of type In, and events through a segment's chain.
+template <class In, class Chain>
+flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
+  std::size_t i = 0;
+  const auto push_until = [&](std::size_t end) {
+    for (; i < end; ++i) {
+      if (run.attention.load(std::memory_order_relaxed)) {
+        if (run.stopped.load(std::memory_order_relaxed)) return flow::stop;
+        if (from.is_abandoned(p.generation)) break;
+      }
+      const flow result = chain.push(std::move(p.at<In>(i)));
+      if (result == flow::stop) return flow::stop;
+      if (result == flow::enough) from.abandon(p.generation);
+    }
+    i = end;
+    return flow::more;
+  };
+  for (event& e : p.events()) {
+    if (push_until(e.position) == flow::stop) return flow::stop;
+    switch (e.kind) {
+    case event_kind::skipped:
+      if (from.is_abandoned(p.generation)) break; // one thread would never have come so far
+      if (chain.skipped(std::move(e.cause)) == flow::stop) return flow::stop;
+      break;
+    case event_kind::epoch_end:
+      if (chain.end_epoch(e.epoch, run.drain) == flow::stop) return flow::stop;
+      break;
+    case event_kind::failed:
+      chain.fail(std::move(e.cause));
+      return flow::stop;
+    }
+  }
+  return push_until(p.size());
+}
+
+} // namespace feedline::detail

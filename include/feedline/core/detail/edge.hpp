@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A queue between two segments of a run, with its accounts and the way back for empty packets.
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/detail/activity.hpp>
+#include <feedline/core/detail/packet.hpp>
+#include <feedline/queue/mpmc_queue.hpp>
+#include <feedline/queue/reorder_queue.hpp>
+#include <feedline/queue/spsc_queue.hpp>
+
+namespace feedline::detail {
+
+/// Which queue joins two segments, by how many threads stand on each side.
+enum class transport {
+  serial,         ///< one thread to one: spsc_queue
+  spread,         ///< one thread to workers: mpmc_queue
+  ordered,        ///< workers to one thread: reorder_queue, in the stream's order or that of being done
+  ordered_spread, ///< workers to workers: the same, taken from in turns
+};
+
+struct edge_config {
+  std::size_t packets;      ///< how many packets fit
+  std::size_t packet_items; ///< how many samples a packet holds at most
+  std::size_t ends;         ///< threads on both sides: each may hold a packet of its own
+  bool to_workers;          ///< the takers are workers: a packet is also a grain of work
+  bool unordered;           ///< the givers are workers whose packets leave in the order of being done
+  std::stop_token stop;
+  std::atomic<bool>* attention; ///< of the run: set when an epoch is abandoned
+};
+
+struct edge_counters {
+  std::atomic<std::uint64_t> put{0};
+  std::atomic<std::uint64_t> taken{0};
+  std::atomic<std::uint64_t> puts{0};     ///< how often `fill` was looked at
+  std::atomic<std::uint64_t> fill_sum{0}; ///< of the fills found, in samples
+  std::atomic<std::uint64_t> peak{0};
+  std::atomic<std::uint64_t> recent_peak{0};
+  std::atomic<std::uint64_t> largest{0}; ///< packet so far, in samples
+};
+
+/// What does not depend on the type of the samples.
+class edge_base {
+ public:
+  explicit edge_base(const edge_config& config)
+      : config_(config), target_(config.to_workers ? 1 : config.packet_items) {}
+
+  edge_base(edge_base&&) = delete;
+
+  /// Nobody behind this queue wants more of this epoch of the stream: all that lies before may leave the rest
+  /// out.
+  void abandon(std::uint64_t generation) noexcept {
+    for (edge_base* e = this; e; e = e->upstream_)
+      e->abandoned_.store(generation + 1, std::memory_order_relaxed);
+    config_.attention->store(true, std::memory_order_relaxed);
+  }
+
+  bool is_abandoned(std::uint64_t generation) const noexcept {
+    return generation < abandoned_.load(std::memory_order_relaxed);
+  }
+
+  void set_upstream(edge_base* upstream) noexcept { upstream_ = upstream; }
+
+  const edge_config& config() const noexcept { return config_; }
+
+  edge_counters& counters() noexcept { return counters_; }
+
+  const edge_counters& counters() const noexcept { return counters_; }
+
+  /// How many samples a packet should carry: fewer than fit as long as the workers need long for each.
+  std::size_t target() const noexcept { return target_.load(std::memory_order_relaxed); }
+
+  /// A worker tells how long it needed for a packet of so many samples.
+  void worked(std::uint64_t ns, std::size_t samples) noexcept {
+    const std::size_t target = target_.load(std::memory_order_relaxed);
+    if (ns > slow_packet_ns && target > 1) target_.store(target / 2, std::memory_order_relaxed);
+    else if (ns < slow_packet_ns / 4 && samples >= target && target < config_.packet_items)
+      target_.store(std::min(target * 2, config_.packet_items), std::memory_order_relaxed);
+  }
+
+  // A packet worth more work than this is too coarse a grain to share out; a shorter one wastes hand-overs.
+  static constexpr std::uint64_t slow_packet_ns = 100'000;
+
+ private:
+  edge_config config_;
+  edge_counters counters_;
+  std::atomic<std::uint64_t> abandoned_{0}; // generations below this one
+  std::atomic<std::size_t> target_;
+  edge_base* upstream_ = nullptr;
+};
+
+/// Numbers the packets of unordered workers in the order in which they are done, but keeps epochs apart: an
+/// end of an epoch comes behind all that came before it, and what comes behind it waits for that.
+class epoch_gate {
+ public:
+  /// The packet's number, perhaps after a wait; nothing if the run was stopped.
+  std::optional<std::uint64_t> enter(const packet& p, const std::stop_token& stop) {
+    const bool ends_epoch = p.ends_epoch();
+    const auto may_pass = [&] { return ends_epoch ? completed_ == p.sequence : passed_ >= p.generation; };
+    std::unique_lock lock(mutex_);
+    if (!may_pass()) {
+      ++waiting_;
+      const bool passes = changed_.wait(lock, stop, may_pass);
+      --waiting_;
+      if (!passes) return std::nullopt;
+    }
+    completed_ += p.last;
+    passed_ += ends_epoch;
+    if (waiting_ > 0) changed_.notify_all();
+    return next_++;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::size_t waiting_ = 0;     // threads
+  std::uint64_t completed_ = 0; // of the sequence numbers that packets came with
+  std::uint64_t passed_ = 0;    // ends of epochs
+  std::uint64_t next_ = 0;
+};
+
+/// Without Measured it keeps no accounts: that is how benchmarks learn what accounts cost.
+template <transport Transport, bool Measured>
+class edge : public edge_base {
+  static constexpr bool restores_order =
+      Transport == transport::ordered || Transport == transport::ordered_spread;
+
+ public:
+  static constexpr bool is_measured = Measured;
+
+  explicit edge(const edge_config& config)
+      : edge_base(config),
+        queue_(config.packets, config.stop),
+        spares_(config.packets + config.ends, config.stop) {}
+
+  /// An empty packet: a used one if there is one, or what `make` makes.
+  packet_ptr spare(packet_ptr (*make)(std::size_t capacity)) {
+    packet_ptr p;
+    if (spares_.try_pop(p) != queue_status::success) p = make(config().packet_items);
+    return p;
+  }
+
+  /// Takes a used packet back.
+  void recycle(packet_ptr p) noexcept {
+    p->clear();
+    static_cast<void>(spares_.try_push(std::move(p)));
+  }
+
+  /// Waits for room. Returns false, and drops the packet, if nobody will take it.
+  bool push(packet_ptr&& p, activity& who) {
+    const std::size_t samples = p->size();
+    if (restores_order && config().unordered) {
+      const std::optional<std::uint64_t> number = gate_.enter(*p, config().stop);
+      if (!number) return false;
+      p->sequence = *number;
+      p->last = true;
+    }
+    if constexpr (Measured) p->put_at = now_ns();
+    queue_status status = try_put(p);
+    if (status == queue_status::full) {
+      const wait_timer timer(who, wait_kind::blocked);
+      status = put(p);
+    }
+    if (status != queue_status::success) return false;
+    if constexpr (Measured) count_put(samples);
+    return true;
+  }
+
+  /// Waits for a packet. Null: there are no more.
+  packet_ptr pop(activity& who) {
+    packet_ptr p;
+    if constexpr (Transport == transport::ordered_spread) {
+      pop_in_turn(p, who);
+    } else if (queue_.try_pop(p) == queue_status::empty) {
+      const wait_timer timer(who, wait_kind::starved);
+      if (queue_.pop(p) != queue_status::success) return nullptr;
+    }
+    if (Measured && p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
+    return p;
+  }
+
+  void close() { queue_.close(); }
+
+  void stop() { queue_.stop(); }
+
+ private:
+  using queue = std::conditional_t<
+      restores_order, reorder_queue<packet_ptr>,
+      std::conditional_t<Transport == transport::serial, spsc_queue<packet_ptr>, mpmc_queue<packet_ptr>>>;
+  using spare_queue =
+      std::conditional_t<Transport == transport::serial, spsc_queue<packet_ptr>, mpmc_queue<packet_ptr>>;
+
+  queue_status try_put(packet_ptr& p) {
+    if constexpr (restores_order) return queue_.try_push(p->sequence, std::move(p), p->last);
+    else return queue_.try_push(std::move(p));
+  }
+
+  queue_status put(packet_ptr& p) {
+    if constexpr (restores_order) return queue_.push(p->sequence, std::move(p), p->last);
+    else return queue_.push(std::move(p));
+  }
+
+  // Several packets may carry one sequence number here, and the next workers need one each.
+  void pop_in_turn(packet_ptr& p, activity& who) {
+    std::unique_lock turn(turn_, std::try_to_lock);
+    std::optional<wait_timer> timer;
+    if (!turn) {
+      timer.emplace(who, wait_kind::starved);
+      turn.lock();
+    }
+    if (queue_.try_pop(p) == queue_status::empty) {
+      if (!timer) timer.emplace(who, wait_kind::starved);
+      if (queue_.pop(p) != queue_status::success) return;
+    }
+    if (!p) return;
+    p->sequence = next_sequence_++;
+    p->generation = generation_;
+    p->last = true;
+    if (p->ends_epoch()) ++generation_;
+  }
+
+  void count_put(std::size_t samples) noexcept {
+    edge_counters& c = counters();
+    const std::uint64_t put = c.put.fetch_add(samples, std::memory_order_relaxed) + samples;
+    const std::uint64_t taken = c.taken.load(std::memory_order_relaxed);
+    raise(c.largest, samples);
+    // Both counters lag a little: what is just being handed over counts as inside.
+    const std::uint64_t most = config().packets * c.largest.load(std::memory_order_relaxed);
+    const std::uint64_t fill = std::clamp<std::uint64_t>(put > taken ? put - taken : 0, samples, most);
+    c.puts.fetch_add(1, std::memory_order_relaxed);
+    c.fill_sum.fetch_add(fill, std::memory_order_relaxed);
+    raise(c.peak, fill);
+    raise(c.recent_peak, fill);
+  }
+
+  static void raise(std::atomic<std::uint64_t>& peak, std::uint64_t value) noexcept {
+    std::uint64_t seen = peak.load(std::memory_order_relaxed);
+    while (seen < value && !peak.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+    }
+  }
+
+  queue queue_;
+  spare_queue spares_;
+  epoch_gate gate_;
+  std::mutex turn_;
+  std::uint64_t next_sequence_ = 0;
+  std::uint64_t generation_ = 0;
+};
+
+} // namespace feedline::detail

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A pipeline that runs: the caller's end of it.
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/accounts.hpp>
+#include <feedline/core/detail/run.hpp>
+#include <feedline/core/metrics.hpp>
+
+namespace feedline {
+
+/// Owns the threads and queues of one run of a pipeline, and gives what comes out of it. Move-only; may be
+/// moved while it runs. Its destructor stops and joins everything, whatever the run is doing.
+///
+/// |                           | running             | finished | stopped        | failed |
+/// |---------------------------|---------------------|----------|----------------|-----------------------------|
+/// | `next()`                  | waits for an item   | nothing  | nothing        | throws the same error
+/// again | | `stop()`                  | it is stopped       | nothing happens | nothing happens | it stays
+/// failed     | | `metrics()`, `failures()` | so far              | of the whole run | until the stop | until
+/// the failure  |
+///
+/// One thread at a time may call `next()`, iterate or ask for `failures()`. `stop()`, `stopped()` and
+/// `metrics()` may be called from any thread meanwhile, `stop()` also from a stage's function. A loader that
+/// was moved from behaves as a stopped one without metrics.
+template <class Run>
+class loader {
+  struct state;
+
+ public:
+  using value_type = typename Run::item;
+
+  /// Starts the run. Throws std::system_error if a thread can't be started.
+  explicit loader(std::unique_ptr<Run> run) : state_(std::make_unique<state>(std::move(run))) {}
+
+  /// Waits for the next item. Nothing: the stream has ended or was stopped. Throws pipeline_error at the
+  /// place of a sample that failed, or when more samples were skipped than `failure_limit` allows.
+  std::optional<value_type> next() { return state_ ? state_->next() : std::nullopt; }
+
+  /// Tells every thread of the run to stop, and returns at once. Nothing more comes out.
+  void stop() {
+    if (state_) state_->run->stop();
+  }
+
+  /// Whether the run was stopped, by `stop()` or through its stop token.
+  bool stopped() const { return !state_ || state_->run->stopped(); }
+
+  /// The samples left out so far, in the order of the stream: those in front of the item that came last.
+  const std::vector<failure>& failures() const {
+    static const std::vector<failure> none;
+    return state_ ? state_->failures : none;
+  }
+
+  /// What every stage, worker and queue has done since the start and since the last call.
+  feedline::metrics metrics() {
+    return state_ ? state_->accounts.report(*state_->run, state_->consumer) : feedline::metrics{};
+  }
+
+  class iterator {
+   public:
+    using iterator_concept = std::input_iterator_tag;
+    using value_type = loader::value_type;
+    using difference_type = std::ptrdiff_t;
+
+    iterator() = default;
+
+    explicit iterator(loader& from) : from_(from.state_.get()) { ++*this; }
+
+    value_type& operator*() const { return *from_->current; }
+
+    value_type* operator->() const { return &*from_->current; }
+
+    iterator& operator++() {
+      if (from_ && !(from_->current = from_->next())) from_ = nullptr;
+      return *this;
+    }
+
+    void operator++(int) { ++*this; }
+
+    friend bool operator==(const iterator& it, std::default_sentinel_t) { return it.from_ == nullptr; }
+
+   private:
+    state* from_ = nullptr;
+  };
+
+  /// Takes the next item. A loader is passed through once: `begin()` goes on where `next()` stopped.
+  iterator begin() { return iterator(*this); }
+
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  // Behind a pointer of its own, so that threads and iterators don't care where the loader is moved to.
+  struct state {
+    explicit state(std::unique_ptr<Run> r) : run(std::move(r)) {
+      consumer.activity.began.store(detail::now_ns(), std::memory_order_relaxed);
+      run->start();
+    }
+
+    std::optional<value_type> next() {
+      if (failed) detail::throw_pipeline_error(*failed, remark);
+      for (;;) {
+        if (run->stopped()) return ended();
+        if (packet && take_events() && position < packet->size()) {
+          return std::move(packet->template at<value_type>(position++).value);
+        }
+        if (packet) run->output().recycle(std::move(packet));
+        packet = run->output().pop(consumer.activity);
+        if (!packet) return ended();
+        position = 0;
+        next_event = 0;
+        if constexpr (Run::is_measured) count_packet();
+      }
+    }
+
+    std::optional<value_type> ended() {
+      if (consumer.activity.ended.load(std::memory_order_relaxed) == 0)
+        consumer.activity.ended.store(detail::now_ns(), std::memory_order_relaxed);
+      if (const std::exception_ptr error = run->panic()) std::rethrow_exception(error);
+      return std::nullopt;
+    }
+
+    void count_packet() noexcept {
+      const std::uint64_t queued = detail::now_ns() - packet->put_at;
+      detail::add_relaxed(consumer.items, packet->size());
+      detail::add_relaxed(consumer.queued_ns, queued * packet->size());
+      consumer.queued.add(queued, packet->size());
+    }
+
+    // Handles what happened in front of the next item.
+    bool take_events() {
+      std::vector<detail::event>& events = packet->events();
+      for (; next_event < events.size() && events[next_event].position <= position; ++next_event) {
+        detail::event& e = events[next_event];
+        if (e.kind == detail::event_kind::epoch_end) continue;
+        e.cause->origin = origin_of(*e.cause);
+        if (e.kind == detail::event_kind::failed) fail(std::move(*e.cause), {});
+        failures.push_back(std::move(*e.cause));
+        if (failures.size() > run->options().failure_limit)
+          fail(failures.back(),
+               " (one failure more than the limit of " + std::to_string(run->options().failure_limit) + ")");
+      }
+      return true;
+    }
+
+    std::string origin_of(const failure& f) const {
+      if (f.index == sample_id::no_index) return {};
+      try {
+        return run->origin(f.index);
+      } catch (...) {
+        return {}; // the failure itself is what matters
+      }
+    }
+
+    [[noreturn]] void fail(failure f, std::string why) {
+      failed = std::make_unique<failure>(std::move(f));
+      remark = std::move(why);
+      run->stop();
+      detail::throw_pipeline_error(*failed, remark);
+    }
+
+    std::unique_ptr<Run> run;
+    detail::consumer_activity consumer;
+    detail::accounts accounts;
+    detail::packet_ptr packet;
+    std::size_t position = 0;
+    std::size_t next_event = 0;
+    std::optional<value_type> current; // of the iterator
+    std::vector<failure> failures;
+    std::unique_ptr<failure> failed;
+    std::string remark;
+  };
+
+  std::unique_ptr<state> state_;
+};
+
+} // namespace feedline

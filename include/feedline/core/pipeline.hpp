@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Composition: source | stage | stage … gives a pipeline, a value that describes the work and starts nothing.
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/detail/plan.hpp>
+#include <feedline/core/detail/run.hpp>
+#include <feedline/core/loader.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/core/stage.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+/// What `operator|` looks at is one of the library's own; a user's plain class may stand on its other side.
+template <class T>
+concept part = requires { typename T::feedline_part; };
+
+// The roles in a composition: they stand in a compiler's message as its sentence names them.
+template <class S>
+struct stage_before;
+template <class T>
+struct item;
+template <class S>
+struct stage;
+
+/// Two lines of a compiler's message say it all: the stages and the item in one, the sentence in the other.
+template <class Before, class Item, class Stage>
+struct fit_check;
+
+template <class Before, class Item, class Stage>
+struct fit_check<stage_before<Before>, item<Item>, stage<Stage>> {
+  static constexpr fit f = fit_of<Stage, Item>();
+  static constexpr bool passed = f == fit::yes;
+
+  static_assert(f != fit::wrong_argument,
+                "feedline: `stage` can't be called with `item`, which is what `stage_before` gives");
+  static_assert(
+      f != fit::not_const,
+      "feedline: the function of `stage` changes itself when called (a mutable lambda?), but it may "
+      "be shared by workers: make it const, or give each worker one of its own with "
+      "per_worker(factory)");
+  static_assert(
+      f != fit::returns_void,
+      "feedline: the function of `stage` returns nothing: use tap to look at items without changing "
+      "them");
+  static_assert(f != fit::returns_reference,
+                "feedline: the function of `stage` returns a reference, which would dangle as soon as its "
+                "`item` is gone: return a value");
+  static_assert(f != fit::returns_no_bool, "feedline: the function of `stage` must return a bool");
+  static_assert(f != fit::returns_no_range,
+                "feedline: the function of `stage` must return something to iterate over: a range with "
+                "begin() and end()");
+  static_assert(f != fit::no_shape,
+                "feedline: `item` has no shape, so `stage` can't make tensors of it: give it numbers, "
+                "std::arrays, tensors, strings, vectors or a plain struct of those, or ask for batches of "
+                "whole items with as_list");
+  static_assert(
+      f != fit::item_cannot_move,
+      "feedline: the items that `stage` gives can't be moved without throwing, so no queue can hand "
+      "them on");
+};
+
+/// Goes through stages in order; false at the first that doesn't fit.
+template <class Before, class Item, class... Stages>
+struct composition {
+  using last = Before;
+  using item = Item;
+  static constexpr bool fits = true;
+};
+
+template <class Before, class Item, class S, class... Rest>
+struct composition<Before, Item, S, Rest...> {
+  static constexpr bool fits = [] {
+    if constexpr (!fit_check<stage_before<Before>, detail::item<Item>, stage<S>>::passed) return false;
+    else return composition<S, stage_output_t<S, Item>, Rest...>::fits;
+  }();
+};
+
+template <class Before, class Item, class... Rest>
+struct composition<Before, Item, queue_place, Rest...> : composition<Before, Item, Rest...> {};
+
+template <class Before, class Item, bool Ordered, class... Inner, class... Rest>
+struct composition<Before, Item, parallel_stages<Ordered, Inner...>, Rest...>
+    : composition<Before, Item, Inner..., Rest...> {};
+
+/// Stands for a pipeline that was refused, so that one mistake gives one message.
+struct refused_pipeline {
+  using feedline_part = void;
+
+  template <class... Options>
+  refused_pipeline finite(const Options&...) const {
+    return {};
+  }
+
+  template <class... Options>
+  refused_pipeline infinite(const Options&...) const {
+    return {};
+  }
+};
+
+} // namespace detail
+
+/// Stages without a source yet: what `map(f) | filter(g)` gives.
+template <class... Stages>
+struct stage_row {
+  using feedline_part = void;
+
+  detail::stage_list<Stages...> stages;
+};
+
+/// A source and its stages. An inexpensive value: copies share the functions and the data of the source. It
+/// can be run many times, also at once.
+template <source Source, class... Stages>
+class pipeline {
+ public:
+  using feedline_part = void;
+  using item = typename detail::output_after<source_item_t<Source>, Stages...>::type;
+
+  pipeline(Source source, detail::stage_list<Stages...> stages)
+      : source_(std::move(source)), stages_(std::move(stages)) {}
+
+  /// Starts a run over all of the data, `epochs` times: each sample exactly once per epoch, in an order of
+  /// each epoch's own if there are several; what stages hold back is given at each epoch's end.
+  auto finite(const finite_options& o = {}) const { return start<true>(detail::as_run_options(o)); }
+
+  /// Starts a run that never ends by itself: epoch after epoch, each in an order of its own, without a seam.
+  auto infinite(const infinite_options& o = {}) const { return start<true>(detail::as_run_options(o)); }
+
+  /// As finite(), but keeps no accounts: all that its metrics() tell is times. It shows what accounts cost.
+  auto finite_without_metrics(const finite_options& o = {}) const {
+    return start<false>(detail::as_run_options(o));
+  }
+
+  const Source& source() const { return source_; }
+
+  const detail::stage_list<Stages...>& stages() const { return stages_; }
+
+ private:
+  template <bool Measured>
+  [[gnu::cold]] auto start(const detail::run_options& options) const {
+    static_assert(sizeof...(Stages) > 0,
+                  "feedline: nothing stands behind the source: a pipeline needs a stage, such as "
+                  "batch(256), or prefetch(1000) for the samples as they are");
+    using run = detail::run<Measured, Source, Stages...>;
+    return loader<run>(std::make_unique<run>(source_, stages_, options));
+  }
+
+  Source source_;
+  detail::stage_list<Stages...> stages_;
+};
+
+/// What `pipeline.infinite()` and `pipeline.finite()` return, for a member or a parameter.
+template <class Pipeline>
+using loader_of = decltype(std::declval<const Pipeline&>().finite());
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_pipeline = false;
+template <class Source, class... Stages>
+inline constexpr bool is_pipeline<pipeline<Source, Stages...>> = true;
+
+template <class T>
+concept starts_pipeline = is_pipeline<T> || source<T>;
+
+/// The last of a pipeline's stages that does something to items.
+template <class Last, class... Rest>
+struct last_of {
+  using type = Last;
+};
+
+template <class Before, class S, class... Rest>
+struct last_of<Before, S, Rest...> : last_of<S, Rest...> {};
+
+template <class Before, class... Rest>
+struct last_of<Before, queue_place, Rest...> : last_of<Before, Rest...> {};
+
+template <class S>
+stage_row<S> as_row(S stage) {
+  return {{{}, std::move(stage)}};
+}
+
+template <class... Stages>
+stage_row<Stages...> as_row(stage_row<Stages...> row) {
+  return row;
+}
+
+template <class... Before, class... Behind>
+stage_row<Before..., Behind...> append(stage_row<Before...> before, const stage_row<Behind...>& behind) {
+  return {joined(std::move(before.stages), behind.stages)};
+}
+
+template <class Source, class... Before, class... Behind>
+auto append(const pipeline<Source, Before...>& p, const stage_row<Behind...>& behind) {
+  using last = typename last_of<Source, Before...>::type;
+  if constexpr (composition<last, typename pipeline<Source, Before...>::item, Behind...>::fits)
+    return pipeline<Source, Before..., Behind...>(p.source(), joined(p.stages(), behind.stages));
+  else return refused_pipeline();
+}
+
+template <class T>
+auto as_pipeline(T source) {
+  if constexpr (is_pipeline<T>) return source;
+  else return pipeline<T>(std::move(source), {});
+}
+
+} // namespace detail
+
+/// Puts a stage behind a source, a pipeline or another stage.
+template <class Left, class Right>
+  requires detail::part<std::remove_cvref_t<Left>> || detail::part<std::remove_cvref_t<Right>>
+[[gnu::cold]] auto operator|(Left&& left, Right&& right) {
+  using L = std::remove_cvref_t<Left>;
+  using R = std::remove_cvref_t<Right>;
+  static_assert(!detail::starts_pipeline<R> || !detail::starts_pipeline<L>,
+                "feedline: Right is a second source: a pipeline has one, in front");
+  static_assert(!detail::starts_pipeline<R> || detail::starts_pipeline<L>,
+                "feedline: Right is a source and must stand in front of Left, which is a stage");
+  if constexpr (std::is_same_v<L, detail::refused_pipeline> || detail::starts_pipeline<R>)
+    return detail::refused_pipeline();
+  else if constexpr (detail::starts_pipeline<L>)
+    return detail::append(detail::as_pipeline(L(std::forward<Left>(left))),
+                          detail::as_row(R(std::forward<Right>(right))));
+  else
+    return detail::append(detail::as_row(L(std::forward<Left>(left))),
+                          detail::as_row(R(std::forward<Right>(right))));
+}
+
+namespace detail {
+
+using feedline::operator|; // for a user's own source in front of a stage, whose class is in this namespace
+
+} // namespace detail
+
+} // namespace feedline

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Keyed randomness: every decision is a function of a key, so that it comes out alike on every thread,
+// standard library and platform.
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace feedline {
+
+namespace detail {
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014;
+/// constants by David Stafford, "Mix13"). A bijection of 64 bits.
+constexpr std::uint64_t mix(std::uint64_t x) noexcept {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+/// One key from several words; the order of the words matters.
+template <std::convertible_to<std::uint64_t>... Words>
+constexpr std::uint64_t key(Words... words) noexcept {
+  std::uint64_t state = 0x9e3779b97f4a7c15;
+  ((state = mix(state + 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(words))), ...);
+  return state;
+}
+
+} // namespace detail
+
+/// A small generator that starts from a key (SplitMix64: 64 bits of state, period 2^64). Meets
+/// std::uniform_random_bit_generator. Its own distributions give the same numbers with every standard
+/// library, which those of <random> don't.
+class random_generator {
+ public:
+  using result_type = std::uint64_t;
+
+  explicit constexpr random_generator(std::uint64_t key) noexcept : state_(key) {}
+
+  static constexpr result_type min() noexcept { return 0; }
+
+  static constexpr result_type max() noexcept { return std::numeric_limits<result_type>::max(); }
+
+  /// 64 random bits.
+  constexpr result_type operator()() noexcept { return detail::mix(state_ += 0x9e3779b97f4a7c15); }
+
+  /// A whole number in [0, bound), each equally likely; 0 if bound is 0. (Lemire, "Fast random integer
+  /// generation in an interval", 2019.)
+  constexpr std::uint64_t below(std::uint64_t bound) noexcept {
+    auto product = wide{(*this)()} * bound;
+    if (static_cast<std::uint64_t>(product) < bound) {
+      const std::uint64_t threshold = bound == 0 ? 0 : (0 - bound) % bound;
+      while (static_cast<std::uint64_t>(product) < threshold) product = wide{(*this)()} * bound;
+    }
+    return static_cast<std::uint64_t>(product >> 64);
+  }
+
+  /// A number in [0, 1), a multiple of 2^-53.
+  constexpr double uniform() noexcept { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
+
+  /// A number in [low, high).
+  constexpr double uniform(double low, double high) noexcept { return low + (high - low) * uniform(); }
+
+  /// True with the given probability.
+  constexpr bool chance(double probability) noexcept { return uniform() < probability; }
+
+ private:
+  __extension__ using wide = unsigned __int128;
+
+  std::uint64_t state_;
+};
+
+namespace detail {
+
+/// Puts [first, first + size) into a random order (Fisher and Yates), each equally likely.
+template <class Iterator>
+constexpr void shuffle_range(Iterator first, std::size_t size, random_generator random) {
+  using difference = decltype(first - first);
+  for (std::size_t left = size; left > 1; --left)
+    std::swap(first[static_cast<difference>(left - 1)], first[static_cast<difference>(random.below(left))]);
+}
+
+} // namespace detail
+
+} // namespace feedline

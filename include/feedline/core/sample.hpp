@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What travels through a pipeline, a value with its identity, and what a user's function may know of it.
+#include <cstdint>
+#include <stop_token>
+
+#include <feedline/core/random.hpp>
+
+namespace feedline {
+
+/// Which sample a value comes from: the same in every epoch, with any number of workers.
+struct sample_id {
+  static constexpr std::uint64_t no_index = ~std::uint64_t{0};
+
+  std::uint64_t index = no_index; ///< the source's index of the sample, unique over all its files
+  std::uint32_t part = 0;         ///< which of the items that a flat_map made of it
+  std::uint32_t epoch = 0;        ///< the epoch in which the source gave it, from 0
+
+  friend bool operator==(const sample_id&, const sample_id&) = default;
+};
+
+/// A value and its identity. Stages that hold items back or give them in another order take and give these.
+template <class T>
+struct sample {
+  T value;
+  sample_id id;
+};
+
+/// What a function `(item, context)` is told beside the item. Two calls for the same sample, epoch, seed and
+/// stage see the same numbers, whichever worker makes them.
+struct context {
+  std::uint64_t index;
+  std::uint32_t part;
+  std::uint32_t epoch;
+  random_generator random;     ///< this call's own, keyed by (seed, stage, epoch, index, part)
+  const std::stop_token& stop; ///< asks a long call to give up; valid during the call
+};
+
+namespace detail {
+
+inline context make_context(const sample_id& id, std::uint64_t stage_key, const std::stop_token& stop) {
+  return {id.index, id.part, id.epoch, random_generator(key(stage_key, id.epoch, id.index, id.part)), stop};
+}
+
+} // namespace detail
+
+} // namespace feedline

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What a source is: a plain copyable class with `std::optional<T> next()`.
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include <feedline/core/epoch.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+} // namespace detail
+
+/// A source: `next()` gives the samples of one epoch one after another, then nothing. The pipeline keeps it
+/// as it was described; each epoch of each run works on a fresh copy, from one thread. After an exception
+/// `next()` may be called again and goes on behind what it couldn't read. It may also have
+/// - `void start_epoch(const epoch&)`: called on the fresh copy before its first `next()`;
+/// - `std::uint64_t index() const`: the index of the sample that `next()` gave last, unique and the same in
+/// every
+///   epoch (by default samples are counted from 0);
+/// - `std::string origin(std::uint64_t index) const`: names a sample (file, member) for error messages;
+/// called on
+///   the described source from any thread;
+/// - `static constexpr const char* kind`: its name in error messages and metrics.
+template <class S>
+concept source = std::copy_constructible<S> && std::is_object_v<S> && requires(S& s) {
+  s.next();
+  requires detail::is_optional<decltype(s.next())>;
+};
+
+/// The type of a source's samples.
+template <source S>
+using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
+
+namespace detail {
+
+template <source S>
+std::string origin_of(const S& source, std::uint64_t index) {
+  if constexpr (requires { source.origin(index); }) return source.origin(index);
+  else return {};
+}
+
+} // namespace detail
+
+} // namespace feedline

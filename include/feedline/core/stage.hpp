@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What a stage is: a plain class that is called with an item and a function to hand on what it makes of it.
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/sample.hpp>
+
+namespace feedline {
+
+/// What a stage of the library is told when a run begins.
+struct stage_info {
+  std::uint64_t key;    ///< of the seed and the stage's place: key random decisions by it
+  std::stop_token stop; ///< of the run
+};
+
+/// Why a stage doesn't fit behind another one.
+enum class fit {
+  yes,
+  wrong_argument,    ///< it can't be called with the item
+  not_const,         ///< its function can be called, but not as const
+  returns_void,      ///< its function gives nothing
+  returns_reference, ///< its function gives a reference to what may be gone
+  returns_no_bool,   ///< its predicate gives no bool
+  returns_no_range,  ///< its function gives nothing to iterate over
+  no_shape,          ///< the item has no shape to batch
+  item_cannot_move,  ///< the item it gives can't be moved without throwing
+};
+
+namespace detail {
+
+/// Stands in for the function that a running stage is given, to find out whether it can be called.
+template <class Out>
+struct emit_probe {
+  template <class V>
+    requires std::constructible_from<Out, V>
+  bool operator()(V&&);
+  bool operator()(sample<Out>&&);
+  void enough();
+};
+
+/// A stage that makes its running form for the item type it meets, as the library's generic ones do.
+template <class S, class In>
+concept binds_to = requires(const S& s, const stage_info& info) { s.template bind<In>(info); };
+
+template <class S, class In>
+struct bound {
+  using type = S;
+};
+
+template <class S, class In>
+  requires binds_to<S, In>
+struct bound<S, In> {
+  using type = decltype(std::declval<const S&>().template bind<In>(std::declval<const stage_info&>()));
+};
+
+/// The class that runs when S meets items of type In: S itself or what its bind makes.
+template <class S, class In>
+using bound_t = typename bound<S, In>::type;
+
+template <class R, class In>
+concept takes_value =
+    requires(R& r, In&& in, emit_probe<typename R::output>& emit) { r(std::move(in), emit); };
+
+template <class R, class In>
+concept takes_value_and_context =
+    requires(R& r, In&& in, emit_probe<typename R::output>& emit, context& c) { r(std::move(in), emit, c); };
+
+template <class R, class In>
+concept takes_sample =
+    requires(R& r, sample<In>&& in, emit_probe<typename R::output>& emit) { r(std::move(in), emit); };
+
+template <class R, class In>
+concept takes_sample_and_context = requires(R& r, sample<In>&& in, emit_probe<typename R::output>& emit,
+                                            context& c) { r(std::move(in), emit, c); };
+
+template <class R, class In>
+concept running_stage =
+    requires { typename R::output; } && (takes_value<R, In> || takes_value_and_context<R, In> ||
+                                         takes_sample<R, In> || takes_sample_and_context<R, In>);
+
+template <class T>
+concept movable_item = std::is_object_v<T> && std::is_nothrow_move_constructible_v<T>;
+
+template <class S, class In>
+consteval fit fit_of() {
+  if constexpr (requires { S::template fits<In>(); }) {
+    return S::template fits<In>();
+  } else if constexpr (running_stage<S, In>) {
+    return movable_item<typename S::output> ? fit::yes : fit::item_cannot_move;
+  } else {
+    return fit::wrong_argument;
+  }
+}
+
+template <class S>
+consteval const char* kind_of() {
+  if constexpr (requires { S::kind; }) return S::kind;
+  else return "stage";
+}
+
+/// "map `decode`", or the kind alone where the user gave no name.
+template <class S>
+std::string stage_name(const S& stage) {
+  std::string text = kind_of<S>();
+  if constexpr (requires { stage.name(); })
+    if (!stage.name().empty()) text += " `" + stage.name() + "`";
+  return text;
+}
+
+} // namespace detail
+
+/// A stage that can stand where items of type In come. A stage of a user's own is a class with
+/// - `using output = …;` the type it gives;
+/// - `void operator()(In item, auto& emit)`: calls `emit(value)` for each value it makes of the item: none,
+/// one or
+///   several. `emit` returns false once nobody wants more;
+///   `emit.enough()` says that this stage wants no more of the epoch. Or `(In item, auto& emit, context&)`;
+///   or, to hold items back or change their order, `(sample<In>, auto& emit)` with `emit(sample<Out>)`, and
+///   perhaps the context;
+/// and perhaps
+/// - `void finish(auto& emit)`: gives what it still holds, at the end of each epoch of finite mode;
+/// - `void end_epoch()`: called at the end of each epoch in either mode;
+/// - `static constexpr const char* kind`: its name in messages.
+/// Each run has its own copy, called from one thread.
+template <class S, class In>
+concept stage_for = detail::fit_of<S, In>() == fit::yes;
+
+/// What a stage gives for items of type In.
+template <class S, class In>
+using stage_output_t = typename detail::bound_t<S, In>::output;
+
+/// Gives a stage a name for error messages and metrics.
+struct name {
+  std::string text;
+};
+
+} // namespace feedline

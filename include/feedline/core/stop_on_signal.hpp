@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Ctrl-C as a stop token.
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <stdexcept>
+#include <stop_token>
+#include <system_error>
+#include <thread>
+
+#include <semaphore.h>
+
+namespace feedline {
+
+/// While it lives the first of its signals asks for a stop instead of killing the process; a second one kills
+/// as usual. The destructor puts the former handlers back. One object at a time. Example: `stop_on_signal
+/// interrupt(SIGINT, SIGTERM); for (auto& b : p.infinite({.stop = interrupt.token()})) …`
+class stop_on_signal {
+  static constexpr std::size_t most_signals = 8;
+
+ public:
+  /// Throws std::logic_error if there is another one, std::system_error for what is no signal that can be
+  /// caught.
+  template <class... Signals>
+    requires(sizeof...(Signals) > 0 && sizeof...(Signals) <= most_signals)
+  explicit stop_on_signal(Signals... signals)
+      : signals_{static_cast<int>(signals)...}, count_(sizeof...(Signals)) {
+    stop_on_signal* none = nullptr;
+    if (!active_.compare_exchange_strong(none, this))
+      throw std::logic_error("feedline::stop_on_signal: there is one already");
+    ::sem_init(&arrived_, 0, 0);
+    std::size_t installed = 0;
+    try {
+      waiter_ = std::thread([this] { wait(); });
+
+      struct sigaction action {};
+
+      action.sa_handler = &on_signal;
+      action.sa_flags = SA_RESTART;
+      for (; installed < count_; ++installed)
+        if (::sigaction(signals_[installed], &action, &former_[installed]) != 0)
+          throw std::system_error(errno, std::generic_category(), "feedline::stop_on_signal");
+    } catch (...) {
+      release(installed);
+      throw;
+    }
+  }
+
+  stop_on_signal(const stop_on_signal&) = delete;
+
+  ~stop_on_signal() { release(count_); }
+
+  /// Requested to stop when the first signal has come.
+  std::stop_token token() const { return source_.get_token(); }
+
+  /// The signal that came; 0: none yet.
+  int signal() const noexcept { return came_.load(std::memory_order_relaxed); }
+
+ private:
+  // Only what POSIX allows in a handler: sigaction, sem_post, lock-free atomics.
+  static void on_signal(int number) {
+    const int error = errno;
+    if (stop_on_signal* self = active_.load()) {
+      struct sigaction as_usual {};
+
+      as_usual.sa_handler = SIG_DFL;
+      for (std::size_t i = 0; i < self->count_; ++i) ::sigaction(self->signals_[i], &as_usual, nullptr);
+      self->came_.store(number, std::memory_order_relaxed);
+      ::sem_post(&self->arrived_);
+    }
+    errno = error;
+  }
+
+  // Stop callbacks may take locks, which a handler must not: a thread calls them.
+  void wait() {
+    while (::sem_wait(&arrived_) != 0) {
+    }
+    if (!ending_.load()) source_.request_stop();
+  }
+
+  void release(std::size_t installed) {
+    for (std::size_t i = 0; i < installed; ++i) ::sigaction(signals_[i], &former_[i], nullptr);
+    ending_.store(true);
+    ::sem_post(&arrived_);
+    if (waiter_.joinable()) waiter_.join();
+    active_.store(nullptr);
+    ::sem_destroy(&arrived_);
+  }
+
+  static inline std::atomic<stop_on_signal*> active_{nullptr};
+
+  std::array<int, most_signals> signals_;
+  std::size_t count_;
+  std::array<struct sigaction, most_signals> former_{};
+  std::stop_source source_;
+  ::sem_t arrived_;
+  std::atomic<int> came_{0};
+  std::atomic<bool> ending_{false};
+  std::thread waiter_;
+};
+
+} // namespace feedline

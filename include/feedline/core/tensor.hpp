@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A contiguous, aligned block of numbers with a shape: what images are decoded to and batches are made of.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace feedline {
+
+/// Tensors begin at a multiple of this many bytes: a cache line, and the widest vector register.
+inline constexpr std::size_t tensor_alignment = 64;
+
+/// The sizes of a tensor's dimensions, outermost first; at most eight, held in place.
+class shape {
+ public:
+  static constexpr std::size_t max_rank = 8;
+
+  constexpr shape() = default;
+
+  /// Throws std::length_error for more than max_rank dimensions.
+  constexpr shape(std::initializer_list<std::size_t> extents)
+      : shape(std::span(extents.begin(), extents.size())) {}
+
+  constexpr explicit shape(std::span<const std::size_t> extents) {
+    for (const std::size_t extent : extents) append(extent);
+  }
+
+  constexpr std::size_t rank() const noexcept { return rank_; }
+
+  constexpr std::size_t operator[](std::size_t dimension) const noexcept { return extents_[dimension]; }
+
+  constexpr const std::size_t* begin() const noexcept { return extents_.data(); }
+
+  constexpr const std::size_t* end() const noexcept { return extents_.data() + rank_; }
+
+  /// The number of elements: the product of the extents, 1 for rank 0. Throws std::length_error if it doesn't
+  /// fit.
+  constexpr std::size_t count() const {
+    std::size_t product = 1;
+    for (const std::size_t extent : *this)
+      if (__builtin_mul_overflow(product, extent, &product))
+        throw std::length_error("feedline::shape: more elements than memory can address");
+    return product;
+  }
+
+  constexpr void append(std::size_t extent) {
+    if (rank_ == max_rank) throw std::length_error("feedline::shape: more than 8 dimensions");
+    extents_[rank_++] = extent;
+  }
+
+  constexpr void set(std::size_t dimension, std::size_t extent) noexcept { extents_[dimension] = extent; }
+
+  friend constexpr bool operator==(const shape& a, const shape& b) noexcept {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+  /// "[256, 3, 224, 224]"
+  friend std::string to_string(const shape& s) {
+    std::string text = "[";
+    for (const std::size_t extent : s) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+    return text += "]";
+  }
+
+ private:
+  std::array<std::size_t, max_rank> extents_{};
+  std::size_t rank_ = 0;
+};
+
+/// An owning, move-only, row-major array of numbers. `tensor<float, 3, 224, 224>` has its shape in its type,
+/// `tensor<float>` gets it at run time. Elements are left uninitialised: whoever makes a tensor fills it.
+template <class T, std::size_t... Extents>
+class tensor {
+  static_assert(std::is_trivially_copyable_v<T>, "a feedline::tensor holds plain numbers");
+
+ public:
+  using value_type = T;
+  static constexpr bool has_static_shape = sizeof...(Extents) > 0;
+
+  /// Empty: shape [0]; with a shape in the type: of that shape.
+  tensor()
+    requires(!has_static_shape)
+  = default;
+
+  tensor()
+    requires has_static_shape
+      : tensor(feedline::shape{Extents...}, 0) {}
+
+  explicit tensor(const feedline::shape& extents)
+    requires(!has_static_shape)
+      : tensor(extents, 0) {}
+
+  tensor(tensor&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        shape_(std::exchange(other.shape_, feedline::shape{0})) {}
+
+  tensor& operator=(tensor&& other) noexcept {
+    tensor(std::move(other)).swap(*this);
+    return *this;
+  }
+
+  ~tensor() {
+    if (data_) ::operator delete(data_, std::align_val_t{tensor_alignment});
+  }
+
+  /// A copy with memory of its own.
+  tensor clone() const {
+    tensor copy(shape_, 0);
+    std::copy(begin(), end(), copy.begin());
+    return copy;
+  }
+
+  /// Keeps the first elements of the outermost dimension; the memory stays as it is.
+  void truncate(std::size_t extent)
+    requires(!has_static_shape)
+  {
+    if (shape_.rank() == 0 || extent > shape_[0])
+      throw std::out_of_range("feedline::tensor::truncate: there are fewer elements");
+    const std::size_t kept = extent * stride();
+    shape_.set(0, extent);
+    size_ = kept;
+  }
+
+  void swap(tensor& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(shape_, other.shape_);
+  }
+
+  const feedline::shape& shape() const noexcept { return shape_; }
+
+  std::size_t size() const noexcept { return size_; }
+
+  T* data() noexcept { return data_; }
+
+  const T* data() const noexcept { return data_; }
+
+  T* begin() noexcept { return data_; }
+
+  T* end() noexcept { return data_ + size_; }
+
+  const T* begin() const noexcept { return data_; }
+
+  const T* end() const noexcept { return data_ + size_; }
+
+  T& operator[](std::size_t i) noexcept { return data_[i]; }
+
+  const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+  /// Element i of the outermost dimension, as its run of elements: one sample of a batch. Throws
+  /// std::out_of_range.
+  std::span<const T> at(std::size_t i) const { return {data_ + offset_of(i), stride()}; }
+
+  std::span<T> at(std::size_t i) { return {data_ + offset_of(i), stride()}; }
+
+ private:
+  // The second parameter only tells this constructor from the public one.
+  tensor(const feedline::shape& extents, int) : size_(extents.count()), shape_(extents) {
+    std::size_t bytes = 0;
+    if (__builtin_mul_overflow(size_, sizeof(T), &bytes)) throw std::bad_array_new_length();
+    if (bytes > 0) data_ = static_cast<T*>(::operator new(bytes, std::align_val_t{tensor_alignment}));
+  }
+
+  std::size_t stride() const noexcept { return shape_.rank() == 0 || shape_[0] == 0 ? 0 : size_ / shape_[0]; }
+
+  std::size_t offset_of(std::size_t i) const {
+    if (shape_.rank() == 0 || i >= shape_[0])
+      throw std::out_of_range("feedline::tensor::at: no such element");
+    return i * stride();
+  }
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+  feedline::shape shape_{0};
+};
+
+} // namespace feedline

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What the queues ask of the processor and the operating system. All that depends on the platform is here.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#if __has_include(<linux/futex.h>) && __has_include(<linux/membarrier.h>)
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define FEEDLINE_DETAIL_LINUX 1
+#else
+#define FEEDLINE_DETAIL_LINUX 0
+#endif
+
+namespace feedline::detail {
+
+/// Data of different threads stand this many bytes apart. One constant of our own, as GCC warns about
+/// std::hardware_destructive_interference_size in headers.
+inline constexpr std::size_t cache_line = 64;
+
+/// Tells the processor that this is a spinning loop.
+inline void spin_pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+/// Sleeps while `word` is `old`; may also return without reason.
+inline void park(const std::atomic<std::uint32_t>& word, std::uint32_t old) noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  static_assert(sizeof(word) == 4, "a futex is 4 bytes");
+  ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
+#else
+  word.wait(old);
+#endif
+}
+
+/// Wakes up to `count` threads that are parked on `word`.
+inline void unpark(std::atomic<std::uint32_t>& word, std::uint32_t count) noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, count > 0x7fffffffU ? 0x7fffffffU : count, nullptr, nullptr,
+            0);
+#else
+  if (count == 1) word.notify_one();
+  else word.notify_all();
+#endif
+}
+
+/// True if heavy_barrier() works here: then the other side of a pair needs no barrier instruction.
+inline bool has_heavy_barrier() noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  static const bool registered =
+      ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return registered;
+#else
+  return false;
+#endif
+}
+
+/// Makes each running thread of the process pass a full memory barrier (about 1 µs; other cores are
+/// interrupted).
+inline void heavy_barrier() noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); // can't fail once registered
+#endif
+}
+
+} // namespace feedline::detail
+
+#undef FEEDLINE_DETAIL_LINUX

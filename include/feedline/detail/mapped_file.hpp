@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A whole file as read-only memory.
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace feedline::detail {
+
+/// Maps a regular file for as long as the object lives. Deleting or replacing the file meanwhile is harmless;
+/// shortening it in place is not: touching the lost part ends the process with SIGBUS, as mappings do
+/// everywhere.
+class mapped_file {
+ public:
+  /// Throws std::system_error, whose what() is "PATH: REASON".
+  explicit mapped_file(std::string path) : path_(std::move(path)) {
+    // Without O_NONBLOCK opening a named pipe would wait for its writer.
+    const descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+
+    struct stat status {};
+
+    if (file.number < 0 || ::fstat(file.number, &status) != 0) fail(errno);
+    if (S_ISDIR(status.st_mode)) fail(EISDIR);
+    if (!S_ISREG(status.st_mode)) fail(ENODEV);
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    if (size > std::numeric_limits<std::size_t>::max()) fail(EFBIG);
+    if (size == 0) return; // an empty mapping is an error to mmap
+    void* const memory =
+        ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_PRIVATE, file.number, 0);
+    if (memory == MAP_FAILED) fail(errno);
+    bytes_ = {static_cast<const std::byte*>(memory), static_cast<std::size_t>(size)};
+  }
+
+  mapped_file(const mapped_file&) = delete;
+  mapped_file& operator=(const mapped_file&) = delete;
+
+  ~mapped_file() {
+    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  struct descriptor {
+    int number;
+
+    ~descriptor() {
+      if (number >= 0) ::close(number);
+    }
+  };
+
+  [[noreturn]] void fail(int reason) const {
+    throw std::system_error(reason, std::generic_category(), path_);
+  }
+
+  std::string path_;
+  std::span<const std::byte> bytes_;
+};
+
+} // namespace feedline::detail

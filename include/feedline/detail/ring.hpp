@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace feedline::detail {
+
+/// Raw memory for at least `capacity` items, reached by a position that only ever grows. Who uses it creates
+/// and destroys the items.
+template <class T>
+class ring {
+ public:
+  explicit ring(std::size_t capacity)
+      : mask_(std::bit_ceil(capacity) - 1), items_(std::allocator<T>().allocate(mask_ + 1)) {}
+
+  ring(const ring&) = delete;
+  ring& operator=(const ring&) = delete;
+
+  ~ring() { std::allocator<T>().deallocate(items_, mask_ + 1); }
+
+  /// Where the item of `position` is or will be.
+  T* at(std::uint64_t position) const noexcept { return items_ + (position & mask_); }
+
+  /// How many positions from this one on lie side by side in memory.
+  std::size_t run(std::uint64_t position) const noexcept { return mask_ + 1 - (position & mask_); }
+
+ private:
+  std::size_t mask_;
+  T* items_;
+};
+
+} // namespace feedline::detail

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// How the queues wait: spin briefly, then park.
+#include <atomic>
+#include <cstdint>
+
+#include "kernel.hpp"
+
+namespace feedline::detail {
+
+/// Spins before a wait, for as long as it pays: a microsecond or two, but after some failures in a row only
+/// now and then. (Where partners share a core, spinning is what keeps the other from its answer.)
+class patience {
+ public:
+  /// Looks at `ready` for a while. True once it holds.
+  template <class Ready>
+  bool spin_until(Ready ready) {
+    // A guess that threads may overwrite for each other: a wrong one costs a microsecond.
+    const std::uint32_t failures = failures_.load(std::memory_order_relaxed);
+    const int longest = failures < 4 || failures % 16 == 0 ? 32 : 2;
+    // Growing pauses leave the other side its cache line. No yields: on a busy machine each costs a time
+    // slice.
+    for (int pauses = 1; pauses <= longest; pauses *= 2) {
+      for (int i = 0; i < pauses; ++i) spin_pause();
+      if (!ready()) continue;
+      failures_.store(0, std::memory_order_relaxed);
+      return true;
+    }
+    failures_.store(failures + 1, std::memory_order_relaxed);
+    return false;
+  }
+
+ private:
+  std::atomic<std::uint32_t> failures_{0}; // in a row
+};
+
+/// Where threads park until a condition may have come true. To wait:
+///
+///     room.announce();
+///     if (condition()) room.leave(); else room.wait();
+///
+/// and to end a wait: make the condition true, then `if (room.occupied()) room.wake(n)`. Both sides order
+/// their two steps sequentially, so that one of them sees the other. Each wake-up is a token that exactly one
+/// waiter consumes: waking n threads wakes n, and costs no system call where all have been woken already.
+/// At most 32,767 threads wait at once.
+class waiting_room {
+ public:
+  /// Spins until `ready` holds: true; or not: then it is time to park.
+  template <class Ready>
+  bool spin_until(Ready ready) {
+    return patience_.spin_until(ready);
+  }
+
+  /// Counts this thread as waiting, before it looks at its condition for the last time.
+  void announce() noexcept { state_.fetch_add(one_waiter, std::memory_order_seq_cst); }
+
+  /// Takes the announcement back.
+  void leave() noexcept {
+    std::uint32_t state = state_.load(std::memory_order_relaxed);
+    std::uint32_t next = 0;
+    do {
+      // Never more tokens than waiters: where all have been woken, who leaves takes one along.
+      next = state - one_waiter - (tokens(state) == waiters(state) ? one_token : 0);
+    } while (!state_.compare_exchange_weak(state, next, std::memory_order_relaxed));
+  }
+
+  /// Parks until woken.
+  void wait() noexcept {
+    std::uint32_t state = state_.load(std::memory_order_relaxed);
+    for (;;) {
+      if (tokens(state) == 0) {
+        park(state_, state);
+        state = state_.load(std::memory_order_relaxed);
+      } else if (state_.compare_exchange_weak(state, state - one_waiter - one_token,
+                                              std::memory_order_acquire, std::memory_order_relaxed)) {
+        return;
+      }
+    }
+  }
+
+  /// True if some thread waits or alert() was called.
+  bool occupied() const noexcept { return word().load(std::memory_order_seq_cst) != 0; }
+
+  /// Is 0 as long as occupied() is false.
+  const std::atomic<std::uint32_t>& word() const noexcept { return state_; }
+
+  /// Wakes `count` waiters, or all if there are fewer.
+  void wake(std::uint32_t count) noexcept {
+    std::uint32_t state = state_.load(std::memory_order_seq_cst);
+    std::uint32_t woken = 0;
+    do {
+      const std::uint32_t asleep = waiters(state) - tokens(state);
+      woken = asleep < count ? asleep : count;
+      if (woken == 0) return;
+    } while (!state_.compare_exchange_weak(state, state + woken * one_token, std::memory_order_release,
+                                           std::memory_order_relaxed));
+    unpark(state_, woken);
+  }
+
+  /// Wakes every waiter.
+  void wake_all() noexcept { wake(waiters(~0U)); }
+
+  /// Makes occupied() true for good.
+  void alert() noexcept { state_.fetch_or(alerted, std::memory_order_seq_cst); }
+
+ private:
+  // From the top: the alert, 15 bits of waiters, 16 bits of tokens.
+  static constexpr std::uint32_t alerted = 1U << 31;
+  static constexpr std::uint32_t one_waiter = 1U << 16;
+  static constexpr std::uint32_t one_token = 1;
+
+  static std::uint32_t waiters(std::uint32_t state) noexcept { return (state & ~alerted) / one_waiter; }
+
+  static std::uint32_t tokens(std::uint32_t state) noexcept { return state % one_waiter; }
+
+  std::atomic<std::uint32_t> state_{0};
+  patience patience_;
+};
+
+/// Waits in `room` until `ready` holds or a wake-up has come; the caller looks again.
+template <class Ready>
+void wait_in(waiting_room& room, Ready ready) {
+  if (room.spin_until(ready)) return;
+  room.announce();
+  if (ready()) room.leave();
+  else room.wait();
+}
+
+} // namespace feedline::detail

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// All of feedline's core. Components have headers of their own beside this one.
+#include <feedline/core/loader.hpp>
+#include <feedline/core/metrics.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/core/stop_on_signal.hpp>
+#include <feedline/core/tensor.hpp>
+#include <feedline/core/workers.hpp>
+#include <feedline/queue/mpmc_queue.hpp>
+#include <feedline/queue/reorder_queue.hpp>
+#include <feedline/queue/spsc_queue.hpp>
+#include <feedline/source/files.hpp>
+#include <feedline/source/generate.hpp>
+#include <feedline/source/lines.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/source/records.hpp>
+#include <feedline/source/tar.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/concurrent_shuffle_buffer.hpp>
+#include <feedline/stage/enumerate.hpp>
+#include <feedline/stage/filter.hpp>
+#include <feedline/stage/flat_map.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
+#include <feedline/stage/shuffle.hpp>
+#include <feedline/stage/skip.hpp>
+#include <feedline/stage/take.hpp>
+#include <feedline/stage/tap.hpp>

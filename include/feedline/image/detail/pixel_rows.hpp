@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What is done to decoded rows of pixels: colours that libjpeg doesn't convert, and orientation.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <feedline/image/exif_orientation.hpp>
+
+namespace feedline::detail {
+
+/// Converts a row of `width` pixels in place, to pixels of fewer bytes.
+using row_conversion = void (*)(std::uint8_t* row, std::size_t width);
+
+/// Luma in libjpeg's fixed point: 0.299, 0.587 and 0.114 of 2^16, rounded.
+constexpr std::uint8_t luma(unsigned red, unsigned green, unsigned blue) noexcept {
+  return static_cast<std::uint8_t>((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16);
+}
+
+/// a·b/255 of two bytes, rounded.
+constexpr std::uint8_t scale_byte(unsigned a, unsigned b) noexcept {
+  const unsigned product = a * b + 128;
+  return static_cast<std::uint8_t>((product + (product >> 8)) >> 8);
+}
+
+inline void rgb_to_gray(std::uint8_t* row, std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x) row[x] = luma(row[3 * x], row[3 * x + 1], row[3 * x + 2]);
+}
+
+inline void cmyk_to_rgb(std::uint8_t* row, std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x)
+    for (std::size_t i = 0; i < 3; ++i) row[3 * x + i] = scale_byte(row[4 * x + i], row[4 * x + 3]);
+}
+
+inline void cmyk_to_gray(std::uint8_t* row, std::size_t width) {
+  cmyk_to_rgb(row, width);
+  rgb_to_gray(row, width);
+}
+
+/// Where the pixels of a stored image go in the oriented one.
+class pixel_layout {
+ public:
+  pixel_layout(exif_orientation orientation, std::size_t width, std::size_t height,
+               std::size_t channels) noexcept
+      : width_(width),
+        channels_(channels),
+        sideways_(swaps_sides(orientation)),
+        steps_(
+            steps_for(orientation, static_cast<std::ptrdiff_t>(width), static_cast<std::ptrdiff_t>(height))) {
+    const auto bytes = static_cast<std::ptrdiff_t>(channels);
+    steps_ = {bytes * steps_.origin, bytes * steps_.x, bytes * steps_.y};
+  }
+
+  /// Whether stored rows stay rows and run from left to right, so that they can be decoded in place.
+  bool keeps_rows() const noexcept { return !sideways_ && steps_.x > 0; }
+
+  /// Where stored row y begins, in bytes.
+  std::ptrdiff_t row_offset(std::size_t y) const noexcept {
+    return steps_.origin + static_cast<std::ptrdiff_t>(y) * steps_.y;
+  }
+
+  /// Copies stored rows first, first + 1, …, which lie `pitch` bytes apart, to the oriented image.
+  void place(const std::uint8_t* rows, std::size_t pitch, std::size_t first, std::size_t count,
+             std::uint8_t* image) const noexcept {
+    if (channels_ == 3) place_pixels<3>(rows, pitch, count, image + row_offset(first));
+    else place_pixels<1>(rows, pitch, count, image + row_offset(first));
+  }
+
+ private:
+  // Where the stored image's first pixel goes, and how far its right and lower neighbours are from that.
+  struct steps {
+    std::ptrdiff_t origin, x, y;
+  };
+
+  static constexpr steps steps_for(exif_orientation orientation, std::ptrdiff_t columns,
+                                   std::ptrdiff_t rows) noexcept {
+    switch (orientation) {
+    case exif_orientation::mirror_horizontal:
+      return {columns - 1, -1, columns};
+    case exif_orientation::rotate_180:
+      return {columns * rows - 1, -1, -columns};
+    case exif_orientation::mirror_vertical:
+      return {columns * (rows - 1), 1, -columns};
+    case exif_orientation::transpose:
+      return {0, rows, 1};
+    case exif_orientation::rotate_90:
+      return {rows - 1, rows, -1};
+    case exif_orientation::transverse:
+      return {columns * rows - 1, -rows, -1};
+    case exif_orientation::rotate_270:
+      return {rows * (columns - 1), -rows, 1};
+    case exif_orientation::upright:
+      break;
+    }
+    return {0, 1, columns};
+  }
+
+  // The inner loop runs along the oriented image's rows, so that it writes neighbours. It works on copies of
+  // the members, which bytes that are written might otherwise change.
+  template <std::size_t Channels>
+  void place_pixels(const std::uint8_t* rows, std::size_t pitch, std::size_t count,
+                    std::uint8_t* to) const noexcept {
+    const auto copy = [=, by = steps_](std::size_t x, std::size_t y) {
+      std::memcpy(to + static_cast<std::ptrdiff_t>(x) * by.x + static_cast<std::ptrdiff_t>(y) * by.y,
+                  rows + y * pitch + x * Channels, Channels);
+    };
+    const std::size_t width = width_;
+    if (sideways_)
+      for (std::size_t x = 0; x < width; ++x)
+        for (std::size_t y = 0; y < count; ++y) copy(x, y);
+    else
+      for (std::size_t y = 0; y < count; ++y)
+        for (std::size_t x = 0; x < width; ++x) copy(x, y);
+  }
+
+  std::size_t width_, channels_;
+  bool sideways_;
+  steps steps_; // in bytes
+};
+
+} // namespace feedline::detail

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// How a camera was held, as EXIF's tag 0x0112 says.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace feedline {
+
+/// What has to be done to a stored image to see it upright; the values are EXIF's own.
+enum class exif_orientation : std::uint8_t {
+  upright = 1,           ///< nothing
+  mirror_horizontal = 2, ///< left and right change places
+  rotate_180 = 3,
+  mirror_vertical = 4, ///< top and bottom change places
+  transpose = 5,       ///< mirror along the diagonal from the top left: rows become columns
+  rotate_90 = 6,       ///< clockwise
+  transverse = 7,      ///< mirror along the other diagonal
+  rotate_270 = 8,      ///< clockwise
+};
+
+/// Whether rows become columns.
+constexpr bool swaps_sides(exif_orientation orientation) noexcept {
+  return orientation >= exif_orientation::transpose;
+}
+
+namespace detail {
+
+/// Reads a TIFF block's numbers in its byte order; nothing beyond its end.
+struct tiff_reader {
+  std::span<const std::byte> bytes;
+  bool big_endian = false;
+
+  constexpr std::optional<std::uint32_t> number(std::size_t offset, std::size_t size) const noexcept {
+    if (offset > bytes.size() || size > bytes.size() - offset) return std::nullopt;
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < size; ++i)
+      value = value << 8 | std::to_integer<std::uint32_t>(bytes[offset + (big_endian ? i : size - 1 - i)]);
+    return value;
+  }
+};
+
+} // namespace detail
+
+/// The orientation in the payload of a JPEG's APP1 segment ("Exif\0\0", then a TIFF block); nothing if the
+/// payload is something else, is damaged before the tag, or has no valid tag in its first directory.
+constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const std::byte> payload) noexcept {
+  constexpr unsigned char mark[] = {'E', 'x', 'i', 'f', 0, 0};
+  if (payload.size() < sizeof mark) return std::nullopt;
+  for (std::size_t i = 0; i < sizeof mark; ++i)
+    if (std::to_integer<unsigned char>(payload[i]) != mark[i]) return std::nullopt;
+
+  detail::tiff_reader tiff{payload.subspan(sizeof mark)};
+  const auto byte_order = tiff.number(0, 2);
+  tiff.big_endian = byte_order == 0x4d4d; // "MM"
+  if ((!tiff.big_endian && byte_order != 0x4949) || tiff.number(2, 2) != 42) return std::nullopt;
+
+  const auto directory = tiff.number(4, 4);
+  const auto entries = directory ? tiff.number(*directory, 2) : std::nullopt;
+  for (std::size_t i = 0; entries && i < *entries; ++i) {
+    // tag, type, count, value: 2, 2, 4 and 4 bytes
+    const std::size_t entry = std::size_t{*directory} + 2 + 12 * i;
+    const auto tag = tiff.number(entry, 2);
+    if (!tag) break;
+    if (tag != 0x0112) continue;
+    constexpr std::uint32_t short_type = 3;
+    const auto value = tiff.number(entry + 8, 2);
+    if (tiff.number(entry + 2, 2) != short_type || !value || *value < 1 || *value > 8) break;
+    return static_cast<exif_orientation>(*value);
+  }
+  return std::nullopt;
+}
+
+} // namespace feedline

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The queue between two threads: one pushes, one pops.
+//
+//     producer ──push──▶ [ ring ] ──pop──▶ consumer
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+#include "../detail/asymmetric.hpp"
+#include "../detail/queue_checks.hpp"
+#include "../detail/ring.hpp"
+#include "../detail/waiting.hpp"
+#include "queue_status.hpp"
+
+namespace feedline {
+
+/// A bounded, blocking, lock-free queue for one producer thread and one consumer thread. The push operations
+/// belong to the one, the pop operations to the other; everything else may be called from any thread.
+///
+/// close() ends the stream: later pushes are refused, every item whose push succeeded is delivered, then pop
+/// returns closed. stop(), or the token given to the constructor, abandons it: waiters wake at once, each
+/// later operation returns closed, and the items left inside are destroyed with the queue. Waiting threads
+/// spin for a microsecond or two and then sleep.
+///
+/// An item that is pushed happens before its pop. No operation but the constructor allocates or throws,
+/// except that push(const T&) copies first.
+template <class T>
+class spsc_queue {
+  static_assert(detail::is_queue_item<T>());
+
+ public:
+  using value_type = T;
+
+  /// A queue for exactly `capacity` items; `stop` stops it. Throws std::invalid_argument if `capacity` is 0
+  /// or more than memory could hold.
+  explicit spsc_queue(std::size_t capacity, std::stop_token stop = {})
+      : capacity_(
+            detail::checked_capacity(capacity, std::numeric_limits<std::size_t>::max() / 4 / sizeof(T))),
+        ring_(capacity),
+        on_stop_(std::move(stop), detail::stop_queue<spsc_queue>{this}) {}
+
+  spsc_queue(const spsc_queue&) = delete;
+  spsc_queue& operator=(const spsc_queue&) = delete;
+
+  ~spsc_queue() {
+    const std::uint64_t tail = tail_.load(std::memory_order_acquire);
+    for (std::uint64_t head = head_.load(std::memory_order_acquire); head != tail; ++head)
+      std::destroy_at(ring_.at(head));
+  }
+
+  /// Puts an item in, waiting while the queue is full. Returns success or closed; closed leaves `item`
+  /// untouched.
+  queue_status push(T&& item) {
+    for (;;) {
+      const queue_status status = try_push(std::move(item));
+      if (status != queue_status::full) [[likely]]
+        return status;
+      wait_for_room();
+    }
+  }
+
+  /// The same with a copy of `item`.
+  queue_status push(const T& item)
+    requires std::copy_constructible<T>
+  {
+    return push(T(item));
+  }
+
+  /// Puts an item in if there is room. Returns success, full or closed; the last two leave `item` untouched.
+  queue_status try_push(T&& item) {
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    if (is_closed()) [[unlikely]]
+      return queue_status::closed;
+    if (room(tail, 1) == 0) [[unlikely]]
+      return queue_status::full;
+    T* const target = ring_.at(tail);
+    std::construct_at(target, std::move(item));
+    if (publish(tail, 1)) [[likely]]
+      return queue_status::success;
+    take_from(target, item); // not take(): it would force each item through memory
+    return queue_status::closed;
+  }
+
+  /// Puts all `items` in, in order, waiting while the queue is full. Returns how many went in: fewer only if
+  /// the queue was closed or stopped.
+  std::size_t push_bulk(std::span<T> items) {
+    std::size_t moved = 0;
+    while (moved < items.size()) {
+      const std::size_t count = try_push_bulk(items.subspan(moved));
+      moved += count;
+      if (count > 0) continue;
+      if (is_closed()) break;
+      wait_for_room();
+    }
+    return moved;
+  }
+
+  /// Puts in as many of the first `items` as there is room for, and returns how many; the others stay
+  /// untouched.
+  std::size_t try_push_bulk(std::span<T> items) {
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    const std::size_t count = is_closed() ? 0 : room(tail, items.size());
+    if (count == 0) return 0;
+    const std::size_t run = smaller(count, ring_.run(tail));
+    std::uninitialized_move_n(items.data(), run, ring_.at(tail));
+    std::uninitialized_move_n(items.data() + run, count - run, ring_.at(tail + run));
+    if (publish(tail, count)) [[likely]]
+      return count;
+    take(tail, items.first(count));
+    return 0;
+  }
+
+  /// Takes the oldest item out, waiting while the queue is empty. Returns success or closed.
+  queue_status pop(T& item) {
+    for (;;) {
+      const queue_status status = try_pop(item);
+      if (status != queue_status::empty) [[likely]]
+        return status;
+      wait_for_items();
+    }
+  }
+
+  /// Takes the oldest item out if there is one. Returns success, empty or closed.
+  queue_status try_pop(T& item) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    if (available(head, 1) == 0) return ended(head) ? queue_status::closed : queue_status::empty;
+    take_from(ring_.at(head), item);
+    end_pop(head, 1);
+    return queue_status::success;
+  }
+
+  /// Takes out the oldest items, at least one and at most items.size(), waiting while the queue is empty.
+  /// Returns how many: 0 only if the queue is closed or stopped, or `items` is empty.
+  std::size_t pop_bulk(std::span<T> items) {
+    while (!items.empty()) {
+      if (const std::size_t count = try_pop_bulk(items); count > 0) return count;
+      if (ended(head_.load(std::memory_order_relaxed))) break;
+      wait_for_items();
+    }
+    return 0;
+  }
+
+  /// Takes out up to items.size() items that are there now, and returns how many.
+  std::size_t try_pop_bulk(std::span<T> items) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    const std::size_t count = available(head, items.size());
+    if (count == 0) return 0;
+    take(head, items.first(count));
+    end_pop(head, count);
+    return count;
+  }
+
+  /// Ends the stream. From any thread, any number of times.
+  void close() {
+    state_.fetch_or(closing, std::memory_order_seq_cst);
+    consumer_.alert();
+    barrier_.settle();
+    end(closed);
+  }
+
+  /// Abandons the stream. From any thread, any number of times.
+  void stop() { end(closing | closed | stopped); }
+
+  /// True once the queue is closed or stopped; items may still be inside.
+  bool is_closed() const noexcept { return state_.load(std::memory_order_seq_cst) != 0; }
+
+  /// How many items are inside, give or take what is under way.
+  std::size_t size_approx() const noexcept {
+    const std::uint64_t head = head_.load(std::memory_order_acquire);
+    return static_cast<std::size_t>(tail_.load(std::memory_order_acquire) - head);
+  }
+
+  /// How many items fit.
+  std::size_t capacity() const noexcept { return capacity_; }
+
+ private:
+  // Bits of state_. Close sets `closing`, lets all threads pass a barrier, then sets `closed`: a push that
+  // went by without seeing the one shows in tail_ to a consumer that sees the other. What is left are pushes
+  // that were under way and see it afterwards: of those and the consumer's verdict that all is drained, the
+  // first wins.
+  static constexpr std::uint32_t closing = 1;
+  static constexpr std::uint32_t closed = 2;
+  static constexpr std::uint32_t accepted = 4; // the last push came before the verdict
+  static constexpr std::uint32_t drained = 8;  // the verdict: nothing more will come
+  static constexpr std::uint32_t stopped = 16;
+
+  static std::size_t smaller(std::size_t a, std::size_t b) noexcept { return a < b ? a : b; }
+
+  // How many of `wanted` items there is room for.
+  std::size_t room(std::uint64_t tail, std::size_t wanted) {
+    std::size_t free = capacity_ - static_cast<std::size_t>(tail - head_seen_);
+    if (free < wanted) {
+      head_seen_ = head_.load(std::memory_order_acquire); // pairs with end_pop
+      free = capacity_ - static_cast<std::size_t>(tail - head_seen_);
+    }
+    return smaller(free, wanted);
+  }
+
+  // Makes `count` items from `tail` on visible to the consumer. False if the stream had ended before: then
+  // they are the producer's again.
+  bool publish(std::uint64_t tail, std::size_t count) {
+    return barrier_.publish(tail_, tail + count, consumer_.word()) == 0 || publish_slowly(tail);
+  }
+
+  [[gnu::noinline, gnu::cold]] bool publish_slowly(std::uint64_t tail) {
+    consumer_.wake(1);
+    std::uint32_t state = state_.load(std::memory_order_seq_cst);
+    while ((state & closing) != 0 && (state & drained) == 0)
+      if (state_.compare_exchange_weak(state, state | accepted, std::memory_order_acq_rel)) return true;
+    if ((state & drained) == 0 || head_.load(std::memory_order_acquire) != tail) return true;
+    tail_.store(tail, std::memory_order_release);
+    return false;
+  }
+
+  // How many of `wanted` items are there; none after the end.
+  std::size_t available(std::uint64_t head, std::size_t wanted) {
+    if ((state_.load(std::memory_order_relaxed) & (stopped | drained)) != 0) [[unlikely]]
+      return 0;
+    if (tail_seen_ - head < wanted) tail_seen_ = tail_.load(std::memory_order_acquire); // pairs with publish
+    const auto there = static_cast<std::size_t>(tail_seen_ - head);
+    return smaller(there, wanted);
+  }
+
+  // Moves items from `position` on out of the ring.
+  void take(std::uint64_t position, std::span<T> items) {
+    const std::size_t run = smaller(items.size(), ring_.run(position));
+    take_run(ring_.at(position), items.first(run));
+    take_run(ring_.at(position + run), items.subspan(run));
+  }
+
+  static void take_run(T* source, std::span<T> items) {
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (!items.empty()) std::memcpy(static_cast<void*>(items.data()), source, items.size_bytes());
+    } else {
+      for (T& item : items) take_from(source++, item);
+    }
+  }
+
+  static void take_from(T* source, T& item) {
+    item = std::move(*source);
+    std::destroy_at(source);
+  }
+
+  void end_pop(std::uint64_t head, std::size_t count) {
+    if (barrier_.publish(head_, head + count, producer_.word()) != 0) [[unlikely]]
+      producer_.wake(1);
+  }
+
+  // True if nothing more will come; called when nothing was there.
+  bool ended(std::uint64_t head) {
+    std::uint32_t state = state_.load(std::memory_order_seq_cst);
+    while ((state & (stopped | drained)) == 0) {
+      if ((state & closed) == 0 || tail_.load(std::memory_order_seq_cst) != head) return false;
+      state_.compare_exchange_weak(state, state | drained, std::memory_order_acq_rel);
+    }
+    return true;
+  }
+
+  [[gnu::noinline, gnu::cold]] void wait_for_room() {
+    const std::uint64_t full = tail_.load(std::memory_order_relaxed) - capacity_;
+    wait_in(producer_, [&] { return head_.load(std::memory_order_seq_cst) != full || is_closed(); });
+  }
+
+  [[gnu::noinline, gnu::cold]] void wait_for_items() {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    wait_in(consumer_, [&] { return tail_.load(std::memory_order_seq_cst) != head || ended(head); });
+  }
+
+  template <class Ready>
+  void wait_in(detail::waiting_room& room, Ready ready) {
+    if (room.spin_until(ready)) return;
+    room.announce();
+    barrier_.settle();
+    if (ready()) room.leave();
+    else room.wait();
+  }
+
+  void end(std::uint32_t how) {
+    state_.fetch_or(how, std::memory_order_seq_cst);
+    producer_.wake_all();
+    consumer_.wake_all();
+  }
+
+  // Processors fetch cache lines in pairs, so the two sides stand two lines apart.
+  static constexpr std::size_t apart = 2 * detail::cache_line;
+
+  // Read by both, never or rarely written.
+  const std::size_t capacity_;
+  const detail::ring<T> ring_;
+  const detail::asymmetric_barrier barrier_;
+  std::atomic<std::uint32_t> state_{0};
+  detail::waiting_room producer_;
+  detail::waiting_room consumer_;
+
+  // The producer's. Positions count items since the start; 64 bits never wrap.
+  alignas(apart) std::atomic<std::uint64_t> tail_{0}; // items put in
+  alignas(detail::cache_line) std::uint64_t head_seen_ = 0;
+
+  // The consumer's.
+  alignas(apart) std::atomic<std::uint64_t> head_{0}; // items taken out
+  alignas(detail::cache_line) std::uint64_t tail_seen_ = 0;
+
+  alignas(apart)
+      std::stop_callback<detail::stop_queue<spsc_queue>> on_stop_; // last: it may run in the constructor
+};
+
+} // namespace feedline

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Groups the members of one TAR shard into samples.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/tar_sample.hpp>
+
+namespace feedline::detail {
+
+/// The samples of one shard.
+class tar_shard {
+ public:
+  explicit tar_shard(const std::string& path) : file_(map(path)), reader_(file_->bytes()) {
+    // So that the 40 bits of an index that count a shard's samples can't overflow.
+    if (file_->bytes().size() >> 49 != 0) throw tar_error(path + ": more than 2^40 blocks from offset 0 on");
+    advance();
+  }
+
+  /// The next sample; nothing at the shard's end. Throws tar_error in the place of a sample with a member
+  /// that can't be read: a partial one never comes out. The samples before it have come, and those behind it
+  /// will where the shard can be read on.
+  std::optional<tar_sample> next() {
+    if (status_ == tar_status::end) return {};
+    ++position_;
+    std::optional<tar_sample> sample{tar_sample()};
+    sample->file_ = file_;
+    const tar_member first = ahead_;
+    const std::string_view stem = split(first.name).first;
+    if (first.directory.empty()) sample->key_ = stem;
+    else sample->long_key_ = std::string(first.directory).append("/").append(stem);
+    std::string problem;
+    do {
+      if (status_ == tar_status::member) sample->fields_.push_back({split(ahead_.name).second, ahead_.bytes});
+      else if (problem.empty()) problem = reader_.problem();
+      advance();
+    } while (goes_on(*sample));
+    if (status_ == tar_status::damaged && problem.empty() && !is_complete(*sample)) {
+      problem =
+          reader_.problem() + "; sample " + quoted(sample->key()) + " before it may have lost members there";
+      advance();
+    }
+    if (problem.empty()) problem = duplicate(*sample, first.offset);
+    if (!problem.empty()) throw tar_error(file_->path() + ": " + problem);
+    usual_size_ = sample->size();
+    return sample;
+  }
+
+  /// How many samples, or errors in their place, next() has given.
+  std::uint64_t position() const noexcept { return position_; }
+
+ private:
+  static std::shared_ptr<const mapped_file> map(const std::string& path) {
+    try {
+      return std::make_shared<const mapped_file>(path);
+    } catch (const std::system_error& error) {
+      throw tar_error(error.what());
+    }
+  }
+
+  // "dir.d/17.seg.png" is split into "dir.d/17" and "seg.png".
+  static std::pair<std::string_view, std::string_view> split(std::string_view name) noexcept {
+    const std::size_t dot = name.find('.', name.rfind('/') + 1);
+    if (dot == std::string_view::npos) return {name, {}};
+    return {name.substr(0, dot), name.substr(dot + 1)};
+  }
+
+  void advance() { status_ = reader_.next(ahead_); }
+
+  bool goes_on(const tar_sample& sample) const {
+    return status_ != tar_status::end && status_ != tar_status::damaged && has_key_of(sample);
+  }
+
+  bool has_key_of(const tar_sample& sample) const {
+    std::string_view key = sample.key(), stem = split(ahead_.name).first;
+    if (ahead_.directory.empty()) return key == stem;
+    const std::size_t directory = ahead_.directory.size();
+    return key.size() == directory + 1 + stem.size() && key.starts_with(ahead_.directory) &&
+           key[directory] == '/' && key.ends_with(stem);
+  }
+
+  // Where a header is damaged nobody can tell for certain whether the sample before it goes on there. It
+  // counts as complete if it has as many fields as the one before it, or if the name that the damaged header
+  // seems to have repeats one of its fields for another key.
+  bool is_complete(const tar_sample& sample) const {
+    if (has_key_of(sample)) return false;
+    if (usual_size_ > 0 && sample.size() >= usual_size_) return true;
+    return sample.find(split(ahead_.name).second).has_value();
+  }
+
+  static std::string duplicate(const tar_sample& sample, std::uint64_t offset) {
+    const std::string_view* twice = nullptr;
+    constexpr std::size_t few = 16; // beyond that, comparing all with all would let a hostile shard hang us
+    std::vector<std::string_view> names;
+    if (sample.size() <= few) {
+      for (const tar_field& a : sample)
+        for (const tar_field* b = &a + 1; b < sample.end(); ++b)
+          if (a.name == b->name) twice = &a.name;
+    } else {
+      for (const tar_field& f : sample) names.push_back(f.name);
+      std::sort(names.begin(), names.end());
+      const auto found = std::adjacent_find(names.begin(), names.end());
+      if (found != names.end()) twice = &*found;
+    }
+    if (!twice) return {};
+    return "sample " + quoted(sample.key()) + " at offset " + std::to_string(offset) + " has the field " +
+           quoted(*twice) + " more than once";
+  }
+
+  std::shared_ptr<const mapped_file> file_;
+  tar_reader reader_;
+  tar_member ahead_;
+  tar_status status_ = tar_status::end;
+  std::size_t usual_size_ = 0;
+  std::uint64_t position_ = 0;
+};
+
+} // namespace feedline::detail

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// files: the files of a directory, by name; what is in them is read by a stage, on as many workers as one
+// likes.
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/detail/mapped_file.hpp>
+
+namespace feedline {
+
+struct files_options {
+  bool recursive = false; ///< also in the directories below
+};
+
+namespace detail {
+
+/// Adds the regular files of a directory whose names match. Throws std::system_error if it can't be listed.
+inline void list_files(std::vector<std::string>& found, const std::string& directory,
+                       const std::string& pattern, files_options options) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(directory.c_str()), ::closedir);
+  if (!listing) throw std::system_error(errno, std::generic_category(), directory);
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(listing.get());
+    if (!entry) break;
+    const std::string name = entry->d_name;
+    const std::string path = directory + "/" + name;
+
+    struct stat status {};
+
+    if (name == "." || name == ".." || ::lstat(path.c_str(), &status) != 0) continue;
+    if (S_ISDIR(status.st_mode)) {
+      if (options.recursive) list_files(found, path, pattern, options);
+    } else if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0 &&
+               ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+      found.push_back(path);
+    }
+  }
+  if (errno != 0) throw std::system_error(errno, std::generic_category(), directory);
+}
+
+class files_source {
+ public:
+  static constexpr const char* kind = "files";
+
+  files_source(const std::string& directory, const std::string& pattern, files_options options) {
+    std::vector<std::string> names;
+    list_files(names, directory, pattern, options);
+    std::sort(names.begin(), names.end());
+    names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
+  }
+
+  std::optional<std::string> next() {
+    if (next_ == names_->size()) return std::nullopt;
+    return (*names_)[next_++];
+  }
+
+  std::string origin(std::uint64_t index) const {
+    return index < names_->size() ? (*names_)[index] : std::string();
+  }
+
+ private:
+  std::shared_ptr<const std::vector<std::string>> names_;
+  std::size_t next_ = 0;
+};
+
+} // namespace detail
+
+/// A source of the names of a directory's files.
+///
+/// Takes:   a directory and a pattern for names (`*`, `?`, `[…]`; see fnmatch(3)); a name that begins with a
+/// dot is
+///          matched by a pattern that begins with one
+/// Gives:   the paths of regular files (also through links), listed once, when the source is made
+/// Order:   of the bytes of the paths, in every epoch
+/// Throws:  std::system_error for a directory that can't be listed
+/// Example: `files("train", "*.jpg") | map(read_file, workers{8})`
+inline auto files(const std::string& directory, const std::string& pattern = "*",
+                  files_options options = {}) {
+  return pipeline<detail::files_source>(detail::files_source(directory, pattern, options), {});
+}
+
+/// Reads a whole file. Throws std::system_error, whose what() is "PATH: REASON".
+inline constexpr auto read_file = [](const std::string& path) -> std::vector<std::byte> {
+  const auto fail = [&]() { throw std::system_error(errno, std::generic_category(), path); };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) fail();
+  std::vector<std::byte> bytes;
+  struct stat status {};
+  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISREG(status.st_mode))
+    bytes.reserve(static_cast<std::size_t>(status.st_size));
+  constexpr std::size_t step = 1 << 16;
+  for (std::size_t size = 0;;) {
+    bytes.resize(size + step);
+    const std::size_t got = std::fread(bytes.data() + size, 1, step, file.get());
+    size += got;
+    if (got < step) {
+      bytes.resize(size);
+      if (std::ferror(file.get())) fail();
+      return bytes;
+    }
+  }
+};
+
+} // namespace feedline

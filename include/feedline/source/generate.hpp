@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// generate: samples that a function makes.
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/source.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+template <class F>
+class generate_source {
+  static constexpr bool takes_context = std::is_invocable_v<F&, context&>;
+
+  using result = typename std::conditional_t<takes_context, std::invoke_result<F&, context&>,
+                                             std::invoke_result<F&>>::type;
+
+ public:
+  static constexpr const char* kind = "generate";
+
+  explicit generate_source(F f) : f_(std::move(f)) {}
+
+  void start_epoch(const epoch& e) {
+    seed_ = e.seed;
+    epoch_ = e.number;
+  }
+
+  result next() {
+    const std::uint64_t index = next_++;
+    if constexpr (takes_context) {
+      static const std::stop_token none;
+      context c = make_context({.index = index, .epoch = epoch_}, key(seed_), none);
+      return f_(c);
+    } else {
+      return f_();
+    }
+  }
+
+  std::uint64_t index() const noexcept { return next_ - 1; }
+
+ private:
+  F f_;
+  std::uint64_t seed_ = 0;
+  std::uint64_t next_ = 0;
+  std::uint32_t epoch_ = 0;
+};
+
+} // namespace detail
+
+/// A source that calls a function for each sample.
+///
+/// Takes:   `f()` or `f(context&)` that returns a std::optional: a sample, or nothing at the end of the
+/// epoch. It may
+///          change itself; each epoch of each run calls a fresh copy of it. The context has the sample's
+///          index, the epoch and random numbers of its own
+/// Gives:   what it returns; the index of a sample counts the calls
+/// Order:   of the calls
+/// Throws:  what f throws, as a failure of the source
+/// Example: `generate([n = 0]() mutable { return n < 10 ? std::optional(n++) : std::nullopt; })`
+template <class F>
+auto generate(F f) {
+  using source = detail::generate_source<F>;
+  static_assert(
+      detail::is_optional<decltype(std::declval<source&>().next())>,
+      "feedline::generate: the function must return a std::optional: a sample, or nothing at the end");
+  return pipeline<source>(source(std::move(f)), {});
+}
+
+} // namespace feedline

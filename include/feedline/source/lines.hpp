@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// lines: the lines of text files.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/detail/mapped_file.hpp>
+#include <feedline/source/detail/file_order.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+class lines_source {
+ public:
+  static constexpr const char* kind = "lines";
+
+  explicit lines_source(const std::vector<std::string>& patterns) : files_(patterns) {}
+
+  void start_epoch(const epoch& e) { files_.start(e); }
+
+  std::optional<std::string> next() {
+    for (;;) {
+      if (!file_) {
+        const auto number = files_.next();
+        if (!number) return std::nullopt;
+        number_ = *number;
+        at_ = 0;
+        line_ = 0;
+        file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
+      }
+      const char* const begin = reinterpret_cast<const char*>(file_->bytes().data()) + at_;
+      const std::size_t left = file_->bytes().size() - at_;
+      if (left == 0) {
+        file_.reset();
+        continue;
+      }
+      const void* const end = std::memchr(begin, '\n', left);
+      std::size_t length = end ? static_cast<std::size_t>(static_cast<const char*>(end) - begin) : left;
+      at_ += end ? length + 1 : length;
+      index_ = file_order::index_of(number_, line_++);
+      if (end && length > 0 && begin[length - 1] == '\r') --length;
+      return std::string(begin, length);
+    }
+  }
+
+  std::uint64_t index() const noexcept { return index_; }
+
+  std::string origin(std::uint64_t index) const {
+    return files_.name_of(index) + ": line " + std::to_string(file_order::place_of(index) + 1);
+  }
+
+ private:
+  file_order files_;
+  std::shared_ptr<const mapped_file> file_;
+  std::size_t number_ = 0;
+  std::size_t at_ = 0;
+  std::uint64_t line_ = 0;
+  std::uint64_t index_ = 0;
+};
+
+} // namespace detail
+
+/// A source of the lines of text files.
+///
+/// Takes:   names of files, each of which may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`
+/// Gives:   each line as a std::string without its end (\n or \r\n); the last one with or without an end, if
+/// it isn't
+///          empty. The index of a line is `number of its file << 40 | line in the file`, both from 0
+/// Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in each
+/// epoch Throws:  std::runtime_error for wildcards that match nothing; std::system_error for a file that
+/// can't be read, in
+///          its place (then comes the next file)
+/// Example: `lines({"corpus/*.txt"}) | map(tokenize, workers{4}) | batch(32, padded{})`
+inline auto lines(const std::vector<std::string>& patterns) {
+  return pipeline<detail::lines_source>(detail::lines_source(patterns), {});
+}
+
+} // namespace feedline

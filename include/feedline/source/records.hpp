@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// records: binary files of records that are all of one size.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/detail/mapped_file.hpp>
+#include <feedline/source/detail/file_order.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+/// Goes through the records of files. Read makes a value of a record's bytes.
+template <class Read>
+class records_source {
+ public:
+  static constexpr const char* kind = "records";
+  using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
+
+  records_source(const std::vector<std::string>& patterns, std::size_t size) : files_(patterns), size_(size) {
+    if (size == 0) throw std::invalid_argument("feedline::records: a record needs at least one byte");
+  }
+
+  void start_epoch(const epoch& e) { files_.start(e); }
+
+  std::optional<value> next() {
+    for (;;) {
+      if (!file_) {
+        const auto number = files_.next();
+        if (!number) return std::nullopt;
+        number_ = *number;
+        at_ = 0;
+        file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
+      }
+      const std::size_t left = file_->bytes().size() - at_;
+      if (left >= size_) {
+        const std::byte* const record = file_->bytes().data() + at_;
+        index_ = file_order::index_of(number_, at_ / size_);
+        at_ += size_;
+        return Read()(record, size_);
+      }
+      const auto file = std::exchange(file_, nullptr);
+      if (left > 0)
+        throw std::runtime_error(file->path() + ": " + std::to_string(left) + " bytes at offset " +
+                                 std::to_string(at_) + " are no whole record of " + std::to_string(size_));
+    }
+  }
+
+  std::uint64_t index() const noexcept { return index_; }
+
+  std::string origin(std::uint64_t index) const {
+    return files_.name_of(index) + ": record " + std::to_string(file_order::place_of(index));
+  }
+
+ private:
+  file_order files_;
+  std::size_t size_;
+  std::shared_ptr<const mapped_file> file_;
+  std::size_t number_ = 0;
+  std::size_t at_ = 0;
+  std::uint64_t index_ = 0;
+};
+
+template <class T>
+struct read_as {
+  T operator()(const std::byte* record, std::size_t) const {
+    T value;
+    std::memcpy(&value, record, sizeof(T));
+    return value;
+  }
+};
+
+struct read_bytes {
+  std::vector<std::byte> operator()(const std::byte* record, std::size_t size) const {
+    return {record, record + size};
+  }
+};
+
+} // namespace detail
+
+/// A source of the records of binary files, as values of a type that is copied byte by byte: numbers in the
+/// machine's own byte order, or plain structs of them without references.
+///
+/// Takes:   names of files, each of which may be a pattern: `games/*.bin`
+/// Gives:   T for each sizeof(T) bytes. The index of a record is `number of its file << 40 | record in the
+/// file` Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in
+/// each epoch Throws:  std::runtime_error for wildcards that match nothing, and for a file whose end is no
+/// whole record, behind its
+///          last whole one; std::system_error for a file that can't be read, in its place (then comes the
+///          next file)
+/// Example: `records<position>({"games/*.bin"}) | shuffle({.capacity = 1'000'000}) | batch(4096)`
+template <class T>
+  requires std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>
+auto records(const std::vector<std::string>& patterns) {
+  using source = detail::records_source<detail::read_as<T>>;
+  return pipeline<source>(source(patterns, sizeof(T)), {});
+}
+
+/// The same for records of a size known at run time, in bytes; gives std::vector<std::byte>.
+inline auto records(const std::vector<std::string>& patterns, std::size_t size) {
+  using source = detail::records_source<detail::read_bytes>;
+  return pipeline<source>(source(patterns, size), {});
+}
+
+} // namespace feedline

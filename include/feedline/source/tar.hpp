@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Samples from TAR shards in the WebDataset convention, as views of the mapped files.
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/epoch.hpp>
+#include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/tar_shard.hpp>
+#include <feedline/source/tar_sample.hpp>
+
+namespace feedline {
+
+/// A source of the samples of TAR shards, one shard after another; in a shuffled epoch the shards come in an
+/// order of its own, the samples of each in the shard's.
+///
+/// Takes: names of shards, each of which may be a pattern: `data/train-*.tar` (see glob(3); sorted),
+///        `train-{0000..0146}.tar`, `{a,b}.tar`; a file of exactly that name is preferred.
+/// Gives: tar_sample. index() is `shard << 40 | place in the shard`, shards counted in listed order.
+/// Skips: directories, links, devices, `._*` and members of unknown types.
+/// Throws: the constructor std::runtime_error for wildcards that match nothing and std::length_error for more
+///         than 2^24 shards. next() throws tar_error, each in its place, and then goes on:
+///         - for a shard that can't be opened or isn't plain TAR: with the next shard;
+///         - for a sample with a sparse member or with two of the same name: with the next sample;
+///         - for a damaged or cut off shard, once all that was complete before has come: with the next shard.
+///         What is lost this way has an index as well. A shard that ends at a member's end, but without the
+///         zeros that close an archive, passes as complete.
+/// Example: `tar_samples("photos-*.tar") | map([](const tar_sample& s) { return decode(s["jpg"]); })`
+///
+/// Shards are opened when they are reached, and mapped: don't shorten one in place meanwhile (SIGBUS).
+class tar_samples {
+ public:
+  static constexpr const char* kind = "tar_samples";
+
+  explicit tar_samples(const std::string& pattern) : tar_samples(std::vector{pattern}) {}
+
+  explicit tar_samples(const char* pattern) : tar_samples(std::string(pattern)) {}
+
+  tar_samples(std::initializer_list<const char*> patterns)
+      : tar_samples(std::vector<std::string>(patterns.begin(), patterns.end())) {}
+
+  explicit tar_samples(const std::vector<std::string>& patterns) : files_(patterns) {}
+
+  /// The shards in listed order.
+  const std::vector<std::string>& shards() const noexcept { return files_.names(); }
+
+  void start_epoch(const epoch& e) {
+    files_.start(e);
+    shard_.reset();
+  }
+
+  std::optional<tar_sample> next() {
+    for (;;) {
+      if (!shard_) {
+        const auto file = files_.next();
+        if (!file) return {};
+        number_ = *file;
+        index_ = files_.index_of(number_, 0);
+        shard_.emplace(shards()[number_]);
+      }
+      const std::uint64_t last = std::exchange(index_, files_.index_of(number_, shard_->position()));
+      if (auto sample = shard_->next()) return sample;
+      index_ = last;
+      shard_.reset();
+    }
+  }
+
+  /// The index of the sample that next() gave last, or in whose place it threw.
+  std::uint64_t index() const noexcept { return index_; }
+
+  /// "photos-0003.tar: dir/17.jpg, .cls", found by reading the shard's headers again; "photos-0003.tar:
+  /// sample #17" if that fails.
+  std::string origin(std::uint64_t index) const {
+    const std::string file = files_.name_of(index);
+    const std::uint64_t position = files_.place_of(index);
+    try {
+      detail::tar_shard shard(file);
+      for (;;) {
+        const bool wanted = shard.position() == position;
+        try {
+          const auto sample = shard.next();
+          if (!sample) break;
+          if (wanted) return sample->origin();
+        } catch (const tar_error&) {
+          if (wanted) break;
+        }
+      }
+    } catch (const tar_error&) { // the file has gone
+    }
+    return file + ": sample #" + std::to_string(position);
+  }
+
+ private:
+  detail::file_order files_;
+  std::optional<detail::tar_shard> shard_; // the one being read
+  std::size_t number_ = 0;                 // of that one, as listed
+  std::uint64_t index_ = 0;
+};
+
+} // namespace feedline

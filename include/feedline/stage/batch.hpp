@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// batch: so many samples in one object, a contiguous tensor for each of their fields.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/stage/detail/columns.hpp>
+#include <feedline/stage/detail/fields.hpp>
+
+namespace feedline {
+
+struct batch_options {
+  bool drop_last = false; ///< leave out a last batch that isn't full
+};
+
+/// Batches whole items as they are: a std::vector of them.
+struct as_list_t {};
+
+inline constexpr as_list_t as_list{};
+
+/// Fills up strings, vectors of numbers and tensors to the longest of their batch, and gives the lengths
+/// beside them.
+struct padded {
+  double value = 0; ///< what they are filled up with
+};
+
+struct stacked_t {};
+
+namespace detail {
+
+template <class Mode, class Field>
+struct column {
+  static constexpr bool exists = number<Field> || is_array<Field> || is_tensor<Field> || ragged<Field>;
+  using type = std::conditional_t<ragged<Field>, list_column<Field>, stacked_column<Field>>;
+
+  static type make(Mode) { return {}; }
+};
+
+template <class Field>
+struct column<as_list_t, Field> {
+  static constexpr bool exists = true;
+  using type = list_column<Field>;
+
+  static type make(as_list_t) { return {}; }
+};
+
+template <class Field>
+  requires(ragged<Field> || is_tensor<Field>)
+struct column<padded, Field> {
+  static constexpr bool exists = true;
+  using type = padded_column<Field>;
+
+  static type make(padded mode) { return type(mode.value); }
+};
+
+/// A sample that is one column: a number, a tensor, a string; with as_list, whatever it is.
+template <class Mode, class T>
+inline constexpr bool is_one_column = std::is_same_v<Mode, as_list_t> || column<Mode, T>::exists;
+
+template <class Mode, class Fields>
+struct columns_of_fields;
+
+template <class Mode, class... Field>
+struct columns_of_fields<Mode, std::tuple<Field&...>> {
+  static constexpr bool exist = sizeof...(Field) > 0 && (column<Mode, Field>::exists && ...);
+  using types = std::tuple<column<Mode, Field>...>;
+};
+
+template <class Mode, class T>
+struct columns_of {
+  static constexpr bool exist = false;
+};
+
+template <class Mode, class T>
+  requires is_one_column<Mode, T>
+struct columns_of<Mode, T> : columns_of_fields<Mode, std::tuple<T&>> {};
+
+template <class Mode, class T>
+  requires(!is_one_column<Mode, T> && (has_fields<T>))
+struct columns_of<Mode, T> : columns_of_fields<Mode, decltype(fields_of(std::declval<T&>()))> {};
+
+template <class Columns>
+struct batch_parts;
+
+template <class... Column>
+struct batch_parts<std::tuple<Column...>> {
+  using builders = std::tuple<typename Column::type...>;
+  using results = std::tuple<typename Column::type::result...>;
+
+  template <class Mode>
+  static builders make(Mode mode) {
+    return {Column::make(mode)...};
+  }
+};
+
+template <class T, class Mode>
+class batch_builder;
+
+} // namespace detail
+
+/// Samples of type T, field by field. Move-only.
+///
+/// A field of numbers is a tensor<number> [batch]; of std::arrays or tensors, a tensor [batch, shape of
+/// one…]; of strings or vectors, a std::vector of them or, with `padded`, a padded_tensor. With `as_list` the
+/// samples themselves are a std::vector<T>.
+template <class T, class Mode = stacked_t>
+class batch_of {
+  using parts = detail::batch_parts<typename detail::columns_of<Mode, T>::types>;
+
+ public:
+  using feedline_batch = void;
+  using sample_type = T;
+
+  /// How many samples.
+  std::size_t size() const noexcept { return ids_.size(); }
+
+  /// The identity of each sample: index, part, epoch.
+  std::span<const sample_id> ids() const noexcept { return ids_; }
+
+  /// The index of each sample in its source.
+  std::vector<std::uint64_t> indices() const {
+    std::vector<std::uint64_t> all;
+    for (const sample_id& id : ids_) all.push_back(id.index);
+    return all;
+  }
+
+  /// The epoch of the last sample. (In infinite mode a batch may hold samples of two epochs: see ids().)
+  std::uint32_t epoch() const noexcept { return ids_.back().epoch; }
+
+  /// The field that a member pointer names: `batch.get<&example::label>()`.
+  template <auto Member>
+    requires detail::names_field<T, Member>
+  const auto& get() const noexcept {
+    return std::get<detail::field_index<Member>()>(columns_);
+  }
+
+  template <auto Member>
+    requires detail::names_field<T, Member>
+  auto& get() noexcept {
+    return std::get<detail::field_index<Member>()>(columns_);
+  }
+
+  /// Field number I, of a pair or tuple, say.
+  template <std::size_t I>
+  const auto& get() const noexcept {
+    return std::get<I>(columns_);
+  }
+
+  template <std::size_t I>
+  auto& get() noexcept {
+    return std::get<I>(columns_);
+  }
+
+  /// The only column, where a sample is one value.
+  const auto& values() const noexcept
+    requires detail::is_one_column<Mode, T>
+  {
+    return std::get<0>(columns_);
+  }
+
+  auto& values() noexcept
+    requires detail::is_one_column<Mode, T>
+  {
+    return std::get<0>(columns_);
+  }
+
+ private:
+  friend class detail::batch_builder<T, Mode>;
+
+  typename parts::results columns_;
+  std::vector<sample_id> ids_;
+};
+
+namespace detail {
+
+template <class T, class Mode>
+class batch_builder {
+  using parts = batch_parts<typename columns_of<Mode, T>::types>;
+
+ public:
+  using output = batch_of<T, Mode>;
+
+  batch_builder(std::size_t size, batch_options options, Mode mode)
+      : size_(size), options_(options), columns_(parts::make(mode)) {}
+
+  void operator()(sample<T>&& s, auto& emit) {
+    if (ids_.empty()) ids_.reserve(size_);
+    add(s.value, ids_.size());
+    ids_.push_back(s.id);
+    if (ids_.size() == size_) give(emit);
+  }
+
+  void finish(auto& emit) {
+    if (ids_.empty()) return;
+    if (options_.drop_last) ids_.clear();
+    else give(emit);
+  }
+
+ private:
+  // If a later column refuses the sample, the earlier ones overwrite what they took of it with the next one.
+  void add(T& value, std::size_t row) {
+    if constexpr (is_one_column<Mode, T>) {
+      std::get<0>(columns_).add(std::move(value), row, size_);
+    } else {
+      [&]<std::size_t... I>(std::index_sequence<I...>, auto fields) {
+        (std::get<I>(columns_).add(std::move(std::get<I>(fields)), row, size_), ...);
+      }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>(), fields_of(value));
+    }
+  }
+
+  void give(auto& emit) {
+    output b;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((std::get<I>(b.columns_) = std::get<I>(columns_).take(ids_.size())), ...);
+    }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>());
+    b.ids_ = std::exchange(ids_, {});
+    const sample_id last = b.ids_.back();
+    emit(sample<output>{std::move(b), last});
+  }
+
+  std::size_t size_;
+  batch_options options_;
+  typename parts::builders columns_;
+  std::vector<sample_id> ids_;
+};
+
+template <class Mode>
+struct batch_stage {
+  using feedline_part = void;
+  static constexpr const char* kind = "batch";
+
+  template <class In>
+  static consteval fit fits() {
+    return columns_of<Mode, In>::exist ? fit::yes : fit::no_shape;
+  }
+
+  template <class In>
+    requires(columns_of<Mode, In>::exist)
+  batch_builder<In, Mode> bind(const stage_info&) const {
+    return {size, options, mode};
+  }
+
+  std::size_t size;
+  batch_options options;
+  Mode mode;
+};
+
+template <class Mode>
+auto make_batch_stage(std::size_t size, batch_options options, Mode mode) {
+  if (size == 0) throw std::invalid_argument("feedline::batch: a batch needs at least one sample");
+  return batch_stage<Mode>{size, options, mode};
+}
+
+} // namespace detail
+
+/// Gathers samples into batches.
+///
+/// Takes:   numbers, std::arrays of numbers, tensors, strings, vectors of numbers, or plain structs, pairs
+/// and tuples of
+///          those (at most 12 fields); with as_list, any item
+/// Gives:   batch_of<item>
+/// Order:   kept; in finite mode no batch holds samples of two epochs, in infinite mode batches run on across
+/// them Throws:  std::invalid_argument for a size of 0. A tensor of another shape than those before it in its
+/// batch is a
+///          failure of its sample
+/// Stops:   at once
+/// Example: `… | batch(256, {.drop_last = true})`, `… | batch(64, padded{.value = -1})`, `… | batch(32,
+/// as_list)`
+inline auto batch(std::size_t size, batch_options options = {}) {
+  return detail::make_batch_stage(size, options, stacked_t());
+}
+
+inline auto batch(std::size_t size, as_list_t mode, batch_options options = {}) {
+  return detail::make_batch_stage(size, options, mode);
+}
+
+inline auto batch(std::size_t size, padded mode, batch_options options = {}) {
+  return detail::make_batch_stage(size, options, mode);
+}
+
+} // namespace feedline

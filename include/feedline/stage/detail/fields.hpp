@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The fields of a plain struct, a pair or a tuple, found by the compiler: no macro, no registration.
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace feedline::detail {
+
+struct any_field {
+  template <class T>
+  operator T() const noexcept;
+};
+
+template <class T, std::size_t... I>
+consteval bool can_be_made_of(std::index_sequence<I...>) {
+  return requires { T{(static_cast<void>(I), any_field{})...}; };
+}
+
+inline constexpr std::size_t most_fields = 12;
+
+/// How many fields an aggregate has; most_fields + 1 stands for any more.
+template <class T, std::size_t N = 0>
+consteval std::size_t count_fields() {
+  if constexpr (N <= most_fields && can_be_made_of<T>(std::make_index_sequence<N + 1>()))
+    return count_fields<T, N + 1>();
+  else return N;
+}
+
+template <class T>
+concept tuple_like = requires { std::tuple_size<T>::value; };
+
+template <class T>
+concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !tuple_like<T>;
+
+template <class T>
+inline constexpr bool has_fields = tuple_like<T>;
+template <plain_struct T>
+inline constexpr bool has_fields<T> = count_fields<T>() <= most_fields;
+
+/// The fields as a tuple of references.
+template <class T>
+constexpr auto fields_of(T& value) {
+  using plain = std::remove_cv_t<T>;
+  if constexpr (tuple_like<plain>) {
+    return std::apply([](auto&... f) { return std::tie(f...); }, value);
+  } else {
+    constexpr std::size_t n = count_fields<plain>();
+    // clang-format off
+    if constexpr (n == 0) { return std::tuple<>(); }
+    else if constexpr (n == 1) { auto& [a] = value; return std::tie(a); }
+    else if constexpr (n == 2) { auto& [a, b] = value; return std::tie(a, b); }
+    else if constexpr (n == 3) { auto& [a, b, c] = value; return std::tie(a, b, c); }
+    else if constexpr (n == 4) { auto& [a, b, c, d] = value; return std::tie(a, b, c, d); }
+    else if constexpr (n == 5) { auto& [a, b, c, d, e] = value; return std::tie(a, b, c, d, e); }
+    else if constexpr (n == 6) { auto& [a, b, c, d, e, f] = value; return std::tie(a, b, c, d, e, f); }
+    else if constexpr (n == 7) { auto& [a, b, c, d, e, f, g] = value; return std::tie(a, b, c, d, e, f, g); }
+    else if constexpr (n == 8) { auto& [a, b, c, d, e, f, g, h] = value; return std::tie(a, b, c, d, e, f, g, h); }
+    else if constexpr (n == 9) { auto& [a, b, c, d, e, f, g, h, i] = value; return std::tie(a, b, c, d, e, f, g, h, i); }
+    else if constexpr (n == 10) { auto& [a, b, c, d, e, f, g, h, i, j] = value; return std::tie(a, b, c, d, e, f, g, h, i, j); }
+    else if constexpr (n == 11) { auto& [a, b, c, d, e, f, g, h, i, j, k] = value; return std::tie(a, b, c, d, e, f, g, h, i, j, k); }
+    else { auto& [a, b, c, d, e, f, g, h, i, j, k, l] = value; return std::tie(a, b, c, d, e, f, g, h, i, j, k, l); }
+    // clang-format on
+  }
+}
+
+// An object that is never made: only the addresses of its fields are compared, which the compiler can do.
+template <class T>
+union never_made {
+  constexpr never_made() : none() {}
+
+  constexpr ~never_made() {}
+
+  char none;
+  T value;
+};
+
+template <class T>
+inline never_made<T> address_book;
+
+template <class M>
+struct member_pointer;
+
+template <class Class, class Type>
+struct member_pointer<Type Class::*> {
+  using class_type = Class;
+};
+
+/// Whether Member is a pointer to a data member of T.
+template <class T, auto Member>
+inline constexpr bool names_field = false;
+template <class T, auto Member>
+  requires std::is_member_object_pointer_v<decltype(Member)>
+inline constexpr bool names_field<T, Member> =
+    std::is_same_v<typename member_pointer<decltype(Member)>::class_type, T>;
+
+/// Which field of its struct a member pointer names.
+template <auto Member>
+consteval std::size_t field_index() {
+  using plain = typename member_pointer<decltype(Member)>::class_type;
+  std::size_t index = 0, found = 0;
+  std::apply(
+      [&](auto&... field) {
+        const auto look = [&](const void* address) {
+          if (address == static_cast<const void*>(&(address_book<plain>.value.*Member))) found = index;
+          ++index;
+        };
+        (look(&field), ...);
+      },
+      fields_of(address_book<plain>.value));
+  return found;
+}
+
+} // namespace feedline::detail

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The users' functions inside stages: how they are kept, shared by workers and called.
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/sample.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/core/workers.hpp>
+
+namespace feedline {
+
+template <class Factory>
+struct per_worker_t {
+  Factory factory;
+};
+
+/// A function for map, filter, flat_map or tap of which each worker gets one of its own: `factory()` makes it
+/// when the worker starts. It may keep a decoder or a buffer and change it; what it returns must not depend
+/// on what it did before, or results would depend on the number of workers. Example: `map(per_worker([] {
+/// return [codec = my_codec()](const blob& b) mutable { return codec.decode(b); }; }))`
+template <class Factory>
+auto per_worker(Factory factory) {
+  return per_worker_t<Factory>{std::move(factory)};
+}
+
+namespace detail {
+
+/// One function for all copies of a stage and all its workers: also one that can only be moved.
+template <class F>
+class shared_function {
+ public:
+  using called = const F;
+  using changing = F;
+
+  explicit shared_function(F f) : f_(std::make_shared<const F>(std::move(f))) {}
+
+  auto bind() const {
+    struct reference {
+      const F* f;
+
+      const F& get() const noexcept { return *f; }
+    };
+
+    return reference{f_.get()}; // the run's description keeps it alive
+  }
+
+ private:
+  std::shared_ptr<const F> f_;
+};
+
+template <class Factory>
+class made_function {
+  using made = std::remove_cvref_t<std::invoke_result_t<const Factory&>>;
+
+ public:
+  using called = made;
+  using changing = made;
+
+  explicit made_function(per_worker_t<Factory> f)
+      : factory_(std::make_shared<const Factory>(std::move(f.factory))) {}
+
+  auto bind() const {
+    struct value {
+      made f;
+
+      made& get() noexcept { return f; }
+    };
+
+    return value{(*factory_)()};
+  }
+
+ private:
+  std::shared_ptr<const Factory> factory_;
+};
+
+template <class F>
+struct held_function {
+  using type = shared_function<F>;
+};
+
+template <class Factory>
+struct held_function<per_worker_t<Factory>> {
+  using type = made_function<Factory>;
+};
+
+template <class F>
+using held_function_t = typename held_function<std::decay_t<F>>::type;
+
+template <class F, class In>
+concept callable_with_item = std::is_invocable_v<F&, In>;
+
+template <class F, class In>
+concept callable = callable_with_item<F, In> || std::is_invocable_v<F&, In, context&>;
+
+/// Calls f(item) or f(item, context); f may be a pointer to a member of the item.
+template <class F, class In>
+decltype(auto) call(F& f, In&& in, context& c) {
+  if constexpr (!callable_with_item<F, In>) return f(std::forward<In>(in), c);
+  else if constexpr (std::is_member_object_pointer_v<std::remove_cv_t<F>>) return std::forward<In>(in).*f;
+  else if constexpr (std::is_member_function_pointer_v<std::remove_cv_t<F>>)
+    return (std::forward<In>(in).*f)();
+  else return f(std::forward<In>(in));
+}
+
+template <class F, class In>
+using call_result_t = decltype(call(std::declval<F&>(), std::declval<In>(), std::declval<context&>()));
+
+/// What every function must be to be called with items (In with its reference), whatever the stage wants of
+/// its result.
+template <class Held, class In>
+consteval fit fit_of_call() {
+  if constexpr (callable<typename Held::called, In>) return fit::yes;
+  else return callable<typename Held::changing, In> ? fit::not_const : fit::wrong_argument;
+}
+
+template <class Option, class... Options>
+inline constexpr bool has_option = (std::is_same_v<Option, Options> || ...);
+
+/// Makes a stage of a function and of options in any order: name, workers, unordered.
+template <template <class> class Stage, class F, class... Options>
+auto make_function_stage(F&& f, Options... options) {
+  static_assert(((has_option<Options, name, workers, unordered_t>)&&...),
+                "feedline: behind its function a stage takes name{…}, workers{…} and unordered");
+  static_assert(
+      has_option<workers, Options...> || !has_option<unordered_t, Options...>,
+      "feedline: unordered makes sense with workers only: a stage on one thread keeps the order anyway");
+  const std::tuple<Options...> given(std::move(options)...);
+  std::string title;
+  if constexpr (has_option<name, Options...>) title = std::get<name>(given).text;
+  Stage<held_function_t<F>> stage(held_function_t<F>(std::forward<F>(f)), std::move(title));
+  if constexpr (has_option<workers, Options...>)
+    return make_parallel<!has_option<unordered_t, Options...>>(std::get<workers>(given),
+                                                               as_row(std::move(stage)));
+  else return stage;
+}
+
+} // namespace detail
+
+} // namespace feedline

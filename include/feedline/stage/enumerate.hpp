@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// enumerate: items with their number.
+#include <cstdint>
+#include <utility>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/stage.hpp>
+
+namespace feedline {
+
+/// An item and how many came before it in its epoch.
+template <class T>
+struct enumerated {
+  std::uint64_t number;
+  T value;
+};
+
+namespace detail {
+
+struct enumerate_stage {
+  using feedline_part = void;
+  static constexpr const char* kind = "enumerate";
+
+  template <class In>
+  static consteval fit fits() {
+    return fit::yes;
+  }
+
+  template <class In>
+  struct running {
+    using output = enumerated<In>;
+
+    void operator()(sample<In>&& s, auto& emit) { emit(sample<output>{{next++, std::move(s.value)}, s.id}); }
+
+    void end_epoch() { next = 0; }
+
+    std::uint64_t next = 0;
+  };
+
+  template <class In>
+  running<In> bind(const stage_info&) const {
+    return {};
+  }
+};
+
+} // namespace detail
+
+/// Numbers the items of each epoch from 0, in the order in which they come.
+///
+/// Takes:   any item
+/// Gives:   enumerated<item>: {number, value}
+/// Order:   kept
+/// Throws:  nothing
+/// Stops:   at once
+/// Example: `source | enumerate() | map([](const auto& e) { return e.number % 2; })`
+inline auto enumerate() { return detail::enumerate_stage{}; }
+
+} // namespace feedline

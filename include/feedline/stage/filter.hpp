@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// filter: some of the items.
+#include <concepts>
+#include <string>
+#include <utility>
+
+#include <feedline/core/stage.hpp>
+#include <feedline/stage/detail/function.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+template <class Held>
+class filter_stage {
+ public:
+  using feedline_part = void;
+  static constexpr const char* kind = "filter";
+  static constexpr bool is_stateless = true;
+
+  filter_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+
+  template <class In>
+  static consteval fit fits() {
+    if constexpr (fit_of_call<Held, const In&>() != fit::yes) return fit_of_call<Held, const In&>();
+    else
+      return std::convertible_to<call_result_t<typename Held::called, const In&>, bool>
+                 ? fit::yes
+                 : fit::returns_no_bool;
+  }
+
+  template <class In>
+  struct running {
+    using function = decltype(std::declval<const Held&>().bind());
+    using output = In;
+
+    void operator()(In&& in, auto& emit, context& c) {
+      if (call(f.get(), std::as_const(in), c)) emit(std::move(in));
+    }
+
+    function f;
+  };
+
+  template <class In>
+    requires(filter_stage::template fits<In>() == fit::yes)
+  running<In> bind(const stage_info&) const {
+    return {f_.bind()};
+  }
+
+ private:
+  Held f_;
+  std::string name_;
+};
+
+} // namespace detail
+
+/// Gives the items for which a predicate holds.
+///
+/// Takes:   any item; the predicate is `p(const item&)` or `p(const item&, context&)`; options as map
+/// Gives:   the items for which it returned true, unchanged
+/// Order:   kept; with unordered, as they are done
+/// Throws:  what the predicate throws, as a failure of its sample
+/// Stops:   behind the item in hand
+/// Example: `source | filter([](const position& p) { return p.plies_left > 4; })`
+template <class F, class... Options>
+auto filter(F&& predicate, Options... options) {
+  return detail::make_function_stage<detail::filter_stage>(std::forward<F>(predicate), std::move(options)...);
+}
+
+} // namespace feedline

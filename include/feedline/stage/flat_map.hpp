@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// flat_map: one item in, any number out.
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/stage.hpp>
+#include <feedline/stage/detail/function.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+template <class R>
+concept iterable = requires(R& r) {
+  r.begin() != r.end();
+  *r.begin();
+};
+
+/// What a range is made of: the values, not what its iterators show them through, such as references to bits.
+template <class R>
+struct element_of {
+  using iterator = decltype(std::declval<R&>().begin());
+  using type = std::decay_t<decltype(*std::declval<iterator&>())>;
+};
+
+template <class R>
+  requires requires { typename std::iter_value_t<decltype(std::declval<R&>().begin())>; }
+struct element_of<R> {
+  using type = std::iter_value_t<decltype(std::declval<R&>().begin())>;
+};
+
+template <class R>
+using element_of_t = typename element_of<std::remove_cvref_t<R>>::type;
+
+/// A range by value whose elements are its own, and so may be moved out of it: a container, not a view.
+template <class R>
+inline constexpr bool owns_elements = false;
+template <class R>
+  requires(!std::is_reference_v<R> && requires(const R& r) { *r.begin(); })
+inline constexpr bool owns_elements<R> =
+    !std::is_same_v<decltype(*std::declval<const R&>().begin()), decltype(*std::declval<R&>().begin())>;
+
+/// The identity of item k of what a flat_map made of a sample. Behind a second flat_map parts are hashed:
+/// unequal with overwhelming probability, which is enough for random decisions.
+inline sample_id part_of(sample_id id, std::uint64_t k) {
+  id.part = static_cast<std::uint32_t>(id.part == 0 ? k : key(id.part, k));
+  return id;
+}
+
+template <class Held>
+class flat_map_stage {
+ public:
+  using feedline_part = void;
+  static constexpr const char* kind = "flat_map";
+  static constexpr bool is_stateless = true;
+
+  flat_map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+
+  template <class In>
+  static consteval fit fits() {
+    if constexpr (fit_of_call<Held, In&>() != fit::yes) {
+      return fit_of_call<Held, In&>();
+    } else {
+      using result = call_result_t<typename Held::called, In&>;
+      if constexpr (std::is_void_v<result>) return fit::returns_void;
+      else if constexpr (!iterable<std::remove_cvref_t<result>>) return fit::returns_no_range;
+      else return movable_item<element_of_t<result>> ? fit::yes : fit::item_cannot_move;
+    }
+  }
+
+  template <class In>
+  struct running {
+    using function = decltype(std::declval<const Held&>().bind());
+    using result = call_result_t<typename Held::called, In&>;
+    using output = element_of_t<result>;
+
+    // The item stays alive while what was made of it is gone through: views of it are welcome.
+    void operator()(sample<In>&& s, auto& emit, context& c) {
+      std::uint64_t k = 0;
+      auto&& range = call(f.get(), s.value, c);
+      for (auto&& item : range) {
+        const sample_id id = part_of(s.id, k++);
+        if constexpr (owns_elements<result>) {
+          if (!emit(sample<output>{output(std::move(item)), id})) return;
+        } else {
+          if (!emit(sample<output>{output(std::forward<decltype(item)>(item)), id})) return;
+        }
+      }
+    }
+
+    function f;
+  };
+
+  template <class In>
+    requires(flat_map_stage::template fits<In>() == fit::yes)
+  running<In> bind(const stage_info&) const {
+    return {f_.bind()};
+  }
+
+ private:
+  Held f_;
+  std::string name_;
+};
+
+} // namespace detail
+
+/// Calls a function with each item and gives every element of the range that it returns, such as a file's
+/// records.
+///
+/// Takes:   any item; the function is `f(item&)` or `f(item&, context&)` and returns something with begin()
+/// and end():
+///          a container, or a view, which may refer to the item; options as map
+/// Gives:   the elements one by one, also none; a failure in the middle of a range keeps what came before
+/// Order:   kept; with unordered, runs of elements as they are done
+/// Throws:  what the function or its range throws, as a failure of its sample
+/// Stops:   behind the element in hand
+/// Example: `files | flat_map(read_records, workers{4}) | shuffle({.capacity = 100'000})`
+template <class F, class... Options>
+auto flat_map(F&& f, Options... options) {
+  return detail::make_function_stage<detail::flat_map_stage>(std::forward<F>(f), std::move(options)...);
+}
+
+} // namespace feedline

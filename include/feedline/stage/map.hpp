@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// map: one item in, one item out.
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/stage.hpp>
+#include <feedline/stage/detail/function.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+template <class Held>
+class map_stage {
+ public:
+  using feedline_part = void;
+  static constexpr const char* kind = "map";
+  static constexpr bool is_stateless = true;
+
+  map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+
+  template <class In>
+  static consteval fit fits() {
+    if constexpr (fit_of_call<Held, In>() != fit::yes) {
+      return fit_of_call<Held, In>();
+    } else {
+      using result = call_result_t<typename Held::called, In>;
+      if constexpr (std::is_void_v<result>) return fit::returns_void;
+      else if constexpr (std::is_reference_v<result> && !is_member) return fit::returns_reference;
+      else return movable_item<std::decay_t<result>> ? fit::yes : fit::item_cannot_move;
+    }
+  }
+
+  template <class In>
+  struct running {
+    using function = decltype(std::declval<const Held&>().bind());
+    using output = std::decay_t<call_result_t<typename Held::called, In>>;
+
+    void operator()(In&& in, auto& emit, context& c) { emit(call(f.get(), std::move(in), c)); }
+
+    function f;
+  };
+
+  template <class In>
+    requires(map_stage::template fits<In>() == fit::yes)
+  running<In> bind(const stage_info&) const {
+    return {f_.bind()};
+  }
+
+ private:
+  // A member of the item is copied out of it at once, so a reference to it is welcome.
+  static constexpr bool is_member = std::is_member_object_pointer_v<std::remove_cv_t<typename Held::called>>;
+
+  Held f_;
+  std::string name_;
+};
+
+} // namespace detail
+
+/// Calls a function with each item and gives what it returns.
+///
+/// Takes:   any item; the function is `f(item)` or `f(item, context&)` and is called as const, by all workers
+/// at once
+///          (see per_worker for one that must change itself); options name{…}, workers{n}, unordered
+/// Gives:   one item for each, of the function's return type
+/// Order:   kept, with any number of workers; with unordered, as they are done
+/// Throws:  what the function throws, as a failure of its sample
+/// Stops:   behind the item in hand; a function that takes long can ask `context.stop`
+/// Example: `source | map([](const tar_sample& s) { return decode_jpeg(s["jpg"]); }, workers{8},
+/// name{"decode"})`
+template <class F, class... Options>
+auto map(F&& f, Options... options) {
+  return detail::make_function_stage<detail::map_stage>(std::forward<F>(f), std::move(options)...);
+}
+
+} // namespace feedline

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// prefetch: items made ready ahead.
+#include <cstddef>
+#include <stdexcept>
+
+#include <feedline/core/detail/plan.hpp>
+#include <feedline/core/pipeline.hpp>
+
+namespace feedline {
+
+/// Puts a queue of its own at this place: what stands before it works ahead by up to so many items.
+///
+///     … ─▶ batch ─▶ [queue] ─▶ consumer
+///
+/// Behind the last stage it sets how many batches lie ready for the consumer (4 unless told otherwise);
+/// between two stages that would share a thread it gives each side a thread of its own.
+///
+/// Takes:   any item
+/// Gives:   every item, unchanged
+/// Order:   kept
+/// Throws:  std::invalid_argument for 0
+/// Stops:   at once
+/// Example: `… | batch(256) | prefetch(8)`
+inline auto prefetch(std::size_t items) {
+  if (items == 0) throw std::invalid_argument("feedline::prefetch: a queue needs room for at least one item");
+  return detail::queue_place{items};
+}
+
+} // namespace feedline

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// skip: all but the first items of each epoch.
+#include <cstdint>
+#include <utility>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/stage.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+struct skip_stage {
+  using feedline_part = void;
+  static constexpr const char* kind = "skip";
+
+  template <class In>
+  static consteval fit fits() {
+    return fit::yes;
+  }
+
+  template <class In>
+  struct running {
+    using output = In;
+
+    void operator()(sample<In>&& s, auto& emit) {
+      if (left > 0) --left;
+      else emit(std::move(s));
+    }
+
+    void end_epoch() { left = count; }
+
+    std::uint64_t count;
+    std::uint64_t left = count;
+  };
+
+  template <class In>
+  running<In> bind(const stage_info&) const {
+    return {count};
+  }
+
+  std::uint64_t count;
+};
+
+} // namespace detail
+
+/// Leaves out the first items of each epoch.
+///
+/// Takes:   any item
+/// Gives:   all items of an epoch but the first `count`, unchanged
+/// Order:   kept
+/// Throws:  nothing
+/// Stops:   at once
+/// Example: `source | skip(1'000)`
+inline auto skip(std::uint64_t count) { return detail::skip_stage{count}; }
+
+} // namespace feedline

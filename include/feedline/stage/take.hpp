@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// take: the first items of each epoch.
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/stage.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+struct take_stage {
+  using feedline_part = void;
+  static constexpr const char* kind = "take";
+
+  template <class In>
+  static consteval fit fits() {
+    return fit::yes;
+  }
+
+  template <class In>
+  struct running {
+    using output = In;
+
+    void operator()(sample<In>&& s, auto& emit) {
+      if (left > 0) {
+        --left;
+        emit(std::move(s));
+      }
+      if (left == 0) emit.enough();
+    }
+
+    void end_epoch() { left = count; }
+
+    std::uint64_t count;
+    std::uint64_t left = count;
+  };
+
+  template <class In>
+  running<In> bind(const stage_info&) const {
+    return {count};
+  }
+
+  std::uint64_t count;
+};
+
+} // namespace detail
+
+/// Gives the first items of each epoch; the source is then told that the epoch is over, even if it would
+/// never end.
+///
+/// Takes:   any item
+/// Gives:   at most `count` items per epoch, unchanged
+/// Order:   kept
+/// Throws:  nothing
+/// Stops:   at once
+/// Example: `train | take(100)`
+inline auto take(std::uint64_t count) { return detail::take_stage{count}; }
+
+} // namespace feedline

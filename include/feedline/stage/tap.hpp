@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// tap: looks at items without changing them.
+#include <string>
+#include <utility>
+
+#include <feedline/core/stage.hpp>
+#include <feedline/stage/detail/function.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+template <class Held>
+class tap_stage {
+ public:
+  using feedline_part = void;
+  static constexpr const char* kind = "tap";
+  static constexpr bool is_stateless = true;
+
+  tap_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+
+  template <class In>
+  static consteval fit fits() {
+    return fit_of_call<Held, const In&>();
+  }
+
+  template <class In>
+  struct running {
+    using function = decltype(std::declval<const Held&>().bind());
+    using output = In;
+
+    void operator()(In&& in, auto& emit, context& c) {
+      static_cast<void>(call(f.get(), std::as_const(in), c));
+      emit(std::move(in));
+    }
+
+    function f;
+  };
+
+  template <class In>
+    requires(tap_stage::template fits<In>() == fit::yes)
+  running<In> bind(const stage_info&) const {
+    return {f_.bind()};
+  }
+
+ private:
+  Held f_;
+  std::string name_;
+};
+
+} // namespace detail
+
+/// Shows each item to a function and hands it on as it is.
+///
+/// Takes:   any item; the function is `f(const item&)` or `f(const item&, context&)`; options as map
+/// Gives:   every item, unchanged
+/// Order:   kept; with unordered, as they are done
+/// Throws:  what the function throws, as a failure of its sample, which then goes no further
+/// Stops:   behind the item in hand
+/// Example: `source | tap([&](const image& i) { seen.fetch_add(1); })`
+template <class F, class... Options>
+auto tap(F&& f, Options... options) {
+  return detail::make_function_stage<detail::tap_stage>(std::forward<F>(f), std::move(options)...);
+}
+
+} // namespace feedline

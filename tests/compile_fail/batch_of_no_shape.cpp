@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#include <memory>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+namespace fl = feedline;
+
+struct node {
+  std::shared_ptr<node> next;
+};
+
+int main() {
+  auto nodes = fl::from(std::vector<int>{}) | fl::map([](int) { return node(); });
+#ifdef FEEDLINE_COMPILE_PASS
+  auto p = nodes | fl::batch(4, fl::as_list);
+#else
+  auto p = nodes | fl::batch(4); // expect: `item` has no shape, so `stage` can't make tensors of it
+#endif
+  // expect: stage<feedline::detail::batch_stage
+  // expect: item<node>
+  // expect: stage_before<feedline::detail::map_stage
+  static_cast<void>(p.finite().next());
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+# Compiles FILE twice with COMPILER (of the kind COMPILER_ID): once with FEEDLINE_COMPILE_PASS, which must succeed, and once without,
+# which must fail and say, in its first lines, all that the file expects:
+#
+#     train | fl::batch(8);  // expect: batch can't stack a std::mutex
+cmake_minimum_required(VERSION 3.25)
+
+# "In file included from" and the like aren't counted: they say nothing of the mistake.
+set(first_lines 12)
+
+# Nor is the source that compilers show: it would echo the expectation.
+set(no_source -fno-diagnostics-show-caret)
+if(COMPILER_ID MATCHES "Clang")
+  set(no_source -fno-caret-diagnostics)
+endif()
+
+list(TRANSFORM INCLUDES PREPEND "-I")
+set(command "${COMPILER}" -std=c++20 -fsyntax-only -w ${no_source} ${INCLUDES} "${FILE}")
+
+execute_process(COMMAND ${command} -DFEEDLINE_COMPILE_PASS RESULT_VARIABLE failed ERROR_VARIABLE output)
+if(failed)
+  message(FATAL_ERROR "With FEEDLINE_COMPILE_PASS this must compile:\n${output}")
+endif()
+
+execute_process(COMMAND ${command} RESULT_VARIABLE failed ERROR_VARIABLE output)
+if(NOT failed)
+  message(FATAL_ERROR "This must not compile, but it does.")
+endif()
+
+# Brackets and semicolons have a meaning in CMake's lists: they are looked for as other characters.
+function(flatten text out)
+  string(REPLACE ";" "," text "${text}")
+  string(REPLACE "[" "(" text "${text}")
+  string(REPLACE "]" ")" text "${text}")
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+flatten("${output}" lines)
+string(REPLACE "\n" ";" lines "${lines}")
+list(FILTER lines EXCLUDE REGEX "^(In file included from|  +from) ")
+list(SUBLIST lines 0 ${first_lines} lines)
+string(REPLACE ";" "\n" beginning "${lines}")
+
+file(READ "${FILE}" source)
+flatten("${source}" source)
+string(REGEX MATCHALL "// expect: [^\n]+" expectations "${source}")
+if(NOT expectations)
+  message(FATAL_ERROR "The file has no '// expect: words'.")
+endif()
+foreach(expectation IN LISTS expectations)
+  string(REGEX REPLACE "^// expect: " "" words "${expectation}")
+  string(STRIP "${words}" words)
+  string(FIND "${beginning}" "${words}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "The first ${first_lines} lines don't say '${words}':\n${output}")
+  endif()
+endforeach()

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+namespace fl = feedline;
+
+#ifdef FEEDLINE_COMPILE_PASS
+std::vector<int> twice(int n) { return {n, n}; }
+#else
+int twice(int n) { return n; }
+#endif
+
+int main() {
+  auto p =
+      fl::from(std::vector<int>{}) | fl::flat_map(twice); // expect: must return something to iterate over
+  // expect: stage<feedline::detail::flat_map_stage
+  static_cast<void>(p.finite().next());
+}

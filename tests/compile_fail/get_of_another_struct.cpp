@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+namespace fl = feedline;
+
+struct example {
+  float x;
+  int label;
+};
+
+struct other {
+  int label;
+};
+
+int main() {
+  auto loader = (fl::from(std::vector<example>{}) | fl::batch(2)).finite();
+  auto b = loader.next();
+#ifdef FEEDLINE_COMPILE_PASS
+  static_cast<void>(b->get<&example::label>());
+#else
+  static_cast<void>(b->get<&other::label>()); // expect: other
+                                              // expect: example
+#endif
+}

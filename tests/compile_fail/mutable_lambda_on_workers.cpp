@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+namespace fl = feedline;
+
+int main() {
+#ifdef FEEDLINE_COMPILE_PASS
+  auto f = fl::per_worker([] { return [buffer = 0](int n) mutable { return buffer = n; }; });
+#else
+  auto f = [buffer = 0](int n) mutable { return buffer = n; };
+#endif
+  auto p = fl::from(std::vector<int>{}) | fl::map(f, fl::workers{4}) | fl::batch(2);
+  // expect: the function of `stage` changes itself when called (a mutable lambda?)
+  // expect: give each worker one of its own with per_worker(factory)
+  // expect: stage<feedline::detail::map_stage
+  static_cast<void>(p.finite().next());
+}

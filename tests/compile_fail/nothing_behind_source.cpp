@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+namespace fl = feedline;
+
+int main() {
+  auto source = fl::from(std::vector<int>{});
+#ifdef FEEDLINE_COMPILE_PASS
+  auto loader = (source | fl::prefetch(10)).finite();
+#else
+  auto loader = source.finite(); // expect: nothing stands behind the source: a pipeline needs a stage
+#endif
+  // expect: range_source
+  static_cast<void>(loader.next());
+}

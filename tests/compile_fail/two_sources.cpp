@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+namespace fl = feedline;
+
+int main() {
+  auto first = fl::from(std::vector<int>{});
+#ifdef FEEDLINE_COMPILE_PASS
+  auto p = first | fl::prefetch(2);
+#else
+  auto p =
+      first | fl::from(std::vector<int>{}); // expect: Right is a second source: a pipeline has one, in front
+#endif
+  static_cast<void>(p.finite().next());
+}

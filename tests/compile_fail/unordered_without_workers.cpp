@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+namespace fl = feedline;
+
+int main() {
+  const auto same = [](int n) { return n; };
+#ifdef FEEDLINE_COMPILE_PASS
+  auto stage = fl::map(same, fl::workers{2}, fl::unordered);
+#else
+  auto stage = fl::map(same, fl::unordered); // expect: unordered makes sense with workers only
+#endif
+  static_cast<void>((fl::from(std::vector<int>{}) | stage).finite().next());
+}

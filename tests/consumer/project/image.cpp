@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+#include <cstdint>
+#include <vector>
+
+#include <feedline/image.hpp>
+
+bool image_works() {
+  const std::vector<std::uint8_t> pixels(8 * 8 * 3, 128);
+  const auto file = feedline::encode_jpeg(pixels, {8, 8, 3});
+  return feedline::decode_jpeg(file).size() == pixels.size();
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/core/failure.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+#include "support/outcome.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+int unlucky_from_7(int n) {
+  if (n % numbers::next_epoch >= 7) throw unlucky(n);
+  return n;
+}
+
+auto decoding(numbers source, std::size_t workers = 3) {
+  return fl::from(std::move(source)) | fl::map(unlucky_from_7, fl::workers{workers}, fl::name{"decode"}) |
+         fl::batch(3);
+}
+
+std::vector<std::uint64_t> indices(const std::vector<fl::failure>& failures) {
+  std::vector<std::uint64_t> all;
+  for (const fl::failure& f : failures) all.push_back(f.index);
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("A failure reads as a sentence") {
+  fl::failure f{"map `decode`", 195, 0, "photos-0003.tar: n0123.jpg", "not a JPEG file", {}};
+  CHECK(to_string(f) == "map `decode` failed on sample 195 (photos-0003.tar: n0123.jpg): not a JPEG file");
+  f.origin.clear();
+  CHECK(to_string(f) == "map `decode` failed on sample 195: not a JPEG file");
+  f.index = fl::sample_id::no_index;
+  CHECK(to_string(f) == "map `decode` failed: not a JPEG file");
+}
+
+TEST_CASE("The error names the stage and the sample, and the user's own exception is in it") {
+  auto loader = decoding(numbers(10)).finite();
+  CHECK(loader.next()->size() == 3);
+  CHECK(loader.next()->size() == 3);
+  CHECK(loader.next()->size() == 1); // what came before it is delivered
+  try {
+    loader.next();
+    FAIL("next() didn't throw");
+  } catch (const fl::pipeline_error& error) {
+    CHECK(std::string(error.what()) == "map `decode` failed on sample 7 (number 7): unlucky 7");
+    CHECK(error.failure().stage == "map `decode`");
+    CHECK(error.failure().epoch == 0);
+    CHECK(error.failure().message == "unlucky 7");
+    REQUIRE(error.cause<unlucky>());
+    CHECK(error.cause<unlucky>()->number == 7);
+    CHECK(error.cause<std::runtime_error>());
+    CHECK_FALSE(error.cause<std::logic_error>());
+    CHECK_THROWS_AS(error.rethrow_nested(), unlucky);
+    CHECK_THROWS_AS(std::rethrow_exception(error.failure().error), unlucky);
+  }
+}
+
+TEST_CASE("An exception that is no std::exception is told as such and keeps its type") {
+  const auto p = fl::from(numbers(3)) | fl::map([](int n) -> int {
+                   if (n == 1) throw 42;
+                   return n;
+                 });
+  const auto outcome = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(outcome.items == std::vector<int>{0, 2});
+  REQUIRE(outcome.skipped.size() == 1);
+  CHECK(outcome.skipped[0].message == "an exception that is no std::exception");
+  CHECK_THROWS_AS(std::rethrow_exception(outcome.skipped[0].error), int);
+
+  auto loader = p.finite();
+  loader.next();
+  try {
+    loader.next();
+    FAIL("next() didn't throw");
+  } catch (const fl::pipeline_error& error) {
+    REQUIRE(error.cause<int>());
+    CHECK(*error.cause<int>() == 42);
+  }
+}
+
+TEST_CASE("failures() tells the samples left out so far: those in front of the last item") {
+  auto loader = decoding(numbers(9)).finite({.epochs = 2, .on_error = fl::on_error::skip});
+  for (int i = 0; i < 3; ++i) {
+    CHECK(loader.failures().empty());
+    CHECK(loader.next());
+  }
+  while (loader.next()) {
+  }
+  const auto& failures = loader.failures();
+  CHECK(indices(failures) == std::vector<std::uint64_t>{7, 8, 7, 8});
+  CHECK(failures[1].epoch == 0);
+  CHECK(failures[2].epoch == 1);
+  CHECK(failures[2].stage == "map `decode`");
+  CHECK(failures[2].origin == "number 7");
+  CHECK(failures[2].message == "unlucky 1000007");
+}
+
+TEST_CASE("One failure more than the limit ends the run, with both told") {
+  for (const std::size_t limit : {0u, 2u, 5u}) {
+    auto loader = decoding(numbers(100), 8).finite({.on_error = fl::on_error::skip, .failure_limit = limit});
+    CHECK(throws_saying<fl::pipeline_error>(
+        "(one failure more than the limit of " + std::to_string(limit) + ")", [&] {
+          while (loader.next()) {
+          }
+        }));
+    REQUIRE(loader.failures().size() == limit + 1);
+    CHECK(loader.failures().back().index == 7 + limit);
+    CHECK_THROWS_AS(loader.next(), fl::pipeline_error);
+  }
+  auto enough = decoding(numbers(10)).finite({.on_error = fl::on_error::skip, .failure_limit = 3});
+  while (enough.next()) {
+  }
+  CHECK(enough.failures().size() == 3);
+}
+
+TEST_CASE("A failure limit ends an infinite run of which nothing but failures comes") {
+  const watchdog guard("only failures");
+  const auto p = fl::from(numbers(5)) | fl::map([](int n) -> int { throw unlucky(n); }, fl::workers{2});
+  const auto outcome = run_to_end(p.infinite({.on_error = fl::on_error::skip}));
+  REQUIRE(outcome.failed);
+  CHECK(outcome.skipped.size() == fl::default_failure_limit + 1);
+}
+
+TEST_CASE("A file that vanishes is told by its name, and the others arrive") {
+  const temporary_folder folder;
+  for (const char name : {'a', 'b', 'c', 'd'}) folder.write(std::string(1, name), std::string(100, name));
+  const auto p = fl::files(folder.path()) | fl::map(fl::read_file, fl::workers{2}, fl::name{"read"});
+  std::remove((folder / "c").c_str());
+
+  const auto skipped = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  REQUIRE(skipped.items.size() == 3);
+  CHECK(skipped.items[2] == std::vector<std::byte>(100, std::byte{'d'}));
+  REQUIRE(skipped.skipped.size() == 1);
+  CHECK(skipped.skipped[0].index == 2);
+  CHECK(skipped.skipped[0].origin == folder / "c");
+  CHECK(skipped.skipped[0].stage == "map `read`");
+
+  const auto failed = run_to_end(p.finite());
+  CHECK(failed.items.size() == 2);
+  REQUIRE(failed.failed);
+  try {
+    std::rethrow_exception(failed.failed->error);
+  } catch (const std::system_error& error) {
+    CHECK(error.code() == std::errc::no_such_file_or_directory);
+  }
+}
+
+namespace {
+
+enum class place { item, finish, end_epoch };
+
+struct throws_in {
+  using output = int;
+  static constexpr const char* kind = "own";
+
+  place where;
+
+  void operator()(int n, auto& emit) {
+    if (where == place::item && n == 1) throw unlucky(1);
+    emit(n);
+  }
+
+  void finish(auto&) {
+    if (where == place::finish) throw unlucky(2);
+  }
+
+  void end_epoch() {
+    if (where == place::end_epoch) throw unlucky(3);
+  }
+};
+
+} // namespace
+
+TEST_CASE("A stage of a user's own may throw wherever it is called") {
+  const watchdog guard("throwing stage");
+  for (const place where : {place::item, place::finish, place::end_epoch}) {
+    const auto p = fl::from(numbers(3)) | throws_in{where} | fl::batch(2);
+    const auto failed = run_to_end(p.finite({.epochs = 2}));
+    REQUIRE(failed.failed);
+    CHECK(failed.failed->stage == "own");
+    CHECK(failed.failed->message == "unlucky " + std::to_string(static_cast<int>(where) + 1));
+    CHECK(failed.failed->index == (where == place::item ? 1 : fl::sample_id::no_index));
+
+    const auto skipped = run_to_end(p.finite({.epochs = 2, .on_error = fl::on_error::skip}));
+    CHECK_FALSE(skipped.failed);
+    CHECK(skipped.items.size() == (where == place::item ? 3 : 4)); // epoch 1 counts from a million
+    CHECK(skipped.skipped.size() == (where == place::item ? 1 : 2));
+  }
+}
+
+TEST_CASE("Memory that runs out in a function is a failure of its sample like any other") {
+  const auto p = fl::from(numbers(3)) | fl::map(
+                                            [](int n) {
+                                              if (n == 1) throw std::bad_alloc();
+                                              return n;
+                                            },
+                                            fl::workers{2});
+  const auto outcome = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(outcome.items == std::vector<int>{0, 2});
+  REQUIRE(outcome.skipped.size() == 1);
+  CHECK(outcome.skipped[0].index == 1);
+}
+
+TEST_CASE("A per_worker function that can't be made fails the run with its stage's name") {
+  const watchdog guard("per_worker");
+  for (const std::size_t workers : {1u, 8u}) {
+    const auto factory = []() {
+      if (true) throw unlucky(5);
+      return [](int n) { return n; };
+    };
+    auto loader =
+        (fl::from(numbers(100)) | fl::map(fl::per_worker(factory), fl::workers{workers}, fl::name{"made"}))
+            .infinite();
+    for (int times = 0; times < 2; ++times) {
+      try {
+        loader.next();
+        FAIL("next() didn't throw");
+      } catch (const fl::pipeline_error& error) {
+        CHECK(std::string(error.what()) == "map `made` failed: unlucky 5");
+        CHECK(error.cause<unlucky>());
+      }
+    }
+  }
+}
+
+namespace {
+
+struct origin_throws {
+  std::optional<int> next() {
+    if (at == 3) return std::nullopt;
+    return at++;
+  }
+
+  std::string origin(std::uint64_t) const { throw unlucky(9); }
+
+  int at = 0;
+};
+
+} // namespace
+
+TEST_CASE("A source that can't tell an origin doesn't hide the failure") {
+  const auto outcome = run_to_end((origin_throws{} | fl::map([](int n) -> int {
+                                     throw unlucky(n);
+                                   })).finite({.on_error = fl::on_error::skip}));
+  REQUIRE(outcome.skipped.size() == 3);
+  CHECK(outcome.skipped[2].origin.empty());
+  CHECK(outcome.skipped[2].message == "unlucky 2");
+}
+
+TEST_CASE("An error in a batch's column leaves out its sample and no other") {
+  const auto p = fl::from(numbers(7)) | fl::map([](int n) {
+                   fl::tensor<float> t(fl::shape{n == 4 ? 3u : 2u});
+                   for (float& x : t) x = static_cast<float>(n);
+                   return t;
+                 }) |
+                 fl::batch(3);
+  auto loader = p.finite({.on_error = fl::on_error::skip});
+  std::vector<std::uint64_t> arrived;
+  while (auto b = loader.next())
+    for (std::size_t i = 0; i < b->size(); ++i) {
+      arrived.push_back(b->ids()[i].index);
+      CHECK(b->values().at(i)[1] == static_cast<float>(b->ids()[i].index));
+    }
+  CHECK(arrived == std::vector<std::uint64_t>{0, 1, 2, 3, 5, 6});
+  CHECK(indices(loader.failures()) == std::vector<std::uint64_t>{4});
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/core/loader.hpp>
+
+#include <atomic>
+#include <latch>
+#include <memory>
+#include <new>
+#include <optional>
+#include <ranges>
+#include <stop_token>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/asleep.hpp"
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+#include "support/outcome.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+// The same type for all tests: each new one costs the compiler a second.
+struct script {
+  void (*before)(int, const fl::context&) = nullptr;
+
+  int operator()(int n, fl::context& c) const {
+    if (before) before(n, c);
+    return n;
+  }
+};
+
+auto pipeline_of(numbers source, script s = {}, std::size_t workers = 2) {
+  return fl::from(std::move(source)) | fl::map(s, fl::workers{workers}) | fl::prefetch(8);
+}
+
+using test_loader = fl::loader_of<decltype(pipeline_of(numbers(0)))>;
+
+void throw_at_20(int n, const fl::context&) {
+  if (n == 20) throw unlucky(n);
+}
+
+} // namespace
+
+TEST_CASE("A loader can be moved, not copied, and is a range of one pass") {
+  STATIC_REQUIRE(std::is_nothrow_move_constructible_v<test_loader>);
+  STATIC_REQUIRE(std::is_nothrow_move_assignable_v<test_loader>);
+  STATIC_REQUIRE_FALSE(std::is_copy_constructible_v<test_loader>);
+  STATIC_REQUIRE(std::ranges::input_range<test_loader>);
+  STATIC_REQUIRE_FALSE(std::ranges::forward_range<test_loader>);
+  STATIC_REQUIRE(std::is_same_v<std::ranges::range_value_t<test_loader>, int>);
+}
+
+TEST_CASE("What next() and stop() do while it runs and when it has finished") {
+  const watchdog guard("finished");
+  auto loader = pipeline_of(numbers(50)).finite();
+  CHECK_FALSE(loader.stopped());
+  for (int i = 0; i < 50; ++i) CHECK(loader.next() == i);
+  for (int times = 0; times < 3; ++times) CHECK_FALSE(loader.next());
+  CHECK_FALSE(loader.stopped());
+  loader.stop();
+  CHECK_FALSE(loader.next());
+  CHECK(loader.failures().empty());
+  CHECK(loader.metrics().total.consumer.items == 50);
+  CHECK(loader.begin() == loader.end());
+}
+
+TEST_CASE("What next() and stop() do when it was stopped") {
+  const watchdog guard("stopped");
+  auto loader = pipeline_of(numbers(50)).infinite();
+  CHECK(loader.next() == 0);
+  loader.stop();
+  for (int times = 0; times < 3; ++times) CHECK_FALSE(loader.next());
+  CHECK(loader.stopped());
+  loader.stop();
+  CHECK_FALSE(loader.next());
+  CHECK(loader.failures().empty());
+  CHECK(loader.metrics().total.consumer.items >= 1);
+  CHECK(loader.begin() == loader.end());
+}
+
+TEST_CASE("What next() and stop() do when it has failed") {
+  const watchdog guard("failed");
+  auto loader = pipeline_of(numbers(50), {throw_at_20}).finite();
+  for (int i = 0; i < 20; ++i) CHECK(loader.next() == i);
+  for (int times = 0; times < 3; ++times) {
+    try {
+      loader.next();
+      FAIL("next() didn't throw");
+    } catch (const fl::pipeline_error& error) {
+      CHECK(error.failure().index == 20);
+      REQUIRE(error.cause<unlucky>());
+      CHECK(error.cause<unlucky>()->number == 20);
+    }
+    loader.stop();
+  }
+  CHECK_THROWS_AS(loader.begin(), fl::pipeline_error);
+  CHECK(loader.failures().empty()); // those are samples that were left out
+  CHECK(loader.metrics().total.stages[1].failures == 1);
+}
+
+TEST_CASE("Range-for goes through it, and may break and go on") {
+  const watchdog guard("range-for");
+  auto loader = pipeline_of(numbers(30)).finite();
+  int expected = 0;
+  for (const int n : loader) {
+    CHECK(n == expected++);
+    if (n == 9) break;
+  }
+  for (int& n : loader) CHECK(n == expected++);
+  CHECK(expected == 30);
+
+  for (int rounds = 0; rounds < 100; ++rounds)
+    for (const int n : pipeline_of(numbers(1000)).infinite())
+      if (n >= rounds) break; // and the destructor joins all threads
+}
+
+TEST_CASE("An iterator gives access to the item until it moves on") {
+  auto loader = (fl::from(std::vector<std::pair<int, int>>{{1, 2}, {3, 4}}) | fl::prefetch(2)).finite();
+  auto it = loader.begin();
+  CHECK(it->second == 2);
+  it->second = 7;
+  CHECK((*it).second == 7);
+  it++;
+  CHECK(it->first == 3);
+  CHECK(++it == loader.end());
+}
+
+TEST_CASE("A loader that runs can be moved, also in the middle of an iteration") {
+  const watchdog guard("moved");
+  auto a = pipeline_of(numbers(40)).finite();
+  CHECK(a.next() == 0);
+  auto b = std::move(a);
+  CHECK_FALSE(a.next());
+  CHECK(a.stopped());
+  CHECK(a.failures().empty());
+  CHECK(a.metrics().total.stages.empty());
+  CHECK_FALSE(fl::to_string(a.metrics()).empty());
+  a.stop();
+  CHECK(b.next() == 1);
+  auto it = b.begin();
+  auto c = std::move(b);
+  CHECK(*it == 2);
+  CHECK(*++it == 3);
+  CHECK(c.next() == 4);
+
+  c = pipeline_of(numbers(3)).finite(); // ends the run that c had
+  CHECK(collect(std::move(c)) == count_to(3));
+  std::optional<test_loader> kept;
+  kept.emplace(pipeline_of(numbers(3)).infinite());
+  CHECK(kept->next() == 0);
+  std::thread other([l = std::move(*kept)]() mutable { l.next(); });
+  other.join();
+}
+
+TEST_CASE("A stage's function can stop the run through its loader") {
+  const watchdog guard("stop from inside");
+  static test_loader* self = nullptr;
+  static std::latch ready(1);
+  auto loader = pipeline_of(numbers(1000), {[](int n, const fl::context&) {
+                              if (n != 100) return;
+                              ready.wait();
+                              self->stop();
+                            }})
+                    .infinite();
+  self = &loader;
+  ready.count_down();
+  while (loader.next()) {
+  }
+  CHECK(loader.stopped());
+}
+
+TEST_CASE("A long call is told of a stop by its context") {
+  const watchdog guard("context.stop");
+  static std::atomic<int> waiting;
+  waiting = 0;
+  auto loader = pipeline_of(numbers(1000), {[](int, const fl::context& c) {
+                              ++waiting;
+                              std::latch told(1);
+                              const std::stop_callback tell(c.stop, [&] { told.count_down(); });
+                              told.wait();
+                            }},
+                            8)
+                    .infinite();
+  while (waiting < 8) std::this_thread::yield();
+  loader.stop();
+  CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("stop() wakes a consumer that waits on another thread") {
+  const watchdog guard("waiting consumer");
+  static std::latch* hold = nullptr;
+  for (int round = 0; round < 50; ++round) {
+    std::latch released(1);
+    hold = &released;
+    auto loader = pipeline_of(numbers(1000), {[](int, const fl::context&) { hold->wait(); }}).infinite();
+    std::thread consumer([&] { CHECK_FALSE(loader.next()); });
+    if (round % 2 == 0) await_all_others_asleep();
+    loader.stop();
+    consumer.join(); // although the items in hand aren't done yet
+    released.count_down();
+  }
+}
+
+TEST_CASE("64 parked workers are joined by the destructor, whether they wait for input or for room") {
+  const watchdog guard("parked workers");
+  {
+    auto full =
+        (fl::from(numbers(1000)) | fl::map(script(), fl::workers{64})).infinite({.queue_capacity = 4});
+    await_all_others_asleep();
+  }
+  static std::latch* hold = nullptr;
+  std::latch released(1);
+  hold = &released;
+  auto starved = fl::generate([n = 0]() mutable {
+                   if (n == 3) hold->wait();
+                   return std::optional(n++);
+                 }) |
+                 fl::map(script(), fl::workers{64});
+  auto loader = starved.infinite();
+  for (int i = 0; i < 3; ++i) CHECK(loader.next() == i);
+  await_all_others_asleep();
+  loader.stop();
+  released.count_down();
+}
+
+TEST_CASE("A stop token that the options have stops the run, also after the loader was moved") {
+  std::stop_source source;
+  auto a = pipeline_of(numbers(10)).infinite({.stop = source.get_token()});
+  auto b = std::move(a);
+  CHECK(b.next() == 0);
+  source.request_stop();
+  CHECK_FALSE(b.next());
+  CHECK(b.stopped());
+}
+
+TEST_CASE("A token may be asked to stop while the loader goes away") {
+  const watchdog guard("stop against destruction");
+  for (int round = 0; round < 300; ++round) {
+    std::stop_source source;
+    std::latch both(2);
+    std::thread stopper([&] {
+      both.arrive_and_wait();
+      source.request_stop();
+    });
+    {
+      auto loader = pipeline_of(numbers(10)).infinite({.stop = source.get_token()});
+      both.arrive_and_wait();
+    }
+    stopper.join();
+  }
+}
+
+namespace {
+
+struct copied_sparingly {
+  using output = int;
+  static constexpr const char* kind = "sparing";
+
+  copied_sparingly() = default;
+
+  copied_sparingly(const copied_sparingly& other) : copies_left(other.copies_left) {
+    if ((*copies_left)-- <= 0) throw std::bad_alloc();
+  }
+
+  copied_sparingly(copied_sparingly&&) = default;
+
+  void operator()(int n, auto& emit) { emit(n); }
+
+  std::shared_ptr<std::atomic<int>> copies_left = std::make_shared<std::atomic<int>>(1000);
+};
+
+} // namespace
+
+TEST_CASE("A stage that can't be copied for the run fails it, before or at the first next()") {
+  const watchdog guard("copies");
+  copied_sparingly stage;
+  const auto copies_left = stage.copies_left;
+  const auto p = fl::from(numbers(10)) | std::move(stage) | fl::prefetch(2);
+  int early = 0, late = 0, never = 0;
+  for (int copies = 0; copies < 6; ++copies) {
+    *copies_left = copies;
+    try {
+      auto loader = p.finite();
+      try {
+        while (loader.next()) {
+        }
+        ++never;
+      } catch (const fl::pipeline_error& error) {
+        ++late;
+        CHECK(error.failure().stage == "sparing");
+        CHECK(error.cause<std::bad_alloc>());
+        CHECK_THROWS_AS(loader.next(), fl::pipeline_error);
+      }
+    } catch (const std::bad_alloc&) {
+      ++early;
+    }
+  }
+  CHECK(early > 0);
+  CHECK(late > 0);
+  CHECK(never > 0);
+}

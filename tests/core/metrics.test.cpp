@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/core/metrics.hpp>
+
+#include <atomic>
+#include <cctype>
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/asleep.hpp"
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+#include "support/outcome.hpp"
+#include "support/parked.hpp"
+#include "support/refusing.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+/// Whether a text is one JSON value.
+class json_checker {
+ public:
+  static bool accepts(std::string_view text) {
+    json_checker c(text);
+    return c.value() && c.rest_.empty();
+  }
+
+ private:
+  explicit json_checker(std::string_view text) : rest_(text) {}
+
+  bool eat(std::string_view expected) {
+    while (!rest_.empty() && rest_[0] == ' ') rest_.remove_prefix(1);
+    if (!rest_.starts_with(expected)) return false;
+    rest_.remove_prefix(expected.size());
+    return true;
+  }
+
+  bool string() {
+    if (!eat("\"")) return false;
+    while (!rest_.empty() && rest_[0] != '"') {
+      if (static_cast<unsigned char>(rest_[0]) < 0x20) return false;
+      if (rest_[0] == '\\') {
+        if (rest_.size() < 2 || std::string_view("\"\\/bfnrtu").find(rest_[1]) == std::string_view::npos)
+          return false;
+        rest_.remove_prefix(1);
+      }
+      rest_.remove_prefix(1);
+    }
+    return eat("\"");
+  }
+
+  bool number() {
+    std::size_t length = 0, points = 0;
+    for (; length < rest_.size() && (std::isdigit(rest_[length]) || rest_[length] == '.'); ++length)
+      points += rest_[length] == '.';
+    const bool ok = length > 0 && points <= 1 && rest_[0] != '.' && rest_[length - 1] != '.';
+    rest_.remove_prefix(length);
+    return ok;
+  }
+
+  template <class Element>
+  bool list(std::string_view open, std::string_view close, Element element) {
+    if (!eat(open)) return false;
+    if (eat(close)) return true;
+    do
+      if (!element()) return false;
+    while (eat(","));
+    return eat(close);
+  }
+
+  bool value() {
+    eat("");
+    if (rest_.empty()) return false;
+    switch (rest_[0]) {
+    case '{':
+      return list("{", "}", [this] { return string() && eat(":") && value(); });
+    case '[':
+      return list("[", "]", [this] { return value(); });
+    case '"':
+      return string();
+    case 't':
+      return eat("true");
+    case 'f':
+      return eat("false");
+    default:
+      return number();
+    }
+  }
+
+  std::string_view rest_;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+auto counted(std::size_t workers) {
+  return fl::from(numbers(100, {5})) | fl::filter([](int n) { return n % 2 == 0; }, fl::name{"even"}) |
+         fl::map(refusing{{8}}, fl::workers{workers}, fl::name{"work"}) | fl::flat_map([](int n) {
+           return std::vector{n, n};
+         }) |
+         fl::batch(10);
+}
+
+double sum(const fl::worker_metrics& w) { return w.busy + w.starved + w.blocked; }
+
+} // namespace
+
+TEST_CASE("After the end every stage's and queue's counts are exactly right") {
+  const watchdog guard("counts");
+  for (const std::size_t workers : {1u, 3u, 64u})
+    for (const std::size_t capacity : {0u, 2u}) {
+      CAPTURE(workers, capacity);
+      auto loader =
+          counted(workers).finite({.epochs = 2, .on_error = fl::on_error::skip, .queue_capacity = capacity});
+      while (loader.next()) {
+      }
+      const fl::interval_metrics m = loader.metrics().total;
+
+      REQUIRE(m.stages.size() == 5);
+      const std::vector<std::string> names{"numbers", "filter `even`", "map `work`", "flat_map", "batch"};
+      const std::vector<std::uint64_t> in{0, 199, 100, 99, 198}, out{199, 100, 99, 198, 20},
+          failed{1, 0, 1, 0, 0};
+      for (std::size_t i = 0; i < 5; ++i) {
+        CHECK(m.stages[i].name == names[i]);
+        CHECK(m.stages[i].received == in[i]);
+        CHECK(m.stages[i].given == out[i]);
+        CHECK(m.stages[i].failures == failed[i]);
+      }
+      REQUIRE(m.segments.size() == 3);
+      CHECK(m.segments[0].name == "numbers + filter `even`");
+      CHECK(m.segments[1].name == "map `work`");
+      CHECK(m.segments[1].parallel);
+      CHECK(m.segments[1].workers.size() == workers);
+      CHECK(m.segments[2].name == "flat_map + batch");
+      REQUIRE(m.queues.size() == 3);
+      CHECK(m.queues[1].name == "map `work` -> flat_map + batch");
+      CHECK(m.queues[2].name == "flat_map + batch -> consumer");
+      const std::vector<std::uint64_t> passed{100, 99, 20};
+      for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(m.queues[i].put == passed[i]);
+        CHECK(m.queues[i].taken == passed[i]);
+        CHECK(m.queues[i].peak_fill > 0);
+      }
+      CHECK(m.consumer.items == 20);
+    }
+}
+
+TEST_CASE("A chain on the same workers is one segment of several stages") {
+  auto loader = (fl::from(numbers(50)) |
+                 fl::parallel(fl::workers{3}, fl::map(refusing{}) | fl::filter([](int n) { return n < 10; }) |
+                                                  fl::tap([](int) {}, fl::name{"look"})))
+                    .finite();
+  while (loader.next()) {
+  }
+  const fl::interval_metrics m = loader.metrics().total;
+  REQUIRE(m.segments.size() == 2);
+  CHECK(m.segments[1].name == "map + filter + tap `look`");
+  REQUIRE(m.stages.size() == 4);
+  CHECK(m.stages[1].received == 50);
+  CHECK(m.stages[1].given == 50);
+  CHECK(m.stages[2].given == 10);
+  CHECK(m.stages[3].received == 10);
+  CHECK(m.stages[3].given == 10);
+}
+
+TEST_CASE("Fills stay within the capacity that was asked for") {
+  const watchdog guard("fills");
+  auto loader =
+      (fl::from(numbers(1000)) | fl::map(refusing{}, fl::workers{2})).infinite({.queue_capacity = 6});
+  await_all_others_asleep();
+  const fl::interval_metrics m = loader.metrics().total;
+  for (const fl::queue_metrics& q : m.queues) {
+    CHECK(q.put - q.taken <= 6);
+    CHECK(q.peak_fill <= 6);
+    CHECK(q.capacity <= 6);
+    CHECK(q.mean_fill <= 6);
+    CHECK(q.mean_fill > 0);
+  }
+  CHECK(m.queues[1].put - m.queues[1].taken == 6); // the consumer hasn't asked
+  CHECK(m.consumer.items == 0);
+  CHECK(contains(m.bottleneck, "nothing has come out yet"));
+  CHECK(loader.metrics().recent.queues[1].peak_fill == 6); // it's still full, though nothing was put
+}
+
+TEST_CASE("Recent numbers are those since the last call, total ones since the start") {
+  auto loader = counted(2).infinite({.on_error = fl::on_error::skip, .queue_capacity = 2});
+  for (int i = 0; i < 30; ++i) loader.next();
+  const fl::metrics first = loader.metrics();
+  CHECK(first.total.consumer.items == 30);
+  CHECK(first.recent.consumer.items == 30);
+  CHECK(loader.metrics().recent.consumer.items == 0);
+  for (int i = 0; i < 7; ++i) loader.next();
+  const fl::metrics last = loader.metrics();
+  CHECK(last.total.consumer.items == 37);
+  CHECK(last.recent.consumer.items == 7);
+  CHECK(last.recent.seconds <= last.total.seconds);
+  CHECK(last.recent.stages[4].given <= last.total.stages[4].given);
+}
+
+TEST_CASE("A worker's times add up to the time that it has lived") {
+  const watchdog guard("times");
+  auto loader = (fl::from(numbers(20)) | fl::map(
+                                             [](int n) {
+                                               burn(10);
+                                               return n;
+                                             },
+                                             fl::workers{2}))
+                    .finite();
+  while (loader.next()) {
+  }
+  const fl::interval_metrics m = loader.metrics().total;
+  CHECK(m.seconds >= 0.1); // 200 ms of work on two threads
+  for (const fl::segment_metrics& s : m.segments)
+    for (const fl::worker_metrics& w : s.workers) {
+      CHECK(w.busy >= 0);
+      CHECK(sum(w) <= m.seconds * 1.001);
+    }
+  const auto& workers = m.segments[1].workers;
+  CHECK(workers[0].busy + workers[1].busy >= 0.2);
+  for (const fl::worker_metrics& w : workers) CHECK(sum(w) > m.seconds / 2);
+  CHECK(m.consumer.waited <= m.seconds);
+}
+
+TEST_CASE("A wait that still goes on is counted") {
+  const watchdog guard("waits");
+  auto loader =
+      (fl::from(numbers(1000)) | fl::map(refusing{}, fl::workers{2})).infinite({.queue_capacity = 2});
+  await_all_others_asleep();
+  const auto before = loader.metrics();
+  burn(50);
+  const fl::interval_metrics m = loader.metrics().recent;
+  for (const fl::segment_metrics& s : m.segments)
+    for (const fl::worker_metrics& w : s.workers) {
+      CHECK(w.blocked + w.starved >= m.seconds * 0.9);
+      CHECK(w.busy <= m.seconds * 0.1);
+    }
+  for (const fl::worker_metrics& w : m.segments[0].workers) CHECK(w.blocked > 0);
+}
+
+TEST_CASE("The bottleneck is named: the stage that takes longest, or the consumer") {
+  const watchdog guard("bottleneck");
+  const auto slow = [](int n) {
+    burn(5);
+    return n;
+  };
+  const auto source = fl::from(numbers(40));
+  auto on_workers = (source | fl::map(slow, fl::workers{2}, fl::name{"slow"}) | fl::batch(2)).finite();
+  while (on_workers.next()) {
+  }
+  std::string sentence = on_workers.metrics().total.bottleneck;
+  CAPTURE(sentence);
+  CHECK(sentence.starts_with("map `slow` is busy "));
+  CHECK(contains(sentence, "on all 2 workers: it limits the pipeline; the consumer waits "));
+
+  auto serial = (source | fl::map(refusing{}, fl::workers{2}) | fl::map(slow, fl::name{"slow"})).finite();
+  while (serial.next()) {
+  }
+  sentence = serial.metrics().total.bottleneck;
+  CHECK(sentence.starts_with("map `slow` is busy "));
+
+  auto consumer = (source | fl::map(refusing{}, fl::workers{2})).finite();
+  while (consumer.next()) burn(5);
+  sentence = consumer.metrics().total.bottleneck;
+  CHECK(sentence.starts_with("the consumer limits the pipeline"));
+}
+
+TEST_CASE("How long items lay ready is told by the last queue") {
+  auto loader = (fl::from(numbers(4)) | fl::prefetch(4)).finite();
+  const watchdog guard("queued");
+  while (loader.metrics().total.queues[0].put < 4) std::this_thread::yield();
+  burn(20);
+  while (loader.next()) {
+  }
+  const fl::consumer_metrics c = loader.metrics().total.consumer;
+  CHECK(c.mean_queued >= 0.019);
+  CHECK(c.median_queued >= 0.019);
+  CHECK(c.percentile99_queued >= c.median_queued);
+}
+
+TEST_CASE("Quantiles of durations are right to within the width of a bucket") {
+  fl::detail::duration_histogram histogram;
+  for (std::uint64_t us = 1; us <= 1000; ++us) histogram.add(us * 1000, 1);
+  const auto counts = histogram.read();
+  CHECK(fl::detail::duration_histogram::quantile(counts, 0.5) == Approx(500e3).epsilon(0.06));
+  CHECK(fl::detail::duration_histogram::quantile(counts, 0.99) == Approx(990e3).epsilon(0.06));
+  histogram.add(~std::uint64_t{0}, 1000000); // beyond the last bucket
+  CHECK(fl::detail::duration_histogram::quantile(histogram.read(), 0.5) > 1e14);
+  CHECK(fl::detail::duration_histogram::quantile({}, 0.5) == 0);
+  fl::detail::duration_histogram small;
+  for (std::uint64_t ns = 0; ns < 32; ++ns) small.add(ns, 1);
+  CHECK(fl::detail::duration_histogram::quantile(small.read(), 1) == Approx(31.5));
+}
+
+TEST_CASE("Metrics read as a table and as JSON") {
+  auto loader = (fl::from(numbers(10)) | fl::map(refusing{}, fl::workers{2}, fl::name{"a \"b\"\\\n\x01"}) |
+                 fl::batch(3))
+                    .finite();
+  const std::string empty = to_json(fl::metrics{});
+  CHECK(json_checker::accepts(empty));
+  while (loader.next()) {
+  }
+  const fl::metrics m = loader.metrics();
+  const std::string json = to_json(m);
+  CAPTURE(json);
+  CHECK(json_checker::accepts(json));
+  for (const char* key : {"total",         "recent",
+                          "seconds",       "stages",
+                          "name",          "received",
+                          "given",         "failures",
+                          "segments",      "parallel",
+                          "workers",       "busy",
+                          "starved",       "blocked",
+                          "queues",        "capacity",
+                          "put",           "taken",
+                          "mean_fill",     "peak_fill",
+                          "consumer",      "items",
+                          "waited",        "mean_queued",
+                          "median_queued", "percentile99_queued",
+                          "bottleneck"})
+    CHECK(contains(json, '"' + std::string(key) + "\": "));
+  CHECK(contains(json, R"("map `a \"b\"\\\u000a\u0001`")"));
+
+  const std::string table = to_string(m);
+  for (const char* part : {"numbers", "map `a", "batch", "stage", "threads", "queue", "consumer: 4 items"})
+    CHECK(contains(table, part));
+  CHECK(contains(table, m.total.bottleneck));
+  std::ostringstream stream;
+  stream << m;
+  CHECK(stream.str() == table);
+}
+
+TEST_CASE("Numbers are written in plain notation with three digits that count") {
+  using fl::detail::digits;
+  CHECK(digits(0) == "0");
+  CHECK(digits(1234567) == "1234567");
+  CHECK(digits(12.345) == "12.3");
+  CHECK(digits(1.5) == "1.50");
+  CHECK(digits(0.000123456) == "0.000123");
+  CHECK(digits(0.9999) == "1.000");
+  CHECK(digits(1e-12) == "0.000000000");
+}
+
+TEST_CASE("metrics() may be asked from other threads while the run goes on") {
+  const watchdog guard("metrics from elsewhere");
+  auto loader = counted(3).infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000});
+  std::atomic<bool> done{false};
+  std::uint64_t last = 0;
+  bool grows = true;
+  const auto watch = [&](std::uint64_t& items) {
+    const fl::metrics m = loader.metrics();
+    grows = grows && m.total.consumer.items >= items;
+    items = m.total.consumer.items;
+    static_cast<void>(to_json(m));
+  };
+  std::thread watcher([&] {
+    while (!done) watch(last);
+  });
+  std::thread another([&] {
+    while (!done) static_cast<void>(to_string(loader.metrics()));
+  });
+  for (int i = 0; i < 300; ++i) loader.next();
+  done = true;
+  watcher.join();
+  another.join();
+  CHECK(grows);
+}

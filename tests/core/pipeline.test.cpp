@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/core/pipeline.hpp>
+
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/lifetimes.hpp"
+#include "support/numbers.hpp"
+#include "support/outcome.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+struct half {
+  double operator()(int n) const { return n / 2.0; }
+};
+
+struct as_text {
+  std::string operator()(double x) const { return std::to_string(x); }
+};
+
+const auto plus_one = [](int n) { return n + 1; };
+
+template <class Pipeline>
+using item_of = typename Pipeline::item;
+
+template <class Left, class Right>
+concept composes = requires(Left left, Right right) { left | right; };
+
+} // namespace
+
+TEST_CASE("The item type is known at every point of a pipeline") {
+  const auto source = fl::from(numbers(3));
+  STATIC_REQUIRE(std::same_as<item_of<decltype(source)>, int>);
+  const auto halves = source | fl::map(half{});
+  STATIC_REQUIRE(std::same_as<item_of<decltype(halves)>, double>);
+  const auto texts = halves | fl::prefetch(2) | fl::map(as_text{}, fl::workers{2});
+  STATIC_REQUIRE(std::same_as<item_of<decltype(texts)>, std::string>);
+  const auto batches = texts | fl::shuffle({.capacity = 4}) | fl::batch(2);
+  STATIC_REQUIRE(std::same_as<item_of<decltype(batches)>, fl::batch_of<std::string>>);
+  STATIC_REQUIRE(std::same_as<fl::loader_of<decltype(batches)>::value_type, fl::batch_of<std::string>>);
+  STATIC_REQUIRE(std::same_as<fl::loader_of<decltype(batches)>, decltype(batches.infinite())>);
+}
+
+TEST_CASE("Only feedline's own parts are composed by its operator") {
+  STATIC_REQUIRE_FALSE(composes<std::vector<int>, std::string>);
+  STATIC_REQUIRE_FALSE(composes<numbers, numbers>);
+}
+
+TEST_CASE("Stages without a source make a row that stands for them") {
+  const auto augment = fl::map(plus_one) | fl::filter([](int n) { return n % 2 == 0; });
+  CHECK(collect((fl::from(numbers(6)) | augment).finite()) == std::vector<int>{2, 4, 6});
+  CHECK(collect((fl::from(numbers(6)) | augment | augment | fl::map(plus_one)).finite()).empty());
+  const auto tail = augment | fl::prefetch(2) | fl::map(plus_one);
+  CHECK(collect((fl::from(numbers(4)) | fl::map(plus_one) | tail).finite()) == std::vector<int>{3, 5});
+}
+
+TEST_CASE("A row with workers in it can be put together beforehand") {
+  const auto tail = fl::map(plus_one, fl::workers{3}) | fl::batch(2);
+  const auto batches = collect((fl::from(numbers(3)) | tail).finite());
+  REQUIRE(batches.size() == 2);
+  CHECK(batches[0].values()[1] == 2);
+  CHECK(batches[1].size() == 1);
+}
+
+TEST_CASE("A pipeline with nothing but a queue gives the samples as they are") {
+  CHECK(collect((fl::from(numbers(5)) | fl::prefetch(2)).finite()) == count_to(5));
+  CHECK(collect((fl::from(numbers(5)) | fl::prefetch(2) | fl::prefetch(3)).finite()) == count_to(5));
+}
+
+TEST_CASE("A pipeline starts nothing: its functions are called once there is a loader") {
+  const auto calls = std::make_shared<std::atomic<int>>(0);
+  const auto p = fl::from(numbers(3)) | fl::tap([calls](int) { ++*calls; }) | fl::batch(3);
+  const auto copy = p;
+  CHECK(*calls == 0);
+  CHECK(collect(copy.finite()).size() == 1);
+  CHECK(*calls == 3);
+  CHECK(collect(p.finite()).size() == 1);
+  CHECK(*calls == 6);
+}
+
+TEST_CASE("A loader outlives its pipeline") {
+  auto loader = [] {
+    const auto p = fl::from(std::vector<std::string>{"a", "b"}) |
+                   fl::map([suffix = std::string("!")](std::string s) { return s + suffix; }, fl::workers{2});
+    return p.finite();
+  }();
+  CHECK(collect(std::move(loader)) == std::vector<std::string>{"a!", "b!"});
+}
+
+TEST_CASE("Two loaders of one pipeline run at once and know nothing of each other") {
+  const watchdog guard("two loaders");
+  const auto p = fl::from(numbers(500)) | fl::map(plus_one, fl::workers{2}) | fl::shuffle({.capacity = 100}) |
+                 fl::prefetch(8);
+  auto a = p.finite({.seed = 1}), b = p.finite({.seed = 1}), c = p.finite({.seed = 2}),
+       d = p.infinite({.seed = 1});
+  std::vector<int> from_a, from_b, from_c;
+  while (auto item = a.next()) {
+    from_a.push_back(*item);
+    from_b.push_back(b.next().value());
+    from_c.push_back(c.next().value());
+    CHECK(d.next());
+  }
+  CHECK_FALSE(b.next());
+  CHECK_FALSE(c.next());
+  CHECK(from_a == from_b);
+  CHECK_FALSE(from_a == from_c);
+}
+
+TEST_CASE("Items that can only be moved pass through every kind of segment, and none is lost") {
+  const watchdog guard("move-only items");
+  lifetimes all;
+  const auto p = fl::from(numbers(200)) | fl::map([&](int n) { return counted_item(all, n); }) |
+                 fl::prefetch(3) |
+                 fl::filter([](const counted_item& c) { return c.value() % 2 == 0; }, fl::workers{4}) |
+                 fl::map([](counted_item c) { return c; }, fl::workers{2}) | fl::shuffle({.capacity = 7}) |
+                 fl::batch(6, fl::as_list);
+  {
+    std::size_t count = 0;
+    for (const auto& b : p.finite()) {
+      count += b.size();
+      for (const counted_item& c : b.values()) CHECK(c.value() % 2 == 0);
+    }
+    CHECK(count == 100);
+  }
+  CHECK(all.live() == 0);
+  for (int taken = 0; taken < 10; ++taken) {
+    auto loader = p.infinite();
+    for (int i = 0; i < taken; ++i) CHECK(loader.next());
+  }
+  CHECK(all.live() == 0); // also those that were in queues and buffers when the loader went away
+}
+
+TEST_CASE("Functions that can only be moved are shared by the pipeline's copies") {
+  const auto p = fl::from(numbers(3)) |
+                 fl::map([offset = std::make_unique<int>(10)](int n) { return n + *offset; }, fl::workers{2});
+  const auto copy = p;
+  CHECK(collect(p.finite()) == std::vector<int>{10, 11, 12});
+  CHECK(collect(copy.finite()) == std::vector<int>{10, 11, 12});
+}
+
+TEST_CASE("Function pointers and pointers to members are functions, too") {
+  struct example {
+    int number;
+
+    int twice() const { return 2 * number; }
+  };
+
+  int (*negate)(int) = [](int n) { return -n; };
+  const auto examples = fl::from(std::vector<example>{{1}, {2}});
+  CHECK(collect((examples | fl::map(&example::number) | fl::map(negate)).finite()) ==
+        std::vector<int>{-1, -2});
+  CHECK(collect((examples | fl::map(&example::twice, fl::workers{2})).finite()) == std::vector<int>{2, 4});
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/core/stage.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+#include "support/outcome.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+// A stage of a user's own: it says what it gives and emits as many as it likes.
+struct running_sum {
+  using output = int;
+
+  void operator()(int n, auto& emit) { emit(sum += n); }
+
+  int sum = 0;
+};
+
+// One that holds items back, gives what is left at the end, and starts afresh for the next epoch.
+struct pairs {
+  static constexpr const char* kind = "pairs";
+  using output = std::pair<int, int>;
+
+  void operator()(int n, auto& emit) {
+    if (!held) held = n;
+    else emit(output(*std::exchange(held, std::nullopt), n));
+  }
+
+  void finish(auto& emit) {
+    if (held) emit(output(*held, -1));
+  }
+
+  void end_epoch() { held.reset(); }
+
+  std::optional<int> held;
+};
+
+// One that changes the order, and so keeps the identity of each item.
+struct reversed {
+  using output = int;
+
+  void operator()(fl::sample<int> s, auto& emit) {
+    held.push_front(std::move(s));
+    static_cast<void>(emit);
+  }
+
+  void finish(auto& emit) {
+    for (fl::sample<int>& s : held) emit(std::move(s));
+    held.clear();
+  }
+
+  std::deque<fl::sample<int>> held;
+};
+
+namespace {
+
+struct first_of_each_epoch {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    emit(n);
+    emit.enough();
+  }
+};
+
+struct with_context {
+  using output = std::pair<std::uint64_t, std::uint64_t>;
+
+  void operator()(int, auto& emit, fl::context& c) { emit(output(c.index, c.random())); }
+};
+
+struct sample_with_context {
+  using output = std::uint32_t;
+
+  void operator()(fl::sample<int> s, auto& emit, fl::context& c) {
+    emit(fl::sample<std::uint32_t>{c.epoch, s.id});
+  }
+};
+
+struct until_unwanted {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    while (emit(n)) ++*count;
+  }
+
+  std::shared_ptr<int> count = std::make_shared<int>(0);
+};
+
+struct takes_text {
+  using output = int;
+
+  void operator()(std::string, auto& emit) { emit(1); }
+};
+
+struct no_output {
+  void operator()(int, auto&) {}
+};
+
+struct throwing_move {
+  throwing_move() = default;
+
+  throwing_move(throwing_move&&) noexcept(false) {}
+};
+
+struct gives_throwing_move {
+  using output = throwing_move;
+
+  void operator()(int, auto& emit) { emit(throwing_move()); }
+};
+
+} // namespace
+
+TEST_CASE("Whether a class is a stage depends on the item") {
+  STATIC_REQUIRE(fl::stage_for<running_sum, int>);
+  STATIC_REQUIRE(fl::stage_for<running_sum, short>);
+  STATIC_REQUIRE(fl::stage_for<pairs, int>);
+  STATIC_REQUIRE(fl::stage_for<reversed, int>);
+  STATIC_REQUIRE_FALSE(fl::stage_for<reversed, std::string>);
+  STATIC_REQUIRE_FALSE(fl::stage_for<takes_text, int>);
+  STATIC_REQUIRE_FALSE(fl::stage_for<no_output, int>);
+  STATIC_REQUIRE_FALSE(fl::stage_for<gives_throwing_move, int>);
+  STATIC_REQUIRE(fl::detail::fit_of<gives_throwing_move, int>() == fl::fit::item_cannot_move);
+  STATIC_REQUIRE(std::same_as<fl::stage_output_t<pairs, int>, std::pair<int, int>>);
+}
+
+TEST_CASE("A user's own stage keeps a state of each run") {
+  const auto p = fl::from(numbers(5)) | running_sum{} | fl::prefetch(2);
+  CHECK(collect(p.finite()) == std::vector<int>{0, 1, 3, 6, 10});
+  CHECK(collect(p.finite()) == std::vector<int>{0, 1, 3, 6, 10});
+  const auto behind_workers =
+      fl::from(numbers(5)) | fl::map([](int n) { return n + 1; }, fl::workers{3}) | running_sum{};
+  CHECK(collect(behind_workers.finite()) == std::vector<int>{1, 3, 6, 10, 15});
+}
+
+TEST_CASE("finish() gives what a stage holds at the end of each epoch of finite mode, and only there") {
+  using list = std::vector<std::pair<int, int>>;
+  const auto p = fl::from(std::vector{1, 2, 3}) | pairs{};
+  CHECK(collect(p.finite({.epochs = 2})) == list{{1, 2}, {3, -1}, {1, 2}, {3, -1}});
+  CHECK(collect(p.infinite(), 3) == list{{1, 2}, {1, 2}, {1, 2}}); // end_epoch() drops what is held
+}
+
+TEST_CASE("What a stage holds is delivered before a failure") {
+  const auto p = fl::from(numbers(9, {3})) | pairs{} | fl::prefetch(9);
+  const auto outcome = run_to_end(p.finite());
+  CHECK(outcome.items == std::vector<std::pair<int, int>>{{0, 1}, {2, -1}});
+  CHECK(outcome.failed);
+}
+
+TEST_CASE("A stage that takes samples decides their order, and they keep their identity") {
+  auto batches = collect((fl::from(numbers(3)) | reversed{} | fl::batch(3)).finite());
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].values()[0] == 2);
+  CHECK(batches[0].indices() == std::vector<std::uint64_t>{2, 1, 0});
+}
+
+TEST_CASE("A stage says that it wants no more of an epoch") {
+  const auto own = fl::from(numbers(1000)) | first_of_each_epoch{} | fl::prefetch(1);
+  CHECK(collect(own.finite({.epochs = 3})) == std::vector<int>{0, 1'000'000, 2'000'000});
+  const auto behind_workers =
+      fl::from(numbers(1000)) | fl::map([](int n) { return n; }, fl::workers{4}) | first_of_each_epoch{};
+  CHECK(collect(behind_workers.finite({.epochs = 3})) == std::vector<int>{0, 1'000'000, 2'000'000});
+}
+
+TEST_CASE("A stage may take a context, whose random numbers don't depend on threads") {
+  const auto p = fl::from(numbers(4)) | with_context{};
+  const auto once = collect(p.finite({.seed = 1}));
+  REQUIRE(once.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(once[i].first == i);
+  CHECK(collect(p.finite({.seed = 1})) == once);
+  CHECK_FALSE(collect(p.finite({.seed = 2})) == once);
+  CHECK_FALSE(collect((fl::from(numbers(4)) | fl::map([](int n) { return n; }) | with_context{})
+                          .finite({.seed = 1})) == once); // another place, other numbers
+  CHECK(collect((fl::from(numbers(1)) | sample_with_context{}).finite({.epochs = 2})) ==
+        std::vector<std::uint32_t>{0, 1});
+}
+
+TEST_CASE("emit says when nobody wants more") {
+  until_unwanted stage;
+  const auto p = fl::from(numbers(3)) | stage | fl::take(10);
+  CHECK(collect(p.finite()).size() == 10);
+  CHECK(*stage.count == 9);
+}
+
+TEST_CASE("A stage that makes endless items of one notices a stop") {
+  auto loader = (fl::from(numbers(3)) | until_unwanted{} | fl::filter([](int) { return false; })).finite();
+  loader.stop();
+  CHECK_FALSE(loader.next()); // and the destructor doesn't wait for ever
+}
+
+TEST_CASE("A stage is named by its kind and the user's name") {
+  CHECK(fl::detail::stage_name(fl::map([](int n) { return n; })) == "map");
+  CHECK(fl::detail::stage_name(fl::map([](int n) { return n; }, fl::name{"decode"})) == "map `decode`");
+  CHECK(fl::detail::stage_name(pairs{}) == "pairs");
+  CHECK(fl::detail::stage_name(running_sum{}) == "stage");
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+// Whatever the bytes are, the decoder gives an image or throws jpeg_error, and then goes on.
+#include <feedline/image/jpeg_decoder.hpp>
+
+#include "support/catch.hpp"
+#include "support/jpeg_writer.hpp"
+#include "support/throws_saying.hpp"
+
+#include <feedline/core/random.hpp>
+
+#include <cstring>
+
+#include <unistd.h>
+
+namespace fl = feedline;
+using fl::test::gradient;
+using fl::test::largest_difference;
+using fl::test::throws_saying;
+using fl::test::write_jpeg;
+
+namespace {
+
+constexpr std::uint64_t few_pixels = 1 << 16;
+constexpr fl::jpeg_options strict{.max_pixels = few_pixels};
+constexpr fl::jpeg_options keeping{.on_corrupt = fl::on_corrupt::keep, .max_pixels = few_pixels};
+constexpr fl::jpeg_options keeping_upright{
+    .apply_orientation = true, .on_corrupt = fl::on_corrupt::keep, .max_pixels = few_pixels};
+
+struct outcome {
+  bool decoded = false;
+  std::string error = {};
+};
+
+outcome attempt(fl::jpeg_decoder& decoder, std::span<const std::byte> file, const fl::jpeg_options& options) {
+  // A copy of just its size: a read behind it is a sanitizer's find.
+  const std::vector<std::byte> copy(file.begin(), file.end());
+  try {
+    const auto image = decoder.decode(copy, options);
+    return {.decoded = image.size() > 0};
+  } catch (const fl::jpeg_error& error) {
+    return {.error = error.what()};
+  }
+}
+
+bool settled(const outcome& result) { return result.decoded != (result.error.size() > 30); }
+
+std::vector<std::vector<std::byte>> small_files() {
+  std::vector<std::vector<std::byte>> files;
+  const auto rgb = gradient(24, 24, 3);
+  files.push_back(write_jpeg(rgb, {.quality = 60, .exif = fl::test::exif_payload(6)}));
+  files.push_back(write_jpeg(rgb, {.quality = 60, .across = 2, .down = 2, .restart_rows = 1}));
+  files.push_back(write_jpeg(rgb, {.quality = 60, .progressive = true}));
+  files.push_back(write_jpeg(rgb, {.quality = 60, .interleaved = false}));
+  files.push_back(write_jpeg(gradient(24, 24, 4), {.from = JCS_CMYK, .stored = JCS_YCCK, .quality = 60}));
+  files.push_back(
+      write_jpeg(gradient(24, 24, 1), {.from = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .quality = 60}));
+#ifdef D_ARITH_CODING_SUPPORTED
+  files.push_back(write_jpeg(rgb, {.quality = 60, .arithmetic = true}));
+#endif
+  return files;
+}
+
+std::size_t find_marker(const std::vector<std::byte>& file, int marker, std::size_t from = 0) {
+  for (std::size_t i = from; i + 1 < file.size(); ++i)
+    if (file[i] == std::byte{0xff} && file[i + 1] == static_cast<std::byte>(marker)) return i;
+  FAIL("no such marker");
+  return 0;
+}
+
+void set_side(std::vector<std::byte>& file, std::size_t offset, unsigned side) {
+  const std::size_t frame = find_marker(file, 0xc0);
+  file[frame + offset] = static_cast<std::byte>(side >> 8);
+  file[frame + offset + 1] = static_cast<std::byte>(side & 0xff);
+}
+
+// The last scan, again and again.
+std::vector<std::byte> with_more_scans(const std::vector<std::byte>& file, int count) {
+  std::size_t scan = 0;
+  for (std::size_t i = 0; i + 1 < file.size(); ++i)
+    if (file[i] == std::byte{0xff} && file[i + 1] == std::byte{0xda}) scan = i;
+  const auto from = file.begin() + static_cast<std::ptrdiff_t>(scan);
+  std::vector<std::byte> result(file.begin(), file.end() - 2);
+  for (int i = 0; i < count; ++i) result.insert(result.end(), from, file.end() - 2);
+  result.insert(result.end(), file.end() - 2, file.end());
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("what isn't a JPEG is refused in a sentence") {
+  fl::jpeg_decoder decoder;
+  CHECK(throws_saying<fl::jpeg_error>("0 bytes", [&] { decoder.decode({}); }));
+  const char text[] = "GIF89a, says the file";
+  CHECK(throws_saying<fl::jpeg_error>("Not a JPEG", [&] { decoder.decode(std::as_bytes(std::span(text))); }));
+  CHECK_THROWS_AS(fl::decode_jpeg(std::vector<std::byte>(1000)), fl::jpeg_error);
+  CHECK_THROWS_AS(decoder.read_header(fl::test::bytes({0xff, 0xd8, 0xff, 0xd9})), fl::jpeg_error);
+}
+
+TEST_CASE("a file that is cut off anywhere is an error, and kept on request") {
+  fl::jpeg_decoder decoder;
+  for (const auto& file : small_files()) {
+    REQUIRE(attempt(decoder, file, strict).decoded);
+    bool all_fail = true, all_settled = true;
+    std::size_t kept = 0;
+    for (std::size_t size = 0; size < file.size(); ++size) {
+      const auto part = std::span(file).first(size);
+      all_fail = all_fail && attempt(decoder, part, strict).error.size() > 30;
+      const auto result = attempt(decoder, part, keeping_upright);
+      all_settled = all_settled && settled(result) && (!result.decoded || decoder.warnings() > 0);
+      kept += result.decoded;
+    }
+    CHECK(all_fail);
+    CHECK(all_settled);
+    CHECK(kept > 10);
+  }
+}
+
+TEST_CASE("a file that is cut off inside a segment that is skipped is an error, before the pixels and behind "
+          "them") {
+  const auto file = write_jpeg(gradient(24, 24, 3), {.exif = std::vector<std::byte>(300)});
+  const std::size_t skipped = find_marker(file, 0xe1);
+  CHECK(throws_saying<fl::jpeg_error>("Premature end of JPEG file", [&] {
+    fl::decode_jpeg(std::vector(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(skipped + 150)));
+  }));
+
+  auto longer = file;
+  const auto comment = fl::test::bytes({0xff, 0xfe, 0, 6, 'e', 'n', 'd', '.'});
+  longer.insert(longer.end() - 2, comment.begin(), comment.end());
+  CHECK_NOTHROW(fl::decode_jpeg(longer));
+  longer.resize(longer.size() - 5);
+  CHECK(throws_saying<fl::jpeg_error>("Premature end of JPEG file", [&] { fl::decode_jpeg(longer); }));
+}
+
+TEST_CASE("flipped bits give an image or an error, and the decoder goes on") {
+  fl::jpeg_decoder decoder;
+  for (auto file : small_files()) {
+    const auto expected = decoder.decode(file);
+    bool all_settled = true;
+    for (std::size_t at = 0; at < file.size(); ++at)
+      for (const int flip : {0x01, 0x10, 0x80, 0xff}) {
+        file[at] ^= static_cast<std::byte>(flip);
+        all_settled = all_settled && settled(attempt(decoder, file, strict)) &&
+                      settled(attempt(decoder, file, keeping_upright));
+        file[at] ^= static_cast<std::byte>(flip);
+      }
+    CHECK(all_settled);
+    CHECK(largest_difference(decoder.decode(file), expected) == 0);
+  }
+}
+
+TEST_CASE("random damage of several kinds at once gives an image or an error") {
+  fl::jpeg_decoder decoder;
+  const auto files = small_files();
+  fl::random_generator random(7);
+  bool all_settled = true;
+  for (int round = 0; round < 3000; ++round) {
+    auto file = files[random.below(files.size())];
+    for (std::uint64_t i = random.below(8); i > 0; --i)
+      file[random.below(file.size())] = static_cast<std::byte>(random.below(256));
+    const auto piece = [&] { return file.begin() + static_cast<std::ptrdiff_t>(random.below(file.size())); };
+    if (random.chance(0.2)) file.erase(piece());
+    if (random.chance(0.2))
+      file.insert(piece(), {std::byte{0xff}, static_cast<std::byte>(0xc0 + random.below(64))});
+    if (random.chance(0.2)) file.resize(random.below(file.size()));
+    all_settled = all_settled && settled(attempt(decoder, file, random.chance(0.5) ? strict : keeping));
+  }
+  CHECK(all_settled);
+}
+
+TEST_CASE("an image over the pixel limit is refused, one at the limit isn't") {
+  const auto file = write_jpeg(gradient(30, 40, 3));
+  CHECK_NOTHROW(fl::decode_jpeg(file, {.max_pixels = 1200}));
+  CHECK(
+      throws_saying<fl::jpeg_error>("40 x 30 pixels", [&] { fl::decode_jpeg(file, {.max_pixels = 1199}); }));
+  CHECK(throws_saying<fl::jpeg_error>("1199", [&] { fl::decode_jpeg(file, {.max_pixels = 1199}); }));
+  CHECK_THROWS_AS(fl::jpeg_decoder().read_header(file, {.max_pixels = 1199}), fl::jpeg_error);
+  CHECK_NOTHROW(fl::decode_jpeg(file, {.max_pixels = ~std::uint64_t{0}}));
+}
+
+TEST_CASE("by default a header of 65500 x 65500 pixels is refused") {
+  auto file = write_jpeg(gradient(8, 8, 3));
+  set_side(file, 5, 65500);
+  set_side(file, 7, 65500);
+  CHECK(throws_saying<fl::jpeg_error>("max_pixels", [&] { fl::decode_jpeg(file); }));
+  CHECK(throws_saying<fl::jpeg_error>("max_pixels", [&] { fl::decode_jpeg(file, keeping); }));
+}
+
+TEST_CASE("an image of too many scans is refused, whether warnings are kept or not") {
+  const auto progressive = write_jpeg(gradient(24, 24, 3), {.progressive = true}); // 10 scans
+  CHECK_NOTHROW(fl::decode_jpeg(progressive, {.max_scans = 10}));
+  CHECK(throws_saying<fl::jpeg_error>("max_scans", [&] { fl::decode_jpeg(progressive, {.max_scans = 9}); }));
+  CHECK(throws_saying<fl::jpeg_error>("max_scans",
+                                      [&] { fl::decode_jpeg(with_more_scans(progressive, 1000), keeping); }));
+  const auto separate = write_jpeg(gradient(24, 24, 3), {.interleaved = false});
+  CHECK(
+      throws_saying<fl::jpeg_error>("max_scans", [&] { fl::decode_jpeg(with_more_scans(separate, 1000)); }));
+  CHECK(throws_saying<fl::jpeg_error>("max_scans",
+                                      [&] { fl::decode_jpeg(with_more_scans(separate, 1000), keeping); }));
+}
+
+TEST_CASE("samples of 12 bits and hierarchical coding are refused in a sentence") {
+  auto deep = write_jpeg(gradient(8, 8, 3));
+  deep[find_marker(deep, 0xc0) + 4] = std::byte{12};
+  CHECK(throws_saying<fl::jpeg_error>("12", [&] { fl::decode_jpeg(deep); }));
+  auto hierarchical = write_jpeg(gradient(8, 8, 3));
+  hierarchical[find_marker(hierarchical, 0xc0) + 1] = std::byte{0xc5};
+  CHECK(throws_saying<fl::jpeg_error>("Unsupported", [&] { fl::decode_jpeg(hierarchical); }));
+}
+
+TEST_CASE("damaged EXIF data leaves an image as it is stored") {
+  const auto image = gradient(16, 24, 3);
+  auto payload = fl::test::exif_payload(6);
+  payload[30] = std::byte{77};
+  for (std::size_t size = 0; size < payload.size(); ++size) {
+    const auto file =
+        write_jpeg(image, {.exif = {payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(size)}});
+    CHECK(fl::decode_jpeg(file, {.apply_orientation = true}).shape() == image.shape());
+  }
+}
+
+TEST_CASE("nothing is printed, whatever goes wrong") {
+  std::FILE* const capture = std::tmpfile();
+  REQUIRE(capture);
+  const int standard_error = ::dup(2);
+  ::dup2(::fileno(capture), 2);
+  fl::jpeg_decoder decoder;
+  const auto file = small_files().front();
+  attempt(decoder, std::span(file).first(file.size() / 2), strict);
+  attempt(decoder, std::span(file).first(file.size() - 20), keeping);
+  attempt(decoder, std::span(file).subspan(1), keeping);
+  std::fflush(stderr);
+  ::dup2(standard_error, 2);
+  ::close(standard_error);
+  std::fseek(capture, 0, SEEK_END);
+  CHECK(std::ftell(capture) == 0);
+  std::fclose(capture);
+}

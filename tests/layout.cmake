@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+# Looks at the repository's files: every header and every test is listed in CMake, every public header has
+# a test file of its name, and includes point one way. Called with -DHEADERS=... -DTESTS=..., the listed files.
+cmake_minimum_required(VERSION 3.25)
+set(root "${CMAKE_CURRENT_LIST_DIR}/..")
+set(complaints "")
+
+macro(complain)
+  string(APPEND complaints "\n  " ${ARGN})
+endmacro()
+
+# A folder includes itself and what stands before it. What is not here is a component: it comes last, and
+# components don't know each other. The file feedline.hpp gathers the core, image.hpp the component image/.
+set(rank_detail 0)
+set(rank_queue 1)
+set(rank_core 2)
+set(rank_source 3)
+set(rank_stage 3)
+set(rank_feedline.hpp 4)
+set(rank_component 5)
+
+# What the core may include besides the standard library: moodycamel's queue, and the system's headers for
+# files, signals and waiting.
+set(outside "^(concurrentqueue|dirent|errno|fcntl|fnmatch|glob|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
+
+# Headers that have no test of their own name, because they only gather or declare.
+set(untested feedline.hpp image.hpp)
+
+function(room_of header room_out rank_out)
+  string(REGEX REPLACE "/.*" "" room "${header}")
+  set(rank "${rank_component}")
+  if(DEFINED rank_${room})
+    set(rank "${rank_${room}}")
+  endif()
+  if(rank EQUAL rank_component)
+    string(REGEX REPLACE "\\.hpp$" "" room "${room}")
+  endif()
+  set(${room_out} "${room}" PARENT_SCOPE)
+  set(${rank_out} "${rank}" PARENT_SCOPE)
+endfunction()
+
+list(TRANSFORM HEADERS REPLACE "^.*/include/feedline/" "")
+file(GLOB_RECURSE headers RELATIVE "${root}/include/feedline" "${root}/include/feedline/*.hpp")
+foreach(header IN LISTS headers)
+  if(NOT header IN_LIST HEADERS)
+    room_of(${header} room rank)
+    # A component whose library is missing here isn't listed at all.
+    string(REGEX MATCH "(^|;)${room}[/.]" listed "${HEADERS}")
+    if(NOT rank EQUAL rank_component OR listed)
+      complain("include/feedline/${header} isn't listed in CMakeLists.txt")
+    endif()
+  endif()
+
+  string(REGEX REPLACE "\\.hpp$" ".test.cpp" test "${header}")
+  if(NOT header MATCHES "^detail/|/detail/" AND NOT header IN_LIST untested AND NOT EXISTS "${root}/tests/${test}")
+    complain("include/feedline/${header} has no tests/${test}")
+  endif()
+
+  room_of(${header} room rank)
+  file(STRINGS "${root}/include/feedline/${header}" lines REGEX "^[ \t]*#[ \t]*include")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*)[>\"].*" "\\1" included "${line}")
+    if(included MATCHES "^feedline/(.+)")
+      room_of(${CMAKE_MATCH_1} included_room included_rank)
+      if(NOT included_room STREQUAL room AND NOT included_rank LESS rank)
+        complain("include/feedline/${header} includes ${included}, which isn't below it")
+      endif()
+    elseif(line MATCHES "\"")
+      complain("include/feedline/${header} includes \"${included}\": write <feedline/...>")
+    elseif(NOT rank EQUAL rank_component AND included MATCHES "[.]" AND NOT included MATCHES "${outside}")
+      complain("include/feedline/${header} includes <${included}>: the core needs the standard library and moodycamel only")
+    endif()
+  endforeach()
+endforeach()
+
+file(GLOB_RECURSE tests RELATIVE "${root}/tests" "${root}/tests/*.test.cpp")
+foreach(test IN LISTS tests)
+  string(REGEX REPLACE "/.*" "" room "${test}")
+  string(REGEX MATCH "(^|;)${room}/" room_is_built "${TESTS}")
+  if(NOT test IN_LIST TESTS AND (room_is_built OR DEFINED rank_${room}))
+    complain("tests/${test} isn't listed in tests/CMakeLists.txt")
+  endif()
+endforeach()
+
+if(complaints)
+  message(FATAL_ERROR "${complaints}\n")
+endif()

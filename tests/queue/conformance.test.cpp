@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+// What every queue promises, with a plain mutex queue as the reference. conformance_rounds.test.cpp has the
+// same promises under random interleavings.
+#include <feedline/queue/queue_status.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <stdexcept>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/lifetimes.hpp"
+#include "support/parked.hpp"
+#include "support/queue_kinds.hpp"
+
+using feedline::queue_status;
+using namespace feedline::test;
+
+#define EVERY_QUEUE spsc_kind, mpmc_kind, reorder_kind, mutex_kind
+
+namespace {
+
+template <class Queue>
+std::vector<int> drain(Queue& queue) {
+  std::vector<int> values;
+  counted_item item;
+  while (queue.try_pop(item) == queue_status::success) values.push_back(item.value());
+  return values;
+}
+
+std::vector<counted_item> items(lifetimes& all, int first, int count) {
+  std::vector<counted_item> made;
+  for (int i = 0; i < count; ++i) made.emplace_back(all, first + i);
+  return made;
+}
+
+std::vector<int> numbers(int first, int count) {
+  std::vector<int> made;
+  for (int i = 0; i < count; ++i) made.push_back(first + i);
+  return made;
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("a queue stays where it is", "[queue]", EVERY_QUEUE) {
+  using queue = typename TestType::template queue<counted_item>;
+  STATIC_REQUIRE(!std::is_copy_constructible_v<queue>);
+  STATIC_REQUIRE(!std::is_move_constructible_v<queue>);
+  STATIC_REQUIRE(!std::is_copy_assignable_v<queue>);
+  STATIC_REQUIRE(!std::is_move_assignable_v<queue>);
+  STATIC_REQUIRE(!std::is_convertible_v<std::size_t, queue>);
+}
+
+TEMPLATE_TEST_CASE("a queue without room is refused", "[queue]", EVERY_QUEUE) {
+  using queue = typename TestType::template queue<counted_item>;
+  CHECK_THROWS_AS(queue(0), std::invalid_argument);
+}
+
+TEMPLATE_TEST_CASE("a queue holds exactly its capacity", "[queue]", EVERY_QUEUE) {
+  const std::size_t capacity = GENERATE(1U, 2U, 3U, 7U, 8U, 33U, 1000U);
+  lifetimes all;
+  typename TestType::template queue<counted_item> queue(capacity);
+  REQUIRE(queue.capacity() == capacity);
+  for (int lap = 0; lap < 3; ++lap) {
+    for (std::size_t i = 0; i < capacity; ++i)
+      REQUIRE(queue.try_push(counted_item(all, static_cast<int>(i))) == queue_status::success);
+    REQUIRE(queue.size_approx() == capacity);
+    counted_item refused(all, 4711);
+    REQUIRE(queue.try_push(std::move(refused)) == queue_status::full);
+    REQUIRE(refused.value() == 4711);
+    counted_item item;
+    REQUIRE(queue.pop(item) == queue_status::success);
+    REQUIRE(queue.try_push(std::move(refused)) == queue_status::success);
+    REQUIRE(queue.try_push(counted_item(all, 0)) == queue_status::full);
+    auto expected = numbers(1, static_cast<int>(capacity) - 1);
+    expected.push_back(4711);
+    REQUIRE(drain(queue) == expected);
+    REQUIRE(queue.try_pop(item) == queue_status::empty);
+    REQUIRE(queue.size_approx() == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("items of a type that is neither copyable nor default-constructible cross", "[queue]",
+                   EVERY_QUEUE) {
+  struct item {
+    explicit item(int number) : value(std::make_unique<int>(number)) {}
+
+    std::unique_ptr<int> value;
+  };
+
+  typename TestType::template queue<item> queue(2);
+  REQUIRE(queue.push(item(5)) == queue_status::success);
+  item taken(0);
+  REQUIRE(queue.pop(taken) == queue_status::success);
+  REQUIRE(*taken.value == 5);
+}
+
+TEMPLATE_TEST_CASE("bulk operations move what fits, in order", "[queue]", EVERY_QUEUE) {
+  const int capacity = GENERATE(1, 3, 5, 8);
+  lifetimes all;
+  typename TestType::template queue<counted_item> queue(static_cast<std::size_t>(capacity));
+  for (int lap = 0; lap < 5; ++lap) {
+    auto offered = items(all, 0, 7);
+    const int fits = std::min(7, capacity);
+    REQUIRE(queue.try_push_bulk(offered) == static_cast<std::size_t>(fits));
+    for (int i = 0; i < 7; ++i) REQUIRE(offered[static_cast<std::size_t>(i)].value() == (i < fits ? -1 : i));
+    std::vector<counted_item> taken(2);
+    const int first = std::min(2, fits);
+    REQUIRE(queue.pop_bulk(taken) == static_cast<std::size_t>(first));
+    REQUIRE(taken[0].value() == 0);
+    std::vector<counted_item> rest(9);
+    REQUIRE(queue.try_pop_bulk(rest) == static_cast<std::size_t>(fits - first));
+    for (int i = first; i < fits; ++i) REQUIRE(rest[static_cast<std::size_t>(i - first)].value() == i);
+    REQUIRE(queue.try_pop_bulk(rest) == 0);
+  }
+  std::vector<counted_item> none;
+  REQUIRE(queue.push_bulk(none) == 0);
+  REQUIRE(queue.pop_bulk(none) == 0);
+}
+
+TEMPLATE_TEST_CASE("a closed queue refuses items and delivers those it has", "[queue]", EVERY_QUEUE) {
+  lifetimes all;
+  typename TestType::template queue<counted_item> queue(4);
+  REQUIRE_FALSE(queue.is_closed());
+  for (int i = 0; i < 3; ++i) queue.push(counted_item(all, i));
+  queue.close();
+  queue.close();
+  REQUIRE(queue.is_closed());
+  auto refused = items(all, 10, 2);
+  REQUIRE(queue.push(std::move(refused[0])) == queue_status::closed);
+  REQUIRE(queue.try_push(std::move(refused[0])) == queue_status::closed);
+  REQUIRE(queue.push_bulk(refused) == 0);
+  REQUIRE(queue.try_push_bulk(refused) == 0);
+  REQUIRE(refused[0].value() == 10);
+  REQUIRE(drain(queue) == numbers(0, 3));
+  counted_item item;
+  REQUIRE(queue.try_pop(item) == queue_status::closed);
+  REQUIRE(queue.pop(item) == queue_status::closed);
+  REQUIRE(queue.try_pop_bulk(refused) == 0);
+  REQUIRE(queue.pop_bulk(refused) == 0);
+  REQUIRE(queue.push(std::move(refused[0])) == queue_status::closed);
+}
+
+TEMPLATE_TEST_CASE("a full queue that is closed says closed", "[queue]", EVERY_QUEUE) {
+  lifetimes all;
+  typename TestType::template queue<counted_item> queue(1);
+  queue.push(counted_item(all, 0));
+  queue.close();
+  REQUIRE(queue.try_push(counted_item(all, 1)) == queue_status::closed);
+}
+
+TEMPLATE_TEST_CASE("a stopped queue says closed and destroys its items at its end", "[queue]", EVERY_QUEUE) {
+  const bool closed_before = GENERATE(false, true);
+  lifetimes all;
+  {
+    typename TestType::template queue<counted_item> queue(4);
+    for (int i = 0; i < 3; ++i) queue.push(counted_item(all, i));
+    if (closed_before) queue.close();
+    queue.stop();
+    REQUIRE(queue.is_closed());
+    counted_item item(all, 10);
+    REQUIRE(queue.push(std::move(item)) == queue_status::closed);
+    REQUIRE(queue.try_push(std::move(item)) == queue_status::closed);
+    REQUIRE(item.value() == 10);
+    REQUIRE(queue.pop(item) == queue_status::closed);
+    REQUIRE(queue.try_pop(item) == queue_status::closed);
+    std::vector<counted_item> some(2);
+    REQUIRE(queue.pop_bulk(some) == 0);
+    REQUIRE(queue.try_pop_bulk(some) == 0);
+    REQUIRE(item.value() == 10);
+    REQUIRE(all.live() == 4);
+  }
+  REQUIRE(all.live() == 0);
+}
+
+TEMPLATE_TEST_CASE("a queue made with a stopped token is stopped", "[queue]", EVERY_QUEUE) {
+  std::stop_source source;
+  source.request_stop();
+  typename TestType::template queue<int> queue(2, source.get_token());
+  int item = 0;
+  REQUIRE(queue.push(1) == queue_status::closed);
+  REQUIRE(queue.pop(item) == queue_status::closed);
+}
+
+TEMPLATE_TEST_CASE("items left inside are destroyed with the queue", "[queue]", EVERY_QUEUE) {
+  lifetimes all;
+  {
+    typename TestType::template queue<counted_item> queue(5);
+    counted_item item;
+    for (int i = 0; i < 4; ++i) queue.push(counted_item(all, i));
+    for (int i = 0; i < 3; ++i) queue.pop(item);
+    for (int i = 0; i < 3; ++i) queue.push(counted_item(all, i));
+    REQUIRE(all.live() == 5); // four inside, one in hand
+  }
+  REQUIRE(all.live() == 0);
+}
+
+namespace {
+
+enum class ending { close, stop, token };
+
+// Parks as many threads as the queue admits on one side, does `meanwhile`, ends the queue and looks at what
+// their calls returned. All waits here are for events that a broken queue would withhold: it would hang.
+template <class Kind, class Meanwhile>
+void end_while_parked(bool producers, bool bulk, ending how, Meanwhile meanwhile) {
+  lifetimes all;
+  std::stop_source source;
+  typename Kind::template queue<counted_item> queue(3, source.get_token());
+  const int side = producers ? Kind::producers : Kind::consumers;
+  const int count = side == 1 ? 1 : 16;
+  if (producers)
+    for (int i = 0; i < 3; ++i) queue.push(counted_item(all, i));
+
+  std::vector<queue_status> statuses(static_cast<std::size_t>(count), queue_status::success);
+  {
+    std::list<parking_thread> threads;
+    for (queue_status& status : statuses)
+      threads.emplace_back([&, producers, bulk] {
+        auto some = items(all, 100, 2);
+        std::size_t moved = 0;
+        if (bulk) moved = producers ? queue.push_bulk(some) : queue.pop_bulk(some);
+        else status = producers ? queue.push(std::move(some[0])) : queue.pop(some[0]);
+        if (bulk && moved == 0) status = queue_status::closed;
+        if (some[0].value() != 100) status = queue_status::full; // closed leaves the item as it was
+      });
+    for (const auto& thread : threads) thread.await_parked();
+    meanwhile(threads);
+    if (how == ending::close) queue.close();
+    if (how == ending::stop) queue.stop();
+    if (how == ending::token) source.request_stop();
+  }
+  for (const queue_status status : statuses) REQUIRE(status == queue_status::closed);
+  if (producers && how == ending::close) REQUIRE(drain(queue) == numbers(0, 3));
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("every parked thread is woken by close and by stop", "[queue]", EVERY_QUEUE) {
+  const bool producers = GENERATE(false, true);
+  const bool bulk = GENERATE(false, true);
+  const auto how = GENERATE(ending::close, ending::stop, ending::token);
+  end_while_parked<TestType>(producers, bulk, how, [](auto&) {});
+}
+
+TEMPLATE_TEST_CASE("parked threads use no processor time", "[queue]", EVERY_QUEUE) {
+  const bool producers = GENERATE(false, true);
+  end_while_parked<TestType>(producers, false, ending::close, [](auto& threads) {
+    std::vector<long> before;
+    for (auto& thread : threads) before.insert(before.end(), {thread.cpu_time(), thread.switches()});
+    burn(50);
+    std::vector<long> after;
+    for (auto& thread : threads) after.insert(after.end(), {thread.cpu_time(), thread.switches()});
+    REQUIRE(before == after);
+  });
+}
+
+TEMPLATE_TEST_CASE("a parked consumer gets the next item, a parked producer the next place", "[queue]",
+                   EVERY_QUEUE) {
+  lifetimes all;
+  typename TestType::template queue<counted_item> queue(1);
+  for (int round = 0; round < 50; ++round) {
+    counted_item taken;
+    {
+      const parking_thread consumer([&] { queue.pop(taken); });
+      consumer.await_parked();
+      REQUIRE(queue.try_push(counted_item(all, round)) == queue_status::success);
+    }
+    REQUIRE(taken.value() == round);
+    REQUIRE(queue.try_push(counted_item(all, 1)) == queue_status::success);
+    {
+      const parking_thread producer([&] { queue.push(counted_item(all, 2)); });
+      producer.await_parked();
+      REQUIRE(queue.try_pop(taken) == queue_status::success);
+    }
+    REQUIRE(drain(queue) == numbers(2, 1));
+  }
+}
+
+namespace {
+
+// Ends its queue in the middle of its own push: what another thread might do there.
+template <class Kind>
+struct intruder {
+  using queue = typename Kind::template queue<intruder>;
+
+  explicit intruder(int value) noexcept : number(value) {}
+
+  intruder(intruder&& other) noexcept : target(other.target), number(other.number), seen(other.seen) {
+    if (queue* const ended = std::exchange(other.target, nullptr); ended != nullptr) {
+      target = nullptr;
+      ended->close();
+      intruder taken(0);
+      *seen = ended->try_pop(taken);
+    }
+  }
+
+  intruder& operator=(intruder&& other) noexcept = default;
+
+  queue* target = nullptr;
+  int number;
+  queue_status* seen = nullptr;
+};
+
+} // namespace
+
+TEMPLATE_TEST_CASE("a push that is overtaken by the end is delivered, or refused with its item intact",
+                   "[queue]", spsc_kind, mpmc_kind, reorder_kind) {
+  const bool bulk = GENERATE(false, true);
+  typename intruder<TestType>::queue queue(2);
+  queue_status seen = queue_status::full;
+  intruder<TestType> item(5);
+  item.target = &queue;
+  item.seen = &seen;
+  const bool pushed =
+      bulk ? queue.try_push_bulk({&item, 1}) == 1 : queue.try_push(std::move(item)) == queue_status::success;
+  intruder<TestType> taken(0);
+  if (pushed) {
+    REQUIRE(seen == queue_status::empty);
+    REQUIRE(queue.pop(taken) == queue_status::success);
+    REQUIRE(taken.number == 5);
+  } else {
+    REQUIRE(seen == queue_status::closed);
+    REQUIRE(item.number == 5);
+  }
+  REQUIRE(queue.pop(taken) == queue_status::closed);
+}

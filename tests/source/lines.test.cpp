@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/source/lines.hpp>
+
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/outcome.hpp"
+#include "support/refusing.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace fl = feedline;
+using namespace std::string_literals;
+using fl::test::collect;
+using fl::test::run_to_end;
+using fl::test::temporary_folder;
+using fl::test::worker_counts;
+
+namespace {
+
+using texts = std::vector<std::string>;
+
+static_assert(std::is_same_v<decltype(fl::lines({}))::item, std::string>);
+
+texts lines_of(const texts& patterns) { return collect((fl::lines(patterns) | fl::prefetch(10)).finite()); }
+
+texts lines_of(std::string_view content) {
+  const temporary_folder folder;
+  return lines_of(texts{folder.write("text", content)});
+}
+
+/// Each line with its index.
+auto numbered(const texts& patterns, std::size_t workers = 1) {
+  return fl::lines(patterns) |
+         fl::map([](std::string line, fl::context& c) { return std::pair(c.index, std::move(line)); },
+                 fl::workers{workers});
+}
+
+using numbered_lines = std::vector<std::pair<std::uint64_t, std::string>>;
+
+constexpr std::uint64_t second_file = std::uint64_t{1} << 40;
+
+} // namespace
+
+TEST_CASE("lines gives each line without its end, be it \\n or \\r\\n") {
+  CHECK(lines_of("one\ntwo\n") == texts{"one", "two"});
+  CHECK(lines_of("one\r\ntwo\r\n") == texts{"one", "two"});
+  CHECK(lines_of("one\r\ntwo\nthree\r\n") == texts{"one", "two", "three"});
+  CHECK(lines_of("a\rb\r\r\n") == texts{"a\rb\r"});
+}
+
+TEST_CASE("lines gives empty lines, and a last line without an end if it isn't empty") {
+  CHECK(lines_of("\n\none\n\r\n") == texts{"", "", "one", ""});
+  CHECK(lines_of("one\ntwo") == texts{"one", "two"});
+  CHECK(lines_of("one\ntwo\r") == texts{"one", "two\r"});
+  CHECK(lines_of("\n") == texts{""});
+  CHECK(lines_of("").empty());
+}
+
+TEST_CASE("lines gives long lines and any bytes") {
+  const std::string text = "a\0b\xff"s, long_line(200'000, 'x');
+  CHECK(lines_of(text + "\n" + long_line) == texts{text, long_line});
+  CHECK(lines_of(long_line.substr(0, 4096)) == texts{long_line.substr(0, 4096)}); // ends with its page
+}
+
+TEST_CASE("lines goes through files as listed and patterns in the order of the bytes, empty files included") {
+  const temporary_folder folder;
+  folder.write("b.txt", "b1\nb2\n");
+  folder.write("a.txt", "a1");
+  folder.write("empty.txt", "");
+  folder.write("z.txt", "z1\n");
+  CHECK(lines_of(texts{folder / "*.txt"}) == texts{"a1", "b1", "b2", "z1"});
+  CHECK(lines_of(texts{folder / "z.txt", folder / "{b,a}.txt"}) == texts{"z1", "b1", "b2", "a1"});
+  CHECK_THROWS_AS(fl::lines({folder / "*.csv"}), std::runtime_error);
+  CHECK(lines_of(texts{}).empty());
+}
+
+TEST_CASE("the index of a line is its file's number and its place, unique and the same in every epoch") {
+  const temporary_folder folder;
+  folder.write("0", "a\nb\n");
+  folder.write("1", "");
+  folder.write("2", "c\n\nd");
+  const numbered_lines expected{
+      {0, "a"}, {1, "b"}, {2 * second_file, "c"}, {2 * second_file + 1, ""}, {2 * second_file + 2, "d"}};
+  for (const std::size_t workers : worker_counts) {
+    const auto p = numbered({folder / "?"}, workers);
+    CHECK(collect(p.finite()) == expected);
+    const auto items = collect(p.infinite({.seed = 1}), 50);
+    REQUIRE(items.size() == 50);
+    for (auto epoch = items.begin(); epoch != items.end(); epoch += 5) {
+      numbered_lines sorted(epoch, epoch + 5);
+      std::sort(sorted.begin(), sorted.end());
+      CHECK(sorted == expected);
+    }
+  }
+}
+
+TEST_CASE(
+    "lines puts files into a new order in each of several epochs, by the seed, and keeps that of lines") {
+  const temporary_folder folder;
+  for (int i = 10; i < 30; ++i) folder.write(std::to_string(i), "first\nsecond\n");
+  const auto p = numbered({folder / "??"});
+  const auto items = collect(p.finite({.seed = 4, .epochs = 2}));
+  REQUIRE(items.size() == 80);
+  const numbered_lines first(items.begin(), items.begin() + 40), second(items.begin() + 40, items.end());
+  CHECK(first != second);
+  CHECK_FALSE(std::is_sorted(first.begin(), first.end()));
+  for (std::size_t i = 0; i < 80; i += 2) {
+    CHECK(items[i].second == "first");
+    CHECK(items[i + 1] == std::pair(items[i].first + 1, "second"s));
+  }
+  CHECK(collect(p.infinite({.seed = 4}), 80) == items);
+  CHECK(collect(p.finite({.seed = 5, .epochs = 2})) != items);
+  const auto once = collect(p.finite({.seed = 4}));
+  CHECK(std::is_sorted(once.begin(), once.end()));
+}
+
+TEST_CASE("an error names a line by its file and number, counted from 1") {
+  const temporary_folder folder;
+  folder.write("0", "1\n2\n");
+  folder.write("1", "3\n44\n5\n");
+  const auto p = fl::lines({folder / "?"}) |
+                 fl::map([](const std::string& line) { return fl::test::refusing{{44}}(std::stoi(line)); });
+  const auto result = run_to_end(p.finite());
+  CHECK(result.items == std::vector{1, 2, 3});
+  REQUIRE(result.failed);
+  CHECK(result.failed->index == second_file + 1);
+  CHECK(result.failed->origin == folder / "1: line 2");
+}
+
+TEST_CASE("a file of lines that has vanished is a failure in its place, and with skip the next file comes") {
+  const temporary_folder folder;
+  for (const char* name : {"a", "b", "c"}) folder.write(name, "1 of "s + name + "\n2 of " + name + "\n");
+  const auto p = fl::lines({folder / "?"}) | fl::prefetch(10);
+  std::filesystem::remove(folder / "b");
+  const auto result = run_to_end(p.finite());
+  CHECK(result.items == texts{"1 of a", "2 of a"});
+  REQUIRE(result.failed);
+  CHECK(result.failed->stage == "lines");
+  CHECK(result.failed->message.find(folder / "b") != std::string::npos);
+
+  const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(skipping.items == texts{"1 of a", "2 of a", "1 of c", "2 of c"});
+  CHECK(skipping.skipped.size() == 1);
+}
+
+TEST_CASE("a folder in place of a file of lines is refused") {
+  const temporary_folder folder;
+  const auto result = run_to_end((fl::lines({folder.path()}) | fl::prefetch(2)).finite());
+  REQUIRE(result.failed);
+  CHECK(result.failed->message.find(folder.path()) != std::string::npos);
+}
+
+TEST_CASE("a file that is deleted while its lines are read is read to its end") {
+  const temporary_folder folder;
+  std::string content;
+  for (int i = 0; i < 5000; ++i) content += std::to_string(i) + "\n";
+  folder.write("big", content);
+  auto loader = (fl::lines({folder / "big"}) | fl::prefetch(1)).finite();
+  CHECK(loader.next() == "0");
+  std::filesystem::remove(folder / "big");
+  for (int i = 1; i < 5000; ++i) REQUIRE(loader.next() == std::to_string(i));
+  CHECK_FALSE(loader.next());
+}

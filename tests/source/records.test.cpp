@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/source/records.hpp>
+
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/outcome.hpp"
+#include "support/refusing.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace fl = feedline;
+using fl::test::collect;
+using fl::test::run_to_end;
+using fl::test::temporary_folder;
+using fl::test::worker_counts;
+
+namespace {
+
+struct position {
+  std::uint8_t board[5];
+  std::int16_t score;
+
+  friend bool operator==(const position&, const position&) = default;
+};
+
+static_assert(sizeof(position) == 8);
+static_assert(std::is_same_v<decltype(fl::records<position>({}))::item, position>);
+static_assert(std::is_same_v<decltype(fl::records({}, 3))::item, std::vector<std::byte>>);
+
+/// The bytes of numbers, in the machine's order.
+std::string bytes_of(const std::vector<int>& numbers) {
+  std::string bytes(numbers.size() * sizeof(int), '\0');
+  if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
+  return bytes;
+}
+
+using numbers = std::vector<int>;
+
+/// Each number with its index.
+auto numbered(const std::string& pattern, std::size_t workers = 1) {
+  return fl::records<int>({pattern}) |
+         fl::map([](int n, fl::context& c) { return std::pair(c.index, n); }, fl::workers{workers});
+}
+
+constexpr std::uint64_t second_file = std::uint64_t{1} << 40;
+
+} // namespace
+
+TEST_CASE("records gives each record of its files as a value") {
+  const temporary_folder folder;
+  folder.write("b", bytes_of({3, 4}));
+  folder.write("a", bytes_of({1}));
+  folder.write("c", "");
+  CHECK(collect((fl::records<int>({folder / "?"}) | fl::prefetch(10)).finite()) == numbers{1, 3, 4});
+  CHECK(collect((fl::records<int>({folder / "{b,c,a}"}) | fl::prefetch(10)).finite()) == numbers{3, 4, 1});
+  CHECK_THROWS_AS(fl::records<int>({folder / "*.bin"}), std::runtime_error);
+}
+
+TEST_CASE("records gives structs, at whatever place in the file they lie") {
+  const temporary_folder folder;
+  const position first{{1, 2, 3, 4, 5}, -7}, second{{9, 8, 7, 6, 5}, 300};
+  std::string content(2 * sizeof(position), '\0');
+  std::memcpy(content.data(), &first, sizeof first);
+  std::memcpy(content.data() + sizeof first, &second, sizeof second);
+  const auto p = fl::records<position>({folder.write("games", content)}) | fl::prefetch(2);
+  CHECK(collect(p.finite()) == std::vector{first, second});
+}
+
+TEST_CASE("records of a size known at run time are bytes") {
+  const temporary_folder folder;
+  const auto p = fl::records({folder.write("abc", "abcdef")}, 3) | fl::prefetch(2);
+  const std::vector<std::byte> abc{std::byte{'a'}, std::byte{'b'}, std::byte{'c'}},
+      def{std::byte{'d'}, std::byte{'e'}, std::byte{'f'}};
+  CHECK(collect(p.finite()) == std::vector{abc, def});
+  CHECK_THROWS_AS(fl::records({folder / "abc"}, 0), std::invalid_argument);
+}
+
+TEST_CASE("the index of a record is its file's number and its place, the same in every epoch") {
+  const temporary_folder folder;
+  folder.write("0", bytes_of({10, 11}));
+  folder.write("1", bytes_of({12, 13, 14}));
+  const std::vector<std::pair<std::uint64_t, int>> expected{
+      {0, 10}, {1, 11}, {second_file, 12}, {second_file + 1, 13}, {second_file + 2, 14}};
+  for (const std::size_t workers : worker_counts) {
+    const auto p = numbered(folder / "?", workers);
+    CHECK(collect(p.finite()) == expected);
+    const auto items = collect(p.infinite(), 50);
+    REQUIRE(items.size() == 50);
+    for (auto epoch = items.begin(); epoch != items.end(); epoch += 5) {
+      std::vector sorted(epoch, epoch + 5);
+      std::sort(sorted.begin(), sorted.end());
+      CHECK(sorted == expected);
+    }
+  }
+}
+
+TEST_CASE("records puts files into a new order in each of several epochs, by the seed") {
+  const temporary_folder folder;
+  for (int i = 10; i < 30; ++i) folder.write(std::to_string(i), bytes_of({i}));
+  const auto p = fl::records<int>({folder / "??"}) | fl::prefetch(5);
+  const auto items = collect(p.finite({.seed = 4, .epochs = 2}));
+  REQUIRE(items.size() == 40);
+  CHECK_FALSE(std::is_sorted(items.begin(), items.begin() + 20));
+  CHECK_FALSE(std::equal(items.begin(), items.begin() + 20, items.begin() + 20));
+  CHECK(collect(p.infinite({.seed = 4}), 40) == items);
+  CHECK(collect(p.finite({.seed = 5, .epochs = 2})) != items);
+}
+
+TEST_CASE("an end that is no whole record is a failure behind the last whole one, and with skip the next "
+          "file comes") {
+  const temporary_folder folder;
+  folder.write("0", bytes_of({1, 2}) + "xyz");
+  folder.write("1", "x");
+  folder.write("2", bytes_of({3}));
+  const auto p = fl::records<int>({folder / "?"}) | fl::prefetch(10);
+  const auto result = run_to_end(p.finite());
+  CHECK(result.items == numbers{1, 2});
+  REQUIRE(result.failed);
+  CHECK(result.failed->stage == "records");
+  CHECK(result.failed->message == folder / "0: 3 bytes at offset 8 are no whole record of 4");
+
+  const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(skipping.items == numbers{1, 2, 3});
+  REQUIRE(skipping.skipped.size() == 2);
+  CHECK(skipping.skipped[1].message == folder / "1: 1 bytes at offset 0 are no whole record of 4");
+}
+
+TEST_CASE(
+    "a file of records that has vanished is a failure in its place, and with skip the next file comes") {
+  const temporary_folder folder;
+  for (int i = 0; i < 3; ++i) folder.write(std::to_string(i), bytes_of({i}));
+  const auto p = fl::records<int>({folder / "?"}) | fl::prefetch(10);
+  std::filesystem::remove(folder / "1");
+  const auto result = run_to_end(p.finite());
+  CHECK(result.items == numbers{0});
+  REQUIRE(result.failed);
+  CHECK(result.failed->message.find(folder / "1") != std::string::npos);
+  CHECK(run_to_end(p.finite({.on_error = fl::on_error::skip})).items == numbers{0, 2});
+}
+
+TEST_CASE("an error names a record by its file and place") {
+  const temporary_folder folder;
+  folder.write("0", bytes_of({1, 2}));
+  folder.write("1", bytes_of({3, 4}));
+  const auto p = fl::records<int>({folder / "?"}) | fl::map(fl::test::refusing{{4}});
+  const auto result = run_to_end(p.finite());
+  CHECK(result.items == numbers{1, 2, 3});
+  REQUIRE(result.failed);
+  CHECK(result.failed->index == second_file + 1);
+  CHECK(result.failed->origin == folder / "1: record 1");
+}
+
+TEST_CASE("records of empty files give nothing, and a loop over records may be left early") {
+  const temporary_folder folder;
+  CHECK(collect((fl::records<int>({folder.write("a", "")}) | fl::prefetch(2)).finite()).empty());
+  const auto p = fl::records<int>({folder.write("b", bytes_of(numbers(3000, 5)))}) | fl::batch(10);
+  CHECK(collect(p.infinite(), 3).size() == 3);
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/source/tar.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <sys/stat.h>
+
+#include <feedline/core/source.hpp>
+
+#include "support/catch.hpp"
+#include "support/tar_writer.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
+
+namespace {
+
+using feedline::tar_error;
+using feedline::tar_sample;
+using feedline::tar_samples;
+using feedline::test::tar_writer;
+using feedline::test::temporary_folder;
+using feedline::test::throws_saying;
+using strings = std::vector<std::string>;
+
+static_assert(feedline::source<tar_samples>);
+static_assert(std::is_same_v<feedline::source_item_t<tar_samples>, tar_sample>);
+
+// "key:field=contents,field=contents", and "! message" where next() threw.
+strings read_all(tar_samples& source, std::vector<std::uint64_t>* indices = nullptr) {
+  strings found;
+  for (int calls = 0; calls < 10'000; ++calls) {
+    try {
+      const auto sample = source.next();
+      if (!sample) return found;
+      std::string text = std::string(sample->key()) + ":";
+      for (const auto& [name, bytes] : *sample)
+        text.append(text.back() == ':' ? "" : ",").append(name).append("=").append(sample->text(name));
+      found.push_back(text);
+    } catch (const tar_error& error) {
+      found.push_back(std::string("! ") + error.what());
+    }
+    if (indices) indices->push_back(source.index());
+  }
+  FAIL("the source doesn't end");
+  return found;
+}
+
+// The same of one shard that holds `bytes`; messages without the folder's name.
+strings read_bytes(const std::string& bytes) {
+  static const temporary_folder folder;
+  tar_samples source(folder.write("s.tar", bytes));
+  strings found = read_all(source);
+  for (std::string& text : found)
+    if (const auto at = text.find(folder.path()); at != std::string::npos)
+      text.erase(at, folder.path().size() + 1);
+  return found;
+}
+
+tar_writer pairs(int count, int first = 0) {
+  tar_writer tar;
+  for (int i = first; i < first + count; ++i)
+    tar.add(std::to_string(i) + ".jpg", "photo").add(std::to_string(i) + ".cls", std::to_string(i));
+  return tar;
+}
+
+constexpr std::uint64_t shard(std::uint64_t number) { return number << 40; }
+
+} // namespace
+
+TEST_CASE("neighbours that share their name up to the first dot of the base name are one sample") {
+  tar_writer tar;
+  tar.add("a.d/1.jpg", "p")
+      .add("a.d/", "", '5')
+      .add("a.d/1.seg.png", "s")
+      .add("a.d/2.jpg", "q")
+      .add("b/2.jpg", "r");
+  tar.add("12.jpg", "t")
+      .add("1.jpg", "u")
+      .add("12.cls", "v")
+      .add("README", "w")
+      .add(".hidden", "x")
+      .add("y.", "z");
+  CHECK(read_bytes(tar.closed()) == strings{"a.d/1:jpg=p,seg.png=s", "a.d/2:jpg=q", "b/2:jpg=r", "12:jpg=t",
+                                            "1:jpg=u", "12:cls=v", "README:=w", ":hidden=x", "y:=z"});
+}
+
+TEST_CASE("samples are numbered by shard and place, and can be found again by their number") {
+  const temporary_folder folder;
+  const std::string a = folder.write("a.tar", pairs(2).closed()),
+                    b = folder.write("b.tar", pairs(3, 10).closed());
+  const tar_samples pristine(strings{a, b});
+  auto run = pristine;
+  std::vector<std::uint64_t> indices;
+  CHECK(read_all(run, &indices).size() == 5);
+  CHECK(indices == std::vector<std::uint64_t>{0, 1, shard(1), shard(1) + 1, shard(1) + 2});
+  CHECK(run.index() == shard(1) + 2);
+  CHECK(pristine.origin(1) == a + ": 1.jpg, .cls");
+  CHECK(pristine.origin(shard(1) + 2) == b + ": 12.jpg, .cls");
+  CHECK(pristine.origin(shard(1) + 3) == b + ": sample #3");
+  std::filesystem::remove(b);
+  CHECK(pristine.origin(shard(1) + 2) == b + ": sample #2");
+}
+
+TEST_CASE("in a shuffled epoch shards come in a keyed order with the same indices") {
+  const temporary_folder folder;
+  for (int i = 0; i < 9; ++i) folder.write("s" + std::to_string(i) + ".tar", pairs(2, 2 * i).closed());
+  const tar_samples pristine(folder / "s*.tar");
+  const auto run = [&](feedline::epoch e) {
+    auto source = pristine;
+    source.start_epoch(e);
+    std::vector<std::uint64_t> indices;
+    CHECK(read_all(source, &indices).size() == 18);
+    return indices;
+  };
+  const auto listed = run({.seed = 7, .number = 3, .shuffled = false});
+  const auto shuffled = run({.seed = 7, .number = 0, .shuffled = true});
+  CHECK(std::is_sorted(listed.begin(), listed.end()));
+  CHECK(shuffled == run({.seed = 7, .number = 0, .shuffled = true}));
+  CHECK(shuffled != listed);
+  CHECK(shuffled != run({.seed = 7, .number = 1, .shuffled = true}));
+  CHECK(shuffled != run({.seed = 8, .number = 0, .shuffled = true}));
+  CHECK(std::is_permutation(shuffled.begin(), shuffled.end(), listed.begin(), listed.end()));
+}
+
+TEST_CASE("a shard that can't be opened is an error in its place") {
+  const temporary_folder folder;
+  const std::string a = folder.write("a.tar", pairs(1).closed()),
+                    c = folder.write("c.tar", pairs(1, 1).closed());
+  const std::string gone = folder.write("gone.tar", "x"), pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  tar_samples source(strings{a, gone, folder.path(), pipe, c});
+  std::filesystem::remove(gone);
+  std::vector<std::uint64_t> indices;
+  const auto found = read_all(source, &indices);
+  CHECK(found == strings{"0:jpg=photo,cls=0", "! " + gone + ": No such file or directory",
+                         "! " + folder.path() + ": Is a directory", "! " + pipe + ": No such device",
+                         "1:jpg=photo,cls=1"});
+  CHECK(indices == std::vector<std::uint64_t>{0, shard(1), shard(2), shard(3), shard(4)});
+  CHECK(source.origin(shard(1)) == gone + ": sample #0");
+}
+
+TEST_CASE("patterns name shards in the order of their bytes") {
+  const temporary_folder folder;
+  for (const char* name : {"t-10.tar", "t-2.tar", "t-B.tar", "t-a.tar", "odd[1].tar", "odd{1,2}.tar"})
+    folder.write(name, "");
+  const auto names = [&](strings patterns) {
+    for (std::string& pattern : patterns) pattern = folder / pattern;
+    strings shards = tar_samples(patterns).shards();
+    for (std::string& name : shards) name.erase(0, folder.path().size() + 1);
+    return shards;
+  };
+  CHECK(names({"t-*.tar"}) == strings{"t-10.tar", "t-2.tar", "t-B.tar", "t-a.tar"});
+  CHECK(names({"t-[a2].tar", "t-10.tar", "new.tar"}) == strings{"t-2.tar", "t-a.tar", "t-10.tar", "new.tar"});
+  CHECK(names({"odd[1].tar", "odd{1,2}.tar"}) == strings{"odd[1].tar", "odd{1,2}.tar"});
+  CHECK(names({"{08..11}-{a,b}.tar"}).size() == 8);
+  CHECK(names({"x{08..10}"}) == strings{"x08", "x09", "x10"});
+  CHECK(names({"{2..0}{,y}"}) == strings{"2", "2y", "1", "1y", "0", "0y"});
+  CHECK(names({"{}{x}{a..c}{1..}{", "}"}) == strings{"{}{x}{a..c}{1..}{", "}"});
+  CHECK(names({"t-{1?,[ab]}.tar"}) == strings{"t-10.tar", "t-a.tar"});
+}
+
+TEST_CASE("patterns that match nothing, or too much, are errors at once") {
+  const temporary_folder folder;
+  CHECK(throws_saying<std::runtime_error>("no file matches `" + (folder / "x*.tar`"),
+                                          [&] { tar_samples(folder / "x*.tar"); }));
+  folder.write("a.tar", "");
+  CHECK_THROWS_AS(tar_samples(folder / "{a*,x*}"), std::runtime_error);
+  CHECK_THROWS_AS(tar_samples("{0..99999999}.tar"), std::length_error);
+  CHECK_THROWS_AS(tar_samples("{0..9999}{0..9999}.tar"), std::length_error);
+  CHECK_THROWS_AS(tar_samples("{0..18446744073709551615}.tar"), std::length_error);
+  CHECK(tar_samples({"a.tar", "b.tar"}).shards() == strings{"a.tar", "b.tar"});
+  CHECK(tar_samples{"a.tar"}.shards() == strings{"a.tar"});
+  tar_samples none(strings{});
+  CHECK(!none.next());
+}
+
+TEST_CASE("a sample cut off inside a member is replaced by the error, the ones before it come") {
+  const std::string whole = pairs(3).open();
+  const std::size_t header = 4 * 1024; // of the last sample; each member takes a header and a block
+  const std::string a = "0:jpg=photo,cls=0", b = "1:jpg=photo,cls=1";
+  CHECK(read_bytes(whole.substr(0, header + 512 + 3)) ==
+        strings{a, b, "! s.tar: member `2.jpg` at offset 4096 is cut off: 5 bytes announced, 3 left"});
+  CHECK(read_bytes(whole.substr(0, header + 1024 + 512)) ==
+        strings{a, b, "! s.tar: member `2.cls` at offset 5120 is cut off: 1 bytes announced, 0 left"});
+  CHECK(read_bytes(whole.substr(0, header + 1024 + 300)) ==
+        strings{a, b,
+                "! s.tar: cut off inside the header at offset 5120; sample `2` before it may have lost "
+                "members there"});
+  CHECK(read_bytes(whole.substr(0, header + 300)) ==
+        strings{a, b, "! s.tar: cut off inside the header at offset 4096"});
+  CHECK(read_bytes(whole.substr(0, header + 1024 + 513)).back() == "2:jpg=photo,cls=2");
+}
+
+TEST_CASE("a damaged header never lets a part of a sample through") {
+  const std::string whole = pairs(2).closed();
+  for (std::size_t member = 0; member < 4; ++member) {
+    for (std::size_t at = 0; at < 512; at += at < 8 || (at >= 120 && at < 160) ? 1 : 7) {
+      std::string bytes = whole;
+      bytes[member * 1024 + at] = static_cast<char>(bytes[member * 1024 + at] ^ 0x11);
+      const auto found = read_bytes(bytes);
+      INFO("byte " << at << " of member " << member);
+      for (const auto& text : found) {
+        const bool is_whole = text == "0:jpg=photo,cls=0" || text == "1:jpg=photo,cls=1";
+        REQUIRE((is_whole || text.starts_with("! s.tar: ")));
+      }
+      if (member == 3) REQUIRE(found.front() == "0:jpg=photo,cls=0");
+      const bool reported =
+          std::any_of(found.begin(), found.end(), [](const auto& text) { return text.starts_with("!"); });
+      REQUIRE(reported == (at != 155)); // nobody reads what stands behind the checksum's end
+    }
+  }
+}
+
+TEST_CASE("what is complete before a damaged header comes") {
+  std::string bytes = pairs(3).closed();
+  bytes.replace(2 * 2048, 512, 512, '#'); // the header of 2.jpg: sample 1 is as long as sample 0
+  CHECK(read_bytes(bytes) ==
+        strings{"0:jpg=photo,cls=0", "1:jpg=photo,cls=1", "! s.tar: damaged header at offset 4096"});
+  bytes = pairs(2).closed();
+  bytes[2048 + 130] = 'x'; // of 1.jpg: sample 0 has a jpg already
+  CHECK(read_bytes(bytes) == strings{"0:jpg=photo,cls=0", "! s.tar: damaged header at offset 2048"});
+}
+
+TEST_CASE("a sample that seems complete is held back where its next member may be lost") {
+  tar_writer tar = pairs(2);
+  tar.add("1.txt", "x");
+  std::string bytes = tar.closed();
+  bytes[4096 + 130] = 'x'; // the header of 1.txt, a third field of sample 1
+  CHECK(read_bytes(bytes) ==
+        strings{"0:jpg=photo,cls=0",
+                "! s.tar: damaged header at offset 4096; sample `1` before it may have lost members there"});
+
+  tar_writer skipped; // what stands behind a cut off member of an unknown type may have been 0.cls
+  skipped.add("0.jpg", "x").add(skipped.header("1.jpg", {}, 'V').size(9));
+  CHECK(read_bytes(skipped.open()) ==
+        strings{"! s.tar: member `1.jpg` at offset 1024 is cut off: 9 bytes announced, 0 left; "
+                "sample `0` before it may have lost members there"});
+}
+
+TEST_CASE("a sample with a sparse or a doubled member is left out, those around it come") {
+  tar_writer tar;
+  tar.add("0.txt", "a")
+      .add("1.txt", "b")
+      .add("1.bin", "c", 'S')
+      .add("1.cls", "d")
+      .add("2.txt", "e")
+      .add("3.txt", "f")
+      .add("3.cls", "g")
+      .add("3.txt", "h")
+      .add("4.txt", "i");
+  CHECK(read_bytes(tar.closed()) ==
+        strings{"0:txt=a",
+                "! s.tar: member `1.bin` at offset 2048 is a sparse file, which feedline doesn't read: store "
+                "it in full",
+                "2:txt=e", "! s.tar: sample `3` at offset 5120 has the field `txt` more than once",
+                "4:txt=i"});
+  tar_writer many;
+  for (int i = 0; i < 50; ++i) many.add("0.f" + std::to_string(i % 49), "x");
+  CHECK(read_bytes(many.closed()) ==
+        strings{"! s.tar: sample `0` at offset 0 has the field `f0` more than once"});
+}
+
+TEST_CASE("a lost sample has an index of its own, so that the others keep theirs") {
+  const temporary_folder folder;
+  tar_writer tar;
+  tar.add("0.txt", "a").add("1.txt", "b", 'S').add("2.txt", "c");
+  tar_samples source(folder.write("s.tar", tar.closed()));
+  std::vector<std::uint64_t> indices;
+  CHECK(read_all(source, &indices).size() == 3);
+  CHECK(indices == std::vector<std::uint64_t>{0, 1, 2});
+  CHECK(source.origin(1) == folder / "s.tar: sample #1");
+  CHECK(source.origin(2) == folder / "s.tar: 2.txt");
+}
+
+TEST_CASE("a shard that isn't plain TAR is refused, and the next one follows") {
+  const temporary_folder folder;
+  const std::string packed = folder.write("a.tar.gz", "\x1f\x8b\x08 and so on"),
+                    empty = folder.write("b.tar", "");
+  tar_samples source(strings{packed, empty, folder.write("c.tar", pairs(1).closed())});
+  CHECK(read_all(source) == strings{"! " + packed +
+                                        ": compressed: gzip data begins at offset 0. A shard is mapped into "
+                                        "memory, so it must be plain TAR",
+                                    "! " + empty + ": empty file: there is no header at offset 0",
+                                    "0:jpg=photo,cls=0"});
+}
+
+TEST_CASE("a copy of a source in the middle of a shard goes on by itself") {
+  const temporary_folder folder;
+  tar_samples source(folder.write("s.tar", pairs(3).closed()));
+  (void)source.next();
+  auto copy = source;
+  CHECK(read_all(source) == strings{"1:jpg=photo,cls=1", "2:jpg=photo,cls=2"});
+  CHECK(read_all(copy) == strings{"1:jpg=photo,cls=1", "2:jpg=photo,cls=2"});
+}

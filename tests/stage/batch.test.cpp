@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/stage/batch.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "support/by_hand.hpp"
+#include "support/catch.hpp"
+#include "support/elements.hpp"
+#include "support/outcome.hpp"
+
+namespace fl = feedline;
+using fl::test::count_to;
+using fl::test::elements;
+using fl::test::given_by;
+
+namespace {
+
+enum class color : std::uint8_t { red = 3, green = 7 };
+
+using matrix = std::array<std::array<float, 3>, 2>;
+
+struct example {
+  fl::tensor<float, 2, 3> image;
+  std::array<std::int16_t, 5> moves;
+  double weight;
+  bool valid;
+  color kind;
+};
+
+struct other_example {
+  double weight;
+};
+
+struct twelve {
+  int a, b, c, d, e, f;
+  float g;
+  std::array<char, 2> h;
+  bool i;
+  color j;
+  fl::tensor<int, 2> k;
+  std::uint64_t l;
+};
+
+struct thirteen {
+  int a, b, c, d, e, f, g, h, i, j, k, l, m;
+};
+
+struct with_pointer {
+  int number;
+  const char* pointer;
+};
+
+template <class T>
+constexpr bool has_shape = fl::stage_for<decltype(fl::batch(2)), T>;
+
+static_assert(has_shape<int> && has_shape<bool> && has_shape<color> && has_shape<std::byte>);
+static_assert(has_shape<matrix> && has_shape<std::array<bool, 3>>);
+static_assert(has_shape<fl::tensor<float, 2, 3>> && has_shape<fl::tensor<float>>);
+static_assert(has_shape<example> && has_shape<twelve>);
+static_assert(has_shape<std::pair<int, matrix>> && has_shape<std::tuple<int, color, fl::tensor<char>>>);
+static_assert(!has_shape<std::unique_ptr<int>> && !has_shape<int*> && !has_shape<with_pointer>);
+static_assert(!has_shape<thirteen> && !has_shape<std::pair<int, void*>> && !has_shape<std::tuple<>>);
+
+using example_batch = fl::stage_output_t<decltype(fl::batch(2)), example>;
+template <class B, auto Member>
+concept has_member = requires(const B& b) { b.template get<Member>(); };
+
+static_assert(std::is_same_v<example_batch, fl::batch_of<example>>);
+static_assert(has_member<example_batch, &example::weight>);
+static_assert(!has_member<example_batch, &other_example::weight>);
+static_assert(std::is_same_v<decltype(std::declval<const example_batch&>().get<&example::moves>()),
+                             const fl::tensor<std::int16_t>&>);
+static_assert(!std::is_copy_constructible_v<example_batch>);
+
+example make_example(int i) {
+  example e{{}, {}, i * 0.5, i % 2 == 0, i % 3 == 0 ? color::red : color::green};
+  for (std::size_t k = 0; k < e.image.size(); ++k) e.image[k] = static_cast<float>(10 * i + int(k));
+  e.moves.fill(static_cast<std::int16_t>(i));
+  return e;
+}
+
+/// A tensor of so many rows of two, all of them `value`.
+fl::tensor<int> rows_of(std::size_t rows, int value) {
+  fl::tensor<int> t(fl::shape{rows, 2});
+  std::fill(t.begin(), t.end(), value);
+  return t;
+}
+
+template <class T>
+bool is_aligned(const fl::tensor<T>& t) {
+  return reinterpret_cast<std::uintptr_t>(t.data()) % 64 == 0;
+}
+
+/// What `make` gives for 0, 1, … count - 1.
+template <class F>
+auto made(int count, F make) {
+  std::vector<decltype(make(0))> items;
+  for (int i = 0; i < count; ++i) items.push_back(make(i));
+  return items;
+}
+
+} // namespace
+
+TEST_CASE("a batch needs at least one sample") {
+  CHECK_THROWS_AS(fl::batch(0), std::invalid_argument);
+  CHECK_THROWS_AS(fl::batch(0, fl::as_list), std::invalid_argument);
+  CHECK_THROWS_AS(fl::batch(0, fl::padded{}), std::invalid_argument);
+}
+
+TEST_CASE("batch gathers numbers into a tensor and keeps the last batch that isn't full") {
+  const auto batches = given_by(fl::batch(4), count_to(10));
+  REQUIRE(batches.size() == 3);
+  CHECK(batches[0].values().shape() == fl::shape{4});
+  CHECK(elements(batches[1].values()) == std::vector{4, 5, 6, 7});
+  CHECK(batches[2].size() == 2);
+  CHECK(batches[2].values().shape() == fl::shape{2});
+  CHECK(elements(batches[2].values()) == std::vector{8, 9});
+}
+
+TEST_CASE("batch gathers bools, enums and nested arrays") {
+  const auto bools = given_by(fl::batch(3), std::vector{false, true, false});
+  CHECK(elements(bools.at(0).values()) == std::vector{false, true, false});
+  const auto colors = given_by(fl::batch(3), std::vector{color::red, color::green});
+  CHECK(elements(colors.at(0).values()) == std::vector{color::red, color::green});
+  const auto matrices = given_by(fl::batch(2), made(3, [](int i) {
+                                   const auto f = static_cast<float>(i);
+                                   return matrix{{{f, 1, 2}, {3, 4, 5}}};
+                                 }));
+  REQUIRE(matrices.size() == 2);
+  CHECK(matrices[0].values().shape() == fl::shape{2, 2, 3});
+  CHECK(elements(matrices[0].values()) == std::vector<float>{0, 1, 2, 3, 4, 5, 1, 1, 2, 3, 4, 5});
+  CHECK(matrices[1].values().shape() == fl::shape{1, 2, 3});
+}
+
+TEST_CASE("batch stacks tensors whose shape is known at run time, empty ones and single numbers too") {
+  const auto stacked = [](const fl::shape& shape) {
+    return given_by(fl::batch(2), made(3, [&](int i) {
+                      fl::tensor<int> t(shape);
+                      std::fill(t.begin(), t.end(), i);
+                      return t;
+                    }));
+  };
+  const auto matrices = stacked({2, 1});
+  REQUIRE(matrices.size() == 2);
+  CHECK(matrices[0].values().shape() == fl::shape{2, 2, 1});
+  CHECK(elements(matrices[0].values()) == std::vector{0, 0, 1, 1});
+  CHECK(elements(matrices[1].values()) == std::vector{2, 2});
+  CHECK(stacked({0, 7}).at(0).values().shape() == fl::shape{2, 0, 7});
+  CHECK(elements(stacked({}).at(0).values()) == std::vector{0, 1});
+}
+
+TEST_CASE("each batch may have tensors of a shape of its own") {
+  const auto batches = given_by(fl::batch(2), made(4, [](int i) { return rows_of(i < 2 ? 1 : 5, i); }));
+  REQUIRE(batches.size() == 2);
+  CHECK(batches[0].values().shape() == fl::shape{2, 1, 2});
+  CHECK(batches[1].values().shape() == fl::shape{2, 5, 2});
+}
+
+TEST_CASE("batch makes one aligned tensor of each field of a struct") {
+  auto batches = given_by(fl::batch(3), made(5, make_example));
+  REQUIRE(batches.size() == 2);
+  auto& b = batches[0];
+  CHECK(b.get<&example::image>().shape() == fl::shape{3, 2, 3});
+  CHECK(b.get<&example::image>().at(2)[5] == 25);
+  CHECK(b.get<&example::moves>().shape() == fl::shape{3, 5});
+  CHECK(b.get<&example::moves>().at(1)[4] == 1);
+  CHECK(elements(b.get<&example::weight>()) == std::vector{0.0, 0.5, 1.0});
+  CHECK(elements(b.get<&example::valid>()) == std::vector{true, false, true});
+  CHECK(elements(b.get<&example::kind>()) == std::vector{color::red, color::green, color::green});
+  CHECK(&b.get<2>() == &b.get<&example::weight>());
+  CHECK(elements(batches[1].get<&example::weight>()) == std::vector{1.5, 2.0});
+  for (const auto& each : batches) {
+    CHECK(is_aligned(each.get<&example::image>()));
+    CHECK(is_aligned(each.get<&example::moves>()));
+    CHECK(is_aligned(each.get<&example::weight>()));
+    CHECK(is_aligned(each.get<&example::valid>()));
+    CHECK(is_aligned(each.get<&example::kind>()));
+  }
+  b.get<&example::weight>()[0] = 9;
+  CHECK(std::as_const(b).get<2>()[0] == 9);
+}
+
+TEST_CASE("batch takes structs of up to twelve fields") {
+  const auto batches = given_by(fl::batch(2), made(2, [](int i) {
+                                  const auto f = static_cast<float>(i);
+                                  const char c = static_cast<char>('a' + i);
+                                  const auto l = static_cast<std::uint64_t>(i) << 40;
+                                  twelve t{i, 1, 2, 3, 4, 5, f, {c, 'z'}, i == 0, color::red, {}, l};
+                                  t.k[0] = t.k[1] = 11 * i;
+                                  return t;
+                                }));
+  const auto& b = batches.at(0);
+  CHECK(elements(b.get<&twelve::a>()) == std::vector{0, 1});
+  CHECK(elements(b.get<&twelve::f>()) == std::vector{5, 5});
+  CHECK(elements(b.get<&twelve::g>()) == std::vector{0.0f, 1.0f});
+  CHECK(elements(b.get<&twelve::h>()) == std::vector{'a', 'z', 'b', 'z'});
+  CHECK(elements(b.get<&twelve::i>()) == std::vector{true, false});
+  CHECK(elements(b.get<&twelve::j>()) == std::vector{color::red, color::red});
+  CHECK(elements(b.get<&twelve::k>()) == std::vector{0, 0, 11, 11});
+  CHECK(elements(b.get<&twelve::l>()) == std::vector<std::uint64_t>{0, std::uint64_t{1} << 40});
+}
+
+TEST_CASE("batch takes pairs and tuples field by field") {
+  const auto pairs = given_by(fl::batch(3), made(3, [](int i) { return std::pair(i, i * 0.5); }));
+  CHECK(elements(pairs.at(0).get<0>()) == std::vector{0, 1, 2});
+  CHECK(elements(pairs.at(0).get<1>()) == std::vector{0.0, 0.5, 1.0});
+  const auto tuples = given_by(fl::batch(3), made(3, [](int i) {
+                                 return std::tuple(std::array{i, -i}, i == 2, rows_of(1, i));
+                               }));
+  CHECK(elements(tuples.at(0).get<0>()) == std::vector{0, 0, 1, -1, 2, -2});
+  CHECK(elements(tuples.at(0).get<1>()) == std::vector{false, false, true});
+  CHECK(tuples.at(0).get<2>().shape() == fl::shape{3, 1, 2});
+}
+
+TEST_CASE("a batch that refused a sample keeps nothing of it, wherever in the batch it came") {
+  using item = std::tuple<int, fl::tensor<int>, fl::tensor<int>, std::array<int, 2>>;
+  for (int bad = 1; bad < 8; ++bad) { // the first of a batch can't be wrong: it sets the shape
+    fl::test::by_hand<item, decltype(fl::batch(100))> batch(fl::batch(100));
+    for (int i = 0; i < 8; ++i) {
+      item next(i, rows_of(1, i), rows_of(i == bad ? 3 : 2, i), std::array{i, i});
+      if (i == bad) CHECK_THROWS_AS(batch.feed(std::move(next)), std::invalid_argument);
+      else CHECK(batch.feed(std::move(next)).empty());
+    }
+    const auto batches = batch.finish();
+    REQUIRE(batches.size() == 1);
+    const auto& b = batches[0].value;
+    REQUIRE(b.size() == 7);
+    CHECK(b.get<1>().shape() == fl::shape{7, 1, 2});
+    CHECK(b.get<2>().shape() == fl::shape{7, 2, 2});
+    for (std::size_t row = 0; row < 7; ++row) {
+      const int expected = static_cast<int>(row) + (static_cast<int>(row) >= bad);
+      CHECK(b.indices()[row] == static_cast<std::uint64_t>(expected));
+      CHECK(b.get<0>()[row] == expected);
+      CHECK(b.get<1>().at(row)[1] == expected);
+      CHECK(b.get<2>().at(row)[3] == expected);
+      CHECK(b.get<3>().at(row)[1] == expected);
+    }
+  }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Batches in runs: epochs, workers, failures, ends.
+#include <feedline/stage/batch.hpp>
+
+#include <feedline/source/range.hpp>
+#include <feedline/stage/map.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/by_hand.hpp"
+#include "support/catch.hpp"
+#include "support/elements.hpp"
+#include "support/outcome.hpp"
+#include "support/refusing.hpp"
+
+namespace fl = feedline;
+using fl::test::collect;
+using fl::test::count_to;
+using fl::test::elements;
+using fl::test::given_by;
+using fl::test::run_to_end;
+using fl::test::worker_counts;
+
+namespace {
+
+struct example {
+  fl::tensor<float, 2, 3> image;
+  std::array<std::int16_t, 5> moves;
+  double weight;
+};
+
+example make_example(int i) {
+  example e{{}, {}, i * 0.5};
+  for (std::size_t k = 0; k < e.image.size(); ++k) e.image[k] = static_cast<float>(10 * i + int(k));
+  e.moves.fill(static_cast<std::int16_t>(i));
+  return e;
+}
+
+/// A tensor of so many rows of two, all of them `value`.
+fl::tensor<int> rows_of(std::size_t rows, int value) {
+  fl::tensor<int> t(fl::shape{rows, 2});
+  std::fill(t.begin(), t.end(), value);
+  return t;
+}
+
+/// Pairs of a tensor and a number; number 5's tensor is too long.
+constexpr auto one_too_long = [](int i) { return std::pair(rows_of(i == 5 ? 3 : 2, i), i); };
+
+template <class Loader>
+std::vector<std::size_t> sizes(Loader loader) {
+  std::vector<std::size_t> all;
+  for (const auto& b : loader) all.push_back(b.size());
+  return all;
+}
+
+using size_list = std::vector<std::size_t>;
+
+} // namespace
+
+TEST_CASE("batch leaves the last batch out with drop_last, in each epoch, unless it is full") {
+  const auto p = fl::from(count_to(10)) | fl::batch(4, {.drop_last = true});
+  CHECK(sizes(p.finite({.epochs = 2})) == size_list{4, 4, 4, 4});
+  CHECK(given_by(fl::batch(4, {.drop_last = true}), count_to(8)).size() == 2);
+  CHECK(given_by(fl::batch(4, {.drop_last = true}), count_to(3)).empty());
+}
+
+TEST_CASE("finite batches never hold samples of two epochs, infinite ones run on") {
+  const auto p = fl::from(count_to(5)) | fl::batch(3);
+  CHECK(sizes(p.finite({.epochs = 2})) == size_list{3, 2, 3, 2});
+  const auto batches = collect(p.infinite(), 4);
+  REQUIRE(batches.size() == 4);
+  CHECK(elements(batches[1].values()) == std::vector{3, 4, 0});
+  CHECK(elements(batches[3].values()) == std::vector{4, 0, 1});
+  CHECK(batches[1].indices() == std::vector<std::uint64_t>{3, 4, 0});
+  CHECK(batches[0].epoch() == 0);
+  CHECK(batches[1].epoch() == 1);
+  REQUIRE(batches[1].ids().size() == 3);
+  CHECK(batches[1].ids()[1] == fl::sample_id{4, 0, 0});
+  CHECK(batches[1].ids()[2] == fl::sample_id{0, 0, 1});
+}
+
+TEST_CASE("batches are the same to the byte with any number of workers") {
+  for (const std::size_t workers : worker_counts)
+    for (const std::size_t capacity : {0u, 1u}) {
+      const auto p = fl::from(count_to(100)) | fl::map(make_example, fl::workers{workers}) | fl::batch(7);
+      int next = 0;
+      for (const auto& b : p.finite({.queue_capacity = capacity}))
+        for (std::size_t row = 0; row < b.size(); ++row, ++next) {
+          const example e = make_example(next);
+          REQUIRE(b.indices()[row] == static_cast<std::uint64_t>(next));
+          REQUIRE(std::equal(e.image.begin(), e.image.end(), b.get<&example::image>().at(row).begin()));
+          REQUIRE(std::equal(e.moves.begin(), e.moves.end(), b.get<&example::moves>().at(row).begin()));
+          REQUIRE(e.weight == b.get<&example::weight>()[row]);
+        }
+      REQUIRE(next == 100);
+    }
+}
+
+TEST_CASE("what came before an error is a batch that isn't full, and a skipped sample leaves no gap") {
+  for (const std::size_t workers : worker_counts) {
+    const auto p =
+        fl::from(count_to(20)) | fl::map(fl::test::refusing{{6}}, fl::workers{workers}) | fl::batch(4);
+    const auto result = run_to_end(p.finite());
+    REQUIRE(result.items.size() == 2);
+    CHECK(elements(result.items[1].values()) == std::vector{4, 5});
+    REQUIRE(result.failed);
+    CHECK(result.failed->index == 6);
+
+    const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+    REQUIRE(skipping.items.size() == 5);
+    CHECK(elements(skipping.items[1].values()) == std::vector{4, 5, 7, 8});
+    CHECK(skipping.items[1].indices() == std::vector<std::uint64_t>{4, 5, 7, 8});
+    CHECK(skipping.items[4].size() == 3);
+  }
+}
+
+TEST_CASE("a tensor of another shape is a failure of its sample, and what came before it is delivered") {
+  const auto p = fl::from(count_to(10)) | fl::map(one_too_long) | fl::batch(4);
+  const auto result = run_to_end(p.finite());
+  REQUIRE(result.failed);
+  CHECK(result.failed->stage == "batch");
+  CHECK(result.failed->index == 5);
+  CHECK(result.failed->message.find("[3, 2]") != std::string::npos);
+  CHECK(result.failed->message.find("[2, 2]") != std::string::npos);
+  REQUIRE(result.items.size() == 2);
+  CHECK(elements(result.items[1].get<1>()) == std::vector{4});
+}
+
+TEST_CASE("with skip a batch closes the gap of a tensor of another shape") {
+  const auto p = fl::from(count_to(10)) | fl::map(one_too_long) | fl::batch(4);
+  const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(result.skipped_indices() == std::vector<std::uint64_t>{5});
+  REQUIRE(result.items.size() == 3);
+  CHECK(elements(result.items[1].get<1>()) == std::vector{4, 6, 7, 8});
+  CHECK(elements(result.items[2].get<1>()) == std::vector{9});
+}
+
+TEST_CASE("batches outlive a loop that is left early") {
+  const auto p = fl::from(count_to(10)) | fl::map(make_example, fl::workers{2}) | fl::batch(3);
+  const auto kept = collect(p.infinite(), 2);
+  REQUIRE(kept.size() == 2);
+  CHECK(kept[1].get<&example::image>().at(0)[0] == 30);
+}
+
+TEST_CASE("batch of nothing gives nothing") {
+  CHECK(sizes((fl::from(count_to(0)) | fl::batch(4)).finite({.epochs = 3})).empty());
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What came out of a run, to compare with what should have.
+#include <feedline/core/failure.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace feedline::test {
+
+template <class T>
+struct outcome {
+  std::vector<T> items;
+  std::vector<failure> skipped;
+  std::optional<failure> failed;
+
+  std::vector<std::uint64_t> skipped_indices() const {
+    std::vector<std::uint64_t> indices;
+    for (const failure& f : skipped) indices.push_back(f.index);
+    return indices;
+  }
+};
+
+/// Takes items until the stream ends or fails.
+template <class Loader>
+outcome<typename Loader::value_type> run_to_end(Loader loader) {
+  outcome<typename Loader::value_type> result;
+  try {
+    while (auto item = loader.next()) result.items.push_back(std::move(*item));
+  } catch (const pipeline_error& error) {
+    result.failed = error.failure();
+  }
+  result.skipped = loader.failures();
+  return result;
+}
+
+/// All items; a failure is thrown.
+template <class Loader>
+auto collect(Loader loader) {
+  std::vector<typename Loader::value_type> items;
+  for (auto& item : loader) items.push_back(std::move(item));
+  return items;
+}
+
+/// The first `count` items, fewer if there aren't so many.
+template <class Loader>
+auto collect(Loader loader, std::size_t count) {
+  std::vector<typename Loader::value_type> items;
+  while (items.size() < count) {
+    auto item = loader.next();
+    if (!item) break;
+    items.push_back(std::move(*item));
+  }
+  return items;
+}
+
+/// 0, 1, … size - 1.
+inline std::vector<int> count_to(int size) {
+  std::vector<int> numbers;
+  for (int i = 0; i < size; ++i) numbers.push_back(i);
+  return numbers;
+}
+
+/// Numbers of threads with which results must be the same.
+inline constexpr std::array<std::size_t, 3> worker_counts{1, 2, 8};
+
+} // namespace feedline::test
