@@ -16,6 +16,7 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using namespace feedline::test;
@@ -196,6 +197,7 @@ TEST_CASE("emit says when nobody wants more") {
 }
 
 TEST_CASE("A stage that makes endless items of one notices a stop") {
+  const watchdog guard("endless stage");
   auto loader = (fl::from(numbers(3)) | until_unwanted{} | fl::filter([](int) { return false; })).finite();
   loader.stop();
   CHECK_FALSE(loader.next()); // and the destructor doesn't wait for ever
@@ -206,4 +208,28 @@ TEST_CASE("A stage is named by its kind and the user's name") {
   CHECK(fl::detail::stage_name(fl::map([](int n) { return n; }, fl::name{"decode"})) == "map `decode`");
   CHECK(fl::detail::stage_name(pairs{}) == "pairs");
   CHECK(fl::detail::stage_name(running_sum{}) == "stage");
+}
+
+TEST_CASE(
+    "What lies behind the place where an epoch was cut off doesn't show, however far others ran ahead") {
+  const watchdog guard("cut epochs");
+  const auto fails_at_15 = [](int n) { return n % numbers::next_epoch == 15 ? throw unlucky(n) : n; };
+  const auto by_work = fl::from(numbers(100)) | fl::map(fails_at_15, fl::workers{4}) | fl::take(10);
+  const auto by_source = fl::from(numbers(100, {15})) | fl::prefetch(50) | fl::take(10);
+  const auto shuffled = fl::from(numbers(100)) | fl::shuffle({.capacity = 20}) |
+                        fl::map(fails_at_15, fl::workers{4}) | fl::take(10);
+  const auto expected = run_to_end(shuffled.finite({.epochs = 3, .on_error = fl::on_error::skip}));
+  for (int round = 0; round < 100; ++round) {
+    for (const auto on_error : {fl::on_error::fail, fl::on_error::skip}) {
+      const auto a = run_to_end(by_work.finite({.epochs = 2, .on_error = on_error}));
+      CHECK(a.items.size() == 20);
+      CHECK((!a.failed && a.skipped.empty()));
+      const auto b = run_to_end(by_source.finite({.epochs = 2, .on_error = on_error}));
+      CHECK(b.items.size() == 20);
+      CHECK((!b.failed && b.skipped.empty()));
+    }
+    const auto c = run_to_end(shuffled.finite({.epochs = 3, .on_error = fl::on_error::skip}));
+    CHECK(c.items == expected.items);
+    CHECK(c.skipped_indices() == expected.skipped_indices());
+  }
 }

@@ -260,6 +260,21 @@ TEST_CASE("an error in the middle of a range keeps what came before it") {
   }
 }
 
+TEST_CASE("flat_maps and maps one after another on the same workers keep the order, or not if told so") {
+  const auto stages = [] {
+    return fl::flat_map(up_to) | fl::map([](int i) { return i % 4; }) | fl::flat_map(up_to);
+  };
+  const auto source = fl::from(count_to(60));
+  auto expected = collect((source | stages()).finite());
+  CHECK(expected.size() > 2000);
+  for (const std::size_t workers : worker_counts)
+    CHECK(collect((source | fl::parallel(fl::workers{workers}, stages())).finite()) == expected);
+  auto items = collect((source | fl::parallel(fl::workers{4}, stages(), fl::unordered)).finite());
+  std::sort(items.begin(), items.end());
+  std::sort(expected.begin(), expected.end());
+  CHECK(items == expected);
+}
+
 TEST_CASE("an unordered flat_map gives every element once") {
   const auto p = fl::from(count_to(200)) | fl::flat_map(up_to, fl::workers{4}, fl::unordered);
   auto items = collect(p.finite());

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/by_hand.hpp"
 #include "support/catch.hpp"
 #include "support/lifetimes.hpp"
 #include "support/outcome.hpp"
@@ -26,6 +27,7 @@
 namespace fl = feedline;
 using fl::test::collect;
 using fl::test::count_to;
+using fl::test::given_by;
 using fl::test::run_to_end;
 using fl::test::worker_counts;
 
@@ -46,6 +48,8 @@ static_assert(!fl::stage_for<decltype(fl::map(to_text)), std::string>);
 static_assert(std::is_same_v<fl::stage_output_t<decltype(fl::map(to_text)), int>, std::string>);
 static_assert(std::is_same_v<fl::stage_output_t<decltype(fl::map(&word::text)), word>, std::string>);
 static_assert(std::is_same_v<fl::stage_output_t<decltype(fl::map(&word::length)), word>, std::size_t>);
+static_assert(
+    std::is_same_v<fl::stage_output_t<decltype(fl::map(&word::text)), std::unique_ptr<word>>, std::string>);
 static_assert(std::is_same_v<fl::stage_output_t<decltype(fl::map(twice)), short>, int>);
 static_assert(
     fl::stage_for<decltype(fl::map([](std::unique_ptr<int> p) { return p; })), std::unique_ptr<int>>);
@@ -65,11 +69,16 @@ TEST_CASE("map gives what its function returns for each item") {
   CHECK(collect(p.finite()) == std::vector<std::string>{"1", "2", "3"});
 }
 
-TEST_CASE("map calls function pointers and pointers to members of the item") {
+TEST_CASE("map calls function pointers and pointers to members of the item or of what it points to") {
   CHECK(collect((fl::from(count_to(3)) | fl::map(twice)).finite()) == std::vector{0, 2, 4});
   const auto p = fl::from(std::vector<word>{{"a"}, {"bcd"}});
   CHECK(collect((p | fl::map(&word::text)).finite()) == std::vector<std::string>{"a", "bcd"});
   CHECK(collect((p | fl::map(&word::length)).finite()) == std::vector<std::size_t>{1, 3});
+  std::vector<std::unique_ptr<word>> owners;
+  owners.push_back(std::make_unique<word>(word{"efgh"}));
+  CHECK(given_by(fl::map(&word::length), std::move(owners)) == std::vector<std::size_t>{4});
+  CHECK(given_by(fl::map(&word::text), std::vector{std::make_shared<const word>(word{"i"})}) ==
+        std::vector<std::string>{"i"});
 }
 
 TEST_CASE("map takes a function that can only be moved, and pipelines with it can be copied and run twice") {

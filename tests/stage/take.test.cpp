@@ -5,6 +5,7 @@
 #include <feedline/source/range.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/shuffle.hpp>
 
 #include <atomic>
@@ -81,13 +82,25 @@ TEST_CASE("errors behind what take wants are never heard of, whatever the number
     for (const std::size_t workers : worker_counts) {
       const auto p = fl::from(count_to(100)) |
                      fl::map(fl::test::refusing{{5, 6, 9, 30}}, fl::workers{workers}) | fl::take(5);
-      const auto result = run_to_end(p.finite());
-      REQUIRE(result.items == count_to(5));
+      const auto result = run_to_end(p.finite({.epochs = 2}));
+      REQUIRE(result.items == std::vector{0, 1, 2, 3, 4, 0, 1, 2, 3, 4});
       REQUIRE_FALSE(result.failed);
       const auto skipping = run_to_end(p.finite({.epochs = 2, .on_error = fl::on_error::skip}));
       REQUIRE(skipping.items == std::vector{0, 1, 2, 3, 4, 0, 1, 2, 3, 4});
       REQUIRE(skipping.skipped.empty());
     }
+}
+
+TEST_CASE("an error of the source behind what take wants is never heard of, whatever queues are in between") {
+  for (int times = 0; times < 20; ++times) {
+    const auto p = fl::from(fl::test::numbers(20, {7, 1'000'007})) | fl::prefetch(3) | fl::take(5);
+    const auto result = run_to_end(p.finite({.epochs = 3}));
+    REQUIRE(result.items.size() == 15);
+    REQUIRE_FALSE(result.failed);
+    const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+    REQUIRE(skipping.items == count_to(5));
+    REQUIRE(skipping.skipped.empty());
+  }
 }
 
 TEST_CASE("an item that failed doesn't count as taken") {

@@ -2,7 +2,6 @@
 #pragma once
 // Looks at this process's threads from outside. Linux only.
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 
@@ -30,7 +29,8 @@ inline void await_all_others_asleep() {
   for (int times = 0; times < 50; ++times, std::this_thread::yield())
     for_each_other_thread([&](const std::string& path) {
       std::ifstream file(path + "/stat");
-      const std::string text(std::istreambuf_iterator<char>(file), {});
+      std::string text; // stays empty if the thread is gone
+      std::getline(file, text);
       const auto name_end = text.rfind(") ");
       if (name_end != std::string::npos && text[name_end + 2] != 'S') times = 0;
     });

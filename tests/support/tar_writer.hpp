@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Makes small TAR archives, in each dialect and with each fault.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,7 @@ class tar_header_block {
   }
 
   tar_header_block& put(std::size_t at, std::string_view bytes) {
-    text_.replace(at, bytes.size(), bytes);
+    std::copy(bytes.begin(), bytes.end(), text_.begin() + static_cast<std::ptrdiff_t>(at));
     return *this;
   }
 
@@ -53,12 +54,14 @@ class tar_header_block {
   /// The 512 bytes. Some old writers summed the bytes as signed numbers.
   std::string bytes(bool signed_sum = false) const {
     std::string block = text_;
-    block.replace(148, 8, 8, ' ');
+    std::fill_n(block.begin() + 148, 8, ' ');
     std::int64_t sum = 0;
     for (const char c : block)
       sum += signed_sum ? static_cast<signed char>(c) : static_cast<unsigned char>(c);
-    block.replace(148, 8, octal(static_cast<std::uint64_t>(sum), 6) + std::string("\0 ", 2));
-    return block;
+    const std::string digits = octal(static_cast<std::uint64_t>(sum), 6);
+    std::copy(digits.begin(), digits.end(), block.begin() + 148);
+    block[154] = '\0';
+    return block; // the eighth byte stays a space
   }
 
   static std::string octal(std::uint64_t value, std::size_t digits) {

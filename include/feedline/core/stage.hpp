@@ -84,6 +84,10 @@ concept running_stage =
     requires { typename R::output; } && (takes_value<R, In> || takes_value_and_context<R, In> ||
                                          takes_sample<R, In> || takes_sample_and_context<R, In>);
 
+/// A stage that may run in parallel, as it does the same with an item whatever came before.
+template <class S>
+concept stateless = requires { requires S::is_stateless; };
+
 template <class T>
 concept movable_item = std::is_object_v<T> && std::is_nothrow_move_constructible_v<T>;
 

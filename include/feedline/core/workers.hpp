@@ -25,9 +25,6 @@ inline constexpr unordered_t unordered{};
 
 namespace detail {
 
-template <class S>
-concept stateless = requires { requires S::is_stateless; };
-
 template <bool Ordered, class... Stages>
 auto make_parallel(workers w, stage_row<Stages...> row) {
   static_assert((stateless<Stages> && ...), "feedline: only stages without a state of their own (map, "

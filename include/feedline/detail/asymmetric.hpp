@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "kernel.hpp"
-#include "waiting.hpp"
+#include <feedline/detail/kernel.hpp>
+#include <feedline/detail/waiting.hpp>
 
 namespace feedline::detail {
 

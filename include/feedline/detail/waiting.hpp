@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "kernel.hpp"
+#include <feedline/detail/kernel.hpp>
 
 namespace feedline::detail {
 

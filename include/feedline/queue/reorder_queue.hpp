@@ -13,9 +13,9 @@
 #include <stop_token>
 #include <utility>
 
-#include "../detail/queue_checks.hpp"
-#include "../detail/waiting.hpp"
-#include "queue_status.hpp"
+#include <feedline/detail/queue_checks.hpp>
+#include <feedline/detail/waiting.hpp>
+#include <feedline/queue/queue_status.hpp>
 
 namespace feedline {
 

@@ -15,11 +15,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "../detail/asymmetric.hpp"
-#include "../detail/queue_checks.hpp"
-#include "../detail/ring.hpp"
-#include "../detail/waiting.hpp"
-#include "queue_status.hpp"
+#include <feedline/detail/asymmetric.hpp>
+#include <feedline/detail/queue_checks.hpp>
+#include <feedline/detail/ring.hpp>
+#include <feedline/detail/waiting.hpp>
+#include <feedline/queue/queue_status.hpp>
 
 namespace feedline {
 

@@ -89,11 +89,9 @@ class concurrent_shuffle_buffer {
     not_full_.wait(lock, [&] { return closed_ || items_.size() < options_.capacity; });
     if (closed_) return false;
     items_.push_back(std::forward<Item>(item));
-    const std::size_t size = items_.size();
+    const bool one_more = gives();
     lock.unlock();
-    // The item that reaches min_fill releases as many takers as there are items.
-    if (size == options_.min_fill) not_empty_.notify_all();
-    else if (size > options_.min_fill) not_empty_.notify_one();
+    if (one_more) not_empty_.notify_one(); // more than one can't be taken for one that came
     return true;
   }
 

@@ -21,6 +21,7 @@ namespace detail {
 struct enumerate_stage {
   using feedline_part = void;
   static constexpr const char* kind = "enumerate";
+  static constexpr bool begins_anew = true; // with each epoch
 
   template <class In>
   static consteval fit fits() {

@@ -56,7 +56,8 @@ struct shuffle_stage {
    public:
     using output = In;
 
-    running(const shuffle_options& o, std::uint64_t key) : schedule_(o.capacity, o.min_fill), key_(key) {
+    running(const shuffle_options& o, std::uint64_t key)
+        : options_(o), schedule_(o.capacity, o.min_fill), key_(key) {
       items_.reserve(o.capacity);
     }
 
@@ -65,10 +66,14 @@ struct shuffle_stage {
       if (schedule_.gives(items_.size())) emit(pick());
     }
 
+    // The next epoch begins as if nothing had been: how far this one was wanted must not matter to it.
     void finish(auto& emit) {
       while (!items_.empty() && emit(pick())) {
       }
       items_.clear();
+      schedule_ = {options_.capacity, options_.min_fill};
+      key_ = detail::key(key_);
+      picks_ = 0;
     }
 
    private:
@@ -82,6 +87,7 @@ struct shuffle_stage {
       return picked;
     }
 
+    shuffle_options options_;
     std::vector<sample<In>> items_;
     shuffle_schedule schedule_;
     std::uint64_t key_;

@@ -14,6 +14,7 @@ namespace detail {
 struct skip_stage {
   using feedline_part = void;
   static constexpr const char* kind = "skip";
+  static constexpr bool begins_anew = true; // with each epoch
 
   template <class In>
   static consteval fit fits() {

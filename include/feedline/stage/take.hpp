@@ -15,6 +15,7 @@ namespace detail {
 struct take_stage {
   using feedline_part = void;
   static constexpr const char* kind = "take";
+  static constexpr bool begins_anew = true; // with each epoch
 
   template <class In>
   static consteval fit fits() {
@@ -50,7 +51,8 @@ struct take_stage {
 } // namespace detail
 
 /// Gives the first items of each epoch; the source is then told that the epoch is over, even if it would
-/// never end.
+/// never end. (In infinite mode, behind a shuffle, a batch or a stage of your own, which go on from epoch to
+/// epoch, the rest of the epoch passes through them instead and is left out here.)
 ///
 /// Takes:   any item
 /// Gives:   at most `count` items per epoch, unchanged

@@ -43,6 +43,9 @@ struct stage_place {
   const run_context& run;
   std::string name;   // for messages
   std::size_t number; // counted over the whole pipeline: part of the key of its random decisions
+  // Some stage before it takes state from one epoch to the next in infinite mode, so that leaving out samples
+  // there would change what comes later.
+  bool behind_state;
 
   std::uint64_t random_key() const noexcept { return key(run.seed, number); }
 };
@@ -51,8 +54,8 @@ struct stage_place {
 template <class Out, class Next>
 class emitter {
  public:
-  emitter(Next& next, const run_context& run, const sample_id& id) noexcept
-      : next_(next), run_(run), id_(id) {}
+  emitter(Next& next, const stage_place& place, const sample_id& id) noexcept
+      : next_(next), place_(place), id_(id) {}
 
   /// Hands on a value that belongs to the sample in hand. False: nobody wants more.
   template <class V>
@@ -65,17 +68,18 @@ class emitter {
   bool operator()(sample<Out>&& s) {
     // Whoever calls the stage looks for a stop between items; a stage that makes many of one must look
     // itself.
-    if (emitted_ && run_.attention.load(std::memory_order_relaxed) &&
-        run_.stopped.load(std::memory_order_relaxed))
+    if (emitted_ && place_.run.attention.load(std::memory_order_relaxed) &&
+        place_.run.stopped.load(std::memory_order_relaxed))
       flow_ = detail::flow::stop;
     emitted_ = true;
     if (flow_ == detail::flow::more) flow_ = next_.push(std::move(s));
     return flow_ == detail::flow::more;
   }
 
-  /// Says that nothing more of this epoch is wanted.
+  /// Says that nothing more of this epoch is wanted. Heard where nobody could tell the difference later.
   void enough() noexcept {
-    if (flow_ == detail::flow::more) flow_ = detail::flow::enough;
+    if (flow_ == detail::flow::more && (place_.run.drain || !place_.behind_state))
+      flow_ = detail::flow::enough;
   }
 
   const sample_id& id() const noexcept { return id_; }
@@ -84,7 +88,7 @@ class emitter {
 
  private:
   Next& next_;
-  const run_context& run_;
+  const stage_place& place_;
   sample_id id_;
   detail::flow flow_ = detail::flow::more;
   bool emitted_ = false;
@@ -107,7 +111,7 @@ class node {
 
   flow push(sample<In>&& s) {
     if constexpr (is_measured) ++received_;
-    emitter<output, Next> emit(next_, place_.run, s.id);
+    emitter<output, Next> emit(next_, place_, s.id);
     try {
       if constexpr (takes_value_and_context<Stage, In>) {
         context c = make_context(s.id, key_, place_.run.stop);
@@ -121,7 +125,7 @@ class node {
         stage_(std::move(s), emit, c);
       }
     } catch (...) {
-      return caught(emit.id());
+      return caught(emit.id(), true);
     }
     return emit.flow();
   }
@@ -130,7 +134,7 @@ class node {
 
   /// Finite mode drains what stages hold back, infinite mode doesn't.
   flow end_epoch(std::uint32_t epoch, bool drain) {
-    if (drain && !finish(epoch)) return flow::stop;
+    if (drain && finish(epoch) == flow::stop) return flow::stop;
     if constexpr (requires { stage_.end_epoch(); }) {
       try {
         stage_.end_epoch();
@@ -142,8 +146,9 @@ class node {
   }
 
   /// Delivers what was accepted before the failure, then the failure.
-  void fail(failure_ptr f) {
-    if (finish(f->epoch)) next_.fail(std::move(f));
+  flow fail(failure_ptr f) {
+    if (finish(f->epoch) == flow::stop) return flow::stop;
+    return next_.fail(std::move(f));
   }
 
   auto& sink() noexcept { return next_.sink(); }
@@ -155,26 +160,33 @@ class node {
   }
 
  private:
-  flow caught(const sample_id& id) {
+  // A failure ends the epoch here. Whether it ends the run is for those behind to say: one thread would never
+  // have met it, if they had enough of the epoch before.
+  flow caught(const sample_id& id, bool holds_earlier_ones = false) {
     add_relaxed(counters_.failures, 1);
     auto f = std::make_unique<failure>(current_failure(place_.name, id));
     if (place_.run.on_error == on_error::skip) return next_.skipped(std::move(f));
-    next_.fail(std::move(f));
-    return flow::stop;
+    if constexpr (requires(emitter<output, Next>& emit) { stage_.finish(emit); }) {
+      emitter<output, Next> emit(next_, place_, {.epoch = id.epoch});
+      try {
+        if (holds_earlier_ones) stage_.finish(emit);
+      } catch (...) { // the first error is the one that counts
+      }
+    }
+    return next_.fail(std::move(f)) == flow::stop ? flow::stop : flow::enough;
   }
 
-  // False: the stream has failed on the way.
-  bool finish(std::uint32_t epoch) {
+  flow finish(std::uint32_t epoch) {
     const sample_id id{.epoch = epoch};
-    emitter<output, Next> emit(next_, place_.run, id);
+    emitter<output, Next> emit(next_, place_, id);
     if constexpr (requires { stage_.finish(emit); }) {
       try {
         stage_.finish(emit);
       } catch (...) {
-        return caught(id) != flow::stop;
+        return caught(id);
       }
     }
-    return emit.flow() != flow::stop;
+    return emit.flow();
   }
 
   [[no_unique_address]] Next next_;
@@ -223,11 +235,13 @@ class packer {
     return is_worker_ ? flow::more : flush(std::move(packet_), true);
   }
 
-  void fail(failure_ptr f) {
+  flow fail(failure_ptr f) {
     const std::uint32_t epoch = f->epoch;
     add_event(event_kind::failed, epoch, std::move(f));
-    if (!is_worker_) static_cast<void>(flush(std::move(packet_), true));
+    return is_worker_ ? flow::more : flush(std::move(packet_), true);
   }
+
+  bool is_worker() const noexcept { return is_worker_; }
 
   packer& sink() noexcept { return *this; }
 
@@ -302,33 +316,37 @@ class packer {
 template <class In, class Chain>
 flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
   std::size_t i = 0;
+  bool wanted = true; // more of this packet's samples: they are all of one epoch
   const auto push_until = [&](std::size_t end) {
-    for (; i < end; ++i) {
+    for (; i < end && wanted; ++i) {
       if (run.attention.load(std::memory_order_relaxed)) {
         if (run.stopped.load(std::memory_order_relaxed)) return flow::stop;
         if (from.is_abandoned(p.generation)) break;
       }
       const flow result = chain.push(std::move(p.at<In>(i)));
       if (result == flow::stop) return flow::stop;
-      if (result == flow::enough) from.abandon(p.generation);
+      wanted = result == flow::more;
+      // What a worker has enough of, others may still be at work on: earlier samples of the same epoch.
+      if (!wanted && !chain.sink().is_worker()) from.abandon(p.generation);
     }
     i = end;
     return flow::more;
   };
   for (event& e : p.events()) {
     if (push_until(e.position) == flow::stop) return flow::stop;
-    switch (e.kind) {
-    case event_kind::skipped:
-      if (from.is_abandoned(p.generation)) break; // one thread would never have come so far
-      if (chain.skipped(std::move(e.cause)) == flow::stop) return flow::stop;
-      break;
-    case event_kind::epoch_end:
-      if (chain.end_epoch(e.epoch, run.drain) == flow::stop) return flow::stop;
-      break;
-    case event_kind::failed:
-      chain.fail(std::move(e.cause));
-      return flow::stop;
+    flow result = flow::more;
+    if (e.kind == event_kind::epoch_end) {
+      result = chain.end_epoch(e.epoch, run.drain);
+    } else if (wanted && !from.is_abandoned(p.generation)) { // else one thread would never have come so far
+      if (e.kind == event_kind::skipped) {
+        result = chain.skipped(std::move(e.cause));
+      } else {
+        result = chain.fail(std::move(e.cause));
+        wanted = false;
+        if (!chain.sink().is_worker()) from.abandon(p.generation);
+      }
     }
+    if (result == flow::stop) return flow::stop;
   }
   return push_until(p.size());
 }

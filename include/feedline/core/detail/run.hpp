@@ -99,8 +99,12 @@ class run : public run_base {
   }
 
   void add_places() {
-    add_place(stage_name(source_));
-    const auto add = [&](const auto& s) { add_place(stage_name(s)); };
+    add_place(stage_name(source_), false);
+    bool behind_state = false;
+    const auto add = [&]<class S>(const S& s) {
+      add_place(stage_name(s), behind_state);
+      if constexpr (!stateless<S> && !requires { S::begins_anew; }) behind_state = true;
+    };
     const auto add_all = [&]<class S>(const S& s) {
       if constexpr (is_parallel<S>) for_each_stage(s.stages, add);
       else if constexpr (!std::is_same_v<S, queue_place>) add(s);
@@ -227,15 +231,16 @@ class run : public run_base {
         if constexpr (requires(const epoch& e) { source->start_epoch(e); })
           source->start_epoch(epoch{options().seed, number, options().epochs != 1});
       } catch (...) {
-        return chain.fail(source_failure(who, number));
+        source.reset();
+        if (chain.fail(source_failure(who, number)) == flow::stop) return;
       }
-      if (!run_epoch(chain, *source, number, given, who)) return;
-      if (given == 0 && for_ever) {
+      if (source && !run_epoch(chain, *source, number, given, who)) return;
+      if (source && given == 0 && for_ever) {
         try {
           throw std::runtime_error(
               "it gave no sample in a whole epoch, so an infinite run would never yield anything");
         } catch (...) {
-          return chain.fail(source_failure(who, number));
+          if (chain.fail(source_failure(who, number)) == flow::stop) return;
         }
       }
       if (chain.end_epoch(number, context().drain) == flow::stop) return;
@@ -272,8 +277,8 @@ class run : public run_base {
       } else if (context().on_error == on_error::skip) {
         wanted = chain.skipped(std::move(failed));
       } else {
-        chain.fail(std::move(failed));
-        return false;
+        ++given; // so to speak: the epoch wasn't empty
+        wanted = chain.fail(std::move(failed)) == flow::stop ? flow::stop : flow::enough;
       }
       if (wanted == flow::stop) return false;
     }

@@ -80,7 +80,9 @@ class run_base {
     for (std::thread& t : threads_) t.join();
   }
 
-  void add_place(std::string name) { places_.push_back({context_, std::move(name), places_.size()}); }
+  void add_place(std::string name, bool behind_state) {
+    places_.push_back({context_, std::move(name), places_.size(), behind_state});
+  }
 
   void add_segment(std::size_t first_place, std::size_t stages, bool parallel, std::size_t workers,
                    edge_base& behind) {

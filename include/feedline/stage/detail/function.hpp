@@ -96,13 +96,21 @@ concept callable_with_item = std::is_invocable_v<F&, In>;
 template <class F, class In>
 concept callable = callable_with_item<F, In> || std::is_invocable_v<F&, In, context&>;
 
-/// Calls f(item) or f(item, context); f may be a pointer to a member of the item.
+/// The object that a pointer to a member is for: the item, or what it points to.
+template <class Class, class Type, class In>
+decltype(auto) object_of(Type Class::*, In&& in) {
+  if constexpr (std::is_base_of_v<Class, std::remove_cvref_t<In>>) return std::forward<In>(in);
+  else return *std::forward<In>(in);
+}
+
+/// Calls f(item) or f(item, context); f may be a pointer to a member of the item or of what it points to.
 template <class F, class In>
 decltype(auto) call(F& f, In&& in, context& c) {
   if constexpr (!callable_with_item<F, In>) return f(std::forward<In>(in), c);
-  else if constexpr (std::is_member_object_pointer_v<std::remove_cv_t<F>>) return std::forward<In>(in).*f;
+  else if constexpr (std::is_member_object_pointer_v<std::remove_cv_t<F>>)
+    return object_of(f, std::forward<In>(in)).*f;
   else if constexpr (std::is_member_function_pointer_v<std::remove_cv_t<F>>)
-    return (std::forward<In>(in).*f)();
+    return (object_of(f, std::forward<In>(in)).*f)();
   else return f(std::forward<In>(in));
 }
 

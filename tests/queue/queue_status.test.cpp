@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/queue/queue_status.hpp>
+
+#include "support/catch.hpp"
+
+TEST_CASE("a queue's status has a value for each outcome, and success is the one a switch may begin with") {
+  using feedline::queue_status;
+  constexpr queue_status all[] = {queue_status::success, queue_status::empty, queue_status::full,
+                                  queue_status::closed};
+  for (const queue_status a : all)
+    for (const queue_status b : all)
+      CHECK((a == b) == (&a == &b || static_cast<int>(a) == static_cast<int>(b)));
+  STATIC_REQUIRE(queue_status() == queue_status::success);
+}
