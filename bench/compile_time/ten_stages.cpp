@@ -19,14 +19,18 @@ std::size_t ten_stages(const std::vector<std::string>& files) {
       | fl::filter([](const std::string& line) { return !line.empty(); }) // 1
       | fl::skip(1)                                                       // 2
       | fl::map([](std::string line) { return line + "\n"; })             // 3
-      | fl::flat_map([](const std::string& line) { return std::vector<std::string>{line, line}; },
-                     fl::workers{2}) // 4
-      | fl::enumerate()              // 5
-      | fl::map(
-            [](const fl::enumerated<std::string>& e, fl::context& context) { // 6
-              return example{{static_cast<float>(context.random.uniform())}, static_cast<int>(e.value.size())};
+      | fl::flat_map(
+            [](const std::string& line) {
+              return std::vector<std::string>{line, line};
             },
-            fl::workers{4}) |
+            fl::workers{2}) // 4
+      | fl::enumerate()     // 5
+      |
+      fl::map(
+          [](const fl::enumerated<std::string>& e, fl::context& context) { // 6
+            return example{{static_cast<float>(context.random.uniform())}, static_cast<int>(e.value.size())};
+          },
+          fl::workers{4}) |
       fl::tap([](const example&) {})    // 7
       | fl::shuffle({.capacity = 1000}) // 8
       | fl::batch(64)                   // 9
