@@ -81,7 +81,8 @@ TEST_CASE("Moving leaves an empty tensor, cloning an equal one with memory of it
   CHECK(a.shape() == fl::shape{0});
   b = std::move(c);
   CHECK(b.data() == memory);
-  b = std::move(b);
+  fl::tensor<int>& itself = b;
+  b = std::move(itself);
   CHECK(b.data() == memory);
 }
 
