@@ -32,8 +32,8 @@ struct numbers {
   std::uint64_t at = 0;
 };
 
-void report(benchmark::State& state) {
-  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * items));
+void report(benchmark::State& state, std::uint64_t count = items) {
+  state.SetItemsProcessed(static_cast<std::int64_t>(static_cast<std::uint64_t>(state.iterations()) * count));
 }
 
 void feedline_two_workers(benchmark::State& state) {
@@ -81,7 +81,7 @@ void tbb_item_by_item(benchmark::State& state) {
             }));
     benchmark::DoNotOptimize(sum);
   }
-  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * fewer));
+  report(state, fewer);
 }
 
 void tbb_hand_chunked(benchmark::State& state) {
