@@ -195,7 +195,7 @@ TEST_CASE("fail: the error arrives at the place of its item, behind all that cam
 
 TEST_CASE("fail: of several errors the first one in the stream's order arrives, however the workers hurry") {
   const watchdog guard("several errors");
-  for (int round = 0; round < 300; ++round)
+  for (int round = 0; round < 100; ++round)
     for (const shape& shape : all_shapes()) {
       if (shape.order != order::kept) continue;
       const int bad = 5 + round % 40;
@@ -208,7 +208,7 @@ TEST_CASE("fail: of several errors the first one in the stream's order arrives, 
 
 TEST_CASE("fail: an error isn't lost behind unordered workers either") {
   const watchdog guard("unordered errors");
-  for (int round = 0; round < 300; ++round)
+  for (int round = 0; round < 100; ++round)
     for (const shape& shape : all_shapes())
       if (shape.order == order::none) {
         const outcome o = run(shape, {.count = 60, .workers = 8, .epochs = 3, .bad_work = {round % 60}});

@@ -38,7 +38,18 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<std::size_t>(alignment));
 }
 
+void* operator new(std::size_t size,
+                   const std::nothrow_t&) noexcept { // a sanitizer's own form wouldn't end there
+  try {
+    return operator new(size);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 void operator delete(void* memory) noexcept { release(memory); }
+
+void operator delete(void* memory, const std::nothrow_t&) noexcept { release(memory); }
 
 void operator delete(void* memory, std::size_t) noexcept { release(memory); }
 

@@ -264,8 +264,8 @@ TEST_CASE("damaged headers end an archive, and names are made harmless in messag
   CHECK(list(bytes).whole == members{{"a", "1"}});
   CHECK(list(bytes).problems == std::vector{"damaged header at offset 1024"s});
 
-  CHECK(feedline::detail::quoted("a\nb\x7f") == "`a\\x0ab\\x7f`");
-  CHECK(feedline::detail::quoted(std::string(1000, 'a')) == "`" + std::string(300, 'a') + "…`");
+  CHECK(feedline::detail::in_backticks("a\nb\x7f") == "`a\\x0ab\\x7f`");
+  CHECK(feedline::detail::in_backticks(std::string(1000, 'a')) == "`" + std::string(300, 'a') + "…`");
 }
 
 TEST_CASE("random damage never makes the reader leave its memory or run for ever") {

@@ -33,7 +33,7 @@ enum class tar_status {
 };
 
 /// A name for messages: in backquotes, control characters as \xNN, very long ones shortened.
-inline std::string quoted(std::string_view name) {
+inline std::string in_backticks(std::string_view name) {
   constexpr std::size_t most = 300;
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text = "`";
@@ -125,9 +125,9 @@ class tar_reader {
         (type == '0' || type == '\0' || type == '7' || type == 'S') && !member.name.ends_with('/');
     const bool wanted = regular && !base_name(member.name).starts_with("._");
     if (size > left()) {
-      problem_ = "member " + quoted(member.full_name()) + " at offset " + std::to_string(member.offset) +
-                 " is cut off: " + std::to_string(size) + " bytes announced, " + std::to_string(left()) +
-                 " left";
+      problem_ = "member " + in_backticks(member.full_name()) + " at offset " +
+                 std::to_string(member.offset) + " is cut off: " + std::to_string(size) +
+                 " bytes announced, " + std::to_string(left()) + " left";
       // The name of a member that nobody asked for says nothing about the sample before it.
       if (!wanted) member.directory = member.name = {};
       return wanted ? tar_status::cut_off : tar_status::damaged;
@@ -136,7 +136,7 @@ class tar_reader {
     if (!wanted) return skipped;
     member.bytes = std::as_bytes(std::span(contents));
     if (!sparse) return tar_status::member;
-    problem_ = "member " + quoted(member.full_name()) + " at offset " + std::to_string(member.offset) +
+    problem_ = "member " + in_backticks(member.full_name()) + " at offset " + std::to_string(member.offset) +
                " is a sparse file, which feedline doesn't read: store it in full";
     return tar_status::unreadable;
   }

@@ -152,9 +152,9 @@ class tar_sample {
   std::span<const std::byte> at(std::string_view field) const {
     for (const tar_field& f : fields_)
       if (f.name == field) return f.bytes;
-    std::string text = file_->path() + ": sample " + detail::quoted(key()) + " has no field " +
-                       detail::quoted(field) + "; it has";
-    for (const tar_field& f : fields_) text += (&f == begin() ? " " : ", ") + detail::quoted(f.name);
+    std::string text = file_->path() + ": sample " + detail::in_backticks(key()) + " has no field " +
+                       detail::in_backticks(field) + "; it has";
+    for (const tar_field& f : fields_) text += (&f == begin() ? " " : ", ") + detail::in_backticks(f.name);
     throw tar_error(text);
   }
 

@@ -46,8 +46,8 @@ class tar_shard {
       advance();
     } while (goes_on(*sample));
     if (status_ == tar_status::damaged && problem.empty() && !is_complete(*sample)) {
-      problem =
-          reader_.problem() + "; sample " + quoted(sample->key()) + " before it may have lost members there";
+      problem = reader_.problem() + "; sample " + in_backticks(sample->key()) +
+                " before it may have lost members there";
       advance();
     }
     if (problem.empty()) problem = duplicate(*sample, first.offset);
@@ -113,8 +113,8 @@ class tar_shard {
       if (found != names.end()) twice = &*found;
     }
     if (!twice) return {};
-    return "sample " + quoted(sample.key()) + " at offset " + std::to_string(offset) + " has the field " +
-           quoted(*twice) + " more than once";
+    return "sample " + in_backticks(sample.key()) + " at offset " + std::to_string(offset) +
+           " has the field " + in_backticks(*twice) + " more than once";
   }
 
   std::shared_ptr<const mapped_file> file_;
