@@ -24,7 +24,7 @@ namespace {
 constexpr std::uint64_t items = 10'000'000;
 constexpr std::size_t batch_size = 1024;
 
-std::uint64_t work(std::uint64_t x) { return x * 0x9e3779b97f4a7c15 ^ (x >> 7); }
+constexpr auto work = [](std::uint64_t x) { return x * 0x9e3779b97f4a7c15 ^ (x >> 7); };
 
 struct numbers {
   std::optional<std::uint64_t> next() { return at < items ? std::optional(at++) : std::nullopt; }
@@ -71,7 +71,7 @@ void tbb_item_by_item(benchmark::State& state) {
                                                 if (at == fewer) flow.stop();
                                                 return at++;
                                               }) &
-            tbb::make_filter<std::uint64_t, std::uint64_t>(tbb::filter_mode::parallel, &work) &
+            tbb::make_filter<std::uint64_t, std::uint64_t>(tbb::filter_mode::parallel, work) &
             tbb::make_filter<std::uint64_t, void>(tbb::filter_mode::serial_in_order, [&](std::uint64_t x) {
               batch.push_back(x);
               if (batch.size() == batch_size) {
@@ -117,16 +117,16 @@ void tbb_hand_chunked(benchmark::State& state) {
 }
 #endif
 
-constexpr bool keep(std::uint64_t x) { return (x & 7) != 0; }
+constexpr auto keep = [](std::uint64_t x) { return (x & 7) != 0; };
 
-std::uint64_t scramble(std::uint64_t x) {
+constexpr auto scramble = [](std::uint64_t x) {
   for (int i = 0; i < 8; ++i) x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9;
   return x;
-}
+};
 
 void feedline_serial_chain(benchmark::State& state) {
-  const auto pipeline = numbers() | fl::map(scramble) | fl::filter([](std::uint64_t x) { return keep(x); }) |
-                        fl::map(scramble) | fl::batch(batch_size) | fl::prefetch(64);
+  const auto pipeline = numbers() | fl::map(scramble) | fl::filter(keep) | fl::map(scramble) |
+                        fl::batch(batch_size) | fl::prefetch(64);
   for (auto _ : state) {
     std::uint64_t sum = 0;
     for (const auto& batch : pipeline.finite()) sum += batch.values()[batch.size() - 1];

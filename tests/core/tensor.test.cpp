@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/tensor.hpp>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -9,8 +11,10 @@
 #include <numeric>
 #include <span>
 #include <stdexcept>
+#include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -98,4 +102,56 @@ TEST_CASE("truncate() keeps the first elements and the memory") {
   CHECK_THROWS_AS(t.truncate(3), std::out_of_range);
   t.truncate(0);
   CHECK(t.size() == 0);
+}
+
+TEST_CASE("a block is aligned and at least as large as asked for, but not much larger") {
+  using fl::detail::block_cache;
+  std::vector<std::size_t> sizes{1, 100, 4095};
+  for (std::size_t power = 4096; power <= std::size_t{1} << 22; power *= 2)
+    for (std::size_t eighth = 8; eighth < 16; ++eighth)
+      for (const int near : {-1, 0, 1})
+        sizes.push_back(static_cast<std::size_t>(static_cast<long>(power / 8 * eighth) + near));
+  for (const std::size_t size : sizes) {
+    const block_cache::block b = block_cache::allocate(size);
+    REQUIRE(reinterpret_cast<std::uintptr_t>(b.memory) % fl::tensor_alignment == 0);
+    REQUIRE(b.bytes >= size);
+    REQUIRE(b.bytes <= size + size / 2 + 1);
+    static_cast<std::byte*>(b.memory)[b.bytes - 1] = std::byte{1};
+    block_cache::deallocate(b);
+  }
+}
+
+TEST_CASE("the memory of a tensor serves the next one, and not much of it stays behind") {
+  using fl::detail::block_cache;
+  const fl::shape some{300, 1000};
+  const std::uint8_t* memory = nullptr;
+  {
+    const fl::tensor<std::uint8_t> t(some);
+    memory = t.data();
+  }
+  if (!fl::detail::is_address_sanitized) CHECK(fl::tensor<std::uint8_t>(some).data() == memory);
+  std::vector<fl::tensor<std::uint8_t>> many;
+  for (std::size_t i = 0; i < 40; ++i) many.emplace_back(fl::shape{(i + 1) << 18});
+  many.clear(); // 205 MB, never touched
+  CHECK(block_cache::held() <= std::size_t{64} << 20);
+}
+
+TEST_CASE("tensors come and go on many threads, each with memory of its own") {
+  std::atomic<bool> all_own{true};
+  std::vector<std::thread> threads;
+  for (std::uint8_t me = 0; me < 4; ++me)
+    threads.emplace_back([&all_own, me] {
+      std::vector<fl::tensor<std::uint8_t>> mine;
+      for (std::size_t i = 0; i < 2000; ++i) {
+        auto& t = mine.emplace_back(fl::shape{3000 + i * 7919 % 9000});
+        std::fill(t.begin(), t.end(), me);
+        if (i % 8 != 7) continue;
+        for (const auto& each : mine)
+          if (std::count(each.begin(), each.end(), me) != static_cast<std::ptrdiff_t>(each.size()))
+            all_own = false;
+        mine.clear();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(all_own);
 }

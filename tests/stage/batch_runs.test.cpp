@@ -3,12 +3,14 @@
 #include <feedline/stage/batch.hpp>
 
 #include <feedline/source/range.hpp>
+#include <feedline/stage/filter.hpp>
 #include <feedline/stage/map.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,6 +119,38 @@ TEST_CASE("what came before an error is a batch that isn't full, and a skipped s
     CHECK(elements(skipping.items[1].values()) == std::vector{4, 5, 7, 8});
     CHECK(skipping.items[1].indices() == std::vector<std::uint64_t>{4, 5, 7, 8});
     CHECK(skipping.items[4].size() == 3);
+  }
+}
+
+TEST_CASE("rows of numbers lose nothing to failures and gaps among them") {
+  constexpr int count = 20'000; // packets of many sizes
+  const auto refuse_some = [](int i) {
+    if (i % 1000 == 7 || i == count - 1) throw std::runtime_error("refused");
+    return 2 * i;
+  };
+  std::vector<int> values;
+  std::vector<fl::sample_id> ids;
+  for (int i = 0; i < count; ++i)
+    if (i % 1000 != 7 && i != count - 1 && i % 5 != 3) {
+      values.push_back(2 * i);
+      ids.push_back({static_cast<std::uint64_t>(i), 0, 0});
+    }
+  for (const std::size_t workers : worker_counts) {
+    const auto p = fl::from(count_to(count)) | fl::map(refuse_some, fl::workers{workers}) |
+                   fl::map([](int twice) { return twice; }) |
+                   fl::filter([](int twice) { return twice / 2 % 5 != 3; }) |
+                   fl::map([](int twice) { return twice; }, fl::workers{workers}) | fl::batch(96);
+    auto loader = p.finite({.on_error = fl::on_error::skip});
+    std::vector<int> got;
+    std::vector<fl::sample_id> got_ids;
+    for (const auto& b : loader) {
+      got.insert(got.end(), b.values().begin(), b.values().end());
+      got_ids.insert(got_ids.end(), b.ids().begin(), b.ids().end());
+    }
+    CHECK(got == values);
+    CHECK(got_ids == ids);
+    REQUIRE(loader.failures().size() == 21);
+    CHECK(loader.failures()[1].index == 1007);
   }
 }
 

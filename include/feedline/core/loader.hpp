@@ -77,7 +77,10 @@ class loader {
     value_type* operator->() const { return &*from_->current; }
 
     iterator& operator++() {
-      if (from_ && !(from_->current = from_->next())) from_ = nullptr;
+      if (from_) {
+        from_->current.reset(); // its memory serves what comes next
+        if (!(from_->current = from_->next())) from_ = nullptr;
+      }
       return *this;
     }
 
@@ -107,7 +110,7 @@ class loader {
       for (;;) {
         if (run->stopped()) return ended();
         if (packet && take_events() && position < packet->size()) {
-          return std::move(packet->template at<value_type>(position++).value);
+          return std::move(packet->template values<value_type>()[position++]);
         }
         if (packet) run->output().recycle(std::move(packet));
         packet = run->output().pop(consumer.activity);

@@ -12,10 +12,12 @@
 #include <type_traits>
 #include <utility>
 
+#include <feedline/detail/block_cache.hpp>
+
 namespace feedline {
 
 /// Tensors begin at a multiple of this many bytes: a cache line, and the widest vector register.
-inline constexpr std::size_t tensor_alignment = 64;
+inline constexpr std::size_t tensor_alignment = detail::block_cache::alignment;
 
 /// The sizes of a tensor's dimensions, outermost first; at most eight, held in place.
 class shape {
@@ -98,6 +100,7 @@ class tensor {
 
   tensor(tensor&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
+        bytes_(other.bytes_),
         size_(std::exchange(other.size_, 0)),
         shape_(std::exchange(other.shape_, feedline::shape{0})) {}
 
@@ -107,7 +110,7 @@ class tensor {
   }
 
   ~tensor() {
-    if (data_) ::operator delete(data_, std::align_val_t{tensor_alignment});
+    if (data_) detail::block_cache::deallocate({data_, bytes_});
   }
 
   /// A copy with memory of its own.
@@ -130,6 +133,7 @@ class tensor {
 
   void swap(tensor& other) noexcept {
     std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
     std::swap(size_, other.size_);
     std::swap(shape_, other.shape_);
   }
@@ -165,7 +169,10 @@ class tensor {
   tensor(const feedline::shape& extents, int) : size_(extents.count()), shape_(extents) {
     std::size_t bytes = 0;
     if (__builtin_mul_overflow(size_, sizeof(T), &bytes)) throw std::bad_array_new_length();
-    if (bytes > 0) data_ = static_cast<T*>(::operator new(bytes, std::align_val_t{tensor_alignment}));
+    if (bytes == 0) return;
+    const detail::block_cache::block b = detail::block_cache::allocate(bytes);
+    data_ = static_cast<T*>(b.memory);
+    bytes_ = b.bytes;
   }
 
   std::size_t stride() const noexcept { return shape_.rank() == 0 || shape_[0] == 0 ? 0 : size_ / shape_[0]; }
@@ -177,6 +184,7 @@ class tensor {
   }
 
   T* data_ = nullptr;
+  std::size_t bytes_ = 0; // of its memory
   std::size_t size_ = 0;
   feedline::shape shape_{0};
 };

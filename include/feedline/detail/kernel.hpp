@@ -15,7 +15,21 @@
 #define FEEDLINE_DETAIL_LINUX 0
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+#define FEEDLINE_DETAIL_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FEEDLINE_DETAIL_ASAN 1
+#endif
+#endif
+#ifndef FEEDLINE_DETAIL_ASAN
+#define FEEDLINE_DETAIL_ASAN 0
+#endif
+
 namespace feedline::detail {
+
+/// True if a tool watches over freed memory: then it should see each free.
+inline constexpr bool is_address_sanitized = FEEDLINE_DETAIL_ASAN;
 
 /// Data of different threads stand this many bytes apart. One constant of our own, as GCC warns about
 /// std::hardware_destructive_interference_size in headers.
@@ -73,3 +87,4 @@ inline void heavy_barrier() noexcept {
 } // namespace feedline::detail
 
 #undef FEEDLINE_DETAIL_LINUX
+#undef FEEDLINE_DETAIL_ASAN

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/detail/packet.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/columns.hpp>
@@ -123,7 +124,7 @@ class batch_of {
   std::size_t size() const noexcept { return ids_.size(); }
 
   /// The identity of each sample: index, part, epoch.
-  std::span<const sample_id> ids() const noexcept { return ids_; }
+  std::span<const sample_id> ids() const noexcept { return {ids_.begin(), ids_.end()}; }
 
   /// The index of each sample in its source.
   std::vector<std::uint64_t> indices() const {
@@ -133,7 +134,7 @@ class batch_of {
   }
 
   /// The epoch of the last sample. (In infinite mode a batch may hold samples of two epochs: see ids().)
-  std::uint32_t epoch() const noexcept { return ids_.back().epoch; }
+  std::uint32_t epoch() const noexcept { return ids()[size() - 1].epoch; }
 
   /// The field that a member pointer names: `batch.get<&example::label>()`.
   template <auto Member>
@@ -176,7 +177,7 @@ class batch_of {
   friend class detail::batch_builder<T, Mode>;
 
   typename parts::results columns_;
-  std::vector<sample_id> ids_;
+  tensor<sample_id> ids_;
 };
 
 namespace detail {
@@ -184,6 +185,7 @@ namespace detail {
 template <class T, class Mode>
 class batch_builder {
   using parts = batch_parts<typename columns_of<Mode, T>::types>;
+  static constexpr bool fills_rows = is_one_column<Mode, T> && number<T> && !std::is_same_v<Mode, as_list_t>;
 
  public:
   using output = batch_of<T, Mode>;
@@ -192,26 +194,47 @@ class batch_builder {
       : size_(size), options_(options), columns_(parts::make(mode)) {}
 
   void operator()(sample<T>&& s, auto& emit) {
-    if (ids_.empty()) ids_.reserve(size_);
-    add(s.value, ids_.size());
-    ids_.push_back(s.id);
-    if (ids_.size() == size_) give(emit);
+    begin();
+    add(s.value);
+    ids_[rows_++] = s.id;
+    if (rows_ == size_) give(emit);
+  }
+
+  /// The rows that are still free, where a sample is one number.
+  std::span<T> room()
+    requires fills_rows
+  {
+    begin();
+    return std::get<0>(columns_).rows_from(rows_, size_);
+  }
+
+  /// Takes the next rows as filled.
+  void commit(std::size_t count, const id_row& ids, auto& emit)
+    requires fills_rows
+  {
+    ids.copy_to(&ids_[rows_], count);
+    rows_ += count;
+    if (rows_ == size_) give(emit);
   }
 
   void finish(auto& emit) {
-    if (ids_.empty()) return;
-    if (options_.drop_last) ids_.clear();
+    if (rows_ == 0) return;
+    if (options_.drop_last) rows_ = 0;
     else give(emit);
   }
 
  private:
+  void begin() {
+    if (rows_ == 0 && ids_.size() == 0) ids_ = tensor<sample_id>(shape{size_});
+  }
+
   // If a later column refuses the sample, the earlier ones overwrite what they took of it with the next one.
-  void add(T& value, std::size_t row) {
+  void add(T& value) {
     if constexpr (is_one_column<Mode, T>) {
-      std::get<0>(columns_).add(std::move(value), row, size_);
+      std::get<0>(columns_).add(std::move(value), rows_, size_);
     } else {
       [&]<std::size_t... I>(std::index_sequence<I...>, auto fields) {
-        (std::get<I>(columns_).add(std::move(std::get<I>(fields)), row, size_), ...);
+        (std::get<I>(columns_).add(std::move(std::get<I>(fields)), rows_, size_), ...);
       }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>(), fields_of(value));
     }
   }
@@ -219,17 +242,19 @@ class batch_builder {
   void give(auto& emit) {
     output b;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((std::get<I>(b.columns_) = std::get<I>(columns_).take(ids_.size())), ...);
+      ((std::get<I>(b.columns_) = std::get<I>(columns_).take(rows_)), ...);
     }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>());
-    b.ids_ = std::exchange(ids_, {});
-    const sample_id last = b.ids_.back();
+    ids_.truncate(std::exchange(rows_, 0));
+    b.ids_ = std::move(ids_);
+    const sample_id last = b.ids_[b.size() - 1];
     emit(sample<output>{std::move(b), last});
   }
 
   std::size_t size_;
   batch_options options_;
   typename parts::builders columns_;
-  std::vector<sample_id> ids_;
+  tensor<sample_id> ids_;
+  std::size_t rows_ = 0; // so far
 };
 
 template <class Mode>

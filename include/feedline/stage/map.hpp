@@ -40,7 +40,9 @@ class map_stage {
     using function = decltype(std::declval<const Held&>().bind());
     using output = std::decay_t<call_result_t<typename Held::called, In>>;
 
-    void operator()(In&& in, auto& emit, context& c) { emit(call(f.get(), std::move(in), c)); }
+    output convert(In&& in, context& c) { return call(f.get(), std::move(in), c); }
+
+    void operator()(In&& in, auto& emit, context& c) { emit(convert(std::move(in), c)); }
 
     function f;
   };

@@ -32,10 +32,12 @@ class tap_stage {
     using function = decltype(std::declval<const Held&>().bind());
     using output = In;
 
-    void operator()(In&& in, auto& emit, context& c) {
+    In convert(In&& in, context& c) {
       static_cast<void>(call(f.get(), std::as_const(in), c));
-      emit(std::move(in));
+      return std::move(in);
     }
+
+    void operator()(In&& in, auto& emit, context& c) { emit(convert(std::move(in), c)); }
 
     function f;
   };

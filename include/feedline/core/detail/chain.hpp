@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <type_traits>
@@ -94,13 +95,44 @@ class emitter {
   bool emitted_ = false;
 };
 
+/// Asked between two samples of a packet: are they still wanted?
+struct watch {
+  const run_context& run;
+  const edge_base& from;
+  std::uint64_t generation;
+
+  flow operator()() const noexcept {
+    if (!run.attention.load(std::memory_order_relaxed)) [[likely]]
+      return flow::more;
+    if (run.stopped.load(std::memory_order_relaxed)) return flow::stop;
+    return from.is_abandoned(generation) ? flow::enough : flow::more;
+  }
+};
+
+/// A running stage that makes one value of each, as map does.
+template <class Stage, class In>
+concept converts = requires(Stage& stage, In&& in, context& c) {
+  { stage.convert(std::move(in), c) } -> std::same_as<typename Stage::output>;
+};
+
+/// What can lend the place where its next values go, so that whoever makes them needs no other.
+template <class Stage, class In>
+concept lends_room = requires(Stage& stage) {
+  { stage.room() } -> std::same_as<std::span<In>>;
+};
+
 /// A stage in its place: calls it, counts, and catches what it throws. What comes behind catches its own.
+///
+/// Samples come one at a time, or as a row of neighbours where that saves the work of handing on each: into
+/// room that the next stage lends.
 template <class Stage, class In, class Next>
 class node {
   using output = typename Stage::output;
 
  public:
   static constexpr bool is_measured = Next::is_measured;
+  static constexpr bool has_room = lends_room<Stage, In>;
+  static constexpr bool takes_rows = has_room || (converts<Stage, In> && Next::has_room);
 
   node(Stage&& stage, const stage_place& place, stage_counters& counters, Next&& next)
       : next_(std::move(next)),
@@ -124,6 +156,41 @@ class node {
         context c = make_context(s.id, key_, place_.run.stop);
         stage_(std::move(s), emit, c);
       }
+    } catch (...) {
+      return caught(emit.id(), true);
+    }
+    return emit.flow();
+  }
+
+  /// The same for a row of samples.
+  flow push_row(std::span<In> values, const id_row& ids, const watch& wanted)
+    requires takes_rows
+  {
+    std::size_t done = 0;
+    for (flow result = flow::more; done < values.size();) {
+      if constexpr (has_room) result = move_row(values.subspan(done), ids.from(done), done);
+      else result = convert_row(values.subspan(done), ids.from(done), wanted, done);
+      if (result != flow::more) return result;
+    }
+    return flow::more;
+  }
+
+  /// Lends room for at least one value, which is there once it is committed.
+  flow room(std::span<In>& lent)
+    requires has_room
+  {
+    lent = stage_.room();
+    return flow::more;
+  }
+
+  flow commit(std::size_t count, const id_row& ids)
+    requires has_room
+  {
+    if (count == 0) return flow::more;
+    received_ += is_measured ? count : 0;
+    emitter<output, Next> emit(next_, place_, ids[count - 1]);
+    try {
+      stage_.commit(count, ids, emit);
     } catch (...) {
       return caught(emit.id(), true);
     }
@@ -160,9 +227,45 @@ class node {
   }
 
  private:
+  // Moves as many of the values into this stage's own room as it has; adds their number to `done`.
+  flow move_row(std::span<In> values, const id_row& ids, std::size_t& done) {
+    std::span<In> target;
+    if (const flow result = room(target); result != flow::more) return result;
+    const std::size_t count = std::min(values.size(), target.size());
+    std::uninitialized_move_n(values.begin(), count, target.begin());
+    done += count;
+    return commit(count, ids);
+  }
+
+  // Makes of as many values as the next stage has room for, or as come before a failure, what goes there.
+  flow convert_row(std::span<In> values, const id_row& ids, const watch& wanted, std::size_t& done) {
+    std::span<output> target;
+    if (const flow result = next_.room(target); result != flow::more) return result;
+    const std::size_t count = std::min(values.size(), target.size());
+    std::size_t i = 0;
+    try {
+      for (flow result = flow::more; i < count; ++i) {
+        if (result = wanted(); result != flow::more) [[unlikely]] {
+          const flow committed = next_.commit(i, ids);
+          return committed == flow::more ? result : committed;
+        }
+        context c = make_context(ids[i], key_, place_.run.stop);
+        std::construct_at(&target[i], stage_.convert(std::move(values[i]), c));
+      }
+    } catch (...) {
+      received_ += is_measured ? i + 1 : 0;
+      done += i + 1;
+      const flow result = next_.commit(i, ids);
+      return result == flow::more ? caught(ids[i], true) : result;
+    }
+    received_ += is_measured ? count : 0;
+    done += count;
+    return next_.commit(count, ids);
+  }
+
   // A failure ends the epoch here. Whether it ends the run is for those behind to say: one thread would never
   // have met it, if they had enough of the epoch before.
-  flow caught(const sample_id& id, bool holds_earlier_ones = false) {
+  [[gnu::noinline, gnu::cold]] flow caught(sample_id id, bool holds_earlier_ones = false) {
     add_relaxed(counters_.failures, 1);
     auto f = std::make_unique<failure>(current_failure(place_.name, id));
     if (place_.run.on_error == on_error::skip) return next_.skipped(std::move(f));
@@ -206,39 +309,47 @@ template <class T, class Edge>
 class packer {
  public:
   static constexpr bool is_measured = Edge::is_measured;
+  static constexpr bool has_room = true;
 
   packer(Edge& edge, activity& who) : edge_(edge), who_(who) {}
 
   packer(packer&&) noexcept = default;
 
   flow push(sample<T>&& s) {
-    if (!packet_) {
-      if (full_)
-        if (const flow wanted = flush(std::move(full_), false); wanted != flow::more) return wanted;
-      begin_packet();
-    }
-    packet_->add(std::move(s));
-    if (packet_->size() < limit_) return flow::more;
-    if (!is_worker_) return flush(std::move(packet_), true);
-    full_ = std::move(packet_); // the last of its sequence number, or a part of it: what follows will tell
+    if (!packet_.has_room()) [[unlikely]]
+      if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
+    packet_.add(std::move(s));
+    // A worker's is perhaps the last of its sequence number, perhaps a part of it: what follows will tell.
+    return packet_.has_room() || is_worker_ ? flow::more : flush(true);
+  }
+
+  flow room(std::span<T>& lent) {
+    if (!packet_.has_room())
+      if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
+    lent = packet_.room();
     return flow::more;
+  }
+
+  flow commit(std::size_t count, const id_row& ids) {
+    packet_.commit(count, ids);
+    return packet_.has_room() || is_worker_ ? flow::more : flush(true);
   }
 
   flow skipped(failure_ptr f) {
     const std::uint32_t epoch = f->epoch;
     add_event(event_kind::skipped, epoch, std::move(f));
-    return is_worker_ ? flow::more : flush(std::move(packet_), true);
+    return is_worker_ ? flow::more : flush(true);
   }
 
   flow end_epoch(std::uint32_t epoch, bool) {
     add_event(event_kind::epoch_end, epoch, nullptr);
-    return is_worker_ ? flow::more : flush(std::move(packet_), true);
+    return is_worker_ ? flow::more : flush(true);
   }
 
   flow fail(failure_ptr f) {
     const std::uint32_t epoch = f->epoch;
     add_event(event_kind::failed, epoch, std::move(f));
-    return is_worker_ ? flow::more : flush(std::move(packet_), true);
+    return is_worker_ ? flow::more : flush(true);
   }
 
   bool is_worker() const noexcept { return is_worker_; }
@@ -255,27 +366,30 @@ class packer {
     is_worker_ = true;
     sequence_ = sequence;
     generation_ = generation;
-    limit_ = edge_.config().packet_items;
   }
 
   /// … and has done it. False: nobody takes it.
   bool complete() {
-    if (!packet_ && !full_) begin_packet();
-    return flush(std::move(packet_ ? packet_ : full_), true) != flow::stop;
+    if (!packet_.is_open()) begin_packet();
+    return flush(true) != flow::stop;
   }
 
  private:
-  void begin_packet() {
-    packet_ = edge_.spare(&packet::make<T>);
-    if (!is_worker_) limit_ = std::min(edge_.target(), fill_target_);
+  [[gnu::noinline]] flow begin_packet() {
+    if (packet_.is_open())
+      if (const flow wanted = flush(false); wanted != flow::more) return wanted;
+    packet_.open(edge_.spare(&packet::make<T>),
+                 is_worker_ ? edge_.config().packet_items : std::min(edge_.target(), fill_target_));
+    return flow::more;
   }
 
   void add_event(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
-    if (!packet_ && !full_) begin_packet();
-    (packet_ ? packet_ : full_)->add(kind, epoch, std::move(cause));
+    if (!packet_.is_open()) begin_packet();
+    packet_.add(kind, epoch, std::move(cause));
   }
 
-  flow flush(packet_ptr p, bool last) {
+  [[gnu::noinline]] flow flush(bool last) {
+    packet_ptr p = packet_.close();
     p->sequence = sequence_;
     p->generation = generation_;
     p->last = last;
@@ -301,9 +415,7 @@ class packer {
 
   Edge& edge_;
   activity& who_;
-  packet_ptr packet_; // being filled
-  packet_ptr full_;   // a worker's, while packet_ is null
-  std::size_t limit_ = 1;
+  packet_writer<T> packet_; // being filled
   std::size_t fill_target_ = 1;
   std::uint64_t filled_at_ = 0;
   std::uint64_t sequence_ = 0;
@@ -312,43 +424,55 @@ class packer {
   bool is_worker_ = false;
 };
 
+/// Pushes some of a packet's samples, of type In, through a segment's chain.
+template <class In, class Chain>
+flow feed_samples(Chain& chain, packet& p, std::size_t begin, std::size_t end, const watch& wanted) {
+  In* const values = p.values<In>();
+  const id_row ids = p.ids();
+  if constexpr (Chain::takes_rows) {
+    return chain.push_row(std::span(values + begin, values + end), ids.from(begin), wanted);
+  } else {
+    for (std::size_t i = begin; i < end; ++i) {
+      flow result = wanted();
+      if (result == flow::more) [[likely]]
+        result = chain.push(sample<In>{std::move(values[i]), ids[i]});
+      if (result != flow::more) [[unlikely]]
+        return result;
+    }
+    return flow::more;
+  }
+}
+
 /// Pushes a packet's samples, of type In, and events through a segment's chain.
 template <class In, class Chain>
 flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
-  std::size_t i = 0;
-  bool wanted = true; // more of this packet's samples: they are all of one epoch
-  const auto push_until = [&](std::size_t end) {
-    for (; i < end && wanted; ++i) {
-      if (run.attention.load(std::memory_order_relaxed)) {
-        if (run.stopped.load(std::memory_order_relaxed)) return flow::stop;
-        if (from.is_abandoned(p.generation)) break;
-      }
-      const flow result = chain.push(std::move(p.at<In>(i)));
-      if (result == flow::stop) return flow::stop;
-      wanted = result == flow::more;
-      // What a worker has enough of, others may still be at work on: earlier samples of the same epoch.
-      if (!wanted && !chain.sink().is_worker()) from.abandon(p.generation);
-    }
-    i = end;
-    return flow::more;
+  flow wanted = flow::more; // of this packet's samples: they are all of one epoch
+  // What a worker has enough of, others may still be at work on: earlier samples of the same epoch.
+  const auto want = [&](flow result) {
+    wanted = result;
+    if (wanted == flow::enough && !chain.sink().is_worker()) from.abandon(p.generation);
   };
+  std::size_t i = 0;
   for (event& e : p.events()) {
-    if (push_until(e.position) == flow::stop) return flow::stop;
+    if (wanted == flow::more) want(feed_samples<In>(chain, p, i, e.position, {run, from, p.generation}));
+    if (wanted == flow::stop) return flow::stop;
+    i = e.position;
     flow result = flow::more;
     if (e.kind == event_kind::epoch_end) {
       result = chain.end_epoch(e.epoch, run.drain);
-    } else if (wanted && !from.is_abandoned(p.generation)) { // else one thread would never have come so far
+    } else if (wanted == flow::more &&
+               !from.is_abandoned(p.generation)) { // else one thread would never have come so far
       if (e.kind == event_kind::skipped) {
         result = chain.skipped(std::move(e.cause));
       } else {
         result = chain.fail(std::move(e.cause));
-        wanted = false;
-        if (!chain.sink().is_worker()) from.abandon(p.generation);
+        if (result != flow::stop) want(flow::enough);
       }
     }
     if (result == flow::stop) return flow::stop;
   }
-  return push_until(p.size());
+  if (wanted == flow::more) want(feed_samples<In>(chain, p, i, p.size(), {run, from, p.generation}));
+  return wanted == flow::stop ? flow::stop : flow::more;
 }
 
 } // namespace feedline::detail

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,48 +29,66 @@ struct event {
   std::unique_ptr<feedline::failure> cause; // null for epoch_end
 };
 
+/// The identities of a row of samples.
+struct id_row {
+  sample_id first;
+  const sample_id* listed = nullptr; // null: they count on from the first
+
+  sample_id operator[](std::size_t i) const noexcept {
+    return listed ? listed[i] : sample_id{first.index + i, first.part, first.epoch};
+  }
+
+  void copy_to(sample_id* target, std::size_t count) const noexcept {
+    if (listed) {
+      std::copy_n(listed, count, target);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) target[i] = {first.index + i, first.part, first.epoch};
+    }
+  }
+
+  /// Those from number i on.
+  id_row from(std::size_t i) const noexcept { return {(*this)[i], listed ? listed + i : nullptr}; }
+};
+
 /// Queues and threads handle packets without knowing the type of the samples, so that they exist once for all
 /// types; only who fills or empties one names it.
+///
+/// Values lie side by side. Their identities are listed only where they don't count on from the first:
+/// numbers straight from a source cross a queue as what they are.
 class packet {
  public:
   template <class T>
   static std::unique_ptr<packet> make(std::size_t capacity) {
-    constexpr std::align_val_t alignment{std::max<std::size_t>(alignof(sample<T>), 64)};
+    constexpr std::align_val_t alignment{std::max<std::size_t>(alignof(T), 64)};
+    const std::size_t ids_at =
+        (capacity * sizeof(T) + alignof(sample_id) - 1) / alignof(sample_id) * alignof(sample_id);
     return std::unique_ptr<packet>(
-        new packet(::operator new(capacity * sizeof(sample<T>), alignment), alignment,
-                   [](packet& p) noexcept { std::destroy_n(&p.at<T>(0), p.size_); }));
+        new packet(::operator new(ids_at + capacity * sizeof(sample_id), alignment), ids_at, alignment,
+                   [](packet& p) noexcept { std::destroy_n(p.values<T>(), p.size_); }));
   }
 
   packet(packet&&) = delete;
 
   ~packet() {
     clear();
-    ::operator delete(samples_, alignment_);
-  }
-
-  template <class T>
-  void add(sample<T>&& s) noexcept {
-    ::new (static_cast<void*>(&at<T>(size_))) sample<T>(std::move(s));
-    ++size_;
-  }
-
-  void add(event_kind kind, std::uint32_t epoch, std::unique_ptr<feedline::failure> cause) {
-    events_.push_back({size_, kind, epoch, std::move(cause)});
+    ::operator delete(memory_, alignment_);
   }
 
   void clear() noexcept {
-    destroy_samples_(*this);
+    destroy_values_(*this);
     size_ = 0;
     events_.clear();
   }
 
   std::size_t size() const noexcept { return size_; }
 
-  /// Sample number i, of the type that the packet was made for.
+  /// The values, of the type that the packet was made for.
   template <class T>
-  sample<T>& at(std::size_t i) noexcept {
-    return static_cast<sample<T>*>(samples_)[i];
+  T* values() noexcept {
+    return static_cast<T*>(memory_);
   }
+
+  id_row ids() const noexcept { return {first_id_, ids_are_listed_ ? id_list() : nullptr}; }
 
   std::vector<event>& events() noexcept { return events_; }
 
@@ -83,23 +102,125 @@ class packet {
   bool last = true;             ///< false: more packets of the same sequence follow
 
  private:
+  template <class T>
+  friend class packet_writer;
+
   using destroyer = void (*)(packet&) noexcept;
 
-  packet(void* samples, std::align_val_t alignment, destroyer destroy_samples)
-      : samples_(samples), alignment_(alignment), destroy_samples_(destroy_samples) {}
+  packet(void* memory, std::size_t ids_at, std::align_val_t alignment, destroyer destroy_values)
+      : memory_(memory), ids_at_(ids_at), alignment_(alignment), destroy_values_(destroy_values) {}
 
-  void* samples_;
-  std::size_t size_ = 0;
+  sample_id* id_list() const noexcept {
+    return reinterpret_cast<sample_id*>(static_cast<std::byte*>(memory_) + ids_at_);
+  }
+
+  void* memory_; // the values, then as many identities, which are written only where they must be
+  std::size_t ids_at_;
   std::align_val_t alignment_;
-  destroyer destroy_samples_;
+  destroyer destroy_values_;
+  std::size_t size_ = 0;
+  sample_id first_id_;
+  bool ids_are_listed_ = false;
   std::vector<event> events_;
 };
 
 using packet_ptr = std::unique_ptr<packet>;
 
+/// Fills one packet at a time with samples of type T.
+template <class T>
+class packet_writer {
+ public:
+  packet_writer() = default;
+
+  packet_writer(packet_writer&& other) noexcept
+      : packet_(std::move(other.packet_)),
+        begin_(std::exchange(other.begin_, nullptr)),
+        at_(std::exchange(other.at_, nullptr)),
+        end_(std::exchange(other.end_, nullptr)),
+        first_id_(other.first_id_),
+        id_list_(other.id_list_) {}
+
+  ~packet_writer() { close(); }
+
+  bool is_open() const noexcept { return packet_ != nullptr; }
+
+  bool has_room() const noexcept { return at_ != end_; }
+
+  /// Begins with an empty packet, which shall get at most `limit` samples.
+  void open(packet_ptr p, std::size_t limit) noexcept {
+    packet_ = std::move(p);
+    begin_ = at_ = packet_->values<T>();
+    end_ = at_ + limit;
+    first_id_ = {};
+    id_list_ = nullptr;
+  }
+
+  void add(sample<T>&& s) noexcept {
+    add_ids({s.id}, 1);
+    std::construct_at(at_, std::move(s.value));
+    ++at_;
+  }
+
+  /// Where the next values go: memory without objects.
+  std::span<T> room() const noexcept { return {at_, end_}; }
+
+  /// Takes over the first `count` values that somebody has made in room().
+  void commit(std::size_t count, const id_row& ids) noexcept {
+    add_ids(ids, count);
+    at_ += count;
+  }
+
+  void add(event_kind kind, std::uint32_t epoch, std::unique_ptr<feedline::failure> cause) {
+    packet_->events_.push_back({size(), kind, epoch, std::move(cause)});
+  }
+
+  packet_ptr close() noexcept {
+    if (packet_) {
+      packet_->size_ = size();
+      packet_->first_id_ = first_id_;
+      packet_->ids_are_listed_ = id_list_ != nullptr;
+    }
+    begin_ = at_ = end_ = nullptr;
+    return std::move(packet_);
+  }
+
+ private:
+  std::size_t size() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
+
+  void add_ids(const id_row& ids, std::size_t count) noexcept {
+    if (!id_list_) {
+      if (!ids.listed && ids.first == id_row{first_id_}[size()]) return;
+      if (begin_id_row(ids)) return;
+    }
+    ids.copy_to(id_list_ + size(), count);
+  }
+
+  // The identities don't count on, or are the first. True if there is no need for a list yet.
+  [[gnu::noinline]] bool begin_id_row(id_row ids) noexcept {
+    if (size() == 0 && !ids.listed) {
+      first_id_ = ids.first;
+      return true;
+    }
+    id_list_ = packet_->id_list();
+    id_row{first_id_}.copy_to(id_list_, size());
+    return false;
+  }
+
+  packet_ptr packet_;
+  T* begin_ = nullptr;
+  T* at_ = nullptr; // where the next one goes
+  T* end_ = nullptr;
+  sample_id first_id_;
+  sample_id* id_list_ = nullptr; // null: so far all count on from the first
+};
+
 /// The most samples that one packet carries: as many small ones as share the cost of a queue well, one large
 /// one.
 template <class T>
-inline constexpr std::size_t packet_limit = std::clamp<std::size_t>(65536 / sizeof(sample<T>), 1, 4096);
+inline constexpr std::size_t packet_limit = std::clamp<std::size_t>(262144 / sizeof(T), 1, 32768);
+
+/// The same for batches, which hold far more than their own size. Several of them share a packet only where
+/// they are made faster than a queue hands them over.
+inline constexpr std::size_t batch_packet_limit = 8;
 
 } // namespace feedline::detail

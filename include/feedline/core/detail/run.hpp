@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -127,7 +128,7 @@ class run : public run_base {
     const std::size_t givers = workers_of<I>();
     // Workers need some to choose from, and room to set down what's done while an earlier one takes long.
     std::size_t packets = comes_in_batches<T> ? 4 : std::max(4 * givers, 2 * takers) + 2;
-    std::size_t items = comes_in_batches<T> ? 1 : packet_limit<T>;
+    std::size_t items = comes_in_batches<T> ? batch_packet_limit : packet_limit<T>;
     std::size_t capacity = options().queue_capacity;
     if constexpr (queue_place_number != segment_plan::none)
       capacity = stages_.template get<queue_place_number>().capacity;
@@ -220,22 +221,30 @@ class run : public run_base {
     }
   }
 
+  /// The source in one epoch.
+  struct source_pass {
+    std::uint32_t epoch;
+    std::optional<Source> source; // nothing if it couldn't begin
+    std::uint64_t given = 0;      // samples
+    bool ended = false;
+    failure_ptr failed;
+  };
+
   template <class Chain>
   void run_source(Chain& chain, activity& who) {
     const bool for_ever = options().epochs == run_options::for_ever;
     for (std::uint32_t number = 0; for_ever || number < options().epochs; ++number) {
-      std::optional<Source> source;
-      std::uint64_t given = 0;
+      source_pass pass{number, {}, 0, false, {}};
       try {
-        source.emplace(source_);
-        if constexpr (requires(const epoch& e) { source->start_epoch(e); })
-          source->start_epoch(epoch{options().seed, number, options().epochs != 1});
+        pass.source.emplace(source_);
+        if constexpr (requires(const epoch& e) { pass.source->start_epoch(e); })
+          pass.source->start_epoch(epoch{options().seed, number, options().epochs != 1});
       } catch (...) {
-        source.reset();
+        pass.source.reset();
         if (chain.fail(source_failure(who, number)) == flow::stop) return;
       }
-      if (source && !run_epoch(chain, *source, number, given, who)) return;
-      if (source && given == 0 && for_ever) {
+      if (pass.source && !run_epoch(chain, pass, who)) return;
+      if (pass.source && pass.given == 0 && for_ever) {
         try {
           throw std::runtime_error(
               "it gave no sample in a whole epoch, so an infinite run would never yield anything");
@@ -250,40 +259,77 @@ class run : public run_base {
 
   /// Gives the samples of one epoch. False: no more is wanted.
   template <class Chain>
-  bool run_epoch(Chain& chain, Source& source, std::uint32_t epoch, std::uint64_t& given, activity& who) {
+  bool run_epoch(Chain& chain, source_pass& pass, activity& who) {
     std::atomic<std::uint64_t>& counter = who.stages[0].given;
     const std::uint64_t given_before = counter.load(std::memory_order_relaxed);
-    failure_ptr failed;
+    for (flow wanted = flow::more; wanted == flow::more && !pass.ended;) {
+      if (stopped()) return false;
+      if constexpr (Chain::has_room && !requires { pass.source->index(); })
+        wanted = give_row(chain, pass, who);
+      else wanted = give_each(chain, pass, who);
+      if (pass.failed && wanted == flow::more) wanted = give_failure(chain, pass);
+      if (wanted == flow::stop) return false;
+      counter.store(given_before + pass.given, std::memory_order_relaxed);
+      chain.publish();
+    }
+    return true;
+  }
+
+  /// Gives one sample at a time until a packet is full.
+  template <class Chain>
+  flow give_each(Chain& chain, source_pass& pass, activity& who) {
+    Source& source = *pass.source;
     const auto next = [&]() -> decltype(source.next()) {
       try {
         return source.next();
       } catch (...) {
-        failed = source_failure(who, epoch);
+        pass.failed = source_failure(who, pass.epoch);
         return std::nullopt;
       }
     };
-    for (flow wanted = flow::more; wanted != flow::enough;) {
-      if (context().stopped.load(std::memory_order_relaxed)) return false;
-      if (auto value = next()) {
-        const std::uint64_t pushes = chain.sink().pushes();
-        const sample_id id{index_of(source, given++), 0, epoch};
-        wanted = chain.push(sample<source_item_t<Source>>{std::move(*value), id});
-        if (pushes != chain.sink().pushes()) {
-          counter.store(given_before + given, std::memory_order_relaxed);
-          chain.publish();
-        }
-      } else if (!failed) {
+    const std::uint64_t pushes = chain.sink().pushes();
+    std::uint64_t given = pass.given;
+    flow wanted = flow::more;
+    while (wanted == flow::more && !stopped() && pushes == chain.sink().pushes()) {
+      auto value = next();
+      if (!value) {
+        pass.ended = !pass.failed;
         break;
-      } else if (context().on_error == on_error::skip) {
-        wanted = chain.skipped(std::move(failed));
-      } else {
-        ++given; // so to speak: the epoch wasn't empty
-        wanted = chain.fail(std::move(failed)) == flow::stop ? flow::stop : flow::enough;
       }
-      if (wanted == flow::stop) return false;
+      const sample_id id{index_of(source, given), 0, pass.epoch};
+      ++given;
+      wanted = chain.push(sample<source_item_t<Source>>{std::move(*value), id});
     }
-    counter.store(given_before + given, std::memory_order_relaxed);
-    return true;
+    pass.given = given;
+    return wanted;
+  }
+
+  /// As many as go straight to where the next stage has room.
+  template <class Chain>
+  flow give_row(Chain& chain, source_pass& pass, activity& who) {
+    std::span<source_item_t<Source>> target;
+    if (const flow wanted = chain.room(target); wanted != flow::more) return wanted;
+    std::size_t count = 0;
+    try {
+      while (count < target.size() && !stopped()) {
+        auto value = pass.source->next();
+        pass.ended = !value;
+        if (!value) break;
+        std::construct_at(&target[count++], std::move(*value));
+      }
+    } catch (...) {
+      pass.failed = source_failure(who, pass.epoch);
+    }
+    const sample_id first{pass.given, 0, pass.epoch};
+    pass.given += count;
+    return chain.commit(count, {first});
+  }
+
+  template <class Chain>
+  flow give_failure(Chain& chain, source_pass& pass) {
+    if (context().on_error == on_error::skip) return chain.skipped(std::move(pass.failed));
+    ++pass.given; // so to speak: the epoch wasn't empty
+    return chain.fail(std::move(pass.failed)) == flow::stop ? flow::stop : flow::enough;
   }
 
   static std::uint64_t index_of(const Source& source, std::uint64_t ordinal) {

@@ -130,6 +130,14 @@ class stacked_column {
     }
   }
 
+  /// The rows of numbers from `row` on, to write into.
+  std::span<T> rows_from(std::size_t row, std::size_t rows)
+    requires is_number
+  {
+    if (row == 0) values_ = result(shape{rows});
+    return {values_.data() + row, values_.data() + rows};
+  }
+
   result take(std::size_t rows) {
     values_.truncate(rows);
     return std::move(values_);
