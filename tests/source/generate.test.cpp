@@ -6,10 +6,12 @@
 #include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/take.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -81,6 +83,22 @@ TEST_CASE("generate's context tells the epoch") {
       fl::generate([](fl::context& c) { return c.index < 2 ? std::optional(c.epoch) : std::nullopt; }) |
       fl::prefetch(2);
   CHECK(collect(p.finite({.epochs = 2})) == std::vector<std::uint32_t>{0, 0, 1, 1});
+}
+
+TEST_CASE("a generate that waits hears of a stop by its context") {
+  std::atomic<bool> heard{false};
+  const auto p = fl::generate([&heard, given = 0](fl::context& c) mutable {
+                   if (given++ == 0) return std::optional(1);
+                   while (!c.stop.stop_requested()) std::this_thread::yield();
+                   heard = true;
+                   return std::optional<int>();
+                 }) |
+                 fl::prefetch(1);
+  {
+    auto loader = p.finite();
+    CHECK(loader.next() == 1);
+  }
+  CHECK(heard);
 }
 
 TEST_CASE("an endless generate is as long as somebody wants it") {

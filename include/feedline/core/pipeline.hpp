@@ -138,9 +138,13 @@ class pipeline {
     return start<false>(detail::as_run_options(o));
   }
 
-  const Source& source() const { return source_; }
+  const Source& source() const& { return source_; }
 
-  const detail::stage_list<Stages...>& stages() const { return stages_; }
+  Source&& source() && { return std::move(source_); }
+
+  const detail::stage_list<Stages...>& stages() const& { return stages_; }
+
+  detail::stage_list<Stages...>&& stages() && { return std::move(stages_); }
 
  private:
   template <bool Measured>
@@ -198,10 +202,11 @@ stage_row<Before..., Behind...> append(stage_row<Before...> before, const stage_
 }
 
 template <class Source, class... Before, class... Behind>
-auto append(const pipeline<Source, Before...>& p, const stage_row<Behind...>& behind) {
+auto append(pipeline<Source, Before...> p, const stage_row<Behind...>& behind) {
   using last = typename last_of<Source, Before...>::type;
   if constexpr (composition<last, typename pipeline<Source, Before...>::item, Behind...>::fits)
-    return pipeline<Source, Before..., Behind...>(p.source(), joined(p.stages(), behind.stages));
+    return pipeline<Source, Before..., Behind...>(std::move(p).source(),
+                                                  joined(std::move(p).stages(), behind.stages));
   else return refused_pipeline();
 }
 

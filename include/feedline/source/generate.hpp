@@ -30,13 +30,13 @@ class generate_source {
   void start_epoch(const epoch& e) {
     seed_ = e.seed;
     epoch_ = e.number;
+    stop_ = e.stop;
   }
 
   result next() {
     const std::uint64_t index = next_++;
     if constexpr (takes_context) {
-      static const std::stop_token none;
-      context c = make_context({.index = index, .epoch = epoch_}, key(seed_), none);
+      context c = make_context({.index = index, .epoch = epoch_}, key(seed_), stop_);
       return f_(c);
     } else {
       return f_();
@@ -50,6 +50,7 @@ class generate_source {
   std::uint64_t seed_ = 0;
   std::uint64_t next_ = 0;
   std::uint32_t epoch_ = 0;
+  std::stop_token stop_;
 };
 
 } // namespace detail
@@ -59,7 +60,8 @@ class generate_source {
 /// Takes:   `f()` or `f(context&)` that returns a std::optional: a sample, or nothing at the end of the
 /// epoch. It may
 ///          change itself; each epoch of each run calls a fresh copy of it. The context has the sample's
-///          index, the epoch and random numbers of its own
+///          index, the epoch, random numbers of its own and
+///          the run's stop token, for one that waits
 /// Gives:   what it returns; the index of a sample counts the calls
 /// Order:   of the calls
 /// Throws:  what f throws, as a failure of the source

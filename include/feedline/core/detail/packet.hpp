@@ -214,10 +214,13 @@ class packet_writer {
   sample_id* id_list_ = nullptr; // null: so far all count on from the first
 };
 
-/// The most samples that one packet carries: as many small ones as share the cost of a queue well, one large
-/// one.
+/// How many samples one of a queue's packets may carry: as many small ones as share the cost of handing over
+/// well, one large one; no more than 8 MB in the whole queue, as long as one per packet isn't more already.
 template <class T>
-inline constexpr std::size_t packet_limit = std::clamp<std::size_t>(262144 / sizeof(T), 1, 32768);
+constexpr std::size_t packet_limit(std::size_t packets) noexcept {
+  constexpr std::size_t queue_bytes = std::size_t{8} << 20;
+  return std::clamp<std::size_t>(queue_bytes / packets / (sizeof(T) + sizeof(sample_id)), 1, 32768);
+}
 
 /// The same for batches, which hold far more than their own size. Several of them share a packet only where
 /// they are made faster than a queue hands them over.

@@ -128,7 +128,7 @@ class run : public run_base {
     const std::size_t givers = workers_of<I>();
     // Workers need some to choose from, and room to set down what's done while an earlier one takes long.
     std::size_t packets = comes_in_batches<T> ? 4 : std::max(4 * givers, 2 * takers) + 2;
-    std::size_t items = comes_in_batches<T> ? batch_packet_limit : packet_limit<T>;
+    std::size_t items = comes_in_batches<T> ? batch_packet_limit : packet_limit<T>(packets);
     std::size_t capacity = options().queue_capacity;
     if constexpr (queue_place_number != segment_plan::none)
       capacity = stages_.template get<queue_place_number>().capacity;
@@ -238,7 +238,7 @@ class run : public run_base {
       try {
         pass.source.emplace(source_);
         if constexpr (requires(const epoch& e) { pass.source->start_epoch(e); })
-          pass.source->start_epoch(epoch{options().seed, number, options().epochs != 1});
+          pass.source->start_epoch(epoch{options().seed, number, context().stop, options().epochs != 1});
       } catch (...) {
         pass.source.reset();
         if (chain.fail(source_failure(who, number)) == flow::stop) return;
