@@ -86,9 +86,11 @@ TEST_CASE("generate's context tells the epoch") {
 }
 
 TEST_CASE("a generate that waits hears of a stop by its context") {
+  std::atomic<bool> waits{false};
   std::atomic<bool> heard{false};
-  const auto p = fl::generate([&heard, given = 0](fl::context& c) mutable {
+  const auto p = fl::generate([&, given = 0](fl::context& c) mutable {
                    if (given++ == 0) return std::optional(1);
+                   waits = true;
                    while (!c.stop.stop_requested()) std::this_thread::yield();
                    heard = true;
                    return std::optional<int>();
@@ -97,6 +99,7 @@ TEST_CASE("a generate that waits hears of a stop by its context") {
   {
     auto loader = p.finite();
     CHECK(loader.next() == 1);
+    while (!waits) std::this_thread::yield();
   }
   CHECK(heard);
 }

@@ -8,22 +8,26 @@
 
 namespace feedline::detail {
 
-/// Spins before a wait, for as long as it pays: a microsecond or two, but after some failures in a row only
-/// now and then. (Where partners share a core, spinning is what keeps the other from its answer.)
+/// Spins before a wait, for about as long as it would take to be woken, but after some failures in a row only
+/// now and then. (Two threads that hand items to each other would else fall into a rhythm in which each
+/// always finds the other asleep; and where they share a core, spinning is what keeps the other from its
+/// answer.)
 class patience {
  public:
   /// Looks at `ready` for a while. True once it holds.
   template <class Ready>
   bool spin_until(Ready ready) {
-    // A guess that threads may overwrite for each other: a wrong one costs a microsecond.
+    // A guess that threads may overwrite for each other: a wrong one costs some microseconds.
     const std::uint32_t failures = failures_.load(std::memory_order_relaxed);
-    const int longest = failures < 4 || failures % 16 == 0 ? 32 : 2;
-    // Growing pauses leave the other side its cache line. No yields: on a busy machine each costs a time
-    // slice.
-    for (int pauses = 1; pauses <= longest; pauses *= 2) {
-      for (int i = 0; i < pauses; ++i) spin_pause();
+    const int most = failures < 4 || failures % 16 == 0 ? long_spin : first_look;
+    // The first look comes late, so that more than one item has come or gone by then: neighbours that pass
+    // each single item on at once spend their time on moving cache lines. No yields: on a busy machine each
+    // costs a time slice.
+    for (int paused = 0, step = first_look; paused < most; step = between_looks) {
+      for (int i = 0; i < step; ++i) spin_pause();
+      paused += step;
       if (!ready()) continue;
-      failures_.store(0, std::memory_order_relaxed);
+      if (failures != 0) failures_.store(0, std::memory_order_relaxed);
       return true;
     }
     failures_.store(failures + 1, std::memory_order_relaxed);
@@ -31,6 +35,11 @@ class patience {
   }
 
  private:
+  // In pauses, of 10 to 50 ns each.
+  static constexpr int first_look = 16;
+  static constexpr int between_looks = 32;
+  static constexpr int long_spin = 512;
+
   std::atomic<std::uint32_t> failures_{0}; // in a row
 };
 

@@ -28,7 +28,7 @@ namespace feedline {
 /// close() ends the stream: later pushes are refused, every item whose push succeeded is delivered, then pop
 /// returns closed. stop(), or the token given to the constructor, abandons it: waiters wake at once, each
 /// later operation returns closed, and the items left inside are destroyed with the queue. Waiting threads
-/// spin for a microsecond or two and then sleep; an item wakes one of them.
+/// spin for some microseconds and then sleep; an item wakes one of them.
 ///
 /// An item that is pushed happens before its pop. Memory is taken in the constructor and, should more threads
 /// push than it foresaw, in their first pushes; a push that gets none throws std::bad_alloc and leaves its

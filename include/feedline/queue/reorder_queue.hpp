@@ -30,8 +30,9 @@ namespace feedline {
 /// close() ends the stream, usually after the last push: later pushes are refused, every item whose push
 /// succeeded is delivered, numbers that are missing then are passed over, and pop returns closed. stop(), or
 /// the token given to the constructor, abandons it: waiters wake at once, each later operation returns
-/// closed, and the items left inside are destroyed with the queue. Waiting threads spin for a microsecond or
-/// two and then sleep, each on the slot that it needs. No operation but the constructor allocates or throws.
+/// closed, and the items left inside are destroyed with the queue. Waiting threads spin for some
+/// microseconds and then sleep, each on the slot that it needs. No operation but the constructor allocates or
+/// throws.
 template <class T>
 class reorder_queue {
   static_assert(detail::is_queue_item<T>());

@@ -29,7 +29,7 @@ namespace feedline {
 /// close() ends the stream: later pushes are refused, every item whose push succeeded is delivered, then pop
 /// returns closed. stop(), or the token given to the constructor, abandons it: waiters wake at once, each
 /// later operation returns closed, and the items left inside are destroyed with the queue. Waiting threads
-/// spin for a microsecond or two and then sleep.
+/// spin for some microseconds and then sleep.
 ///
 /// An item that is pushed happens before its pop. No operation but the constructor allocates or throws,
 /// except that push(const T&) copies first.
