@@ -1,113 +1,23 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Stages of one segment as nested inlined calls: node → node → … → whatever takes the result.
+// Stages of one segment as nested inlined calls: node → node → … → packer.
 #include <algorithm>
-#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <stop_token>
-#include <string>
 #include <type_traits>
 #include <utility>
 
 #include <feedline/core/detail/activity.hpp>
 #include <feedline/core/detail/edge.hpp>
+#include <feedline/core/detail/emitter.hpp>
+#include <feedline/core/detail/packet.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/stage.hpp>
 
 namespace feedline::detail {
-
-/// What is wanted of whoever pushes.
-enum class flow : unsigned char {
-  more,
-  enough, ///< no more of this epoch
-  stop,   ///< no more at all
-};
-
-using failure_ptr = std::unique_ptr<failure>;
-
-/// What all threads of a run share.
-struct run_context {
-  std::uint64_t seed;
-  feedline::on_error on_error;
-  bool drain; // finite mode: stages give what they hold at the end of each epoch
-  std::stop_token stop;
-  std::atomic<bool> stopped{false};   // as `stop`, but read in one instruction
-  std::atomic<bool> attention{false}; // the run was stopped, or some stage wanted no more of an epoch
-};
-
-/// A stage's place in its run.
-struct stage_place {
-  const run_context& run;
-  std::string name;   // for messages
-  std::size_t number; // counted over the whole pipeline: part of the key of its random decisions
-  // Some stage before it takes state from one epoch to the next in infinite mode, so that leaving out samples
-  // there would change what comes later.
-  bool behind_state;
-
-  std::uint64_t random_key() const noexcept { return key(run.seed, number); }
-};
-
-/// What a running stage calls to hand on a value.
-template <class Out, class Next>
-class emitter {
- public:
-  emitter(Next& next, const stage_place& place, const sample_id& id) noexcept
-      : next_(next), place_(place), id_(id) {}
-
-  /// Hands on a value that belongs to the sample in hand. False: nobody wants more.
-  template <class V>
-    requires std::constructible_from<Out, V>
-  bool operator()(V&& value) {
-    return (*this)(sample<Out>{Out(std::forward<V>(value)), id_});
-  }
-
-  /// Hands on a value with an identity of its own.
-  bool operator()(sample<Out>&& s) {
-    // Whoever calls the stage looks for a stop between items; a stage that makes many of one must look
-    // itself.
-    if (emitted_ && place_.run.attention.load(std::memory_order_relaxed) &&
-        place_.run.stopped.load(std::memory_order_relaxed))
-      flow_ = detail::flow::stop;
-    emitted_ = true;
-    if (flow_ == detail::flow::more) flow_ = next_.push(std::move(s));
-    return flow_ == detail::flow::more;
-  }
-
-  /// Says that nothing more of this epoch is wanted. Heard where nobody could tell the difference later.
-  void enough() noexcept {
-    if (flow_ == detail::flow::more && (place_.run.drain || !place_.behind_state))
-      flow_ = detail::flow::enough;
-  }
-
-  const sample_id& id() const noexcept { return id_; }
-
-  detail::flow flow() const noexcept { return flow_; }
-
- private:
-  Next& next_;
-  const stage_place& place_;
-  sample_id id_;
-  detail::flow flow_ = detail::flow::more;
-  bool emitted_ = false;
-};
-
-/// Asked between two samples of a packet: are they still wanted?
-struct watch {
-  const run_context& run;
-  const edge_base& from;
-  std::uint64_t generation;
-
-  flow operator()() const noexcept {
-    if (!run.attention.load(std::memory_order_relaxed)) [[likely]]
-      return flow::more;
-    if (run.stopped.load(std::memory_order_relaxed)) return flow::stop;
-    return from.is_abandoned(generation) ? flow::enough : flow::more;
-  }
-};
 
 /// A running stage that makes one value of each, as map does.
 template <class Stage, class In>
@@ -298,130 +208,6 @@ class node {
   std::uint64_t key_;
   std::uint64_t received_ = 0;
   stage_counters& counters_;
-};
-
-/// The end of every chain: fills packets and pushes them.
-///
-/// In a serial segment each packet has the next sequence number. A worker instead opens a packet for the
-/// sequence number of the one that it works on and completes it when it's done; if it makes more than fit, it
-/// pushes parts.
-template <class T, class Edge>
-class packer {
- public:
-  static constexpr bool is_measured = Edge::is_measured;
-  static constexpr bool has_room = true;
-
-  packer(Edge& edge, activity& who) : edge_(edge), who_(who) {}
-
-  packer(packer&&) noexcept = default;
-
-  flow push(sample<T>&& s) {
-    if (!packet_.has_room()) [[unlikely]]
-      if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
-    packet_.add(std::move(s));
-    // A worker's is perhaps the last of its sequence number, perhaps a part of it: what follows will tell.
-    return packet_.has_room() || is_worker_ ? flow::more : flush(true);
-  }
-
-  flow room(std::span<T>& lent) {
-    if (!packet_.has_room())
-      if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
-    lent = packet_.room();
-    return flow::more;
-  }
-
-  flow commit(std::size_t count, const id_row& ids) {
-    packet_.commit(count, ids);
-    return packet_.has_room() || is_worker_ ? flow::more : flush(true);
-  }
-
-  flow skipped(failure_ptr f) {
-    const std::uint32_t epoch = f->epoch;
-    add_event(event_kind::skipped, epoch, std::move(f));
-    return is_worker_ ? flow::more : flush(true);
-  }
-
-  flow end_epoch(std::uint32_t epoch, bool) {
-    add_event(event_kind::epoch_end, epoch, nullptr);
-    return is_worker_ ? flow::more : flush(true);
-  }
-
-  flow fail(failure_ptr f) {
-    const std::uint32_t epoch = f->epoch;
-    add_event(event_kind::failed, epoch, std::move(f));
-    return is_worker_ ? flow::more : flush(true);
-  }
-
-  bool is_worker() const noexcept { return is_worker_; }
-
-  packer& sink() noexcept { return *this; }
-
-  void publish() noexcept {}
-
-  /// How many packets have been pushed.
-  std::uint64_t pushes() const noexcept { return pushes_; }
-
-  /// A worker starts on a packet with this sequence number …
-  void open(std::uint64_t sequence, std::uint64_t generation) {
-    is_worker_ = true;
-    sequence_ = sequence;
-    generation_ = generation;
-  }
-
-  /// … and has done it. False: nobody takes it.
-  bool complete() {
-    if (!packet_.is_open()) begin_packet();
-    return flush(true) != flow::stop;
-  }
-
- private:
-  [[gnu::noinline]] flow begin_packet() {
-    if (packet_.is_open())
-      if (const flow wanted = flush(false); wanted != flow::more) return wanted;
-    packet_.open(edge_.spare(&packet::make<T>),
-                 is_worker_ ? edge_.config().packet_items : std::min(edge_.target(), fill_target_));
-    return flow::more;
-  }
-
-  void add_event(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
-    if (!packet_.is_open()) begin_packet();
-    packet_.add(kind, epoch, std::move(cause));
-  }
-
-  [[gnu::noinline]] flow flush(bool last) {
-    packet_ptr p = packet_.close();
-    p->sequence = sequence_;
-    p->generation = generation_;
-    p->last = last;
-    const bool abandoned = edge_.is_abandoned(generation_);
-    if (!is_worker_) {
-      ++sequence_;
-      if (p->ends_epoch()) ++generation_;
-      adjust_fill_target();
-    }
-    ++pushes_;
-    if (!edge_.push(std::move(p), who_)) return flow::stop;
-    if (!is_worker_) filled_at_ = now_ns();
-    return abandoned ? flow::enough : flow::more;
-  }
-
-  // A packet is pushed early as long as it takes long to fill: nobody should wait for an item that's there.
-  void adjust_fill_target() noexcept {
-    const std::uint64_t ns = now_ns() - filled_at_;
-    if (ns > edge_base::slow_packet_ns) fill_target_ = std::max<std::size_t>(1, fill_target_ / 2);
-    else if (ns < edge_base::slow_packet_ns / 4)
-      fill_target_ = std::min(fill_target_ * 2, edge_.config().packet_items);
-  }
-
-  Edge& edge_;
-  activity& who_;
-  packet_writer<T> packet_; // being filled
-  std::size_t fill_target_ = 1;
-  std::uint64_t filled_at_ = 0;
-  std::uint64_t sequence_ = 0;
-  std::uint64_t generation_ = 0;
-  std::uint64_t pushes_ = 0;
-  bool is_worker_ = false;
 };
 
 /// Pushes some of a packet's samples, of type In, through a segment's chain.

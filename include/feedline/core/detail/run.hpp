@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <feedline/core/detail/chain.hpp>
+#include <feedline/core/detail/packer.hpp>
 #include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/run_base.hpp>
 #include <feedline/core/options.hpp>
@@ -28,9 +29,9 @@ namespace feedline::detail {
 
 /// Builds the chain of `Count` stages of a list, from number First on, in front of a sink.
 template <class In, std::size_t First, std::size_t Count, class List, class Sink>
-auto make_chain(const List& list, Sink&& sink, activity& who, std::size_t counter, const stage_place* place) {
+auto make_chain(const List& list, Sink sink, activity& who, std::size_t counter, const stage_place* place) {
   if constexpr (Count == 0) {
-    return std::move(sink);
+    return sink;
   } else {
     const auto& stage = list.template get<First>();
     using stage_type = std::remove_cvref_t<decltype(stage)>;

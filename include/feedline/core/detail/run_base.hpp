@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/chain.hpp>
 #include <feedline/core/detail/edge.hpp>
+#include <feedline/core/detail/emitter.hpp>
 #include <feedline/core/options.hpp>
 
 namespace feedline::detail {
