@@ -373,3 +373,9 @@ TEST_CASE("metrics() may be asked from other threads while the run goes on") {
   another.join();
   CHECK(grows);
 }
+
+TEST_CASE("Batches count as the consumer's once it has them, also those that came in one packet") {
+  auto loader = (fl::from(count_to(100'000)) | fl::batch(2)).finite();
+  for (int i = 0; i < 60; ++i) REQUIRE(loader.next());
+  CHECK(loader.metrics().total.consumer.items == 60);
+}

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/stage.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -47,6 +52,38 @@ struct pairs {
   void end_epoch() { held.reset(); }
 
   std::optional<int> held;
+};
+
+// One with members whose names mean something to stages of the library.
+struct with_other_members {
+  using output = int;
+
+  int convert(int, fl::context&) { return -1; }
+
+  std::span<int> room() { return {}; }
+
+  void operator()(int n, auto& emit) {
+    emit(n);
+    emit(n);
+  }
+};
+
+// One that passes all on, but says behind so many items of an epoch that it was enough.
+struct enough_after {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    emit(n);
+    if (++count < limit(n)) return;
+    emit.enough();
+    said(n);
+  }
+
+  void end_epoch() { count = 0; }
+
+  std::function<int(int)> limit;
+  std::function<void(int)> said;
+  int count = 0;
 };
 
 // One that changes the order, and so keeps the identity of each item.
@@ -174,6 +211,48 @@ TEST_CASE("A stage says that it wants no more of an epoch") {
   const auto behind_workers =
       fl::from(numbers(1000)) | fl::map([](int n) { return n; }, fl::workers{4}) | first_of_each_epoch{};
   CHECK(collect(behind_workers.finite({.epochs = 3})) == std::vector<int>{0, 1'000'000, 2'000'000});
+}
+
+TEST_CASE("What a stage has enough of in a later epoch isn't forgotten for a slow one behind it") {
+  const watchdog dog("two stages that have enough");
+
+  struct source {
+    std::shared_ptr<std::atomic<bool>> go_on;
+    std::uint32_t epoch = 0;
+    int given = 0;
+
+    void start_epoch(const fl::epoch& e) { epoch = e.number; }
+
+    std::optional<int> next() {
+      if (epoch == 1 && given == 2)
+        while (!*go_on) std::this_thread::yield();
+      if (given == 3000) return std::nullopt;
+      return static_cast<int>(epoch) * 100'000 + given++;
+    }
+  };
+
+  std::atomic<bool> second_epoch_is_enough{false};
+  const auto go_on = std::make_shared<std::atomic<bool>>(false);
+  const enough_after quick{.limit = [](int) { return 2; },
+                           .said =
+                               [&](int n) {
+                                 if (n >= 100'000) second_epoch_is_enough = true;
+                               }};
+  const enough_after slow{.limit = [](int n) { return n < 100'000 ? 1 : 1'000'000; },
+                          .said =
+                              [&](int) {
+                                while (!second_epoch_is_enough) std::this_thread::yield();
+                                std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                                *go_on = true;
+                              }};
+  const auto p = fl::from(source{go_on}) | fl::prefetch(64) | quick | fl::prefetch(64) | slow;
+  CHECK(collect(p.finite({.epochs = 2})) == std::vector{0, 100'000, 100'001});
+}
+
+TEST_CASE("A stage's other members may have any name") {
+  const std::vector expected{0, 0, 1, 1, 2, 2};
+  CHECK(collect((fl::from(count_to(3)) | with_other_members()).finite()) == expected);
+  CHECK(collect((fl::from(count_to(3)) | fl::prefetch(2) | with_other_members()).finite()) == expected);
 }
 
 TEST_CASE("A stage may take a context, whose random numbers don't depend on threads") {

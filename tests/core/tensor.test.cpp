@@ -16,6 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "support/catch.hpp"
 
 namespace fl = feedline;
@@ -155,3 +158,26 @@ TEST_CASE("tensors come and go on many threads, each with memory of its own") {
   for (std::thread& t : threads) t.join();
   CHECK(all_own);
 }
+
+#ifndef __SANITIZE_THREAD__ // which can't follow a fork of several threads
+TEST_CASE("tensors work in a child of fork(), whatever other threads were at when it was made") {
+  std::atomic<bool> done{false};
+  std::thread other([&done] {
+    while (!done) fl::tensor<int> t(fl::shape{5000});
+  });
+  int exited_well = 0;
+  for (int i = 0; i < 100; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      { fl::tensor<int> t(fl::shape{5000}); }
+      ::_exit(0);
+    }
+    int status = -1;
+    exited_well += child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+  }
+  done = true;
+  other.join();
+  CHECK(exited_well == 100);
+}
+#endif

@@ -2,14 +2,18 @@
 // Batches in runs: epochs, workers, failures, ends.
 #include <feedline/stage/batch.hpp>
 
+#include <feedline/source/generate.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/stage/filter.hpp>
 #include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -184,4 +188,61 @@ TEST_CASE("batches outlive a loop that is left early") {
 
 TEST_CASE("batch of nothing gives nothing") {
   CHECK(sizes((fl::from(count_to(0)) | fl::batch(4)).finite({.epochs = 3})).empty());
+}
+
+namespace {
+
+/// Passes on the first batch of each epoch and wants no more.
+struct first_batch {
+  using output = fl::batch_of<int>;
+
+  void operator()(output b, auto& emit) {
+    emit(std::move(b));
+    emit.enough();
+  }
+};
+
+} // namespace
+
+TEST_CASE("a stage behind batch that has enough gets no more, whatever stands in front") {
+  const auto two = fl::batch(4) | first_batch();
+  const auto same = [](int i) { return i; };
+  const auto numbers = fl::from(count_to(100'000));
+  CHECK(collect((numbers | two).finite({.epochs = 2})).size() == 2);
+  CHECK(collect((numbers | fl::prefetch(1000) | two).finite({.epochs = 2})).size() == 2);
+  CHECK(collect((numbers | fl::prefetch(1000) | fl::map(same) | two).finite({.epochs = 2})).size() == 2);
+  CHECK(collect((numbers | fl::map(same, fl::workers{2}) | two).finite({.epochs = 2})).size() == 2);
+}
+
+TEST_CASE("a batch that can't be made fails once, with all of its samples") {
+  // Tensors of eight dimensions leave no room for the batch's own.
+  const auto p = fl::from(count_to(50)) | fl::map([](int i) {
+                   return std::pair(i, fl::tensor<int>(fl::shape{1, 1, 1, 1, 1, 1, 1, 1}));
+                 }) |
+                 fl::batch(4, fl::padded{});
+  const auto result = run_to_end(p.finite());
+  CHECK(result.items.empty());
+  REQUIRE(result.failed);
+  CHECK(result.failed->index == 3);
+  CHECK(result.failed->message.find("all 4 samples of its batch are lost") != std::string::npos);
+  const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(skipping.items.empty());
+  REQUIRE(skipping.skipped.size() == 13);
+  CHECK(skipping.skipped.back().message.find("all 2 samples") != std::string::npos);
+}
+
+TEST_CASE("a batch beyond all memory is a failure of the first sample, whatever stands in front") {
+  const auto too_large = fl::batch(std::numeric_limits<std::size_t>::max() / 2);
+  const auto same = [](int i) { return i; };
+  const auto failure_of = [](auto loader) {
+    const auto result = run_to_end(std::move(loader));
+    REQUIRE(result.failed);
+    CHECK(result.failed->stage == "batch");
+    return result.failed->index;
+  };
+  CHECK(failure_of((fl::from(count_to(10)) | too_large).finite()) == 0);
+  CHECK(failure_of((fl::from(count_to(10)) | fl::prefetch(4) | too_large).finite()) == 0);
+  CHECK(failure_of((fl::from(count_to(10)) | fl::prefetch(4) | fl::map(same) | too_large).finite()) == 0);
+  const auto generated = fl::generate([n = 0]() mutable { return std::optional(n++); });
+  CHECK(failure_of((generated | too_large).finite()) == 0);
 }

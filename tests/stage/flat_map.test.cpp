@@ -121,9 +121,23 @@ TEST_CASE("flat_map on many workers restores the order of long ranges behind a s
                                                return numbers(5000, i);
                                              },
                                              fl::workers{2});
-  const auto items = collect(p.finite());
+  const auto items = collect(p.finite({.queue_capacity = 40})); // far fewer to a packet than to a range
   REQUIRE(items.size() == 20'000);
   CHECK(std::is_sorted(items.begin(), items.end()));
+}
+
+TEST_CASE("flat_map's items fill packets to the last place in front of an epoch's end") {
+  for (const std::size_t capacity : {6u, 12u, 18u, 24u, 36u})
+    for (int count = 1; count < 100; ++count) {
+      const auto p = fl::from(count_to(count)) |
+                     fl::flat_map(
+                         [](int i) {
+                           return numbers{i, i};
+                         },
+                         fl::workers{1}) |
+                     fl::map([](int i) { return i; });
+      REQUIRE(collect(p.finite({.queue_capacity = capacity})).size() == 2 * static_cast<std::size_t>(count));
+    }
 }
 
 TEST_CASE("flat_map takes views of the item, which stays alive meanwhile") {

@@ -6,6 +6,7 @@
 #include <feedline/stage/map.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <latch>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "support/lifetimes.hpp"
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
@@ -85,6 +87,24 @@ TEST_CASE("what stands before prefetch works ahead of a consumer that doesn't as
     CHECK(loader.next());
   }
   CHECK(made <= 2 + 8 + 1); // taken, in the queue, in hand
+}
+
+TEST_CASE("as many slow items lie ready as prefetch was asked for") {
+  const fl::test::watchdog dog("prefetch of slow items");
+  for (const int room : {1, 8, 64}) {
+    std::latch ahead(room + 1); // one in hand
+    std::atomic<int> made = 0;
+    const auto p = fl::from(count_to(1000)) | fl::map([&](int i) {
+                     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                     if (made++ <= room) ahead.count_down();
+                     return i;
+                   });
+    {
+      const auto loader = (p | fl::prefetch(static_cast<std::size_t>(room))).finite();
+      ahead.wait();
+    }
+    CHECK(made <= room + 2);
+  }
 }
 
 TEST_CASE("an error passes prefetch in its place") {

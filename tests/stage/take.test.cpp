@@ -4,6 +4,7 @@
 #include <feedline/source/generate.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/stage/batch.hpp>
+#include <feedline/stage/filter.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/shuffle.hpp>
@@ -17,6 +18,7 @@
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
@@ -63,6 +65,21 @@ TEST_CASE("take ends the epoch of a source that would never end") {
             std::vector{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4});
       CHECK(collect(p.infinite(), 7) == std::vector{0, 1, 2, 3, 4, 0, 1});
     }
+}
+
+TEST_CASE("take ends an endless epoch of which a filter lets nothing more through") {
+  const fl::test::watchdog dog("endless, filter, take");
+  const auto few = fl::filter([](int i) { return i < 20; });
+  CHECK(collect((endless() | few | fl::prefetch(1000) | fl::take(10)).finite()) == count_to(10));
+  CHECK(collect((endless() | few | fl::prefetch(1000) | fl::take(10)).infinite(), 12).size() == 12);
+  const auto workers = endless() | few | fl::map([](int i) { return i; }, fl::workers{2}) | fl::take(10);
+  CHECK(collect(workers.finite({.epochs = 2})).size() == 20);
+}
+
+TEST_CASE("items that came through a filter aren't held back until more of them come") {
+  const fl::test::watchdog dog("endless, filter");
+  const auto p = endless() | fl::filter([](int i) { return i < 20; }) | fl::prefetch(1000);
+  CHECK(collect(p.infinite(), 20) == count_to(20));
 }
 
 TEST_CASE("take ends an endless epoch behind unordered workers") {

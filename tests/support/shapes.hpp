@@ -149,8 +149,6 @@ inline items odd_twice(int n) { return n % 2 == 0 ? items{} : items{n, -n}; }
 
 inline items nothing(int) { return {}; }
 
-inline items many(int n) { return items(5000, n); } // more than a packet holds
-
 inline bool odd(int n) { return n % 2 != 0; }
 
 inline bool none(int) { return false; }

@@ -10,7 +10,7 @@ namespace feedline {
 struct epoch {
   std::uint64_t seed = 0;   ///< the run's seed: key the order by (seed, number)
   std::uint32_t number = 0; ///< counts from 0
-  std::stop_token stop;     ///< of the run: asks a source that waits to give up
+  std::stop_token stop{};   ///< of the run: asks a source that waits to give up
   bool shuffled = false; ///< true: give shards in an order of this epoch's own; false: in their listed order
 };
 

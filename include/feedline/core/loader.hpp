@@ -19,12 +19,11 @@ namespace feedline {
 /// Owns the threads and queues of one run of a pipeline, and gives what comes out of it. Move-only; may be
 /// moved while it runs. Its destructor stops and joins everything, whatever the run is doing.
 ///
-/// |                           | running             | finished | stopped        | failed |
-/// |---------------------------|---------------------|----------|----------------|-----------------------------|
-/// | `next()`                  | waits for an item   | nothing  | nothing        | throws the same error
-/// again | | `stop()`                  | it is stopped       | nothing happens | nothing happens | it stays
-/// failed     | | `metrics()`, `failures()` | so far              | of the whole run | until the stop | until
-/// the failure  |
+/// |                           | running           | finished         | stopped         | failed                      |
+/// |---------------------------|-------------------|------------------|-----------------|-----------------------------|
+/// | `next()`                  | waits for an item | nothing          | nothing         | throws the same error again |
+/// | `stop()`                  | it is stopped     | nothing happens  | nothing happens | it stays failed             |
+/// | `metrics()`, `failures()` | so far            | of the whole run | until the stop  | until the failure           |
 ///
 /// One thread at a time may call `next()`, iterate or ask for `failures()`. `stop()`, `stopped()` and
 /// `metrics()` may be called from any thread meanwhile, `stop()` also from a stage's function. A loader that
@@ -110,14 +109,15 @@ class loader {
       for (;;) {
         if (run->stopped()) return ended();
         if (packet && take_events() && position < packet->size()) {
+          if constexpr (Run::is_measured) count_item();
           return std::move(packet->template values<value_type>()[position++]);
         }
         if (packet) run->output().recycle(std::move(packet));
-        packet = run->output().pop(consumer.activity);
+        packet = run->output().pop(consumer.activity, [] {});
         if (!packet) return ended();
         position = 0;
         next_event = 0;
-        if constexpr (Run::is_measured) count_packet();
+        if constexpr (Run::is_measured && !detail::comes_in_batches<value_type>) count_queued(packet->size());
       }
     }
 
@@ -128,11 +128,16 @@ class loader {
       return std::nullopt;
     }
 
-    void count_packet() noexcept {
+    // Small items of a packet count as taken out of the queue together; batches one by one.
+    void count_item() noexcept {
+      detail::add_relaxed(consumer.items, 1);
+      if constexpr (detail::comes_in_batches<value_type>) count_queued(1);
+    }
+
+    void count_queued(std::uint64_t items) noexcept {
       const std::uint64_t queued = detail::now_ns() - packet->put_at;
-      detail::add_relaxed(consumer.items, packet->size());
-      detail::add_relaxed(consumer.queued_ns, queued * packet->size());
-      consumer.queued.add(queued, packet->size());
+      detail::add_relaxed(consumer.queued_ns, queued * items);
+      consumer.queued.add(queued, items);
     }
 
     // Handles what happened in front of the next item.

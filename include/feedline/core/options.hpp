@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What a run can be told.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -47,7 +48,8 @@ struct run_options {
 };
 
 inline run_options as_run_options(const finite_options& o) {
-  return {o.seed, o.epochs, o.stop, o.on_error, o.failure_limit, o.queue_capacity};
+  return {o.seed,          std::min(o.epochs, run_options::for_ever - 1), o.stop, o.on_error, o.failure_limit,
+          o.queue_capacity};
 }
 
 inline run_options as_run_options(const infinite_options& o) {

@@ -119,6 +119,10 @@ struct stage_row {
 /// can be run many times, also at once.
 template <source Source, class... Stages>
 class pipeline {
+  static_assert(detail::movable_item<source_item_t<Source>>,
+                "feedline: the items that this Source gives can't be moved without throwing, so no queue can "
+                "hand them on");
+
  public:
   using feedline_part = void;
   using item = typename detail::output_after<source_item_t<Source>, Stages...>::type;

@@ -25,11 +25,9 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 /// `next()` may be called again and goes on behind what it couldn't read. It may also have
 /// - `void start_epoch(const epoch&)`: called on the fresh copy before its first `next()`;
 /// - `std::uint64_t index() const`: the index of the sample that `next()` gave last, unique and the same in
-/// every
-///   epoch (by default samples are counted from 0);
+///   every epoch (by default samples are counted from 0);
 /// - `std::string origin(std::uint64_t index) const`: names a sample (file, member) for error messages;
-/// called on
-///   the described source from any thread;
+///   called on the described source from any thread;
 /// - `static constexpr const char* kind`: its name in error messages and metrics.
 template <class S>
 concept source = std::copy_constructible<S> && std::is_object_v<S> && requires(S& s) {

@@ -122,15 +122,15 @@ std::string stage_name(const S& stage) {
 /// A stage that can stand where items of type In come. A stage of a user's own is a class with
 /// - `using output = …;` the type it gives;
 /// - `void operator()(In item, auto& emit)`: calls `emit(value)` for each value it makes of the item: none,
-/// one or
-///   several. `emit` returns false once nobody wants more;
-///   `emit.enough()` says that this stage wants no more of the epoch. Or `(In item, auto& emit, context&)`;
-///   or, to hold items back or change their order, `(sample<In>, auto& emit)` with `emit(sample<Out>)`, and
-///   perhaps the context;
+///   one or several. `emit` returns false once nobody wants more; `emit.enough()` says that this stage wants
+///   no more of the epoch. Or `(In item, auto& emit, context&)`; or, to hold items back or change their
+///   order, `(sample<In>, auto& emit)` with `emit(sample<Out>)`, and perhaps the context;
+///
 /// and perhaps
 /// - `void finish(auto& emit)`: gives what it still holds, at the end of each epoch of finite mode;
 /// - `void end_epoch()`: called at the end of each epoch in either mode;
 /// - `static constexpr const char* kind`: its name in messages.
+///
 /// Each run has its own copy, called from one thread.
 template <class S, class In>
 concept stage_for = detail::fit_of<S, In>() == fit::yes;

@@ -16,8 +16,10 @@
 namespace feedline {
 
 /// While it lives the first of its signals asks for a stop instead of killing the process; a second one kills
-/// as usual. The destructor puts the former handlers back. One object at a time. Example: `stop_on_signal
-/// interrupt(SIGINT, SIGTERM); for (auto& b : p.infinite({.stop = interrupt.token()})) …`
+/// as usual. The destructor puts the former handlers back. One object at a time.
+///
+///     stop_on_signal interrupt(SIGINT, SIGTERM);
+///     for (auto& b : p.infinite({.stop = interrupt.token()})) …
 class stop_on_signal {
   static constexpr std::size_t most_signals = 8;
 

@@ -80,6 +80,7 @@ class shape {
 template <class T, std::size_t... Extents>
 class tensor {
   static_assert(std::is_trivially_copyable_v<T>, "a feedline::tensor holds plain numbers");
+  static_assert(alignof(T) <= tensor_alignment, "a feedline::tensor is aligned to 64 bytes and no more");
 
  public:
   using value_type = T;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Memory for tensors that come and go at a steady rate: what one thread frees, the next tensor takes.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <new>
+
+#include <pthread.h>
 
 #include <feedline/detail/kernel.hpp>
 
@@ -81,9 +84,17 @@ class block_cache {
     return (smallest >> 3) * (classes_per_doubling + c % classes_per_doubling) << (c / classes_per_doubling);
   }
 
-  static block_cache& instance() {
-    static auto* const cache = new block_cache; // never destroyed: static tensors may outlive anything
+  // Visible, so that libraries that hide their symbols share it with the rest of the process.
+  [[gnu::visibility("default")]] static block_cache& instance() {
+    static block_cache* const cache = make();
     return *cache;
+  }
+
+  static block_cache* make() {
+    // A child that another thread's fork() makes must not find the lock taken for ever.
+    ::pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+                     [] { instance().mutex_.unlock(); });
+    return new block_cache; // never destroyed: static tensors may outlive anything
   }
 
   // A kept block of the class or, as what isn't touched takes no memory, of a somewhat larger one.
@@ -105,7 +116,7 @@ class block_cache {
   // Keeps a block that is no longer in use; returns those that are now too many.
   free_block* keep(block b) noexcept {
     const std::lock_guard lock(mutex_);
-    in_use_ -= b.bytes;
+    in_use_ -= std::min(in_use_, b.bytes); // two libraries may have a cache each, after all
     held_ += b.bytes;
     free_block*& list = free_[class_of(b.bytes)];
     list = new (b.memory) free_block{list};

@@ -84,8 +84,7 @@ class files_source {
 /// A source of the names of a directory's files.
 ///
 /// Takes:   a directory and a pattern for names (`*`, `?`, `[…]`; see fnmatch(3)); a name that begins with a
-/// dot is
-///          matched by a pattern that begins with one
+///          dot is matched by a pattern that begins with one
 /// Gives:   the paths of regular files (also through links), listed once, when the source is made
 /// Order:   of the bytes of the paths, in every epoch
 /// Throws:  std::system_error for a directory that can't be listed

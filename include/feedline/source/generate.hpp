@@ -58,10 +58,8 @@ class generate_source {
 /// A source that calls a function for each sample.
 ///
 /// Takes:   `f()` or `f(context&)` that returns a std::optional: a sample, or nothing at the end of the
-/// epoch. It may
-///          change itself; each epoch of each run calls a fresh copy of it. The context has the sample's
-///          index, the epoch, random numbers of its own and
-///          the run's stop token, for one that waits
+///          epoch. It may change itself; each epoch of each run calls a fresh copy of it. The context has the
+///          sample's index, the epoch, random numbers of its own and the run's stop token, for one that waits
 /// Gives:   what it returns; the index of a sample counts the calls
 /// Order:   of the calls
 /// Throws:  what f throws, as a failure of the source

@@ -72,12 +72,11 @@ class lines_source {
 ///
 /// Takes:   names of files, each of which may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`
 /// Gives:   each line as a std::string without its end (\n or \r\n); the last one with or without an end, if
-/// it isn't
-///          empty. The index of a line is `number of its file << 40 | line in the file`, both from 0
+///          it isn't empty. The index of a line is `number of its file << 40 | line in the file`, both from 0
 /// Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in each
-/// epoch Throws:  std::runtime_error for wildcards that match nothing; std::system_error for a file that
-/// can't be read, in
-///          its place (then comes the next file)
+///          epoch
+/// Throws:  std::runtime_error for wildcards that match nothing; std::system_error for a file that can't be
+///          read, in its place (then comes the next file)
 /// Example: `lines({"corpus/*.txt"}) | map(tokenize, workers{4}) | batch(32, padded{})`
 inline auto lines(const std::vector<std::string>& patterns) {
   return pipeline<detail::lines_source>(detail::lines_source(patterns), {});

@@ -50,8 +50,7 @@ class range_source {
 /// A source that gives the elements of a range in order.
 ///
 /// Takes:   a container or view with begin() and end() that can be read as const, copied or moved into the
-/// pipeline
-///          (its copies share it); or a class that is a source already
+///          pipeline (its copies share it); or a class that is a source already
 /// Gives:   copies of the elements; the index of a sample is its place
 /// Order:   the range's, in every epoch
 /// Example: `from(std::vector{1, 2, 3}) | map(square) | batch(2)`

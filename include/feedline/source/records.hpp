@@ -93,11 +93,12 @@ struct read_bytes {
 ///
 /// Takes:   names of files, each of which may be a pattern: `games/*.bin`
 /// Gives:   T for each sizeof(T) bytes. The index of a record is `number of its file << 40 | record in the
-/// file` Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in
-/// each epoch Throws:  std::runtime_error for wildcards that match nothing, and for a file whose end is no
-/// whole record, behind its
-///          last whole one; std::system_error for a file that can't be read, in its place (then comes the
-///          next file)
+///          file`
+/// Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in each
+///          epoch
+/// Throws:  std::runtime_error for wildcards that match nothing, and for a file whose end is no whole record,
+///          behind its last whole one; std::system_error for a file that can't be read, in its place (then
+///          comes the next file)
 /// Example: `records<position>({"games/*.bin"}) | shuffle({.capacity = 1'000'000}) | batch(4096)`
 template <class T>
   requires std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>

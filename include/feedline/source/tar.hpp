@@ -19,17 +19,18 @@ namespace feedline {
 /// A source of the samples of TAR shards, one shard after another; in a shuffled epoch the shards come in an
 /// order of its own, the samples of each in the shard's.
 ///
-/// Takes: names of shards, each of which may be a pattern: `data/train-*.tar` (see glob(3); sorted),
-///        `train-{0000..0146}.tar`, `{a,b}.tar`; a file of exactly that name is preferred.
-/// Gives: tar_sample. index() is `shard << 40 | place in the shard`, shards counted in listed order.
-/// Skips: directories, links, devices, `._*` and members of unknown types.
-/// Throws: the constructor std::runtime_error for wildcards that match nothing and std::length_error for more
-///         than 2^24 shards. next() throws tar_error, each in its place, and then goes on:
+/// Takes:   names of shards, each of which may be a pattern: `data/train-*.tar` (see glob(3); sorted),
+///          `train-{0000..0146}.tar`, `{a,b}.tar`; a file of exactly that name is preferred.
+/// Gives:   tar_sample. index() is `shard << 40 | place in the shard`, shards counted in listed order.
+/// Skips:   directories, links, devices, `._*` and members of unknown types.
+/// Throws:  the constructor std::runtime_error for wildcards that match nothing and std::length_error for
+///          more than 2^24 shards. next() throws tar_error, each in its place, and then goes on:
 ///         - for a shard that can't be opened or isn't plain TAR: with the next shard;
 ///         - for a sample with a sparse member or with two of the same name: with the next sample;
 ///         - for a damaged or cut off shard, once all that was complete before has come: with the next shard.
-///         What is lost this way has an index as well. A shard that ends at a member's end, but without the
-///         zeros that close an archive, passes as complete.
+///
+///          What is lost this way has an index as well. A shard that ends at a member's end, but without the
+///          zeros that close an archive, passes as complete.
 /// Example: `tar_samples("photos-*.tar") | map([](const tar_sample& s) { return decode(s["jpg"]); })`
 ///
 /// Shards are opened when they are reached, and mapped: don't shorten one in place meanwhile (SIGBUS).

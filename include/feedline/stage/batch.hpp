@@ -3,8 +3,10 @@
 // batch: so many samples in one object, a contiguous tensor for each of their fields.
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -188,6 +190,7 @@ class batch_builder {
   static constexpr bool fills_rows = is_one_column<Mode, T> && number<T> && !std::is_same_v<Mode, as_list_t>;
 
  public:
+  using feedline_rows = void;
   using output = batch_of<T, Mode>;
 
   batch_builder(std::size_t size, batch_options options, Mode mode)
@@ -240,12 +243,18 @@ class batch_builder {
   }
 
   void give(auto& emit) {
+    const std::size_t rows = std::exchange(rows_, 0); // whatever happens: none of them comes a second time
     output b;
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((std::get<I>(b.columns_) = std::get<I>(columns_).take(rows_)), ...);
-    }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>());
-    ids_.truncate(std::exchange(rows_, 0));
-    b.ids_ = std::move(ids_);
+    b.ids_ = std::exchange(ids_, {});
+    b.ids_.truncate(rows);
+    try {
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        ((std::get<I>(b.columns_) = std::get<I>(columns_).take(rows)), ...);
+      }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>());
+    } catch (const std::exception& error) {
+      throw std::runtime_error("all " + std::to_string(rows) +
+                               " samples of its batch are lost: " + error.what());
+    }
     const sample_id last = b.ids_[b.size() - 1];
     emit(sample<output>{std::move(b), last});
   }
@@ -289,16 +298,15 @@ auto make_batch_stage(std::size_t size, batch_options options, Mode mode) {
 /// Gathers samples into batches.
 ///
 /// Takes:   numbers, std::arrays of numbers, tensors, strings, vectors of numbers, or plain structs, pairs
-/// and tuples of
-///          those (at most 12 fields); with as_list, any item
+///          and tuples of those (at most 12 fields); with as_list, any item
 /// Gives:   batch_of<item>
 /// Order:   kept; in finite mode no batch holds samples of two epochs, in infinite mode batches run on across
-/// them Throws:  std::invalid_argument for a size of 0. A tensor of another shape than those before it in its
-/// batch is a
-///          failure of its sample
+///          them
+/// Throws:  std::invalid_argument for a size of 0. A tensor of another shape than those before it in its
+///          batch is a failure of its sample
 /// Stops:   at once
 /// Example: `… | batch(256, {.drop_last = true})`, `… | batch(64, padded{.value = -1})`, `… | batch(32,
-/// as_list)`
+///          as_list)`
 inline auto batch(std::size_t size, batch_options options = {}) {
   return detail::make_batch_stage(size, options, stacked_t());
 }

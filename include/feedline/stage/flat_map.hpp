@@ -114,8 +114,7 @@ class flat_map_stage {
 /// records.
 ///
 /// Takes:   any item; the function is `f(item&)` or `f(item&, context&)` and returns something with begin()
-/// and end():
-///          a container, or a view, which may refer to the item; options as map
+///          and end(): a container, or a view, which may refer to the item; options as map
 /// Gives:   the elements one by one, also none; a failure in the middle of a range keeps what came before
 /// Order:   kept; with unordered, runs of elements as they are done
 /// Throws:  what the function or its range throws, as a failure of its sample

@@ -37,6 +37,7 @@ class map_stage {
 
   template <class In>
   struct running {
+    using feedline_rows = void;
     using function = decltype(std::declval<const Held&>().bind());
     using output = std::decay_t<call_result_t<typename Held::called, In>>;
 
@@ -66,14 +67,13 @@ class map_stage {
 /// Calls a function with each item and gives what it returns.
 ///
 /// Takes:   any item; the function is `f(item)` or `f(item, context&)` and is called as const, by all workers
-/// at once
-///          (see per_worker for one that must change itself); options name{…}, workers{n}, unordered
+///          at once (see per_worker for one that must change itself); options name{…}, workers{n}, unordered
 /// Gives:   one item for each, of the function's return type
 /// Order:   kept, with any number of workers; with unordered, as they are done
 /// Throws:  what the function throws, as a failure of its sample
 /// Stops:   behind the item in hand; a function that takes long can ask `context.stop`
 /// Example: `source | map([](const tar_sample& s) { return decode_jpeg(s["jpg"]); }, workers{8},
-/// name{"decode"})`
+///          name{"decode"})`
 template <class F, class... Options>
 auto map(F&& f, Options... options) {
   return detail::make_function_stage<detail::map_stage>(std::forward<F>(f), std::move(options)...);

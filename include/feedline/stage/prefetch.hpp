@@ -13,8 +13,8 @@ namespace feedline {
 ///
 ///     … ─▶ batch ─▶ [queue] ─▶ consumer
 ///
-/// Behind the last stage it sets how many batches lie ready for the consumer (4 unless told otherwise);
-/// between two stages that would share a thread it gives each side a thread of its own.
+/// Behind the last stage it sets how many batches lie ready for the consumer (else 4, or more where a batch
+/// takes microseconds); between two stages that would share a thread it gives each side a thread of its own.
 ///
 /// Takes:   any item
 /// Gives:   every item, unchanged

@@ -29,6 +29,7 @@ class tap_stage {
 
   template <class In>
   struct running {
+    using feedline_rows = void;
     using function = decltype(std::declval<const Held&>().bind());
     using output = In;
 

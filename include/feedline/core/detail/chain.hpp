@@ -19,15 +19,18 @@
 
 namespace feedline::detail {
 
-/// A running stage that makes one value of each, as map does.
+/// A running stage of the library's that can be given rows of samples: it makes one value of each, as map
+/// does, …
 template <class Stage, class In>
 concept converts = requires(Stage& stage, In&& in, context& c) {
+  typename Stage::feedline_rows;
   { stage.convert(std::move(in), c) } -> std::same_as<typename Stage::output>;
 };
 
-/// What can lend the place where its next values go, so that whoever makes them needs no other.
+/// … or lends the place where its next values go, so that whoever makes them needs no other.
 template <class Stage, class In>
 concept lends_room = requires(Stage& stage) {
+  typename Stage::feedline_rows;
   { stage.room() } -> std::same_as<std::span<In>>;
 };
 
@@ -73,23 +76,31 @@ class node {
   }
 
   /// The same for a row of samples.
-  flow push_row(std::span<In> values, const id_row& ids, const watch& wanted)
+  flow push_row(std::span<In> values, id_row ids, const watch& wanted)
     requires takes_rows
   {
-    std::size_t done = 0;
-    for (flow result = flow::more; done < values.size();) {
-      if constexpr (has_room) result = move_row(values.subspan(done), ids.from(done), done);
-      else result = convert_row(values.subspan(done), ids.from(done), wanted, done);
-      if (result != flow::more) return result;
+    while (!values.empty()) {
+      if (const flow result = wanted(); result != flow::more) return result;
+      row_taken taken;
+      if constexpr (has_room) taken = move_row(values, ids);
+      else taken = convert_row(values, ids, wanted);
+      if (taken.result != flow::more) return taken.result;
+      values = values.subspan(taken.count);
+      ids = ids.from(taken.count);
     }
     return flow::more;
   }
 
-  /// Lends room for at least one value, which is there once it is committed.
+  /// Lends room for values that are there once they are committed; none if it can't be had: a push will say
+  /// why.
   flow room(std::span<In>& lent)
     requires has_room
   {
-    lent = stage_.room();
+    try {
+      lent = stage_.room();
+    } catch (...) {
+      lent = {};
+    }
     return flow::more;
   }
 
@@ -137,40 +148,48 @@ class node {
   }
 
  private:
-  // Moves as many of the values into this stage's own room as it has; adds their number to `done`.
-  flow move_row(std::span<In> values, const id_row& ids, std::size_t& done) {
+  struct row_taken {
+    flow result;
+    std::size_t count; // of samples, those that failed among them
+  };
+
+  row_taken push_first(std::span<In> values, const id_row& ids) {
+    return {push(sample<In>{std::move(values.front()), ids[0]}), 1};
+  }
+
+  // Moves as many of the values into this stage's own room as it has.
+  row_taken move_row(std::span<In> values, const id_row& ids) {
     std::span<In> target;
-    if (const flow result = room(target); result != flow::more) return result;
+    if (const flow result = room(target); result != flow::more) return {result, 0};
+    if (target.empty()) return push_first(values, ids);
     const std::size_t count = std::min(values.size(), target.size());
     std::uninitialized_move_n(values.begin(), count, target.begin());
-    done += count;
-    return commit(count, ids);
+    return {commit(count, ids), count};
   }
 
   // Makes of as many values as the next stage has room for, or as come before a failure, what goes there.
-  flow convert_row(std::span<In> values, const id_row& ids, const watch& wanted, std::size_t& done) {
+  row_taken convert_row(std::span<In> values, const id_row& ids, const watch& wanted) {
     std::span<output> target;
-    if (const flow result = next_.room(target); result != flow::more) return result;
+    if (const flow result = next_.room(target); result != flow::more) return {result, 0};
+    if (target.empty()) return push_first(values, ids);
     const std::size_t count = std::min(values.size(), target.size());
-    std::size_t i = 0;
+    std::size_t made = 0;
+    flow result = flow::more;
+    bool failed = false;
     try {
-      for (flow result = flow::more; i < count; ++i) {
-        if (result = wanted(); result != flow::more) [[unlikely]] {
-          const flow committed = next_.commit(i, ids);
-          return committed == flow::more ? result : committed;
-        }
-        context c = make_context(ids[i], key_, place_.run.stop);
-        std::construct_at(&target[i], stage_.convert(std::move(values[i]), c));
+      for (; made < count && (result = wanted()) == flow::more; ++made) {
+        context c = make_context(ids[made], key_, place_.run.stop);
+        std::construct_at(&target[made], stage_.convert(std::move(values[made]), c));
       }
     } catch (...) {
-      received_ += is_measured ? i + 1 : 0;
-      done += i + 1;
-      const flow result = next_.commit(i, ids);
-      return result == flow::more ? caught(ids[i], true) : result;
+      failed = true;
+      result = next_.commit(made, ids);
+      if (result == flow::more) result = caught(ids[made], true);
     }
-    received_ += is_measured ? count : 0;
-    done += count;
-    return next_.commit(count, ids);
+    if (!failed)
+      if (const flow committed = next_.commit(made, ids); committed != flow::more) result = committed;
+    received_ += is_measured ? made + failed : 0;
+    return {result, made + failed};
   }
 
   // A failure ends the epoch here. Whether it ends the run is for those behind to say: one thread would never
@@ -216,7 +235,7 @@ flow feed_samples(Chain& chain, packet& p, std::size_t begin, std::size_t end, c
   In* const values = p.values<In>();
   const id_row ids = p.ids();
   if constexpr (Chain::takes_rows) {
-    return chain.push_row(std::span(values + begin, values + end), ids.from(begin), wanted);
+    return chain.push_row({values + begin, values + end}, ids.from(begin), wanted);
   } else {
     for (std::size_t i = begin; i < end; ++i) {
       flow result = wanted();

@@ -59,8 +59,13 @@ class edge_base {
   /// Nobody behind this queue wants more of this epoch of the stream: all that lies before may leave the rest
   /// out.
   void abandon(std::uint64_t generation) noexcept {
-    for (edge_base* e = this; e; e = e->upstream_)
-      e->abandoned_.store(generation + 1, std::memory_order_relaxed);
+    for (edge_base* e = this; e; e = e->upstream_) {
+      // Another segment may be ahead, in a later epoch.
+      std::uint64_t known = e->abandoned_.load(std::memory_order_relaxed);
+      while (known <= generation &&
+             !e->abandoned_.compare_exchange_weak(known, generation + 1, std::memory_order_relaxed)) {
+      }
+    }
     config_.attention->store(true, std::memory_order_relaxed);
   }
 
@@ -152,7 +157,10 @@ class edge : public edge_base {
   /// Takes a used packet back.
   void recycle(packet_ptr p) noexcept {
     p->clear();
-    static_cast<void>(spares_.try_push(std::move(p)));
+    try {
+      static_cast<void>(spares_.try_push(std::move(p)));
+    } catch (...) { // the queue has no memory for it: then it isn't kept
+    }
   }
 
   /// Waits for room. Returns false, and drops the packet, if nobody will take it.
@@ -175,12 +183,14 @@ class edge : public edge_base {
     return true;
   }
 
-  /// Waits for a packet. Null: there are no more.
-  packet_ptr pop(activity& who) {
+  /// Waits for a packet, but calls `before_wait` first. Null: there are no more.
+  template <class BeforeWait>
+  packet_ptr pop(activity& who, BeforeWait before_wait) {
     packet_ptr p;
     if constexpr (Transport == transport::ordered_spread) {
       pop_in_turn(p, who);
     } else if (queue_.try_pop(p) == queue_status::empty) {
+      before_wait();
       const wait_timer timer(who, wait_kind::starved);
       if (queue_.pop(p) != queue_status::success) return nullptr;
     }

@@ -76,6 +76,17 @@ class packer {
   /// How many packets have been pushed.
   std::uint64_t pushes() const noexcept { return pushes_; }
 
+  /// Is more of this epoch wanted, as far as anybody has said?
+  flow wanted() const noexcept { return edge_.is_abandoned(generation_) ? flow::enough : flow::more; }
+
+  /// Pushes what there is, before a wait: nobody should wait for an item that is there.
+  flow hand_over() { return packet_.is_open() && !is_worker_ ? flush(true) : flow::more; }
+
+  /// The same if what there is took long already.
+  flow hand_over_if_late() {
+    return packet_.is_open() && now_ns() - filled_at_ > edge_base::slow_packet_ns ? flush(true) : flow::more;
+  }
+
   /// A worker starts on a packet with this sequence number …
   void open(std::uint64_t sequence, std::uint64_t generation) {
     is_worker_ = true;

@@ -32,7 +32,7 @@ struct event {
 /// The identities of a row of samples.
 struct id_row {
   sample_id first;
-  const sample_id* listed = nullptr; // null: they count on from the first
+  const sample_id* listed = nullptr; // null: they count on from `first`, which else means nothing
 
   sample_id operator[](std::size_t i) const noexcept {
     return listed ? listed[i] : sample_id{first.index + i, first.part, first.epoch};
@@ -46,8 +46,11 @@ struct id_row {
     }
   }
 
-  /// Those from number i on.
-  id_row from(std::size_t i) const noexcept { return {(*this)[i], listed ? listed + i : nullptr}; }
+  /// Those from number i on, perhaps none.
+  id_row from(std::size_t i) const noexcept {
+    if (listed) return {first, listed + i};
+    return {{first.index + i, first.part, first.epoch}};
+  }
 };
 
 /// Queues and threads handle packets without knowing the type of the samples, so that they exist once for all
@@ -214,16 +217,42 @@ class packet_writer {
   sample_id* id_list_ = nullptr; // null: so far all count on from the first
 };
 
-/// How many samples one of a queue's packets may carry: as many small ones as share the cost of handing over
-/// well, one large one; no more than 8 MB in the whole queue, as long as one per packet isn't more already.
 template <class T>
-constexpr std::size_t packet_limit(std::size_t packets) noexcept {
-  constexpr std::size_t queue_bytes = std::size_t{8} << 20;
-  return std::clamp<std::size_t>(queue_bytes / packets / (sizeof(T) + sizeof(sample_id)), 1, 32768);
-}
+inline constexpr bool comes_in_batches = requires { typename T::feedline_batch; };
 
-/// The same for batches, which hold far more than their own size. Several of them share a packet only where
-/// they are made faster than a queue hands them over.
-inline constexpr std::size_t batch_packet_limit = 8;
+/// What a queue holds: at most so many packets of at most so many samples.
+struct packet_plan {
+  std::size_t packets;
+  std::size_t items;
+};
+
+/// Plans a queue from `givers` threads to `takers` threads. A packet carries as many small samples as share
+/// the cost of handing over well, or one large one; no more than 8 MB in the whole queue, as long as one per
+/// packet isn't more already. `prefetch` samples shall be able to lie ready, if it isn't 0, also where each
+/// takes so long that it is sent on its own; else no more than `capacity` samples, if that isn't 0.
+template <class T>
+constexpr packet_plan plan_packets(std::size_t givers, std::size_t takers, std::size_t prefetch,
+                                   std::size_t capacity) noexcept {
+  constexpr std::size_t queue_bytes = std::size_t{8} << 20;
+  if (prefetch > 0) {
+    const std::size_t packets = std::min<std::size_t>(prefetch, 1024);
+    return {packets, (prefetch + packets - 1) / packets};
+  }
+  // Workers need some to choose from, and room to set down what's done while an earlier one takes long.
+  std::size_t packets = std::max(4 * givers, 2 * takers) + 2;
+  std::size_t items =
+      std::clamp<std::size_t>(queue_bytes / packets / (sizeof(T) + sizeof(sample_id)), 1, 32768);
+  if constexpr (comes_in_batches<T>) {
+    // They hold far more than their own size. Several of them share a packet only where they are made faster
+    // than a queue hands them over.
+    packets = 4;
+    items = 8;
+  }
+  if (capacity > 0) {
+    packets = std::min(capacity, std::max(packets, capacity / items));
+    items = std::clamp<std::size_t>(capacity / packets, 1, items);
+  }
+  return {packets, items};
+}
 
 } // namespace feedline::detail

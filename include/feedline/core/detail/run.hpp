@@ -51,9 +51,6 @@ auto make_chain(const List& list, Sink sink, activity& who, std::size_t counter,
   }
 }
 
-template <class T>
-inline constexpr bool comes_in_batches = requires { typename T::feedline_batch; };
-
 template <bool Measured, source Source, class... Stages>
 class run : public run_base {
   static constexpr auto plan = make_plan<Stages...>();
@@ -127,23 +124,17 @@ class run : public run_base {
     std::size_t takers = 1;
     if constexpr (I + 1 < segment_count) takers = workers_of<I + 1>();
     const std::size_t givers = workers_of<I>();
-    // Workers need some to choose from, and room to set down what's done while an earlier one takes long.
-    std::size_t packets = comes_in_batches<T> ? 4 : std::max(4 * givers, 2 * takers) + 2;
-    std::size_t items = comes_in_batches<T> ? batch_packet_limit : packet_limit<T>(packets);
-    std::size_t capacity = options().queue_capacity;
+    std::size_t prefetch = 0;
     if constexpr (queue_place_number != segment_plan::none)
-      capacity = stages_.template get<queue_place_number>().capacity;
-    if (capacity > 0) {
-      packets = std::min(capacity, std::max(packets, capacity / items));
-      items = std::max<std::size_t>(1, std::min(items, capacity / packets));
-    }
-    return {packets,
-            items,
-            takers + givers + 1,
-            is_parallel_segment(I + 1),
-            !plan.segments[I].ordered,
-            context().stop,
-            &context().attention};
+      prefetch = stages_.template get<queue_place_number>().capacity;
+    const packet_plan p = plan_packets<T>(givers, takers, prefetch, options().queue_capacity);
+    return {.packets = p.packets,
+            .packet_items = p.items,
+            .ends = takers + givers + 1,
+            .to_workers = is_parallel_segment(I + 1),
+            .unordered = !plan.segments[I].ordered,
+            .stop = context().stop,
+            .attention = &context().attention};
   }
 
   template <std::size_t... I>
@@ -188,7 +179,7 @@ class run : public run_base {
       auto chain = chain_of<I, segment_output<I - 1>>(sink, who, 0);
       bool wanted = true;
       while (wanted) {
-        auto p = from.pop(who);
+        auto p = from.pop(who, [&] { chain.sink().hand_over(); });
         if (!p) return;
         if constexpr (is_parallel_segment(I)) wanted = work<segment_output<I - 1>>(chain, *p, from);
         else wanted = feed<segment_output<I - 1>>(chain, *p, from, context()) != flow::stop;
@@ -268,6 +259,9 @@ class run : public run_base {
       if constexpr (Chain::has_room && !requires { pass.source->index(); })
         wanted = give_row(chain, pass, who);
       else wanted = give_each(chain, pass, who);
+      // Stages that let little through must not hide that nobody wants more, nor hold back what they let.
+      if (wanted == flow::more) wanted = chain.sink().wanted();
+      if (wanted == flow::more) wanted = chain.sink().hand_over_if_late();
       if (pass.failed && wanted == flow::more) wanted = give_failure(chain, pass);
       if (wanted == flow::stop) return false;
       counter.store(given_before + pass.given, std::memory_order_relaxed);
@@ -276,7 +270,7 @@ class run : public run_base {
     return true;
   }
 
-  /// Gives one sample at a time until a packet is full.
+  /// Gives one sample at a time until a packet is full, but not too many without a look around.
   template <class Chain>
   flow give_each(Chain& chain, source_pass& pass, activity& who) {
     Source& source = *pass.source;
@@ -289,9 +283,10 @@ class run : public run_base {
       }
     };
     const std::uint64_t pushes = chain.sink().pushes();
+    const std::uint64_t most = pass.given + 256;
     std::uint64_t given = pass.given;
     flow wanted = flow::more;
-    while (wanted == flow::more && !stopped() && pushes == chain.sink().pushes()) {
+    while (wanted == flow::more && given != most && !stopped() && pushes == chain.sink().pushes()) {
       auto value = next();
       if (!value) {
         pass.ended = !pass.failed;
@@ -310,13 +305,15 @@ class run : public run_base {
   flow give_row(Chain& chain, source_pass& pass, activity& who) {
     std::span<source_item_t<Source>> target;
     if (const flow wanted = chain.room(target); wanted != flow::more) return wanted;
+    if (target.empty()) return give_each(chain, pass, who);
     std::size_t count = 0;
     try {
       while (count < target.size() && !stopped()) {
         auto value = pass.source->next();
         pass.ended = !value;
         if (!value) break;
-        std::construct_at(&target[count++], std::move(*value));
+        std::construct_at(&target[count], std::move(*value));
+        ++count;
       }
     } catch (...) {
       pass.failed = source_failure(who, pass.epoch);

@@ -20,8 +20,9 @@ struct per_worker_t {
 
 /// A function for map, filter, flat_map or tap of which each worker gets one of its own: `factory()` makes it
 /// when the worker starts. It may keep a decoder or a buffer and change it; what it returns must not depend
-/// on what it did before, or results would depend on the number of workers. Example: `map(per_worker([] {
-/// return [codec = my_codec()](const blob& b) mutable { return codec.decode(b); }; }))`
+/// on what it did before, or results would depend on the number of workers.
+///
+///     map(per_worker([] { return [codec = my_codec()](const blob& b) mutable { return codec.decode(b); }; }))
 template <class Factory>
 auto per_worker(Factory factory) {
   return per_worker_t<Factory>{std::move(factory)};
