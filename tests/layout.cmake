@@ -20,8 +20,8 @@ set(rank_feedline.hpp 4)
 set(rank_component 5)
 
 # What the core may include besides the standard library: moodycamel's queue, and the system's headers for
-# files, signals and waiting.
-set(outside "^(concurrentqueue|dirent|errno|fcntl|fnmatch|glob|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
+# files, processes, signals and waiting.
+set(outside "^(concurrentqueue|dirent|errno|fcntl|fnmatch|glob|pthread|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
 
 # Headers that have no test of their own name, because they only gather or declare.
 set(untested feedline.hpp image.hpp)

@@ -9,8 +9,6 @@
 #include <mutex>
 #include <new>
 
-#include <pthread.h>
-
 #include <feedline/detail/kernel.hpp>
 
 namespace feedline::detail {
@@ -92,8 +90,7 @@ class block_cache {
 
   static block_cache* make() {
     // A child that another thread's fork() makes must not find the lock taken for ever.
-    ::pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
-                     [] { instance().mutex_.unlock(); });
+    around_fork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); });
     return new block_cache; // never destroyed: static tensors may outlive anything
   }
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <pthread.h>
+
 #if __has_include(<linux/futex.h>) && __has_include(<linux/membarrier.h>)
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -82,6 +84,11 @@ inline void heavy_barrier() noexcept {
 #if FEEDLINE_DETAIL_LINUX
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); // can't fail once registered
 #endif
+}
+
+/// Has each fork() of the process call `before`, and then `behind` in parent and child.
+inline void around_fork(void (*before)(), void (*behind)()) {
+  ::pthread_atfork(before, behind, behind); // fails only for lack of memory; then forks go unprotected
 }
 
 } // namespace feedline::detail

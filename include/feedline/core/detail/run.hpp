@@ -216,7 +216,7 @@ class run : public run_base {
   /// The source in one epoch.
   struct source_pass {
     std::uint32_t epoch;
-    std::optional<Source> source; // nothing if it couldn't begin
+    std::optional<Source> source;
     std::uint64_t given = 0;      // samples
     bool ended = false;
     failure_ptr failed;
@@ -227,16 +227,17 @@ class run : public run_base {
     const bool for_ever = options().epochs == run_options::for_ever;
     for (std::uint32_t number = 0; for_ever || number < options().epochs; ++number) {
       source_pass pass{number, {}, 0, false, {}};
+      bool began = false;
       try {
         pass.source.emplace(source_);
         if constexpr (requires(const epoch& e) { pass.source->start_epoch(e); })
           pass.source->start_epoch(epoch{options().seed, number, context().stop, options().epochs != 1});
+        began = true;
       } catch (...) {
-        pass.source.reset();
         if (chain.fail(source_failure(who, number)) == flow::stop) return;
       }
-      if (pass.source && !run_epoch(chain, pass, who)) return;
-      if (pass.source && pass.given == 0 && for_ever) {
+      if (began && !run_epoch(chain, pass, who)) return;
+      if (began && pass.given == 0 && for_ever) {
         try {
           throw std::runtime_error(
               "it gave no sample in a whole epoch, so an infinite run would never yield anything");

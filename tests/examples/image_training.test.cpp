@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// The main job as its users see it: a program that reads shards and writes what came out as JSON.
+#include <feedline/core/tensor.hpp>
+#include <feedline/image/jpeg_encoder.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/wait.h>
+
+#include "support/catch.hpp"
+#include "support/tar_writer.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/test_data.hpp"
+
+namespace fl = feedline;
+using fl::test::temporary_folder;
+
+namespace {
+
+std::string contents_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// What the program wrote, and its exit status.
+struct outcome {
+  int status;
+  std::string json;
+
+  /// What stands behind `"key": ` in a part of the JSON: a number, or text with its quotes.
+  std::string value(const std::string& part, const std::string& key) const {
+    const std::size_t in_part = json.find("\"" + part + "\": ");
+    const std::size_t at = json.find("\"" + key + "\": ", in_part);
+    if (in_part == std::string::npos || at == std::string::npos) return "no " + part + "." + key;
+    const std::size_t begin = at + key.size() + 4;
+    const bool is_text = json[begin] == '"';
+    const std::size_t end = is_text ? json.find('"', begin + 1) + 1 : json.find_first_of(",}", begin);
+    return json.substr(begin, end - begin);
+  }
+};
+
+outcome run(const temporary_folder& folder, const std::string& flags) {
+  const std::string json = folder / "out.json";
+  const std::string command =
+      FEEDLINE_IMAGE_TRAINING " --json " + json + " " + flags + " > " + (folder / "log") + " 2>&1";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents_of(json)};
+}
+
+std::vector<std::string> write_shards(const temporary_folder& folder, int shards, int samples) {
+  std::vector<std::string> files;
+  for (int s = 0; s < shards; ++s) {
+    fl::test::tar_writer shard;
+    for (int i = 0; i < samples; ++i) {
+      fl::tensor<std::uint8_t> image(fl::shape{24, 32, 3});
+      for (std::size_t k = 0; k < image.size(); ++k)
+        image[k] = static_cast<std::uint8_t>(k * static_cast<std::size_t>(7 * s + i + 1));
+      const auto jpeg = fl::encode_jpeg(image);
+      const std::string name = std::to_string(100 * s + i);
+      shard.add(name + ".jpg", {reinterpret_cast<const char*>(jpeg.data()), jpeg.size()});
+      shard.add(name + ".cls", std::to_string(i % 3));
+    }
+    files.push_back(folder.write("shard-" + std::to_string(s) + ".tar", shard.closed()));
+  }
+  return files;
+}
+
+/// Evaluates the same shards in many ways, with one result.
+void check_evaluation(const temporary_folder& folder, const std::string& shards, const std::string& samples) {
+  std::string digest;
+  for (const std::string flags : {"--workers 1", "--workers 2 --prefetch 1", "--workers 8 --prefetch 9"}) {
+    const outcome o = run(folder, "--eval " + shards + " " + flags);
+    REQUIRE(o.status == 0);
+    CHECK(o.value("eval", "samples") == samples);
+    CHECK(o.value("eval", "distinct") == samples);
+    if (digest.empty()) digest = o.value("eval", "digest");
+    CHECK(o.value("eval", "digest") == digest);
+  }
+  CHECK(digest.size() == 2 + 16);
+  const outcome twice = run(folder, "--epochs 2 --eval " + shards);
+  CHECK(twice.value("eval", "distinct") == samples);
+  CHECK(twice.value("eval", "samples") == std::to_string(2 * std::stoi(samples)));
+}
+
+/// Overwrites what is in a member with zeros.
+void spoil(const std::string& shard, const std::string& member) {
+  std::string bytes = contents_of(shard);
+  const std::size_t header = bytes.find(member);
+  REQUIRE(header != std::string::npos);
+  bytes.replace(header + 512, 400, 400, '\0');
+  std::ofstream(shard, std::ios::binary) << bytes;
+}
+
+} // namespace
+
+TEST_CASE("evaluation sees each sample exactly once, whatever the number of workers and the queues") {
+  const temporary_folder folder;
+  write_shards(folder, 3, 25);
+  check_evaluation(folder, folder / "shard-*.tar", "75");
+}
+
+TEST_CASE("training repeats itself with the same seed, whatever the number of workers") {
+  const temporary_folder folder;
+  write_shards(folder, 3, 25);
+  const std::string flags = "--steps 20 --batch 8 --shuffle 30 --train " + (folder / "shard-*.tar");
+  const outcome one = run(folder, flags + " --workers 1"), many = run(folder, flags + " --workers 7");
+  const outcome other = run(folder, flags + " --seed 9");
+  CHECK(one.value("train", "samples") == "160");
+  CHECK(one.value("train", "batches") == "20");
+  for (const std::string key : {"digest", "first_loss", "last_loss"})
+    CHECK(one.value("train", key) == many.value("train", key));
+  CHECK(one.value("train", "digest") != other.value("train", "digest"));
+}
+
+TEST_CASE("a spoilt photograph is named by shard and member, and the others arrive") {
+  const temporary_folder folder;
+  spoil(write_shards(folder, 2, 10)[1], "103.jpg");
+  const std::string eval = "--eval " + (folder / "shard-*.tar");
+  const outcome skipping = run(folder, eval + " --on-error skip");
+  CHECK(skipping.status == 0);
+  CHECK(skipping.value("eval", "samples") == "19");
+  CHECK(skipping.value("eval", "distinct") == "19");
+  CHECK(skipping.value("failures", "origin").find("shard-1.tar: 103.jpg") != std::string::npos);
+  CHECK(skipping.value("failures", "stage").find("decode") != std::string::npos);
+  const outcome failing = run(folder, eval);
+  CHECK(failing.status == 1);
+  CHECK(failing.value("failures", "error").find("103.jpg") != std::string::npos);
+}
+
+TEST_CASE("the JSON has the keys that it promises") {
+  const temporary_folder folder;
+  write_shards(folder, 1, 10);
+  const std::string shard = folder / "shard-0.tar";
+  const outcome o = run(folder, "--steps 3 --train " + shard + " --eval " + shard);
+  for (const std::string key :
+       {"samples", "batches", "digest", "first_loss", "last_loss", "seconds", "samples_per_second"})
+    CHECK(o.value("train", key).find("no ") == std::string::npos);
+  for (const std::string key : {"samples", "distinct", "batches", "digest", "accuracy", "seconds"})
+    CHECK(o.value("eval", key).find("no ") == std::string::npos);
+  CHECK(o.json.find("\"failures\": []") != std::string::npos);
+  CHECK(o.json.find("\"metrics\": {") != std::string::npos);
+}
+
+TEST_CASE("real photographs are evaluated once each, whatever the number of workers and the queues") {
+  const std::optional<std::string> photos = fl::test::test_data("photos");
+  if (!photos) return;
+  const temporary_folder folder;
+  check_evaluation(folder, *photos + "/*.tar", "320");
+}
