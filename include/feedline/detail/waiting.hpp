@@ -38,7 +38,7 @@ class patience {
   // In pauses, of 10 to 50 ns each.
   static constexpr int first_look = 16;
   static constexpr int between_looks = 32;
-  static constexpr int long_spin = 512;
+  static constexpr int long_spin = 1024;
 
   std::atomic<std::uint32_t> failures_{0}; // in a row
 };
