@@ -217,7 +217,7 @@ class run : public run_base {
   struct source_pass {
     std::uint32_t epoch;
     std::optional<Source> source;
-    std::uint64_t given = 0;      // samples
+    std::uint64_t given = 0; // samples
     bool ended = false;
     failure_ptr failed;
   };
