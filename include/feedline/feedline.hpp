@@ -4,6 +4,7 @@
 #include <feedline/core/loader.hpp>
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/permutation.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
@@ -20,6 +21,7 @@
 #include <feedline/source/lines.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/source/records.hpp>
+#include <feedline/source/shuffled.hpp>
 #include <feedline/source/tar.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/concurrent_shuffle_buffer.hpp>

@@ -214,6 +214,10 @@ auto append(pipeline<Source, Before...> p, const stage_row<Behind...>& behind) {
   else return refused_pipeline();
 }
 
+/// No stage, but something that makes another source of the one it stands behind.
+template <class T>
+concept changes_source = requires { typename T::feedline_changes_source; };
+
 template <class T>
 auto as_pipeline(T source) {
   if constexpr (is_pipeline<T>) return source;
@@ -234,6 +238,8 @@ template <class Left, class Right>
                 "feedline: Right is a source and must stand in front of Left, which is a stage");
   if constexpr (std::is_same_v<L, detail::refused_pipeline> || detail::starts_pipeline<R>)
     return detail::refused_pipeline();
+  else if constexpr (detail::changes_source<R>)
+    return right.changed(detail::as_pipeline(L(std::forward<Left>(left))));
   else if constexpr (detail::starts_pipeline<L>)
     return detail::append(detail::as_pipeline(L(std::forward<Left>(left))),
                           detail::as_row(R(std::forward<Right>(right))));

@@ -39,7 +39,38 @@ concept source = std::copy_constructible<S> && std::is_object_v<S> && requires(S
 template <source S>
 using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
 
+/// Samples that can be had in any order and from any thread, by their place in [0, size()): what `at(place)`
+/// gives, or throws, is the same each time. May also have
+/// - `std::uint64_t index_at(std::uint64_t place) const`: the index of that sample (by default its place);
+/// - `std::string origin(std::uint64_t index) const`, as a source has it.
+///
+/// A source that is indexed samples itself, or has an `indexed()` that gives them, can be shuffled as a whole.
+template <class D>
+concept indexed_samples = std::copy_constructible<D> && requires(const D& d, std::uint64_t place) {
+  { d.size() } -> std::convertible_to<std::uint64_t>;
+  { d.at(place) } -> std::move_constructible;
+};
+
+/// A source whose samples can be had by their place as well.
+template <class S>
+concept indexed_source = source<S> && (indexed_samples<S> || requires(const S& s) {
+                           { s.indexed() } -> indexed_samples;
+                         });
+
 namespace detail {
+
+/// The samples of an indexed source by place.
+template <indexed_source S>
+auto indexed(const S& source) {
+  if constexpr (indexed_samples<S>) return source;
+  else return source.indexed();
+}
+
+template <indexed_samples D>
+std::uint64_t index_at(const D& samples, std::uint64_t place) {
+  if constexpr (requires { samples.index_at(place); }) return samples.index_at(place);
+  else return place;
+}
 
 template <source S>
 std::string origin_of(const S& source, std::uint64_t index) {

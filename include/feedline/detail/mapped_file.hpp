@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -32,6 +35,7 @@ class mapped_file {
     if (file.number < 0 || ::fstat(file.number, &status) != 0) fail(errno);
     if (S_ISDIR(status.st_mode)) fail(EISDIR);
     if (!S_ISREG(status.st_mode)) fail(ENODEV);
+    modified_ns_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
     const auto size = static_cast<std::uint64_t>(status.st_size);
     if (size > std::numeric_limits<std::size_t>::max()) fail(EFBIG);
     if (size == 0) return; // an empty mapping is an error to mmap
@@ -52,6 +56,14 @@ class mapped_file {
 
   const std::string& path() const noexcept { return path_; }
 
+  /// When the file was last written, in nanoseconds since 1970.
+  std::int64_t modified_ns() const noexcept { return modified_ns_; }
+
+  /// Tells the system that reads will jump: then it doesn't read ahead what nobody asks for.
+  void expect_jumps() const noexcept {
+    if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_RANDOM);
+  }
+
  private:
   struct descriptor {
     int number;
@@ -67,6 +79,34 @@ class mapped_file {
 
   std::string path_;
   std::span<const std::byte> bytes_;
+  std::int64_t modified_ns_ = 0;
 };
+
+/// Files that are mapped when they are first asked for, and then stay so. From any thread.
+class lazy_maps {
+ public:
+  explicit lazy_maps(std::vector<std::string> names) : names_(std::move(names)), files_(names_.size()) {}
+
+  /// Throws as mapped_file does; the next call tries again.
+  std::shared_ptr<const mapped_file> at(std::size_t number) {
+    const std::lock_guard lock(mutex_);
+    auto& file = files_[number];
+    if (!file) file = std::make_shared<const mapped_file>(names_[number]);
+    return file;
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const mapped_file>> files_;
+};
+
+/// In bytes. Throws std::system_error, whose what() is "PATH: REASON".
+inline std::uint64_t file_size(const std::string& path) {
+  struct stat status {};
+
+  if (::stat(path.c_str(), &status) != 0) throw std::system_error(errno, std::generic_category(), path);
+  return static_cast<std::uint64_t>(status.st_size);
+}
 
 } // namespace feedline::detail

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <feedline/detail/tar_header.hpp>
 
@@ -17,7 +18,8 @@ struct tar_member {
   std::string_view directory; ///< what ustar keeps apart, see full_name()
   std::string_view name;
   std::span<const std::byte> bytes;
-  std::uint64_t offset = 0; ///< of the header in the archive
+  std::uint64_t begin = 0;  ///< offset of its first header in the archive, perhaps an extended one
+  std::uint64_t offset = 0; ///< of the header that has its name
 
   std::string full_name() const {
     return directory.empty() ? std::string(name) : std::string(directory).append("/").append(name);
@@ -54,6 +56,22 @@ class tar_reader {
   explicit tar_reader(std::span<const std::byte> archive) noexcept
       : archive_(reinterpret_cast<const char*>(archive.data()), archive.size()) {}
 
+  /// Goes on at an offset at which a member begins, as its `begin` tells, and with the headers for all members
+  /// that came before; offsets that don't belong to this archive are errors like any other.
+  tar_reader(std::span<const std::byte> archive, std::uint64_t begin,
+             const std::vector<std::uint64_t>& globals)
+      : tar_reader(archive) {
+    for (const std::uint64_t at : globals) {
+      if (at >= begin || !seek(at)) continue;
+      const auto block = archive_.substr(position_, tar_block);
+      if (block.size() < tar_block || tar_header(block).type() != 'g') continue;
+      const auto size = tar_header(block).size();
+      position_ += tar_block;
+      if (size && *size <= left()) static_cast<void>(global_.read_pax(take(*size)));
+    }
+    ended_ = !seek(begin);
+  }
+
   /// The next member. `unreadable`, `cut_off` and `damaged` have their reason in problem(); after the latter
   /// two comes `end`.
   tar_status next(tar_member& member) {
@@ -64,6 +82,9 @@ class tar_reader {
     return status;
   }
 
+  /// Where the headers lie that hold for all members behind them: few archives have any.
+  const std::vector<std::uint64_t>& globals() const noexcept { return globals_; }
+
   /// A sentence with the member and its offset, but not the file, which the reader doesn't know.
   const std::string& problem() const noexcept { return problem_; }
 
@@ -73,8 +94,10 @@ class tar_reader {
   // Reads extended headers and the header that they belong to. Invariant: position_ <= archive_.size().
   tar_status read(tar_member& member) {
     tar_overrides overrides = global_;
+    const std::uint64_t begin = position_;
     for (bool extended = false;; extended = true) {
       member = {};
+      member.begin = begin;
       member.offset = position_;
       const auto block = archive_.substr(position_, tar_block);
       if (all_zero(block))
@@ -94,7 +117,10 @@ class tar_reader {
         const auto contents = take(*size);
         if (header.type() == 'L') overrides.long_name = until_nul(contents);
         bool well_formed = true;
-        if (header.type() == 'g') well_formed = global_.read_pax(contents);
+        if (header.type() == 'g') {
+          well_formed = global_.read_pax(contents);
+          globals_.push_back(member.offset);
+        }
         if (header.type() != 'L' && header.type() != 'K')
           well_formed = overrides.read_pax(contents) && well_formed;
         if (!well_formed) return damaged(member, {}, "malformed extended header");
@@ -189,6 +215,12 @@ class tar_reader {
     return tar_status::damaged;
   }
 
+  bool seek(std::uint64_t offset) noexcept {
+    if (offset > archive_.size()) return false;
+    position_ = static_cast<std::size_t>(offset);
+    return true;
+  }
+
   std::uint64_t left() const noexcept { return archive_.size() - position_; }
 
   // Steps over contents and their padding, which may be missing at the end. Needs size <= left().
@@ -203,6 +235,7 @@ class tar_reader {
   std::size_t position_ = 0;
   bool ended_ = false;
   tar_overrides global_;
+  std::vector<std::uint64_t> globals_;
   std::string problem_;
 };
 

@@ -70,6 +70,10 @@ class files_source {
     return (*names_)[next_++];
   }
 
+  std::uint64_t size() const noexcept { return names_->size(); }
+
+  std::string at(std::uint64_t place) const { return (*names_)[static_cast<std::size_t>(place)]; }
+
   std::string origin(std::uint64_t index) const {
     return index < names_->size() ? (*names_)[index] : std::string();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // from: the elements of a container, or a source of one's own.
+#include <concepts>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -18,6 +19,10 @@ namespace detail {
 template <class Range>
 class range_source {
   using iterator = decltype(std::begin(std::declval<const Range&>()));
+  static constexpr bool is_indexed = requires(iterator i, std::iter_difference_t<iterator> n) {
+    { i - i } -> std::same_as<std::iter_difference_t<iterator>>;
+    i[n];
+  };
 
  public:
   static constexpr const char* kind = "from";
@@ -38,6 +43,18 @@ class range_source {
   }
 
   std::uint64_t index() const noexcept { return index_; }
+
+  std::uint64_t size() const
+    requires is_indexed
+  {
+    return static_cast<std::uint64_t>(std::end(*range_) - std::begin(*range_));
+  }
+
+  value at(std::uint64_t place) const
+    requires is_indexed
+  {
+    return std::begin(*range_)[static_cast<std::iter_difference_t<iterator>>(place)];
+  }
 
  private:
   std::shared_ptr<const Range> range_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // records: binary files of records that are all of one size.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,6 +20,16 @@
 namespace feedline {
 
 namespace detail {
+
+inline std::runtime_error no_whole_record(const mapped_file& file, std::size_t size) {
+  const std::size_t left = file.bytes().size() % size;
+  return std::runtime_error(file.path() + ": " + std::to_string(left) + " bytes at offset " +
+                            std::to_string(file.bytes().size() - left) + " are no whole record of " +
+                            std::to_string(size));
+}
+
+template <class Read>
+class indexed_records;
 
 /// Goes through the records of files. Read makes a value of a record's bytes.
 template <class Read>
@@ -50,13 +61,13 @@ class records_source {
         return Read()(record, size_);
       }
       const auto file = std::exchange(file_, nullptr);
-      if (left > 0)
-        throw std::runtime_error(file->path() + ": " + std::to_string(left) + " bytes at offset " +
-                                 std::to_string(at_) + " are no whole record of " + std::to_string(size_));
+      if (left > 0) throw no_whole_record(*file, size_);
     }
   }
 
   std::uint64_t index() const noexcept { return index_; }
+
+  indexed_records<Read> indexed() const { return {files_, size_}; }
 
   std::string origin(std::uint64_t index) const {
     return files_.name_of(index) + ": record " + std::to_string(file_order::place_of(index));
@@ -69,6 +80,54 @@ class records_source {
   std::size_t number_ = 0;
   std::size_t at_ = 0;
   std::uint64_t index_ = 0;
+};
+
+/// The records of files by their place, counted over all files; bytes at a file's end that are no whole record
+/// have a place as well, at which they are refused. Files are mapped when they are first needed.
+template <class Read>
+class indexed_records {
+ public:
+  using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
+
+  /// Throws std::system_error for a file that can't be asked for its size.
+  indexed_records(const file_order& files, std::size_t size) : files_(files), size_(size) {
+    std::uint64_t records = 0;
+    for (const std::string& name : files_.names()) {
+      firsts_.push_back(records);
+      records += (file_size(name) + size - 1) / size;
+    }
+    firsts_.push_back(records);
+    maps_ = std::make_shared<lazy_maps>(files_.names());
+  }
+
+  std::uint64_t size() const noexcept { return firsts_.back(); }
+
+  value at(std::uint64_t place) const {
+    const std::size_t number = file_of(place);
+    const auto file = maps_->at(number);
+    const auto bytes = file->bytes();
+    const std::uint64_t record = place - firsts_[number];
+    if (record < bytes.size() / size_) return Read()(bytes.data() + record * size_, size_);
+    if (record == bytes.size() / size_ && bytes.size() % size_ != 0) throw no_whole_record(*file, size_);
+    throw std::runtime_error(file->path() + " has become shorter");
+  }
+
+  std::uint64_t index_at(std::uint64_t place) const {
+    const std::size_t file = file_of(place);
+    return file_order::index_of(file, place - firsts_[file]);
+  }
+
+ private:
+  std::size_t file_of(std::uint64_t place) const {
+    return static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), place) -
+                                    firsts_.begin()) -
+           1;
+  }
+
+  file_order files_;
+  std::size_t size_;
+  std::vector<std::uint64_t> firsts_; // place of each file's first record; then the number of all
+  std::shared_ptr<lazy_maps> maps_;
 };
 
 template <class T>

@@ -11,10 +11,17 @@
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline {
+
+struct tar_options {
+  /// Where samples must be found by their place (see shuffled()): keeps what was found of each shard beside it,
+  /// as SHARD.index, as long as the shard's size and time stay the same. Nothing is said if it can't be written.
+  bool keep_index = false;
+};
 
 /// A source of the samples of TAR shards, one shard after another; in a shuffled epoch the shards come in an
 /// order of its own, the samples of each in the shard's.
@@ -38,14 +45,17 @@ class tar_samples {
  public:
   static constexpr const char* kind = "tar_samples";
 
-  explicit tar_samples(const std::string& pattern) : tar_samples(std::vector{pattern}) {}
+  explicit tar_samples(const std::string& pattern, tar_options options = {})
+      : tar_samples(std::vector{pattern}, options) {}
 
-  explicit tar_samples(const char* pattern) : tar_samples(std::string(pattern)) {}
+  explicit tar_samples(const char* pattern, tar_options options = {})
+      : tar_samples(std::string(pattern), options) {}
 
-  tar_samples(std::initializer_list<const char*> patterns)
-      : tar_samples(std::vector<std::string>(patterns.begin(), patterns.end())) {}
+  tar_samples(std::initializer_list<const char*> patterns, tar_options options = {})
+      : tar_samples(std::vector<std::string>(patterns.begin(), patterns.end()), options) {}
 
-  explicit tar_samples(const std::vector<std::string>& patterns) : files_(patterns) {}
+  explicit tar_samples(const std::vector<std::string>& patterns, tar_options options = {})
+      : files_(patterns), options_(options) {}
 
   /// The shards in listed order.
   const std::vector<std::string>& shards() const noexcept { return files_.names(); }
@@ -70,6 +80,9 @@ class tar_samples {
       shard_.reset();
     }
   }
+
+  /// The samples by their place, after a pass over the headers of all shards.
+  detail::indexed_tar indexed() const { return {files_, options_.keep_index}; }
 
   /// The index of the sample that next() gave last, or in whose place it threw.
   std::uint64_t index() const noexcept { return index_; }
@@ -98,6 +111,7 @@ class tar_samples {
 
  private:
   detail::file_order files_;
+  tar_options options_;
   std::optional<detail::tar_shard> shard_; // the one being read
   std::size_t number_ = 0;                 // of that one, as listed
   std::uint64_t index_ = 0;

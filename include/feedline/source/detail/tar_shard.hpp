@@ -21,9 +21,20 @@ namespace feedline::detail {
 /// The samples of one shard.
 class tar_shard {
  public:
-  explicit tar_shard(const std::string& path) : file_(map(path)), reader_(file_->bytes()) {
+  explicit tar_shard(const std::string& path) : tar_shard(map(path)) {}
+
+  explicit tar_shard(std::shared_ptr<const mapped_file> file)
+      : file_(std::move(file)), reader_(file_->bytes()) {
     // So that the 40 bits of an index that count a shard's samples can't overflow.
-    if (file_->bytes().size() >> 49 != 0) throw tar_error(path + ": more than 2^40 blocks from offset 0 on");
+    if (file_->bytes().size() >> 49 != 0)
+      throw tar_error(file_->path() + ": more than 2^40 blocks from offset 0 on");
+    advance();
+  }
+
+  /// The shard from a sample on, where an earlier pass found that it begins, given what that pass knew.
+  tar_shard(std::shared_ptr<const mapped_file> file, std::uint64_t begin,
+            const std::vector<std::uint64_t>& globals, std::size_t usual_size)
+      : file_(std::move(file)), reader_(file_->bytes(), begin, globals), usual_size_(usual_size) {
     advance();
   }
 
@@ -59,7 +70,13 @@ class tar_shard {
   /// How many samples, or errors in their place, next() has given.
   std::uint64_t position() const noexcept { return position_; }
 
- private:
+  /// What a later pass needs to go on from here.
+  std::uint64_t begin() const noexcept { return ahead_.begin; }
+
+  const std::vector<std::uint64_t>& globals() const noexcept { return reader_.globals(); }
+
+  std::size_t usual_size() const noexcept { return usual_size_; }
+
   static std::shared_ptr<const mapped_file> map(const std::string& path) {
     try {
       return std::make_shared<const mapped_file>(path);
@@ -68,6 +85,7 @@ class tar_shard {
     }
   }
 
+ private:
   // "dir.d/17.seg.png" is split into "dir.d/17" and "seg.png".
   static std::pair<std::string_view, std::string_view> split(std::string_view name) noexcept {
     const std::size_t dot = name.find('.', name.rfind('/') + 1);

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// What does an order over a whole data set cost? Working out a place of a permutation, against looking it up
+// in a shuffled list of all places; finding the samples of TAR shards (of FEEDLINE_BENCH_PHOTOS) by a pass
+// over their headers, against reading all their bytes and against an index that was kept.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <feedline/core/permutation.hpp>
+#include <feedline/detail/mapped_file.hpp>
+#include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/tar_index.hpp>
+
+namespace fl = feedline;
+
+namespace {
+
+constexpr std::uint64_t places_per_round = 1 << 16;
+
+void permuted_places(benchmark::State& state) {
+  const auto size = static_cast<std::uint64_t>(state.range(0));
+  const fl::permutation order(size, 1);
+  std::uint64_t reached = 0;
+  for (auto _ : state) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = 0; i < places_per_round; ++i) {
+      sum += order[reached];
+      reached = reached + 1 == size ? 0 : reached + 1;
+    }
+    benchmark::DoNotOptimize(sum);
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(places_per_round));
+}
+
+void listed_places(benchmark::State& state) {
+  const auto size = static_cast<std::uint64_t>(state.range(0));
+  std::vector<std::uint64_t> order(size);
+  std::iota(order.begin(), order.end(), std::uint64_t{0});
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
+  std::uint64_t reached = 0;
+  for (auto _ : state) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = 0; i < places_per_round; ++i) {
+      sum += order[reached];
+      reached = reached + 1 == size ? 0 : reached + 1;
+    }
+    benchmark::DoNotOptimize(sum);
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(places_per_round));
+}
+
+/// Calls `f` with each shard; reports bytes of shards per second.
+template <class F>
+void with_each_shard(benchmark::State& state, F f) {
+  const char* const pattern = std::getenv("FEEDLINE_BENCH_PHOTOS");
+  if (!pattern) return state.SkipWithError("FEEDLINE_BENCH_PHOTOS names no shards");
+  const fl::detail::file_order files({pattern});
+  std::uint64_t bytes = 0;
+  for (auto _ : state)
+    for (const std::string& name : files.names()) {
+      f(name);
+      bytes += std::filesystem::file_size(name);
+    }
+  state.SetBytesProcessed(static_cast<std::int64_t>(bytes));
+}
+
+void scan_headers(benchmark::State& state) {
+  with_each_shard(state, [](const std::string& name) {
+    benchmark::DoNotOptimize(fl::detail::scan_tar(name).begins.size());
+  });
+}
+
+void read_everything(benchmark::State& state) {
+  with_each_shard(state, [](const std::string& name) {
+    const fl::detail::mapped_file file(name);
+    std::uint64_t sum = 0;
+    for (const std::byte b : file.bytes()) sum += static_cast<std::uint64_t>(b);
+    benchmark::DoNotOptimize(sum);
+  });
+}
+
+void read_kept_index(benchmark::State& state) {
+  const std::string kept = (std::filesystem::temp_directory_path() / "feedline-bench.index").string();
+  with_each_shard(state, [&](const std::string& name) {
+    if (!std::filesystem::exists(kept)) fl::detail::write_tar_index(kept, fl::detail::scan_tar(name));
+    benchmark::DoNotOptimize(fl::detail::read_tar_index(kept)->begins.size());
+  });
+  std::filesystem::remove(kept);
+}
+
+BENCHMARK(permuted_places)->Arg(1000)->Arg(1'000'000)->Arg(100'000'000)->Arg(std::int64_t{1} << 40);
+BENCHMARK(listed_places)->Arg(1000)->Arg(1'000'000)->Arg(100'000'000);
+BENCHMARK(scan_headers)->Unit(benchmark::kMillisecond);
+BENCHMARK(read_kept_index)->Unit(benchmark::kMillisecond);
+BENCHMARK(read_everything)->Unit(benchmark::kMillisecond);
+
+} // namespace

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+namespace fl = feedline;
+
+int main() {
+  auto same = fl::map([](int n) { return n; });
+#ifdef FEEDLINE_COMPILE_PASS
+  auto p = fl::from(std::vector{1, 2, 3}) | fl::shuffled() | same;
+#else
+  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::shuffled();
+  // expect: shuffled() must stand right behind the source
+#endif
+  static_cast<void>(p.finite().next());
+}

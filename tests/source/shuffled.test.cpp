@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/source/shuffled.hpp>
+
+#include <feedline/source/files.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/source/records.hpp>
+#include <feedline/source/tar.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/outcome.hpp"
+#include "support/tar_writer.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/test_data.hpp"
+
+namespace fl = feedline;
+using fl::test::collect;
+using fl::test::count_to;
+using fl::test::run_to_end;
+using fl::test::tar_writer;
+using fl::test::temporary_folder;
+using fl::test::worker_counts;
+
+namespace {
+
+static_assert(fl::indexed_source<fl::tar_samples>);
+static_assert(fl::indexed_samples<fl::detail::range_source<std::deque<int>>>);
+static_assert(!fl::indexed_samples<fl::detail::range_source<std::set<int>>>);
+
+/// Each item with its index in the source.
+struct identified {
+  std::uint64_t index;
+  std::string value;
+
+  friend auto operator<=>(const identified&, const identified&) = default;
+};
+
+constexpr auto identify = [](const auto& item, fl::context& c) {
+  return identified{c.index, [&]() -> std::string {
+                      if constexpr (requires { item.key(); }) {
+                        std::string text(item.key());
+                        for (const fl::tar_field& f : item)
+                          text += "|" + std::string(f.name) + "=" + std::string(item.text(f.name));
+                        return text;
+                      } else if constexpr (requires { std::string(item); }) {
+                        return item;
+                      } else {
+                        return std::to_string(item);
+                      }
+                    }()};
+};
+
+/// What came out, in the order of the indices; failures by index and message too.
+template <class Pipeline>
+auto sorted_outcome(const Pipeline& p) {
+  auto result = run_to_end((p | fl::map(identify)).finite({.on_error = fl::on_error::skip}));
+  std::sort(result.items.begin(), result.items.end());
+  std::vector<std::string> failures;
+  for (const fl::failure& f : result.skipped) failures.push_back(f.message);
+  std::sort(failures.begin(), failures.end());
+  return std::pair(result.items, failures);
+}
+
+/// Checks that a source gives the same samples, under the same indices, whether it is shuffled or not.
+template <class Source>
+void check_same_samples(const Source& source) {
+  const auto plain = sorted_outcome(source | fl::map([](auto s) { return s; }));
+  const auto shuffled = sorted_outcome(source | fl::shuffled() | fl::map([](auto s) { return s; }));
+  CHECK(shuffled.first == plain.first);
+  CHECK(shuffled.second == plain.second);
+}
+
+std::string shard(int first, int count) {
+  tar_writer tar;
+  for (int i = first; i < first + count; ++i) {
+    tar.add(std::to_string(i) + ".txt", "text " + std::to_string(i));
+    if (i % 3 == 0) tar.add("directory/", {}, '5');
+    tar.add(std::to_string(i) + ".cls", std::to_string(i % 7));
+  }
+  return tar.closed();
+}
+
+std::string contents_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+void overwrite(const std::string& file, std::string_view contents) {
+  std::ofstream(file, std::ios::binary) << contents;
+}
+
+} // namespace
+
+TEST_CASE("shuffled gives each sample once per epoch, each time in another order") {
+  const auto p = fl::from(count_to(1000)) | fl::shuffled() | fl::prefetch(8);
+  const auto all = collect(p.finite({.seed = 3, .epochs = 2}));
+  REQUIRE(all.size() == 2000);
+  std::vector first(all.begin(), all.begin() + 1000), second(all.begin() + 1000, all.end());
+  CHECK(first != second);
+  CHECK(collect(p.finite({.seed = 3})) == first);
+  CHECK(collect(p.infinite({.seed = 3}), 2000) == all);
+  CHECK(collect(p.finite({.seed = 4})) != first);
+  std::sort(first.begin(), first.end());
+  std::sort(second.begin(), second.end());
+  CHECK(first == count_to(1000));
+  CHECK(second == count_to(1000));
+}
+
+TEST_CASE("shuffled keeps its order whatever the number of workers, and indices tell the place") {
+  const auto source = fl::from(count_to(500)) | fl::shuffled();
+  const auto indices = [](int n, fl::context& c) {
+    if (c.index != static_cast<std::uint64_t>(n)) throw std::logic_error("wrong index");
+    return n;
+  };
+  const auto expected = collect((source | fl::map(indices)).finite({.seed = 1}));
+  for (const std::size_t workers : worker_counts)
+    CHECK(collect((source | fl::map(indices, fl::workers{workers})).finite({.seed = 1})) == expected);
+}
+
+TEST_CASE("shuffled of nothing gives nothing") {
+  CHECK(collect((fl::from(std::vector<int>()) | fl::shuffled() | fl::prefetch(1)).finite({.epochs = 2}))
+            .empty());
+  CHECK_THROWS_AS(collect((fl::from(std::vector<int>()) | fl::shuffled() | fl::prefetch(1)).infinite(), 1),
+                  fl::pipeline_error);
+}
+
+TEST_CASE("files, records and containers are shuffled as wholes") {
+  const temporary_folder folder;
+  std::string bytes;
+  for (int i = 0; i < 100; ++i) bytes += std::string(4, static_cast<char>(i));
+  folder.write("a.bin", bytes);
+  folder.write("b.bin", "");
+  folder.write("c.bin", std::string(7 * 4, 'x'));
+  check_same_samples(fl::files(folder.path()));
+  check_same_samples(fl::records<std::uint32_t>({folder / "*.bin"}));
+  check_same_samples(fl::from(std::deque{3, 1, 2}));
+}
+
+TEST_CASE("a file whose end is no whole record fails in one place of the shuffled order") {
+  const temporary_folder folder;
+  folder.write("a.bin", std::string(4 * 10 + 3, 'a'));
+  folder.write("b.bin", std::string(4 * 5, 'b'));
+  const auto source = fl::records<std::uint32_t>({folder / "*.bin"});
+  check_same_samples(source);
+  CHECK(sorted_outcome(source | fl::shuffled() | fl::prefetch(1)).first.size() == 15);
+}
+
+TEST_CASE("a source of one's own is shuffled if it has a size and samples by place") {
+  struct squares {
+    std::uint64_t reached = 0;
+
+    std::optional<int> next() { return reached < size() ? std::optional(at(reached++)) : std::nullopt; }
+
+    std::uint64_t size() const { return 300; }
+
+    int at(std::uint64_t place) const {
+      if (place == 7) throw std::runtime_error("no seven");
+      return static_cast<int>(place * place);
+    }
+
+    std::uint64_t index_at(std::uint64_t place) const { return 1000 + place; }
+
+    std::string origin(std::uint64_t index) const { return "square " + std::to_string(index - 1000); }
+  };
+
+  const auto result =
+      run_to_end((squares() | fl::shuffled() | fl::prefetch(4)).finite({.on_error = fl::on_error::skip}));
+  CHECK(result.items.size() == 299);
+  REQUIRE(result.skipped.size() == 1);
+  CHECK(result.skipped[0].message == "no seven");
+}
+
+TEST_CASE("samples of TAR shards are the same by their place as in their order") {
+  const temporary_folder folder;
+  folder.write("0.tar", shard(0, 40));
+  folder.write("1.tar", shard(40, 1));
+  folder.write("2.tar", tar_writer().closed());
+  folder.write("3.tar", shard(41, 25));
+  check_same_samples(fl::tar_samples(folder / "*.tar"));
+  const auto p =
+      fl::tar_samples(folder / "*.tar") | fl::shuffled() |
+      fl::map([](const fl::tar_sample& s) { return std::stoi(std::string(s.key())); }, fl::workers{3});
+  auto keys = collect(p.finite());
+  CHECK_FALSE(std::is_sorted(keys.begin(), keys.end()));
+  std::sort(keys.begin(), keys.end());
+  CHECK(keys == count_to(66));
+}
+
+TEST_CASE("long names, and headers for all members behind them, hold for samples by their place too") {
+  const temporary_folder folder;
+  tar_writer tar;
+  const auto named = [&](const char* path) -> tar_writer& { return tar.pax({{"path", path}}); };
+  tar.add("plain.txt", "1").long_name(std::string(200, 'n') + ".txt").add("short", "2");
+  tar.pax({{"path", "everything.txt"}}, 'g').add("a.txt", "3");
+  named("own.txt").add("b.txt", "4").add("c.txt", "5");
+  named("mine.txt").add("d.txt", "6");
+  tar.pax({{"path", "other.txt"}}, 'g').add("e.txt", "7");
+  named("ours.txt").add("f.txt", "8").add("g.txt", "9");
+  folder.write("x.tar", tar.closed());
+  check_same_samples(fl::tar_samples(folder / "x.tar"));
+}
+
+TEST_CASE(
+    "shards that are damaged, cut off or missing fail in as many places, by their place as in their order") {
+  const temporary_folder folder;
+  const std::string whole = shard(0, 20);
+  std::string damaged = whole;
+  damaged.replace(512 * 41, 100, 100, 'z');
+  folder.write("damaged.tar", damaged);
+  // The last sample counts as complete because it has as many fields as the one before it.
+  folder.write("damaged-behind.tar", tar_writer()
+                                         .add("a.x", "1")
+                                         .add("a.y", "2")
+                                         .add("b.x", "3")
+                                         .add("b.y", "4")
+                                         .raw(std::string(1024, 'z'))
+                                         .open());
+  for (const std::size_t size : {100u, 512u * 3 + 7, 512u * 20, 512u * 21 + 5})
+    folder.write("cut-" + std::to_string(size) + ".tar", whole.substr(0, size));
+  folder.write("empty.tar", "");
+  folder.write("no.tar", std::string(5000, 'n'));
+  tar_writer twice;
+  twice.add("a.txt", "1").add("b.txt", "2").add("b.txt", "3").add("c.txt", "4");
+  folder.write("twice.tar", twice.closed());
+  const std::string link = folder / "gone.tar";
+  std::filesystem::create_symlink("nowhere", link);
+  std::vector<std::string> names{link};
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    if (file.path() != link) names.push_back(file.path());
+  check_same_samples(fl::tar_samples(names));
+}
+
+TEST_CASE("each archive of the test data gives the same samples by place as in its order") {
+  const auto data = fl::test::test_data("tar");
+  if (!data) return;
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(*data))
+    if (file.is_regular_file() && file.path().string().find(".tar") != std::string::npos)
+      names.push_back(file.path());
+  std::sort(names.begin(), names.end());
+  REQUIRE_FALSE(names.empty());
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    check_same_samples(fl::tar_samples(std::vector{name}));
+  }
+}
+
+TEST_CASE("an index is kept beside its shard, used while it fits, and made anew when it doesn't") {
+  const temporary_folder folder;
+  const std::string tar = folder.write("x.tar", shard(0, 10)), kept = tar + ".index";
+  const auto samples = [&] {
+    return sorted_outcome(fl::tar_samples(tar, {.keep_index = true}) | fl::shuffled() | fl::prefetch(1))
+        .first.size();
+  };
+  CHECK(sorted_outcome(fl::tar_samples(tar) | fl::shuffled() | fl::prefetch(1)).first.size() == 10);
+  CHECK_FALSE(std::filesystem::exists(kept));
+  CHECK(samples() == 10);
+  REQUIRE(std::filesystem::exists(kept));
+  const std::string good = contents_of(kept);
+  CHECK(good.size() < 200);
+
+  // It is used: one that leaves out half of the samples, with a checksum that fits, is believed.
+  auto half = fl::detail::read_tar_index(kept);
+  REQUIRE(half);
+  half->begins.resize(5);
+  fl::detail::write_tar_index(kept, *half);
+  CHECK(samples() == 5);
+
+  // Any other byte, any length: it is found out, and replaced.
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    overwrite(kept, bad);
+    REQUIRE(samples() == 10);
+    REQUIRE(contents_of(kept) == good);
+    overwrite(kept, good.substr(0, i));
+    REQUIRE(samples() == 10);
+  }
+
+  overwrite(tar, shard(0, 12));
+  CHECK(samples() == 12);
+  overwrite(tar, shard(50, 12)); // of the same size
+  std::filesystem::last_write_time(tar, std::filesystem::last_write_time(tar) + std::chrono::seconds(1));
+  CHECK(samples() == 12);
+  CHECK(contents_of(kept) != good);
+}
+
+TEST_CASE("an index that can't be written is no matter") {
+  const temporary_folder folder;
+  const std::string tar = folder.write("x.tar", shard(0, 10));
+  std::filesystem::create_directory(tar + ".index");
+  CHECK(sorted_outcome(fl::tar_samples(tar, {.keep_index = true}) | fl::shuffled() | fl::prefetch(1))
+            .first.size() == 10);
+  std::size_t entries = 0;
+  for ([[maybe_unused]] const auto& e : std::filesystem::directory_iterator(folder.path())) ++entries;
+  CHECK(entries == 2);
+}
+
+TEST_CASE("a shard that is replaced under a run is noticed") {
+  const temporary_folder folder;
+  const std::string tar = folder.write("x.tar", shard(0, 10));
+  const auto p = fl::tar_samples(tar) | fl::shuffled() | fl::prefetch(1);
+  CHECK(collect(p.finite()).size() == 10);
+  folder.write("y.tar", shard(0, 3));
+  std::filesystem::rename(folder / "y.tar", tar);
+  const auto samples = fl::tar_samples(tar).indexed();
+  folder.write("z.tar", shard(0, 4));
+  std::filesystem::rename(folder / "z.tar", tar);
+  CHECK_THROWS_AS(samples.at(0), fl::tar_error);
+}
