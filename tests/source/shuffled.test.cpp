@@ -7,6 +7,7 @@
 #include <feedline/source/tar.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
+#include <feedline/stage/take.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -42,6 +43,26 @@ namespace {
 static_assert(fl::indexed_source<fl::tar_samples>);
 static_assert(fl::indexed_samples<fl::detail::range_source<std::deque<int>>>);
 static_assert(!fl::indexed_samples<fl::detail::range_source<std::set<int>>>);
+
+/// A source of one's own, with places that fail.
+struct squares {
+  std::vector<std::uint64_t> bad;
+  std::uint64_t reached = 0;
+
+  std::optional<int> next() { return reached < size() ? std::optional(at(reached++)) : std::nullopt; }
+
+  std::uint64_t size() const { return 300; }
+
+  int at(std::uint64_t place) const {
+    if (std::find(bad.begin(), bad.end(), place) != bad.end())
+      throw std::runtime_error("no " + std::to_string(place));
+    return static_cast<int>(place * place);
+  }
+
+  std::uint64_t index_at(std::uint64_t place) const { return 1000 + place; }
+
+  std::string origin(std::uint64_t index) const { return "square " + std::to_string(index - 1000); }
+};
 
 /// Each item with its index in the source.
 struct identified {
@@ -162,28 +183,93 @@ TEST_CASE("a file whose end is no whole record fails in one place of the shuffle
 }
 
 TEST_CASE("a source of one's own is shuffled if it has a size and samples by place") {
-  struct squares {
-    std::uint64_t reached = 0;
-
-    std::optional<int> next() { return reached < size() ? std::optional(at(reached++)) : std::nullopt; }
-
-    std::uint64_t size() const { return 300; }
-
-    int at(std::uint64_t place) const {
-      if (place == 7) throw std::runtime_error("no seven");
-      return static_cast<int>(place * place);
-    }
-
-    std::uint64_t index_at(std::uint64_t place) const { return 1000 + place; }
-
-    std::string origin(std::uint64_t index) const { return "square " + std::to_string(index - 1000); }
-  };
-
-  const auto result =
-      run_to_end((squares() | fl::shuffled() | fl::prefetch(4)).finite({.on_error = fl::on_error::skip}));
+  const auto p = squares{{7}} | fl::shuffled() | fl::prefetch(4);
+  const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
   CHECK(result.items.size() == 299);
   REQUIRE(result.skipped.size() == 1);
-  CHECK(result.skipped[0].message == "no seven");
+  CHECK(result.skipped[0].message == "no 7");
+}
+
+TEST_CASE("workers that ask the source themselves give what a thread of its own would have given") {
+  const auto source = squares{{3, 70, 71, 250}} | fl::shuffled();
+  const auto refuse = [](int n, fl::context& c) {
+    if (c.index % 50 == 11) throw std::runtime_error("refused " + std::to_string(n));
+    return n;
+  };
+  const auto queued = source | fl::prefetch(4) | fl::map(refuse);
+  const auto of_epochs = [](const auto& p, std::uint32_t epochs, fl::on_error mode) {
+    const auto result = run_to_end(p.finite({.seed = 2, .epochs = epochs, .on_error = mode}));
+    std::vector<std::string> messages;
+    for (const fl::failure& f : result.skipped) messages.push_back(fl::to_string(f));
+    if (result.failed) messages.push_back(fl::to_string(*result.failed));
+    return std::pair(result.items, messages);
+  };
+  for (const std::size_t workers : worker_counts) {
+    const auto dealt = source | fl::map(refuse, fl::workers{workers});
+    for (const auto mode : {fl::on_error::skip, fl::on_error::fail})
+      for (const std::uint32_t epochs : {0u, 1u, 3u})
+        CHECK(of_epochs(dealt, epochs, mode) == of_epochs(queued, epochs, mode));
+    CHECK(of_epochs(dealt | fl::take(5), 3, fl::on_error::skip) ==
+          of_epochs(queued | fl::take(5), 3, fl::on_error::skip));
+    CHECK(collect((dealt | fl::take(5)).infinite({.on_error = fl::on_error::skip}), 100) ==
+          collect((queued | fl::take(5)).infinite({.on_error = fl::on_error::skip}), 100));
+    CHECK(collect(dealt.infinite({.on_error = fl::on_error::skip}), 1000) ==
+          collect(queued.infinite({.on_error = fl::on_error::skip}), 1000));
+  }
+}
+
+TEST_CASE("unordered workers that ask the source themselves lose nothing and keep epochs apart") {
+  const auto p = fl::from(count_to(300)) | fl::shuffled() |
+                 fl::map([](int n) { return n; }, fl::workers{4}, fl::unordered);
+  auto items = collect(p.finite({.epochs = 2}));
+  REQUIRE(items.size() == 600);
+  std::sort(items.begin(), items.begin() + 300);
+  std::sort(items.begin() + 300, items.end());
+  CHECK(std::vector(items.begin(), items.begin() + 300) == count_to(300));
+  CHECK(std::vector(items.begin() + 300, items.end()) == count_to(300));
+}
+
+TEST_CASE("workers that ask the source themselves stop when nobody wants more") {
+  const auto p =
+      fl::from(count_to(100'000)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{4});
+  for (int times = 0; times < 50; ++times) {
+    auto loader = p.infinite();
+    for (int i = 0; i < times; ++i) REQUIRE(loader.next());
+    if (times % 2 == 0) loader.stop();
+  }
+}
+
+TEST_CASE("a source that can't begin an epoch fails, also when workers ask it themselves") {
+  const temporary_folder folder;
+  folder.write("a.bin", "12345678");
+  const auto p = fl::records<std::uint32_t>({folder / "*.bin"}) | fl::shuffled() |
+                 fl::map([](std::uint32_t n) { return n; }, fl::workers{3});
+  std::filesystem::remove(folder / "a.bin");
+  const auto result = run_to_end(p.finite());
+  REQUIRE(result.failed);
+  CHECK(result.failed->stage == "records");
+  CHECK(result.failed->message.find("a.bin") != std::string::npos);
+  CHECK_THROWS_AS(collect((fl::from(std::vector<int>()) | fl::shuffled() |
+                           fl::map([](int n) { return n; }, fl::workers{2}))
+                              .infinite(),
+                          1),
+                  fl::pipeline_error);
+}
+
+TEST_CASE("metrics name a source together with the workers that ask it") {
+  auto loader =
+      (fl::from(count_to(1000)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2})).finite();
+  while (loader.next()) {
+  }
+  const fl::interval_metrics m = loader.metrics().total;
+  REQUIRE(m.segments.size() == 1);
+  CHECK(m.segments[0].name == "from + map");
+  CHECK(m.segments[0].workers.size() == 2);
+  REQUIRE(m.queues.size() == 1);
+  CHECK(m.queues[0].name == "from + map -> consumer");
+  REQUIRE(m.stages.size() == 2);
+  CHECK(m.stages[0].given == 1000);
+  CHECK(m.stages[1].received == 1000);
 }
 
 TEST_CASE("samples of TAR shards are the same by their place as in their order") {

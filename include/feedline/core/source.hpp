@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -70,6 +71,12 @@ template <indexed_samples D>
 std::uint64_t index_at(const D& samples, std::uint64_t place) {
   if constexpr (requires { samples.index_at(place); }) return samples.index_at(place);
   else return place;
+}
+
+/// What is wrong with an epoch without samples in infinite mode.
+inline std::runtime_error empty_epoch() {
+  return std::runtime_error(
+      "it gave no sample in a whole epoch, so an infinite run would never yield anything");
 }
 
 template <source S>

@@ -54,11 +54,17 @@ class shuffled_source {
 
   std::optional<source_item_t<Source>> next() {
     if (reached_ == order_->size()) return std::nullopt;
-    place_ = (*order_)[reached_++];
-    return samples_->at(place_);
+    return sample_at(reached_++);
   }
 
-  std::uint64_t index() const { return index_at(*samples_, place_); }
+  std::uint64_t index() const { return index_of(reached_ - 1); }
+
+  std::uint64_t epoch_size() const { return order_->size(); }
+
+  /// Number i of the epoch.
+  source_item_t<Source> sample_at(std::uint64_t i) const { return samples_->at((*order_)[i]); }
+
+  std::uint64_t index_of(std::uint64_t i) const { return index_at(*samples_, (*order_)[i]); }
 
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
 
@@ -67,8 +73,7 @@ class shuffled_source {
   shared_lazy<samples> index_;
   std::optional<samples> samples_; // this run's share in them
   std::optional<permutation> order_;
-  std::uint64_t reached_ = 0; // places of the order
-  std::uint64_t place_ = 0;
+  std::uint64_t reached_ = 0; // samples of the epoch
 };
 
 struct shuffled_part {

@@ -159,9 +159,14 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
     m.stages.push_back({run.places()[i].name, since(b.received, a.received), since(b.given, a.given),
                         since(b.failures, a.failures)});
   }
+  std::string asked; // the source, if the workers ask it themselves
   for (std::size_t i = 0; i < now.segments.size(); ++i) {
     const segment_record& record = run.segments()[i];
-    segment_metrics segment{{}, record.parallel, {}};
+    if (!record.has_threads) {
+      asked = run.places()[record.first_place].name;
+      continue;
+    }
+    segment_metrics segment{std::exchange(asked, {}), record.parallel, {}};
     for (std::size_t place = record.first_place; place < record.first_place + record.stages; ++place)
       segment.name += (segment.name.empty() ? "" : " + ") + run.places()[place].name;
     for (std::size_t w = 0; w < now.segments[i].size(); ++w) {
@@ -173,19 +178,19 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
     }
     m.segments.push_back(std::move(segment));
   }
-  std::size_t i = 0;
-  for (const edge_base* const queue : run.queues()) {
-    const edge_base& e = *queue;
+  for (std::size_t i = 0; i < now.queues.size(); ++i) {
+    if (!run.segments()[i].has_threads) continue; // nor is there a queue behind it
+    const edge_base& e = *run.queues()[i];
     const snapshot::queue &a = before.queues[i], &b = now.queues[i];
     const std::uint64_t puts = since(b.puts, a.puts);
-    const std::string behind = i + 1 < m.segments.size() ? m.segments[i + 1].name : "consumer";
+    const std::size_t in_front = m.queues.size();
+    const std::string behind = in_front + 1 < m.segments.size() ? m.segments[in_front + 1].name : "consumer";
     m.queues.push_back(
-        {m.segments[i].name + " -> " + behind,
+        {m.segments[in_front].name + " -> " + behind,
          e.config().packets * e.counters().largest.load(std::memory_order_relaxed), since(b.put, a.put),
          since(b.taken, a.taken),
          puts > 0 ? static_cast<double>(since(b.fill_sum, a.fill_sum)) / static_cast<double>(puts) : 0,
          whole ? b.peak : b.recent_peak});
-    ++i;
   }
   duration_histogram::counts queued;
   for (std::size_t k = 0; k < queued.size(); ++k) queued[k] = since(now.queued[k], before.queued[k]);

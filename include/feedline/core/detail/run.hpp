@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <feedline/core/detail/chain.hpp>
+#include <feedline/core/detail/dealer.hpp>
 #include <feedline/core/detail/packer.hpp>
 #include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/run_base.hpp>
@@ -61,11 +62,18 @@ class run : public run_base {
                                                      source_item_t<Source>, Stages...>::type;
 
   static constexpr bool is_parallel_segment(std::size_t i) {
-    return i < segment_count && plan.segments[i].parallel;
+    return i < plan.count && plan.segments[i].parallel;
   }
 
+  // Where workers stand right behind a source that can be asked by several, it needs neither thread nor queue.
+  static constexpr bool is_dealt = dealt_source<Source> && plan.segments[0].count == 0 &&
+                                   plan.segments[0].capacity_given == segment_plan::none &&
+                                   is_parallel_segment(1);
+
   template <std::size_t I>
-  using edge_behind = edge<transport_between(plan.segments[I], is_parallel_segment(I + 1)), Measured>;
+  using edge_behind =
+      std::conditional_t<is_dealt && I == 0, dealer<Source, Measured>,
+                         edge<transport_between(plan.segments[I], is_parallel_segment(I + 1)), Measured>>;
 
   template <std::size_t... I>
   static auto edges_type(std::index_sequence<I...>) -> std::tuple<edge_behind<I>...>;
@@ -83,6 +91,9 @@ class run : public run_base {
         edges_(make_edges(std::make_index_sequence<segment_count>())) {
     add_places();
     add_segments(std::make_index_sequence<segment_count>());
+    if constexpr (is_dealt)
+      std::get<0>(edges_).attach(source_, this->options(), context(), places()[0],
+                                 segments()[0].workers[0]->stages[0]);
   }
 
   ~run() { end(); }
@@ -146,7 +157,7 @@ class run : public run_base {
   void add_segments(std::index_sequence<I...>) {
     // The source is place 0, in front of the first stage.
     (add_segment(I == 0 ? 0 : places_before<I>() + 1, places_before<I + 1>() - places_before<I>() + (I == 0),
-                 plan.segments[I].parallel, workers_of<I>(), std::get<I>(edges_)),
+                 plan.segments[I].parallel, !(is_dealt && I == 0), workers_of<I>(), std::get<I>(edges_)),
      ...);
   }
 
@@ -162,10 +173,15 @@ class run : public run_base {
 
   template <std::size_t... I>
   void start_segments(std::index_sequence<I...>) {
-    (start_segment(
-         I, [](run_base& self, activity& who) { static_cast<run&>(self).template run_segment<I>(who); },
-         [](run_base& self) { std::get<I>(static_cast<run&>(self).edges_).close(); }),
-     ...);
+    (start_segment_number<I>(), ...);
+  }
+
+  template <std::size_t I>
+  void start_segment_number() {
+    if constexpr (!(is_dealt && I == 0))
+      start_segment(
+          I, [](run_base& self, activity& who) { static_cast<run&>(self).template run_segment<I>(who); },
+          [](run_base& self) { std::get<I>(static_cast<run&>(self).edges_).close(); });
   }
 
   template <std::size_t I>
@@ -239,8 +255,7 @@ class run : public run_base {
       if (began && !run_epoch(chain, pass, who)) return;
       if (began && pass.given == 0 && for_ever) {
         try {
-          throw std::runtime_error(
-              "it gave no sample in a whole epoch, so an infinite run would never yield anything");
+          throw empty_epoch();
         } catch (...) {
           if (chain.fail(source_failure(who, number)) == flow::stop) return;
         }

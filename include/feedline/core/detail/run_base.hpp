@@ -25,6 +25,7 @@ struct segment_record {
   std::size_t first_place; // its first stage in run_base::places
   std::size_t stages;
   bool parallel;
+  bool has_threads; // false: it is a source that the workers behind it ask themselves
   std::vector<std::unique_ptr<activity>> workers;
 };
 
@@ -84,9 +85,10 @@ class run_base {
     places_.push_back({context_, std::move(name), places_.size(), behind_state});
   }
 
-  void add_segment(std::size_t first_place, std::size_t stages, bool parallel, std::size_t workers,
-                   edge_base& behind) {
-    segment_record& record = segments_.emplace_back(segment_record{first_place, stages, parallel, {}});
+  void add_segment(std::size_t first_place, std::size_t stages, bool parallel, bool has_threads,
+                   std::size_t workers, edge_base& behind) {
+    segment_record& record =
+        segments_.emplace_back(segment_record{first_place, stages, parallel, has_threads, {}});
     for (std::size_t i = 0; i < workers; ++i) record.workers.push_back(std::make_unique<activity>(stages));
     if (!queues_.empty()) behind.set_upstream(queues_.back());
     queues_.push_back(&behind);

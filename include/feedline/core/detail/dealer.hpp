@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// In front of workers, in place of a source's thread and a queue: the workers take the source's next places
+// themselves.
+#include <algorithm>
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include <feedline/core/detail/activity.hpp>
+#include <feedline/core/detail/edge.hpp>
+#include <feedline/core/detail/emitter.hpp>
+#include <feedline/core/detail/packet.hpp>
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/queue/mpmc_queue.hpp>
+
+namespace feedline::detail {
+
+/// A source that knows, once an epoch has started, how many samples it has and can give each from any thread:
+/// number i of the epoch, and its index.
+template <class S>
+concept dealt_source = source<S> && requires(const S& s, std::uint64_t i) {
+  { s.epoch_size() } -> std::same_as<std::uint64_t>;
+  { s.sample_at(i) } -> std::same_as<source_item_t<S>>;
+  { s.index_of(i) } -> std::same_as<std::uint64_t>;
+};
+
+/// Looks like an edge to the workers behind it.
+template <class Source, bool Measured>
+class dealer : public edge_base {
+  using item = source_item_t<Source>;
+
+ public:
+  static constexpr bool is_measured = Measured;
+
+  explicit dealer(const edge_config& config)
+      : edge_base(config), spares_(config.packets + config.ends, config.stop) {}
+
+  /// Tells it whose samples it deals; the references must stay valid.
+  void attach(const Source& source, const run_options& options, const run_context& context,
+              const stage_place& place, stage_counters& counters) {
+    source_ = &source;
+    options_ = &options;
+    context_ = &context;
+    place_ = &place;
+    stage_counters_ = &counters;
+  }
+
+  /// The worker's next samples. Null: there are no more.
+  template <class BeforeWait>
+  packet_ptr pop(activity&, BeforeWait) {
+    std::optional<share> next = take_share();
+    if (!next) return nullptr;
+    packet_ptr p;
+    if (spares_.try_pop(p) != queue_status::success) p = packet::make<item>(config().packet_items);
+    p->sequence = next->sequence;
+    p->generation = next->generation;
+    p->last = true;
+    packet_writer<item> writer;
+    writer.open(std::move(p), config().packet_items);
+    const std::uint64_t given = fill(writer, *next);
+    if (next->ends_epoch) writer.add(event_kind::epoch_end, next->epoch, nullptr);
+    if constexpr (Measured) {
+      stage_counters_->given.fetch_add(given, std::memory_order_relaxed);
+      counters().put.fetch_add(given, std::memory_order_relaxed);
+      counters().taken.fetch_add(given, std::memory_order_relaxed);
+    }
+    return writer.close();
+  }
+
+  void recycle(packet_ptr p) noexcept {
+    p->clear();
+    try {
+      static_cast<void>(spares_.try_push(std::move(p)));
+    } catch (...) { // the queue has no memory for it: then it isn't kept
+    }
+  }
+
+  /// Nobody wants more.
+  void stop() noexcept { ended_.store(true, std::memory_order_relaxed); }
+
+  void close() noexcept {}
+
+ private:
+  /// Some neighbouring places of an epoch.
+  struct share {
+    std::shared_ptr<const Source> source;
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+    std::uint32_t epoch = 0;
+    std::uint64_t sequence = 0;
+    std::uint64_t generation = 0;
+    bool ends_epoch = false;
+    failure_ptr failed; // to begin the epoch
+  };
+
+  std::optional<share> take_share() {
+    const std::lock_guard lock(mutex_);
+    if (context_->stopped.load(std::memory_order_relaxed) || ended_.load(std::memory_order_relaxed))
+      return {};
+    share s;
+    if (!epoch_) {
+      if (number_ == options_->epochs && number_ != run_options::for_ever) return {};
+      begin_epoch(s.failed);
+    }
+    s.source = epoch_;
+    s.epoch = number_;
+    s.sequence = sequence_++;
+    s.generation = generation_;
+    if (is_abandoned(generation_)) reached_ = size_;
+    s.first = reached_;
+    s.count = std::min<std::uint64_t>(target(), size_ - reached_);
+    reached_ += s.count;
+    s.ends_epoch = reached_ == size_;
+    if (s.ends_epoch) {
+      epoch_.reset();
+      ++generation_;
+      ++number_;
+    }
+    return s;
+  }
+
+  void begin_epoch(failure_ptr& failed) {
+    reached_ = size_ = 0;
+    try {
+      const auto source = std::make_shared<Source>(*source_);
+      if constexpr (requires(const feedline::epoch& e) { source->start_epoch(e); })
+        source->start_epoch({options_->seed, number_, context_->stop, options_->epochs != 1});
+      size_ = source->epoch_size();
+      epoch_ = source;
+      if (size_ == 0 && options_->epochs == run_options::for_ever) throw empty_epoch();
+    } catch (...) {
+      failed = current_source_failure(number_);
+    }
+  }
+
+  // Reads the samples; those that fail become events. How many could be read.
+  std::uint64_t fill(packet_writer<item>& writer, share& s) {
+    if (s.failed) writer.add(event_kind::failed, s.epoch, std::move(s.failed));
+    std::uint64_t given = 0;
+    for (std::uint64_t i = s.first; i < s.first + s.count; ++i) {
+      try {
+        writer.add(sample<item>{s.source->sample_at(i), {s.source->index_of(i), 0, s.epoch}});
+        ++given;
+      } catch (...) {
+        const bool skips = context_->on_error == on_error::skip;
+        writer.add(skips ? event_kind::skipped : event_kind::failed, s.epoch,
+                   current_source_failure(s.epoch));
+        if (!skips) break;
+      }
+    }
+    return given;
+  }
+
+  failure_ptr current_source_failure(std::uint32_t epoch) {
+    stage_counters_->failures.fetch_add(1, std::memory_order_relaxed);
+    return std::make_unique<failure>(current_failure(place_->name, {.epoch = epoch}));
+  }
+
+  const Source* source_ = nullptr;
+  const run_options* options_ = nullptr;
+  const run_context* context_ = nullptr;
+  const stage_place* place_ = nullptr;
+  stage_counters* stage_counters_ = nullptr;
+  mpmc_queue<packet_ptr> spares_;
+  std::atomic<bool> ended_{false};
+
+  std::mutex mutex_; // of what follows
+  std::shared_ptr<const Source> epoch_;
+  std::uint64_t size_ = 0;
+  std::uint64_t reached_ = 0;
+  std::uint32_t number_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t generation_ = 0;
+};
+
+} // namespace feedline::detail
