@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What does an order over a whole data set cost? Working out a place of a permutation, against looking it up
 // in a shuffled list of all places; finding the samples of TAR shards (of FEEDLINE_BENCH_PHOTOS) by a pass
-// over their headers, against reading all their bytes and against an index that was kept.
+// over their headers, against reading all their bytes and against an index that was kept; and samples that
+// workers take themselves, against a thread that gives them to the workers through a queue.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,11 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/tar_index.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/source/shuffled.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
 
 namespace fl = feedline;
 
@@ -95,6 +101,43 @@ void read_kept_index(benchmark::State& state) {
   std::filesystem::remove(kept);
 }
 
+constexpr std::size_t samples = 1 << 20;
+
+// About as long as a lookup in a small table takes, or a hundred times that.
+struct work {
+  int rounds;
+
+  std::uint64_t operator()(std::uint64_t x) const {
+    for (int i = 0; i < rounds; ++i) x = fl::detail::mix(x);
+    return x;
+  }
+};
+
+auto shuffled_numbers() {
+  std::vector<std::uint64_t> numbers(samples);
+  std::iota(numbers.begin(), numbers.end(), std::uint64_t{0});
+  return fl::from(std::move(numbers)) | fl::shuffled();
+}
+
+template <class Pipeline>
+void run_through(benchmark::State& state, const Pipeline& pipeline) {
+  for (auto _ : state)
+    for (const auto& batch : pipeline.finite()) benchmark::DoNotOptimize(batch.values().data());
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(samples));
+}
+
+void workers_take_places(benchmark::State& state) {
+  run_through(state, shuffled_numbers() | fl::map(work{static_cast<int>(state.range(0))}, fl::workers{2}) |
+                         fl::batch(1024));
+}
+
+void thread_and_queue(benchmark::State& state) {
+  run_through(state, shuffled_numbers() | fl::prefetch(1 << 18) |
+                         fl::map(work{static_cast<int>(state.range(0))}, fl::workers{2}) | fl::batch(1024));
+}
+
+BENCHMARK(workers_take_places)->Arg(1)->Arg(100)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(thread_and_queue)->Arg(1)->Arg(100)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(permuted_places)->Arg(1000)->Arg(1'000'000)->Arg(100'000'000)->Arg(std::int64_t{1} << 40);
 BENCHMARK(listed_places)->Arg(1000)->Arg(1'000'000)->Arg(100'000'000);
 BENCHMARK(scan_headers)->Unit(benchmark::kMillisecond);
