@@ -10,17 +10,20 @@
 #include <feedline/stage/take.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -237,6 +240,28 @@ TEST_CASE("workers that ask the source themselves stop when nobody wants more") 
     for (int i = 0; i < times; ++i) REQUIRE(loader.next());
     if (times % 2 == 0) loader.stop();
   }
+}
+
+TEST_CASE("workers that ask a slow source themselves take few places at a time") {
+  struct slow {
+    std::shared_ptr<std::atomic<int>> asked = std::make_shared<std::atomic<int>>(0);
+
+    std::optional<int> next() { return std::nullopt; }
+
+    std::uint64_t size() const { return 100'000; }
+
+    int at(std::uint64_t place) const {
+      ++*asked;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return static_cast<int>(place);
+    }
+  };
+
+  const slow source;
+  const auto p = source | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2});
+  auto loader = p.finite();
+  for (int i = 0; i < 200; ++i) REQUIRE(loader.next());
+  CHECK(*source.asked <= 200 + 20);
 }
 
 TEST_CASE("a source that can't begin an epoch fails, also when workers ask it themselves") {

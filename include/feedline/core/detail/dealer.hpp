@@ -64,6 +64,7 @@ class dealer : public edge_base {
     p->sequence = next->sequence;
     p->generation = next->generation;
     p->last = true;
+    p->put_at = now_ns(); // reading is part of the work that the packet is worth
     packet_writer<item> writer;
     writer.open(std::move(p), config().packet_items);
     const std::uint64_t given = fill(writer, *next);
@@ -147,6 +148,7 @@ class dealer : public edge_base {
     if (s.failed) writer.add(event_kind::failed, s.epoch, std::move(s.failed));
     std::uint64_t given = 0;
     for (std::uint64_t i = s.first; i < s.first + s.count; ++i) {
+      if (context_->stopped.load(std::memory_order_relaxed)) break;
       try {
         writer.add(sample<item>{s.source->sample_at(i), {s.source->index_of(i), 0, s.epoch}});
         ++given;

@@ -197,7 +197,8 @@ class run : public run_base {
       while (wanted) {
         auto p = from.pop(who, [&] { chain.sink().hand_over(); });
         if (!p) return;
-        if constexpr (is_parallel_segment(I)) wanted = work<segment_output<I - 1>>(chain, *p, from);
+        if constexpr (is_parallel_segment(I))
+          wanted = work<segment_output<I - 1>>(chain, *p, from, is_dealt && I == 1 ? p->put_at : now_ns());
         else wanted = feed<segment_output<I - 1>>(chain, *p, from, context()) != flow::stop;
         from.recycle(std::move(p));
         chain.publish();
@@ -208,8 +209,7 @@ class run : public run_base {
 
   /// A worker's share: one packet in, one out. False: no more is wanted.
   template <class In, class Chain>
-  bool work(Chain& chain, packet& p, edge_base& from) {
-    const std::uint64_t began = now_ns();
+  bool work(Chain& chain, packet& p, edge_base& from, std::uint64_t began) {
     chain.sink().open(p.sequence, p.generation);
     const flow result = feed<In>(chain, p, from, context());
     from.worked(now_ns() - began, p.size());
