@@ -29,6 +29,7 @@
 #include <feedline/stage/filter.hpp>
 #include <feedline/stage/flat_map.hpp>
 #include <feedline/stage/map.hpp>
+#include <feedline/stage/partition.hpp>
 #include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/shuffle.hpp>
 #include <feedline/stage/skip.hpp>
