@@ -30,36 +30,30 @@ namespace {
 
 constexpr std::uint64_t places_per_round = 1 << 16;
 
-void permuted_places(benchmark::State& state) {
-  const auto size = static_cast<std::uint64_t>(state.range(0));
-  const fl::permutation order(size, 1);
+/// Looks up place after place of an order of so many.
+template <class Order>
+void look_up_places(benchmark::State& state, const Order& order) {
   std::uint64_t reached = 0;
   for (auto _ : state) {
     std::uint64_t sum = 0;
     for (std::uint64_t i = 0; i < places_per_round; ++i) {
       sum += order[reached];
-      reached = reached + 1 == size ? 0 : reached + 1;
+      reached = reached + 1 == order.size() ? 0 : reached + 1;
     }
     benchmark::DoNotOptimize(sum);
   }
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(places_per_round));
 }
 
+void permuted_places(benchmark::State& state) {
+  look_up_places(state, fl::permutation(static_cast<std::uint64_t>(state.range(0)), 1));
+}
+
 void listed_places(benchmark::State& state) {
-  const auto size = static_cast<std::uint64_t>(state.range(0));
-  std::vector<std::uint64_t> order(size);
+  std::vector<std::uint64_t> order(static_cast<std::size_t>(state.range(0)));
   std::iota(order.begin(), order.end(), std::uint64_t{0});
   std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
-  std::uint64_t reached = 0;
-  for (auto _ : state) {
-    std::uint64_t sum = 0;
-    for (std::uint64_t i = 0; i < places_per_round; ++i) {
-      sum += order[reached];
-      reached = reached + 1 == size ? 0 : reached + 1;
-    }
-    benchmark::DoNotOptimize(sum);
-  }
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(places_per_round));
+  look_up_places(state, order);
 }
 
 /// Calls `f` with each shard; reports bytes of shards per second.

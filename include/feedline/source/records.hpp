@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // records: binary files of records that are all of one size.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -91,42 +90,30 @@ class indexed_records {
 
   /// Throws std::system_error for a file that can't be asked for its size.
   indexed_records(const file_order& files, std::size_t size) : files_(files), size_(size) {
-    std::uint64_t records = 0;
     for (const std::string& name : files_.names()) {
-      firsts_.push_back(records);
-      records += (file_size(name) + size - 1) / size;
+      places_.add_file((file_size(name) + size - 1) / size);
     }
-    firsts_.push_back(records);
     maps_ = std::make_shared<lazy_maps>(files_.names());
   }
 
-  std::uint64_t size() const noexcept { return firsts_.back(); }
+  std::uint64_t size() const noexcept { return places_.size(); }
 
   value at(std::uint64_t place) const {
-    const std::size_t number = file_of(place);
+    const std::size_t number = places_.file_of(place);
     const auto file = maps_->at(number);
     const auto bytes = file->bytes();
-    const std::uint64_t record = place - firsts_[number];
+    const std::uint64_t record = place - places_.first_of(number);
     if (record < bytes.size() / size_) return Read()(bytes.data() + record * size_, size_);
     if (record == bytes.size() / size_ && bytes.size() % size_ != 0) throw no_whole_record(*file, size_);
     throw std::runtime_error(file->path() + " has become shorter");
   }
 
-  std::uint64_t index_at(std::uint64_t place) const {
-    const std::size_t file = file_of(place);
-    return file_order::index_of(file, place - firsts_[file]);
-  }
+  std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
 
  private:
-  std::size_t file_of(std::uint64_t place) const {
-    return static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), place) -
-                                    firsts_.begin()) -
-           1;
-  }
-
   file_order files_;
   std::size_t size_;
-  std::vector<std::uint64_t> firsts_; // place of each file's first record; then the number of all
+  places_in_files places_;
   std::shared_ptr<lazy_maps> maps_;
 };
 

@@ -54,17 +54,20 @@ class shuffled_source {
 
   std::optional<source_item_t<Source>> next() {
     if (reached_ == order_->size()) return std::nullopt;
-    return sample_at(reached_++);
+    place_ = place_of(reached_++);
+    return sample_at(place_);
   }
 
-  std::uint64_t index() const { return index_of(reached_ - 1); }
+  std::uint64_t index() const { return index_at(place_); }
 
   std::uint64_t epoch_size() const { return order_->size(); }
 
-  /// Number i of the epoch.
-  source_item_t<Source> sample_at(std::uint64_t i) const { return samples_->at((*order_)[i]); }
+  /// Where number i of the epoch is.
+  std::uint64_t place_of(std::uint64_t i) const { return (*order_)[i]; }
 
-  std::uint64_t index_of(std::uint64_t i) const { return index_at(*samples_, (*order_)[i]); }
+  source_item_t<Source> sample_at(std::uint64_t place) const { return samples_->at(place); }
+
+  std::uint64_t index_at(std::uint64_t place) const { return detail::index_at(*samples_, place); }
 
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
 
@@ -74,6 +77,7 @@ class shuffled_source {
   std::optional<samples> samples_; // this run's share in them
   std::optional<permutation> order_;
   std::uint64_t reached_ = 0; // samples of the epoch
+  std::uint64_t place_ = 0;   // of the last one
 };
 
 struct shuffled_part {

@@ -25,12 +25,13 @@
 namespace feedline::detail {
 
 /// A source that knows, once an epoch has started, how many samples it has and can give each from any thread:
-/// number i of the epoch, and its index.
+/// where number i of the epoch is, and the sample and the index at that place.
 template <class S>
 concept dealt_source = source<S> && requires(const S& s, std::uint64_t i) {
   { s.epoch_size() } -> std::same_as<std::uint64_t>;
+  { s.place_of(i) } -> std::same_as<std::uint64_t>;
   { s.sample_at(i) } -> std::same_as<source_item_t<S>>;
-  { s.index_of(i) } -> std::same_as<std::uint64_t>;
+  { s.index_at(i) } -> std::same_as<std::uint64_t>;
 };
 
 /// Looks like an edge to the workers behind it.
@@ -150,7 +151,8 @@ class dealer : public edge_base {
     for (std::uint64_t i = s.first; i < s.first + s.count; ++i) {
       if (context_->stopped.load(std::memory_order_relaxed)) break;
       try {
-        writer.add(sample<item>{s.source->sample_at(i), {s.source->index_of(i), 0, s.epoch}});
+        const std::uint64_t place = s.source->place_of(i);
+        writer.add(sample<item>{s.source->sample_at(place), {s.source->index_at(place), 0, s.epoch}});
         ++given;
       } catch (...) {
         const bool skips = context_->on_error == on_error::skip;

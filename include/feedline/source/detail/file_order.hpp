@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The files of a source: which one comes next, and how their samples are numbered.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -70,6 +71,32 @@ class file_order {
   std::shared_ptr<const std::vector<std::string>> names_;
   std::vector<std::uint32_t> order_; // empty: as listed
   std::size_t reached_ = 0;
+};
+
+/// Samples counted through all files in listed order: in which file a place is, and the index of its sample.
+class places_in_files {
+ public:
+  /// The next file has so many.
+  void add_file(std::uint64_t samples) { firsts_.push_back(size() + samples); }
+
+  std::uint64_t size() const noexcept { return firsts_.back(); }
+
+  std::size_t file_of(std::uint64_t place) const {
+    return static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), place) -
+                                    firsts_.begin()) -
+           1;
+  }
+
+  /// The first place of a file.
+  std::uint64_t first_of(std::size_t file) const { return firsts_[file]; }
+
+  std::uint64_t index_at(std::uint64_t place) const {
+    const std::size_t file = file_of(place);
+    return file_order::index_of(file, place - firsts_[file]);
+  }
+
+ private:
+  std::vector<std::uint64_t> firsts_{0}; // of each file; then the number of all
 };
 
 } // namespace feedline::detail

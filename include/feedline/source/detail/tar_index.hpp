@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Where the samples of TAR shards lie: found by one pass over the headers, and kept in a file on request.
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -34,8 +33,7 @@ struct tar_index {
   std::int64_t modified_ns = 0;       ///< its time
   std::uint64_t usual_size = 0;       ///< fields of the last but one sample that could be read
   std::vector<std::uint64_t> globals; ///< offsets of headers that hold for all members behind them
-  std::vector<std::uint64_t>
-      begins; ///< offset of each sample, or unreadable: reading the shard up to there says why
+  std::vector<std::uint64_t> begins;  ///< of samples; unreadable: reading the shard up to there says why
 
   bool is_of(const mapped_file& shard) const noexcept {
     return bytes == shard.bytes().size() && modified_ns == shard.modified_ns();
@@ -70,7 +68,8 @@ inline tar_index scan_tar(const std::string& path) {
   }
 }
 
-/// An index as a file of 64-bit words in the byte order of the machine: these, the globals, the begins, a checksum of all before.
+/// An index as a file of 64-bit words in the byte order of the machine: these, the globals, the begins, a
+/// checksum of all before.
 enum tar_index_word : std::size_t {
   word_magic,
   word_bytes,
@@ -161,24 +160,21 @@ class indexed_tar {
  public:
   indexed_tar(const file_order& files, bool keep_index) : files_(files) {
     std::vector<tar_index> shards;
-    std::uint64_t samples = 0;
     for (const std::string& name : files.names()) {
       shards.push_back(index_of_tar(name, keep_index));
-      firsts_.push_back(samples);
-      samples += shards.back().begins.size();
+      places_.add_file(shards.back().begins.size());
     }
-    firsts_.push_back(samples);
     shards_ = std::make_shared<const std::vector<tar_index>>(std::move(shards));
     maps_ = std::make_shared<lazy_maps>(files.names());
   }
 
-  std::uint64_t size() const noexcept { return firsts_.back(); }
+  std::uint64_t size() const noexcept { return places_.size(); }
 
   /// Throws tar_error as the shard in its order would, and for one that was changed since it was indexed.
   tar_sample at(std::uint64_t place) const {
-    const std::size_t number = shard_of(place);
+    const std::size_t number = places_.file_of(place);
     const tar_index& index = (*shards_)[number];
-    const std::size_t position = static_cast<std::size_t>(place - firsts_[number]);
+    const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
     const std::uint64_t begin = index.begins[position];
     if (begin == tar_index::unreadable) return read_up_to(files_.names()[number], position);
     const auto file = map(number);
@@ -190,18 +186,9 @@ class indexed_tar {
     return *std::move(sample);
   }
 
-  std::uint64_t index_at(std::uint64_t place) const {
-    const std::size_t shard = shard_of(place);
-    return file_order::index_of(shard, place - firsts_[shard]);
-  }
+  std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
 
  private:
-  std::size_t shard_of(std::uint64_t place) const {
-    return static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), place) -
-                                    firsts_.begin()) -
-           1;
-  }
-
   std::shared_ptr<const mapped_file> map(std::size_t number) const {
     try {
       return maps_->at(number);
@@ -224,7 +211,7 @@ class indexed_tar {
   }
 
   file_order files_;
-  std::vector<std::uint64_t> firsts_; // place of each shard's first sample; then the number of all
+  places_in_files places_;
   std::shared_ptr<const std::vector<tar_index>> shards_;
   std::shared_ptr<lazy_maps> maps_;
 };
