@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // All of feedline's core. Components have headers of their own beside this one.
+#include <feedline/core/checkpoint.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/permutation.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/rank.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>

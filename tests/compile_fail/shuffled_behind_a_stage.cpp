@@ -11,7 +11,7 @@ int main() {
   auto p = fl::from(std::vector{1, 2, 3}) | fl::shuffled() | same;
 #else
   auto p = fl::from(std::vector{1, 2, 3}) | same | fl::shuffled();
-  // expect: shuffled() must stand right behind the source
+  // expect: must stand right behind the source
 #endif
   static_cast<void>(p.finite().next());
 }

@@ -16,13 +16,13 @@ using namespace feedline::test;
 
 TEST_CASE("Options not given are: seed 0, one pass, fail at the first error") {
   const fl::finite_options finite;
-  CHECK(finite.seed == 0);
+  CHECK_FALSE(finite.seed);
   CHECK(finite.epochs == 1);
   CHECK(finite.on_error == fl::on_error::fail);
   CHECK(finite.failure_limit == fl::default_failure_limit);
   CHECK_FALSE(finite.stop.stop_possible());
   const fl::infinite_options infinite;
-  CHECK(infinite.seed == 0);
+  CHECK_FALSE(infinite.seed);
   CHECK(infinite.on_error == fl::on_error::fail);
   CHECK(infinite.failure_limit == fl::default_failure_limit);
   CHECK_FALSE(infinite.stop.stop_possible());

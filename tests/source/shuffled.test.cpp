@@ -80,7 +80,7 @@ constexpr auto identify = [](const auto& item, fl::context& c) {
                       if constexpr (requires { item.key(); }) {
                         std::string text(item.key());
                         for (const fl::tar_field& f : item)
-                          text += "|" + std::string(f.name) + "=" + std::string(item.text(f.name));
+                          text.append("|").append(f.name).append("=").append(item.text(f.name));
                         return text;
                       } else if constexpr (requires { std::string(item); }) {
                         return item;

@@ -6,11 +6,16 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <feedline/core/checkpoint.hpp>
 #include <feedline/core/detail/accounts.hpp>
+#include <feedline/core/detail/digest.hpp>
+#include <feedline/core/detail/progress.hpp>
 #include <feedline/core/detail/run.hpp>
 #include <feedline/core/metrics.hpp>
 
@@ -61,6 +66,24 @@ class loader {
     return state_ ? state_->accounts.report(*state_->run, state_->consumer) : feedline::metrics{};
   }
 
+  /// Where the run stands: behind the item that came last, or at its beginning. A run with this checkpoint as
+  /// `resume` gives the items that this one would give next. Stops nothing; later calls of next() don't matter
+  /// to it.
+  ///
+  /// Its cost doesn't depend on what is held back in buffers: their contents are worked out when it is turned
+  /// into bytes. Throws std::logic_error for a loader that was moved from.
+  feedline::checkpoint checkpoint() const {
+    static_assert(Run::is_ordered,
+                  "feedline: a run with unordered workers can't be resumed: which samples came before a "
+                  "checkpoint would depend on time");
+    if (!state_) throw std::logic_error("feedline: no checkpoint of a loader that was moved from");
+    return state_->checkpoint();
+  }
+
+  /// A number that says which samples came out so far and in which order: the same in two runs if and, but for
+  /// one chance in 2^64, only if those were the same. A run that was resumed counts what came before it.
+  std::uint64_t digest() const { return state_ ? state_->digest.value() : 0; }
+
   class iterator {
    public:
     using iterator_concept = std::input_iterator_tag;
@@ -100,6 +123,15 @@ class loader {
   // Behind a pointer of its own, so that threads and iterators don't care where the loader is moved to.
   struct state {
     explicit state(std::unique_ptr<Run> r) : run(std::move(r)) {
+      const std::size_t end = run->segments().size();
+      detail::state_reader reader(run->resumed().words(end));
+      detail::stream_place taken;
+      reader(taken.epochs, taken.items, taken.events);
+      input.resume(run->resumed().before(end, run->places().size()), taken);
+      if (const auto& from = run->options().resume) {
+        failures_passed = from->state().failures;
+        digest = detail::running_digest(from->state().digest);
+      }
       consumer.activity.began.store(detail::now_ns(), std::memory_order_relaxed);
       run->start();
     }
@@ -108,17 +140,43 @@ class loader {
       if (failed) detail::throw_pipeline_error(*failed, remark);
       for (;;) {
         if (run->stopped()) return ended();
-        if (packet && take_events() && position < packet->size()) {
+        if (packet && take_events() && input.items < packet->size()) {
           if constexpr (Run::is_measured) count_item();
-          return std::move(packet->template values<value_type>()[position++]);
+          value_type& item = packet->template values<value_type>()[input.items];
+          last = packet->ids()[input.items++];
+          failures_at_last = failures_passed;
+          if constexpr (requires { item.ids(); }) digest.add(item.ids());
+          else digest.add(std::span(&last, 1));
+          return std::move(item);
         }
-        if (packet) run->output().recycle(std::move(packet));
+        if (packet) {
+          input.end();
+          run->output().recycle(std::move(packet));
+        }
         packet = run->output().pop(consumer.activity, [] {});
         if (!packet) return ended();
-        position = 0;
-        next_event = 0;
+        if (packet->refills != 0) packet->clear(); // nobody held that
+        input.begin(*packet);
         if constexpr (Run::is_measured && !detail::comes_in_batches<value_type>) count_queued(packet->size());
       }
+    }
+
+    feedline::checkpoint checkpoint() const {
+      const auto [before, since] = input.now();
+      detail::checkpoint_state s{run->identity(*before), failures_passed, digest.value(), *before};
+      bool exact = false;
+      if constexpr (Run::is_elastic) {
+        exact = last.index != sample_id::no_index && detail::comes_once(run->options());
+        if (exact) {
+          s.at = run->cut_behind(last);
+          s.failures = failures_at_last;
+        }
+      }
+      if (s.at.words.empty()) s.at.words.push_back(run->segments().size());
+      detail::write_section(s.at, [&](detail::state_writer& writer) {
+        if (!exact) writer(since.epochs, since.items, since.events);
+      });
+      return feedline::checkpoint(std::move(s));
     }
 
     std::optional<value_type> ended() {
@@ -143,15 +201,16 @@ class loader {
     // Handles what happened in front of the next item.
     bool take_events() {
       std::vector<detail::event>& events = packet->events();
-      for (; next_event < events.size() && events[next_event].position <= position; ++next_event) {
-        detail::event& e = events[next_event];
+      for (; input.events < events.size() && events[input.events].position <= input.items; ++input.events) {
+        detail::event& e = events[input.events];
         if (e.kind == detail::event_kind::epoch_end) continue;
         e.cause->origin = origin_of(*e.cause);
         if (e.kind == detail::event_kind::failed) fail(std::move(*e.cause), {});
         failures.push_back(std::move(*e.cause));
-        if (failures.size() > run->options().failure_limit)
+        if (failures_passed >= run->options().failure_limit)
           fail(failures.back(),
                " (one failure more than the limit of " + std::to_string(run->options().failure_limit) + ")");
+        ++failures_passed;
       }
       return true;
     }
@@ -176,10 +235,13 @@ class loader {
     detail::consumer_activity consumer;
     detail::accounts accounts;
     detail::packet_ptr packet;
-    std::size_t position = 0;
-    std::size_t next_event = 0;
+    detail::stream_position input;     // in packet
+    sample_id last;                    // that came out, or of an item the last one
+    detail::running_digest digest;     // of all that came out
     std::optional<value_type> current; // of the iterator
     std::vector<failure> failures;
+    std::uint64_t failures_passed = 0; // also before the run was resumed
+    std::uint64_t failures_at_last = 0;
     std::unique_ptr<failure> failed;
     std::string remark;
   };

@@ -5,8 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <stop_token>
+#include <utility>
 
+#include <feedline/core/checkpoint.hpp>
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
 
 namespace feedline {
@@ -16,22 +20,31 @@ inline constexpr std::size_t default_failure_limit = 1000;
 
 /// Options of `pipeline.infinite(…)`.
 struct infinite_options {
-  std::uint64_t seed = 0; ///< of every random decision: equal seeds give equal runs
+  /// Of every random decision: equal seeds give equal runs. By default 0, or that of the run that is resumed.
+  std::optional<std::uint64_t> seed{};
   std::stop_token stop{}; ///< stops the run from elsewhere
   feedline::on_error on_error = feedline::on_error::fail;
   std::size_t failure_limit = default_failure_limit; ///< with on_error::skip: one failure more ends the run
   std::size_t queue_capacity =
-      0; ///< samples (or batches) that each queue holds at most; 0: what suits the workers
+      0;                 ///< samples (or batches) that each queue holds at most; 0: what suits the workers
+  feedline::rank rank{}; ///< which part of the data set is this process's
+  std::optional<checkpoint> resume{}; ///< where to go on. Whatever doesn't fit is refused
+  /// Goes on although files or elements were added behind those that the checkpoint knows: from the next epoch
+  /// on they take part.
+  bool data_may_have_grown = false;
 };
 
 /// Options of `pipeline.finite(…)`.
 struct finite_options {
-  std::uint64_t seed = 0;
+  std::optional<std::uint64_t> seed{};
   std::uint32_t epochs = 1; ///< passes over the data; with more than one, each has an order of its own
   std::stop_token stop{};
   feedline::on_error on_error = feedline::on_error::fail;
   std::size_t failure_limit = default_failure_limit;
   std::size_t queue_capacity = 0;
+  feedline::rank rank{};
+  std::optional<checkpoint> resume{};
+  bool data_may_have_grown = false;
 };
 
 namespace detail {
@@ -45,15 +58,45 @@ struct run_options {
   feedline::on_error on_error;
   std::size_t failure_limit;
   std::size_t queue_capacity;
+  feedline::rank rank;
+  std::optional<checkpoint> resume;
+  bool data_may_have_grown;
+  std::uint64_t old_extent = 0;       // of a data set that has grown,
+  std::uint64_t old_extent_until = 0; // in the epochs before this one
 };
 
+/// What the source of a run is told of an epoch.
+inline epoch make_epoch(const run_options& o, std::uint32_t number, std::stop_token stop,
+                        std::uint64_t first) {
+  epoch e{o.seed, number, std::move(stop), o.epochs != 1};
+  e.rank = o.rank;
+  if (o.epochs == run_options::for_ever) e.rank.rest = uneven::keep; // they go on in the next epoch
+  e.first = first;
+  if (number < o.old_extent_until) e.extent = o.old_extent;
+  return e;
+}
+
+template <class Options>
+run_options as_run_options(const Options& o, std::uint32_t epochs) {
+  return {o.seed     ? *o.seed
+          : o.resume ? o.resume->seed()
+                     : 0,
+          epochs,
+          o.stop,
+          o.on_error,
+          o.failure_limit,
+          o.queue_capacity,
+          o.rank,
+          o.resume,
+          o.data_may_have_grown};
+}
+
 inline run_options as_run_options(const finite_options& o) {
-  return {o.seed,          std::min(o.epochs, run_options::for_ever - 1), o.stop, o.on_error, o.failure_limit,
-          o.queue_capacity};
+  return as_run_options(o, std::min(o.epochs, run_options::for_ever - 1));
 }
 
 inline run_options as_run_options(const infinite_options& o) {
-  return {o.seed, run_options::for_ever, o.stop, o.on_error, o.failure_limit, o.queue_capacity};
+  return as_run_options(o, run_options::for_ever);
 }
 
 } // namespace detail

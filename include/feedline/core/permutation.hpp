@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A random order of any number of things, worked out place by place.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,15 @@ class permutation {
     return i;
   }
 
+  /// The place of a number, which must be less than size().
+  std::uint64_t find(std::uint64_t number) const noexcept {
+    if (is_listed())
+      return static_cast<std::uint64_t>(std::find(list_.begin(), list_.end(), number) - list_.begin());
+    do number = moved_back(number);
+    while (number >= size_);
+    return number;
+  }
+
  private:
   static constexpr std::size_t rounds = 6;
   __extension__ using wide = unsigned __int128;
@@ -63,6 +73,18 @@ class permutation {
       row += static_cast<std::uint64_t>((wide{scrambled(column ^ keys_[round])} * rows_) >> 64);
       row = row < rows_ ? row : row - rows_;
       column ^= scrambled(row ^ keys_[round + 1]) >> (64 - column_bits_);
+    }
+    return row << column_bits_ | column;
+  }
+
+  std::uint64_t moved_back(std::uint64_t cell) const noexcept {
+    std::uint64_t row = cell >> column_bits_;
+    std::uint64_t column = cell & ((std::uint64_t{1} << column_bits_) - 1);
+    for (std::size_t round = rounds; round > 0; round -= 2) {
+      column ^= scrambled(row ^ keys_[round - 1]) >> (64 - column_bits_);
+      const auto moved =
+          static_cast<std::uint64_t>((wide{scrambled(column ^ keys_[round - 2])} * rows_) >> 64);
+      row = row >= moved ? row - moved : row + rows_ - moved;
     }
     return row << column_bits_ | column;
   }

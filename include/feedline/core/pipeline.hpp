@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <feedline/core/detail/plan.hpp>
+#include <feedline/core/detail/replay.hpp>
 #include <feedline/core/detail/run.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/options.hpp>
@@ -61,6 +62,10 @@ struct fit_check<stage_before<Before>, item<Item>, stage<Stage>> {
                 "feedline: `item` has no shape, so `stage` can't make tensors of it: give it numbers, "
                 "std::arrays, tensors, strings, vectors or a plain struct of those, or ask for batches of "
                 "whole items with as_list");
+  static_assert(
+      f != fit::no_length,
+      "feedline: `stage` can't tell how long `item` is: give it a function of the item that returns "
+      "an unsigned whole number; without one it asks item.size()");
   static_assert(
       f != fit::item_cannot_move,
       "feedline: the items that `stage` gives can't be moved without throwing, so no queue can hand "
@@ -140,6 +145,17 @@ class pipeline {
   /// As finite(), but keeps no accounts: all that its metrics() tell is times. It shows what accounts cost.
   auto finite_without_metrics(const finite_options& o = {}) const {
     return start<false>(detail::as_run_options(o));
+  }
+
+  /// One sample as a run with that seed saw it in that epoch, random numbers and all; `part`: which of the items
+  /// that a flat_map made of it. It passes through the stages up to the first that makes something of several
+  /// samples, as batch does. Nothing: it was filtered out, or the source can't give one of that index. Throws
+  /// pipeline_error for what a stage of the run would have failed with.
+  auto replay(std::uint64_t seed, std::uint32_t epoch, std::uint64_t index, std::uint32_t part = 0) const {
+    infinite_options options;
+    options.seed = seed;
+    return detail::replay<Source, Stages...>(source_, stages_, detail::as_run_options(options), epoch, index,
+                                             part);
   }
 
   const Source& source() const& { return source_; }

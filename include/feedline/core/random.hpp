@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 namespace feedline {
@@ -83,5 +84,19 @@ constexpr void shuffle_range(Iterator first, std::size_t size, random_generator 
 }
 
 } // namespace detail
+
+/// A hash of text that is the same in every process and on every platform: FNV-1a of 64 bits (Fowler, Noll,
+/// Vo), its bits mixed once more.
+constexpr std::uint64_t stable_hash(std::string_view text) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return detail::mix(hash);
+}
+
+/// The same of a number, whatever its type.
+template <std::integral Number>
+constexpr std::uint64_t stable_hash(Number number) noexcept {
+  return detail::key(static_cast<std::uint64_t>(number));
+}
 
 } // namespace feedline

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What travels through a pipeline, a value with its identity, and what a user's function may know of it.
+#include <compare>
 #include <cstdint>
 #include <stop_token>
 
@@ -16,7 +17,7 @@ struct sample_id {
   std::uint32_t part = 0;         ///< which of the items that a flat_map made of it
   std::uint32_t epoch = 0;        ///< the epoch in which the source gave it, from 0
 
-  friend bool operator==(const sample_id&, const sample_id&) = default;
+  friend auto operator<=>(const sample_id&, const sample_id&) = default;
 };
 
 /// A value and its identity. Stages that hold items back or give them in another order take and give these.

@@ -29,6 +29,7 @@ enum class fit {
   returns_no_bool,   ///< its predicate gives no bool
   returns_no_range,  ///< its function gives nothing to iterate over
   no_shape,          ///< the item has no shape to batch
+  no_length,         ///< its function gives no length of the item
   item_cannot_move,  ///< the item it gives can't be moved without throwing
 };
 
@@ -88,6 +89,10 @@ concept running_stage =
 template <class S>
 concept stateless = requires { requires S::is_stateless; };
 
+/// A stage through which samples that a later one held pass as they are, when a run is resumed.
+template <class S>
+concept hands_on_unchanged = requires { requires S::hands_on_unchanged; };
+
 template <class T>
 concept movable_item = std::is_object_v<T> && std::is_nothrow_move_constructible_v<T>;
 
@@ -129,6 +134,9 @@ std::string stage_name(const S& stage) {
 /// and perhaps
 /// - `void finish(auto& emit)`: gives what it still holds, at the end of each epoch of finite mode;
 /// - `void end_epoch()`: called at the end of each epoch in either mode;
+/// - `void state(auto& archive)`: calls `archive(x, y, …)` with the whole numbers that are all its state between
+///   two items. A run that is resumed gives them back. (Without it a resumed run works out the state of such a
+///   stage from the beginning of the run.)
 /// - `static constexpr const char* kind`: its name in messages.
 ///
 /// Each run has its own copy, called from one thread.

@@ -18,7 +18,9 @@
 #include <fnmatch.h>
 #include <sys/stat.h>
 
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
 
 namespace feedline {
@@ -62,12 +64,33 @@ class files_source {
     std::vector<std::string> names;
     list_files(names, directory, pattern, options);
     std::sort(names.begin(), names.end());
+    end_ = names.size();
     names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
   }
 
   std::optional<std::string> next() {
-    if (next_ == names_->size()) return std::nullopt;
+    if (next_ >= end_) return std::nullopt;
     return (*names_)[next_++];
+  }
+
+  void start_epoch(const epoch& e) {
+    end_ = static_cast<std::size_t>(std::min<std::uint64_t>(names_->size(), e.extent));
+  }
+
+  void skip(std::uint64_t count) {
+    next_ += static_cast<std::size_t>(std::min<std::uint64_t>(count, end_ - std::min(next_, end_)));
+  }
+
+  std::uint64_t index() const noexcept { return next_ - 1; }
+
+  void go_near(std::uint64_t index) noexcept { next_ = static_cast<std::size_t>(index); }
+
+  std::uint64_t extent() const noexcept { return names_->size(); }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const {
+    std::uint64_t hash = key(extent);
+    for (std::size_t i = 0; i < extent; ++i) hash = key(hash, stable_hash(last_name((*names_)[i])));
+    return hash;
   }
 
   std::uint64_t size() const noexcept { return names_->size(); }
@@ -81,6 +104,7 @@ class files_source {
  private:
   std::shared_ptr<const std::vector<std::string>> names_;
   std::size_t next_ = 0;
+  std::size_t end_;
 };
 
 } // namespace detail

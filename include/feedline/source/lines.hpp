@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ namespace detail {
 class lines_source {
  public:
   static constexpr const char* kind = "lines";
+  static constexpr bool shares_files = true;
 
   explicit lines_source(const std::vector<std::string>& patterns) : files_(patterns) {}
 
@@ -32,14 +34,15 @@ class lines_source {
         const auto number = files_.next();
         if (!number) return std::nullopt;
         number_ = *number;
+        file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
         at_ = 0;
         line_ = 0;
-        file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
       }
       const char* const begin = reinterpret_cast<const char*>(file_->bytes().data()) + at_;
       const std::size_t left = file_->bytes().size() - at_;
       if (left == 0) {
         file_.reset();
+        at_ = closed;
         continue;
       }
       const void* const end = std::memchr(begin, '\n', left);
@@ -53,15 +56,43 @@ class lines_source {
 
   std::uint64_t index() const noexcept { return index_; }
 
+  void state(auto& archive) {
+    files_.state(archive);
+    archive(at_, line_);
+  }
+
+  void resumed() {
+    if (at_ == closed) return;
+    number_ = files_.last();
+    file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
+    if (at_ > file_->bytes().size()) throw std::runtime_error(file_->path() + " has become shorter");
+  }
+
+  void go_near(std::uint64_t index) {
+    if (file_ && number_ == file_order::file_of(index) && line_ <= file_order::place_of(index)) return;
+    files_.go_to(file_order::file_of(index));
+    file_.reset();
+    at_ = closed;
+  }
+
+  /// In which order its files come.
+  const file_order& files() const noexcept { return files_; }
+
+  std::uint64_t extent() const noexcept { return files_.extent(); }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const { return files_.fingerprint(extent); }
+
   std::string origin(std::uint64_t index) const {
     return files_.name_of(index) + ": line " + std::to_string(file_order::place_of(index) + 1);
   }
 
  private:
+  static constexpr std::size_t closed = ~std::size_t{0};
+
   file_order files_;
   std::shared_ptr<const mapped_file> file_;
   std::size_t number_ = 0;
-  std::size_t at_ = 0;
+  std::size_t at_ = closed; // in the file
   std::uint64_t line_ = 0;
   std::uint64_t index_ = 0;
 };

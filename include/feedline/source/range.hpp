@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // from: the elements of a container, or a source of one's own.
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
 
 namespace feedline {
@@ -30,19 +34,58 @@ class range_source {
 
   explicit range_source(Range range) : range_(std::make_shared<const Range>(std::move(range))) {}
 
+  void start_epoch(const epoch& e) { extent_ = e.extent; }
+
   std::optional<value> next() {
     // The step comes before the read, so that an element whose copy throws is left behind.
     if (!at_) {
       at_.emplace(std::begin(*range_));
-    } else {
+    } else if (*at_ != std::end(*range_)) {
       ++*at_;
       ++index_;
     }
-    if (*at_ == std::end(*range_)) return std::nullopt;
+    if (*at_ == std::end(*range_) || index_ >= extent_) return std::nullopt;
     return std::optional<value>(**at_);
   }
 
   std::uint64_t index() const noexcept { return index_; }
+
+  void skip(std::uint64_t count)
+    requires is_indexed
+  {
+    if (count > 0) go_to(at_ ? index_ + count : count - 1);
+  }
+
+  void go_near(std::uint64_t index)
+    requires is_indexed
+  {
+    if (index > 0) go_to(index - 1);
+  }
+
+  std::uint64_t extent() const
+    requires is_indexed
+  {
+    return size();
+  }
+
+  /// Of elements without padding, as many bytes at the beginning and the end as show what they are.
+  std::uint64_t fingerprint(std::uint64_t extent) const
+    requires is_indexed
+  {
+    std::uint64_t hash = key(extent);
+    if constexpr (std::is_arithmetic_v<value> || std::has_unique_object_representations_v<value>) {
+      constexpr std::uint64_t looked_at = 256;
+      for (std::uint64_t i = 0; i < extent; ++i) {
+        if (i == looked_at && extent > 2 * looked_at) i = extent - looked_at;
+        const value v = at(i);
+        hash = key(hash, stable_hash({reinterpret_cast<const char*>(&v), sizeof v}));
+      }
+    } else if constexpr (std::convertible_to<const value&, std::string_view>) {
+      for (std::uint64_t i = 0; i < std::min<std::uint64_t>(extent, 256); ++i)
+        hash = key(hash, stable_hash(std::string_view(at(i))));
+    }
+    return hash;
+  }
 
   std::uint64_t size() const
     requires is_indexed
@@ -57,9 +100,18 @@ class range_source {
   }
 
  private:
+  void go_to(std::uint64_t index)
+    requires is_indexed
+  {
+    index = std::min(index, size());
+    index_ = index;
+    at_ = std::begin(*range_) + static_cast<std::iter_difference_t<iterator>>(index);
+  }
+
   std::shared_ptr<const Range> range_;
   std::optional<iterator> at_;
   std::uint64_t index_ = 0;
+  std::uint64_t extent_ = ~std::uint64_t{0};
 };
 
 } // namespace detail

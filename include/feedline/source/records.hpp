@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // records: binary files of records that are all of one size.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -35,6 +36,7 @@ template <class Read>
 class records_source {
  public:
   static constexpr const char* kind = "records";
+  static constexpr bool shares_files = true;
   using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
 
   records_source(const std::vector<std::string>& patterns, std::size_t size) : files_(patterns), size_(size) {
@@ -49,8 +51,8 @@ class records_source {
         const auto number = files_.next();
         if (!number) return std::nullopt;
         number_ = *number;
-        at_ = 0;
         file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
+        at_ = offset_of(std::exchange(first_, 0));
       }
       const std::size_t left = file_->bytes().size() - at_;
       if (left >= size_) {
@@ -60,11 +62,44 @@ class records_source {
         return Read()(record, size_);
       }
       const auto file = std::exchange(file_, nullptr);
+      at_ = closed;
       if (left > 0) throw no_whole_record(*file, size_);
     }
   }
 
   std::uint64_t index() const noexcept { return index_; }
+
+  void state(auto& archive) {
+    files_.state(archive);
+    archive(at_);
+  }
+
+  void resumed() {
+    if (at_ == closed) return;
+    number_ = files_.last();
+    file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
+    if (at_ > file_->bytes().size()) throw std::runtime_error(file_->path() + " has become shorter");
+  }
+
+  void go_near(std::uint64_t index) {
+    const std::size_t number = file_order::file_of(index);
+    const std::uint64_t record = file_order::place_of(index);
+    if (file_ && number_ == number) {
+      at_ = offset_of(record);
+    } else {
+      files_.go_to(number);
+      file_.reset();
+      at_ = closed;
+      first_ = record;
+    }
+  }
+
+  /// In which order its files come.
+  const file_order& files() const noexcept { return files_; }
+
+  std::uint64_t extent() const noexcept { return files_.extent(); }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const { return files_.fingerprint(extent); }
 
   indexed_records<Read> indexed() const { return {files_, size_}; }
 
@@ -73,11 +108,18 @@ class records_source {
   }
 
  private:
+  static constexpr std::size_t closed = ~std::size_t{0};
+
+  std::size_t offset_of(std::uint64_t record) const noexcept {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(record, file_->bytes().size() / size_)) * size_;
+  }
+
   file_order files_;
   std::size_t size_;
   std::shared_ptr<const mapped_file> file_;
   std::size_t number_ = 0;
-  std::size_t at_ = 0;
+  std::size_t at_ = closed; // in the file
+  std::uint64_t first_ = 0; // record at which the next file begins
   std::uint64_t index_ = 0;
 };
 
@@ -109,6 +151,10 @@ class indexed_records {
   }
 
   std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
+
+  std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
+
+  std::uint64_t size_of_first(std::uint64_t files) const { return places_.size_of_first(files); }
 
  private:
   file_order files_;

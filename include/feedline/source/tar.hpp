@@ -44,6 +44,7 @@ struct tar_options {
 class tar_samples {
  public:
   static constexpr const char* kind = "tar_samples";
+  static constexpr bool shares_files = true;
 
   explicit tar_samples(const std::string& pattern, tar_options options = {})
       : tar_samples(std::vector{pattern}, options) {}
@@ -81,6 +82,40 @@ class tar_samples {
     }
   }
 
+  void state(auto& archive) {
+    std::uint64_t position = shard_ ? shard_->position() : closed;
+    files_.state(archive);
+    archive(position);
+    to_position_ = position;
+  }
+
+  /// Reads the headers of the shard that was being read up to where that was.
+  void resumed() {
+    if (to_position_ == closed) return;
+    number_ = files_.last();
+    shard_.emplace(shards()[number_]);
+    while (shard_->position() < to_position_) {
+      try {
+        if (!shard_->next()) break;
+      } catch (const tar_error&) { // was told before
+      }
+    }
+  }
+
+  void go_near(std::uint64_t index) {
+    const std::size_t number = detail::file_order::file_of(index);
+    if (shard_ && number_ == number && shard_->position() <= detail::file_order::place_of(index)) return;
+    files_.go_to(number);
+    shard_.reset();
+  }
+
+  /// In which order its shards come.
+  const detail::file_order& files() const noexcept { return files_; }
+
+  std::uint64_t extent() const noexcept { return files_.extent(); }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const { return files_.fingerprint(extent); }
+
   /// The samples by their place, after a pass over the headers of all shards.
   detail::indexed_tar indexed() const { return {files_, options_.keep_index}; }
 
@@ -110,11 +145,14 @@ class tar_samples {
   }
 
  private:
+  static constexpr std::uint64_t closed = ~std::uint64_t{0};
+
   detail::file_order files_;
   tar_options options_;
   std::optional<detail::tar_shard> shard_; // the one being read
   std::size_t number_ = 0;                 // of that one, as listed
   std::uint64_t index_ = 0;
+  std::uint64_t to_position_ = closed; // in the shard that was open, for resumed()
 };
 
 } // namespace feedline

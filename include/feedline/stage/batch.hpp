@@ -14,6 +14,7 @@
 
 #include <feedline/core/detail/packet.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/columns.hpp>
 #include <feedline/stage/detail/fields.hpp>
@@ -197,10 +198,38 @@ class batch_builder {
       : size_(size), options_(options), columns_(parts::make(mode)) {}
 
   void operator()(sample<T>&& s, auto& emit) {
+    keep(std::move(s));
+    if (is_full()) give(emit);
+  }
+
+  /// Takes a sample in without giving a batch: there must be room.
+  void keep(sample<T>&& s) {
     begin();
     add(s.value);
     ids_[rows_++] = s.id;
-    if (rows_ == size_) give(emit);
+  }
+
+  bool is_full() const noexcept { return rows_ == size_; }
+
+  /// Those of the samples that it holds.
+  std::span<const sample_id> ids() const noexcept { return {ids_.begin(), rows_}; }
+
+  /// Gives what it holds, at least one sample, as a batch. False: nobody wants more.
+  bool give(auto& emit) {
+    const std::size_t rows = std::exchange(rows_, 0); // whatever happens: none of them comes a second time
+    output b;
+    b.ids_ = std::exchange(ids_, {});
+    b.ids_.truncate(rows);
+    try {
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        ((std::get<I>(b.columns_) = std::get<I>(columns_).take(rows)), ...);
+      }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>());
+    } catch (const std::exception& error) {
+      throw std::runtime_error("all " + std::to_string(rows) +
+                               " samples of its batch are lost: " + error.what());
+    }
+    const sample_id last = b.ids_[b.size() - 1];
+    return emit(sample<output>{std::move(b), last});
   }
 
   /// The rows that are still free, where a sample is one number.
@@ -217,8 +246,11 @@ class batch_builder {
   {
     ids.copy_to(&ids_[rows_], count);
     rows_ += count;
-    if (rows_ == size_) give(emit);
+    if (is_full()) give(emit);
   }
+
+  /// Whether it holds no samples.
+  bool at_rest() const noexcept { return rows_ == 0; }
 
   void finish(auto& emit) {
     if (rows_ == 0) return;
@@ -242,23 +274,6 @@ class batch_builder {
     }
   }
 
-  void give(auto& emit) {
-    const std::size_t rows = std::exchange(rows_, 0); // whatever happens: none of them comes a second time
-    output b;
-    b.ids_ = std::exchange(ids_, {});
-    b.ids_.truncate(rows);
-    try {
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        ((std::get<I>(b.columns_) = std::get<I>(columns_).take(rows)), ...);
-      }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>());
-    } catch (const std::exception& error) {
-      throw std::runtime_error("all " + std::to_string(rows) +
-                               " samples of its batch are lost: " + error.what());
-    }
-    const sample_id last = b.ids_[b.size() - 1];
-    emit(sample<output>{std::move(b), last});
-  }
-
   std::size_t size_;
   batch_options options_;
   typename parts::builders columns_;
@@ -270,6 +285,7 @@ template <class Mode>
 struct batch_stage {
   using feedline_part = void;
   static constexpr const char* kind = "batch";
+  static constexpr bool keeps_one_to_one = true;
 
   template <class In>
   static consteval fit fits() {
@@ -280,6 +296,10 @@ struct batch_stage {
     requires(columns_of<Mode, In>::exist)
   batch_builder<In, Mode> bind(const stage_info&) const {
     return {size, options, mode};
+  }
+
+  std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
+    return key(size * ranks, options.drop_last);
   }
 
   std::size_t size;

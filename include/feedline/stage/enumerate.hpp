@@ -36,6 +36,8 @@ struct enumerate_stage {
 
     void end_epoch() { next = 0; }
 
+    void state(auto& archive) { archive(next); }
+
     std::uint64_t next = 0;
   };
 

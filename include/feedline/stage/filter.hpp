@@ -18,6 +18,8 @@ class filter_stage {
   using feedline_part = void;
   static constexpr const char* kind = "filter";
   static constexpr bool is_stateless = true;
+  static constexpr bool keeps_one_to_one = true;
+  static constexpr bool leaves_out = true;
 
   filter_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 

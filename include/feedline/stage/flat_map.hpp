@@ -3,10 +3,13 @@
 // flat_map: one item in, any number out.
 #include <cstdint>
 #include <iterator>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/detail/cut.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 
@@ -75,17 +78,52 @@ class flat_map_stage {
   }
 
   template <class In>
-  struct running {
+  class running {
+   public:
     using function = decltype(std::declval<const Held&>().bind());
     using result = call_result_t<typename Held::called, In&>;
     using output = element_of_t<result>;
 
+    void operator()(sample<In>&& s, auto& emit, context& c) { give(std::move(s), emit, c, 0); }
+
+    /// In the middle of a range: the sample that it was made of, and how many of its elements were given.
+    held held_now() const {
+      if (given == 0) return {};
+      return {.log = std::make_shared<held_once>(held_list{{given}, {in_hand}})};
+    }
+
+    void expect(const held_list& list) {
+      if (list.words.size() != 1 || list.ids.size() != 1)
+        throw std::invalid_argument("feedline: the checkpoint is not whole");
+      missing = list.ids[0];
+      given_of_missing = list.words[0];
+    }
+
+    void hold(sample<In>&& s, auto& emit, context& c) {
+      if (given_of_missing != 0 && s.id == missing)
+        give(std::move(s), emit, c, std::exchange(given_of_missing, 0));
+    }
+
+    void has_all() const {
+      if (given_of_missing != 0) throw lost_sample(missing);
+    }
+
+   private:
     // The item stays alive while what was made of it is gone through: views of it are welcome.
-    void operator()(sample<In>&& s, auto& emit, context& c) {
+    void give(sample<In>&& s, auto& emit, context& c, std::uint64_t first) {
+      const struct leave {
+        std::uint64_t& given;
+
+        ~leave() { given = 0; }
+      } leave{given};
+
+      in_hand = s.id;
       std::uint64_t k = 0;
       auto&& range = call(f.get(), s.value, c);
       for (auto&& item : range) {
-        const sample_id id = part_of(s.id, k++);
+        const sample_id id = part_of(in_hand, k++);
+        if (k <= first) continue;
+        given = k;
         if constexpr (owns_elements<result>) {
           if (!emit(sample<output>{output(std::move(item)), id})) return;
         } else {
@@ -94,13 +132,21 @@ class flat_map_stage {
       }
     }
 
+    friend flat_map_stage;
+
+    explicit running(function function_of_items) : f(std::move(function_of_items)) {}
+
     function f;
+    sample_id in_hand;
+    std::uint64_t given = 0; // elements of what was made of it, while they are given
+    sample_id missing; // which a resumed run waits for, as long as some of its elements were given before:
+    std::uint64_t given_of_missing = 0;
   };
 
   template <class In>
     requires(flat_map_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
-    return {f_.bind()};
+    return running<In>(f_.bind());
   }
 
  private:

@@ -18,6 +18,7 @@ class map_stage {
   using feedline_part = void;
   static constexpr const char* kind = "map";
   static constexpr bool is_stateless = true;
+  static constexpr bool keeps_one_to_one = true;
 
   map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 

@@ -20,20 +20,6 @@
 
 namespace feedline {
 
-/// A hash of text that is the same in every process and on every platform: FNV-1a of 64 bits (Fowler, Noll,
-/// Vo), its bits mixed once more.
-constexpr std::uint64_t stable_hash(std::string_view text) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return detail::mix(hash);
-}
-
-/// The same of a number, whatever its type.
-template <std::integral Number>
-constexpr std::uint64_t stable_hash(Number number) noexcept {
-  return detail::key(static_cast<std::uint64_t>(number));
-}
-
 /// The part of a data set that a hash falls into, where parts are as large as their weights say.
 class parts {
  public:

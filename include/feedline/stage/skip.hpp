@@ -15,6 +15,7 @@ struct skip_stage {
   using feedline_part = void;
   static constexpr const char* kind = "skip";
   static constexpr bool begins_anew = true; // with each epoch
+  static constexpr bool hands_on_unchanged = true;
 
   template <class In>
   static consteval fit fits() {
@@ -24,6 +25,7 @@ struct skip_stage {
   template <class In>
   struct running {
     using output = In;
+    static constexpr bool hands_on_unchanged = true;
 
     void operator()(sample<In>&& s, auto& emit) {
       if (left > 0) --left;
@@ -31,6 +33,8 @@ struct skip_stage {
     }
 
     void end_epoch() { left = count; }
+
+    void state(auto& archive) { archive(left); }
 
     std::uint64_t count;
     std::uint64_t left = count;
@@ -40,6 +44,8 @@ struct skip_stage {
   running<In> bind(const stage_info&) const {
     return {count};
   }
+
+  std::uint64_t fingerprint() const noexcept { return count; }
 
   std::uint64_t count;
 };

@@ -16,6 +16,7 @@ struct take_stage {
   using feedline_part = void;
   static constexpr const char* kind = "take";
   static constexpr bool begins_anew = true; // with each epoch
+  static constexpr bool hands_on_unchanged = true;
 
   template <class In>
   static consteval fit fits() {
@@ -25,6 +26,7 @@ struct take_stage {
   template <class In>
   struct running {
     using output = In;
+    static constexpr bool hands_on_unchanged = true;
 
     void operator()(sample<In>&& s, auto& emit) {
       if (left > 0) {
@@ -36,6 +38,8 @@ struct take_stage {
 
     void end_epoch() { left = count; }
 
+    void state(auto& archive) { archive(left); }
+
     std::uint64_t count;
     std::uint64_t left = count;
   };
@@ -44,6 +48,8 @@ struct take_stage {
   running<In> bind(const stage_info&) const {
     return {count};
   }
+
+  std::uint64_t fingerprint() const noexcept { return count; }
 
   std::uint64_t count;
 };

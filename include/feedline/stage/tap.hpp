@@ -17,6 +17,7 @@ class tap_stage {
   using feedline_part = void;
   static constexpr const char* kind = "tap";
   static constexpr bool is_stateless = true;
+  static constexpr bool keeps_one_to_one = true;
 
   tap_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 

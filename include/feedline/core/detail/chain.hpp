@@ -9,11 +9,14 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <feedline/core/detail/activity.hpp>
+#include <feedline/core/detail/cut.hpp>
 #include <feedline/core/detail/edge.hpp>
 #include <feedline/core/detail/emitter.hpp>
 #include <feedline/core/detail/packet.hpp>
+#include <feedline/core/detail/progress.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/stage.hpp>
 
@@ -38,9 +41,12 @@ concept lends_room = requires(Stage& stage) {
 ///
 /// Samples come one at a time, or as a row of neighbours where that saves the work of handing on each: into
 /// room that the next stage lends.
-template <class Stage, class In, class Next>
+template <class Stage, class In, class Next, bool IsStateless>
 class node {
   using output = typename Stage::output;
+
+  // Samples that another stage held pass through as they are.
+  static constexpr bool hands_on = hands_on_unchanged<Stage>;
 
  public:
   static constexpr bool is_measured = Next::is_measured;
@@ -55,6 +61,11 @@ class node {
         counters_(counters) {}
 
   flow push(sample<In>&& s) {
+    if constexpr (hands_on || holds_samples<Stage>)
+      if (const std::size_t stage = progress().refills; stage != 0) [[unlikely]] {
+        if (stage == place_.number) return refill(std::move(s));
+        if constexpr (hands_on) return next_.push(std::move(s));
+      }
     if constexpr (is_measured) ++received_;
     emitter<output, Next> emit(next_, place_, s.id);
     try {
@@ -75,18 +86,19 @@ class node {
     return emit.flow();
   }
 
-  /// The same for a row of samples.
-  flow push_row(std::span<In> values, id_row ids, const watch& wanted)
+  /// The same for a row of samples; counts in `taken` before it hands on.
+  flow push_row(std::span<In> values, id_row ids, const watch& wanted, std::size_t& taken)
     requires takes_rows
   {
     while (!values.empty()) {
       if (const flow result = wanted(); result != flow::more) return result;
-      row_taken taken;
-      if constexpr (has_room) taken = move_row(values, ids);
-      else taken = convert_row(values, ids, wanted);
-      if (taken.result != flow::more) return taken.result;
-      values = values.subspan(taken.count);
-      ids = ids.from(taken.count);
+      const std::size_t before = taken;
+      flow result = flow::more;
+      if constexpr (has_room) result = move_row(values, ids, taken);
+      else result = convert_row(values, ids, wanted, taken);
+      if (result != flow::more) return result;
+      values = values.subspan(taken - before);
+      ids = ids.from(taken - before);
     }
     return flow::more;
   }
@@ -122,6 +134,9 @@ class node {
 
   /// Finite mode drains what stages hold back, infinite mode doesn't.
   flow end_epoch(std::uint32_t epoch, bool drain) {
+    // A run that was resumed at an epoch's end may be beyond this stage.
+    if (place_.number < progress().ending) return next_.end_epoch(epoch, drain);
+    progress().ending = place_.number;
     if (drain && finish(epoch) == flow::stop) return flow::stop;
     if constexpr (requires { stage_.end_epoch(); }) {
       try {
@@ -135,11 +150,52 @@ class node {
 
   /// Delivers what was accepted before the failure, then the failure.
   flow fail(failure_ptr f) {
+    progress().failed = true;
     if (finish(f->epoch) == flow::stop) return flow::stop;
     return next_.fail(std::move(f));
   }
 
   auto& sink() noexcept { return next_.sink(); }
+
+  /// See stage_place.
+  bool is_behind_state() const noexcept { return place_.behind_state; }
+
+  segment_progress& progress() noexcept { return next_.progress(); }
+
+  /// Makes the states of the stages part of their segment's, now that the chain has its place in memory.
+  void attach() {
+    constexpr bool has_parts = has_state<Stage> || holds_samples<Stage> || requires { stage_.at_rest(); };
+    if constexpr (has_parts) progress().add(stage_, place_.number, !place_.behind_opaque);
+    else if constexpr (!IsStateless) progress().cannot_save();
+    next_.attach();
+  }
+
+  /// Takes up the states of a run that is resumed, in the order of attach().
+  void load(state_reader& reader, const std::vector<held>& all) {
+    if constexpr (has_state<Stage>) read_state(stage_, reader);
+    if constexpr (holds_samples<Stage>)
+      for (const held& h : all)
+        if (h.place == place_.number) {
+          stage_.expect(h.log->at(h.moment));
+          ++progress().awaited;
+        }
+    next_.load(reader, all);
+  }
+
+  /// The stage for which samples came has got all of them.
+  flow end_refill() {
+    if constexpr (holds_samples<Stage>) {
+      if (progress().refills == place_.number) {
+        progress().refills = 0;
+        stage_.has_all();
+        --progress().awaited;
+        return flow::more;
+      }
+    }
+    return next_.end_refill();
+  }
+
+  flow begin_refill(std::size_t stage) { return next_.begin_refill(stage); }
 
   /// Makes the counts visible to other threads.
   void publish() noexcept {
@@ -148,30 +204,27 @@ class node {
   }
 
  private:
-  struct row_taken {
-    flow result;
-    std::size_t count; // of samples, those that failed among them
-  };
-
-  row_taken push_first(std::span<In> values, const id_row& ids) {
-    return {push(sample<In>{std::move(values.front()), ids[0]}), 1};
+  flow push_first(std::span<In> values, const id_row& ids, std::size_t& taken) {
+    ++taken;
+    return push(sample<In>{std::move(values.front()), ids[0]});
   }
 
   // Moves as many of the values into this stage's own room as it has.
-  row_taken move_row(std::span<In> values, const id_row& ids) {
+  flow move_row(std::span<In> values, const id_row& ids, std::size_t& taken) {
     std::span<In> target;
-    if (const flow result = room(target); result != flow::more) return {result, 0};
-    if (target.empty()) return push_first(values, ids);
+    if (const flow result = room(target); result != flow::more) return result;
+    if (target.empty()) return push_first(values, ids, taken);
     const std::size_t count = std::min(values.size(), target.size());
     std::uninitialized_move_n(values.begin(), count, target.begin());
-    return {commit(count, ids), count};
+    taken += count;
+    return commit(count, ids);
   }
 
   // Makes of as many values as the next stage has room for, or as come before a failure, what goes there.
-  row_taken convert_row(std::span<In> values, const id_row& ids, const watch& wanted) {
+  flow convert_row(std::span<In> values, const id_row& ids, const watch& wanted, std::size_t& taken) {
     std::span<output> target;
-    if (const flow result = next_.room(target); result != flow::more) return {result, 0};
-    if (target.empty()) return push_first(values, ids);
+    if (const flow result = next_.room(target); result != flow::more) return result;
+    if (target.empty()) return push_first(values, ids, taken);
     const std::size_t count = std::min(values.size(), target.size());
     std::size_t made = 0;
     flow result = flow::more;
@@ -183,21 +236,46 @@ class node {
       }
     } catch (...) {
       failed = true;
+      taken += made;
       result = next_.commit(made, ids);
+      ++taken;
       if (result == flow::more) result = caught(ids[made], true);
     }
-    if (!failed)
+    if (!failed) {
+      taken += made;
       if (const flow committed = next_.commit(made, ids); committed != flow::more) result = committed;
+    }
     received_ += is_measured ? made + failed : 0;
-    return {result, made + failed};
+    return result;
+  }
+
+  // A sample that this stage held comes back. What it does with it then belongs to the stream.
+  flow refill(sample<In>&& s) {
+    if constexpr (holds_samples<Stage>) {
+      emitter<output, Next> emit(next_, place_, s.id);
+      const std::size_t stage = std::exchange(progress().refills, 0);
+      try {
+        context c = make_context(s.id, key_, place_.run.stop);
+        stage_.hold(std::move(s), emit, c);
+      } catch (...) {
+        if (caught(emit.id(), true) == flow::stop) return flow::stop;
+      }
+      progress().refills = stage;
+      return emit.flow();
+    } else {
+      return flow::more;
+    }
   }
 
   // A failure ends the epoch here. Whether it ends the run is for those behind to say: one thread would never
   // have met it, if they had enough of the epoch before.
   [[gnu::noinline, gnu::cold]] flow caught(sample_id id, bool holds_earlier_ones = false) {
+    // If it was one that is needed, that will be noticed.
+    if (progress().refills != 0 && progress().refills != segment_progress::for_replay) return flow::more;
     add_relaxed(counters_.failures, 1);
     auto f = std::make_unique<failure>(current_failure(place_.name, id));
     if (place_.run.on_error == on_error::skip) return next_.skipped(std::move(f));
+    progress().failed = true;
     if constexpr (requires(emitter<output, Next>& emit) { stage_.finish(emit); }) {
       emitter<output, Next> emit(next_, place_, {.epoch = id.epoch});
       try {
@@ -228,56 +306,5 @@ class node {
   std::uint64_t received_ = 0;
   stage_counters& counters_;
 };
-
-/// Pushes some of a packet's samples, of type In, through a segment's chain.
-template <class In, class Chain>
-flow feed_samples(Chain& chain, packet& p, std::size_t begin, std::size_t end, const watch& wanted) {
-  In* const values = p.values<In>();
-  const id_row ids = p.ids();
-  if constexpr (Chain::takes_rows) {
-    return chain.push_row({values + begin, values + end}, ids.from(begin), wanted);
-  } else {
-    for (std::size_t i = begin; i < end; ++i) {
-      flow result = wanted();
-      if (result == flow::more) [[likely]]
-        result = chain.push(sample<In>{std::move(values[i]), ids[i]});
-      if (result != flow::more) [[unlikely]]
-        return result;
-    }
-    return flow::more;
-  }
-}
-
-/// Pushes a packet's samples, of type In, and events through a segment's chain.
-template <class In, class Chain>
-flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
-  flow wanted = flow::more; // of this packet's samples: they are all of one epoch
-  // What a worker has enough of, others may still be at work on: earlier samples of the same epoch.
-  const auto want = [&](flow result) {
-    wanted = result;
-    if (wanted == flow::enough && !chain.sink().is_worker()) from.abandon(p.generation);
-  };
-  std::size_t i = 0;
-  for (event& e : p.events()) {
-    if (wanted == flow::more) want(feed_samples<In>(chain, p, i, e.position, {run, from, p.generation}));
-    if (wanted == flow::stop) return flow::stop;
-    i = e.position;
-    flow result = flow::more;
-    if (e.kind == event_kind::epoch_end) {
-      result = chain.end_epoch(e.epoch, run.drain);
-    } else if (wanted == flow::more &&
-               !from.is_abandoned(p.generation)) { // else one thread would never have come so far
-      if (e.kind == event_kind::skipped) {
-        result = chain.skipped(std::move(e.cause));
-      } else {
-        result = chain.fail(std::move(e.cause));
-        if (result != flow::stop) want(flow::enough);
-      }
-    }
-    if (result == flow::stop) return flow::stop;
-  }
-  if (wanted == flow::more) want(feed_samples<In>(chain, p, i, p.size(), {run, from, p.generation}));
-  return wanted == flow::stop ? flow::stop : flow::more;
-}
 
 } // namespace feedline::detail

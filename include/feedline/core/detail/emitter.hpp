@@ -45,6 +45,8 @@ struct stage_place {
   // Some stage before it takes state from one epoch to the next in infinite mode, so that leaving out samples
   // there would change what comes later.
   bool behind_state;
+  // Some stage before it makes of samples what can't be made again of one of them alone.
+  bool behind_opaque;
 
   std::uint64_t random_key() const noexcept { return key(run.seed, number); }
 };

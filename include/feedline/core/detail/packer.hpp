@@ -7,11 +7,13 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <feedline/core/detail/activity.hpp>
 #include <feedline/core/detail/edge.hpp>
 #include <feedline/core/detail/emitter.hpp>
 #include <feedline/core/detail/packet.hpp>
+#include <feedline/core/detail/progress.hpp>
 
 namespace feedline::detail {
 
@@ -26,7 +28,8 @@ class packer {
   static constexpr bool is_measured = Edge::is_measured;
   static constexpr bool has_room = true;
 
-  packer(Edge& edge, activity& who) : edge_(edge), who_(who) {}
+  packer(Edge& edge, activity& who, segment_progress& progress)
+      : edge_(edge), who_(who), progress_(progress) {}
 
   packer(packer&&) noexcept = default;
 
@@ -34,6 +37,8 @@ class packer {
     if (!packet_.has_room()) [[unlikely]]
       if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
     packet_.add(std::move(s));
+    // Behind a batch its stage holds no samples, as it may when the packet is pushed.
+    if constexpr (comes_in_batches<T>) note_cut(false);
     // A worker's is perhaps the last of its sequence number, perhaps a part of it: what follows will tell.
     return packet_.has_room() || is_worker_ ? flow::more : flush(true);
   }
@@ -58,11 +63,15 @@ class packer {
 
   flow end_epoch(std::uint32_t epoch, bool) {
     add_event(event_kind::epoch_end, epoch, nullptr);
+    progress_.failed = false;
+    note_cut(true);
+    progress_.ending = 0;
     return is_worker_ ? flow::more : flush(true);
   }
 
   flow fail(failure_ptr f) {
     const std::uint32_t epoch = f->epoch;
+    progress_.failed = true;
     add_event(event_kind::failed, epoch, std::move(f));
     return is_worker_ ? flow::more : flush(true);
   }
@@ -70,6 +79,28 @@ class packer {
   bool is_worker() const noexcept { return is_worker_; }
 
   packer& sink() noexcept { return *this; }
+
+  segment_progress& progress() noexcept { return progress_; }
+
+  void attach() noexcept {}
+
+  void load(state_reader&, const std::vector<held>&) noexcept {}
+
+  /// From now on samples are meant for a stage that held them; 0: they are the stream's again.
+  flow begin_refill(std::size_t stage) {
+    const flow wanted = hand_over();
+    progress_.refills = stage;
+    return wanted;
+  }
+
+  /// That stage, behind this segment, has got all of them.
+  flow end_refill() {
+    if (!packet_.is_open()) begin_packet();
+    packet_.current().ends_refill = true;
+    const flow wanted = is_worker_ ? flow::more : flush(true);
+    progress_.refills = 0;
+    return wanted;
+  }
 
   void publish() noexcept {}
 
@@ -87,16 +118,24 @@ class packer {
     return packet_.is_open() && now_ns() - filled_at_ > edge_base::slow_packet_ns ? flush(true) : flow::more;
   }
 
-  /// A worker starts on a packet with this sequence number …
-  void open(std::uint64_t sequence, std::uint64_t generation) {
+  /// A worker starts on a packet …
+  void open(const packet& p) {
     is_worker_ = true;
-    sequence_ = sequence;
-    generation_ = generation;
+    sequence_ = p.sequence;
+    generation_ = p.generation;
+    progress_.refills = p.refills;
   }
 
   /// … and has done it. False: nobody takes it.
-  bool complete() {
+  bool complete(packet& p) {
     if (!packet_.is_open()) begin_packet();
+    packet& made = packet_.current();
+    made.ends_refill = p.ends_refill;
+    made.has_cut = p.has_cut && p.cut_items == p.size() && p.cut_events == p.events().size();
+    made.cut_items = packet_.size();
+    made.cut_events = made.events().size();
+    std::swap(made.cut, p.cut);
+    write_section(made.cut, [](state_writer&) {}); // workers have no state
     return flush(true) != flow::stop;
   }
 
@@ -106,7 +145,17 @@ class packer {
       if (const flow wanted = flush(false); wanted != flow::more) return wanted;
     packet_.open(edge_.spare(&packet::make<T>),
                  is_worker_ ? edge_.config().packet_items : std::min(edge_.target(), fill_target_));
+    packet_.current().refills = progress_.refills;
     return flow::more;
+  }
+
+  // How far all have come, with the packet as it is now.
+  void note_cut(bool ends_epoch) {
+    packet& p = packet_.current();
+    if (is_worker_ || p.refills != 0 || !progress_.save(p.cut, ends_epoch)) return;
+    p.has_cut = true;
+    p.cut_items = packet_.size();
+    p.cut_events = p.events().size();
   }
 
   void add_event(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
@@ -115,6 +164,7 @@ class packer {
   }
 
   [[gnu::noinline]] flow flush(bool last) {
+    if (!packet_.current().ends_epoch()) note_cut(false);
     packet_ptr p = packet_.close();
     p->sequence = sequence_;
     p->generation = generation_;
@@ -141,6 +191,7 @@ class packer {
 
   Edge& edge_;
   activity& who_;
+  segment_progress& progress_;
   packet_writer<T> packet_; // being filled
   std::size_t fill_target_ = 1;
   std::uint64_t filled_at_ = 0;

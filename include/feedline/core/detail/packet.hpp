@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/detail/cut.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/sample.hpp>
 
@@ -81,6 +82,10 @@ class packet {
     destroy_values_(*this);
     size_ = 0;
     events_.clear();
+    cut.clear();
+    has_cut = false;
+    refills = 0;
+    ends_refill = false;
   }
 
   std::size_t size() const noexcept { return size_; }
@@ -103,6 +108,15 @@ class packet {
   std::uint64_t generation = 0; ///< how many ends of epochs came before it in the stream
   std::uint64_t put_at = 0;     ///< when it was pushed, in ns
   bool last = true;             ///< false: more packets of the same sequence follow
+
+  detail::cut cut;            ///< how far all had come that stands before this packet's end …
+  bool has_cut = false;       ///< … if that could be said, …
+  std::size_t cut_items = 0;  ///< … or before so many of its samples
+  std::size_t cut_events = 0; ///< and events
+
+  std::size_t refills =
+      0; ///< the samples are meant for this stage, which held them; 0: they are the stream's
+  bool ends_refill = false; ///< they were the last ones that it held
 
  private:
   template <class T>
@@ -177,6 +191,12 @@ class packet_writer {
     packet_->events_.push_back({size(), kind, epoch, std::move(cause)});
   }
 
+  /// The packet that is open.
+  packet& current() noexcept { return *packet_; }
+
+  /// How many samples it has.
+  std::size_t size() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
+
   packet_ptr close() noexcept {
     if (packet_) {
       packet_->size_ = size();
@@ -188,8 +208,6 @@ class packet_writer {
   }
 
  private:
-  std::size_t size() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
-
   void add_ids(const id_row& ids, std::size_t count) noexcept {
     if (!id_list_) {
       if (!ids.listed && ids.first == id_row{first_id_}[size()]) return;

@@ -13,11 +13,21 @@
 
 namespace feedline::detail {
 
+/// What comes out of it comes of one sample, of which nothing more will come.
+template <class S>
+concept one_to_one = requires { requires S::keeps_one_to_one; };
+
+/// It gives something of every sample, so that ranks that gave equally much have taken equally many.
+template <class S>
+concept keeps_ranks_equal = one_to_one<S> && !requires { requires S::leaves_out; };
+
 /// Stages that run together on the same workers.
 template <bool Ordered, class... Stages>
 struct parallel_stages {
   using feedline_part = void;
   static constexpr bool is_ordered = Ordered;
+  static constexpr bool keeps_one_to_one = (one_to_one<Stages> && ...);
+  static constexpr bool leaves_out = !(keeps_ranks_equal<Stages> && ...);
 
   stage_list<Stages...> stages;
   std::size_t workers;
@@ -26,6 +36,7 @@ struct parallel_stages {
 /// A place for a queue, put there by the user.
 struct queue_place {
   using feedline_part = void;
+  static constexpr bool keeps_one_to_one = true;
 
   std::size_t capacity;
 };

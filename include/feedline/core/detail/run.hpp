@@ -21,9 +21,13 @@
 
 #include <feedline/core/detail/chain.hpp>
 #include <feedline/core/detail/dealer.hpp>
+#include <feedline/core/detail/elastic.hpp>
+#include <feedline/core/detail/feed.hpp>
 #include <feedline/core/detail/packer.hpp>
 #include <feedline/core/detail/plan.hpp>
+#include <feedline/core/detail/progress.hpp>
 #include <feedline/core/detail/run_base.hpp>
+#include <feedline/core/detail/source_loop.hpp>
 #include <feedline/core/options.hpp>
 
 namespace feedline::detail {
@@ -48,7 +52,8 @@ auto make_chain(const List& list, Sink sink, activity& who, std::size_t counter,
         throw pipeline_error(current_failure(place->name, {}));
       }
     };
-    return node<running, In, decltype(next)>(start(), *place, who.stages[counter], std::move(next));
+    return node<running, In, decltype(next), stateless<stage_type>>(start(), *place, who.stages[counter],
+                                                                    std::move(next));
   }
 }
 
@@ -82,6 +87,11 @@ class run : public run_base {
 
  public:
   static constexpr bool is_measured = Measured;
+  static constexpr bool is_ordered = [] {
+    for (std::size_t i = 0; i < plan.count; ++i)
+      if (!plan.segments[i].ordered) return false;
+    return true;
+  }();
   using item = segment_output<segment_count - 1>;
 
   [[gnu::cold]] run(const Source& source, const stage_list<Stages...>& stages, const run_options& options)
@@ -90,10 +100,11 @@ class run : public run_base {
         stages_(stages),
         edges_(make_edges(std::make_index_sequence<segment_count>())) {
     add_places();
+    identify();
     add_segments(std::make_index_sequence<segment_count>());
     if constexpr (is_dealt)
       std::get<0>(edges_).attach(source_, this->options(), context(), places()[0],
-                                 segments()[0].workers[0]->stages[0]);
+                                 segments()[0].workers[0]->stages[0], resumed());
   }
 
   ~run() { end(); }
@@ -109,17 +120,73 @@ class run : public run_base {
   }
 
   void add_places() {
-    add_place(stage_name(source_), false);
-    bool behind_state = false;
+    add_place(stage_name(source_), false, false, 0);
+    bool behind_state = false, behind_opaque = false;
+    std::size_t number = 0, segment = 0; // of the stage in the list, and in the plan
     const auto add = [&]<class S>(const S& s) {
-      add_place(stage_name(s), behind_state);
+      std::uint64_t hash = key(segment, is_ordered);
+      if constexpr (requires { s.fingerprint(); }) hash = key(hash, s.fingerprint());
+      // Where ranks may become more or fewer, what counts is the batch that they make together.
+      if constexpr (requires { s.fingerprint_of_ranks(1); })
+        hash = key(hash, s.fingerprint_of_ranks(is_elastic ? options().rank.of : 1));
+      add_place(stage_name(s), behind_state, behind_opaque, hash);
       if constexpr (!stateless<S> && !requires { S::begins_anew; }) behind_state = true;
+      if constexpr (!stateless<S> && !hands_on_unchanged<S>) behind_opaque = true;
     };
     const auto add_all = [&]<class S>(const S& s) {
+      while (segment + 1 < plan.count && plan.segments[segment + 1].first <= number &&
+             plan.segments[segment + 1].count > 0)
+        ++segment;
+      ++number;
       if constexpr (is_parallel<S>) for_each_stage(s.stages, add);
       else if constexpr (!std::is_same_v<S, queue_place>) add(s);
     };
     for_each_stage(stages_, add_all);
+  }
+
+ public:
+  /// Where such a run stands follows from the last sample that came out.
+  static constexpr bool is_elastic = elastic<Source, Stages...>;
+
+  /// What all of the run is behind that sample.
+  cut cut_behind(const sample_id& last) const {
+    return detail::cut_behind(source_, options(), last, segment_count);
+  }
+
+ private:
+  // What a checkpoint must have been taken of to be resumed here.
+  void identify() {
+    std::uint64_t extent = 0;
+    if constexpr (requires { source_.extent(); }) extent = source_.extent();
+    set_identity(
+        extent,
+        [](const run_base& self, std::uint64_t first) {
+          std::uint64_t hash = 0;
+          if constexpr (requires { source_.fingerprint(first); })
+            hash = static_cast<const run&>(self).source_.fingerprint(first);
+          return static_cast<std::uint32_t>(mix(hash));
+        },
+        segment_count);
+    if constexpr (shares_files<Source>)
+      if (!this->options().rank.is_alone() && this->options().epochs != run_options::for_ever &&
+          this->options().rank.rest != uneven::keep)
+        throw std::invalid_argument(
+            "feedline: ranks that share out files don't have equally many samples, so in finite mode some "
+            "would "
+            "wait for others: use shuffled() behind the source, infinite(), or say uneven::keep");
+    if (!is_shared_anew()) return;
+    const checkpoint_state& earlier = this->options().resume->state();
+    const std::string ranks = "it was taken on " + to_string(rank{earlier.run.rank, earlier.run.ranks}) +
+                              ", this is " + to_string(this->options().rank);
+    if constexpr (is_elastic && (keeps_ranks_equal<Stages> && ...)) {
+      if (earlier.failures > 0)
+        refuse(ranks + ", and failures that were skipped made ranks come unequally far");
+      const auto at = cut_of_other_rank(source_, this->options(), earlier, segment_count);
+      if (!at) refuse(ranks + ", and where that stood is known of that rank alone");
+      resume_at(*at, segment_count);
+    } else {
+      refuse(ranks + ": others can go on only where nothing but map, tap and batch stands behind shuffled()");
+    }
   }
 
   template <std::size_t I>
@@ -186,20 +253,23 @@ class run : public run_base {
 
   template <std::size_t I>
   void run_segment(activity& who) {
-    packer<segment_output<I>, edge_behind<I>> sink(std::get<I>(edges_), who);
+    segment_progress progress(I, options().rank);
+    packer<segment_output<I>, edge_behind<I>> sink(std::get<I>(edges_), who, progress);
     if constexpr (I == 0) {
       auto chain = chain_of<I, source_item_t<Source>>(sink, who, 1);
-      run_source(chain, who);
+      const state_reader rest = take_up<I>(chain);
+      source_loop(source_, options(), context(), places()[0], chain, who).run(resumed().held(), rest);
     } else {
       auto& from = std::get<I - 1>(edges_);
       auto chain = chain_of<I, segment_output<I - 1>>(sink, who, 0);
+      if constexpr (!is_parallel_segment(I)) take_up<I>(chain);
       bool wanted = true;
       while (wanted) {
         auto p = from.pop(who, [&] { chain.sink().hand_over(); });
         if (!p) return;
         if constexpr (is_parallel_segment(I))
           wanted = work<segment_output<I - 1>>(chain, *p, from, is_dealt && I == 1 ? p->put_at : now_ns());
-        else wanted = feed<segment_output<I - 1>>(chain, *p, from, context()) != flow::stop;
+        else wanted = take<segment_output<I - 1>>(chain, *p, from) != flow::stop;
         from.recycle(std::move(p));
         chain.publish();
       }
@@ -207,13 +277,29 @@ class run : public run_base {
     }
   }
 
+  // Gives a chain the state that it had in the run that is resumed, if any. What is left to read is the source's.
+  template <std::size_t I, class Chain>
+  state_reader take_up(Chain& chain) {
+    chain.attach();
+    state_reader reader(resumed().words(I));
+    if (!resumed().has(I)) return reader;
+    chain.progress().load(reader, resumed().before(I, segments()[I].first_place));
+    chain.load(reader, resumed().held());
+    return reader;
+  }
+
+  template <class In, class Chain>
+  flow take(Chain& chain, packet& p, edge_base& from) {
+    return p.refills != 0 ? feed_refill<In>(chain, p) : feed<In>(chain, p, from, context());
+  }
+
   /// A worker's share: one packet in, one out. False: no more is wanted.
   template <class In, class Chain>
   bool work(Chain& chain, packet& p, edge_base& from, std::uint64_t began) {
-    chain.sink().open(p.sequence, p.generation);
-    const flow result = feed<In>(chain, p, from, context());
+    chain.sink().open(p);
+    const flow result = take<In>(chain, p, from);
     from.worked(now_ns() - began, p.size());
-    return chain.sink().complete() && result != flow::stop;
+    return chain.sink().complete(p) && result != flow::stop;
   }
 
   template <std::size_t I, class In, class Sink>
@@ -227,133 +313,6 @@ class run : public run_base {
     } else {
       return make_chain<In, p.first, p.count>(stages_, std::move(sink), who, counter, place);
     }
-  }
-
-  /// The source in one epoch.
-  struct source_pass {
-    std::uint32_t epoch;
-    std::optional<Source> source;
-    std::uint64_t given = 0; // samples
-    bool ended = false;
-    failure_ptr failed;
-  };
-
-  template <class Chain>
-  void run_source(Chain& chain, activity& who) {
-    const bool for_ever = options().epochs == run_options::for_ever;
-    for (std::uint32_t number = 0; for_ever || number < options().epochs; ++number) {
-      source_pass pass{number, {}, 0, false, {}};
-      bool began = false;
-      try {
-        pass.source.emplace(source_);
-        if constexpr (requires(const epoch& e) { pass.source->start_epoch(e); })
-          pass.source->start_epoch(epoch{options().seed, number, context().stop, options().epochs != 1});
-        began = true;
-      } catch (...) {
-        if (chain.fail(source_failure(who, number)) == flow::stop) return;
-      }
-      if (began && !run_epoch(chain, pass, who)) return;
-      if (began && pass.given == 0 && for_ever) {
-        try {
-          throw empty_epoch();
-        } catch (...) {
-          if (chain.fail(source_failure(who, number)) == flow::stop) return;
-        }
-      }
-      if (chain.end_epoch(number, context().drain) == flow::stop) return;
-      chain.publish();
-    }
-  }
-
-  /// Gives the samples of one epoch. False: no more is wanted.
-  template <class Chain>
-  bool run_epoch(Chain& chain, source_pass& pass, activity& who) {
-    std::atomic<std::uint64_t>& counter = who.stages[0].given;
-    const std::uint64_t given_before = counter.load(std::memory_order_relaxed);
-    for (flow wanted = flow::more; wanted == flow::more && !pass.ended;) {
-      if (stopped()) return false;
-      if constexpr (Chain::has_room && !requires { pass.source->index(); })
-        wanted = give_row(chain, pass, who);
-      else wanted = give_each(chain, pass, who);
-      // Stages that let little through must not hide that nobody wants more, nor hold back what they let.
-      if (wanted == flow::more) wanted = chain.sink().wanted();
-      if (wanted == flow::more) wanted = chain.sink().hand_over_if_late();
-      if (pass.failed && wanted == flow::more) wanted = give_failure(chain, pass);
-      if (wanted == flow::stop) return false;
-      counter.store(given_before + pass.given, std::memory_order_relaxed);
-      chain.publish();
-    }
-    return true;
-  }
-
-  /// Gives one sample at a time until a packet is full, but not too many without a look around.
-  template <class Chain>
-  flow give_each(Chain& chain, source_pass& pass, activity& who) {
-    Source& source = *pass.source;
-    const auto next = [&]() -> decltype(source.next()) {
-      try {
-        return source.next();
-      } catch (...) {
-        pass.failed = source_failure(who, pass.epoch);
-        return std::nullopt;
-      }
-    };
-    const std::uint64_t pushes = chain.sink().pushes();
-    const std::uint64_t most = pass.given + 256;
-    std::uint64_t given = pass.given;
-    flow wanted = flow::more;
-    while (wanted == flow::more && given != most && !stopped() && pushes == chain.sink().pushes()) {
-      auto value = next();
-      if (!value) {
-        pass.ended = !pass.failed;
-        break;
-      }
-      const sample_id id{index_of(source, given), 0, pass.epoch};
-      ++given;
-      wanted = chain.push(sample<source_item_t<Source>>{std::move(*value), id});
-    }
-    pass.given = given;
-    return wanted;
-  }
-
-  /// As many as go straight to where the next stage has room.
-  template <class Chain>
-  flow give_row(Chain& chain, source_pass& pass, activity& who) {
-    std::span<source_item_t<Source>> target;
-    if (const flow wanted = chain.room(target); wanted != flow::more) return wanted;
-    if (target.empty()) return give_each(chain, pass, who);
-    std::size_t count = 0;
-    try {
-      while (count < target.size() && !stopped()) {
-        auto value = pass.source->next();
-        pass.ended = !value;
-        if (!value) break;
-        std::construct_at(&target[count], std::move(*value));
-        ++count;
-      }
-    } catch (...) {
-      pass.failed = source_failure(who, pass.epoch);
-    }
-    const sample_id first{pass.given, 0, pass.epoch};
-    pass.given += count;
-    return chain.commit(count, {first});
-  }
-
-  template <class Chain>
-  flow give_failure(Chain& chain, source_pass& pass) {
-    if (context().on_error == on_error::skip) return chain.skipped(std::move(pass.failed));
-    ++pass.given; // so to speak: the epoch wasn't empty
-    return chain.fail(std::move(pass.failed)) == flow::stop ? flow::stop : flow::enough;
-  }
-
-  static std::uint64_t index_of(const Source& source, std::uint64_t ordinal) {
-    if constexpr (requires { source.index(); }) return source.index();
-    else return ordinal;
-  }
-
-  failure_ptr source_failure(activity& who, std::uint32_t epoch) {
-    add_relaxed(who.stages[0].failures, 1);
-    return std::make_unique<failure>(current_failure(places()[0].name, {.epoch = epoch}));
   }
 
   Source source_;

@@ -7,16 +7,21 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <feedline/core/checkpoint.hpp>
 #include <feedline/core/detail/activity.hpp>
 #include <feedline/core/detail/edge.hpp>
 #include <feedline/core/detail/emitter.hpp>
+#include <feedline/core/detail/progress.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/random.hpp>
 
 namespace feedline::detail {
 
@@ -52,6 +57,18 @@ class run_base {
   /// Queue i lies behind segment i.
   const std::vector<edge_base*>& queues() const { return queues_; }
 
+  /// What a checkpoint at that place says of the run.
+  run_identity identity(const cut& at) const {
+    run_identity now = identity_;
+    if (epoch_of(at) < options_.old_extent_until) now.extent = options_.old_extent;
+    if (!data_ || data_->first != now.extent) data_ = {now.extent, fingerprint_(*this, now.extent)};
+    now.data = data_->second;
+    return now;
+  }
+
+  /// Where the run takes up an earlier one.
+  const resumption& resumed() const { return resumed_; }
+
   /// The source's name for a sample.
   std::string origin(std::uint64_t index) const { return origin_(*this, index); }
 
@@ -81,8 +98,10 @@ class run_base {
     for (std::thread& t : threads_) t.join();
   }
 
-  void add_place(std::string name, bool behind_state) {
-    places_.push_back({context_, std::move(name), places_.size(), behind_state});
+  void add_place(std::string name, bool behind_state, bool behind_opaque, std::uint64_t hash) {
+    identity_.stages.push_back(static_cast<std::uint8_t>(key(stable_hash(name), hash)));
+    identity_.pipeline = static_cast<std::uint16_t>(key(identity_.pipeline, stable_hash(name), hash));
+    places_.push_back({context_, std::move(name), places_.size(), behind_state, behind_opaque});
   }
 
   void add_segment(std::size_t first_place, std::size_t stages, bool parallel, bool has_threads,
@@ -92,6 +111,51 @@ class run_base {
     for (std::size_t i = 0; i < workers; ++i) record.workers.push_back(std::make_unique<activity>(stages));
     if (!queues_.empty()) behind.set_upstream(queues_.back());
     queues_.push_back(&behind);
+  }
+
+  using fingerprint_function = std::uint32_t (*)(const run_base&, std::uint64_t extent);
+
+  /// Throws std::invalid_argument, in a sentence, if the run can't take up the one that its options name.
+  void set_identity(std::uint64_t extent, fingerprint_function fingerprint, std::size_t segments) {
+    identity_.seed = options_.seed;
+    identity_.for_ever = options_.epochs == run_options::for_ever;
+    identity_.several_epochs = options_.epochs != 1;
+    identity_.extent = extent;
+    identity_.rank = options_.rank.number;
+    identity_.ranks = options_.rank.of;
+    identity_.rest = options_.rank.is_alone() || identity_.for_ever ? uneven::drop : options_.rank.rest;
+    fingerprint_ = fingerprint;
+    options_.rank.check();
+    if (!options_.resume) return;
+    const run_identity& earlier = options_.resume->state().run;
+    check_same_run(earlier);
+    if (extent < earlier.extent)
+      refuse("the data set of " + places_[0].name + " has shrunk from " + std::to_string(earlier.extent) +
+             " to " + std::to_string(extent) + " parts since");
+    if (fingerprint_(*this, earlier.extent) != earlier.data)
+      refuse("the data set of " + places_[0].name + " has changed since: a file was replaced or removed");
+    resume_at(options_.resume->state().at, segments);
+    if (extent == earlier.extent) return;
+    if (!options_.data_may_have_grown)
+      refuse("the data set of " + places_[0].name + " has grown from " + std::to_string(earlier.extent) +
+             " to " + std::to_string(extent) + " parts since: say data_may_have_grown to go on");
+    if (resumed_.begins_anew())
+      refuse("the data set has grown, but some stage's state must be worked out from the beginning");
+    options_.old_extent = earlier.extent;
+    options_.old_extent_until = resumed_.epoch() + 1;
+  }
+
+  /// The run that is resumed was another rank's, or there were more or fewer of them.
+  bool is_shared_anew() const {
+    return options_.resume && (options_.resume->state().run.rank != identity_.rank ||
+                               options_.resume->state().run.ranks != identity_.ranks);
+  }
+
+  /// What is resumed instead of what the checkpoint says.
+  void resume_at(const cut& at, std::size_t segments) { resumed_ = resumption(at, segments); }
+
+  [[noreturn]] static void refuse(const std::string& why) {
+    throw std::invalid_argument("feedline: can't resume from this checkpoint: " + why);
   }
 
   /// Starts the threads of a segment; the last one to end closes the queue behind it.
@@ -104,7 +168,32 @@ class run_base {
 
   run_context& context() { return context_; }
 
+  const run_context& context() const { return context_; }
+
  private:
+  void check_same_run(const run_identity& earlier) const {
+    if (earlier.for_ever != identity_.for_ever)
+      refuse(std::string("it was taken of ") + (earlier.for_ever ? "an infinite" : "a finite") +
+             " run, this is " + (identity_.for_ever ? "an infinite" : "a finite") + " one");
+    if (earlier.several_epochs != identity_.several_epochs)
+      refuse(std::string("it was taken of a run over ") +
+             (earlier.several_epochs ? "several epochs" : "one epoch") + ", this is one over " +
+             (identity_.several_epochs ? "several" : "one"));
+    if (earlier.rest != identity_.rest) refuse("its ranks did something else with an uneven rest");
+    if (earlier.seed != identity_.seed)
+      refuse("it was taken of a run with seed " + std::to_string(earlier.seed) + ", this one has " +
+             std::to_string(identity_.seed));
+    if (earlier.stages.size() != identity_.stages.size())
+      refuse("its pipeline has " + std::to_string(earlier.stages.size() - 1) + " stages, this one has " +
+             std::to_string(identity_.stages.size() - 1));
+    for (std::size_t i = 0; i < identity_.stages.size(); ++i)
+      if (earlier.stages[i] != identity_.stages[i])
+        refuse("its pipeline differs from this one in place " + std::to_string(i) + ", where this one has " +
+               places_[i].name +
+               ": another stage, another name or parameter, or another division into threads");
+    if (earlier.pipeline != identity_.pipeline) refuse("it was taken of another pipeline");
+  }
+
   struct stopper {
     run_base* self;
 
@@ -128,7 +217,11 @@ class run_base {
   }
 
   run_options options_;
+  run_identity identity_; // but for the data's hash
+  fingerprint_function fingerprint_ = nullptr;
+  mutable std::optional<std::pair<std::uint64_t, std::uint32_t>> data_; // hash of the first so many parts
   origin_function origin_;
+  resumption resumed_;
   std::stop_source stopping_;
   run_context context_;
   std::vector<stage_place> places_;

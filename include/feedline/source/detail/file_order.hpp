@@ -2,6 +2,7 @@
 #pragma once
 // The files of a source: which one comes next, and how their samples are numbered.
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,7 +14,9 @@
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/source.hpp>
 #include <feedline/detail/file_patterns.hpp>
+#include <feedline/detail/mapped_file.hpp>
 
 namespace feedline::detail {
 
@@ -28,22 +31,57 @@ class file_order {
       append_files(names, pattern);
       if (names.size() > most_files) too_many_files(pattern);
     }
+    end_ = names.size();
     names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
   }
 
   void start(const epoch& e) {
     order_.clear();
     reached_ = 0;
-    if (!e.shuffled) return;
-    for (std::uint32_t i = 0; i < names_->size(); ++i) order_.push_back(i);
-    shuffle_range(order_.begin(), order_.size(), random_generator(key(e.seed, e.number)));
+    end_ = static_cast<std::size_t>(std::min<std::uint64_t>(names_->size(), e.extent));
+    if (end_ < e.rank.of && !e.rank.is_alone())
+      throw std::runtime_error(std::to_string(end_) + " files can't be shared out to " +
+                               std::to_string(e.rank.of) + " ranks: each needs one");
+    if (!e.shuffled && e.rank.is_alone()) return;
+    for (std::uint32_t i = 0; i < end_; ++i) order_.push_back(i);
+    if (e.shuffled) shuffle_range(order_.begin(), order_.size(), random_generator(key(e.seed, e.number)));
+    // The files of this rank.
+    end_ = 0;
+    for (std::size_t i = e.rank.number; i < order_.size(); i += e.rank.of) order_[end_++] = order_[i];
+    order_.resize(end_);
   }
 
   /// The number of the next file; nothing behind the last one.
   std::optional<std::size_t> next() {
-    if (reached_ == names_->size()) return std::nullopt;
+    if (reached_ >= end_) return std::nullopt;
     const std::size_t place = reached_++;
     return order_.empty() ? place : order_[place];
+  }
+
+  /// The next file is this one, and no other comes behind it.
+  void go_to(std::size_t file) {
+    order_.clear();
+    reached_ = file;
+    end_ = std::min(file + 1, names_->size());
+  }
+
+  void state(auto& archive) { archive(reached_); }
+
+  /// The file that next() named last, in a run that is resumed.
+  std::size_t last() const {
+    if (reached_ == 0 || reached_ > end_)
+      throw std::invalid_argument("feedline: the checkpoint is not whole");
+    return order_.empty() ? reached_ - 1 : order_[reached_ - 1];
+  }
+
+  std::uint64_t extent() const noexcept { return names_->size(); }
+
+  /// Of the first files as listed: of the last part of each name, and of the file's size, beginning and end.
+  std::uint64_t fingerprint(std::uint64_t extent) const {
+    std::uint64_t hash = key(extent);
+    for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, names_->size()); ++i)
+      hash = key(hash, stable_hash(last_name((*names_)[i])), fingerprint_of_file((*names_)[i]));
+    return hash;
   }
 
   const std::vector<std::string>& names() const noexcept { return *names_; }
@@ -71,6 +109,14 @@ class file_order {
   std::shared_ptr<const std::vector<std::string>> names_;
   std::vector<std::uint32_t> order_; // empty: as listed
   std::size_t reached_ = 0;
+  std::size_t end_ = 0; // of the files that take part
+};
+
+/// A source that goes through files. Behind `go_near(index)` it gives samples of that file only.
+template <class S>
+concept file_source = source<S> && requires(S& s, const S& described, std::uint64_t index) {
+  { described.files() } -> std::same_as<const file_order&>;
+  s.go_near(index);
 };
 
 /// Samples counted through all files in listed order: in which file a place is, and the index of its sample.
@@ -93,6 +139,20 @@ class places_in_files {
   std::uint64_t index_at(std::uint64_t place) const {
     const std::size_t file = file_of(place);
     return file_order::index_of(file, place - firsts_[file]);
+  }
+
+  /// The place of the sample with that index, if there is one.
+  std::optional<std::uint64_t> find(std::uint64_t index) const {
+    const std::size_t file = file_order::file_of(index);
+    if (file + 1 >= firsts_.size()) return {};
+    const std::uint64_t position = file_order::place_of(index);
+    if (position >= firsts_[file + 1] - firsts_[file]) return {};
+    return firsts_[file] + position;
+  }
+
+  /// How many the first files have.
+  std::uint64_t size_of_first(std::uint64_t files) const {
+    return firsts_[static_cast<std::size_t>(std::min<std::uint64_t>(files, firsts_.size() - 1))];
   }
 
  private:

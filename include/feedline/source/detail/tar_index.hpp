@@ -188,6 +188,10 @@ class indexed_tar {
 
   std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
 
+  std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
+
+  std::uint64_t size_of_first(std::uint64_t shards) const { return places_.size_of_first(shards); }
+
  private:
   std::shared_ptr<const mapped_file> map(std::size_t number) const {
     try {

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Where a run stood: a small value from which another process goes on.
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/cut.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/rank.hpp>
+#include <feedline/core/sample.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+/// What must be the same in the run that a checkpoint was taken of and in the one that resumes it.
+struct run_identity {
+  std::uint64_t seed = 0;
+  bool for_ever = false;
+  bool several_epochs = false;      // then shards come in an order of each epoch's own
+  std::vector<std::uint8_t> stages; // of each a bit of its hash; the source is the first
+  std::uint16_t pipeline = 0;       // hash of all of them
+  std::uint64_t extent = 0;         // of the data set: so many files, say
+  std::uint32_t data = 0;           // hash of those
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  uneven rest = uneven::drop;
+};
+
+/// What checkpoints keep beside the places of a run's parts.
+struct checkpoint_state {
+  run_identity run;
+  std::uint64_t failures = 0; // samples left out so far
+  std::uint64_t digest = 0;
+  cut at; // with a section for the caller
+};
+
+class byte_writer {
+ public:
+  /// Seven bits to a byte, the low ones first.
+  void number(std::uint64_t n) {
+    for (; n >= 0x80; n >>= 7) bytes_.push_back(static_cast<std::byte>(n | 0x80));
+    bytes_.push_back(static_cast<std::byte>(n));
+  }
+
+  void fixed(std::uint64_t n, int size) {
+    for (int i = 0; i < size; ++i) bytes_.push_back(static_cast<std::byte>(n >> (8 * i)));
+  }
+
+  std::vector<std::byte>& bytes() noexcept { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Throws std::invalid_argument where there is no more to read.
+class byte_reader {
+ public:
+  explicit byte_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  std::uint64_t number() {
+    std::uint64_t n = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::uint64_t byte = fixed(1);
+      n |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return n;
+    }
+    throw std::invalid_argument("feedline: the checkpoint is not whole");
+  }
+
+  std::uint64_t fixed(std::size_t size) {
+    if (bytes_.size() < size) throw std::invalid_argument("feedline: the checkpoint is not whole");
+    std::uint64_t n = 0;
+    for (std::size_t i = 0; i < size; ++i) n |= std::to_integer<std::uint64_t>(bytes_[i]) << (8 * i);
+    bytes_ = bytes_.subspan(size);
+    return n;
+  }
+
+  /// How many things follow, each of at least one byte.
+  std::size_t count() {
+    const std::uint64_t n = number();
+    if (n > bytes_.size()) throw std::invalid_argument("feedline: the checkpoint is not whole");
+    return static_cast<std::size_t>(n);
+  }
+
+  std::size_t left() const noexcept { return bytes_.size(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+inline std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept {
+  std::uint64_t sum = key(bytes.size());
+  for (const std::byte b : bytes) sum = mix((sum ^ std::to_integer<std::uint64_t>(b)) + 0x9e3779b97f4a7c15);
+  return static_cast<std::uint32_t>(sum);
+}
+
+} // namespace detail
+
+/// Where a run stood behind some item: what `loader.checkpoint()` returns and what the options of another run take
+/// as `resume`. A value that owns all it needs; it may outlive its loader.
+///
+/// As bytes it takes about 50 where samples are had by their place, and at most 12 more for each sample that
+/// a shuffle buffer held.
+class checkpoint {
+ public:
+  /// What from_bytes() can read.
+  static constexpr unsigned version = 1;
+
+  /// The library's own: use loader.checkpoint() or one of the functions below.
+  explicit checkpoint(detail::checkpoint_state state) : state_(std::move(state)) {}
+
+  /// For a file or a database. The bytes are the same on every platform.
+  std::vector<std::byte> to_bytes() const {
+    detail::byte_writer out;
+    out.fixed(magic, 3);
+    out.fixed(version, 1);
+    const detail::run_identity& run = state_.run;
+    const bool is_alone = run.ranks == 1;
+    out.number((run.for_ever ? 1u : 0u) | (run.several_epochs ? 2u : 0u) | (is_alone ? 4u : 0u));
+    out.fixed(run.seed, 8);
+    out.number(run.stages.size());
+    for (const std::uint8_t hash : run.stages) out.fixed(hash, 1);
+    out.fixed(run.pipeline, 2);
+    out.number(run.extent);
+    out.fixed(run.data, 4);
+    if (!is_alone) {
+      out.number(run.rank);
+      out.number(run.ranks);
+      out.number(static_cast<std::uint64_t>(run.rest));
+    }
+    out.number(state_.failures);
+    out.fixed(state_.digest, 8);
+    out.number(state_.at.words.size());
+    for (const std::uint64_t word : state_.at.words) out.number(word);
+    out.number(state_.at.held.size());
+    for (const detail::held& h : state_.at.held) write(out, h);
+    out.fixed(detail::checksum_of_bytes(out.bytes()), 4);
+    return std::move(out.bytes());
+  }
+
+  /// Throws std::invalid_argument, whose what() says what is wrong: no checkpoint, another version, bytes that
+  /// were cut off or changed.
+  static checkpoint from_bytes(std::span<const std::byte> bytes) {
+    if (bytes.size() < 8 || detail::byte_reader(bytes).fixed(3) != magic)
+      throw std::invalid_argument("feedline: these " + std::to_string(bytes.size()) +
+                                  " bytes are no checkpoint");
+    const std::uint64_t written = detail::byte_reader(bytes.subspan(3)).fixed(1);
+    if (written != version)
+      throw std::invalid_argument("feedline: the checkpoint has version " + std::to_string(written) +
+                                  ", this library reads version " + std::to_string(version));
+    const auto body = bytes.first(bytes.size() - 4);
+    if (detail::byte_reader(bytes.last(4)).fixed(4) != detail::checksum_of_bytes(body))
+      throw std::invalid_argument("feedline: the checkpoint's bytes were changed or cut off: its checksum "
+                                  "doesn't fit");
+    detail::byte_reader in(body.subspan(4));
+    detail::checkpoint_state state;
+    detail::run_identity& run = state.run;
+    const std::uint64_t flags = in.number();
+    run.for_ever = (flags & 1) != 0;
+    run.several_epochs = (flags & 2) != 0;
+    run.seed = in.fixed(8);
+    for (std::size_t n = in.count(); n > 0; --n) run.stages.push_back(static_cast<std::uint8_t>(in.fixed(1)));
+    run.pipeline = static_cast<std::uint16_t>(in.fixed(2));
+    run.extent = in.number();
+    run.data = static_cast<std::uint32_t>(in.fixed(4));
+    if ((flags & 4) == 0) {
+      run.rank = static_cast<std::uint32_t>(in.number());
+      run.ranks = static_cast<std::uint32_t>(in.number());
+      run.rest = static_cast<uneven>(in.number());
+    }
+    if (run.rank >= run.ranks) throw std::invalid_argument("feedline: the checkpoint is not whole");
+    state.failures = in.number();
+    state.digest = in.fixed(8);
+    for (std::size_t n = in.count(); n > 0; --n) state.at.words.push_back(in.number());
+    for (std::size_t n = in.count(); n > 0; --n) state.at.held.push_back(read(in));
+    if (in.left() != 0) throw std::invalid_argument("feedline: the checkpoint is followed by something else");
+    return checkpoint(std::move(state));
+  }
+
+  /// The same as text for people: what it is of, and all its bytes.
+  std::string to_json() const {
+    const auto bytes = to_bytes();
+    std::string hex;
+    for (const std::byte b : bytes)
+      for (const int shift : {4, 0}) hex += "0123456789abcdef"[std::to_integer<unsigned>(b) >> shift & 15];
+    std::size_t held = 0;
+    for (const detail::held& h : state_.at.held) held += h.log->at(h.moment).ids.size();
+    const auto field = [](const char* name, std::uint64_t value) {
+      return std::string("  \"") + name + "\": " + std::to_string(value) + ",\n";
+    };
+    return "{\n" + field("feedline_checkpoint", version) + field("seed", state_.run.seed) + "  \"mode\": \"" +
+           (state_.run.for_ever ? "infinite" : "finite") + "\",\n" + field("rank", state_.run.rank) +
+           field("ranks", state_.run.ranks) + field("epoch", detail::source_word(state_.at, 0)) +
+           field("position", detail::source_word(state_.at, 1)) + field("held_samples", held) +
+           field("failures", state_.failures) + field("digest", state_.digest) + "  \"bytes\": \"" + hex +
+           "\"\n}\n";
+  }
+
+  /// Reads what to_json() wrote. Only the bytes count; the rest is there for people. Throws
+  /// std::invalid_argument.
+  static checkpoint from_json(std::string_view text) {
+    constexpr std::string_view field = "\"bytes\": \"";
+    const std::size_t begin = text.find(field);
+    if (begin == std::string_view::npos)
+      throw std::invalid_argument("feedline: the text is no checkpoint: it has no field \"bytes\"");
+    std::vector<std::byte> bytes;
+    unsigned digits = 1;
+    for (const char c : text.substr(begin + field.size())) {
+      constexpr std::string_view hex = "0123456789abcdef";
+      const std::size_t digit = hex.find(c);
+      if (digit == std::string_view::npos) break;
+      digits = digits << 4 | static_cast<unsigned>(digit);
+      if (digits < 0x100) continue;
+      bytes.push_back(static_cast<std::byte>(digits));
+      digits = 1;
+    }
+    return from_bytes(bytes);
+  }
+
+  /// Writes the bytes to a file: all of them or, if that fails, none, so that an older checkpoint of that name
+  /// isn't lost. Throws std::system_error.
+  void save(const std::string& path) const {
+    const auto bytes = to_bytes();
+    const std::string draft = path + ".draft";
+    std::FILE* const file = std::fopen(draft.c_str(), "wb");
+    if (!file) throw std::system_error(errno, std::generic_category(), draft);
+    bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+    whole = std::fclose(file) == 0 && whole;
+    if (whole && std::rename(draft.c_str(), path.c_str()) == 0) return;
+    const std::system_error error(errno, std::generic_category(), path);
+    std::remove(draft.c_str());
+    throw error;
+  }
+
+  /// Reads such a file. Throws std::system_error, or std::invalid_argument as from_bytes does.
+  static checkpoint load(const std::string& path) {
+    std::FILE* const file = std::fopen(path.c_str(), "rb");
+    if (!file) throw std::system_error(errno, std::generic_category(), path);
+    std::vector<std::byte> bytes;
+    std::byte block[4096];
+    for (std::size_t got; (got = std::fread(block, 1, sizeof block, file)) > 0;)
+      bytes.insert(bytes.end(), block, block + got);
+    const bool failed = std::ferror(file) != 0;
+    std::fclose(file);
+    if (failed) throw std::system_error(EIO, std::generic_category(), path);
+    try {
+      return from_bytes(bytes);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(path + ": " + error.what());
+    }
+  }
+
+  /// The run's seed.
+  std::uint64_t seed() const noexcept { return state_.run.seed; }
+
+  const detail::checkpoint_state& state() const noexcept { return state_; }
+
+  friend bool operator==(const checkpoint& a, const checkpoint& b) { return a.to_bytes() == b.to_bytes(); }
+
+ private:
+  static constexpr std::uint64_t magic = 0x6b6c66; // "flk"
+
+  // An index is split as that of a sample in files is, file and place in it, and what is rare takes no room.
+  static void write(detail::byte_writer& out, const detail::held& h) {
+    const detail::held_list list = h.log->at(h.moment);
+    out.number(h.place);
+    out.number(list.words.size());
+    for (const std::uint64_t word : list.words) out.number(word);
+    std::uint32_t first_epoch = ~std::uint32_t{0};
+    for (const sample_id& id : list.ids) first_epoch = std::min(first_epoch, id.epoch);
+    out.number(list.ids.size());
+    out.number(first_epoch);
+    for (const sample_id& id : list.ids) {
+      const std::uint32_t epochs = id.epoch - first_epoch;
+      const bool has_extras = epochs != 0 || id.part != 0;
+      out.number(id.index >> 40 << 1 | has_extras);
+      out.number(id.index & ((std::uint64_t{1} << 40) - 1));
+      if (!has_extras) continue;
+      out.number(std::uint64_t{id.part} << 1 | (epochs != 0));
+      if (epochs != 0) out.number(epochs);
+    }
+  }
+
+  static detail::held read(detail::byte_reader& in) {
+    detail::held h;
+    detail::held_list list;
+    h.place = static_cast<std::size_t>(in.number());
+    for (std::size_t n = in.count(); n > 0; --n) list.words.push_back(in.number());
+    std::size_t n = in.count();
+    const auto first_epoch = static_cast<std::uint32_t>(in.number());
+    for (; n > 0; --n) {
+      sample_id id;
+      const std::uint64_t head = in.number();
+      id.index = head >> 1 << 40 | in.number();
+      id.epoch = first_epoch;
+      if ((head & 1) != 0) {
+        const std::uint64_t part = in.number();
+        id.part = static_cast<std::uint32_t>(part >> 1);
+        if ((part & 1) != 0) id.epoch += static_cast<std::uint32_t>(in.number());
+      }
+      list.ids.push_back(id);
+    }
+    h.log = std::make_shared<detail::held_once>(std::move(list));
+    return h;
+  }
+
+  detail::checkpoint_state state_;
+};
+
+} // namespace feedline

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A number that stands for all samples that came out of a run, in their order.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
+
+namespace feedline::detail {
+
+class running_digest {
+ public:
+  running_digest() = default;
+
+  explicit running_digest(std::uint64_t value) : value_(value) {}
+
+  /// The next item, made of these samples.
+  void add(std::span<const sample_id> ids) noexcept {
+    // Four sums side by side: each alone would wait for its own multiplications.
+    std::array<std::uint64_t, 4> lanes{ids.size(), 1, 2, 3};
+    const std::size_t whole = ids.size() / lanes.size() * lanes.size();
+    for (std::size_t i = 0; i < whole; i += lanes.size())
+      for (std::size_t lane = 0; lane < lanes.size(); ++lane) take(lanes[lane], ids[i + lane]);
+    for (std::size_t i = whole; i < ids.size(); ++i) take(lanes[i - whole], ids[i]);
+    for (const std::uint64_t lane : lanes) value_ = mix(value_ + 0x9e3779b97f4a7c15 + lane);
+  }
+
+  std::uint64_t value() const noexcept { return value_; }
+
+ private:
+  // Each step is a bijection of the sum, so that a difference once made stays.
+  static void take(std::uint64_t& sum, const sample_id& id) noexcept {
+    sum ^= id.index + id.epoch * 0x9e3779b97f4a7c15 + id.part * 0xd1b54a32d192ed03;
+    sum *= 0xbf58476d1ce4e5b9;
+    sum ^= sum >> 32;
+  }
+
+  std::uint64_t value_ = 0;
+};
+
+} // namespace feedline::detail

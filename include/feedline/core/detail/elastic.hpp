@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Runs that any number of ranks can take up, because where they stand follows from one sample.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include <feedline/core/checkpoint.hpp>
+#include <feedline/core/detail/cut.hpp>
+#include <feedline/core/detail/plan.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/source.hpp>
+
+namespace feedline::detail {
+
+/// Its source's places are shared out, each comes once per epoch, and its stages keep nothing behind a batch.
+template <class Source, class... Stages>
+concept elastic = shares_places<Source> && requires(const Source& s, std::uint64_t index) {
+  s.number_of(index);
+} && (one_to_one<Stages> && ...);
+
+/// The next sample is the one in that place of the epoch's order.
+inline cut cut_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments) {
+  cut at{{0}, {}};
+  write_section(at, [&](state_writer& writer) { writer(epoch, 0, 0, first); });
+  for (std::size_t i = 1; i < segments; ++i) write_section(at, [](state_writer&) {});
+  return at;
+}
+
+/// Whether no sample comes twice in an epoch, so that one tells where it stood.
+inline bool comes_once(const run_options& options) {
+  return options.rank.is_alone() || options.rank.rest != uneven::wrap ||
+         options.epochs == run_options::for_ever;
+}
+
+/// `last` came out last.
+template <class Source>
+cut cut_behind(Source source, const run_options& options, const sample_id& last, std::size_t segments) {
+  source.start_epoch(make_epoch(options, last.epoch, {}, 0));
+  return cut_at(last.epoch, source.number_of(last.index) + options.rank.of, segments);
+}
+
+/// Where this rank goes on, as all ranks of the earlier run had come equally far. Nothing: they can't have come
+/// there.
+template <class Source>
+std::optional<cut> cut_of_other_rank(Source source, const run_options& options,
+                                     const checkpoint_state& earlier, std::size_t segments) {
+  const std::size_t with_caller = segments + 1;
+  if (earlier.at.words.empty() || earlier.at.words[0] != 0) {
+    const bool nothing_came = earlier.at.words.size() == 2;
+    return nothing_came ? std::optional(cut_at(0, options.rank.number, with_caller)) : std::nullopt;
+  }
+  if (!comes_once(options)) return {};
+  std::uint64_t epoch = epoch_of(earlier.at);
+  source.start_epoch(make_epoch(options, static_cast<std::uint32_t>(epoch), {}, 0));
+  const std::uint64_t places = source.places();
+  std::uint64_t next = source_word(earlier.at, 3) + source_word(earlier.at, 1) * earlier.run.ranks;
+  if (next < earlier.run.rank) { // its round began in the epoch before
+    if (epoch == 0) return {};
+    --epoch;
+    next += places;
+  }
+  next = next - earlier.run.rank + options.rank.number;
+  if (options.epochs == run_options::for_ever && next >= places && places > 0) {
+    ++epoch;
+    next -= places;
+  }
+  return cut_at(epoch, next, with_caller);
+}
+
+} // namespace feedline::detail

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Packets into a segment's chain of stages.
+#include <cstddef>
+#include <utility>
+
+#include <feedline/core/detail/edge.hpp>
+#include <feedline/core/detail/emitter.hpp>
+#include <feedline/core/detail/packet.hpp>
+#include <feedline/core/detail/progress.hpp>
+#include <feedline/core/sample.hpp>
+
+namespace feedline::detail {
+
+/// Pushes some of a packet's samples, of type In, through a segment's chain.
+template <class In, class Chain>
+flow feed_samples(Chain& chain, packet& p, std::size_t begin, std::size_t end, const watch& wanted) {
+  In* const values = p.values<In>();
+  const id_row ids = p.ids();
+  std::size_t& taken = chain.progress().input.items;
+  if constexpr (Chain::takes_rows) {
+    return chain.push_row({values + begin, values + end}, ids.from(begin), wanted, taken);
+  } else {
+    for (std::size_t i = begin; i < end; ++i) {
+      flow result = wanted();
+      if (result == flow::more) [[likely]] {
+        taken = i + 1;
+        result = chain.push(sample<In>{std::move(values[i]), ids[i]});
+      }
+      if (result != flow::more) [[unlikely]]
+        return result;
+    }
+    return flow::more;
+  }
+}
+
+/// Pushes a packet's samples, of type In, and events through a segment's chain.
+template <class In, class Chain>
+flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
+  stream_position& position = chain.progress().input;
+  const bool passes_over = position.passes_over_epoch();
+  position.begin(p);
+  // Where nothing in front takes anything along to the next epoch.
+  const bool may_cut_short = run.drain && !chain.is_behind_state();
+  if (passes_over && may_cut_short) from.abandon(p.generation);
+  flow wanted = flow::more; // of this packet's samples: they are all of one epoch
+  // What a worker has enough of, others may still be at work on: earlier samples of the same epoch.
+  const auto want = [&](flow result) {
+    wanted = result;
+    if (wanted == flow::enough && !chain.sink().is_worker()) from.abandon(p.generation);
+  };
+  // All that was to come of the epoch came before the run was left.
+  if (chain.progress().ending != 0 && !passes_over) {
+    wanted = flow::enough;
+    if (may_cut_short) from.abandon(p.generation);
+  }
+  std::size_t i = position.items;
+  for (std::size_t number = position.events; number < p.events().size(); ++number) {
+    event& e = p.events()[number];
+    if (wanted == flow::more) want(feed_samples<In>(chain, p, i, e.position, {run, from, p.generation}));
+    if (wanted == flow::stop) return flow::stop;
+    i = e.position;
+    flow result = flow::more;
+    if (e.kind == event_kind::epoch_end) {
+      result = chain.end_epoch(e.epoch, run.drain);
+    } else if (wanted == flow::more &&
+               !from.is_abandoned(p.generation)) { // else one thread would never have come so far
+      position.events = number + 1;
+      if (e.kind == event_kind::skipped) {
+        result = chain.skipped(std::move(e.cause));
+      } else {
+        result = chain.fail(std::move(e.cause));
+        if (result != flow::stop) want(flow::enough);
+      }
+    }
+    if (result == flow::stop) return flow::stop;
+  }
+  if (wanted == flow::more) want(feed_samples<In>(chain, p, i, p.size(), {run, from, p.generation}));
+  if (!chain.sink().is_worker()) position.end(); // a worker's packet takes its cut along
+  return wanted == flow::stop ? flow::stop : flow::more;
+}
+
+/// Pushes a packet of samples that a stage held before the run was resumed.
+template <class In, class Chain>
+flow feed_refill(Chain& chain, packet& p) {
+  if (chain.progress().refills != p.refills && chain.begin_refill(p.refills) == flow::stop) return flow::stop;
+  for (std::size_t i = 0; i < p.size(); ++i)
+    if (chain.push(sample<In>{std::move(p.values<In>()[i]), p.ids()[i]}) == flow::stop) return flow::stop;
+  return p.ends_refill && !chain.sink().is_worker() ? chain.end_refill() : flow::more;
+}
+
+} // namespace feedline::detail

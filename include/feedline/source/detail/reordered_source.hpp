@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The samples of an indexed source in an order of places that is worked out as it goes.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <feedline/core/detail/place_share.hpp>
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/source.hpp>
+
+namespace feedline::detail {
+
+/// Makes something when it is first asked for. Copies share it.
+template <class T>
+class shared_lazy {
+ public:
+  /// What `make` makes; if it throws, the next call tries again.
+  template <class Make>
+  const T& get(Make make) const {
+    std::call_once(shared_->once, [&] { shared_->value.emplace(make()); });
+    return *shared_->value;
+  }
+
+ private:
+  struct state {
+    std::once_flag once;
+    std::optional<const T> value;
+  };
+
+  std::shared_ptr<state> shared_ = std::make_shared<state>();
+};
+
+/// `orders(places, key)` gives an epoch's order: size() and, for each number below it, the place at [number]. If
+/// no place comes twice it may also have find(place), the other way round.
+template <indexed_source Source, class Orders>
+class reordered_source {
+  using samples = decltype(indexed(std::declval<const Source&>()));
+  using order = decltype(std::declval<const Orders&>()(0, 0));
+
+ public:
+  static constexpr const char* kind = kind_of<Source>();
+  static constexpr bool shares_places = true;
+
+  reordered_source(Source source, Orders orders) : source_(std::move(source)), orders_(std::move(orders)) {}
+
+  void start_epoch(const epoch& e) {
+    samples_.emplace(index_.get([this] { return indexed(source_); }));
+    std::uint64_t places = samples_->size();
+    if constexpr (requires { samples_->size_of_first(e.extent); }) places = samples_->size_of_first(e.extent);
+    else places = std::min(places, e.extent);
+    order_.emplace(orders_(places, key(e.seed, e.number)));
+    share_ = place_share(order_->size(), e);
+    reached_ = 0;
+    again_.reset();
+  }
+
+  std::optional<source_item_t<Source>> next() {
+    if (again_) {
+      place_ = *std::exchange(again_, std::nullopt);
+    } else {
+      if (reached_ == epoch_size()) return std::nullopt;
+      place_ = place_of(reached_++);
+    }
+    return sample_at(place_);
+  }
+
+  std::uint64_t index() const { return index_at(place_); }
+
+  void skip(std::uint64_t count) { reached_ += std::min(count, epoch_size() - reached_); }
+
+  void go_near(std::uint64_t index) {
+    again_ = find(index);
+    reached_ = epoch_size(); // nothing comes behind it
+  }
+
+  /// How many samples this rank has in this epoch, and all ranks together.
+  std::uint64_t epoch_size() const { return share_.size; }
+
+  std::uint64_t places() const { return share_.places; }
+
+  /// Where this rank goes on in the next epoch's order.
+  std::uint64_t next_first() const { return share_.next_first(); }
+
+  /// Where number i of this rank's epoch is.
+  std::uint64_t place_of(std::uint64_t i) const { return (*order_)[share_.place_of(i)]; }
+
+  source_item_t<Source> sample_at(std::uint64_t place) const { return samples_->at(place); }
+
+  std::uint64_t index_at(std::uint64_t place) const { return detail::index_at(*samples_, place); }
+
+  /// The place of the sample with that index.
+  std::optional<std::uint64_t> find(std::uint64_t index) const { return find_index(*samples_, index); }
+
+  /// The number in the whole epoch's order of the sample with that index.
+  std::uint64_t number_of(std::uint64_t index) const
+    requires requires(const order& o) { o.find(index); }
+  {
+    const auto place = find(index);
+    return place && *place < order_->size() ? order_->find(*place) : order_->size();
+  }
+
+  std::uint64_t extent() const {
+    if constexpr (requires { source_.extent(); }) return source_.extent();
+    else return 0;
+  }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const {
+    std::uint64_t hash = 0;
+    if constexpr (requires { source_.fingerprint(extent); }) hash = source_.fingerprint(extent);
+    return key(hash, orders_.fingerprint());
+  }
+
+  std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
+
+ private:
+  Source source_;
+  Orders orders_;
+  shared_lazy<samples> index_;
+  std::optional<samples> samples_; // this run's share in them
+  std::optional<order> order_;
+  place_share share_;
+  std::uint64_t reached_ = 0;          // samples of the epoch
+  std::uint64_t place_ = 0;            // of the last one
+  std::optional<std::uint64_t> again_; // a place that is wanted out of order
+};
+
+/// What stands behind a source and makes such a one of it.
+template <class Orders>
+struct reordering {
+  using feedline_part = void;
+  using feedline_changes_source = void;
+
+  template <class Source, class... Stages>
+  auto changed(pipeline<Source, Stages...> p) const {
+    static_assert(sizeof...(Stages) == 0,
+                  "feedline: shuffled() and with_replacement() must stand right behind the source");
+    static_assert(
+        indexed_source<Source>,
+        "feedline: the samples of this Source can't be had by their place, so they can't be shuffled as "
+        "a whole: use shuffle({.capacity = ...})");
+    if constexpr (sizeof...(Stages) == 0 && indexed_source<Source>) {
+      using source = reordered_source<Source, Orders>;
+      return pipeline<source>(source(std::move(p).source(), orders), {});
+    } else {
+      return refused_pipeline();
+    }
+  }
+
+  Orders orders;
+};
+
+} // namespace feedline::detail

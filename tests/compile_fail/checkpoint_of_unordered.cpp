@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+int same(int n) { return n; }
+
+int main() {
+  namespace fl = feedline;
+#ifdef FEEDLINE_COMPILE_PASS
+  const auto pipeline = fl::from(std::vector{1, 2, 3}) | fl::map(same, fl::workers{2}) | fl::batch(2);
+#else
+  const auto pipeline =
+      fl::from(std::vector{1, 2, 3}) | fl::map(same, fl::workers{2}, fl::unordered) | fl::batch(2);
+  // expect: feedline: a run with unordered workers can't be resumed
+#endif
+  static_cast<void>(pipeline.finite().checkpoint());
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/core/checkpoint.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/tar_writer.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+std::vector<int> iota(std::size_t size) {
+  std::vector<int> all(size);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+auto buffered(std::size_t size, std::size_t capacity) {
+  return fl::from(iota(size)) | fl::map([](int n) { return n + 1; }, fl::workers{2}) |
+         fl::shuffle({.capacity = capacity}) | fl::batch(10);
+}
+
+template <class Pipeline>
+fl::checkpoint checkpoint_behind(const Pipeline& p, int items, std::uint64_t seed = 7) {
+  auto loader = p.infinite({.seed = seed});
+  for (int i = 0; i < items; ++i) loader.next();
+  return loader.checkpoint();
+}
+
+template <class Pipeline>
+bool refuses(const Pipeline& p, const fl::checkpoint& c, const std::string& why) {
+  return throws_saying<std::invalid_argument>("can't resume from this checkpoint: " + why,
+                                              [&] { p.infinite({.resume = c}); });
+}
+
+template <class Loader>
+std::vector<std::uint64_t> indices_of_next(Loader& loader) {
+  const auto b = loader.next();
+  return b ? b->indices() : std::vector<std::uint64_t>();
+}
+
+} // namespace
+
+TEST_CASE("A checkpoint of a data set that is had by its places takes at most 64 bytes") {
+  const auto places = fl::from(iota(1'000'000)) | fl::shuffled() |
+                      fl::map([](int n) { return n; }, fl::workers{2}) |
+                      fl::filter([](int n) { return n % 7 != 0; }) | fl::batch(100);
+  CHECK(checkpoint_behind(places, 3000, 0x123456789abcdef0).to_bytes().size() <= 64);
+  const auto listed = fl::from(iota(1'000'000)) | fl::map([](int n) { return n; }, fl::workers{2}) |
+                      fl::take(900'000) | fl::batch(100);
+  CHECK(checkpoint_behind(listed, 3000, 0x123456789abcdef0).to_bytes().size() <= 64);
+}
+
+TEST_CASE("A sample that a buffer holds takes at most 12 bytes of its checkpoint") {
+  const auto bytes = checkpoint_behind(buffered(1'000'000, 10'000), 3000).to_bytes().size();
+  CHECK(bytes > 10'000);
+  CHECK(bytes <= 64 + 12 * 10'000);
+}
+
+TEST_CASE("A checkpoint survives the way through bytes, JSON and a file") {
+  const temporary_folder folder;
+  const auto p = buffered(1000, 50);
+  const auto taken = checkpoint_behind(p, 30);
+  const auto bytes = taken.to_bytes();
+  CHECK(fl::checkpoint::from_bytes(bytes) == taken);
+  CHECK(fl::checkpoint::from_json(taken.to_json()) == taken);
+  CHECK(taken.to_json().find("\"seed\": 7,") != std::string::npos);
+  CHECK(taken.to_json().find("\"held_samples\": 49,") != std::string::npos);
+  const std::string path = folder / "run.checkpoint";
+  taken.save(path);
+  CHECK(fl::checkpoint::load(path) == taken);
+  checkpoint_behind(p, 31).save(path); // replaces it
+  CHECK(!(fl::checkpoint::load(path) == taken));
+  CHECK(std::filesystem::exists(path + ".draft") == false);
+  CHECK(taken.seed() == 7);
+}
+
+TEST_CASE("A file that can't be written or read is named") {
+  const temporary_folder folder;
+  const auto taken = checkpoint_behind(buffered(100, 5), 1);
+  CHECK(throws_saying<std::system_error>("/nowhere/x", [&] { taken.save(folder / "nowhere/x"); }));
+  CHECK(throws_saying<std::system_error>("/missing", [&] { fl::checkpoint::load(folder / "missing"); }));
+  const std::string file = folder.write("other", "something else altogether");
+  CHECK(throws_saying<std::invalid_argument>(file + ": feedline: these 25 bytes are no checkpoint",
+                                             [&] { fl::checkpoint::load(file); }));
+}
+
+TEST_CASE("Bytes that were cut off or changed are refused, whichever they are") {
+  const auto bytes = checkpoint_behind(buffered(100, 20), 5).to_bytes();
+  const auto is_refused = [](const std::vector<std::byte>& b) {
+    return throws_saying<std::invalid_argument>("feedline: ", [&] { fl::checkpoint::from_bytes(b); });
+  };
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK(is_refused({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}));
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      auto changed = bytes;
+      changed[i] ^= std::byte{1} << bit;
+      CHECK(is_refused(changed));
+    }
+  auto longer = bytes;
+  longer.push_back(std::byte{0});
+  CHECK(is_refused(longer));
+  auto newer = bytes;
+  newer[3] = std::byte{2};
+  CHECK(throws_saying<std::invalid_argument>("the checkpoint has version 2, this library reads version 1",
+                                             [&] { fl::checkpoint::from_bytes(newer); }));
+  CHECK(throws_saying<std::invalid_argument>("no field \"bytes\"", [] { fl::checkpoint::from_json("{}"); }));
+}
+
+TEST_CASE("Bytes with a good checksum, but nonsense inside, do no harm") {
+  const watchdog guard("nonsense");
+  const auto p = buffered(100, 20);
+  const auto bytes = checkpoint_behind(p, 5).to_bytes();
+  fl::random_generator random(1);
+  int refused = 0, runs = 0;
+  for (int i = 0; i < 3000; ++i) {
+    auto changed = bytes;
+    for (std::uint64_t n = random.below(4) + 1; n > 0; --n)
+      changed[4 + random.below(bytes.size() - 8)] = static_cast<std::byte>(random.below(256));
+    changed.resize(bytes.size() - 4);
+    const std::uint32_t sum = fl::detail::checksum_of_bytes(changed);
+    for (int shift = 0; shift < 32; shift += 8) changed.push_back(static_cast<std::byte>(sum >> shift));
+    try {
+      auto loader = p.infinite({.resume = fl::checkpoint::from_bytes(changed)});
+      loader.next();
+      ++runs;
+    } catch (const std::exception&) {
+      ++refused;
+    }
+  }
+  CHECK(refused > 0);
+  CHECK(runs > 0);
+}
+
+TEST_CASE("A checkpoint of another run is refused with what differs") {
+  const auto p = buffered(100, 20);
+  const auto c = checkpoint_behind(p, 5);
+  CHECK(throws_saying<std::invalid_argument>("with seed 7, this one has 8",
+                                             [&] { p.infinite({.seed = 8, .resume = c}); }));
+  CHECK(p.infinite({.resume = c}).checkpoint().seed() == 7); // the checkpoint's own
+  CHECK(throws_saying<std::invalid_argument>("taken of an infinite run, this is a finite one",
+                                             [&] { p.finite({.resume = c}); }));
+  auto finite = p.finite({.seed = 7, .epochs = 2});
+  finite.next();
+  CHECK(throws_saying<std::invalid_argument>("taken of a run over several epochs, this is one over one",
+                                             [&] { p.finite({.resume = finite.checkpoint()}); }));
+  CHECK(refuses(buffered(100, 21), c,
+                "its pipeline differs from this one in place 2, where this one has shuffle"));
+  CHECK(refuses(fl::from(iota(100)) | fl::shuffle({.capacity = 20}) | fl::batch(10), c,
+                "its pipeline has 3 stages"));
+  CHECK(refuses(fl::from(iota(100)) | fl::map([](int n) { return n + 1; }, fl::workers{2}, fl::name{"plus"}) |
+                    fl::shuffle({.capacity = 20}) | fl::batch(10),
+                c, "its pipeline differs from this one in place 1"));
+}
+
+TEST_CASE("The order of a data set is part of it") {
+  const auto listed = fl::from(iota(100)) | fl::batch(10);
+  const auto shuffled = fl::from(iota(100)) | fl::shuffled() | fl::batch(10);
+  CHECK(refuses(listed, checkpoint_behind(shuffled, 3), "the data set of from has changed"));
+  CHECK(refuses(shuffled, checkpoint_behind(listed, 3), "the data set of from has changed"));
+}
+
+TEST_CASE("A data set that was changed is refused, one that grew if it isn't said that it may") {
+  const auto changed = [](std::size_t at) {
+    auto all = iota(100);
+    all[at] = -1;
+    return fl::from(all) | fl::batch(10);
+  };
+  const auto p = fl::from(iota(100)) | fl::batch(10);
+  const auto c = checkpoint_behind(p, 5);
+  CHECK(refuses(changed(99), c, "the data set of from has changed since"));
+  CHECK(
+      refuses(fl::from(iota(99)) | fl::batch(10), c, "the data set of from has shrunk from 100 to 99 parts"));
+  const auto grown = fl::from(iota(105)) | fl::batch(10);
+  CHECK(refuses(grown, c,
+                "the data set of from has grown from 100 to 105 parts since: say data_may_have_grown"));
+  auto loader = grown.infinite({.resume = c, .data_may_have_grown = true});
+  for (const std::uint64_t first : {50u, 60u, 70u, 80u, 90u}) CHECK(indices_of_next(loader)[0] == first);
+  const auto in_the_next_epoch = loader.checkpoint();
+  for (int i = 0; i < 10; ++i) CHECK(indices_of_next(loader).size() == 10);
+  CHECK(indices_of_next(loader) == std::vector<std::uint64_t>{100, 101, 102, 103, 104, 0, 1, 2, 3, 4});
+  CHECK(grown.infinite({.resume = in_the_next_epoch, .data_may_have_grown = true}).next()->indices()[0] == 0);
+}
+
+TEST_CASE("A shuffled epoch that was begun is ended without what was added") {
+  const auto p = fl::from(iota(100)) | fl::shuffled() | fl::batch(10);
+  const auto c = checkpoint_behind(p, 5);
+  auto expected = p.infinite({.resume = c});
+  auto loader = (fl::from(iota(150)) | fl::shuffled() | fl::batch(10))
+                    .infinite({.resume = c, .data_may_have_grown = true});
+  for (int i = 0; i < 3; ++i) CHECK(indices_of_next(loader) == indices_of_next(expected));
+  // What is taken now still belongs to the epoch that knows 100 samples.
+  loader = (fl::from(iota(150)) | fl::shuffled() | fl::batch(10))
+               .infinite({.resume = loader.checkpoint(), .data_may_have_grown = true});
+  for (int i = 0; i < 2; ++i) CHECK(indices_of_next(loader) == indices_of_next(expected));
+  std::vector<bool> seen(150);
+  for (int i = 0; i < 15; ++i)
+    for (const std::uint64_t index : indices_of_next(loader)) seen[index] = true;
+  CHECK(seen == std::vector<bool>(150, true));
+}
+
+TEST_CASE("A shard that was replaced is noticed, one that was added is allowed on request") {
+  const temporary_folder folder;
+  const auto write = [&](const char* name, const std::string& text) {
+    tar_writer tar;
+    for (int i = 0; i < 10; ++i) tar.add(std::to_string(i) + ".txt", text + std::to_string(i));
+    return folder.write(name, tar.closed());
+  };
+  write("a.tar", "a");
+  write("b.tar", "b");
+  const auto make = [&] {
+    return fl::tar_samples(folder / "*.tar") |
+           fl::map([](const fl::tar_sample& s) { return s.text("txt").size(); }) | fl::batch(4);
+  };
+  const auto c = checkpoint_behind(make(), 2);
+  CHECK(make().infinite({.resume = c}).next());
+  write("c.tar", "c");
+  CHECK(refuses(make(), c, "the data set of tar_samples has grown from 2 to 3 parts"));
+  CHECK(make().infinite({.resume = c, .data_may_have_grown = true}).next());
+  write("b.tar", "B"); // of the same size
+  CHECK(refuses(make(), c, "the data set of tar_samples has changed since"));
+}
+
+#ifndef __SANITIZE_THREAD__ // which doesn't follow a fork of a process with threads
+TEST_CASE("A process that is killed goes on from its last checkpoint") {
+  const watchdog guard("kill -9");
+  const temporary_folder folder;
+  const std::string path = folder / "checkpoint";
+  const auto p = buffered(5000, 300);
+  std::vector<std::vector<std::uint64_t>> expected;
+  auto undisturbed = p.infinite({.seed = 7});
+  for (int i = 0; i < 400; ++i) expected.push_back(indices_of_next(undisturbed));
+  std::size_t step = 0;
+  while (step < 300) {
+    int pipe[2];
+    REQUIRE(::pipe(pipe) == 0);
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      auto loader = p.infinite(
+          {.seed = 7, .resume = step == 0 ? std::nullopt : std::optional(fl::checkpoint::load(path))});
+      for (;;) {
+        loader.next();
+        loader.checkpoint().save(path);
+        if (::write(pipe[1], "", 1) != 1) ::_exit(1); // one more is safe
+      }
+    }
+    ::close(pipe[1]);
+    char byte;
+    for (int i = 0; i < 37; ++i) REQUIRE(::read(pipe[0], &byte, 1) == 1);
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    // It may have come further than it could tell.
+    step += 37;
+    while (::read(pipe[0], &byte, 1) == 1) ++step;
+    ::close(pipe[0]);
+    auto loader = p.infinite({.resume = fl::checkpoint::load(path)});
+    const auto next = indices_of_next(loader);
+    if (next == expected.at(step + 1)) ++step; // killed between saving and telling
+    REQUIRE(next == expected.at(step));
+  }
+}
+
+#endif
+
+TEST_CASE("A run that is left again soon, and again, loses nothing") {
+  const auto five = [](int n) { return std::vector<int>(5, n); };
+  const auto check = [](const auto& p, std::size_t every) {
+    std::vector<std::string> expected, seen;
+    auto whole = p.finite({.seed = 3, .epochs = 2});
+    while (const auto b = whole.next())
+      for (const fl::sample_id& id : b->ids())
+        expected.push_back(std::to_string(id.index) + "." + std::to_string(id.part));
+    std::optional<fl::checkpoint> from;
+    for (bool ended = false; !ended;) {
+      auto loader = p.finite({.seed = 3, .epochs = 2, .resume = from});
+      for (std::size_t i = 0; i < every && !ended; ++i) {
+        const auto b = loader.next();
+        ended = !b;
+        if (b)
+          for (const fl::sample_id& id : b->ids())
+            seen.push_back(std::to_string(id.index) + "." + std::to_string(id.part));
+      }
+      from = loader.checkpoint();
+    }
+    CHECK(seen == expected);
+    CHECK_FALSE(p.finite({.seed = 3, .epochs = 2, .resume = from}).next());
+  };
+  const auto source = fl::from(iota(40));
+  for (const std::size_t every : {1u, 2u, 3u, 7u}) {
+    check(source | fl::shuffle({.capacity = 10}) | fl::flat_map(five) | fl::batch(1), every);
+    check(source | fl::flat_map(five) | fl::shuffle({.capacity = 10}) | fl::flat_map(five) |
+              fl::shuffle({.capacity = 3}) | fl::batch(9),
+          every);
+    check(source | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
+              fl::shuffle({.capacity = 5}) | fl::batch(3),
+          every);
+  }
+}
+
+TEST_CASE("A checkpoint of a resumed run that was stopped at once is the one that it came from") {
+  std::stop_source stop;
+  const auto p = fl::from(iota(1000)) | fl::map([&stop](int n) {
+                   if (n == 95) stop.request_stop();
+                   return n;
+                 }) |
+                 fl::batch(1);
+  const auto c = [&] {
+    auto loader = p.infinite();
+    for (int i = 0; i < 90; ++i) loader.next();
+    return loader.checkpoint();
+  }();
+  stop = {};
+  auto loader = p.infinite({.stop = stop.get_token(), .resume = c});
+  std::uint64_t given = 90;
+  while (const auto b = loader.next()) CHECK(b->indices()[0] == given++);
+  const auto next = fl::from(iota(1000)) | fl::map([](int n) { return n; }) | fl::batch(1);
+  CHECK(next.infinite({.resume = loader.checkpoint()}).next()->indices()[0] == given);
+}
+
+TEST_CASE("The digest is that of the samples and their order, whoever gave them") {
+  const auto digest_of = [](const auto& p, int items, std::uint64_t seed = 7) {
+    auto loader = p.infinite({.seed = seed});
+    for (int i = 0; i < items; ++i) loader.next();
+    return loader.digest();
+  };
+  const auto p = buffered(100, 20);
+  CHECK(digest_of(p, 0) == 0);
+  CHECK(digest_of(p, 50) == digest_of(p, 50));
+  CHECK(digest_of(p, 50) != digest_of(p, 51));
+  CHECK(digest_of(p, 50) != digest_of(p, 50, 8));
+  auto loader = p.infinite({.resume = checkpoint_behind(p, 20)});
+  for (int i = 0; i < 30; ++i) loader.next();
+  CHECK(loader.digest() == digest_of(p, 50));
+  const auto listed = [](std::vector<int> all) { return fl::from(std::move(all)) | fl::prefetch(2); };
+  CHECK(digest_of(listed({0, 1, 2}), 3) == digest_of(listed({5, 6, 7}), 3)); // identities, not values
+  // Any two samples that change places.
+  const auto of_ids = [](std::vector<fl::sample_id> ids) {
+    fl::detail::running_digest d;
+    d.add(ids);
+    return d.value();
+  };
+  for (std::size_t size = 1; size <= 9; ++size)
+    for (std::size_t a = 0; a < size; ++a)
+      for (std::size_t b = 0; b < a; ++b) {
+        std::vector<fl::sample_id> ids(size);
+        for (std::size_t i = 0; i < size; ++i) ids[i].index = i;
+        auto other = ids;
+        std::swap(other[a], other[b]);
+        CHECK(of_ids(ids) != of_ids(other));
+      }
+  CHECK(of_ids({{1, 0, 0}}) != of_ids({{0, 1, 0}}));
+  CHECK(of_ids({{0, 0, 1}}) != of_ids({{0, 1, 0}}));
+}
+
+TEST_CASE("One sample is replayed as the run saw it") {
+  const auto p =
+      fl::from(iota(200)) | fl::shuffled() |
+      fl::map([](int n, fl::context& c) { return n * 100 + static_cast<int>(c.random.below(100)); },
+              fl::workers{2}) |
+      fl::prefetch(3) | fl::take(1000) | fl::shuffle({.capacity = 20}) |
+      fl::flat_map([](int n, fl::context& c) {
+        return std::vector{n, -static_cast<int>(c.random.below(50))};
+      }) |
+      fl::filter([](int n) { return n % 5 != 0; }, fl::name{"fives"}) | fl::batch(7);
+  auto loader = p.infinite({.seed = 9});
+  for (int i = 0; i < 100; ++i) {
+    const auto b = loader.next();
+    for (std::size_t k = 0; k < b->size(); ++k) {
+      const fl::sample_id id = b->ids()[k];
+      CHECK(p.replay(9, id.epoch, id.index, id.part) == b->values()[k]);
+    }
+  }
+  CHECK(p.replay(9, 0, 200) == std::nullopt);
+  CHECK(p.replay(9, 0, 5, 2) == std::nullopt);
+  const auto bad = fl::from(iota(10)) |
+                   fl::map([](int n) -> int { throw std::runtime_error("bad " + std::to_string(n)); }) |
+                   fl::batch(2);
+  CHECK(throws_saying<fl::pipeline_error>("map failed on sample 3: bad 3", [&] { bad.replay(0, 0, 3); }));
+}
+
+TEST_CASE("A checkpoint can be taken before the first item, behind the last and after a stop") {
+  const auto p = buffered(100, 20);
+  auto loader = p.finite();
+  const auto first = loader.checkpoint();
+  int batches = 0;
+  while (loader.next()) ++batches;
+  CHECK(batches == 10);
+  CHECK(p.finite({.resume = loader.checkpoint()}).next() == std::nullopt);
+  auto again = p.finite({.resume = first});
+  batches = 0;
+  while (again.next()) ++batches;
+  CHECK(batches == 10);
+  auto stopped = p.infinite();
+  stopped.next();
+  const auto before = stopped.checkpoint();
+  stopped.stop();
+  CHECK(stopped.next() == std::nullopt);
+  CHECK(stopped.checkpoint() == before);
+  auto moved = std::move(stopped);
+  CHECK(throws_saying<std::logic_error>("moved from", [&] { stopped.checkpoint(); }));
+}
+
+TEST_CASE("Failures count towards the limit across a resumption") {
+  const auto p = fl::from(iota(100)) |
+                 fl::map([](int n) { return n % 10 == 9 ? throw std::runtime_error("bad") : n; }) |
+                 fl::batch(9);
+  auto loader = p.infinite({.on_error = fl::on_error::skip, .failure_limit = 5});
+  for (int i = 0; i < 4; ++i) loader.next();
+  auto resumed =
+      p.infinite({.on_error = fl::on_error::skip, .failure_limit = 5, .resume = loader.checkpoint()});
+  CHECK(resumed.next());
+  CHECK(resumed.next());
+  CHECK(throws_saying<fl::pipeline_error>("one failure more than the limit of 5", [&] {
+    resumed.next();
+    resumed.next();
+  }));
+}

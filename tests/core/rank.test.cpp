@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/core/rank.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/leave_and_resume.hpp"
+#include "support/numbers.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+/// The environment without a launcher's variables, but with these.
+class environment {
+ public:
+  explicit environment(const std::vector<std::pair<const char*, const char*>>& variables) {
+    for (const char* const name : all) ::unsetenv(name);
+    for (const auto& [name, value] : variables) ::setenv(name, value, 1);
+  }
+
+  environment(const environment&) = delete;
+
+  ~environment() {
+    for (const char* const name : all) ::unsetenv(name);
+  }
+
+ private:
+  static constexpr const char* all[] = {
+      "RANK",     "WORLD_SIZE",   "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
+      "PMI_SIZE", "SLURM_PROCID", "SLURM_NTASKS",         "SLURM_STEP_NUM_TASKS"};
+};
+
+std::vector<int> iota(std::size_t size) {
+  std::vector<int> all(size);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+template <class Loader>
+std::vector<std::vector<int>> batches_of(Loader loader, std::size_t most = 1'000'000) {
+  std::vector<std::vector<int>> all;
+  while (all.size() < most) {
+    auto b = loader.next();
+    if (!b) break;
+    all.emplace_back(b->values().begin(), b->values().end());
+  }
+  return all;
+}
+
+template <class Pipeline>
+std::vector<int> samples_of_rank(const Pipeline& p, const fl::rank& r, std::uint32_t epochs = 1) {
+  std::vector<int> all;
+  for (const auto& b : batches_of(p.finite({.seed = 3, .epochs = epochs, .rank = r})))
+    all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+/// What ranks take of an epoch in finite mode.
+template <class Make>
+void check_shares(const Make& make) {
+  for (const std::size_t size : {1u, 2u, 5u, 12u, 100u})
+    for (const std::uint32_t of : {1u, 2u, 3u, 4u, 7u})
+      for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep}) {
+        INFO(size << " samples, " << of << " ranks, " << static_cast<int>(rest));
+        std::vector<int> together;
+        std::vector<std::size_t> counts;
+        for (std::uint32_t r = 0; r < of; ++r) {
+          const auto mine = samples_of_rank(make(size), {.number = r, .of = of, .rest = rest});
+          counts.push_back(mine.size());
+          together.insert(together.end(), mine.begin(), mine.end());
+        }
+        const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+        if (rest == fl::uneven::keep) CHECK(*most - *least <= 1);
+        else CHECK(*most == *least);
+        const std::size_t expected = rest == fl::uneven::drop   ? size / of * of
+                                     : rest == fl::uneven::wrap ? (size + of - 1) / of * of
+                                                                : size;
+        CHECK(together.size() == expected);
+        std::map<int, int> often;
+        for (const int n : together) ++often[n];
+        CHECK(often.size() == std::min(expected, size)); // each once, or again only where all came
+      }
+}
+
+} // namespace
+
+TEST_CASE("The launcher's variables say which rank it is") {
+  const auto found = [](const std::vector<std::pair<const char*, const char*>>& variables) {
+    const environment e(variables);
+    return to_string(fl::rank::from_environment());
+  };
+  CHECK(found({}) == "rank 0 of 1, from nowhere: no launcher has set another");
+  CHECK(found({{"RANK", "3"}, {"WORLD_SIZE", "8"}}) == "rank 3 of 8, from torchrun's RANK and WORLD_SIZE");
+  CHECK(found({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"SLURM_PROCID", "5"}}) ==
+        "rank 0 of 2, from Open MPI's OMPI_COMM_WORLD_RANK and …_SIZE");
+  CHECK(found({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}) == "rank 1 of 2, from MPICH's PMI_RANK and PMI_SIZE");
+  CHECK(found({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_NTASKS", "9"}}) ==
+        "rank 1 of 4, from Slurm's SLURM_PROCID and SLURM_STEP_NUM_TASKS");
+  CHECK(found({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "9"}}) ==
+        "rank 1 of 9, from Slurm's SLURM_PROCID and SLURM_NTASKS");
+  CHECK(throws_saying<std::invalid_argument>(
+      "there is no rank 8 of 8, from torchrun's RANK and WORLD_SIZE: ranks count from 0", [&] {
+        found({{"RANK", "8"}, {"WORLD_SIZE", "8"}});
+      }));
+  for (const char* const bad : {"", "-1", "two", "1 ", "99999999999"})
+    CHECK(throws_saying<std::invalid_argument>(
+        std::string("the environment's RANK is \"") + bad + "\", which is no number", [&] {
+          found({{"RANK", bad}, {"WORLD_SIZE", "8"}});
+        }));
+}
+
+TEST_CASE("A rank beyond the world size is refused") {
+  const auto p = fl::from(iota(10)) | fl::batch(2);
+  CHECK(throws_saying<std::invalid_argument>("there is no rank 2 of 2", [&] {
+    p.infinite({.rank = {2, 2}});
+  }));
+  CHECK(throws_saying<std::invalid_argument>("there is no rank 0 of 0", [&] { p.finite({.rank = {0, 0}}); }));
+}
+
+TEST_CASE("Ranks share out the places of a shuffled data set") {
+  check_shares([](std::size_t size) { return fl::from(iota(size)) | fl::shuffled() | fl::batch(3); });
+}
+
+TEST_CASE("Ranks share out shuffled places that workers take themselves") {
+  check_shares([](std::size_t size) {
+    return fl::from(iota(size)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
+           fl::batch(3);
+  });
+}
+
+TEST_CASE("Of a source that knows nothing of ranks each takes its part") {
+  check_shares([](std::size_t size) { return fl::from(iota(size)) | fl::batch(3); });
+  check_shares([](std::size_t size) {
+    return fl::generate([n = 0, size]() mutable {
+             return n < static_cast<int>(size) ? std::optional(n++) : std::nullopt;
+           }) |
+           fl::batch(2);
+  });
+}
+
+TEST_CASE("Every rank sees the same indices and failures that one alone would see") {
+  const auto p = fl::from(numbers(20, {3, 4, 11})) | fl::batch(1);
+  std::map<std::uint64_t, int> seen;
+  std::size_t failures = 0;
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    auto loader = p.finite({.on_error = fl::on_error::skip, .rank = {r, 3, fl::uneven::keep}});
+    while (const auto b = loader.next()) seen[b->ids()[0].index] = b->values()[0];
+    failures += loader.failures().size();
+  }
+  CHECK(seen.size() == 17);
+  for (const auto& [index, value] : seen) CHECK(static_cast<int>(index) == value);
+  CHECK(failures == 3);
+}
+
+TEST_CASE("In infinite mode the global batch of a step doesn't depend on the number of ranks") {
+  const auto make = [](std::size_t size, std::size_t batch) {
+    return fl::from(iota(size)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
+           fl::batch(batch);
+  };
+  for (const std::size_t size : {5u, 17u, 100u}) {
+    const auto alone = batches_of(make(size, 24).infinite({.seed = 3}), 30);
+    for (const std::uint32_t of : {2u, 3u, 4u, 8u}) {
+      std::vector<std::vector<int>> together(30);
+      for (std::uint32_t r = 0; r < of; ++r) {
+        const auto mine = batches_of(make(size, 24 / of).infinite({.seed = 3, .rank = {r, of}}), 30);
+        for (std::size_t step = 0; step < 30; ++step)
+          together[step].insert(together[step].end(), mine[step].begin(), mine[step].end());
+      }
+      for (std::size_t step = 0; step < 30; ++step) {
+        INFO(size << " samples, " << of << " ranks, step " << step);
+        auto expected = alone[step];
+        std::sort(expected.begin(), expected.end());
+        std::sort(together[step].begin(), together[step].end());
+        CHECK(together[step] == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("A checkpoint of some ranks is resumed by more or fewer, to the same global batches") {
+  const auto make = [](std::size_t batch, std::size_t workers) {
+    return fl::from(iota(53)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{workers}) |
+           fl::batch(batch);
+  };
+  constexpr std::size_t steps = 25;
+  const auto alone = batches_of(make(24, 1).infinite({.seed = 3}), steps);
+  for (std::uint64_t number = 0; number < 60; ++number) {
+    fl::random_generator random(number);
+    std::vector<std::vector<int>> together(steps);
+    std::optional<fl::checkpoint> from;
+    std::string path;
+    for (std::size_t step = 0; step < steps;) {
+      const std::uint32_t of = std::vector<std::uint32_t>{1, 2, 3, 4, 8}[random.below(5)];
+      const std::size_t until = std::min<std::size_t>(steps, step + random.below(8));
+      const auto keeper = static_cast<std::uint32_t>(random.below(of)); // whose checkpoint is kept
+      path += std::to_string(of) + " ranks until " + std::to_string(until) + ", ";
+      std::optional<fl::checkpoint> kept;
+      for (std::uint32_t r = 0; r < of; ++r) {
+        auto loader =
+            make(24 / of, 1 + random.below(3)).infinite({.seed = 3, .rank = {r, of}, .resume = from});
+        for (std::size_t s = step; s < until; ++s) {
+          const auto b = loader.next();
+          together[s].insert(together[s].end(), b->values().begin(), b->values().end());
+        }
+        if (r == keeper) kept = fl::checkpoint::from_bytes(loader.checkpoint().to_bytes());
+      }
+      from = kept;
+      step = until;
+    }
+    INFO(path);
+    for (std::size_t step = 0; step < steps; ++step) {
+      auto expected = alone[step];
+      std::sort(expected.begin(), expected.end());
+      std::sort(together[step].begin(), together[step].end());
+      REQUIRE(together[step] == expected);
+    }
+  }
+}
+
+TEST_CASE("In finite mode too an epoch is finished by other ranks than began it") {
+  const auto make = [](std::size_t batch) { return fl::from(iota(60)) | fl::shuffled() | fl::batch(batch); };
+  for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::keep}) {
+    std::map<int, int> often;
+    std::optional<fl::checkpoint> from;
+    for (std::uint32_t r = 0; r < 4; ++r) {
+      auto loader = make(3).finite({.seed = 3, .rank = {r, 4, rest}});
+      for (int step = 0; step < 2; ++step) {
+        const auto b = loader.next();
+        for (const int n : b->values()) ++often[n];
+      }
+      from = loader.checkpoint();
+    }
+    for (std::uint32_t r = 0; r < 2; ++r)
+      for (auto& b : batches_of(make(6).finite({.seed = 3, .rank = {r, 2, rest}, .resume = from})))
+        for (const int n : b) ++often[n];
+    CHECK(often.size() == 60);
+    for (const auto& [n, times] : often) CHECK(times == 1);
+  }
+}
+
+TEST_CASE("In infinite mode ranks share out streams without a rest, epoch after epoch") {
+  for (const std::size_t size : {1u, 4u, 5u, 9u})
+    for (const std::uint32_t of : {2u, 3u, 4u}) {
+      INFO(size << " samples, " << of << " ranks");
+      std::vector<std::vector<int>> ranks;
+      for (std::uint32_t r = 0; r < of; ++r)
+        ranks.push_back(batches_of((fl::from(iota(size)) | fl::batch(30)).infinite({.rank = {r, of}}), 1)[0]);
+      for (std::size_t i = 0; i < 30 * of; ++i)
+        CHECK(ranks[i % of][i / of] == static_cast<int>(i % size)); // as one alone would get them
+    }
+}
+
+TEST_CASE("Ranks that filter have not come equally far") {
+  const auto p =
+      fl::from(iota(100)) | fl::shuffled() | fl::filter([](int n) { return n % 3 != 0; }) | fl::batch(2);
+  auto loader = p.infinite({.rank = {0, 2}});
+  loader.next();
+  CHECK(p.infinite({.rank = {0, 2}, .resume = loader.checkpoint()}).next());
+  CHECK(throws_saying<std::invalid_argument>("nothing but map, tap and batch stands", [&] {
+    (fl::from(iota(100)) | fl::shuffled() | fl::filter([](int n) { return n % 3 != 0; }) | fl::batch(4))
+        .infinite({.resume = loader.checkpoint()});
+  }));
+}
+
+TEST_CASE("Every rank of every kind is resumed") {
+  leave_and_resume("ranks", 80, [](draw& d, const circumstances&) {
+    return fl::from(iota(d(1, 60))) | fl::shuffled() | fl::batch(d(1, 6));
+  });
+  for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep})
+    for (const std::size_t size : {5u, 9u, 30u})
+      for (std::uint32_t r = 0; r < 4; ++r) {
+        INFO(static_cast<int>(rest) << ", " << size << " samples, rank " << r);
+        const auto p = fl::from(iota(size)) | fl::shuffled() | fl::batch(2);
+        const auto all = batches_of(p.finite({.seed = 5, .epochs = 3, .rank = {r, 4, rest}}));
+        for (std::size_t cut = 0; cut <= all.size(); ++cut) {
+          auto loader = p.finite({.seed = 5, .epochs = 3, .rank = {r, 4, rest}});
+          for (std::size_t i = 0; i < cut; ++i) loader.next();
+          const auto left = batches_of(
+              p.finite({.seed = 5, .epochs = 3, .rank = {r, 4, rest}, .resume = loader.checkpoint()}));
+          CHECK(left == std::vector(all.begin() + static_cast<std::ptrdiff_t>(cut), all.end()));
+        }
+      }
+}
+
+TEST_CASE("What a buffer holds belongs to one rank of so many") {
+  const auto p = fl::from(iota(60)) | fl::shuffled() | fl::shuffle({.capacity = 5}) | fl::batch(3);
+  auto loader = p.infinite({.rank = {1, 2}});
+  loader.next();
+  const auto state = loader.checkpoint();
+  CHECK(p.infinite({.rank = {1, 2}, .resume = state}).next());
+  CHECK(throws_saying<std::invalid_argument>("it was taken on rank 1 of 2, this is rank 0 of 2", [&] {
+    p.infinite({.rank = {0, 2}, .resume = state});
+  }));
+  CHECK(throws_saying<std::invalid_argument>("this is rank 0 of 1", [&] { p.infinite({.resume = state}); }));
+}
+
+TEST_CASE("Ranks share out the files of a source that reads them in their order") {
+  const temporary_folder folder;
+  for (int file = 0; file < 5; ++file) {
+    std::ofstream out(folder.path() + "/" + std::to_string(file) + ".txt");
+    for (int line = 0; line < 3 + file; ++line) out << file * 100 + line << "\n";
+  }
+  const auto p = fl::lines({folder.path() + "/*.txt"}) |
+                 fl::map([](const std::string& s) { return std::stoi(s); }) | fl::batch(2);
+  CHECK(throws_saying<std::invalid_argument>("say uneven::keep", [&] { p.finite({.rank = {0, 2}}); }));
+  std::map<int, int> often;
+  for (std::uint32_t r = 0; r < 3; ++r)
+    for (const int n : samples_of_rank(p, {.number = r, .of = 3, .rest = fl::uneven::keep}, 2)) ++often[n];
+  CHECK(often.size() == 25);
+  for (const auto& [n, times] : often) CHECK(times == 2);
+  CHECK(p.infinite({.rank = {4, 5}}).next());
+  auto loader = p.infinite({.rank = {0, 6}});
+  CHECK(throws_saying<fl::pipeline_error>("5 files can't be shared out to 6 ranks", [&] { loader.next(); }));
+}
