@@ -25,6 +25,7 @@
 #include <feedline/source/records.hpp>
 #include <feedline/source/shuffled.hpp>
 #include <feedline/source/tar.hpp>
+#include <feedline/source/with_replacement.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/concurrent_shuffle_buffer.hpp>
 #include <feedline/stage/enumerate.hpp>
