@@ -154,6 +154,31 @@ TEST_CASE("Of a source that knows nothing of ranks each takes its part") {
   });
 }
 
+TEST_CASE("Of sources that are made of others each rank takes its part") {
+  check_shares([](std::size_t size) {
+    return fl::concat(fl::from(iota(size)), fl::from(std::vector<int>())) | fl::batch(3);
+  });
+  const temporary_folder folder;
+  for (int file = 0; file < 4; ++file) {
+    std::ofstream out(folder / (std::to_string(file) + ".txt"));
+    for (int line = 0; line < 5; ++line) out << file * 10 + line << "\n";
+  }
+  const auto number = fl::map([](const std::string& s) { return std::stoi(s); });
+  const auto lines = [&] { return fl::lines({folder / "*.txt"}); };
+  const auto check = [](const auto& p, std::size_t size) {
+    std::map<int, int> often;
+    for (std::uint32_t r = 0; r < 3; ++r)
+      for (const int n : samples_of_rank(p, {.number = r, .of = 3, .rest = fl::uneven::keep})) ++often[n];
+    CHECK(often.size() == size);
+    for (const auto& [n, times] : often) CHECK(times == 1);
+  };
+  check(fl::mix(fl::weighted(lines(), 1)) | number | fl::batch(2), 20);
+  check(lines() | fl::interleave(2) | number | fl::batch(2), 20);
+  check(fl::zip(lines(), fl::from(iota(100))) |
+            fl::map([](const auto& both) { return std::stoi(both.first); }) | fl::batch(2),
+        20);
+}
+
 TEST_CASE("Every rank sees the same indices and failures that one alone would see") {
   const auto p = fl::from(numbers(20, {3, 4, 11})) | fl::batch(1);
   std::map<std::uint64_t, int> seen;

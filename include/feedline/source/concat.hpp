@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// concat: the samples of several sources, one source after another.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/source/detail/sub_source.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+/// The samples of several indexed sources by place, counted through all of them.
+template <class Item, class... Samples>
+class indexed_concat {
+ public:
+  explicit indexed_concat(Samples... parts) : parts_(std::move(parts)...) {
+    for_each_part(parts_, [this](const auto& part, std::size_t number) {
+      firsts_[number + 1] = firsts_[number] + part.size();
+    });
+  }
+
+  std::uint64_t size() const noexcept { return firsts_.back(); }
+
+  Item at(std::uint64_t place) const {
+    return in_part(place, [](const auto& part, std::size_t number, std::uint64_t within) -> Item {
+      part_index::join(number, detail::index_at(part, within)); // refuses one that has no index here
+      return part.at(within);
+    });
+  }
+
+  std::uint64_t index_at(std::uint64_t place) const {
+    return in_part(place, [](const auto& part, std::size_t number, std::uint64_t within) {
+      return part_index::join(number, detail::index_at(part, within));
+    });
+  }
+
+  std::optional<std::uint64_t> find(std::uint64_t index) const {
+    const std::size_t number = part_index::part_of(index);
+    if (number >= sizeof...(Samples)) return {};
+    auto place = with_part(parts_, number,
+                           [&](const auto& part) { return find_index(part, part_index::within(index)); });
+    if (place) *place += firsts_[number];
+    return place;
+  }
+
+  /// How many samples the first sources have.
+  std::uint64_t size_of_first(std::uint64_t sources) const {
+    return firsts_[static_cast<std::size_t>(std::min<std::uint64_t>(sources, sizeof...(Samples)))];
+  }
+
+ private:
+  template <class F>
+  auto in_part(std::uint64_t place, F f) const {
+    const auto behind = std::upper_bound(firsts_.begin() + 1, firsts_.end() - 1, place);
+    const auto number = static_cast<std::size_t>(behind - firsts_.begin()) - 1;
+    return with_part(parts_, number,
+                     [&](const auto& part) { return f(part, number, place - firsts_[number]); });
+  }
+
+  std::tuple<Samples...> parts_;
+  std::array<std::uint64_t, sizeof...(Samples) + 1> firsts_{}; // place of each source's first; then the size
+};
+
+template <source First, source... Rest>
+class concat_source {
+  static constexpr std::size_t count = 1 + sizeof...(Rest);
+  using item = source_item_t<First>;
+
+ public:
+  static constexpr const char* kind = "concat";
+
+  explicit concat_source(First first, Rest... rest)
+      : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
+
+  void start_epoch(const epoch& e) {
+    epoch_ = e;
+    number_ = 0;
+    end_ = static_cast<std::size_t>(std::min<std::uint64_t>(count, e.extent));
+    for_each_part(parts_, [](auto& part, std::size_t) { part.rewind(); });
+  }
+
+  std::optional<item> next() {
+    for (; number_ < end_; ++number_) {
+      auto value = with_part(parts_, number_, [this](auto& part) {
+        if (part.is_idle()) part.start(epoch_of_part(epoch_, number_));
+        auto next = part.next();
+        if (next) index_ = part_index::join(number_, part.index());
+        return next;
+      });
+      if (value) return value;
+    }
+    return std::nullopt;
+  }
+
+  std::uint64_t index() const noexcept { return index_; }
+
+  std::string origin(std::uint64_t index) const {
+    if (part_index::part_of(index) >= count) return {};
+    return with_part(parts_, part_index::part_of(index), [&](const auto& part) {
+      return origin_of(part.described(), part_index::within(index));
+    });
+  }
+
+  void state(auto& archive) {
+    archive(number_);
+    if (number_ < end_)
+      with_part(parts_, number_, [&](auto& part) { part.state(archive, epoch_of_part(epoch_, number_)); });
+  }
+
+  void resumed() {
+    if (number_ < end_) with_part(parts_, number_, [](auto& part) { part.resumed(); });
+  }
+
+  void go_near(std::uint64_t index) {
+    number_ = part_index::part_of(index);
+    end_ = std::min(number_ + 1, count);
+    if (number_ < end_)
+      with_part(parts_, number_,
+                [&](auto& part) { part.go_near(part_index::within(index), epoch_of_part(epoch_, number_)); });
+  }
+
+  std::uint64_t extent() const noexcept { return count; }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const { return fingerprint_of_parts(parts_, extent); }
+
+  /// The samples by their place.
+  auto indexed() const
+    requires(indexed_source<First> && (indexed_source<Rest> && ...))
+  {
+    return std::apply(
+        [](const auto&... part) {
+          return indexed_concat<item, decltype(detail::indexed(part.described()))...>(
+              detail::indexed(part.described())...);
+        },
+        parts_);
+  }
+
+ private:
+  std::tuple<sub_source<First>, sub_source<Rest>...> parts_;
+  epoch epoch_;
+  std::size_t number_ = 0; // of the source that is read
+  std::size_t end_ = count;
+  std::uint64_t index_ = 0;
+};
+
+} // namespace detail
+
+/// Gives all samples of one source, then those of the next.
+///
+/// Takes:   up to 255 sources, or pipelines without stages, that give items of one type
+/// Gives:   their items; the index of a sample is `number of its source << 56 | its index there`, sources
+///          counted from 0. A concat of indexed sources is indexed: shuffled() behind it reaches over all of
+///          them
+/// Order:   that of each source, one source after another; the seed of each is its own, so that equal sources
+///          come in orders of their own
+/// Throws:  what the sources throw, each in its place; std::length_error in place of a sample whose index in
+///          its source takes more than 56 bits (of more than 2^16 files, or of another concat). A source that
+///          can't start is left out after its error
+/// Example: `concat(tar_samples("photos-*.tar"), tar_samples("drawings-*.tar")) | shuffled() | map(decode)`
+template <class... Sources>
+auto concat(Sources... sources) {
+  static_assert(sizeof...(Sources) > 0 && sizeof...(Sources) <= detail::part_index::most_parts,
+                "feedline::concat: give it 1 to 255 sources");
+  if constexpr (!(detail::bare_source<Sources> && ...)) {
+    static_assert((detail::bare_source<Sources> && ...),
+                  "feedline::concat: it takes sources, and pipelines without stages: stages stand behind it");
+    return detail::refused_pipeline();
+  } else if constexpr (!detail::give_same_item<Sources...>) {
+    static_assert(detail::give_same_item<Sources...>,
+                  "feedline::concat: its sources must give items of one type");
+    return detail::refused_pipeline();
+  } else {
+    using source = detail::concat_source<detail::source_of_t<Sources>...>;
+    return pipeline<source>(source(detail::source_of(std::move(sources))...), {});
+  }
+}
+
+} // namespace feedline

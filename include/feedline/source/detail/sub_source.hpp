@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The sources that another source is made of.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/detail/cut.hpp>
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/source.hpp>
+
+namespace feedline::detail {
+
+template <source Source>
+Source source_of(Source source) {
+  return source;
+}
+
+template <source Source>
+Source source_of(pipeline<Source> p) {
+  return std::move(p).source();
+}
+
+/// A source, or a pipeline that has no stages.
+template <class T>
+concept bare_source = requires(T (&make)()) { source_of(make()); };
+
+template <bare_source T>
+using source_of_t = decltype(source_of(std::declval<T>()));
+
+template <class First, class... Rest>
+inline constexpr bool give_same_item =
+    (std::is_same_v<source_item_t<source_of_t<First>>, source_item_t<source_of_t<Rest>>> && ...);
+
+/// A source as it was described, and the copy of it that works on an epoch, which is gone when it has ended.
+template <source Source>
+class sub_source {
+ public:
+  using item = source_item_t<Source>;
+
+  explicit sub_source(Source source) : described_(std::move(source)) {}
+
+  const Source& described() const noexcept { return described_; }
+
+  /// To what it was before it started.
+  void rewind() noexcept {
+    running_.reset();
+    phase_ = phase::idle;
+    calls_ = given_ = 0;
+  }
+
+  /// Begins an epoch. If that throws, it has ended.
+  void start(const epoch& e) {
+    phase_ = phase::ended;
+    calls_ = given_ = 0;
+    stop_ = e.stop;
+    running_.emplace(described_);
+    if constexpr (requires { running_->start_epoch(e); }) running_->start_epoch(e);
+    phase_ = phase::running;
+  }
+
+  /// The next sample; nothing at the end and from then on.
+  std::optional<item> next() {
+    if (phase_ != phase::running) return std::nullopt;
+    ++calls_;
+    std::optional<item> value = running_->next();
+    if (value) {
+      ++given_;
+    } else {
+      running_.reset();
+      phase_ = phase::ended;
+    }
+    return value;
+  }
+
+  /// The index of the sample that came last.
+  std::uint64_t index() const {
+    if constexpr (requires { running_->index(); }) return running_->index();
+    else return given_ - 1;
+  }
+
+  bool is_idle() const noexcept { return phase_ == phase::idle; }
+
+  bool is_running() const noexcept { return phase_ == phase::running; }
+
+  bool has_ended() const noexcept { return phase_ == phase::ended; }
+
+  /// How many samples it gave since it started.
+  std::uint64_t given() const noexcept { return given_; }
+
+  /// Before a sample that was held is read again, as a source's go_near(). If that throws, it has ended.
+  void go_near(std::uint64_t index, const epoch& e) {
+    constexpr bool is_led = requires { running_->go_near(index); };
+    if (phase_ == phase::idle || (is_led && phase_ == phase::ended)) start(e);
+    if constexpr (is_led) {
+      phase_ = phase::ended; // unless it can be led there
+      running_->go_near(index);
+      phase_ = phase::running;
+    }
+  }
+
+  /// A source's state(); in a run that is resumed it starts for `e`, unless it is running already.
+  void state(auto& archive, const epoch& e) {
+    phase now = phase_;
+    archive(now, given_);
+    if (now > phase::ended) throw std::invalid_argument("feedline: the checkpoint is not whole");
+    if (now == phase::running && phase_ != phase::running) {
+      const std::uint64_t given = given_;
+      start(e);
+      given_ = given;
+    }
+    phase_ = now;
+    if (now != phase::running) return;
+    if constexpr (has_state<Source>) running_->state(archive);
+    else archive(calls_);
+  }
+
+  void resumed() {
+    if (phase_ != phase::running) return;
+    if constexpr (!has_state<Source>) skip_samples(*running_, calls_, stop_);
+    else if constexpr (requires { running_->resumed(); }) running_->resumed();
+  }
+
+  std::uint64_t fingerprint() const {
+    std::uint64_t extent = 0, hash = 0;
+    if constexpr (requires { described_.extent(); }) extent = described_.extent();
+    if constexpr (requires { described_.fingerprint(extent); }) hash = described_.fingerprint(extent);
+    return key(stable_hash(kind_of<Source>()), extent, hash);
+  }
+
+ private:
+  enum class phase : std::uint8_t { idle, running, ended };
+
+  Source described_;
+  std::optional<Source> running_;
+  phase phase_ = phase::idle;
+  std::uint64_t calls_ = 0; // of next() since it started
+  std::uint64_t given_ = 0;
+  std::stop_token stop_;
+};
+
+/// The indices of samples that come from several sources: `number of the source << 56 | its index`.
+struct part_index {
+  static constexpr unsigned bits = 56;
+  static constexpr std::size_t most_parts = 255; // the last number of all stands for no sample
+
+  static std::uint64_t join(std::size_t part, std::uint64_t index) {
+    if (index >> bits != 0)
+      throw std::length_error("feedline: source " + std::to_string(part) + " has a sample with the index " +
+                              std::to_string(index) + ", which is more than 56 bits");
+    return std::uint64_t{part} << bits | index;
+  }
+
+  static std::size_t part_of(std::uint64_t index) noexcept { return static_cast<std::size_t>(index >> bits); }
+
+  static std::uint64_t within(std::uint64_t index) noexcept {
+    return index & ((std::uint64_t{1} << bits) - 1);
+  }
+};
+
+/// What all parts are told of an epoch: to give all that they have. The run shares out to ranks what comes of them
+/// together.
+inline epoch without_limits(epoch e) {
+  e.extent = ~std::uint64_t{0};
+  e.rank = {};
+  e.first = 0;
+  return e;
+}
+
+/// What part `number` is told of an epoch: a seed of its own, so that equal parts don't come in equal orders.
+inline epoch epoch_of_part(epoch e, std::size_t number, std::uint64_t pass = 0) {
+  e.seed = key(e.seed, number, pass);
+  return without_limits(std::move(e));
+}
+
+/// Calls f with the member of a tuple that has this number.
+template <std::size_t I = 0, class Parts, class F>
+decltype(auto) with_part(Parts& parts, std::size_t number, F&& f) {
+  if constexpr (I + 1 < std::tuple_size_v<std::remove_const_t<Parts>>) {
+    if (number != I) return with_part<I + 1>(parts, number, std::forward<F>(f));
+  }
+  return f(std::get<I>(parts));
+}
+
+/// Calls f with each of them and its number.
+template <class Parts, class F>
+void for_each_part(Parts& parts, F&& f) {
+  std::size_t number = 0;
+  std::apply([&](auto&... part) { (f(part, number++), ...); }, parts);
+}
+
+/// A hash of the first parts, for a source's fingerprint().
+template <class Parts>
+std::uint64_t fingerprint_of_parts(const Parts& parts, std::uint64_t extent) {
+  std::uint64_t hash = key(extent);
+  for_each_part(parts, [&](const auto& part, std::size_t number) {
+    if (number < extent) hash = key(hash, part.fingerprint());
+  });
+  return hash;
+}
+
+} // namespace feedline::detail

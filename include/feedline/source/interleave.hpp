@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// interleave: a source reads several of its files at once.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/sub_source.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+template <file_source Source>
+class interleaved_source {
+ public:
+  static constexpr const char* kind = kind_of<Source>();
+  static constexpr bool shares_files = true;
+
+  interleaved_source(Source source, std::size_t at_once)
+      : source_(std::move(source)), at_once_(at_once), order_(source_.files()) {}
+
+  void start_epoch(const epoch& e) {
+    order_.start(e);
+    epoch_ = e;
+    epoch_.shuffled = false; // in a slot there is one file at a time
+    epoch_.rank = {};        // which is one of this rank's
+    turn_ = 0;
+    const std::uint64_t files = std::min({std::uint64_t{at_once_}, extent(), e.extent});
+    slots_.assign(static_cast<std::size_t>(files), slot{sub_source<Source>(source_)});
+  }
+
+  std::optional<source_item_t<Source>> next() {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      slot& s = slots_[turn_];
+      turn_ = (turn_ + 1) % slots_.size(); // also if this one throws
+      while (s.source.is_running() || open_next(s)) {
+        if (auto value = s.source.next()) {
+          index_ = s.source.index();
+          return value;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::uint64_t index() const noexcept { return index_; }
+
+  void state(auto& archive) {
+    order_.state(archive);
+    archive(turn_);
+    for (slot& s : slots_) {
+      std::size_t open = s.source.is_running() ? s.file + 1 : 0;
+      archive(open);
+      if (open == 0) continue;
+      if (!s.source.is_running()) begin(s, open - 1); // this is a run that is resumed
+      s.source.state(archive, epoch_);
+    }
+  }
+
+  void resumed() {
+    if (turn_ >= std::max<std::size_t>(1, slots_.size()))
+      throw std::invalid_argument("feedline: the checkpoint is not whole");
+    for (slot& s : slots_) s.source.resumed();
+  }
+
+  void go_near(std::uint64_t index) {
+    order_.go_to(static_cast<std::size_t>(extent())); // behind the last one
+    turn_ = 0;
+    if (slots_.size() != 1) slots_.assign(1, slot{sub_source<Source>(source_)});
+    slots_.front().source.go_near(index, epoch_);
+  }
+
+  std::uint64_t extent() const noexcept { return source_.extent(); }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const { return key(at_once_, source_.fingerprint(extent)); }
+
+  std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
+
+ private:
+  struct slot {
+    sub_source<Source> source; // has ended, or hasn't begun, where the next file may be opened
+    std::size_t file = 0;
+  };
+
+  bool open_next(slot& s) {
+    const auto file = order_.next();
+    if (file) begin(s, *file);
+    return file.has_value();
+  }
+
+  void begin(slot& s, std::size_t file) {
+    s.file = file;
+    s.source.rewind();
+    s.source.go_near(file_order::index_of(file, 0), epoch_);
+  }
+
+  Source source_;
+  std::size_t at_once_;
+  file_order order_;
+  epoch epoch_;
+  std::vector<slot> slots_;
+  std::size_t turn_ = 0; // slot of the next sample
+  std::uint64_t index_ = 0;
+};
+
+struct interleave_part {
+  using feedline_part = void;
+  using feedline_changes_source = void;
+
+  template <class Source, class... Stages>
+  auto changed(pipeline<Source, Stages...> p) const {
+    static_assert(sizeof...(Stages) == 0, "feedline: interleave() must stand right behind the source");
+    static_assert(file_source<Source>,
+                  "feedline: this Source doesn't read one file after another, so there are "
+                  "none to interleave: it takes lines, records and tar_samples");
+    if constexpr (sizeof...(Stages) == 0 && file_source<Source>) {
+      using source = interleaved_source<Source>;
+      return pipeline<source>(source(std::move(p).source(), at_once), {});
+    } else {
+      return refused_pipeline();
+    }
+  }
+
+  std::size_t at_once;
+};
+
+} // namespace detail
+
+/// Has a source read so many of its files at once, and gives one sample of each in turn. When a file ends,
+/// the next one takes its place. It stands right behind the source.
+///
+/// Takes:   lines, records and tar_samples; how many files, at least one
+/// Gives:   every sample of the source, under the same index
+/// Order:   files are opened in the source's order, samples of a file keep theirs
+/// Throws:  std::invalid_argument for no files; what the source throws for a file, in that file's turn: the
+///          others go on
+/// Example: `lines({"corpus/*.txt"}) | interleave(16) | shuffle({.capacity = 10'000}) | batch(32, padded{})`
+inline auto interleave(std::size_t files) {
+  if (files == 0) throw std::invalid_argument("feedline::interleave: at least one file must be open");
+  return detail::interleave_part{files};
+}
+
+} // namespace feedline

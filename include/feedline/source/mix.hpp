@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// mix: the samples of several sources in a random order of the sources, by their weights.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/source/detail/sub_source.hpp>
+
+namespace feedline {
+
+/// What becomes of an epoch of mix() when one of its sources has no more samples.
+enum class when_one_ends {
+  stop,   ///< it ends
+  go_on,  ///< it goes on with the other sources, until all of them have ended
+  repeat, ///< that source begins anew, until each of them has ended at least once
+};
+
+struct mix_options {
+  feedline::when_one_ends when_one_ends = feedline::when_one_ends::go_on;
+};
+
+namespace detail {
+
+/// The indices of samples that may come several times in an epoch, in one pass over their source after
+/// another: the number of the source in as few bits as do for all of them, five bits that say in how many
+/// bits the number of the pass stands (the first one, 0, in none), that number, and the index in the rest.
+class pass_index {
+ public:
+  struct place {
+    std::size_t part;
+    std::uint64_t pass;
+    std::uint64_t index;
+  };
+
+  explicit constexpr pass_index(std::size_t parts) : part_shift_(64 - bits_of(parts - 1)) {}
+
+  std::uint64_t join(const place& p) const {
+    const int width = bits_of(p.pass);
+    const int room = part_shift_ - width_bits - width;
+    if (width > most_width || bits_of(p.index) > room)
+      throw std::length_error("feedline::mix: in its pass " + std::to_string(p.pass) + ", source " +
+                              std::to_string(p.part) + " has a sample with the index " +
+                              std::to_string(p.index) + ", for which there are no more than " +
+                              std::to_string(room) + " bits");
+    const std::uint64_t part = part_shift_ < 64 ? std::uint64_t{p.part} << part_shift_ : 0;
+    return part | static_cast<std::uint64_t>(width) << (part_shift_ - width_bits) | p.pass << room | p.index;
+  }
+
+  place split(std::uint64_t index) const noexcept {
+    place p{};
+    if (part_shift_ < 64) p.part = static_cast<std::size_t>(index >> part_shift_);
+    const int width = static_cast<int>(index >> (part_shift_ - width_bits) & 31);
+    const int room = part_shift_ - width_bits - width;
+    p.pass = index >> room & ((std::uint64_t{1} << width) - 1);
+    p.index = index & ((std::uint64_t{1} << room) - 1);
+    return p;
+  }
+
+ private:
+  static constexpr int width_bits = 5;
+  static constexpr int most_width = 30; // with 31 the last index of all would stand for no sample
+
+  static constexpr int bits_of(std::uint64_t n) noexcept { return static_cast<int>(std::bit_width(n)); }
+
+  int part_shift_;
+};
+
+template <class Source>
+struct weighted_source {
+  Source source;
+  double weight;
+};
+
+template <class T>
+inline constexpr bool is_weighted = false;
+template <class Source>
+inline constexpr bool is_weighted<weighted_source<Source>> = true;
+
+/// One of the sources of a mix.
+template <source Source>
+struct mixed_part : sub_source<Source> {
+  explicit mixed_part(weighted_source<Source> w)
+      : sub_source<Source>(std::move(w.source)), weight(w.weight) {}
+
+  std::uint64_t fingerprint() const {
+    return key(sub_source<Source>::fingerprint(), std::bit_cast<std::uint64_t>(weight));
+  }
+
+  /// To the beginning of its next pass.
+  void repeat() noexcept {
+    this->rewind();
+    ++pass;
+  }
+
+  bool has_ended_once() const noexcept { return pass > 0 || this->has_ended(); }
+
+  double weight;
+  std::uint64_t pass = 0; // over the source in this epoch
+};
+
+template <source First, source... Rest>
+class mix_source {
+  static constexpr std::size_t count = 1 + sizeof...(Rest);
+  static constexpr pass_index indices{count};
+  using item = source_item_t<First>;
+
+ public:
+  static constexpr const char* kind = "mix";
+
+  explicit mix_source(mix_options options, weighted_source<First> first, weighted_source<Rest>... rest)
+      : options_(options), parts_(mixed_part(std::move(first)), mixed_part(std::move(rest))...) {}
+
+  void start_epoch(const epoch& e) {
+    epoch_ = e;
+    choices_ = 0;
+    only_ = count;
+    for_each_part(parts_, [](auto& part, std::size_t) {
+      part.rewind();
+      part.pass = 0;
+    });
+  }
+
+  std::optional<item> next() {
+    if (only_ < count) return with_part(parts_, only_, [this](auto& part) { return next_of(part, only_); });
+    while (!is_over()) {
+      const std::size_t number = choose();
+      auto value = with_part(parts_, number, [&](auto& part) {
+        auto next = next_of(part, number);
+        // The choice stands: else short sources would come too seldom.
+        if (!next && may_repeat(part)) {
+          part.repeat();
+          next = next_of(part, number);
+        }
+        return next;
+      });
+      if (value) return value;
+    }
+    return std::nullopt;
+  }
+
+  std::uint64_t index() const noexcept { return index_; }
+
+  std::string origin(std::uint64_t index) const {
+    const pass_index::place place = place_of(index);
+    if (place.part >= count) return {};
+    return with_part(parts_, place.part,
+                     [&](const auto& part) { return origin_of(part.described(), place.index); });
+  }
+
+  void state(auto& archive) {
+    archive(choices_);
+    for_each_part(parts_, [&](auto& part, std::size_t number) {
+      archive(part.pass);
+      part.state(archive, epoch_of_part(epoch_, number, part.pass));
+    });
+  }
+
+  void resumed() {
+    for_each_part(parts_, [](auto& part, std::size_t) { part.resumed(); });
+  }
+
+  void go_near(std::uint64_t index) {
+    const pass_index::place place = place_of(index);
+    only_ = std::min(place.part, count - 1);
+    with_part(parts_, only_, [&](auto& part) {
+      if (std::exchange(part.pass, place.pass) != place.pass) part.rewind();
+      part.go_near(place.index, epoch_of_part(epoch_, only_, place.pass));
+    });
+  }
+
+  std::uint64_t extent() const noexcept { return count; }
+
+  std::uint64_t fingerprint(std::uint64_t) const {
+    return key(static_cast<std::uint64_t>(options_.when_one_ends), fingerprint_of_parts(parts_, count));
+  }
+
+ private:
+  bool repeats() const noexcept { return options_.when_one_ends == when_one_ends::repeat; }
+
+  // One that gave nothing in a whole pass isn't asked again.
+  bool may_repeat(const auto& part) const noexcept { return repeats() && !is_over() && part.given() > 0; }
+
+  bool is_over() const noexcept {
+    std::size_t ended = 0;
+    for_each_part(parts_, [&](const auto& part, std::size_t) {
+      ended += repeats() ? part.has_ended_once() : part.has_ended();
+    });
+    return ended == count || (ended > 0 && options_.when_one_ends == when_one_ends::stop);
+  }
+
+  // One of those that have not ended, by weight: a function of (seed, epoch, number of the choice) and of
+  // which those are.
+  std::size_t choose() noexcept {
+    std::array<double, count> ends{};
+    std::size_t last = 0;
+    double sum = 0;
+    for_each_part(parts_, [&](const auto& part, std::size_t number) {
+      if (!part.has_ended()) {
+        sum += part.weight;
+        last = number;
+      }
+      ends[number] = sum;
+    });
+    const double place = sum * random_generator(key(epoch_.seed, epoch_.number, choices_++)).uniform();
+    std::size_t number = 0;
+    while (number < last && place >= ends[number]) ++number;
+    return number;
+  }
+
+  std::optional<item> next_of(auto& part, std::size_t number) {
+    if (part.is_idle()) part.start(epoch_of_part(epoch_, number, part.pass));
+    auto value = part.next();
+    if (value)
+      index_ = repeats() ? indices.join({number, part.pass, part.index()})
+                         : part_index::join(number, part.index());
+    return value;
+  }
+
+  pass_index::place place_of(std::uint64_t index) const noexcept {
+    return repeats() ? indices.split(index)
+                     : pass_index::place{part_index::part_of(index), 0, part_index::within(index)};
+  }
+
+  mix_options options_;
+  std::tuple<mixed_part<First>, mixed_part<Rest>...> parts_;
+  epoch epoch_;
+  std::uint64_t choices_ = 0; // made in this epoch
+  std::size_t only_ = count;  // if it is one of the sources: the others aren't asked
+  std::uint64_t index_ = 0;
+};
+
+/// Sources with weights, perhaps options behind them.
+template <class... Arguments>
+struct mix_arguments {
+  static constexpr bool has_options = (std::is_same_v<Arguments, mix_options> || ...);
+  static constexpr std::size_t sources = sizeof...(Arguments) - has_options;
+  static constexpr bool fit = [] {
+    std::size_t number = 0;
+    return sources > 0 &&
+           (... && (number++ < sources ? is_weighted<Arguments> : std::is_same_v<Arguments, mix_options>));
+  }();
+};
+
+template <class... Source>
+auto make_mix(mix_options options, weighted_source<Source>... sources) {
+  static_assert(sizeof...(Source) <= part_index::most_parts, "feedline::mix: give it 1 to 255 sources");
+  if constexpr (!give_same_item<Source...>) {
+    static_assert(give_same_item<Source...>, "feedline::mix: its sources must give items of one type");
+    return refused_pipeline();
+  } else {
+    using source = mix_source<Source...>;
+    return pipeline<source>(source(options, std::move(sources)...), {});
+  }
+}
+
+} // namespace detail
+
+/// A source for mix(), or a pipeline without stages, and how often it is chosen: in any unit, above 0.
+template <class Source>
+auto weighted(Source source, double weight) {
+  if (!(weight > 0) || std::isinf(weight))
+    throw std::invalid_argument("feedline::mix: a weight is a number above 0, not " + std::to_string(weight));
+  if constexpr (!detail::bare_source<Source>) {
+    static_assert(
+        detail::bare_source<Source>,
+        "feedline::weighted: it takes a source, or a pipeline without stages: stages stand behind the "
+        "mix");
+    return detail::refused_pipeline();
+  } else {
+    return detail::weighted_source<detail::source_of_t<Source>>{detail::source_of(std::move(source)), weight};
+  }
+}
+
+/// Gives samples of several sources, each from a source that is chosen at random by weight.
+///
+/// Takes:   up to 255 sources with their weights, which give items of one type; perhaps mix_options behind
+///          them: when one source ends, the epoch may stop, go on with the others, their weights as they are
+///          among those left (the default), or repeat that source, until each has ended once
+/// Gives:   their items. The index of a sample is `number of its source << 56 | its index there`, sources
+///          counted from 0; with repeat, where samples come again, it also tells the pass over the source: of
+///          64 bits as few as do for the number of any source, 5 for the width of the pass, that many for the
+///          pass, counted from 0, and the rest for the index in the source
+/// Order:   of sources: random, the same for the same seed and epoch; within a source: its own. The seed of
+///          each source is its own, and of each pass over it
+/// Throws:  std::invalid_argument for a weight that is none; what the sources throw, each in its place;
+///          std::length_error in place of a sample whose index doesn't fit. A source that can't start has
+///          ended; one that gives nothing in a whole pass isn't repeated
+/// Example: `mix(weighted(web, 0.7), weighted(books, 0.3), mix_options{when_one_ends::repeat}) | batch(32)`
+template <class... Arguments>
+auto mix(Arguments... arguments) {
+  using given = detail::mix_arguments<Arguments...>;
+  if constexpr ((std::is_same_v<Arguments, detail::refused_pipeline> || ...)) {
+    return detail::refused_pipeline();
+  } else if constexpr (!given::fit) {
+    static_assert(given::fit,
+                  "feedline::mix: give it sources with their weights, weighted(source, 0.5), and perhaps a "
+                  "mix_options behind them");
+    return detail::refused_pipeline();
+  } else {
+    std::tuple<Arguments...> all(std::move(arguments)...);
+    mix_options options;
+    if constexpr (given::has_options) options = std::get<mix_options>(all);
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return detail::make_mix(options, std::get<I>(std::move(all))...);
+    }(std::make_index_sequence<given::sources>());
+  }
+}
+
+} // namespace feedline

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// zip: one sample of each of several sources at a time.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/source/detail/sub_source.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+template <class... Items>
+struct zipped {
+  using type = std::tuple<Items...>;
+};
+
+template <class First, class Second>
+struct zipped<First, Second> {
+  using type = std::pair<First, Second>;
+};
+
+/// Samples of several indexed sources at equal places.
+template <class Item, class First, class... Rest>
+class indexed_zip {
+ public:
+  explicit indexed_zip(First first, Rest... rest) : parts_(std::move(first), std::move(rest)...) {
+    size_ = std::apply(
+        [](const auto&... part) { return std::min({static_cast<std::uint64_t>(part.size())...}); }, parts_);
+  }
+
+  std::uint64_t size() const noexcept { return size_; }
+
+  Item at(std::uint64_t place) const {
+    return std::apply([&](const auto&... part) { return Item(part.at(place)...); }, parts_);
+  }
+
+  std::uint64_t index_at(std::uint64_t place) const { return detail::index_at(std::get<0>(parts_), place); }
+
+  std::optional<std::uint64_t> find(std::uint64_t index) const {
+    const auto place = find_index(std::get<0>(parts_), index);
+    return place && *place < size_ ? place : std::nullopt;
+  }
+
+ private:
+  std::tuple<First, Rest...> parts_;
+  std::uint64_t size_;
+};
+
+template <source First, source... Rest>
+class zip_source {
+  static constexpr std::size_t count = 1 + sizeof...(Rest);
+  using item = typename zipped<source_item_t<First>, source_item_t<Rest>...>::type;
+  using all_numbers = std::make_index_sequence<count>;
+
+ public:
+  static constexpr const char* kind = "zip";
+
+  explicit zip_source(First first, Rest... rest)
+      : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
+
+  void start_epoch(const epoch& e) {
+    epoch_ = without_limits(e);
+    for_each_part(parts_, [](auto& part, std::size_t) { part.rewind(); });
+  }
+
+  std::optional<item> next() { return next(all_numbers()); }
+
+  std::uint64_t index() const { return std::get<0>(parts_).index(); }
+
+  std::string origin(std::uint64_t index) const { return origin_of(std::get<0>(parts_).described(), index); }
+
+  void state(auto& archive) {
+    for_each_part(parts_, [&](auto& part, std::size_t) { part.state(archive, epoch_); });
+  }
+
+  void resumed() {
+    for_each_part(parts_, [](auto& part, std::size_t) { part.resumed(); });
+  }
+
+  std::uint64_t extent() const noexcept { return count; }
+
+  std::uint64_t fingerprint(std::uint64_t) const { return fingerprint_of_parts(parts_, count); }
+
+  /// The samples by their place.
+  auto indexed() const
+    requires(indexed_source<First> && (indexed_source<Rest> && ...))
+  {
+    return std::apply(
+        [](const auto&... part) {
+          return indexed_zip<item, decltype(detail::indexed(part.described()))...>(
+              detail::indexed(part.described())...);
+        },
+        parts_);
+  }
+
+ private:
+  // All of them move on, whatever one of them throws. What is thrown where another one ends is of no sample.
+  template <std::size_t... I>
+  std::optional<item> next(std::index_sequence<I...>) {
+    std::exception_ptr error;
+    bool has_ended = false;
+    const auto next_of = [&](auto& part) -> decltype(part.next()) {
+      try {
+        if (part.is_idle()) part.start(epoch_);
+        auto value = part.next();
+        has_ended |= !value;
+        return value;
+      } catch (...) {
+        if (!error) error = std::current_exception();
+        return std::nullopt;
+      }
+    };
+    std::tuple values{next_of(std::get<I>(parts_))...}; // braces: one after another
+    if (!(std::get<I>(values).has_value() && ...)) {
+      if (error && !has_ended) std::rethrow_exception(error);
+      return std::nullopt;
+    }
+    return std::optional<item>(std::in_place, *std::move(std::get<I>(values))...);
+  }
+
+  std::tuple<sub_source<First>, sub_source<Rest>...> parts_;
+  epoch epoch_;
+};
+
+} // namespace detail
+
+/// Gives one sample of each source at a time, until one of them ends.
+///
+/// Takes:   up to 255 sources, or pipelines without stages
+/// Gives:   std::pair of the items of two sources, else std::tuple of all; the index is that of the first
+///          source's sample. A zip of indexed sources is indexed, so that shuffled() may stand behind it
+/// Order:   that of the sources. All are told the same of an epoch, so that files that correspond to each
+///          other stay together in every order, and equal sources come in equal orders
+/// Throws:  what a source throws, as a failure of this sample; the others move on, and stay in step if it
+///          throws once for each sample that it can't give
+/// Example: `zip(lines({"english.txt"}), lines({"german.txt"})) | map(tokenize) | batch(32, padded{})`
+template <class... Sources>
+auto zip(Sources... sources) {
+  static_assert(sizeof...(Sources) > 0 && sizeof...(Sources) <= detail::part_index::most_parts,
+                "feedline::zip: give it 1 to 255 sources");
+  if constexpr (!(detail::bare_source<Sources> && ...)) {
+    static_assert((detail::bare_source<Sources> && ...),
+                  "feedline::zip: it takes sources, and pipelines without stages: stages stand behind it");
+    return detail::refused_pipeline();
+  } else {
+    using source = detail::zip_source<detail::source_of_t<Sources>...>;
+    return pipeline<source>(source(detail::source_of(std::move(sources))...), {});
+  }
+}
+
+} // namespace feedline

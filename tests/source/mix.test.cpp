@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/source/mix.hpp>
+
+#include <feedline/source/lines.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/source/shuffled.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/shuffle.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/leave_and_resume.hpp"
+#include "support/numbers.hpp"
+#include "support/outcome.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+using fl::weighted;
+using fl::when_one_ends;
+
+namespace {
+
+using ints = std::vector<int>;
+
+struct indexed_item {
+  std::uint64_t index;
+  int value;
+
+  friend bool operator==(const indexed_item&, const indexed_item&) = default;
+};
+
+constexpr int far = 100'000;
+
+constexpr auto with_index = [](int n, fl::context& c) { return indexed_item{c.index, n}; };
+
+/// far, far + 1, …
+ints from_far(int count) {
+  ints values;
+  for (int i = 0; i < count; ++i) values.push_back(far + i);
+  return values;
+}
+
+/// The first source counts from 0 on, the second one from `far` on.
+auto two(int first, int second, when_one_ends end, double weight = 1) {
+  return fl::mix(weighted(fl::from(count_to(first)), weight), weighted(fl::from(from_far(second)), 1),
+                 fl::mix_options{end}) |
+         fl::map(with_index);
+}
+
+ints values_of(const std::vector<indexed_item>& items) {
+  ints values;
+  for (const indexed_item& item : items) values.push_back(item.value);
+  return values;
+}
+
+/// What a source gave, in its order.
+ints values_of(const std::vector<indexed_item>& items, bool second) {
+  ints values;
+  for (const indexed_item& item : items)
+    if ((item.value >= far) == second) values.push_back(item.value);
+  return values;
+}
+
+/// How many of the first items are of the first source.
+std::size_t firsts_of(const std::vector<indexed_item>& items, std::size_t count) {
+  return static_cast<std::size_t>(std::count_if(items.begin(),
+                                                items.begin() + static_cast<std::ptrdiff_t>(count),
+                                                [](const indexed_item& item) { return item.value < far; }));
+}
+
+} // namespace
+
+TEST_CASE("mix refuses weights that are none") {
+  const auto source = fl::from(ints{1});
+  for (const double bad :
+       {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    CHECK(throws_saying<std::invalid_argument>("feedline::mix: a weight", [&] { weighted(source, bad); }));
+}
+
+TEST_CASE("mix gives all samples of its sources, each source's in its order, and goes on when one ends") {
+  const auto items = collect(two(100, 20, when_one_ends::go_on).finite({.seed = 1}));
+  CHECK(values_of(items, false) == count_to(100));
+  CHECK(values_of(items, true) == from_far(20));
+  CHECK(firsts_of(items, 20) > 2);
+  CHECK(firsts_of(items, 20) < 18);
+  for (const indexed_item& item : items)
+    CHECK(item.index == (item.value < far
+                             ? static_cast<std::uint64_t>(item.value)
+                             : std::uint64_t{1} << 56 | static_cast<unsigned>(item.value - far)));
+}
+
+TEST_CASE("mix chooses by weight, by seed and epoch") {
+  const auto p = two(5000, 5000, when_one_ends::stop, 3);
+  const auto items = collect(p.finite({.seed = 1}), 4000);
+  const auto share = static_cast<double>(firsts_of(items, 4000)) / 4000;
+  CHECK(share > 0.72);
+  CHECK(share < 0.78);
+  CHECK(collect(p.finite({.seed = 1}), 4000) == items);
+  CHECK(collect(p.finite({.seed = 2}), 4000) != items);
+  const auto again = collect(two(50, 50, when_one_ends::go_on).infinite({.seed = 1}), 200);
+  CHECK(std::vector(again.begin(), again.begin() + 100) != std::vector(again.begin() + 100, again.end()));
+}
+
+TEST_CASE("the weights of sources that are left keep their ratio") {
+  const auto p = fl::mix(weighted(fl::from(ints()), 100), weighted(fl::from(count_to(5000)), 0.2),
+                         weighted(fl::from(from_far(5000)), 0.1)) |
+                 fl::map(with_index);
+  const auto items = collect(p.finite({.seed = 1}), 1000);
+  CHECK(firsts_of(items, 1000) > 600);
+  CHECK(firsts_of(items, 1000) < 733);
+}
+
+TEST_CASE("with stop the epoch ends with the first source that ends") {
+  const auto p = two(100, 10, when_one_ends::stop);
+  const auto items = collect(p.finite({.seed = 1}));
+  CHECK(values_of(items, true) == from_far(10));
+  CHECK(values_of(items, false).size() < 60);
+  CHECK(values_of(items, false) == count_to(static_cast<int>(items.size()) - 10));
+  CHECK(values_of(collect(two(100, 0, when_one_ends::stop).finite())).size() < 20);
+}
+
+TEST_CASE("with repeat short sources begin anew until each has ended once") {
+  const auto items = collect(two(300, 7, when_one_ends::repeat).finite({.seed = 1}));
+  CHECK(values_of(items, false) == count_to(300));
+  const ints seconds = values_of(items, true);
+  CHECK(seconds.size() > 200); // as the weights say, however short it is
+  CHECK(seconds.size() < 400);
+  for (std::size_t i = 0; i < seconds.size(); ++i) CHECK(seconds[i] == far + static_cast<int>(i % 7));
+  std::set<std::uint64_t> indices;
+  for (const indexed_item& item : items) indices.insert(item.index);
+  CHECK(indices.size() == items.size());
+}
+
+TEST_CASE("a source of one sample comes as often as its weight says") {
+  const auto items = collect(two(3000, 1, when_one_ends::repeat, 2).finite({.seed = 1}));
+  CHECK(values_of(items, true).size() > 1300);
+  CHECK(values_of(items, true).size() < 1700);
+}
+
+TEST_CASE(
+    "each pass over a shuffled source has an order of its own, and its samples random numbers of theirs") {
+  const auto p =
+      fl::mix(weighted(fl::from(count_to(20)) | fl::shuffled(), 1),
+              weighted(fl::from(from_far(200)) | fl::shuffled(), 1), fl::mix_options{when_one_ends::repeat}) |
+      fl::map([](int n, fl::context& c) {
+        return indexed_item{c.random(), n};
+      });
+  const auto items = collect(p.finite({.seed = 1}));
+  const ints firsts = values_of(items, false);
+  REQUIRE(firsts.size() > 60);
+  std::set<ints> orders;
+  for (std::size_t i = 0; i < 60; i += 20) {
+    ints order(firsts.begin() + static_cast<std::ptrdiff_t>(i),
+               firsts.begin() + static_cast<std::ptrdiff_t>(i + 20));
+    orders.insert(order);
+    std::sort(order.begin(), order.end());
+    CHECK(order == count_to(20));
+  }
+  CHECK(orders.size() == 3);
+  std::set<std::uint64_t> random;
+  for (const indexed_item& item : items) random.insert(item.index);
+  CHECK(random.size() == items.size());
+}
+
+TEST_CASE("repeat doesn't wait for a source that is always empty, nor for one that can't start") {
+  CHECK(values_of(collect(two(5, 0, when_one_ends::repeat).finite({.epochs = 2}))).size() == 10);
+  CHECK(collect(two(0, 0, when_one_ends::repeat).finite()).empty());
+
+  struct unstartable {
+    void start_epoch(const fl::epoch&) { throw unlucky(0); }
+
+    std::optional<int> next() { return 1; }
+  };
+
+  const auto p = fl::mix(weighted(fl::from(count_to(50)), 1), weighted(unstartable(), 1),
+                         fl::mix_options{when_one_ends::repeat}) |
+                 fl::map(with_index);
+  const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(values_of(result.items) == count_to(50));
+  CHECK(result.skipped.size() == 1);
+}
+
+TEST_CASE(
+    "errors of mix's sources come in their place, and origins are those of the sources, in every pass") {
+  for (const when_one_ends end : {when_one_ends::go_on, when_one_ends::repeat}) {
+    const auto p = fl::mix(weighted(numbers(40, {3}), 1), weighted(numbers(5), 1), fl::mix_options{end}) |
+                   fl::map([](int n) {
+                     if (n == 4) throw unlucky(n);
+                     return n;
+                   });
+    const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+    REQUIRE(result.skipped.size() >= 3);
+    for (const fl::failure& f : result.skipped)
+      CHECK((f.stage == "mix" ? f.message == "unlucky 3" : f.origin == "number 4"));
+  }
+}
+
+TEST_CASE("an index that has no room beside its source and pass is a failure of its sample") {
+  struct far_away {
+    std::optional<int> next() { return at < 3 ? std::optional(at++) : std::nullopt; }
+
+    std::uint64_t index() const { return (std::uint64_t{1} << 57) + static_cast<unsigned>(at); }
+
+    int at = 0;
+  };
+
+  const auto in = [](when_one_ends end) {
+    return run_to_end(
+        (fl::mix(weighted(far_away(), 1), weighted(fl::from(count_to(4)), 1), fl::mix_options{end}) |
+         fl::map(with_index))
+            .finite({.on_error = fl::on_error::skip}));
+  };
+  CHECK(in(when_one_ends::go_on).items.size() == 4);
+  CHECK(in(when_one_ends::go_on).skipped.size() == 3);
+  const auto repeated = in(when_one_ends::repeat); // room for 58 bits in the first pass
+  for (const fl::failure& f : repeated.skipped) CHECK(f.message.find("57 bits") != std::string::npos);
+  CHECK(repeated.items.size() >= 7);
+}
+
+TEST_CASE("the numbering of passes can be taken apart again") {
+  for (const std::size_t parts : {std::size_t{1}, std::size_t{2}, std::size_t{5}, std::size_t{255}}) {
+    const fl::detail::pass_index numbering(parts);
+    std::set<std::uint64_t> seen;
+    for (const std::size_t part : {std::size_t{0}, parts / 2, parts - 1})
+      for (const std::uint64_t pass : {0ULL, 1ULL, 2ULL, 255ULL, 256ULL, 999'999ULL})
+        for (const std::uint64_t index : {0ULL, 1ULL, (1ULL << 31) - 1}) {
+          const auto joined = numbering.join({part, pass, index});
+          const auto split = numbering.split(joined);
+          CHECK(split.part == part);
+          CHECK(split.pass == pass);
+          CHECK(split.index == index);
+          seen.insert(joined);
+        }
+    CHECK(seen.size() == std::set{std::size_t{0}, parts / 2, parts - 1}.size() * 18);
+    CHECK_THROWS_AS(numbering.join({0, std::uint64_t{1} << 31, 0}), std::length_error);
+    CHECK_THROWS_AS(numbering.join({0, 0, std::uint64_t{1} << 59}), std::length_error);
+  }
+}
+
+TEST_CASE("a run over a mix isn't resumed with other weights or another end") {
+  const auto run = [](double weight, when_one_ends end, const std::optional<fl::checkpoint>& resume) {
+    return two(5, 5, end, weight).finite({.resume = resume});
+  };
+  const auto checkpoint = run(1, when_one_ends::stop, {}).checkpoint();
+  run(1, when_one_ends::stop, checkpoint);
+  CHECK_THROWS_AS(run(2, when_one_ends::stop, checkpoint), std::invalid_argument);
+  CHECK_THROWS_AS(run(1, when_one_ends::go_on, checkpoint), std::invalid_argument);
+}
+
+TEST_CASE("Resumed: a mix of sources with and without a state") {
+  const temporary_folder folder;
+  for (int file = 0; file < 3; ++file) {
+    std::string text;
+    for (int i = 0; i < 5 * file; ++i) text += std::to_string(100 * file + i) + "\n";
+    folder.write(std::to_string(file), text);
+  }
+  std::vector<std::string> elements;
+  for (int i = 0; i < 40; ++i) elements.push_back(std::to_string(10'000 + i));
+
+  struct stateless_numbers : numbers { // as text
+    using numbers::numbers;
+
+    std::optional<std::string> next() {
+      const auto number = numbers::next();
+      return number ? std::optional(std::to_string(*number)) : std::nullopt;
+    }
+  };
+
+  leave_and_resume("mix", 60, [&](draw& d, const circumstances& c) {
+    const auto end = static_cast<when_one_ends>(d(0, 2));
+    const int size = static_cast<int>(d(0, 30));
+    return fl::mix(weighted(fl::from(elements) | fl::shuffled(), 1 + static_cast<double>(d(0, 3))),
+                   weighted(fl::lines({folder / "?"}), 1), weighted(stateless_numbers(size, {5, 20}), 0.5),
+                   fl::mix_options{end}) |
+           fl::shuffle({.capacity = d(1, 30)}) |
+           fl::map([](std::string s,
+                      fl::context& context) { return s + "." + std::to_string(context.random.below(100)); },
+                   fl::workers{c.workers}) |
+           fl::batch(d(1, 6));
+  });
+}
