@@ -31,6 +31,7 @@
 #include <feedline/source/with_replacement.hpp>
 #include <feedline/source/zip.hpp>
 #include <feedline/stage/batch.hpp>
+#include <feedline/stage/bucket_batch.hpp>
 #include <feedline/stage/concurrent_shuffle_buffer.hpp>
 #include <feedline/stage/enumerate.hpp>
 #include <feedline/stage/filter.hpp>

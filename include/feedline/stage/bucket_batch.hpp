@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// bucket_batch: batches of samples of about the same length.
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/cut.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/detail/function.hpp>
+
+namespace feedline {
+
+struct bucket_batch_options {
+  /// How long the samples of each bucket are at most, rising. One more bucket takes those that are longer.
+  std::vector<std::size_t> bounds{};
+  std::size_t size = 0;   ///< the most samples in a batch; 0: as many as `tokens` allow
+  std::size_t tokens = 0; ///< the most that (longest length × samples) of a batch may be; 0: no limit
+  bool drop_last = false; ///< leave out what is left in the buckets at the end
+};
+
+namespace detail {
+
+struct size_of_item {
+  template <class Item>
+    requires requires(const Item& item) { item.size(); }
+  auto operator()(const Item& item) const {
+    return item.size();
+  }
+};
+
+template <class Mode, class Length>
+class bucket_batch_stage {
+ public:
+  using feedline_part = void;
+  static constexpr const char* kind = "bucket_batch";
+
+  bucket_batch_stage(bucket_batch_options options, Mode mode, Length length)
+      : options_(std::move(options)), mode_(mode), length_(std::move(length)) {}
+
+  template <class In>
+  static consteval fit fits() {
+    if constexpr (!columns_of<Mode, In>::exist) {
+      return fit::no_shape;
+    } else if constexpr (fit_of_call<Length, const In&>() != fit::yes) {
+      return fit_of_call<Length, const In&>() == fit::not_const ? fit::not_const : fit::no_length;
+    } else {
+      using length = std::remove_cvref_t<call_result_t<typename Length::called, const In&>>;
+      return std::unsigned_integral<length> ? fit::yes : fit::no_length;
+    }
+  }
+
+  template <class In>
+  class running {
+    using builder = batch_builder<In, Mode>;
+
+   public:
+    using output = typename builder::output;
+
+    // Gives one batch at most, so that what is held then, with this sample, says how to go on.
+    void operator()(sample<In>&& s, auto& emit, context& c) {
+      const std::size_t length = length_of(s.value, c);
+      bucket& b = bucket_of(length);
+      if (b.size() == 0 || fits_beside(b, length)) {
+        put(b, std::move(s), length);
+        if (b.batch.is_full()) b.batch.give(emit);
+      } else {
+        bucket next{builder_for(length)};
+        put(next, std::move(s), length); // one that is refused leaves the bucket as it is
+        std::swap(b, next);
+        next.batch.give(emit);
+      }
+    }
+
+    void finish(auto& emit) {
+      bool wanted = !options_.drop_last;
+      for (bucket& b : buckets_) {
+        if (b.size() == 0) continue;
+        if (wanted) wanted = b.batch.give(emit);
+        else b.batch = builder_for(0);
+      }
+    }
+
+    held held_now() const {
+      held_list list;
+      for (const bucket& b : buckets_)
+        list.ids.insert(list.ids.end(), b.batch.ids().begin(), b.batch.ids().end());
+      if (list.ids.empty()) return {};
+      return {.log = std::make_shared<held_once>(std::move(list))};
+    }
+
+    void expect(const held_list& list) {
+      missing_ = list.ids;
+      returned_.resize(missing_.size());
+    }
+
+    // They come in the source's order.
+    void hold(sample<In>&& s, auto&, context& c) {
+      for (std::size_t i = 0; i < missing_.size(); ++i) {
+        if (missing_[i] != s.id || returned_[i]) continue;
+        const std::size_t length = length_of(s.value, c);
+        returned_[i].emplace(std::move(s), length);
+        return;
+      }
+    }
+
+    void has_all() {
+      for (std::size_t i = 0; i < missing_.size(); ++i) {
+        if (!returned_[i]) throw lost_sample(missing_[i]);
+        auto& [s, length] = *returned_[i];
+        bucket& b = bucket_of(length);
+        if (b.size() > 0 && (b.batch.is_full() || !fits_beside(b, length)))
+          throw std::runtime_error("feedline: samples that the run held have other lengths now");
+        put(b, std::move(s), length);
+      }
+      missing_.clear();
+      returned_.clear();
+    }
+
+   private:
+    struct bucket {
+      builder batch;
+      std::size_t longest = 0; // of the samples that it holds
+
+      std::size_t size() const noexcept { return batch.ids().size(); }
+    };
+
+    friend bucket_batch_stage;
+
+    explicit running(const bucket_batch_stage& stage)
+        : options_(stage.options_), mode_(stage.mode_), length_(stage.length_.bind()) {
+      for (std::size_t i = 0; i <= options_.bounds.size(); ++i) buckets_.push_back({builder_for(0)});
+    }
+
+    std::size_t length_of(const In& item, context& c) {
+      return static_cast<std::size_t>(call(length_.get(), item, c));
+    }
+
+    bucket& bucket_of(std::size_t length) {
+      const auto bound = std::lower_bound(options_.bounds.begin(), options_.bounds.end(), length);
+      return buckets_[static_cast<std::size_t>(bound - options_.bounds.begin())];
+    }
+
+    /// How many samples a batch may have whose longest one has this length.
+    std::size_t most_of(std::size_t longest) const noexcept {
+      const std::size_t size = options_.size > 0 ? options_.size : std::numeric_limits<std::size_t>::max();
+      if (options_.tokens == 0) return size;
+      return std::min(size, std::max<std::size_t>(1, options_.tokens / std::max<std::size_t>(1, longest)));
+    }
+
+    bool fits_beside(const bucket& b, std::size_t length) const noexcept {
+      return b.size() < most_of(std::max(b.longest, length));
+    }
+
+    builder builder_for(std::size_t first_length) const {
+      return builder(most_of(first_length), batch_options(), mode_);
+    }
+
+    void put(bucket& b, sample<In>&& s, std::size_t length) {
+      if (b.size() == 0) b = {builder_for(length)};
+      b.batch.keep(std::move(s));
+      b.longest = std::max(b.longest, length);
+    }
+
+    bucket_batch_options options_;
+    Mode mode_;
+    decltype(std::declval<const Length&>().bind()) length_;
+    std::vector<bucket> buckets_;
+    // Samples that a resumed run waits for, counted through all buckets, and those that have come.
+    std::vector<sample_id> missing_;
+    std::vector<std::optional<std::pair<sample<In>, std::size_t>>> returned_;
+  };
+
+  template <class In>
+    requires(bucket_batch_stage::template fits<In>() == fit::yes)
+  running<In> bind(const stage_info&) const {
+    return running<In>(*this);
+  }
+
+  std::uint64_t fingerprint() const noexcept {
+    std::uint64_t hash = key(options_.size, options_.tokens, options_.drop_last);
+    for (const std::size_t bound : options_.bounds) hash = key(hash, bound);
+    return hash;
+  }
+
+ private:
+  bucket_batch_options options_;
+  Mode mode_;
+  Length length_;
+};
+
+template <class Mode, class F>
+auto make_bucket_batch(bucket_batch_options o, Mode mode, F&& length) {
+  if (o.size == 0 && o.tokens == 0)
+    throw std::invalid_argument(
+        "feedline::bucket_batch: say how large a batch is, by its size or its tokens");
+  const auto does_not_rise = [](std::size_t a, std::size_t b) { return a >= b; };
+  if (std::adjacent_find(o.bounds.begin(), o.bounds.end(), does_not_rise) != o.bounds.end())
+    throw std::invalid_argument("feedline::bucket_batch: the bounds of buckets must rise");
+  using function = held_function_t<F>;
+  return bucket_batch_stage<Mode, function>(std::move(o), mode, function(std::forward<F>(length)));
+}
+
+} // namespace detail
+
+/// Gathers samples of about the same length into batches, so that little has to be padded.
+///
+/// A sample goes into the first bucket whose bound its length doesn't exceed. A bucket becomes a batch as
+/// soon as it has `size` samples, or at the latest when the next one would make its longest length times its
+/// number of samples exceed `tokens`. A sample that is longer than that is a batch by itself.
+///
+/// Takes:   items as batch takes them, with as_list any; perhaps as_list or padded; perhaps the function that
+///          gives the length: `f(const item&)`, an unsigned whole number; without it `item.size()`
+/// Gives:   batch_of<item>; in finite mode, at an epoch's end, what is left bucket by bucket
+/// Order:   that in which buckets become full; within a batch, as the samples came
+/// Throws:  std::invalid_argument for neither size nor tokens, or bounds that don't rise; what the function
+///          throws, as a failure of its sample
+/// Stops:   at once
+/// Example: `lines({"*.txt"}) | bucket_batch({.bounds = {32, 64, 128}, .tokens = 4096}, padded{})`
+template <class Length = detail::size_of_item>
+auto bucket_batch(const bucket_batch_options& options, Length length = {}) {
+  return detail::make_bucket_batch(options, stacked_t(), std::move(length));
+}
+
+template <class Length = detail::size_of_item>
+auto bucket_batch(const bucket_batch_options& options, as_list_t mode, Length length = {}) {
+  return detail::make_bucket_batch(options, mode, std::move(length));
+}
+
+template <class Length = detail::size_of_item>
+auto bucket_batch(const bucket_batch_options& options, padded mode, Length length = {}) {
+  return detail::make_bucket_batch(options, mode, std::move(length));
+}
+
+} // namespace feedline

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+namespace fl = feedline;
+
+int main() {
+  const auto numbers = fl::from(std::vector{1, 2, 3});
+#ifdef FEEDLINE_COMPILE_PASS
+  auto p =
+      numbers | fl::bucket_batch({.bounds = {2}, .size = 4}, [](int n) { return static_cast<unsigned>(n); });
+#else
+  auto p =
+      numbers | fl::bucket_batch({.bounds = {2}, .size = 4}); // expect: `stage` can't tell how long `item` is
+#endif
+  // expect: stage<feedline::detail::bucket_batch_stage
+  // expect: item<int>
+  static_cast<void>(p.finite().next());
+}
