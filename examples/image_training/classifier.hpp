@@ -32,6 +32,15 @@ class parameters {
     for (float& value : values_) value = static_cast<float>(random.uniform(-reach, reach));
   }
 
+  /// What is learnt and how fast, for a file.
+  void state(auto& archive) {
+    archive(values_);
+    archive(means_);
+    archive(squares_);
+    archive(mean_weight_);
+    archive(square_weight_);
+  }
+
   /// One step of Adam (Kingma and Ba, 2015) down the gradients, summed up over `samples`.
   void update(float rate, std::size_t samples) {
     constexpr float keep_mean = 0.9f, keep_square = 0.999f;
@@ -115,6 +124,11 @@ class convolution {
     biases_.update(rate, samples);
   }
 
+  void state(auto& archive) {
+    weights_.state(archive);
+    biases_.state(archive);
+  }
+
  private:
   template <class Function>
   static void for_each_pixel(Function function) {
@@ -180,6 +194,11 @@ class dense {
     biases_.update(rate, samples);
   }
 
+  void state(auto& archive) {
+    weights_.state(archive);
+    biases_.state(archive);
+  }
+
  private:
   parameters weights_, biases_;
 };
@@ -214,6 +233,13 @@ class classifier {
     third_.update(rate, labels.size());
     last_.update(rate, labels.size());
     return result;
+  }
+
+  void state(auto& archive) {
+    first_.state(archive);
+    second_.state(archive);
+    third_.state(archive);
+    last_.state(archive);
   }
 
   /// The likeliest class of one image, [image_side, image_side, 3].

@@ -30,6 +30,7 @@ struct command_line {
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> steps, epochs;
   feedline::on_error on_error = feedline::on_error::fail;
+  std::string checkpoint, resume; // files
   std::string json;
   bool help = false;
 };
@@ -48,6 +49,8 @@ then evaluates it. Without --train and --eval it draws a data set of its own.
   --steps N             batches to train on; without it, as many as --epochs takes
   --epochs N            passes over the training set (6); with --steps or without --train: over the evaluation set (1)
   --on-error skip|fail  what to do about a sample that can't be read (fail)
+  --checkpoint FILE     keep the training in this file, every 100 batches and when Ctrl-C ends it
+  --resume FILE         go on with a training that was kept: as if it had never been interrupted
   --json FILE           write what came out
   --help                this text
 
@@ -93,7 +96,9 @@ inline command_line read_command_line(const std::vector<std::string>& arguments)
       const std::string choice = value("`skip` or `fail`");
       if (choice != "skip" && choice != "fail") fail("wants `skip` or `fail`, not `" + choice + "`");
       result.on_error = choice == "skip" ? feedline::on_error::skip : feedline::on_error::fail;
-    } else if (flag == "--json") result.json = value("the name of a file");
+    } else if (flag == "--checkpoint") result.checkpoint = value("the name of a file");
+    else if (flag == "--resume") result.resume = value("the name of a file");
+    else if (flag == "--json") result.json = value("the name of a file");
     else if (flag == "--help") result.help = true;
     else fail("is no flag");
   }

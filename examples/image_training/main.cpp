@@ -28,6 +28,7 @@
 #include "command_line.hpp"
 #include "progress_bar.hpp"
 #include "report.hpp"
+#include "saved_training.hpp"
 #include "shapes_data_set.hpp"
 #include "temporary_folder.hpp"
 
@@ -135,12 +136,22 @@ void train(classifier& model, const command_line& options, std::uint64_t steps, 
                         fl::batch(options.batch) | fl::prefetch(options.prefetch);
 
   training_report& result = into.train;
+  std::optional<fl::checkpoint> place;
+  if (!options.resume.empty()) place = load_training(options.resume, model, result);
   progress_bar bar("training  ", steps);
   double accuracy = 0;
   const auto begin = std::chrono::steady_clock::now();
-  auto loader = pipeline.infinite({.seed = options.seed, .stop = stop, .on_error = options.on_error});
+  const std::uint64_t samples_before = result.samples;
+  auto loader =
+      pipeline.infinite({.seed = options.seed, .stop = stop, .on_error = options.on_error, .resume = place});
+  const auto keep = [&] {
+    if (!options.checkpoint.empty()) save_training(options.checkpoint, model, result, loader.checkpoint());
+  };
   try {
-    for (const auto& batch : loader) {
+    while (result.batches < steps) {
+      const auto next = loader.next();
+      if (!next) break;
+      const auto& batch = *next;
       const double done = static_cast<double>(result.batches) / static_cast<double>(steps);
       const auto [loss, correct] = model.learn(batch.get<&example::pixels>(), batch.get<&example::label>(),
                                                static_cast<float>(0.01 - 0.009 * done));
@@ -150,6 +161,8 @@ void train(classifier& model, const command_line& options, std::uint64_t steps, 
       ++result.batches;
       add_batch(result.content, batch);
       result.seconds = seconds_since(begin);
+      result.samples_in_seconds = result.samples - samples_before;
+      if (result.batches % 100 == 0) keep();
 
       const double batch_accuracy = static_cast<double>(correct) / static_cast<double>(batch.size());
       accuracy +=
@@ -158,11 +171,11 @@ void train(classifier& model, const command_line& options, std::uint64_t steps, 
         return "loss " + decimal(loss, 3) + "  accuracy " + decimal(100 * accuracy, 1) + " %  " +
                decimal(result.samples_per_second(), 0) + " samples/s";
       });
-      if (result.batches == steps) break;
     }
   } catch (const fl::pipeline_error& error) {
     into.error = error;
   }
+  keep();
   close(loader, options, result.metrics, into);
 }
 

@@ -21,10 +21,13 @@ struct training_report {
   std::uint64_t samples = 0, batches = 0;
   digest content; // of all batches in their order
   double first_loss = NAN, last_loss = NAN;
-  double seconds = 0;
+  double seconds = 0; // since this process began to train,
+  std::uint64_t samples_in_seconds = 0;
   feedline::metrics metrics;
 
-  double samples_per_second() const { return seconds > 0 ? static_cast<double>(samples) / seconds : 0; }
+  double samples_per_second() const {
+    return seconds > 0 ? static_cast<double>(samples_in_seconds) / seconds : 0;
+  }
 };
 
 struct evaluation_report {

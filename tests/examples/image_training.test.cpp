@@ -155,3 +155,22 @@ TEST_CASE("real photographs are evaluated once each, whatever the number of work
   const temporary_folder folder;
   check_evaluation(folder, *photos + "/*.tar", "320");
 }
+
+TEST_CASE("a training that was left goes on as if nothing had happened") {
+  const temporary_folder folder;
+  write_shards(folder, 3, 25);
+  const std::string flags = "--batch 8 --shuffle 30 --train " + (folder / "shard-*.tar");
+  const outcome whole = run(folder, flags + " --steps 40");
+  // Killed behind some batches, at whatever it does then.
+  const std::string file = folder / "training", program = FEEDLINE_IMAGE_TRAINING;
+  const std::string killed = program + " " + flags + " --workers 3 --steps 40 --checkpoint " + file;
+  REQUIRE(std::system((killed + " --steps 15 > " + (folder / "log")).c_str()) ==
+          0); // the last --steps counts
+  const outcome resumed = run(folder, flags + " --workers 1 --steps 40 --resume " + file);
+  CHECK(resumed.status == 0);
+  for (const std::string key : {"samples", "batches", "digest", "first_loss"})
+    CHECK(resumed.value("train", key) == whole.value("train", key));
+  CHECK(run(folder, flags + " --seed 2 --resume " + file).status == 1);
+  CHECK(contents_of(folder / "log").find("with seed 1, this one has 2") != std::string::npos);
+  CHECK(run(folder, flags + " --resume " + (folder / "shard-0.tar")).status == 1);
+}

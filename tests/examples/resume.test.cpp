@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// The example that can be interrupted: Ctrl-C at any moment, and the end is the same.
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <sys/wait.h>
+
+#include "support/catch.hpp"
+#include "support/temporary_folder.hpp"
+
+using feedline::test::temporary_folder;
+
+namespace {
+
+/// The exit status.
+int run(const std::string& command, const std::string& log) {
+  const int status = std::system((command + " > " + log + " 2>&1").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// The weights and the digest, which come last.
+std::string end_of(const std::string& log) {
+  std::ifstream stream(log);
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  const std::size_t end = text.find("weights");
+  return end == std::string::npos ? "no end: " + text : text.substr(end);
+}
+
+} // namespace
+
+TEST_CASE("A training that is interrupted again and again ends as an undisturbed one") {
+  const temporary_folder folder;
+  const std::string program = FEEDLINE_RESUME, file = folder / "training", log = folder / "log";
+  const std::string flags = " --steps 4000 --checkpoint " + file;
+  REQUIRE(run(program + flags, folder / "whole") == 0);
+  std::string resume;
+  int interruptions = 0, status = 130;
+  for (double seconds = 0.03; status == 130; seconds *= 1.3) {
+    status = run(
+        "timeout --preserve-status -s INT " + std::to_string(seconds) + " " + program + flags + resume, log);
+    // Before it knows what to do about Ctrl-C it just ends.
+    if (status == 130 && end_of(log).find("interrupted behind step") != std::string::npos) {
+      resume = " --resume " + file;
+      ++interruptions;
+    }
+  }
+  CHECK(interruptions > 0);
+  CHECK(status == 0);
+  CHECK(end_of(log) == end_of(folder / "whole"));
+  CHECK(end_of(log).find("digest of the samples") != std::string::npos);
+  CHECK(run(program + " --resume " + (folder / "whole"), log) == 1);
+}
