@@ -6,7 +6,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,8 +63,7 @@ class lines_source {
   void resumed() {
     if (at_ == closed) return;
     number_ = files_.last();
-    file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
-    if (at_ > file_->bytes().size()) throw std::runtime_error(file_->path() + " has become shorter");
+    file_ = files_.map_last(at_);
   }
 
   void go_near(std::uint64_t index) {

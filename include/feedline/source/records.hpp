@@ -77,8 +77,7 @@ class records_source {
   void resumed() {
     if (at_ == closed) return;
     number_ = files_.last();
-    file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
-    if (at_ > file_->bytes().size()) throw std::runtime_error(file_->path() + " has become shorter");
+    file_ = files_.map_last(at_);
   }
 
   void go_near(std::uint64_t index) {

@@ -90,7 +90,9 @@ class dealer : public edge_base {
     p->put_at = now_ns(); // reading is part of the work that the packet is worth
     packet_writer<item> writer;
     writer.open(std::move(p), config().packet_items);
-    const std::uint64_t given = next->refills != 0 ? fill_again(writer, *next) : fill(writer, *next);
+    std::uint64_t given = 0;
+    if (next->refills != 0) fill_again(writer, *next);
+    else given = fill(writer, *next);
     if (next->ends_epoch) writer.add(event_kind::epoch_end, next->epoch, nullptr);
     if (next->refills == 0) put_cut(writer, *next);
     if constexpr (Measured) {
@@ -200,8 +202,7 @@ class dealer : public edge_base {
     size_ = 0;
     try {
       const auto source = std::make_shared<Source>(*source_);
-      if constexpr (requires(const feedline::epoch& e) { source->start_epoch(e); })
-        source->start_epoch(make_epoch(*options_, number_, context_->stop, first_));
+      start_source(*source, make_epoch(*options_, number_, context_->stop, first_));
       size_ = source->epoch_size();
       if (reached_ > size_)
         throw std::runtime_error("the epoch has " + std::to_string(size_) +
@@ -228,7 +229,7 @@ class dealer : public edge_base {
   }
 
   // Those that can't be had are left out: the stage that held them will miss them.
-  std::uint64_t fill_again(packet_writer<item>& writer, const share& s) {
+  void fill_again(packet_writer<item>& writer, const share& s) {
     for (std::uint64_t i = s.first; s.source && i < s.first + s.count; ++i) {
       const refill& wanted = refills_[static_cast<std::size_t>(i)];
       try {
@@ -238,7 +239,6 @@ class dealer : public edge_base {
       } catch (...) {
       }
     }
-    return 0;
   }
 
   // Reads the samples; those that fail become events. How many could be read.

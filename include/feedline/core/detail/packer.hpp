@@ -37,8 +37,9 @@ class packer {
     if (!packet_.has_room()) [[unlikely]]
       if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
     packet_.add(std::move(s));
-    // Behind a batch its stage holds no samples, as it may when the packet is pushed.
-    if constexpr (comes_in_batches<T>) note_cut(false);
+    // Behind a batch its stage holds no samples, as it may when the packet is pushed later.
+    if constexpr (comes_in_batches<T>)
+      if (packet_.has_room()) note_cut(false);
     // A worker's is perhaps the last of its sequence number, perhaps a part of it: what follows will tell.
     return packet_.has_room() || is_worker_ ? flow::more : flush(true);
   }

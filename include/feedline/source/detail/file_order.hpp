@@ -74,6 +74,13 @@ class file_order {
     return order_.empty() ? reached_ - 1 : order_[reached_ - 1];
   }
 
+  /// That file, in which the run goes on at an offset.
+  std::shared_ptr<const mapped_file> map_last(std::size_t offset) const {
+    auto file = std::make_shared<const mapped_file>((*names_)[last()]);
+    if (offset > file->bytes().size()) throw std::runtime_error(file->path() + " has become shorter");
+    return file;
+  }
+
   std::uint64_t extent() const noexcept { return names_->size(); }
 
   /// Of the first files as listed: of the last part of each name, and of the file's size, beginning and end.
