@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include <feedline/core/detail/cut.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
@@ -237,6 +239,8 @@ class checkpoint {
     std::FILE* const file = std::fopen(draft.c_str(), "wb");
     if (!file) throw std::system_error(errno, std::generic_category(), draft);
     bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+    // Else the name might reach the disk before the bytes, and a crash of the machine would leave neither.
+    whole = whole && std::fflush(file) == 0 && ::fsync(::fileno(file)) == 0;
     whole = std::fclose(file) == 0 && whole;
     if (whole && std::rename(draft.c_str(), path.c_str()) == 0) return;
     const std::system_error error(errno, std::generic_category(), path);

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -146,7 +145,7 @@ class loader {
           last = packet->ids()[input.items++];
           failures_at_last = failures_passed;
           if constexpr (requires { item.ids(); }) digest.add(item.ids());
-          else digest.add(std::span(&last, 1));
+          else digest.add(last);
           return std::move(item);
         }
         if (packet) {

@@ -65,7 +65,7 @@ class dealer : public edge_base {
     state_reader reader(resumed.words(0));
     progress.load(reader, {});
     number_ = static_cast<std::uint32_t>(progress.source.epoch);
-    reached_ = progress.source.calls;
+    reached_ = progress.source.calls();
     first_ = progress.source.first;
     for (const held& h : in_order_of_refill(resumed.held())) {
       for (const auto& [epoch, indices] : indices_of(h.log->at(h.moment).ids))

@@ -17,6 +17,9 @@ class running_digest {
 
   explicit running_digest(std::uint64_t value) : value_(value) {}
 
+  /// The next item, of one sample.
+  void add(const sample_id& id) noexcept { take(value_, id); }
+
   /// The next item, made of these samples.
   void add(std::span<const sample_id> ids) noexcept {
     // Four sums side by side: each alone would wait for its own multiplications.

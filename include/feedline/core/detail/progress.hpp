@@ -133,12 +133,15 @@ class stream_position {
 /// How far the source's thread has come.
 struct source_place {
   std::uint64_t epoch = 0;
-  std::uint64_t given = 0; // samples of this epoch
-  std::uint64_t calls = 0; // of next(); of a source that shares out places: how many were taken
+  std::uint64_t given = 0;  // samples of this epoch
+  std::uint64_t failed = 0; // … and samples that it could not give
   // Of a source that shares out places: the epoch's first one that is this rank's. Of others that know nothing of
   // ranks: how many samples of other ranks come before this one's next.
   std::uint64_t first = 0;
   std::uint64_t next_first = 0; // in the next epoch
+
+  /// Of next(); of a source that shares out places: how many were taken.
+  std::uint64_t calls() const noexcept { return given + failed; }
 };
 
 /// One thread's share in cuts. A stage's state belongs to a cut as it is when an item has just been handed on.
@@ -186,7 +189,7 @@ class segment_progress {
     write_section(target, [&](state_writer& writer) {
       if (segment_ > 0) writer(since.epochs, since.items, since.events, ending_at(ends_epoch));
       else if (ends_epoch) writer(source.epoch + 1, 0, 0, source.next_first, 0);
-      else writer(source.epoch, source.calls, source.calls - source.given, source.first, ending);
+      else writer(source.epoch, source.calls(), source.failed, source.first, ending);
       for (const part& p : parts_) {
         const bool is_source = p.place == 0;
         if (is_source && ends_epoch) continue; // the next epoch begins with a fresh one
@@ -208,8 +211,8 @@ class segment_progress {
       input.resume(std::move(before), taken);
     } else {
       if (reader.is_empty()) return;
-      reader(source.epoch, source.calls, source.given, source.first, ending);
-      source.given = source.calls - source.given;
+      reader(source.epoch, source.given, source.failed, source.first, ending);
+      source.given -= source.failed;
     }
   }
 

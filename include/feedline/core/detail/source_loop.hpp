@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,7 +17,7 @@
 #include <feedline/core/detail/find_samples.hpp>
 #include <feedline/core/detail/packet.hpp>
 #include <feedline/core/detail/progress.hpp>
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/detail/ranked_source.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/source.hpp>
@@ -30,13 +29,13 @@ class source_loop {
  public:
   source_loop(const Source& described, const run_options& options, const run_context& context,
               const stage_place& place, Chain& chain, activity& who)
-      : described_(described),
-        options_(options),
+      : options_(options),
         context_(context),
         place_(place),
         chain_(chain),
         who_(who),
-        at_(chain.progress().source) {}
+        at_(chain.progress().source),
+        source_(described, options, context.stop, at_) {}
 
   /// From where the chain's progress says, after giving again what stages held there. `rest`: what was put
   /// down of the source's own state.
@@ -54,12 +53,12 @@ class source_loop {
         if (!std::exchange(has_begun, false)) began = begin_epoch(rest);
         if (began) {
           if (!run_epoch()) return;
-          if (for_ever) find_next_first();
+          if (for_ever) source_.find_next_first();
         } else {
           may_be_empty = true;
           if (chain_.fail(std::move(failed_)) == flow::stop) return;
         }
-        if (!may_be_empty && !failed_for_good_ && is_empty()) {
+        if (!may_be_empty && !failed_for_good_ && source_.is_empty()) {
           try {
             throw empty_epoch();
           } catch (...) {
@@ -74,26 +73,6 @@ class source_loop {
   }
 
  private:
-  static constexpr std::uint64_t no_more = ~std::uint64_t{0};
-  // Else this loop passes over the samples of other ranks.
-  static constexpr bool knows_ranks = shares_places<Source> || shares_files<Source>;
-
-  void start(Source& source, std::uint32_t number) const {
-    start_source(source, make_epoch(options_, number, context_.stop, at_.first));
-  }
-
-  // Where this rank goes on in the next epoch of an infinite run.
-  void find_next_first() {
-    if constexpr (shares_places<Source>) at_.next_first = source_->next_first();
-    else if constexpr (!shares_files<Source>) at_.next_first = at_.first;
-  }
-
-  // Whether there are no samples at all; a rank may well have an epoch of empty files.
-  bool is_empty() {
-    if constexpr (shares_places<Source>) return source_->places() == 0;
-    else return at_.given == 0 && ++empty_epochs_ >= (shares_files<Source> ? options_.rank.of : 1);
-  }
-
   /// Gives what stages held. False: no more is wanted.
   bool refill(const std::vector<held>& all_held) {
     for (const held& h : in_order_of_refill(all_held)) {
@@ -110,22 +89,14 @@ class source_loop {
   bool begin_epoch(state_reader& rest) {
     ended_ = failed_for_good_ = false;
     try {
-      source_.emplace(described_);
-      start(*source_, static_cast<std::uint32_t>(at_.epoch));
-      if (at_.calls > 0) go_on(rest);
+      source_.begin_epoch(rest);
     } catch (...) {
       failed_ = current_source_failure();
       return false;
     }
     if constexpr (has_state<Source>)
-      if (!std::exchange(is_part_, true)) chain_.progress().add(*source_, 0, true);
+      if (!std::exchange(is_part_, true)) chain_.progress().add(source_.get(), 0, true);
     return true;
-  }
-
-  // To where the source was when the run was left.
-  void go_on(state_reader& rest) {
-    if constexpr (has_state<Source>) read_state(*source_, rest);
-    else skip_samples(*source_, at_.calls, context_.stop);
   }
 
   /// Gives the samples of one epoch. False: no more is wanted.
@@ -152,96 +123,20 @@ class source_loop {
 
   /// Gives one sample at a time until a packet is full, but not too many without a look around.
   flow give_each() {
-    const std::uint64_t pushes = chain_.sink().pushes();
-    const std::uint64_t most = at_.given + 256;
-    flow wanted = flow::more;
-    while (wanted == flow::more && at_.given != most && !is_stopped() && pushes == chain_.sink().pushes()) {
+    const auto& sink = chain_.sink();
+    const std::uint64_t pushes = sink.pushes();
+    const auto epoch = static_cast<std::uint32_t>(at_.epoch);
+    for (int left = 256; left > 0 && !is_stopped() && pushes == sink.pushes(); --left) {
       auto value = next();
       if (!value) {
         ended_ = !failed_;
         break;
       }
-      const sample_id id{index_, 0, static_cast<std::uint32_t>(at_.epoch)};
-      ++at_.given;
-      wanted = chain_.push(sample<source_item_t<Source>>{std::move(*value), id});
+      const flow wanted =
+          chain_.push(sample<source_item_t<Source>>{std::move(*value), {source_.index(), 0, epoch}});
+      if (wanted != flow::more) return wanted;
     }
-    return wanted;
-  }
-
-  /// The next sample and its index. Nothing: the epoch has ended, or that sample failed.
-  auto next() -> decltype(std::declval<Source&>().next()) {
-    try {
-      if (!knows_ranks && !options_.rank.is_alone()) return next_of_rank();
-      ++at_.calls;
-      auto value = source_->next();
-      if (value) index_ = index_of(*source_, at_.given);
-      return value;
-    } catch (...) {
-      failed_ = current_source_failure();
-      return std::nullopt;
-    }
-  }
-
-  /// Passes over samples of other ranks, however they fare.
-  auto next_of_rank() -> decltype(std::declval<Source&>().next()) {
-    const rank& r = options_.rank;
-    if (at_.first == no_more) return std::nullopt;
-    for (; at_.first > 0; --at_.first)
-      if (!pass_over()) return wrapped(r.number - std::min<std::uint64_t>(at_.first, r.number));
-    at_.first = r.of - 1;
-    ++at_.calls;
-    std::exception_ptr error;
-    auto value = [&]() -> decltype(source_->next()) {
-      try {
-        return source_->next();
-      } catch (...) {
-        error = std::current_exception();
-        return std::nullopt;
-      }
-    }();
-    if (!value && !error) {
-      at_.first = 0; // the next one there is
-      return wrapped(r.number);
-    }
-    if (value) index_ = index_of(*source_, at_.given);
-    if (options_.epochs != run_options::for_ever && r.rest != uneven::keep) {
-      // Does every rank get one?
-      at_.first = r.number;
-      for (std::uint32_t other = r.number + 1; other < r.of; ++other)
-        if (!pass_over() && r.rest == uneven::drop) return std::nullopt;
-    }
-    if (error) std::rethrow_exception(error);
-    return value;
-  }
-
-  // False: there are no more.
-  bool pass_over() {
-    ++at_.calls;
-    try {
-      if (!source_->next()) return false;
-      ++at_.given;
-    } catch (...) { // is told by the rank whose it is
-    }
-    return true;
-  }
-
-  /// The epoch has ended after so many ranks had got their next sample.
-  auto wrapped(std::uint64_t ranks) -> decltype(std::declval<Source&>().next()) {
-    const rank& r = options_.rank;
-    if (ranks == 0 || r.rest != uneven::wrap || options_.epochs == run_options::for_ever || at_.given == 0)
-      return std::nullopt;
-    at_.first = no_more;
-    Source again(described_);
-    start(again, static_cast<std::uint32_t>(at_.epoch));
-    const std::uint64_t number = (r.number - ranks) % at_.given;
-    for (std::uint64_t given = 0;;) {
-      try {
-        auto value = again.next();
-        index_ = value ? index_of(again, given) : 0;
-        if (!value || given++ == number) return value;
-      } catch (...) { // was told before
-      }
-    }
+    return flow::more;
   }
 
   /// As many as go straight to where the next stage has room.
@@ -249,28 +144,31 @@ class source_loop {
     std::span<source_item_t<Source>> target;
     if (const flow wanted = chain_.room(target); wanted != flow::more) return wanted;
     if (target.empty()) return give_each();
-    std::size_t count = 0;
-    try {
-      while (count < target.size() && !is_stopped()) {
-        ++at_.calls;
-        auto value = source_->next();
-        ended_ = !value;
-        if (!value) break;
-        std::construct_at(&target[count], std::move(*value));
-        ++count;
-      }
-    } catch (...) {
-      failed_ = current_source_failure();
-      --at_.calls; // it counts behind those that are given now
-      uncounted_calls_ = 1;
-    }
     const sample_id first{at_.given, 0, static_cast<std::uint32_t>(at_.epoch)};
-    at_.given += count;
+    std::size_t count = 0;
+    for (; count < target.size() && !is_stopped(); ++count) {
+      auto value = next();
+      if (!value) {
+        ended_ = !failed_;
+        break;
+      }
+      std::construct_at(&target[count], std::move(*value));
+    }
     return chain_.commit(count, {first});
   }
 
+  /// Nothing: the epoch has ended, or that sample failed.
+  std::optional<source_item_t<Source>> next() {
+    try {
+      return source_.next();
+    } catch (...) {
+      failed_ = current_source_failure();
+      return std::nullopt;
+    }
+  }
+
   flow give_failure() {
-    at_.calls += std::exchange(uncounted_calls_, 0);
+    ++at_.failed;
     if (context_.on_error == on_error::skip) return chain_.skipped(std::move(failed_));
     failed_for_good_ = true;
     return chain_.fail(std::move(failed_)) == flow::stop ? flow::stop : flow::enough;
@@ -281,8 +179,7 @@ class source_loop {
   bool give_again(std::uint32_t number, const std::vector<wanted_index>& wanted) {
     flow result = flow::more;
     try {
-      Source source(described_);
-      start(source, number);
+      Source source = source_.another(number);
       find_samples(source, wanted, context_.stopped, [&](source_item_t<Source>&& value, std::uint64_t index) {
         result = chain_.push(sample<source_item_t<Source>>{std::move(value), {index, 0, number}});
         return result != flow::stop;
@@ -300,20 +197,16 @@ class source_loop {
         current_failure(place_.name, {.epoch = static_cast<std::uint32_t>(at_.epoch)}));
   }
 
-  const Source& described_;
   const run_options& options_;
   const run_context& context_;
   const stage_place& place_;
   Chain& chain_;
   activity& who_;
   source_place& at_;
-  std::optional<Source> source_; // of this epoch
-  bool is_part_ = false;         // its state belongs to the segment's
-  std::uint64_t uncounted_calls_ = 0;
+  ranked_source<Source> source_;
+  bool is_part_ = false; // its state belongs to the segment's
   bool ended_ = false;
-  std::uint32_t empty_epochs_ = 0;
   bool failed_for_good_ = false;
-  std::uint64_t index_ = 0; // of the sample that next() gave last
   failure_ptr failed_;
 };
 

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A source during one epoch after another, as one rank sees it.
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include <feedline/core/detail/cut.hpp>
+#include <feedline/core/detail/find_samples.hpp>
+#include <feedline/core/detail/progress.hpp>
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/rank.hpp>
+#include <feedline/core/source.hpp>
+
+namespace feedline::detail {
+
+/// Gives the samples of an epoch that are this rank's. Of a source that knows nothing of ranks it passes over
+/// those of the others. Counts in `at` what the source has given; a failure is counted there by whoever hands it
+/// on.
+template <source Source>
+class ranked_source {
+ public:
+  using value = decltype(std::declval<Source&>().next());
+
+  ranked_source(const Source& described, const run_options& options, const std::stop_token& stop,
+                source_place& at)
+      : described_(described),
+        options_(options),
+        stop_(stop),
+        at_(at),
+        passes_over_others_(!shares_places<Source> && !shares_files<Source> && !options.rank.is_alone()) {}
+
+  ranked_source(ranked_source&&) = delete; // get() is lent
+
+  /// Goes to the place in the epoch that is in `at`. `rest`: what was put down of the source's own state.
+  void begin_epoch(state_reader& rest) {
+    source_.emplace(described_);
+    start(*source_, at_.epoch);
+    if (at_.calls() == 0) return;
+    if constexpr (has_state<Source>) read_state(*source_, rest);
+    else skip_samples(*source_, at_.calls(), stop_);
+  }
+
+  /// The next sample that is this rank's. Nothing: the epoch has ended. Throws what the source throws.
+  value next() {
+    if (passes_over_others_) [[unlikely]]
+      return next_of_rank();
+    value own = source_->next();
+    at_.given += own.has_value();
+    return own;
+  }
+
+  /// The index of that sample.
+  std::uint64_t index() const { return passes_over_others_ ? index_ : index_of(*source_, at_.given - 1); }
+
+  const Source& get() const noexcept { return *source_; }
+
+  /// A source of its own in that epoch, at its beginning.
+  Source another(std::uint64_t epoch) const {
+    Source source(described_);
+    start(source, epoch);
+    return source;
+  }
+
+  /// Where this rank goes on in the next epoch of an infinite run, once this one has ended.
+  void find_next_first() {
+    if constexpr (shares_places<Source>) at_.next_first = source_->next_first();
+    else if constexpr (!shares_files<Source>) at_.next_first = at_.first;
+  }
+
+  /// Whether the epoch that has ended shows that there are no samples at all; a rank may well have one of empty
+  /// files.
+  bool is_empty() {
+    if constexpr (shares_places<Source>) return source_->places() == 0;
+    else return at_.given == 0 && ++empty_epochs_ >= (shares_files<Source> ? options_.rank.of : 1);
+  }
+
+ private:
+  static constexpr std::uint64_t no_more = ~std::uint64_t{0};
+
+  void start(Source& source, std::uint64_t number) const {
+    start_source(source, make_epoch(options_, static_cast<std::uint32_t>(number), stop_, at_.first));
+  }
+
+  bool may_have_rest() const noexcept { return options_.epochs != run_options::for_ever; }
+
+  // Passes over samples of other ranks, however they fare.
+  value next_of_rank() {
+    const rank& r = options_.rank;
+    if (at_.first == no_more) return std::nullopt;
+    for (; at_.first > 0; --at_.first)
+      if (!pass_over()) return wrapped(r.number - std::min<std::uint64_t>(at_.first, r.number));
+    at_.first = r.of - 1;
+    std::exception_ptr error;
+    value own = [&]() -> value {
+      try {
+        return source_->next();
+      } catch (...) {
+        error = std::current_exception();
+        return std::nullopt;
+      }
+    }();
+    if (!own && !error) {
+      at_.first = 0; // the next one there is
+      return wrapped(r.number);
+    }
+    if (own) index_ = index_of(*source_, at_.given++);
+    if (may_have_rest() && r.rest != uneven::keep) {
+      // Does every rank get one?
+      at_.first = r.number;
+      for (std::uint32_t other = r.number + 1; other < r.of; ++other)
+        if (!pass_over() && r.rest == uneven::drop) return std::nullopt;
+    }
+    if (error) std::rethrow_exception(error);
+    return own;
+  }
+
+  // False: there are no more.
+  bool pass_over() {
+    try {
+      if (!source_->next()) return false;
+      ++at_.given;
+    } catch (...) { // is told by the rank whose it is
+      ++at_.failed;
+    }
+    return true;
+  }
+
+  // The epoch has ended after so many ranks had got their next sample.
+  value wrapped(std::uint64_t ranks) {
+    const rank& r = options_.rank;
+    if (ranks == 0 || r.rest != uneven::wrap || !may_have_rest() || at_.given == 0) return std::nullopt;
+    at_.first = no_more;
+    Source again = another(at_.epoch);
+    const std::uint64_t number = (r.number - ranks) % at_.given;
+    for (std::uint64_t given = 0;;) {
+      try {
+        value found = again.next();
+        index_ = found ? index_of(again, given) : 0;
+        if (!found || given++ == number) return found;
+      } catch (...) { // was told before
+      }
+    }
+  }
+
+  const Source& described_;
+  const run_options& options_;
+  const std::stop_token& stop_;
+  source_place& at_;
+  const bool passes_over_others_;
+  std::optional<Source> source_; // of this epoch
+  std::uint64_t index_ = 0;      // of the sample given last, if others are passed over
+  std::uint32_t empty_epochs_ = 0;
+};
+
+} // namespace feedline::detail
