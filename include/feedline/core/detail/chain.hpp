@@ -60,7 +60,8 @@ class node {
         key_(place.random_key()),
         counters_(counters) {}
 
-  flow push(sample<In>&& s) {
+  // Inlined also where two pipelines of a program end alike, so that one function could serve both.
+  [[gnu::always_inline]] flow push(sample<In>&& s) {
     if constexpr (hands_on || holds_samples<Stage>)
       if (const std::size_t stage = progress().refills; stage != 0) [[unlikely]] {
         if (stage == place_.number) return refill(std::move(s));
