@@ -14,6 +14,7 @@
 
 #include "support/asleep.hpp"
 #include "support/catch.hpp"
+#include "support/rounds.hpp"
 #include "support/watchdog.hpp"
 
 namespace fl = feedline;
@@ -195,7 +196,7 @@ TEST_CASE("fail: the error arrives at the place of its item, behind all that cam
 
 TEST_CASE("fail: of several errors the first one in the stream's order arrives, however the workers hurry") {
   const watchdog guard("several errors");
-  for (int round = 0; round < 100; ++round)
+  for (int round = 0; round < rounds(100); ++round)
     for (const shape& shape : all_shapes()) {
       if (shape.order != order::kept) continue;
       const int bad = 5 + round % 40;
@@ -208,7 +209,7 @@ TEST_CASE("fail: of several errors the first one in the stream's order arrives, 
 
 TEST_CASE("fail: an error isn't lost behind unordered workers either") {
   const watchdog guard("unordered errors");
-  for (int round = 0; round < 100; ++round)
+  for (int round = 0; round < rounds(100); ++round)
     for (const shape& shape : all_shapes())
       if (shape.order == order::none) {
         const outcome o = run(shape, {.count = 60, .workers = 8, .epochs = 3, .bad_work = {round % 60}});
@@ -296,7 +297,7 @@ TEST_CASE("stop: a loader can be destroyed at any moment") {
   const watchdog guard("destruction");
   fl::random_generator random(1);
   const auto& shapes = all_shapes();
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < rounds(1000); ++round) {
     const shape& shape = shapes[random.below(shapes.size())];
     setup s{.count = static_cast<int>(random.below(200)) + 1,
             .workers = random.below(20) == 0 ? 64 : random.below(8) + 1,

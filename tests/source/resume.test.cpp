@@ -20,7 +20,7 @@ using namespace feedline::test;
 
 namespace {
 
-constexpr std::uint64_t draws = 40;
+constexpr int draws = 40;
 
 /// What stands behind every source here.
 template <class F>

@@ -13,6 +13,7 @@
 #include <feedline/core/random.hpp>
 
 #include "support/catch.hpp"
+#include "support/rounds.hpp"
 #include "support/watchdog.hpp"
 
 namespace feedline::test {
@@ -73,9 +74,9 @@ std::string next_as_text(Loader& loader) {
 
 /// Runs that are left and resumed: `make(d, c)` describes a pipeline; what `d` draws is the same each time.
 template <class Make>
-void leave_and_resume(const std::string& name, std::uint64_t draws, const Make& make) {
+void leave_and_resume(const std::string& name, int draws, const Make& make) {
   const watchdog guard(name);
-  for (std::uint64_t number = 0; number < draws; ++number) {
+  for (int number = 0; number < rounds(draws); ++number) {
     draw d(detail::key(stable_hash(name), number));
     const bool finite = d.coin();
     const auto epochs = static_cast<std::uint32_t>(d(1, 3));

@@ -19,8 +19,8 @@
 namespace feedline::detail {
 
 /// Gives the samples of an epoch that are this rank's. Of a source that knows nothing of ranks it passes over
-/// those of the others. Counts in `at` what the source has given; a failure is counted there by whoever hands it
-/// on.
+/// those of the others. Counts in `at` what the source has given; a failure is counted there by whoever hands
+/// it on.
 template <source Source>
 class ranked_source {
  public:
@@ -72,8 +72,8 @@ class ranked_source {
     else if constexpr (!shares_files<Source>) at_.next_first = at_.first;
   }
 
-  /// Whether the epoch that has ended shows that there are no samples at all; a rank may well have one of empty
-  /// files.
+  /// Whether the epoch that has ended shows that there are no samples at all; a rank may well have one of
+  /// empty files.
   bool is_empty() {
     if constexpr (shares_places<Source>) return source_->places() == 0;
     else return at_.given == 0 && ++empty_epochs_ >= (shares_files<Source> ? options_.rank.of : 1);
