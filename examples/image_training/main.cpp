@@ -55,32 +55,26 @@ std::int32_t read_label(const fl::tar_sample& sample) {
   return label;
 }
 
-constexpr std::size_t margin = 4;
-
-/// Decodes a photograph, makes it a little larger than the classifier wants it, and cuts a square out of
-/// that.
-example decode(const fl::tar_sample& sample, std::size_t top, std::size_t left, bool mirrored) {
-  const auto large = fl::resize(fl::decode_jpeg(sample["jpg"]), side + margin, side + margin);
+/// For training: most of the photograph, another part each time, mirrored or not. The same sample gets the
+/// same part in the same epoch, whichever worker decodes it, because the context's generator is keyed by
+/// both.
+example decode_and_augment(const fl::tar_sample& sample, fl::context& context) {
   example result{{}, read_label(sample)};
-  auto to = result.pixels.begin();
-  for (std::size_t y = 0; y < side; ++y)
-    for (std::size_t x = 0; x < side; ++x) {
-      const std::size_t from_x = left + (mirrored ? side - 1 - x : x);
-      to = std::copy_n(&large[((top + y) * (side + margin) + from_x) * 3], 3, to);
-    }
+  const auto part = [&](std::size_t height, std::size_t width) {
+    return fl::random_resized_crop{.min_area = 0.6}(height, width, context.random);
+  };
+  fl::decode_jpeg_crop(sample["jpg"], part, hwc_view(result.pixels),
+                       {.mirrored = context.random.chance(0.5)});
   return result;
 }
 
-/// For training: a square from anywhere, mirrored or not. The same sample gets the same square in the same
-/// epoch, whichever worker decodes it, because the context's generator is keyed by both.
-example decode_and_augment(const fl::tar_sample& sample, fl::context& context) {
-  const auto top = static_cast<std::size_t>(context.random.below(margin + 1));
-  const auto left = static_cast<std::size_t>(context.random.below(margin + 1));
-  return decode(sample, top, left, context.random.chance(0.5));
-}
-
 /// For evaluation: the square in the middle.
-example decode_center(const fl::tar_sample& sample) { return decode(sample, margin / 2, margin / 2, false); }
+example decode_center(const fl::tar_sample& sample) {
+  example result{{}, read_label(sample)};
+  fl::decode_jpeg_crop(sample["jpg"], fl::resized_center_crop{side + side / 8, side},
+                       hwc_view(result.pixels));
+  return result;
+}
 
 template <class Batch>
 void add_batch(digest& d, const Batch& batch) {

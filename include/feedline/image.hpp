@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The component feedline::image: JPEG files to pixels and back.
+#include <feedline/image/crop.hpp>
 #include <feedline/image/exif_orientation.hpp>
+#include <feedline/image/image_view.hpp>
 #include <feedline/image/jpeg_decoder.hpp>
 #include <feedline/image/jpeg_encoder.hpp>
 #include <feedline/image/jpeg_error.hpp>
 #include <feedline/image/resize.hpp>
+#include <feedline/image/resize_options.hpp>

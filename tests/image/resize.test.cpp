@@ -2,6 +2,8 @@
 #include <feedline/image/resize.hpp>
 
 #include "support/catch.hpp"
+#include "support/resampled.hpp"
+#include "support/throws_saying.hpp"
 
 #include <feedline/core/random.hpp>
 
@@ -33,25 +35,6 @@ std::vector<int> resized_row(std::initializer_list<int> values, std::size_t widt
   return {result.begin(), result.end()};
 }
 
-// The definition, without a thought of speed: every pixel weighs in, by its distance in both directions.
-double reference(const fl::tensor<std::uint8_t>& image, std::size_t height, std::size_t width, std::size_t y,
-                 std::size_t x, std::size_t c) {
-  const auto weight = [](std::size_t from, std::size_t to, std::size_t pixel, std::size_t place) {
-    const double scale = static_cast<double>(from) / static_cast<double>(to);
-    const double distance = (static_cast<double>(place) + 0.5) * scale - (static_cast<double>(pixel) + 0.5);
-    return std::max(0.0, 1 - std::abs(distance) / std::max(1.0, scale));
-  };
-  double sum = 0, weights = 0;
-  for (std::size_t from_y = 0; from_y < image.shape()[0]; ++from_y)
-    for (std::size_t from_x = 0; from_x < image.shape()[1]; ++from_x) {
-      const double w =
-          weight(image.shape()[0], height, from_y, y) * weight(image.shape()[1], width, from_x, x);
-      sum += w * image[(from_y * image.shape()[1] + from_x) * image.shape()[2] + c];
-      weights += w;
-    }
-  return sum / weights;
-}
-
 } // namespace
 
 TEST_CASE("resizing is the sum over all pixels that its definition says") {
@@ -62,12 +45,11 @@ TEST_CASE("resizing is the sum over all pixels that its definition says") {
   const auto image = noise(height, width, 3);
   const auto result = fl::resize(image, to_height, to_width);
   REQUIRE(result.shape() == fl::shape{to_height, to_width, 3});
+  const auto expected = fl::test::resampled(image, fl::whole_image(height, width), to_height, to_width);
   double largest = 0;
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const double expected = reference(image, to_height, to_width, i / 3 / to_width, i / 3 % to_width, i % 3);
-    largest = std::max(largest, std::abs(expected - result[i]));
-  }
-  CHECK(largest < 0.501);
+  for (std::size_t i = 0; i < result.size(); ++i)
+    largest = std::max(largest, std::abs(expected[i] - result[i]));
+  CHECK(largest < 0.55);
 }
 
 TEST_CASE("an image of its own size and one of a single colour stay as they are") {
@@ -88,9 +70,56 @@ TEST_CASE("a row is resized as computed by hand") {
   CHECK(resized_row({10, 20, 60}, 1) == std::vector<int>{29}); // (2/3·10 + 20 + 2/3·60)/(7/3)
 }
 
+TEST_CASE("part of an image is resized into any view, of any number of channels") {
+  for (const std::size_t channels : {1, 2, 3, 5}) {
+    const auto image = noise(30, 40, channels);
+    const fl::crop_box box{4.5, 3, 20, 30.25, true};
+    const auto expected = fl::test::resampled(image, box, 9, 13, fl::interpolation::bicubic);
+    fl::tensor<float> planes(fl::shape{channels, 9, 13});
+    fl::resize(fl::hwc_view(image), box, fl::chw_view(planes),
+               {.interpolation = fl::interpolation::bicubic, .mirrored = true});
+    double largest = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      largest = std::max(largest, std::abs(expected[i] - 255.0 * fl::chw_view(planes)(i / channels / 13,
+                                                                                      12 - i / channels % 13,
+                                                                                      i % channels)));
+    CHECK(largest < 0.05);
+  }
+}
+
+TEST_CASE("all machines come to the same sums") {
+  constexpr std::size_t rows = 5, elements = 96;
+  fl::random_generator random(7);
+  std::vector<std::uint8_t> bytes(rows * elements);
+  for (auto& b : bytes) b = static_cast<std::uint8_t>(random.below(256));
+  std::vector<const std::uint8_t*> lines;
+  for (std::size_t i = 0; i < rows; ++i) lines.push_back(bytes.data() + i * elements);
+  for (std::size_t count = 1; count <= rows; ++count) {
+    std::vector<std::int16_t> weights(16 * count), a(elements + 64), b(elements + 64);
+    for (auto& w : weights) w = static_cast<std::int16_t>(static_cast<int>(random.below(40000)) - 15000);
+    fl::detail::sum_rows(lines.data(), weights.data(), count, elements, a.data());
+    fl::detail::sum_rows_plainly(lines.data(), weights.data(), count, elements, b.data());
+    CHECK(a == b);
+    const std::vector<std::uint32_t> first{0, 3, 11, 11, 2};
+    std::vector<std::int16_t> groups(first.size() * count * fl::detail::weights_in_group);
+    for (auto& w : groups) w = static_cast<std::int16_t>(static_cast<int>(random.below(4000)) - 1500);
+    std::vector<std::int32_t> x(4 * first.size()), y(4 * first.size());
+    fl::detail::sum_pixels(a.data(), first.data(), groups.data(), count, first.size(), x.data());
+    fl::detail::sum_pixels_plainly(b.data(), first.data(), groups.data(), count, first.size(), y.data());
+    CHECK(x == y);
+  }
+}
+
 TEST_CASE("what isn't an image is refused") {
   CHECK_THROWS_AS(fl::resize(fl::tensor<std::uint8_t>(fl::shape{4, 4}), 2, 2), std::invalid_argument);
   CHECK_THROWS_AS(fl::resize(fl::tensor<std::uint8_t>(fl::shape{0, 4, 3}), 2, 2), std::invalid_argument);
   CHECK_THROWS_AS(fl::resize(noise(4, 4, 3), 0, 2), std::invalid_argument);
   CHECK_THROWS_AS(fl::resize(noise(4, 4, 3), 2, 0), std::invalid_argument);
+  fl::tensor<float, 3, 4, 4> planes;
+  const auto image = noise(4, 4, 1);
+  CHECK_THROWS_AS(fl::resize(fl::hwc_view(image), fl::whole_image(4, 4), fl::chw_view(planes)),
+                  std::invalid_argument);
+  CHECK(fl::test::throws_saying<std::invalid_argument>("but the box begins at", [&] {
+    fl::resize(fl::hwc_view(image), {0, 1, 4, 4}, fl::chw_view(planes));
+  }));
 }

@@ -3,6 +3,7 @@
 // JPEG files to tensors of 8-bit pixels.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -13,10 +14,14 @@
 #include <vector>
 
 #include <feedline/core/tensor.hpp>
+#include <feedline/image/crop.hpp>
 #include <feedline/image/detail/jpeg_source.hpp>
 #include <feedline/image/detail/pixel_rows.hpp>
+#include <feedline/image/detail/resampler.hpp>
 #include <feedline/image/exif_orientation.hpp>
+#include <feedline/image/image_view.hpp>
 #include <feedline/image/jpeg_error.hpp>
+#include <feedline/image/resize_options.hpp>
 
 namespace feedline {
 
@@ -44,6 +49,10 @@ struct jpeg_options {
   /// An image in more scans is refused: each may cost as much as a whole image. Encoders write at most some
   /// dozens.
   int max_scans = 100;
+  /// Where decode_crop() shrinks the image, decode it at 1/8, 2/8 or 4/8 of its size, as long as that isn't
+  /// smaller than what is wanted: faster, and off by 1 or 2 of 255. Not done where it would be seen: without
+  /// antialiasing.
+  bool decode_smaller = true;
 };
 
 /// What a JPEG's header says, with the options applied: `shape()` is what decode() would give.
@@ -113,6 +122,51 @@ class jpeg_decoder {
                                   to_string(header.shape()) + ", but there are " +
                                   std::to_string(pixels.size()) + " bytes for it");
     read_pixels(header, pixels.data());
+    return header;
+  }
+
+  /// Decodes a part of an image and resizes it to fill `pixels`, in one go and no more of it than is needed:
+  /// only the rows and columns that have a say, at a smaller size where that is enough, without an image in
+  /// between.
+  ///
+  ///     decoder.decode_crop(file, resized_center_crop{}, chw_view(tensor));
+  ///
+  /// Takes:   `choose(height, width)` gives the crop_box to take of an image of that size, upright if
+  ///          the orientation is to be applied; it is asked before a pixel is decoded
+  /// Gives:   the header; `pixels` has its number of channels, 3 or 1, of float (see normalization) or bytes
+  /// Throws:  jpeg_error, also for damage in front of what is needed, but not behind it: that isn't read;
+  ///          std::invalid_argument if the box isn't in the image, or the view is empty or of other channels;
+  ///          what `choose` throws. Then `pixels` are unspecified.
+  template <class Choose, class T>
+  jpeg_header decode_crop(std::span<const std::byte> file, const Choose& choose, const image_view<T>& pixels,
+                          const resize_options& how = {}, const jpeg_options& options = {}) {
+    const idle_at_exit guard{state_};
+    const jpeg_header header = start(file, options);
+    const crop_box box = choose(header.height, header.width);
+    detail::check_crop("feedline::jpeg_decoder::decode_crop", header.shape(), box,
+                       {pixels.height, pixels.width, pixels.channels});
+    const detail::pixel_scale scale(how.normalization);
+    const detail::placed_box stored =
+        detail::as_stored(detail::placed_box{box, header.height, header.width}, header.orientation);
+    const image_view<T> to = detail::as_stored(how.mirrored ? pixels.mirrored() : pixels, header.orientation);
+
+    const double size = choose_size(stored.box, to, how, options);
+    const auto map = [&](double begin, double length, std::size_t count, std::size_t all) {
+      return detail::map_axis(begin * size, length * size, count, all, box.sees_outside);
+    };
+    const detail::resampler::region region =
+        resampler_.plan(map(stored.box.top, stored.box.height, to.height, state_.output_height),
+                        map(stored.box.left, stored.box.width, to.width, state_.output_width),
+                        header.channels == 1 ? 1 : 4, how.interpolation, how.antialias);
+    const std::size_t left = start_region(region);
+    const std::size_t row_bytes = std::size_t{state_.output_width} * output_components();
+    resampler_.run(to, scale, region.left - left, row_bytes, [this](std::uint8_t** rows, std::size_t count) {
+      errors_.run(who, [=, this] {
+        for (std::size_t i = 0; i < count;)
+          i += jpeg_read_scanlines(&state_, rows + i, static_cast<JDIMENSION>(count - i));
+      });
+      for (std::size_t i = 0; convert_ && i < count; ++i) convert_(rows[i], state_.output_width);
+    });
     return header;
   }
 
@@ -198,8 +252,7 @@ class jpeg_decoder {
     const detail::pixel_layout layout(header.orientation, state_.output_width, state_.output_height,
                                       header.channels);
     const bool direct = convert_ == nullptr && layout.keeps_rows();
-    const std::size_t row_bytes =
-        std::size_t{state_.output_width} * static_cast<std::size_t>(state_.out_color_components);
+    const std::size_t row_bytes = std::size_t{state_.output_width} * output_components();
     if (!direct && strip_.size() < strip_rows * row_bytes) strip_.resize(strip_rows * row_bytes);
 
     errors_.run(who, [&] {
@@ -223,6 +276,48 @@ class jpeg_decoder {
     });
   }
 
+  std::size_t output_components() const noexcept {
+    return static_cast<std::size_t>(state_.out_color_components);
+  }
+
+  // The smallest size at which the box has as many pixels as are wanted. (Only halves have fast transforms.)
+  template <class T>
+  double choose_size(const crop_box& box, const image_view<T>& to, const resize_options& how,
+                     const jpeg_options& options) {
+    unsigned eighths = 8;
+    if (options.decode_smaller && how.antialias && how.interpolation != interpolation::nearest)
+      while (eighths > 1 && box.height * eighths >= 16 * static_cast<double>(to.height) &&
+             box.width * eighths >= 16 * static_cast<double>(to.width))
+        eighths /= 2;
+    // Four bytes a pixel are easier to add up than three.
+    if (options.color == pixel_color::rgb) {
+      if (state_.out_color_space == JCS_CMYK) convert_ = &detail::cmyk_to_rgbx;
+      else state_.out_color_space = JCS_EXT_RGBX;
+    }
+    state_.scale_num = eighths;
+    state_.scale_denom = 8;
+    errors_.run(who, [this] { jpeg_calc_output_dimensions(&state_); });
+    return eighths / 8.0;
+  }
+
+  // Goes to the first row of a region, and gives the first column that rows will have: at or before the
+  // region's.
+  std::size_t start_region(const detail::resampler::region& region) {
+    // Colours are interpolated between neighbours, which must be there too.
+    const std::size_t margin = 2 * static_cast<std::size_t>(state_.max_h_samp_factor);
+    const std::size_t wanted = region.left - std::min(region.left, margin);
+    const std::size_t end = std::min<std::size_t>(region.left + region.width + margin, state_.output_width);
+    auto left = static_cast<JDIMENSION>(wanted);
+    auto width = static_cast<JDIMENSION>(end - wanted);
+    const auto top = static_cast<JDIMENSION>(region.top);
+    errors_.run(who, [&] {
+      jpeg_start_decompress(&state_);
+      jpeg_crop_scanline(&state_, &left, &width);
+      if (top > 0) jpeg_skip_scanlines(&state_, top);
+    });
+    return left;
+  }
+
   static constexpr int exif_marker = JPEG_APP0 + 1;
 
   detail::libjpeg_errors errors_;
@@ -231,15 +326,38 @@ class jpeg_decoder {
   jpeg_decompress_struct state_{};
   detail::row_conversion convert_ = nullptr;
   std::vector<std::uint8_t> strip_;
+  detail::resampler resampler_;
 };
+
+namespace detail {
+
+inline jpeg_decoder& decoder_of_thread() {
+  thread_local jpeg_decoder decoder;
+  return decoder;
+}
+
+} // namespace detail
 
 /// Decodes a JPEG to [height, width, channels] with a decoder that the thread keeps for its next call. Throws
 /// jpeg_error, as jpeg_decoder does.
 ///
 ///     auto pixels = feedline::decode_jpeg(file, {.color = feedline::pixel_color::gray});
 inline tensor<std::uint8_t> decode_jpeg(std::span<const std::byte> file, const jpeg_options& options = {}) {
-  thread_local jpeg_decoder decoder;
-  return decoder.decode(file, options);
+  return detail::decoder_of_thread().decode(file, options);
+}
+
+/// Decodes a part of a JPEG and resizes it to fill `pixels`, with a decoder that the thread keeps: see
+/// jpeg_decoder::decode_crop().
+///
+///     // for training: a random part, mirrored or not, as float [3, 224, 224]
+///     feedline::decode_jpeg_crop(
+///         file, [&](auto height, auto width) { return random_resized_crop{}(height, width, context.random); },
+///         chw_view(pixels), {.mirrored = context.random.chance(0.5)});
+template <class Choose, class T>
+jpeg_header decode_jpeg_crop(std::span<const std::byte> file, const Choose& choose,
+                             const image_view<T>& pixels, const resize_options& how = {},
+                             const jpeg_options& options = {}) {
+  return detail::decoder_of_thread().decode_crop(file, choose, pixels, how, options);
 }
 
 } // namespace feedline

@@ -32,6 +32,12 @@ inline void cmyk_to_rgb(std::uint8_t* row, std::size_t width) {
     for (std::size_t i = 0; i < 3; ++i) row[3 * x + i] = scale_byte(row[4 * x + i], row[4 * x + 3]);
 }
 
+/// To four bytes a pixel, the last one unspecified.
+inline void cmyk_to_rgbx(std::uint8_t* row, std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x)
+    for (std::size_t i = 0; i < 3; ++i) row[4 * x + i] = scale_byte(row[4 * x + i], row[4 * x + 3]);
+}
+
 inline void cmyk_to_gray(std::uint8_t* row, std::size_t width) {
   cmyk_to_rgb(row, width);
   rgb_to_gray(row, width);

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// One side of a resized image: which pixels each new one is made of, and their weights.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <feedline/image/resize_options.hpp>
+
+namespace feedline::detail {
+
+/// A stretch of pixels [begin, begin + length) that becomes `count` new ones. Those outside [first, last)
+/// have no say.
+struct axis_map {
+  double begin;
+  double length;
+  std::size_t count;
+  std::size_t first;
+  std::size_t last;
+};
+
+/// For each new pixel the row of old ones that it is made of, with whole numbers as weights, so that all
+/// machines come to the same result: they add up to `one`.
+class axis_filter {
+ public:
+  static constexpr int weight_bits = 14;
+  static constexpr int one = 1 << weight_bits;
+
+  struct taps {
+    std::size_t first; ///< of the old pixels
+    std::size_t count;
+    const std::int16_t* weights;
+  };
+
+  /// Keeps its memory from one image to the next.
+  void plan(const axis_map& map, interpolation kind, bool antialias) {
+    const double scale = map.length / static_cast<double>(map.count);
+    const double reach = kind == interpolation::bicubic ? 2 : 1;
+    const double spread = antialias && scale > 1 ? scale : 1; // by which the filter is widened
+    stride_ = 1;
+    if (kind != interpolation::nearest)
+      stride_ = std::min(static_cast<std::size_t>(std::ceil(reach * spread)) * 2 + 1, map.last - map.first);
+    first_.resize(map.count);
+    count_.resize(map.count);
+    weights_.resize(map.count * stride_);
+    exact_.resize(stride_);
+    widest_ = 1;
+    for (std::size_t i = 0; i < map.count; ++i) {
+      const double center = map.begin + (static_cast<double>(i) + 0.5) * scale;
+      if (kind == interpolation::nearest) {
+        first_[i] = clamped(center, map.first, map.last - 1);
+        count_[i] = 1;
+        weights_[i] = one;
+      } else {
+        first_[i] = clamped(center - reach * spread + 0.5, map.first, map.last - 1);
+        const std::size_t end = clamped(center + reach * spread + 0.5, first_[i] + 1, map.last);
+        count_[i] = std::min(end - first_[i], stride_);
+        widest_ = std::max(widest_, count_[i]);
+        const double nearest = static_cast<double>(first_[i]) + 0.5 - center;
+        weigh(kind, nearest / spread, 1 / spread, weights_.data() + i * stride_, count_[i]);
+      }
+    }
+  }
+
+  std::size_t size() const noexcept { return first_.size(); }
+
+  /// The first old pixel that has a say, and the one behind the last.
+  std::size_t begin() const noexcept { return first_.front(); }
+
+  std::size_t end() const noexcept { return first_.back() + count_.back(); }
+
+  /// The most that any new pixel is made of.
+  std::size_t widest() const noexcept { return widest_; }
+
+  taps operator[](std::size_t i) const noexcept {
+    return {first_[i], count_[i], weights_.data() + i * stride_};
+  }
+
+ private:
+  static std::size_t clamped(double place, std::size_t low, std::size_t high) noexcept {
+    if (!(place > static_cast<double>(low))) return low;
+    return std::min(static_cast<std::size_t>(place), high);
+  }
+
+  // The weights of pixels at distances `at`, `at` + `step`, …, rounded so that nothing is lost.
+  void weigh(interpolation kind, double at, double step, std::int16_t* weights, std::size_t count) {
+    double sum = 0;
+    for (std::size_t k = 0; k < count; ++k, at += step) sum += exact_[k] = weight(kind, std::abs(at));
+    const double factor = one / sum;
+    // Each is rounded together with what rounding those before left over.
+    double exact = 0;
+    int given = 0;
+    for (std::size_t k = 0; k < count; ++k) {
+      exact += exact_[k] * factor;
+      const int all = static_cast<int>(std::floor(exact + 0.5));
+      weights[k] = static_cast<std::int16_t>(all - given);
+      given = all;
+    }
+  }
+
+  static double weight(interpolation kind, double distance) noexcept {
+    if (kind == interpolation::bilinear) return distance < 1 ? 1 - distance : 0;
+    constexpr double a = -0.5;
+    if (distance < 1) return ((a + 2) * distance - (a + 3)) * distance * distance + 1;
+    if (distance < 2) return (((distance - 5) * distance + 8) * distance - 4) * a;
+    return 0;
+  }
+
+  std::size_t widest_ = 0;
+  std::size_t stride_ = 0;
+  std::vector<std::size_t> first_, count_;
+  std::vector<std::int16_t> weights_; // `stride_` for each new pixel, of which `count_` are set
+  std::vector<double> exact_;
+};
+
+} // namespace feedline::detail

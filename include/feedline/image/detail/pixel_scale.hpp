@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// From sums of bytes in fixed point to the numbers that a network wants.
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include <feedline/image/resize_options.hpp>
+
+namespace feedline::detail {
+
+/// Applies a normalization. It subtracts whole numbers and multiplies once, so that no compiler can make
+/// something else of it.
+class pixel_scale {
+ public:
+  static constexpr int bits = 20; ///< behind the point of what is scaled
+
+  /// Throws std::invalid_argument for means and deviations that are none.
+  explicit pixel_scale(const normalization& n) {
+    for (std::size_t c = 0; c < 3; ++c) {
+      const double mean = n.mean[c], deviation = n.deviation[c];
+      if (!(mean >= -1 && mean <= 1) || !(std::abs(deviation) > 1e-30 && std::abs(deviation) < 1e30))
+        throw std::invalid_argument("feedline::normalization: a mean of " + std::to_string(mean) +
+                                    " and a deviation of " + std::to_string(deviation) +
+                                    ": the mean of v / 255 is from -1 to 1, the deviation isn't 0");
+      offset_[c] = static_cast<std::int32_t>(std::round(mean * 255 * (1 << bits)));
+      factor_[c] = static_cast<float>(1 / (255.0 * (1 << bits) * deviation));
+    }
+  }
+
+  std::int32_t offset(std::size_t channel) const noexcept { return offset_[channel]; }
+
+  float factor(std::size_t channel) const noexcept { return factor_[channel]; }
+
+  template <class T>
+  T scaled(std::int32_t sum, std::size_t channel) const noexcept {
+    if constexpr (std::is_same_v<T, std::uint8_t>) {
+      const std::int32_t rounded = (sum + (1 << (bits - 1))) >> bits;
+      return static_cast<T>(rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
+    } else {
+      static_assert(std::is_same_v<T, float>, "feedline: images are made of float or std::uint8_t");
+      return static_cast<float>(sum - offset_[channel]) * factor_[channel];
+    }
+  }
+
+ private:
+  std::array<std::int32_t, 3> offset_;
+  std::array<float, 3> factor_;
+};
+
+} // namespace feedline::detail

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Rows of pixels, one after another, to an image of another size: only the rows in hand are kept.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include <feedline/image/detail/axis_filter.hpp>
+#include <feedline/image/detail/pixel_scale.hpp>
+#include <feedline/image/detail/weighted_rows.hpp>
+#include <feedline/image/image_view.hpp>
+
+namespace feedline::detail {
+
+/// Keep one per thread: its memory serves image after image.
+///
+///     rows of bytes ─▶ ring ─▶ weighted sum of some rows ─▶ of some pixels of that ─▶ scaled, into the view
+class resampler {
+ public:
+  static constexpr std::size_t strip_rows = 16;
+
+  /// Rows and columns of old pixels that have a say.
+  struct region {
+    std::size_t top, left, height, width;
+  };
+
+  /// Old pixels have 4 channels, of which the last one doesn't count, or 1.
+  region plan(const axis_map& rows, const axis_map& columns, std::size_t channels, interpolation kind,
+              bool antialias) {
+    rows_.plan(rows, kind, antialias);
+    columns_.plan(columns, kind, antialias);
+    channels_ = channels;
+    taken_.resize(rows_.widest());
+    region_ = {rows_.begin(), columns_.begin(), rows_.end() - rows_.begin(),
+               columns_.end() - columns_.begin()};
+    return region_;
+  }
+
+  /// Fills the view, whose size is the planned one, with what `read` gives: `read(rows, count)` writes the
+  /// region's next `count` rows to where the array `rows` says. They are `width` pixels long, and the
+  /// region's begin at number `lead` of those.
+  template <class T, class Read>
+  void run(const image_view<T>& to, const pixel_scale& scale, std::size_t lead, std::size_t row_bytes,
+           Read read) {
+    const bool is_mirrored = to.column_step < 0;
+    const image_view<T> line = is_mirrored ? to.mirrored() : to;
+    const std::size_t elements = region_.width * channels_;
+    pitch_ = padded_row(row_bytes) + row_block;
+    ring_rows_ = rows_.widest() + strip_rows;
+    grow(ring_, pitch_ * ring_rows_);
+    grow(sums_,
+         padded_row(elements) + 4 * (columns_.widest() + taps_in_group)); // taps of weight 0 are read too
+    grow(pixels_, 4 * columns_.size());
+    if (channels_ == 4) group_weights(is_mirrored);
+
+    std::size_t have = rows_.begin(); // rows from there on are still to come
+    for (std::size_t y = 0; y < rows_.size(); ++y) {
+      const axis_filter::taps taps = rows_[y];
+      while (have < taps.first + taps.count) {
+        std::array<std::uint8_t*, strip_rows> strip;
+        const std::size_t count = std::min(strip_rows, rows_.end() - have);
+        for (std::size_t i = 0; i < count; ++i) strip[i] = row(have + i);
+        read(strip.data(), count);
+        have += count;
+      }
+      for (std::size_t k = 0; k < taps.count; ++k) taken_[k] = row(taps.first + k) + lead * channels_;
+      sum_rows(taken_.data(), taps.weights, taps.count, elements, sums_.data());
+      if (channels_ == 4) {
+        sum_pixels(sums_.data(), starts_.data(), grouped_.data(), groups_, columns_.size(), pixels_.data());
+        store_colors(line, y, scale);
+      } else {
+        store_gray(to, y, scale);
+      }
+    }
+  }
+
+ private:
+  static_assert(pixel_scale::bits == sum_bits + axis_filter::weight_bits);
+
+  template <class Vector>
+  static void grow(Vector& v, std::size_t size) {
+    if (v.size() < size) v.resize(size);
+  }
+
+  std::uint8_t* row(std::size_t y) noexcept { return ring_.data() + y % ring_rows_ * pitch_; }
+
+  // In the order in which sum_pixels() wants them.
+  void group_weights(bool mirrored) {
+    groups_ = (columns_.widest() + taps_in_group - 1) / taps_in_group;
+    starts_.resize(columns_.size());
+    grouped_.assign(columns_.size() * groups_ * weights_in_group, 0);
+    for (std::size_t x = 0; x < columns_.size(); ++x) {
+      const axis_filter::taps taps = columns_[mirrored ? columns_.size() - 1 - x : x];
+      starts_[x] = static_cast<std::uint32_t>(taps.first - region_.left);
+      std::int16_t* const weights = grouped_.data() + x * groups_ * weights_in_group;
+      for (std::size_t k = 0; k < taps.count; ++k)
+        for (std::size_t c = 0; c < 4; ++c)
+          weights[k / taps_in_group * weights_in_group + k % taps_in_group / 2 * 8 + 2 * c + k % 2] =
+              taps.weights[k];
+    }
+  }
+
+  // Four pixels at a time, turned so that each channel's numbers lie side by side. Gives how many were
+  // stored.
+  static std::size_t store_planes(const std::int32_t* pixels, std::size_t count, float* red,
+                                  std::ptrdiff_t channel_step, const pixel_scale scale) {
+    using ints [[gnu::vector_size(16)]] = std::int32_t;
+    using floats [[gnu::vector_size(16)]] = float;
+    float* const green = red + channel_step;
+    float* const blue = green + channel_step;
+    const auto store = [&scale](float* to, const ints& sums, std::size_t channel) {
+      const floats scaled =
+          __builtin_convertvector(sums - scale.offset(channel), floats) * scale.factor(channel);
+      std::memcpy(to, &scaled, sizeof scaled);
+    };
+    std::size_t x = 0;
+    for (; x + 4 <= count; x += 4, pixels += 16) {
+      ints a, b, c, d;
+      std::memcpy(&a, pixels, sizeof a);
+      std::memcpy(&b, pixels + 4, sizeof b);
+      std::memcpy(&c, pixels + 8, sizeof c);
+      std::memcpy(&d, pixels + 12, sizeof d);
+      const ints ab = __builtin_shufflevector(a, b, 0, 4, 1, 5); // red, red, green, green
+      const ints cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+      store(red + x, __builtin_shufflevector(ab, cd, 0, 1, 4, 5), 0);
+      store(green + x, __builtin_shufflevector(ab, cd, 2, 3, 6, 7), 1);
+      store(blue + x,
+            __builtin_shufflevector(__builtin_shufflevector(a, b, 2, 6, 3, 7),
+                                    __builtin_shufflevector(c, d, 2, 6, 3, 7), 0, 1, 4, 5),
+            2);
+    }
+    return x;
+  }
+
+  template <class T>
+  void store_colors(const image_view<T>& to, std::size_t y, const pixel_scale& scale) {
+    T* const line = &to(y, 0, 0);
+    const std::size_t width = to.width;
+    std::size_t x = 0;
+    if constexpr (std::is_same_v<T, float>)
+      if (to.column_step == 1) x = store_planes(pixels_.data(), width, line, to.channel_step, scale);
+    for (; x < width; ++x)
+      for (std::size_t c = 0; c < 3; ++c)
+        line[static_cast<std::ptrdiff_t>(x) * to.column_step +
+             static_cast<std::ptrdiff_t>(c) * to.channel_step] =
+            scale.template scaled<T>(pixels_[4 * x + c], c);
+  }
+
+  template <class T>
+  void store_gray(const image_view<T>& to, std::size_t y, const pixel_scale& scale) {
+    for (std::size_t x = 0; x < columns_.size(); ++x) {
+      const axis_filter::taps taps = columns_[x];
+      std::int32_t sum = 0;
+      for (std::size_t k = 0; k < taps.count; ++k)
+        sum += taps.weights[k] * sums_[taps.first - region_.left + k];
+      to(y, x, 0) = scale.template scaled<T>(sum, 0);
+    }
+  }
+
+  axis_filter rows_, columns_;
+  region region_{};
+  std::size_t channels_ = 0;
+  std::size_t pitch_ = 0; // of rows in the ring
+  std::size_t ring_rows_ = 0;
+  std::size_t groups_ = 0; // of taps for each new pixel
+  std::vector<std::uint8_t> ring_;
+  std::vector<std::int16_t> sums_;
+  std::vector<std::int32_t> pixels_;
+  std::vector<std::int16_t> grouped_;
+  std::vector<std::uint32_t> starts_;
+  std::vector<const std::uint8_t*> taken_;
+};
+
+} // namespace feedline::detail

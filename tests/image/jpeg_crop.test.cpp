@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+// Parts of JPEGs, decoded alone and resized, against the same parts of all their pixels.
+#include <feedline/image/jpeg_decoder.hpp>
+
+#include "support/catch.hpp"
+#include "support/jpeg_writer.hpp"
+#include "support/resampled.hpp"
+#include "support/test_data.hpp"
+#include "support/throws_saying.hpp"
+
+#include <feedline/core/random.hpp>
+#include <feedline/source/tar.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace fl = feedline;
+using fl::test::gradient;
+using fl::test::resampled;
+using fl::test::throws_saying;
+using fl::test::write_jpeg;
+
+namespace {
+
+fl::tensor<std::uint8_t> noise(std::size_t height, std::size_t width, std::size_t channels) {
+  fl::tensor<std::uint8_t> image(fl::shape{height, width, channels});
+  fl::random_generator random(height * 1000 + width);
+  for (auto& value : image) value = static_cast<std::uint8_t>(random.below(256));
+  return image;
+}
+
+fl::crop_box random_box(std::size_t height, std::size_t width, fl::random_generator& random) {
+  const std::size_t h = 1 + random.below(height), w = 1 + random.below(width);
+  return {static_cast<double>(random.below(height - h + 1)), static_cast<double>(random.below(width - w + 1)),
+          static_cast<double>(h), static_cast<double>(w)};
+}
+
+auto takes(const fl::crop_box& box) {
+  return [box](std::size_t, std::size_t) { return box; };
+}
+
+std::size_t whole(double number) { return static_cast<std::size_t>(number); }
+
+// A box of whole pixels at its own size is made of just those, whatever was decoded to get them.
+bool gives_pixels_of(fl::jpeg_decoder& decoder, const std::vector<std::byte>& file,
+                     const fl::tensor<std::uint8_t>& image, const fl::crop_box& box,
+                     const fl::jpeg_options& options, bool mirrored = false) {
+  const std::size_t channels = image.shape()[2];
+  fl::tensor<std::uint8_t> part(fl::shape{whole(box.height), whole(box.width), channels});
+  decoder.decode_crop(file, takes(box), hwc_view(part), {.mirrored = mirrored}, options);
+  const auto all = hwc_view(image);
+  for (std::size_t y = 0; y < part.shape()[0]; ++y)
+    for (std::size_t x = 0; x < part.shape()[1]; ++x)
+      for (std::size_t c = 0; c < channels; ++c)
+        if (hwc_view(part)(y, mirrored ? part.shape()[1] - 1 - x : x, c) !=
+            all(whole(box.top) + y, whole(box.left) + x, c))
+          return false;
+  return true;
+}
+
+} // namespace
+
+TEST_CASE("a part at its own size has the pixels of the whole, for every sampling and kind of file") {
+  fl::jpeg_decoder decoder;
+  fl::random_generator random(1);
+  const auto image = noise(61, 83, 3);
+  for (int across = 1; across <= 4; ++across)
+    for (int down = 1; down <= 4; ++down) {
+      if (across * down > 8) continue; // more blocks than the format allows
+      for (const bool progressive : {false, true})
+        for (const bool interleaved : {false, true}) {
+          const auto file = write_jpeg(image, {.across = across,
+                                               .down = down,
+                                               .progressive = progressive,
+                                               .interleaved = interleaved || progressive});
+          const auto all = decoder.decode(file);
+          INFO(across << " x " << down << (progressive ? ", progressive" : "")
+                      << (interleaved ? ", interleaved" : ""));
+          for (int i = 0; i < 20; ++i) {
+            const auto box = random_box(61, 83, random);
+            INFO(box.top << ", " << box.left << ": " << box.height << " x " << box.width);
+            REQUIRE(gives_pixels_of(decoder, file, all, box, {}));
+          }
+        }
+    }
+}
+
+TEST_CASE("a part is found in every kind of colours, in gray, mirrored, and however the image is turned") {
+  fl::jpeg_decoder decoder;
+  fl::random_generator random(2);
+  const auto [stored, from, channels] =
+      GENERATE(table<J_COLOR_SPACE, J_COLOR_SPACE, std::size_t>({{JCS_YCbCr, JCS_RGB, 3},
+                                                                 {JCS_RGB, JCS_RGB, 3},
+                                                                 {JCS_GRAYSCALE, JCS_GRAYSCALE, 1},
+                                                                 {JCS_CMYK, JCS_CMYK, 4},
+                                                                 {JCS_YCCK, JCS_CMYK, 4}}));
+  for (const auto color : {fl::pixel_color::rgb, fl::pixel_color::gray})
+    for (int orientation = 1; orientation <= 8; ++orientation)
+      for (const bool apply : {false, true}) {
+        const auto file =
+            write_jpeg(noise(47, 70, channels),
+                       {.from = from, .stored = stored, .exif = fl::test::exif_payload(orientation)});
+        const fl::jpeg_options options{.color = color, .apply_orientation = apply};
+        const auto all = decoder.decode(file, options);
+        for (int i = 0; i < 4; ++i) {
+          const auto box = random_box(all.shape()[0], all.shape()[1], random);
+          REQUIRE(gives_pixels_of(decoder, file, all, box, options, i % 2 == 0));
+        }
+      }
+}
+
+TEST_CASE("a part of another size is what its definition says of the pixels of the whole") {
+  fl::jpeg_decoder decoder;
+  fl::random_generator random(3);
+  const auto kind =
+      GENERATE(fl::interpolation::nearest, fl::interpolation::bilinear, fl::interpolation::bicubic);
+  const bool antialias = GENERATE(false, true);
+  const bool sees_outside = GENERATE(false, true);
+  const auto file = write_jpeg(noise(90, 75, 3));
+  const auto all = decoder.decode(file);
+  for (int i = 0; i < 12; ++i) {
+    auto box = random_box(90, 75, random);
+    if (i % 2 == 0) box = {box.top + 0.3, box.left + 0.6, box.height - 0.7, box.width - 0.9, false};
+    box.sees_outside = sees_outside;
+    fl::tensor<std::uint8_t> part(fl::shape{1 + random.below(60), 1 + random.below(60), 3});
+    decoder.decode_crop(file, takes(box), hwc_view(part), {.interpolation = kind, .antialias = antialias},
+                        {.decode_smaller = false});
+    const auto expected = resampled(all, box, part.shape()[0], part.shape()[1], kind, antialias);
+    double largest = 0;
+    for (std::size_t k = 0; k < part.size(); ++k)
+      largest = std::max(largest, std::abs(std::clamp(expected[k], 0.0, 255.0) - part[k]));
+    INFO(box.top << ", " << box.left << ": " << box.height << " x " << box.width << " to " << part.shape()[0]
+                 << " x " << part.shape()[1]);
+    CHECK(largest < 0.55); // half a level is lost by rounding to bytes
+  }
+}
+
+TEST_CASE("photographs, decoded in part and resized, are near what all of their pixels give") {
+  const auto folder = fl::test::test_data("photos");
+  if (!folder) return;
+  fl::jpeg_decoder decoder;
+  fl::random_generator random(4);
+  fl::tar_samples photos(*folder + "/*.tar");
+  double worst = 0, worst_smaller = 0, sum_smaller = 0;
+  std::size_t count = 0, smaller = 0;
+  while (const auto photo = photos.next()) {
+    const auto all = decoder.decode((*photo)["jpg"]);
+    const bool trains = ++count % 2 == 0;
+    const auto box = trains ? fl::random_resized_crop{}(all.shape()[0], all.shape()[1], random)
+                            : fl::resized_center_crop{}(all.shape()[0], all.shape()[1]);
+    const std::size_t side = trains ? 112 : 224; // so that many are decoded smaller
+    const auto expected = resampled(all, box, side, side, fl::interpolation::bilinear, true);
+    fl::tensor<float> part(fl::shape{3, side, side});
+    const auto difference = [&](bool decode_smaller) { // mean, of 255
+      decoder.decode_crop((*photo)["jpg"], takes(box), chw_view(part), {},
+                          {.decode_smaller = decode_smaller});
+      double sum = 0;
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        sum += std::abs(expected[i] - 255.0 * chw_view(part)(i / 3 / side, i / 3 % side, i % 3));
+      return sum / static_cast<double>(expected.size());
+    };
+    worst = std::max(worst, difference(false));
+    if (std::min(box.height, box.width) < 2 * static_cast<double>(side)) continue;
+    ++smaller;
+    const double d = difference(true);
+    sum_smaller += d;
+    worst_smaller = std::max(worst_smaller, d);
+  }
+  const double mean_smaller = sum_smaller / static_cast<double>(smaller);
+  INFO(count << " photos: mean differences up to " << worst << " of 255; " << smaller
+             << " decoded smaller: " << mean_smaller << ", up to " << worst_smaller);
+  CHECK(count > 300);
+  CHECK(smaller > 50);
+  CHECK(worst < 0.1);
+  CHECK(mean_smaller < 2);
+  CHECK(worst_smaller < 4);
+}
+
+TEST_CASE("numbers are normalised as asked, in planes or pixel by pixel") {
+  fl::jpeg_decoder decoder;
+  const auto file = write_jpeg(gradient(40, 50, 3));
+  const auto all = decoder.decode(file);
+  const fl::normalization& n = fl::imagenet_normalization;
+  fl::tensor<float, 3, 40, 50> planes;
+  fl::tensor<float, 40, 50, 3> pixels;
+  const auto everything = [](std::size_t h, std::size_t w) { return fl::whole_image(h, w); };
+  decoder.decode_crop(file, everything, chw_view(planes), {.normalization = n});
+  decoder.decode_crop(file, everything, hwc_view(pixels), {.normalization = n});
+  bool right = true;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double expected = (all[i] / 255.0 - n.mean[i % 3]) / n.deviation[i % 3];
+    right = right && std::abs(pixels[i] - expected) < 1e-6;
+    right = right && pixels[i] == chw_view(planes)(i / 150, i / 3 % 50, i % 3);
+  }
+  CHECK(right);
+  decoder.decode_crop(file, everything, chw_view(planes));
+  CHECK(chw_view(planes)(7, 9, 1) == Approx(hwc_view(all)(7, 9, 1) / 255.0));
+  CHECK_THROWS_AS(
+      decoder.decode_crop(file, everything, chw_view(planes), {.normalization = {.mean = {2, 0, 0}}}),
+      std::invalid_argument);
+  CHECK_THROWS_AS(
+      decoder.decode_crop(file, everything, chw_view(planes), {.normalization = {.deviation = {1, 0, 1}}}),
+      std::invalid_argument);
+}
+
+TEST_CASE("a box that isn't in the image and a view that doesn't fit are refused") {
+  fl::jpeg_decoder decoder;
+  const auto file = write_jpeg(gradient(30, 20, 3));
+  fl::tensor<std::uint8_t, 8, 8, 3> pixels;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const fl::crop_box& box : {fl::crop_box{0, 0, 31, 20},
+                                  {0, 0, 30, 21},
+                                  {-1, 0, 5, 5},
+                                  {0, -0.1, 5, 5},
+                                  {3, 3, 0, 5},
+                                  {3, 3, 5, 0},
+                                  {3, 3, 5, -2},
+                                  {30, 20, 1, 1},
+                                  {nan, 0, 5, 5},
+                                  {0, 0, nan, 5},
+                                  {0, 0, 1e300, 5}})
+    CHECK(throws_saying<std::invalid_argument>(
+        "[30, 20, 3], but the box", [&] { decoder.decode_crop(file, takes(box), hwc_view(pixels)); }));
+  const auto box = takes({0, 0, 30, 20});
+  CHECK(throws_saying<std::invalid_argument>("[8, 8, 3]", [&] {
+    decoder.decode_crop(file, box, hwc_view(pixels), {}, {.color = fl::pixel_color::gray});
+  }));
+  CHECK_THROWS_AS(decoder.decode_crop(file, box, fl::image_view<float>{}), std::invalid_argument);
+  CHECK_NOTHROW(decoder.decode_crop(file, box, hwc_view(pixels)));
+}
+
+TEST_CASE("damage in front of the part and in it is an error, behind it nobody looks") {
+  fl::jpeg_decoder decoder;
+  const auto file = write_jpeg(noise(160, 64, 3));
+  const auto cut = std::span(file).first(file.size() / 2);
+  fl::tensor<std::uint8_t, 32, 32, 3> pixels;
+  const auto view = hwc_view(pixels);
+  CHECK_NOTHROW(decoder.decode_crop(cut, takes({10, 10, 32, 32}), view));
+  CHECK_THROWS_AS(decoder.decode_crop(cut, takes({100, 10, 32, 32}), view), fl::jpeg_error);
+  CHECK_THROWS_AS(decoder.decode_crop(cut, takes({0, 0, 160, 64}), view), fl::jpeg_error);
+  const fl::jpeg_options keeping{.on_corrupt = fl::on_corrupt::keep};
+  CHECK_NOTHROW(decoder.decode_crop(cut, takes({100, 10, 32, 32}), view, {}, keeping));
+  CHECK(decoder.warnings() > 0);
+  CHECK(gives_pixels_of(decoder, file, decoder.decode(file), {100, 10, 32, 32}, {}));
+}
+
+TEST_CASE("the thread's own decoder does the same") {
+  const auto file = write_jpeg(gradient(64, 64, 3));
+  fl::tensor<float, 3, 16, 16> a, b;
+  fl::decode_jpeg_crop(file, fl::resized_center_crop{32, 16}, chw_view(a));
+  fl::jpeg_decoder().decode_crop(file, fl::resized_center_crop{32, 16}, chw_view(b));
+  CHECK(std::equal(a.begin(), a.end(), b.begin()));
+}
