@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: MIT
 """How many photographs a second does PyTorch's DataLoader decode and batch?
 
-Usage: bench/peers/pytorch_photos.py [--workers 2] [--batch 32] [--passes 5] SHARD.tar...
+Usage: bench/peers/pytorch_photos.py [--crops] [--workers 2] [--batch 32] [--passes 5] SHARD.tar...
 
 Reads the same TAR shards as bench_photos (needs torch; Pillow or torchvision decodes), keeps order, gathers lists of
-images, and prints the median of the passes for each decoder. Workers are kept between passes, and a first pass warms up.
+images, and prints the median of the passes for each decoder, and the processor time that a photograph took in all
+processes. With --crops it does what bench_photo_crops does: RandomResizedCrop to 224 x 224, RandomHorizontalFlip,
+float from 0 to 1, Normalize, stacked. Workers are kept between passes, and a first pass warms up.
 """
 import argparse
 import glob
 import io
 import statistics
+import resource
 import tarfile
 import time
 
@@ -29,6 +32,38 @@ def torchvision_decoder():
     from torchvision.io import ImageReadMode, decode_jpeg
 
     return lambda data: decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB)
+
+
+def with_crops(decode, as_numbers):
+    """Behind a decoder: torchvision's augmentation for training on ImageNet."""
+    from torchvision import transforms
+
+    return transforms.Compose([
+        decode,
+        transforms.RandomResizedCrop(224),
+        transforms.RandomHorizontalFlip(),
+        as_numbers,
+        transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+    ])
+
+
+def pillow_crops():
+    from PIL import Image
+    from torchvision import transforms
+
+    return with_crops(lambda data: Image.open(io.BytesIO(data)).convert("RGB"), transforms.ToTensor())
+
+
+def torchvision_crops():
+    from torchvision import transforms
+
+    return with_crops(torchvision_decoder(), transforms.ConvertImageDtype(torch.float))
+
+
+def processor_seconds():
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
 class Photos(Dataset):
@@ -56,6 +91,7 @@ class Photos(Dataset):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("shards", nargs="+")
+    arguments.add_argument("--crops", action="store_true")
     arguments.add_argument("--workers", type=int, default=2)
     arguments.add_argument("--batch", type=int, default=32)
     arguments.add_argument("--passes", type=int, default=5)
@@ -63,26 +99,32 @@ def main():
     shards = sorted(path for pattern in options.shards for path in glob.glob(pattern))
     torch.set_num_threads(1)
 
-    for name, make_decoder in (("Pillow", pillow_decoder), ("torchvision.io", torchvision_decoder)):
+    tasks = (("Pillow", pillow_crops), ("torchvision.io", torchvision_crops)) if options.crops else (
+        ("Pillow", pillow_decoder), ("torchvision.io", torchvision_decoder))
+    for name, make_decoder in tasks:
         try:
             decode = make_decoder()
         except ImportError as error:
             print(f"{name:16} not measured: {error}")
             continue
+        before = processor_seconds()
         loader = DataLoader(
             Photos(shards, decode),
             batch_size=options.batch,
             num_workers=options.workers,
             persistent_workers=options.workers > 0,
-            collate_fn=list,
+            collate_fn=None if options.crops else list,
             multiprocessing_context="fork" if options.workers else None,
         )
-        rates = []
+        rates, photos = [], 0
         for _ in range(options.passes + 1):
             begin = time.perf_counter()
-            photos = sum(len(batch) for batch in loader)
-            rates.append(photos / (time.perf_counter() - begin))
-        print(f"{name:16} {statistics.median(rates[1:]):8.1f} photos/s (median of {options.passes} passes)")
+            count = sum(len(batch) for batch in loader)
+            rates.append(count / (time.perf_counter() - begin))
+            photos += count
+        del loader  # its workers end, and their time counts
+        print(f"{name:16} {statistics.median(rates[1:]):8.1f} photos/s (median of {options.passes} passes), "
+              f"{(processor_seconds() - before) / photos * 1e6:.0f} us of processor time each")
 
 
 if __name__ == "__main__":

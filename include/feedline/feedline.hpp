@@ -2,6 +2,7 @@
 #pragma once
 // All of feedline's core. Components have headers of their own beside this one.
 #include <feedline/core/checkpoint.hpp>
+#include <feedline/core/half.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/options.hpp>
@@ -31,6 +32,7 @@
 #include <feedline/source/with_replacement.hpp>
 #include <feedline/source/zip.hpp>
 #include <feedline/stage/batch.hpp>
+#include <feedline/stage/batch_into.hpp>
 #include <feedline/stage/bucket_batch.hpp>
 #include <feedline/stage/concurrent_shuffle_buffer.hpp>
 #include <feedline/stage/enumerate.hpp>

@@ -197,6 +197,14 @@ TEST_CASE("numbers are normalised as asked, in planes or pixel by pixel") {
     right = right && pixels[i] == chw_view(planes)(i / 150, i / 3 % 50, i % 3);
   }
   CHECK(right);
+  fl::tensor<fl::float16, 3, 40, 50> halves;
+  fl::tensor<fl::bfloat16, 40, 50, 3> others;
+  decoder.decode_crop(file, everything, chw_view(halves), {.normalization = n});
+  decoder.decode_crop(file, everything, hwc_view(others), {.normalization = n});
+  bool same = true;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    same = same && halves[i] == fl::float16(planes[i]) && others[i] == fl::bfloat16(pixels[i]);
+  CHECK(same);
   decoder.decode_crop(file, everything, chw_view(planes));
   CHECK(chw_view(planes)(7, 9, 1) == Approx(hwc_view(all)(7, 9, 1) / 255.0));
   CHECK_THROWS_AS(

@@ -71,7 +71,7 @@ TEST_CASE("a row is resized as computed by hand") {
 }
 
 TEST_CASE("part of an image is resized into any view, of any number of channels") {
-  for (const std::size_t channels : {1, 2, 3, 5}) {
+  for (const std::size_t channels : {1u, 2u, 3u, 5u}) {
     const auto image = noise(30, 40, channels);
     const fl::crop_box box{4.5, 3, 20, 30.25, true};
     const auto expected = fl::test::resampled(image, box, 9, 13, fl::interpolation::bicubic);

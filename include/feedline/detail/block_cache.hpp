@@ -34,7 +34,8 @@ class block_cache {
     if (!is_kept(bytes)) return {::operator new(bytes, std::align_val_t{alignment}), bytes};
     if (const block b = instance().find(class_of(bytes)); b.memory) return b;
     const std::size_t size = size_of(class_of(bytes));
-    void* const memory = ::operator new(size, std::align_val_t{alignment});
+    void* const memory = ::operator new(size, alignment_of(size));
+    if (size >= huge_page) use_huge_pages(memory, size);
     instance().count(size);
     return {memory, size};
   }
@@ -42,9 +43,9 @@ class block_cache {
   static void deallocate(block b) noexcept {
     if (!is_kept(b.bytes)) return ::operator delete(b.memory, std::align_val_t{alignment});
     for (free_block* excess = instance().keep(b); excess;) {
-      free_block* const next = excess->next;
-      ::operator delete(excess, std::align_val_t{alignment});
-      excess = next;
+      const free_block gone = *excess;
+      ::operator delete(excess, alignment_of(gone.bytes));
+      excess = gone.next;
     }
   }
 
@@ -57,7 +58,12 @@ class block_cache {
  private:
   struct free_block {
     free_block* next;
+    std::size_t bytes;
   };
+
+  static constexpr std::align_val_t alignment_of(std::size_t bytes) noexcept {
+    return std::align_val_t{bytes >= huge_page ? huge_page : alignment};
+  }
 
   // Eight sizes between each power of two and the next, from 4 KB to 16 GB; all others come from the system.
   static constexpr std::size_t always_held = std::size_t{64} << 20;
@@ -116,10 +122,10 @@ class block_cache {
     in_use_ -= std::min(in_use_, b.bytes); // two libraries may have a cache each, after all
     held_ += b.bytes;
     free_block*& list = free_[class_of(b.bytes)];
-    list = new (b.memory) free_block{list};
+    list = new (b.memory) free_block{list, b.bytes};
     free_block* excess = nullptr;
     for (std::size_t c = classes; held_ > in_use_ + always_held && c-- > 0;)
-      while (held_ > in_use_ + always_held && free_[c]) excess = new (take(c)) free_block{excess};
+      while (held_ > in_use_ + always_held && free_[c]) excess = new (take(c)) free_block{excess, size_of(c)};
     return excess;
   }
 

@@ -10,6 +10,7 @@
 #if __has_include(<linux/futex.h>) && __has_include(<linux/membarrier.h>)
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #define FEEDLINE_DETAIL_LINUX 1
@@ -83,6 +84,20 @@ inline bool has_heavy_barrier() noexcept {
 inline void heavy_barrier() noexcept {
 #if FEEDLINE_DETAIL_LINUX
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); // can't fail once registered
+#endif
+}
+
+/// The size of a large page of memory.
+inline constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+/// Asks for large pages: one fault instead of 512 when the memory is touched first. It begins at a multiple
+/// of huge_page.
+inline void use_huge_pages(void* memory, std::size_t bytes) noexcept {
+#if FEEDLINE_DETAIL_LINUX && defined(MADV_HUGEPAGE)
+  ::madvise(memory, bytes, MADV_HUGEPAGE); // a wish
+#else
+  static_cast<void>(memory);
+  static_cast<void>(bytes);
 #endif
 }
 

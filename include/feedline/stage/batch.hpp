@@ -108,6 +108,9 @@ struct batch_parts<std::tuple<Column...>> {
 template <class T, class Mode>
 class batch_builder;
 
+template <class T>
+struct batch_maker;
+
 } // namespace detail
 
 /// Samples of type T, field by field. Move-only.
@@ -178,12 +181,27 @@ class batch_of {
 
  private:
   friend class detail::batch_builder<T, Mode>;
+  friend struct detail::batch_maker<T>;
 
   typename parts::results columns_;
   tensor<sample_id> ids_;
 };
 
 namespace detail {
+
+/// Makes a batch of columns that somebody else has filled.
+template <class T>
+struct batch_maker {
+  template <class Columns>
+  static batch_of<T> make(Columns columns, tensor<sample_id> ids, std::size_t rows) {
+    batch_of<T> b;
+    b.ids_ = std::move(ids);
+    b.ids_.truncate(rows);
+    std::apply([&](auto&... column) { (column.truncate(rows), ...); }, columns);
+    b.columns_ = std::move(columns);
+    return b;
+  }
+};
 
 template <class T, class Mode>
 class batch_builder {

@@ -198,6 +198,12 @@ class node {
 
   flow begin_refill(std::size_t stage) { return next_.begin_refill(stage); }
 
+  /// Before a worker's packet: its first item is in this place of the stream.
+  void begin_packet(std::uint64_t first_place) {
+    if constexpr (requires { stage_.begin_packet(first_place); }) stage_.begin_packet(first_place);
+    next_.begin_packet(first_place);
+  }
+
   /// Makes the counts visible to other threads.
   void publish() noexcept {
     counters_.received.store(received_, std::memory_order_relaxed);

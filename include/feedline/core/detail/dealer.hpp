@@ -83,6 +83,7 @@ class dealer : public edge_base {
     packet_ptr p;
     if (spares_.try_pop(p) != queue_status::success) p = packet::make<item>(config().packet_items);
     p->sequence = next->sequence;
+    p->first_place = next->first_item;
     p->generation = next->generation;
     p->last = true;
     p->refills = next->refills;
@@ -122,6 +123,7 @@ class dealer : public edge_base {
     std::shared_ptr<const Source> source;
     std::uint64_t first = 0;
     std::uint64_t count = 0;
+    std::uint64_t first_item = 0; // of the run
     std::uint32_t epoch = 0;
     std::uint64_t sequence = 0;
     std::uint64_t generation = 0;
@@ -161,6 +163,7 @@ class dealer : public edge_base {
     s.first = reached_;
     s.count = std::min<std::uint64_t>(target(), size_ - reached_);
     reached_ += s.count;
+    s.first_item = std::exchange(dealt_, dealt_ + s.count);
     s.ends_epoch = reached_ == size_;
     s.first_place = first_;
     if (s.ends_epoch) {
@@ -279,6 +282,7 @@ class dealer : public edge_base {
   std::shared_ptr<const Source> epoch_;
   std::uint64_t size_ = 0;
   std::uint64_t reached_ = 0;
+  std::uint64_t dealt_ = 0;
   std::uint64_t first_ = 0; // place of this rank's in the epoch's order
   std::uint32_t number_ = 0;
   std::uint64_t sequence_ = 0;

@@ -103,6 +103,8 @@ class packer {
     return wanted;
   }
 
+  void begin_packet(std::uint64_t) noexcept {}
+
   void publish() noexcept {}
 
   /// How many packets have been pushed.
@@ -124,6 +126,7 @@ class packer {
     is_worker_ = true;
     sequence_ = p.sequence;
     generation_ = p.generation;
+    first_place_ = p.first_place;
     progress_.refills = p.refills;
   }
 
@@ -169,7 +172,9 @@ class packer {
     packet_ptr p = packet_.close();
     p->sequence = sequence_;
     p->generation = generation_;
+    p->first_place = is_worker_ ? first_place_ : items_;
     p->last = last;
+    items_ += p->size();
     const bool abandoned = edge_.is_abandoned(generation_);
     if (!is_worker_) {
       ++sequence_;
@@ -198,6 +203,8 @@ class packer {
   std::uint64_t filled_at_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t generation_ = 0;
+  std::uint64_t items_ = 0;       // pushed
+  std::uint64_t first_place_ = 0; // of the packet that a worker has in hand
   std::uint64_t pushes_ = 0;
   bool is_worker_ = false;
 };

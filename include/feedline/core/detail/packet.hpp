@@ -104,10 +104,11 @@ class packet {
     return !events_.empty() && events_.back().kind == event_kind::epoch_end;
   }
 
-  std::uint64_t sequence = 0;   ///< place in the order that workers must restore
-  std::uint64_t generation = 0; ///< how many ends of epochs came before it in the stream
-  std::uint64_t put_at = 0;     ///< when it was pushed, in ns
-  bool last = true;             ///< false: more packets of the same sequence follow
+  std::uint64_t sequence = 0;    ///< place in the order that workers must restore
+  std::uint64_t generation = 0;  ///< how many ends of epochs came before it in the stream
+  std::uint64_t first_place = 0; ///< how many items came before it in the stream, perhaps
+  std::uint64_t put_at = 0;      ///< when it was pushed, in ns
+  bool last = true;              ///< false: more packets of the same sequence follow
 
   detail::cut cut;            ///< how far all had come that stands before this packet's end …
   bool has_cut = false;       ///< … if that could be said, …

@@ -55,6 +55,8 @@ class replay_sink {
 
   void load(state_reader&, const std::vector<held>&) noexcept {}
 
+  void begin_packet(std::uint64_t) noexcept {}
+
   void publish() noexcept {}
 
  private:
@@ -122,6 +124,7 @@ auto replay(const Source& described, const stage_list<Stages...>& stages, const 
   places.push_back(places.back()); // so that there is one behind the last stage to point to
   auto chain = make_replay_chain<source_item_t<Source>, 0, count>(
       stages, replay_sink<result>(progress, part, found, failed), who, places.data() + 1);
+  chain.begin_packet(~std::uint64_t{0}); // nowhere in a stream
   Source source(described);
   start_source(source, make_epoch(options, epoch, {}, 0));
   find_samples(source, {{index, 1}}, context.stopped, [&](source_item_t<Source>&& value, std::uint64_t at) {

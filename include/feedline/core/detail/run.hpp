@@ -70,7 +70,8 @@ class run : public run_base {
     return i < plan.count && plan.segments[i].parallel;
   }
 
-  // Where workers stand right behind a source that can be asked by several, it needs neither thread nor queue.
+  // Where workers stand right behind a source that can be asked by several, it needs neither thread nor
+  // queue.
   static constexpr bool is_dealt = dealt_source<Source> && plan.segments[0].count == 0 &&
                                    plan.segments[0].capacity_given == segment_plan::none &&
                                    is_parallel_segment(1);
@@ -277,7 +278,8 @@ class run : public run_base {
     }
   }
 
-  // Gives a chain the state that it had in the run that is resumed, if any. What is left to read is the source's.
+  // Gives a chain the state that it had in the run that is resumed, if any. What is left to read is the
+  // source's.
   template <std::size_t I, class Chain>
   state_reader take_up(Chain& chain) {
     chain.attach();
@@ -297,6 +299,7 @@ class run : public run_base {
   template <class In, class Chain>
   bool work(Chain& chain, packet& p, edge_base& from, std::uint64_t began) {
     chain.sink().open(p);
+    chain.begin_packet(p.first_place);
     const flow result = take<In>(chain, p, from);
     from.worked(now_ns() - began, p.size());
     return chain.sink().complete(p) && result != flow::stop;

@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 
+#include <feedline/core/half.hpp>
 #include <feedline/image/resize_options.hpp>
 
 namespace feedline::detail {
@@ -42,8 +43,9 @@ class pixel_scale {
       const std::int32_t rounded = (sum + (1 << (bits - 1))) >> bits;
       return static_cast<T>(rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
     } else {
-      static_assert(std::is_same_v<T, float>, "feedline: images are made of float or std::uint8_t");
-      return static_cast<float>(sum - offset_[channel]) * factor_[channel];
+      static_assert(std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>,
+                    "feedline: images are made of float, float16, bfloat16 or std::uint8_t");
+      return T(static_cast<float>(sum - offset_[channel]) * factor_[channel]);
     }
   }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Numbers of 16 bits for batches that a network takes as such.
+#include <bit>
+#include <cstdint>
+
+namespace feedline {
+
+/// IEEE 754's binary16: 11 bits of precision, up to 65504. Converts from float to the nearest one (of two the
+/// even one; what is too large becomes infinite), and back exactly.
+struct float16 {
+  std::uint16_t bits = 0;
+
+  float16() = default;
+
+  // (F. Giesen, "float->half variants", 2016.)
+  explicit constexpr float16(float value) noexcept {
+    const auto all = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t sign = all & 0x80000000, magnitude = all ^ sign;
+    std::uint32_t half = 0;
+    if (magnitude >= 0x47800000) { // 65536, infinite, or no number
+      half = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
+    } else if (magnitude < 0x38800000) { // below 2^-14: adding 0.5 leaves the bits that there are at the end
+      constexpr float shift = 0.5f;
+      half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + shift) -
+             std::bit_cast<std::uint32_t>(shift);
+    } else {
+      const std::uint32_t is_odd = magnitude >> 13 & 1;
+      half = (magnitude - (112u << 23) + 0xfff + is_odd) >> 13;
+    }
+    bits = static_cast<std::uint16_t>(half | sign >> 16);
+  }
+
+  explicit constexpr operator float() const noexcept {
+    const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16;
+    const std::uint32_t exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+    std::uint32_t magnitude = 0;
+    if (exponent == 0) magnitude = std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24f);
+    else magnitude = (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
+    return std::bit_cast<float>(sign | magnitude);
+  }
+
+  friend constexpr bool operator==(float16, float16) = default; ///< of the bits
+};
+
+/// The upper half of a float: 8 bits of precision and float's range. Converts to the nearest one (of two the
+/// even one), and back exactly.
+struct bfloat16 {
+  std::uint16_t bits = 0;
+
+  bfloat16() = default;
+
+  explicit constexpr bfloat16(float value) noexcept {
+    const auto all = std::bit_cast<std::uint32_t>(value);
+    if ((all & 0x7fffffff) > 0x7f800000) bits = static_cast<std::uint16_t>(all >> 16 | 0x40); // no number
+    else bits = static_cast<std::uint16_t>((all + 0x7fff + (all >> 16 & 1)) >> 16);
+  }
+
+  explicit constexpr operator float() const noexcept {
+    return std::bit_cast<float>(std::uint32_t{bits} << 16);
+  }
+
+  friend constexpr bool operator==(bfloat16, bfloat16) = default; ///< of the bits
+};
+
+} // namespace feedline

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Colours of images, changed in place: the adjustments of torchvision and Pillow, and random ones.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+
+#include <feedline/core/random.hpp>
+#include <feedline/image/image_view.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+/// White: numbers go from 0 to 1, bytes to 255.
+template <class T>
+inline constexpr float white = std::is_same_v<T, std::uint8_t> ? 255.0f : 1.0f;
+
+/// A number from black to white as a T.
+template <class T>
+T as_pixel(float value) noexcept {
+  const float v = std::clamp(value, 0.0f, white<T>);
+  if constexpr (std::is_same_v<T, std::uint8_t>) return static_cast<T>(v + 0.5f);
+  else return v;
+}
+
+/// Calls f(red, green, blue) with references to the numbers of each pixel.
+template <class T, class F>
+void for_each_pixel(const image_view<T>& image, F f) {
+  if (image.channels != 3)
+    throw std::invalid_argument("feedline: colours are adjusted in images of 3 channels");
+  for (std::size_t y = 0; y < image.height; ++y)
+    for (std::size_t x = 0; x < image.width; ++x) f(image(y, x, 0), image(y, x, 1), image(y, x, 2));
+}
+
+/// 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601).
+template <class T>
+float luma_of(T red, T green, T blue) noexcept {
+  return 0.299f * static_cast<float>(red) + 0.587f * static_cast<float>(green) +
+         0.114f * static_cast<float>(blue);
+}
+
+} // namespace detail
+
+// In all of these images have 3 channels, of bytes or of float from 0 to 1 (so before a normalization), and
+// what leaves that range is cut off. They throw std::invalid_argument for another number of channels.
+
+/// Multiplies by `factor`: 0 gives black, 1 the image.
+template <class T>
+void adjust_brightness(const image_view<T>& image, float factor) {
+  detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
+    for (T* v : {&r, &g, &b}) *v = detail::as_pixel<T>(factor * static_cast<float>(*v));
+  });
+}
+
+/// Moves away from the image's mean luma: 0 gives plain gray, 1 the image.
+template <class T>
+void adjust_contrast(const image_view<T>& image, float factor) {
+  double sum = 0;
+  detail::for_each_pixel(image, [&](T r, T g, T b) { sum += static_cast<double>(detail::luma_of(r, g, b)); });
+  const auto mean =
+      static_cast<float>(sum / static_cast<double>(std::max<std::size_t>(1, image.height * image.width)));
+  detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
+    for (T* v : {&r, &g, &b}) *v = detail::as_pixel<T>(mean + factor * (static_cast<float>(*v) - mean));
+  });
+}
+
+/// Moves each pixel away from its luma: 0 gives shades of gray, 1 the image.
+template <class T>
+void adjust_saturation(const image_view<T>& image, float factor) {
+  detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
+    const float gray = detail::luma_of(r, g, b);
+    for (T* v : {&r, &g, &b}) *v = detail::as_pixel<T>(gray + factor * (static_cast<float>(*v) - gray));
+  });
+}
+
+/// Turns hues by `turn` of the whole circle, from -1/2 to 1/2: red becomes green at 1/3. Value and saturation
+/// (as HSV has them) stay.
+template <class T>
+void adjust_hue(const image_view<T>& image, float turn) {
+  detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
+    const auto red = static_cast<float>(r), green = static_cast<float>(g), blue = static_cast<float>(b);
+    const float high = std::max({red, green, blue}), low = std::min({red, green, blue}), span = high - low;
+    if (span <= 0) return;
+    // In sixths of the circle.
+    float hue = high == red     ? (green - blue) / span
+                : high == green ? 2 + (blue - red) / span
+                                : 4 + (red - green) / span;
+    hue += 6 * turn;
+    // Each channel is high for two sixths around its own hue, and falls to low within one on either side.
+    const auto channel = [&](float center) {
+      float distance = std::abs(hue - center);
+      distance -= 6 * std::floor(distance / 6);
+      distance = std::min(distance, 6 - distance);
+      return detail::as_pixel<T>(low + span * std::clamp(2 - distance, 0.0f, 1.0f));
+    };
+    r = channel(0);
+    g = channel(2);
+    b = channel(4);
+  });
+}
+
+/// Gives all three channels the luma.
+template <class T>
+void to_grayscale(const image_view<T>& image) {
+  adjust_saturation(image, 0);
+}
+
+/// White becomes black.
+template <class T>
+void invert(const image_view<T>& image) {
+  detail::for_each_pixel(image, [](T& r, T& g, T& b) {
+    for (T* v : {&r, &g, &b}) *v = detail::as_pixel<T>(detail::white<T> - static_cast<float>(*v));
+  });
+}
+
+/// Inverts what is at least `threshold`, from 0 to 1.
+template <class T>
+void solarize(const image_view<T>& image, float threshold) {
+  detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
+    for (T* v : {&r, &g, &b})
+      if (static_cast<float>(*v) >= threshold * detail::white<T>)
+        *v = detail::as_pixel<T>(detail::white<T> - static_cast<float>(*v));
+  });
+}
+
+/// Keeps the upper `bits`, from 0 to 8, of each byte (of numbers, as if they were bytes).
+template <class T>
+void posterize(const image_view<T>& image, int bits) {
+  const int kept = 0xff & ~(0xff >> std::clamp(bits, 0, 8));
+  const float scale = 255 / detail::white<T>;
+  detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
+    for (T* v : {&r, &g, &b}) {
+      const int byte = static_cast<int>(std::clamp(static_cast<float>(*v) * scale, 0.0f, 255.0f) + 0.5f);
+      *v = detail::as_pixel<T>(static_cast<float>(byte & kept) / scale);
+    }
+  });
+}
+
+/// Stretches each channel so that its lowest number becomes black and its highest white.
+template <class T>
+void autocontrast(const image_view<T>& image) {
+  std::array<T, 3> low, high;
+  bool first = true;
+  detail::for_each_pixel(image, [&](T r, T g, T b) {
+    const std::array<T, 3> pixel{r, g, b};
+    for (std::size_t c = 0; c < 3; ++c) {
+      low[c] = first ? pixel[c] : std::min(low[c], pixel[c]);
+      high[c] = first ? pixel[c] : std::max(high[c], pixel[c]);
+    }
+    first = false;
+  });
+  detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
+    const std::array<T*, 3> pixel{&r, &g, &b};
+    for (std::size_t c = 0; c < 3; ++c)
+      if (low[c] < high[c])
+        *pixel[c] = detail::as_pixel<T>(detail::white<T> *
+                                        (static_cast<float>(*pixel[c]) - static_cast<float>(low[c])) /
+                                        (static_cast<float>(high[c]) - static_cast<float>(low[c])));
+  });
+}
+
+/// Spreads the bytes of each channel (numbers, as if they were bytes) so that all are about as frequent:
+/// Pillow's ImageOps.equalize.
+template <class T>
+void equalize(const image_view<T>& image) {
+  const float scale = 255 / detail::white<T>;
+  const auto byte_of = [&](T v) {
+    return static_cast<std::size_t>(std::clamp(static_cast<float>(v) * scale, 0.0f, 255.0f) + 0.5f);
+  };
+  std::array<std::array<std::size_t, 256>, 3> table{};
+  detail::for_each_pixel(image, [&](T r, T g, T b) {
+    ++table[0][byte_of(r)];
+    ++table[1][byte_of(g)];
+    ++table[2][byte_of(b)];
+  });
+  for (auto& counts : table) {
+    std::size_t last = 255; // the highest byte there is: it doesn't count
+    while (last > 0 && counts[last] == 0) --last;
+    const std::size_t step = (image.height * image.width - counts[last]) / 255;
+    std::size_t sum = step / 2;
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      const std::size_t count = counts[byte];
+      counts[byte] = step == 0 ? byte : std::min<std::size_t>(sum / step, 255);
+      sum += count;
+    }
+  }
+  detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
+    const std::array<T*, 3> pixel{&r, &g, &b};
+    for (std::size_t c = 0; c < 3; ++c)
+      *pixel[c] = detail::as_pixel<T>(static_cast<float>(table[c][byte_of(*pixel[c])]) / scale);
+  });
+}
+
+/// Changes brightness, contrast, saturation and hue by random amounts in a random order: torchvision's
+/// ColorJitter.
+///
+///     color_jitter{.brightness = 0.4f, .contrast = 0.4f, .saturation = 0.4f}(view, context.random);
+struct color_jitter {
+  float brightness = 0; ///< the factor is drawn from [max(0, 1 - brightness), 1 + brightness]
+  float contrast = 0;   ///< … likewise
+  float saturation = 0; ///< … likewise
+  float hue = 0;        ///< the turn is drawn from [-hue, hue], which is at most 1/2
+
+  template <class T>
+  void operator()(const image_view<T>& image, random_generator& random) const {
+    std::array<int, 4> order{0, 1, 2, 3};
+    detail::shuffle_range(order.begin(), order.size(), random_generator(random()));
+    const auto factor = [&](float spread) {
+      return static_cast<float>(
+          random.uniform(std::max(0.0, 1 - static_cast<double>(spread)), 1 + static_cast<double>(spread)));
+    };
+    // Drawn in one order, so that what isn't asked for doesn't change the rest.
+    const float brighter = factor(brightness), stronger = factor(contrast), fuller = factor(saturation);
+    const auto turn = static_cast<float>(random.uniform(-static_cast<double>(hue), static_cast<double>(hue)));
+    for (const int step : order) {
+      if (step == 0 && brightness > 0) adjust_brightness(image, brighter);
+      if (step == 1 && contrast > 0) adjust_contrast(image, stronger);
+      if (step == 2 && saturation > 0) adjust_saturation(image, fuller);
+      if (step == 3 && hue > 0) adjust_hue(image, turn);
+    }
+  }
+};
+
+} // namespace feedline

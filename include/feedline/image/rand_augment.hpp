@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Some of many changes to an image, chosen at random.
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include <feedline/core/random.hpp>
+#include <feedline/image/affine.hpp>
+#include <feedline/image/color.hpp>
+#include <feedline/image/image_view.hpp>
+
+namespace feedline {
+
+/// Calls `times` times one of the changes, each `f(image, random)`, chosen at random; the same one perhaps
+/// again.
+///
+///     apply_some(2, view, context.random, color_jitter{.hue = 0.1f}, random_erasing{},
+///                [](auto image, auto& random) { solarize(image, 0.5f); });
+template <class T, class... Changes>
+void apply_some(int times, const image_view<T>& image, random_generator& random, const Changes&... changes) {
+  for (; times > 0; --times) {
+    std::size_t skip = random.below(sizeof...(changes));
+    const auto offer = [&](const auto& change) {
+      if (skip-- == 0) change(image, random);
+    };
+    (offer(changes), ...);
+  }
+}
+
+/// RandAugment, with torchvision's changes and their strengths (but without that of sharpness): nothing,
+/// shear, translation and rotation (what is uncovered becomes black), brightness, saturation, contrast,
+/// posterize, solarize, autocontrast, equalize.
+///
+/// (E. Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", 2019.)
+///
+///     rand_augment{.changes = 2, .magnitude = 9}(view, context.random);
+struct rand_augment {
+  int changes = 2;
+  double magnitude = 9; ///< from 0 to 30
+
+  template <class T>
+  void operator()(const image_view<T>& image, random_generator& random) const {
+    const double strength = magnitude / 30;
+    const auto signed_up_to = [&](random_generator& r, double most) {
+      return (r.chance(0.5) ? -1 : 1) * most * strength;
+    };
+    const auto factor = [&](random_generator& r) { return static_cast<float>(1 + signed_up_to(r, 0.9)); };
+    using view = const image_view<T>&;
+    using generator = random_generator&;
+    const double width = static_cast<double>(image.width), height = static_cast<double>(image.height);
+    apply_some(
+        changes, image, random, [](view, generator) {},
+        [&](view i, generator r) { transform(i, affine_map::shear(signed_up_to(r, 0.3), 0)); },
+        [&](view i, generator r) { transform(i, affine_map::shear(0, signed_up_to(r, 0.3))); },
+        [&](view i, generator r) {
+          transform(i, affine_map::translation(std::trunc(signed_up_to(r, 150.0 / 331 * width)), 0));
+        },
+        [&](view i, generator r) {
+          transform(i, affine_map::translation(0, std::trunc(signed_up_to(r, 150.0 / 331 * height))));
+        },
+        [&](view i, generator r) { transform(i, affine_map::rotation(signed_up_to(r, 30))); },
+        [&](view i, generator r) { adjust_brightness(i, factor(r)); },
+        [&](view i, generator r) { adjust_saturation(i, factor(r)); },
+        [&](view i, generator r) { adjust_contrast(i, factor(r)); },
+        [&](view i, generator) { posterize(i, 8 - static_cast<int>(std::round(4 * strength))); },
+        [&](view i, generator) { solarize(i, static_cast<float>(1 - strength)); },
+        [](view i, generator) { autocontrast(i); }, [](view i, generator) { equalize(i); });
+  }
+};
+
+} // namespace feedline

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// batch_into: workers write samples straight into their batch.
+//
+//     item ─▶ N workers, each filling a row of a batch ─▶ [queue, order restored] ─▶ rows in order ─▶ batch
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/core/tensor.hpp>
+#include <feedline/core/workers.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/detail/batch_rows.hpp>
+#include <feedline/stage/detail/function.hpp>
+
+namespace feedline {
+
+/// The shapes of those tensors of a sample that tell theirs only at run time, in their order.
+struct shapes {
+  std::vector<shape> of_tensors;
+};
+
+namespace detail {
+
+template <class F, class In, class Slot>
+concept fills_slot = std::is_invocable_v<F&, In, Slot&> || std::is_invocable_v<F&, In, Slot&, context&>;
+
+/// Has rows filled by a function. Each run copies it, and shares its row_places with nobody.
+template <class T, class Held>
+class fill_stage {
+ public:
+  using feedline_part = void;
+  static constexpr const char* kind = "batch_into";
+  static constexpr bool is_stateless = true;
+  static constexpr bool keeps_one_to_one = true;
+
+  fill_stage(std::size_t rows, std::vector<shape> row_shapes, Held f, std::string name)
+      : f_(std::move(f)),
+        name_(std::move(name)),
+        shapes_(std::move(row_shapes)),
+        places_(std::make_shared<row_places<T>>(rows, shapes_)) {}
+
+  fill_stage(const fill_stage& other)
+      : fill_stage(other.places_->rows(), other.shapes_, other.f_, other.name_) {}
+
+  fill_stage(fill_stage&&) = default;
+
+  const std::string& name() const { return name_; }
+
+  template <class In>
+  static consteval fit fits() {
+    if constexpr (fills_slot<typename Held::called, In, batch_slot<T>>) return fit::yes;
+    else return fills_slot<typename Held::changing, In, batch_slot<T>> ? fit::not_const : fit::wrong_argument;
+  }
+
+  /// A row and those among which it is to be put in order.
+  struct filled {
+    batch_slot<T> slot;
+    std::shared_ptr<row_places<T>> places;
+
+    template <auto Member>
+    decltype(auto) get() const {
+      return slot.template get<Member>();
+    }
+  };
+
+  template <class In>
+  struct running {
+    using output = filled;
+    using function = decltype(std::declval<const Held&>().bind());
+
+    /// The next item is in this place of the stream.
+    void begin_packet(std::uint64_t first_place) noexcept { place = first_place; }
+
+    void operator()(In&& in, auto& emit, context& c) {
+      batch_slot<T> slot = places->reserve(place++);
+      try {
+        if constexpr (std::is_invocable_v<decltype(f.get()), In, batch_slot<T>&>)
+          f.get()(std::move(in), slot);
+        else f.get()(std::move(in), slot, c);
+      } catch (...) {
+        places->release(slot);
+        throw;
+      }
+      emit(output{std::move(slot), places});
+    }
+
+    function f;
+    std::shared_ptr<row_places<T>> places;
+    std::uint64_t place = 0;
+  };
+
+  template <class In>
+    requires(fill_stage::template fits<In>() == fit::yes)
+  running<In> bind(const stage_info&) const {
+    return {f_.bind(), places_};
+  }
+
+ private:
+  Held f_;
+  std::string name_;
+  std::vector<shape> shapes_;
+  std::shared_ptr<row_places<T>> places_;
+};
+
+/// Makes batches of filled rows.
+template <class T, class Filled>
+class row_gatherer {
+ public:
+  using output = batch_of<T>;
+
+  row_gatherer(std::size_t size, batch_options options) : size_(size), options_(options) {}
+
+  void operator()(sample<Filled>&& s, auto& emit) {
+    places_ = std::move(s.value.places);
+    if (ids_.size() == 0) ids_ = tensor<sample_id>(shape{size_});
+    places_->add(s.value.slot, rows_);
+    s.value.slot = {};
+    ids_[rows_++] = s.id;
+    if (rows_ == size_) give(emit);
+  }
+
+  /// Whether it holds no samples.
+  bool at_rest() const noexcept { return rows_ == 0; }
+
+  void finish(auto& emit) {
+    if (rows_ == 0) return;
+    if (!options_.drop_last) return give(emit);
+    rows_ = 0;
+    places_->drop();
+  }
+
+ private:
+  void give(auto& emit) {
+    const std::size_t rows = std::exchange(rows_, 0);
+    output b = batch_maker<T>::make(places_->take(rows), std::exchange(ids_, {}), rows);
+    const sample_id last = b.ids()[rows - 1];
+    emit(sample<output>{std::move(b), last});
+  }
+
+  std::size_t size_;
+  batch_options options_;
+  std::shared_ptr<row_places<T>> places_;
+  tensor<sample_id> ids_;
+  std::size_t rows_ = 0; // so far
+};
+
+template <class T>
+struct gather_stage {
+  using feedline_part = void;
+  static constexpr const char* kind = "batch";
+  static constexpr bool keeps_one_to_one = true;
+
+  template <class In>
+  static consteval fit fits() {
+    return fit::yes; // it stands behind what it was made for
+  }
+
+  template <class In>
+  row_gatherer<T, In> bind(const stage_info&) const {
+    return {size, options};
+  }
+
+  std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
+    return key(size * ranks, options.drop_last);
+  }
+
+  std::size_t size;
+  batch_options options;
+};
+
+template <class Option, class... Options>
+Option option_or(Option otherwise, const std::tuple<Options...>& given) {
+  if constexpr (has_option<Option, Options...>) return std::get<Option>(given);
+  else return otherwise;
+}
+
+} // namespace detail
+
+/// Gathers samples of type T into batches as map and batch would, but without a copy of each: workers write
+/// them to where their batch has them.
+///
+///     struct example {
+///       tensor<float, 3, 224, 224> pixels;
+///       int label;
+///     };
+///     … | batch_into<example>(64, [](const tar_sample& s, batch_slot<example>& slot, context& c) {
+///           decode_jpeg_crop(s["jpg"], …, chw_view(slot.get<&example::pixels>(), 3, 224, 224));
+///           slot.get<&example::label>() = label_of(s);
+///         }, workers{8})
+///
+/// Takes:   any item; the function is `f(item, batch_slot<T>&)` or `f(item, batch_slot<T>&, context&)`, fills the
+///          slot and is called as const, by all workers at once (see per_worker); T is a number, an array or a
+///          tensor, or a plain struct, pair or tuple of those; options workers{n}, name{…}, batch_options{…}, and
+///          shapes{…} of tensors without a shape in their type
+/// Gives:   batch_of<T>, as batch does
+/// Order:   kept, as batch does. Behind a sample that failed the rows of samples in the works are moved up
+/// Throws:  what the function throws, as a failure of its sample; std::invalid_argument for a size of 0, or if
+///          shapes are missing or too many
+/// Stops:   behind the item in hand
+template <class T, class F, class... Options>
+auto batch_into(std::size_t size, F&& f, Options... options) {
+  static_assert(
+      ((detail::has_option<Options, name, workers, batch_options, shapes>)&&...),
+      "feedline: behind its function batch_into takes name{…}, workers{…}, batch_options{…} and shapes{…}");
+  static_assert(
+      detail::columns_of<stacked_t, T>::exist && detail::row_columns_of<T>::exist,
+      "feedline: samples of batch_into are numbers, std::arrays and tensors, or plain structs of those");
+  if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
+  using held = detail::held_function_t<F>;
+  const std::tuple<Options...> given(std::move(options)...);
+  auto row_shapes = detail::row_columns_of<T>::shapes(detail::option_or(shapes{}, given).of_tensors);
+  detail::fill_stage<T, held> fill(size, std::move(row_shapes), held(std::forward<F>(f)),
+                                   detail::option_or(name{}, given).text);
+  const detail::gather_stage<T> gather{size, detail::option_or(batch_options{}, given)};
+  if constexpr (detail::has_option<workers, Options...>)
+    return detail::append(detail::as_row(detail::make_parallel<true>(std::get<workers>(given),
+                                                                     detail::as_row(std::move(fill)))),
+                          detail::as_row(gather));
+  else return detail::append(detail::as_row(std::move(fill)), detail::as_row(gather));
+}
+
+} // namespace feedline

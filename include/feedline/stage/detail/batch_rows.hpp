@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Rows of batches that are being made: where workers write, and how the rows come to lie in order.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/tensor.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/detail/columns.hpp>
+#include <feedline/stage/detail/fields.hpp>
+
+namespace feedline::detail {
+
+/// What one row of a field consists of. `shapes`: those of the tensors that tell theirs only at run time.
+template <class Field>
+struct row_facts {
+  static constexpr bool exist = number<Field> || is_array<Field>;
+  using element = typename array_facts<Field>::element;
+
+  static shape shape_of_row(std::span<const shape>&) {
+    shape s;
+    if constexpr (is_array<Field>) array_facts<Field>::append_extents(s);
+    return s;
+  }
+};
+
+template <class T, std::size_t... Extents>
+struct row_facts<tensor<T, Extents...>> {
+  static constexpr bool exist = true;
+  using element = T;
+
+  static shape shape_of_row(std::span<const shape>& shapes) {
+    if constexpr (sizeof...(Extents) > 0) {
+      return {Extents...};
+    } else {
+      if (shapes.empty())
+        throw std::invalid_argument(
+            "feedline::batch_into: a tensor tells its shape only at run time: give it "
+            "behind the function, as shapes{{{3, 224, 224}}}");
+      const shape s = shapes.front();
+      shapes = shapes.subspan(1);
+      return s;
+    }
+  }
+};
+
+template <class Columns>
+struct row_columns;
+
+template <class... Field>
+struct row_columns<std::tuple<column<stacked_t, Field>...>> {
+  static constexpr bool exist = (row_facts<Field>::exist && ...);
+  static constexpr std::size_t count = sizeof...(Field);
+  using tensors = std::tuple<tensor<typename row_facts<Field>::element>...>;
+  template <std::size_t I>
+  static constexpr bool is_number = number<std::tuple_element_t<I, std::tuple<Field...>>>;
+
+  static std::vector<shape> shapes(std::span<const shape> given) {
+    std::vector<shape> all{row_facts<Field>::shape_of_row(given)...};
+    if (!given.empty())
+      throw std::invalid_argument("feedline::batch_into: more shapes are given than there are tensors that "
+                                  "tell theirs only at run time");
+    return all;
+  }
+};
+
+template <class T>
+using row_columns_of = row_columns<typename columns_of<stacked_t, T>::types>;
+
+/// The rows of one batch, or of a part of one.
+template <class T>
+class batch_block {
+  using facts = row_columns_of<T>;
+
+ public:
+  batch_block(std::uint64_t number_in_run, std::size_t rows, const std::vector<shape>& shapes)
+      : number(number_in_run), taken(rows) {
+    std::size_t i = 0;
+    const auto make = [&](auto& t) {
+      shape all{rows};
+      for (const std::size_t extent : shapes[i++]) all.append(extent);
+      t = std::remove_reference_t<decltype(t)>(all);
+    };
+    std::apply([&](auto&... t) { (make(t), ...); }, columns);
+  }
+
+  template <std::size_t I>
+  decltype(auto) at(std::size_t row) {
+    auto& t = std::get<I>(columns);
+    if constexpr (facts::template is_number<I>) return (t[row]);
+    else return t.at(row);
+  }
+
+  void copy(std::size_t row, const batch_block& from, std::size_t from_row) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (copy_row(std::get<I>(columns).at(row), std::get<I>(from.columns).at(from_row)), ...);
+    }(std::make_index_sequence<facts::count>());
+  }
+
+  std::uint64_t number; // of the batch in the run
+  typename facts::tensors columns;
+  std::vector<bool> taken;   // rows that somebody writes or has written; under the lock of row_places
+  std::size_t strangers = 0; // taken rows that aren't known to belong to this batch; likewise
+
+ private:
+  template <class Element>
+  static void copy_row(std::span<Element> to, std::span<const Element> from) {
+    if (!to.empty()) std::memcpy(to.data(), from.data(), to.size_bytes());
+  }
+};
+
+template <class T>
+class row_places;
+
+} // namespace feedline::detail
+
+namespace feedline {
+
+/// A row of a batch in the making. A function fills all of it; what it leaves out is unspecified.
+template <class T>
+class batch_slot {
+ public:
+  /// The field that a member pointer names: a std::span of its elements in row-major order, or a reference if
+  /// it is a number.
+  template <auto Member>
+    requires detail::names_field<T, Member>
+  decltype(auto) get() const {
+    return block_->template at<detail::field_index<Member>()>(row_);
+  }
+
+  /// Field number I, of a pair or tuple, say.
+  template <std::size_t I>
+  decltype(auto) get() const {
+    return block_->template at<I>(row_);
+  }
+
+  /// The only field, where a sample is one tensor, array or number.
+  decltype(auto) value() const
+    requires detail::is_one_column<stacked_t, T>
+  {
+    return block_->template at<0>(row_);
+  }
+
+ private:
+  friend class detail::row_places<T>;
+
+  std::shared_ptr<detail::batch_block<T>> block_;
+  std::size_t row_ = 0;
+  std::uint64_t place_ = 0; // in the stream of items
+};
+
+namespace detail {
+
+/// Shared by the workers of a run and by whoever puts their rows in order. A worker expects its row at its
+/// item's place in the stream. Where items in front of it failed it belongs further ahead: then it is copied
+/// there, and those that come later are told how far.
+template <class T>
+class row_places {
+  using block_ptr = std::shared_ptr<batch_block<T>>;
+
+ public:
+  row_places(std::size_t rows, std::vector<shape> shapes) : rows_(rows), shapes_(std::move(shapes)) {}
+
+  std::size_t rows() const noexcept { return rows_; }
+
+  /// A row for the item in that place.
+  batch_slot<T> reserve(std::uint64_t place) {
+    batch_slot<T> slot;
+    slot.place_ = place;
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t expected = place + shift_;
+    const std::uint64_t number = expected / rows_;
+    const auto row = static_cast<std::size_t>(expected % rows_);
+    if (number >= current_ && number < current_ + most_ahead) {
+      block_ptr block = open(number);
+      if (!block->taken[row]) {
+        block->taken[row] = true;
+        ++block->strangers;
+        slot.block_ = std::move(block);
+        slot.row_ = row;
+        return slot;
+      }
+    }
+    slot.block_ = fresh(1);
+    return slot;
+  }
+
+  /// Nothing will be made of it.
+  void release(const batch_slot<T>& slot) {
+    const std::lock_guard lock(mutex_);
+    free(slot);
+  }
+
+  /// Adds the next row of the batch that is being made, its number `row`. The row then lies there.
+  void add(const batch_slot<T>& slot, std::size_t row) {
+    const std::lock_guard lock(mutex_);
+    if (!batch_) batch_ = open(current_);
+    shift_ = current_ * rows_ + row - slot.place_; // wraps round if it is behind
+    if (slot.block_ == batch_ && slot.row_ == row) {
+      --batch_->strangers;
+      return;
+    }
+    if (batch_->taken[row]) detach(row);
+    batch_->copy(row, *slot.block_, slot.row_);
+    batch_->taken[row] = true;
+    free(slot);
+  }
+
+  /// The rows of that batch. Somebody who still writes to another row writes to memory of his own.
+  typename row_columns_of<T>::tensors take(std::size_t rows) {
+    const std::lock_guard lock(mutex_);
+    if (batch_->strangers > 0) detach(rows);
+    const block_ptr done = std::exchange(batch_, nullptr);
+    std::erase_if(blocks_, [&](const block_ptr& b) { return b->number <= current_; });
+    ++current_;
+    return std::move(done->columns);
+  }
+
+  /// Forgets the rows of the batch that is being made.
+  void drop() {
+    const std::lock_guard lock(mutex_);
+    batch_ = nullptr;
+    std::erase_if(blocks_, [&](const block_ptr& b) { return b->number <= current_; });
+    ++current_;
+  }
+
+ private:
+  // So many batches at a time at most have memory beside the one that is being made.
+  static constexpr std::uint64_t most_ahead = 64;
+
+  block_ptr fresh(std::size_t rows) const {
+    return std::make_shared<batch_block<T>>(current_, rows, shapes_);
+  }
+
+  block_ptr open(std::uint64_t number) {
+    for (const block_ptr& b : blocks_)
+      if (b->number == number) return b;
+    blocks_.push_back(std::make_shared<batch_block<T>>(number, rows_, shapes_));
+    return blocks_.back();
+  }
+
+  static void free(const batch_slot<T>& slot) {
+    slot.block_->taken[slot.row_] = false;
+    if (slot.block_->strangers > 0) --slot.block_->strangers;
+  }
+
+  // The first rows go to a block that nobody else knows.
+  void detach(std::size_t rows) {
+    const block_ptr own = fresh(rows_);
+    for (std::size_t i = 0; i < rows; ++i) {
+      own->copy(i, *batch_, i);
+      own->taken[i] = true;
+      batch_->taken[i] = false;
+    }
+    batch_ = own;
+  }
+
+  const std::size_t rows_;
+  const std::vector<shape> shapes_;
+  std::mutex mutex_; // of what follows
+  std::vector<block_ptr> blocks_;
+  block_ptr batch_;           // that is being made
+  std::uint64_t current_ = 0; // its number
+  std::uint64_t shift_ = 0;   // by how much rows come to lie behind their items' places
+};
+
+} // namespace detail
+
+} // namespace feedline

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/image/color.hpp>
+
+#include "support/catch.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+namespace fl = feedline;
+
+namespace {
+
+using rgb = std::array<int, 3>;
+
+/// What becomes of one pixel, as bytes and, rounded to bytes, as numbers: both must agree to a step.
+template <class Change>
+rgb changed(const rgb& pixel, Change change) {
+  fl::tensor<std::uint8_t, 1, 1, 3> bytes;
+  fl::tensor<float, 3, 1, 1> numbers;
+  for (std::size_t c = 0; c < 3; ++c) {
+    bytes[c] = static_cast<std::uint8_t>(pixel[c]);
+    numbers[c] = static_cast<float>(pixel[c]) / 255;
+  }
+  change(hwc_view(bytes));
+  change(chw_view(numbers));
+  rgb result;
+  for (std::size_t c = 0; c < 3; ++c) {
+    result[c] = bytes[c];
+    CHECK(std::abs(numbers[c] * 255 - static_cast<float>(bytes[c])) <= 1.001f);
+  }
+  return result;
+}
+
+fl::tensor<std::uint8_t> noise(std::size_t side) {
+  fl::tensor<std::uint8_t> image(fl::shape{side, side, 3});
+  fl::random_generator random(3);
+  for (auto& v : image) v = static_cast<std::uint8_t>(50 + random.below(100));
+  return image;
+}
+
+} // namespace
+
+TEST_CASE("brightness, contrast and saturation are blends with black, the mean and gray") {
+  CHECK(changed({100, 200, 50}, [](auto v) { fl::adjust_brightness(v, 1.5f); }) == rgb{150, 255, 75});
+  CHECK(changed({100, 200, 50}, [](auto v) { fl::adjust_brightness(v, 0.0f); }) == rgb{0, 0, 0});
+  // One pixel's luma is the mean: 0.299 · 100 + 0.587 · 200 + 0.114 · 50 = 153
+  CHECK(changed({100, 200, 50}, [](auto v) { fl::adjust_contrast(v, 0.0f); }) == rgb{153, 153, 153});
+  CHECK(changed({100, 200, 50}, [](auto v) { fl::adjust_contrast(v, 0.5f); }) == rgb{127, 177, 102});
+  CHECK(changed({100, 200, 50}, [](auto v) { fl::adjust_saturation(v, 2.0f); }) == rgb{47, 247, 0});
+  CHECK(changed({100, 200, 50}, [](auto v) { fl::to_grayscale(v); }) == rgb{153, 153, 153});
+  CHECK(changed({100, 200, 50}, [](auto v) { fl::adjust_saturation(v, 1.0f); }) == rgb{100, 200, 50});
+}
+
+TEST_CASE("contrast refers to the mean of the whole image") {
+  fl::tensor<float, 3, 1, 2> image;
+  for (std::size_t i = 0; i < 6; ++i) image[i] = i % 2 == 0 ? 0.2f : 0.6f;
+  fl::adjust_contrast(chw_view(image), 2);
+  CHECK(image[0] == Approx(0.0f).margin(1e-6));
+  CHECK(image[1] == Approx(0.8f));
+}
+
+TEST_CASE("hues turn round the circle, and grays stay") {
+  const auto turned = [](const rgb& pixel, float turn) {
+    return changed(pixel, [&](auto v) { fl::adjust_hue(v, turn); });
+  };
+  CHECK(turned({255, 0, 0}, 1.0f / 3) == rgb{0, 255, 0});
+  CHECK(turned({255, 0, 0}, -1.0f / 3) == rgb{0, 0, 255});
+  CHECK(turned({255, 0, 0}, 0.5f) == rgb{0, 255, 255});
+  CHECK(turned({200, 100, 50}, 0) == rgb{200, 100, 50});
+  CHECK(turned({200, 100, 50}, 1.0f / 3) == rgb{50, 200, 100});
+  CHECK(turned({50, 100, 200}, 1.0f / 6) == rgb{150, 50, 200});
+  CHECK(turned({77, 77, 77}, 0.3f) == rgb{77, 77, 77});
+}
+
+TEST_CASE("inverting, solarizing and posterizing") {
+  CHECK(changed({100, 200, 0}, [](auto v) { fl::invert(v); }) == rgb{155, 55, 255});
+  CHECK(changed({100, 200, 128}, [](auto v) { fl::solarize(v, 0.5f); }) == rgb{100, 55, 127});
+  CHECK(changed({100, 200, 255}, [](auto v) { fl::posterize(v, 2); }) == rgb{64, 192, 192});
+  CHECK(changed({100, 200, 255}, [](auto v) { fl::posterize(v, 8); }) == rgb{100, 200, 255});
+}
+
+TEST_CASE("autocontrast stretches each channel, equalize spreads it") {
+  auto image = noise(40);
+  fl::autocontrast(hwc_view(image));
+  CHECK((*std::min_element(image.begin(), image.end()) == 0 &&
+         *std::max_element(image.begin(), image.end()) == 255));
+  // Pillow's lookup table for these counts, by hand: 1,000 pixels less 250 of the highest, by 255: steps of 2
+  fl::tensor<std::uint8_t> bands(fl::shape{25, 40, 3});
+  for (std::size_t i = 0; i < bands.size(); ++i) bands[i] = static_cast<std::uint8_t>(100 + i / 750);
+  fl::equalize(hwc_view(bands));
+  CHECK(bands[0] == 0);
+  CHECK(bands[750] == 125);
+  CHECK(bands[1500] == 250);
+  CHECK(bands[2250] == 255);
+  CHECK(changed({9, 99, 200}, [](auto v) { fl::equalize(v); }) == rgb{9, 99, 200});
+  CHECK(changed({9, 99, 200}, [](auto v) { fl::autocontrast(v); }) == rgb{9, 99, 200});
+}
+
+TEST_CASE("a jitter is drawn from the generator alone, within its limits, in any order of its steps") {
+  const auto drawn = [](const fl::color_jitter& jitter, std::uint64_t key) {
+    auto image = noise(4);
+    fl::random_generator random(key);
+    jitter(hwc_view(image), random);
+    return std::vector<std::uint8_t>(image.begin(), image.end());
+  };
+  const fl::color_jitter all{.brightness = 0.4f, .contrast = 0.4f, .saturation = 0.4f, .hue = 0.1f};
+  CHECK(drawn(all, 1) == drawn(all, 1));
+  CHECK(drawn(all, 1) != drawn(all, 2));
+  const auto original = noise(4);
+  CHECK(drawn({}, 1) == std::vector<std::uint8_t>(original.begin(), original.end()));
+  double low = 2, high = 0;
+  for (std::uint64_t key = 0; key < 2000; ++key) {
+    fl::tensor<float, 3, 1, 1> image;
+    image[0] = image[1] = image[2] = 0.5f;
+    fl::random_generator random(key);
+    fl::color_jitter{.brightness = 0.4f}(chw_view(image), random);
+    low = std::min(low, image[0] / 0.5);
+    high = std::max(high, image[0] / 0.5);
+  }
+  CHECK((low >= 0.6 - 1e-6 && low < 0.61 && high <= 1.4 + 1e-6 && high > 1.39));
+}
+
+TEST_CASE("images that have no colours are refused") {
+  fl::tensor<float, 1, 4, 4> gray;
+  CHECK_THROWS_AS(fl::invert(chw_view(gray)), std::invalid_argument);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/stage/batch_into.hpp>
+
+#include "support/catch.hpp"
+#include "support/leave_and_resume.hpp"
+#include "support/throws_saying.hpp"
+
+#include <feedline/feedline.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+struct example {
+  fl::tensor<float, 2, 3> pixels;
+  std::array<std::uint8_t, 2> marks;
+  int label;
+};
+
+example made_of(int n, fl::context& c) {
+  if (n % 11 == 7) throw std::runtime_error("unreadable " + std::to_string(n));
+  example e{{}, {static_cast<std::uint8_t>(n), static_cast<std::uint8_t>(c.epoch)}, n};
+  for (std::size_t i = 0; i < e.pixels.size(); ++i)
+    e.pixels[i] = static_cast<float>(n) + static_cast<float>(i) / 8 + static_cast<float>(c.random.below(2));
+  return e;
+}
+
+void fill(int n, fl::batch_slot<example>& slot, fl::context& c) {
+  slot.get<&example::label>() = -1; // what is begun and then fails must be seen nowhere
+  const example e = made_of(n, c);
+  std::copy(e.pixels.begin(), e.pixels.end(), slot.get<&example::pixels>().begin());
+  std::copy(e.marks.begin(), e.marks.end(), slot.get<&example::marks>().begin());
+  slot.get<&example::label>() = e.label;
+}
+
+std::vector<int> numbers(int count) {
+  std::vector<int> all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// All that comes out, as text, with failures between.
+template <class Loader>
+std::string as_text_of(Loader loader, std::size_t most = 1000) {
+  std::string text;
+  std::size_t failures = 0;
+  for (; most > 0; --most) {
+    auto batch = loader.next();
+    for (; failures < loader.failures().size(); ++failures)
+      text += to_string(loader.failures()[failures]) + "; ";
+    if (!batch) return text + "end";
+    text += "[" + to_string(batch->template get<&example::pixels>().shape());
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      text += " " + std::to_string(batch->ids()[i].epoch) + ":" + std::to_string(batch->ids()[i].index) +
+              "=" + std::to_string(batch->template get<&example::label>()[i]) + "," +
+              std::to_string(batch->template get<&example::marks>().at(i)[1]);
+      for (const float p : batch->template get<&example::pixels>().at(i)) text += "," + std::to_string(p);
+    }
+    text += "]\n";
+  }
+  return text;
+}
+
+auto skipping(std::uint32_t epochs) {
+  return fl::finite_options{
+      .seed = 5, .epochs = epochs, .on_error = fl::on_error::skip, .failure_limit = 10'000};
+}
+
+} // namespace
+
+TEST_CASE("batches are those of map and batch, whatever fails, with any number of workers") {
+  for (const std::size_t size : {1u, 2u, 7u, 64u})
+    for (const bool drop_last : {false, true}) {
+      const auto source = fl::from(numbers(200));
+      const auto expected =
+          source | fl::map(made_of, fl::name{"x"}) | fl::batch(size, {.drop_last = drop_last});
+      // Stages differ in their names, and so do the keys of their random numbers in their places: those are
+      // equal.
+      auto text = as_text_of(expected.finite(skipping(3)));
+      for (std::size_t at; (at = text.find("map `x`")) != text.npos;) text.replace(at, 7, "batch_into `x`");
+      for (const std::size_t workers : {1u, 2u, 8u, 64u}) {
+        CAPTURE(size, drop_last, workers);
+        const auto p = source | fl::batch_into<example>(size, fill, fl::workers{workers}, fl::name{"x"},
+                                                        fl::batch_options{drop_last});
+        REQUIRE(as_text_of(p.finite(skipping(3))) == text);
+      }
+      const auto alone =
+          source | fl::batch_into<example>(size, fill, fl::name{"x"}, fl::batch_options{drop_last});
+      REQUIRE(as_text_of(alone.finite(skipping(3))) == text);
+    }
+}
+
+TEST_CASE("in infinite mode batches run on across epochs, and behind shuffled places as well") {
+  const auto source = fl::from(numbers(50)) | fl::shuffled();
+  const fl::infinite_options options{.seed = 3, .on_error = fl::on_error::skip, .failure_limit = 10'000};
+  auto text = as_text_of((source | fl::map(made_of) | fl::batch(16)).infinite(options), 100);
+  for (std::size_t at; (at = text.find("map failed")) != text.npos;) text.replace(at, 3, "batch_into");
+  for (const std::size_t workers : {1u, 3u, 16u})
+    CHECK(as_text_of((source | fl::batch_into<example>(16, fill, fl::workers{workers})).infinite(options),
+                     100) == text);
+}
+
+TEST_CASE("an error arrives at its place, behind a batch of what came before it") {
+  const auto p = fl::from(numbers(100)) | fl::batch_into<example>(5, fill, fl::workers{4}, fl::name{"load"});
+  auto loader = p.finite();
+  CHECK(loader.next()->size() == 5);
+  const auto rest = loader.next();
+  REQUIRE(rest->size() == 2);
+  CHECK((rest->get<&example::label>()[0] == 5 && rest->get<&example::label>()[1] == 6));
+  CHECK(throws_saying<fl::pipeline_error>("batch_into `load` failed on sample 7: unreadable 7",
+                                          [&] { loader.next(); }));
+}
+
+TEST_CASE("rows are written where their batch has them") {
+  std::mutex mutex;
+  std::map<int, const float*> written;
+  const auto remember = [&](int n, fl::batch_slot<fl::tensor<float, 4>>& slot) {
+    const auto row = slot.value();
+    std::fill(row.begin(), row.end(), static_cast<float>(n));
+    const std::lock_guard lock(mutex);
+    written[n] = row.data();
+  };
+  const auto p = fl::from(numbers(2000)) | fl::batch_into<fl::tensor<float, 4>>(32, remember, fl::workers{8});
+  int in_place = 0, n = 0;
+  for (const auto& batch : p.finite())
+    for (std::size_t i = 0; i < batch.size(); ++i, ++n) {
+      REQUIRE(batch.values().at(i)[3] == static_cast<float>(n));
+      const std::lock_guard lock(mutex);
+      in_place += batch.values().at(i).data() == written[n];
+    }
+  CHECK(n == 2000);
+  CHECK(in_place == 2000);
+}
+
+TEST_CASE("a run that is abandoned at any moment leaves nothing behind") {
+  const watchdog guard("abandoned");
+  const auto p = fl::from(numbers(300)) | fl::batch_into<example>(7, fill, fl::workers{6});
+  for (std::size_t taken = 0; taken < 60; ++taken) {
+    auto loader = p.infinite({.on_error = fl::on_error::skip, .failure_limit = 10'000});
+    for (std::size_t i = 0; i < taken % 20; ++i) loader.next();
+  }
+  auto kept = [&] { return *p.finite(skipping(1)).next(); }(); // a batch outlives its loader
+  CHECK(kept.get<&example::label>()[6] == 6);
+  const auto limited =
+      fl::from(numbers(300)) | fl::batch_into<example>(7, fill, fl::workers{6}) | fl::take(2);
+  std::size_t batches = 0;
+  for (const auto& batch : limited.finite(skipping(20))) {
+    CHECK(batch.get<&example::label>()[0] == (batches % 2 == 0 ? 0 : 8)); // 7 failed
+    ++batches;
+  }
+  CHECK(batches == 40);
+}
+
+TEST_CASE("a run is resumed in the middle of anything") {
+  leave_and_resume("batch_into", 60, [](draw& d, const circumstances& c) {
+    const auto keep = d(2, 5);
+    const std::size_t size = d(1, 12);
+    return fl::from(numbers(static_cast<int>(d(20, 200)))) |
+           fl::filter([keep](int n) { return static_cast<std::size_t>(n) % keep != 0; }) |
+           fl::shuffle({.capacity = d(1, 20)}) |
+           fl::batch_into<int>(
+               size,
+               [](int n, fl::batch_slot<int>& slot, fl::context& context) {
+                 if (n % 13 == 5) throw std::runtime_error("bad");
+                 slot.value() = n * 1000 + static_cast<int>(context.random.below(1000));
+               },
+               fl::workers{c.workers}) |
+           fl::prefetch(c.queue);
+  });
+}
+
+TEST_CASE("one row is replayed as the run saw it") {
+  const auto p = fl::from(numbers(30)) | fl::batch_into<example>(4, fill, fl::workers{2});
+  auto loader = p.finite({.seed = 9});
+  const auto batch = loader.next();
+  const auto row = p.replay(9, 0, 2);
+  REQUIRE(row);
+  CHECK(std::equal(row->get<&example::pixels>().begin(), row->get<&example::pixels>().end(),
+                   batch->get<&example::pixels>().at(2).begin()));
+}
+
+TEST_CASE("tensors without a shape in their type are told theirs") {
+  using pair = std::pair<fl::tensor<int>, fl::tensor<float>>;
+  const auto both = [](int n, fl::batch_slot<pair>& slot) {
+    for (int& v : slot.get<0>()) v = n;
+    for (float& v : slot.get<1>()) v = static_cast<float>(-n);
+  };
+  const auto p = fl::from(numbers(6)) | fl::batch_into<pair>(4, both, fl::shapes{{{2, 2}, {3}}});
+  auto loader = p.finite();
+  const auto batch = loader.next();
+  CHECK(batch->get<0>().shape() == fl::shape{4, 2, 2});
+  CHECK(batch->get<1>().shape() == fl::shape{4, 3});
+  CHECK((batch->get<0>()[15] == 3 && batch->get<1>()[11] == -3));
+  CHECK(loader.next()->get<1>().shape() == fl::shape{2, 3});
+  CHECK_THROWS_AS(fl::batch_into<pair>(4, both, fl::shapes{{{2, 2}}}), std::invalid_argument);
+  CHECK_THROWS_AS(fl::batch_into<pair>(4, both, fl::shapes{{{2, 2}, {3}, {4}}}), std::invalid_argument);
+  CHECK_THROWS_AS(fl::batch_into<pair>(0, both, fl::shapes{{{2, 2}, {3}}}), std::invalid_argument);
+}
+
+TEST_CASE("each worker may have a function of its own") {
+  const auto factory = fl::per_worker([] {
+    return [calls = 0](int n, fl::batch_slot<int>& slot) mutable { slot.value() = ++calls > 0 ? n : -1; };
+  });
+  int sum = 0;
+  for (const auto& batch :
+       (fl::from(numbers(100)) | fl::batch_into<int>(8, factory, fl::workers{3})).finite())
+    for (const int v : batch.values()) sum += v;
+  CHECK(sum == 4950);
+}
