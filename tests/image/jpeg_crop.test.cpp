@@ -20,18 +20,12 @@
 
 namespace fl = feedline;
 using fl::test::gradient;
+using fl::test::noise;
 using fl::test::resampled;
 using fl::test::throws_saying;
 using fl::test::write_jpeg;
 
 namespace {
-
-fl::tensor<std::uint8_t> noise(std::size_t height, std::size_t width, std::size_t channels) {
-  fl::tensor<std::uint8_t> image(fl::shape{height, width, channels});
-  fl::random_generator random(height * 1000 + width);
-  for (auto& value : image) value = static_cast<std::uint8_t>(random.below(256));
-  return image;
-}
 
 fl::crop_box random_box(std::size_t height, std::size_t width, fl::random_generator& random) {
   const std::size_t h = 1 + random.below(height), w = 1 + random.below(width);

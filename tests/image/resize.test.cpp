@@ -2,6 +2,7 @@
 #include <feedline/image/resize.hpp>
 
 #include "support/catch.hpp"
+#include "support/jpeg_writer.hpp"
 #include "support/resampled.hpp"
 #include "support/throws_saying.hpp"
 
@@ -13,15 +14,9 @@
 #include <vector>
 
 namespace fl = feedline;
+using fl::test::noise;
 
 namespace {
-
-fl::tensor<std::uint8_t> noise(std::size_t height, std::size_t width, std::size_t channels) {
-  fl::tensor<std::uint8_t> image(fl::shape{height, width, channels});
-  fl::random_generator random(height * 1000 + width);
-  for (auto& value : image) value = static_cast<std::uint8_t>(random.below(256));
-  return image;
-}
 
 fl::tensor<std::uint8_t> row(std::initializer_list<int> values) {
   fl::tensor<std::uint8_t> image(fl::shape{1, values.size(), 1});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // JPEGs of every kind that libjpeg can write.
+#include <feedline/core/random.hpp>
 #include <feedline/image/jpeg_encoder.hpp>
 
 #include <algorithm>
@@ -98,6 +99,14 @@ inline tensor<std::uint8_t> gradient(std::size_t height, std::size_t width, std:
                                            : 255 - down / 2;
         image[(y * width + x) * channels + c] = static_cast<std::uint8_t>(25 + value * 210 / 255);
       }
+  return image;
+}
+
+/// Different in every pixel, and the same each time.
+inline tensor<std::uint8_t> noise(std::size_t height, std::size_t width, std::size_t channels) {
+  tensor<std::uint8_t> image(shape{height, width, channels});
+  random_generator random(height * 1000 + width);
+  for (auto& value : image) value = static_cast<std::uint8_t>(random.below(256));
   return image;
 }
 
