@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -30,10 +29,7 @@ constexpr std::size_t side = 224;
 constexpr std::size_t numbers = 3 * side * side;
 constexpr std::size_t batch_size = 64;
 
-std::size_t threads() {
-  const char* const text = std::getenv("FEEDLINE_BENCH_THREADS");
-  return text ? std::max<std::size_t>(1, std::strtoul(text, nullptr, 10)) : 2;
-}
+std::size_t threads(const benchmark::State& state) { return static_cast<std::size_t>(state.range(0)); }
 
 enum class decoding { part_smaller, part, whole };
 
@@ -58,7 +54,7 @@ template <decoding How>
 void bare_threads(benchmark::State& state) {
   const auto& all = photos(state);
   std::vector<fl::tensor<float>> memory;
-  for (std::size_t i = 0; i < threads(); ++i) memory.emplace_back(fl::shape{batch_size, numbers});
+  for (std::size_t i = 0; i < threads(state); ++i) memory.emplace_back(fl::shape{batch_size, numbers});
   for (auto _ : state) {
     std::atomic<std::size_t> next{0};
     const auto work = [&](fl::tensor<float>& batch) {
@@ -76,24 +72,24 @@ struct example {
   std::int32_t label;
 };
 
-auto crop_pipeline() {
+auto crop_pipeline(std::size_t threads) {
   const auto decode = [](const fl::tar_sample& sample, fl::batch_slot<example>& slot, fl::context& context) {
     load<decoding::part_smaller>(sample, random_of(context.index),
                                  fl::chw_view(slot.get<&example::pixels>(), 3, side, side));
     slot.get<&example::label>() = 0;
   };
   return fl::tar_samples(photo_shards()) |
-         fl::batch_into<example>(batch_size, decode, fl::workers{threads()}, fl::name{"decode"});
+         fl::batch_into<example>(batch_size, decode, fl::workers{threads}, fl::name{"decode"});
 }
 
 // The same with a copy of each sample.
-auto copying_pipeline() {
+auto copying_pipeline(std::size_t threads) {
   const auto decode = [](const fl::tar_sample& sample, fl::context& context) {
     example e{{}, 0};
     load<decoding::part_smaller>(sample, random_of(context.index), chw_view(e.pixels));
     return e;
   };
-  return fl::tar_samples(photo_shards()) | fl::map(decode, fl::workers{threads()}, fl::name{"decode"}) |
+  return fl::tar_samples(photo_shards()) | fl::map(decode, fl::workers{threads}, fl::name{"decode"}) |
          fl::batch(batch_size);
 }
 
@@ -114,15 +110,15 @@ void consume(benchmark::State& state, const Pipeline& pipeline) {
   report_photos(state, batches * batch_size);
 }
 
-void feedline_pipeline(benchmark::State& state) { consume(state, crop_pipeline()); }
+void feedline_pipeline(benchmark::State& state) { consume(state, crop_pipeline(threads(state))); }
 
-void feedline_map_and_batch(benchmark::State& state) { consume(state, copying_pipeline()); }
+void feedline_map_and_batch(benchmark::State& state) { consume(state, copying_pipeline(threads(state))); }
 
 // From the start of a run until its first batch is there.
 void feedline_first_batch(benchmark::State& state) {
   const auto& all = photos(state);
   if (all.empty()) return;
-  const auto pipeline = crop_pipeline();
+  const auto pipeline = crop_pipeline(threads(state));
   for (auto _ : state) {
     auto loader = pipeline.finite();
     benchmark::DoNotOptimize(loader.next());
@@ -146,20 +142,20 @@ void bare_first_batch(benchmark::State& state) {
             fl::chw_view(std::span(batch).subspan(i * numbers, numbers), 3, side, side));
     };
     std::vector<std::jthread> pool;
-    for (std::size_t i = 0; i < threads(); ++i) pool.emplace_back(work);
+    for (std::size_t i = 0; i < threads(state); ++i) pool.emplace_back(work);
   }
 }
 
 #ifdef FEEDLINE_WITH_TBB
 void tbb_parallel_pipeline(benchmark::State& state) {
   const auto& all = photos(state);
-  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads());
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads(state));
   std::vector<float> batch(batch_size * numbers);
   for (auto _ : state) {
     std::size_t next = 0, in_batch = 0;
     using example_ptr = std::shared_ptr<example>;
     tbb::parallel_pipeline(
-        4 * threads(),
+        4 * threads(state),
         tbb::make_filter<void, std::size_t>(tbb::filter_mode::serial_in_order,
                                             [&](tbb::flow_control& flow) {
                                               if (next == all.size()) flow.stop();
@@ -182,24 +178,27 @@ void tbb_parallel_pipeline(benchmark::State& state) {
   report_photos(state, all.size());
 }
 
-BENCHMARK(tbb_parallel_pipeline)->UseRealTime()->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
 #endif
 
-BENCHMARK(bare_threads<decoding::part_smaller>)
-    ->UseRealTime()
-    ->Unit(benchmark::kMillisecond)
-    ->MeasureProcessCPUTime();
-BENCHMARK(bare_threads<decoding::part>)
-    ->UseRealTime()
-    ->Unit(benchmark::kMillisecond)
-    ->MeasureProcessCPUTime();
-BENCHMARK(bare_threads<decoding::whole>)
-    ->UseRealTime()
-    ->Unit(benchmark::kMillisecond)
-    ->MeasureProcessCPUTime();
-BENCHMARK(feedline_map_and_batch)->UseRealTime()->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
-BENCHMARK(feedline_pipeline)->UseRealTime()->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
-BENCHMARK(feedline_first_batch)->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(bare_first_batch)->UseRealTime()->Unit(benchmark::kMillisecond);
+// Items a second, and processor time, of so many threads.
+void of_threads(benchmark::internal::Benchmark* b, const std::vector<int>& threads) {
+  for (const int count : threads) b->Arg(count);
+  b->UseRealTime()->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+}
+
+void of_two(benchmark::internal::Benchmark* b) { of_threads(b, {2}); }
+
+void of_some(benchmark::internal::Benchmark* b) { of_threads(b, {1, 2, 4, 8}); }
+
+#ifdef FEEDLINE_WITH_TBB
+BENCHMARK(tbb_parallel_pipeline)->Apply(of_some);
+#endif
+BENCHMARK(bare_threads<decoding::part_smaller>)->Apply(of_some);
+BENCHMARK(bare_threads<decoding::part>)->Apply(of_two);
+BENCHMARK(bare_threads<decoding::whole>)->Apply(of_two);
+BENCHMARK(feedline_pipeline)->Apply(of_some);
+BENCHMARK(feedline_map_and_batch)->Apply(of_two);
+BENCHMARK(feedline_first_batch)->Apply(of_two);
+BENCHMARK(bare_first_batch)->Apply(of_two);
 
 } // namespace

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """How many photographs a second does PyTorch's DataLoader decode and batch?
 
-Usage: bench/peers/pytorch_photos.py [--crops] [--workers 2] [--batch 32] [--passes 5] SHARD.tar...
+Usage: bench/peers/pytorch_photos.py [--crops] [--workers 2] [--batch 32] [--passes 5]
+           [--json FILE] SHARD.tar...
 
 Reads the same TAR shards as bench_photos (needs torch; Pillow or torchvision decodes), keeps order, gathers lists of
 images, and prints the median of the passes for each decoder, and the processor time that a photograph took in all
@@ -12,6 +13,7 @@ float from 0 to 1, Normalize, stacked. Workers are kept between passes, and a fi
 import argparse
 import glob
 import io
+import json
 import statistics
 import resource
 import tarfile
@@ -92,6 +94,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("shards", nargs="+")
     arguments.add_argument("--crops", action="store_true")
+    arguments.add_argument("--json", help="write the figures to this file too, as Google Benchmark would")
     arguments.add_argument("--workers", type=int, default=2)
     arguments.add_argument("--batch", type=int, default=32)
     arguments.add_argument("--passes", type=int, default=5)
@@ -101,6 +104,7 @@ def main():
 
     tasks = (("Pillow", pillow_crops), ("torchvision.io", torchvision_crops)) if options.crops else (
         ("Pillow", pillow_decoder), ("torchvision.io", torchvision_decoder))
+    results = []
     for name, make_decoder in tasks:
         try:
             decode = make_decoder()
@@ -125,6 +129,11 @@ def main():
         del loader  # its workers end, and their time counts
         print(f"{name:16} {statistics.median(rates[1:]):8.1f} photos/s (median of {options.passes} passes), "
               f"{(processor_seconds() - before) / photos * 1e6:.0f} us of processor time each")
+        results.append({"name": f"pytorch_{name}/{options.workers}", "run_name": f"pytorch_{name}/{options.workers}",
+                        "aggregate_name": "median", "items_per_second": statistics.median(rates[1:])})
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"benchmarks": results}, file, indent=1)
 
 
 if __name__ == "__main__":

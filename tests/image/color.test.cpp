@@ -123,6 +123,15 @@ TEST_CASE("a jitter is drawn from the generator alone, within its limits, in any
   CHECK((low >= 0.6 - 1e-6 && low < 0.61 && high <= 1.4 + 1e-6 && high > 1.39));
 }
 
+TEST_CASE("what is no number harms nothing") {
+  fl::tensor<float, 3, 2, 2> image;
+  std::fill(image.begin(), image.end(), std::nanf(""));
+  fl::equalize(chw_view(image));
+  fl::posterize(chw_view(image), 3);
+  fl::autocontrast(chw_view(image));
+  SUCCEED();
+}
+
 TEST_CASE("images that have no colours are refused") {
   fl::tensor<float, 1, 4, 4> gray;
   CHECK_THROWS_AS(fl::invert(chw_view(gray)), std::invalid_argument);

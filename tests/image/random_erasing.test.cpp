@@ -80,6 +80,16 @@ TEST_CASE("what is erased depends on the generator alone, and every place is met
   CHECK(painted({.probability = 0}, 20, 20, 1).height == 0);
 }
 
+TEST_CASE("bytes are painted with the nearest one") {
+  fl::tensor<std::uint8_t, 1, 20, 20> image;
+  std::fill(image.begin(), image.end(), std::uint8_t{7});
+  fl::random_generator random(1);
+  fl::random_erasing{.probability = 1, .value = -1}(chw_view(image), random);
+  CHECK(*std::min_element(image.begin(), image.end()) == 0);
+  fl::random_erasing{.probability = 1, .value = 1000}(chw_view(image), random);
+  CHECK(*std::max_element(image.begin(), image.end()) == 255);
+}
+
 TEST_CASE("where no rectangle fits the image stays as it is") {
   for (std::uint64_t key = 0; key < 100; ++key) {
     CHECK(painted({.probability = 1, .min_area = 1, .max_area = 1}, 10, 10, key).height == 0);

@@ -82,6 +82,24 @@ TEST_CASE("part of an image is resized into any view, of any number of channels"
   }
 }
 
+TEST_CASE("boxes of next to nothing, also at the border, give the pixel that they are in") {
+  const auto image = noise(10, 12, 3);
+  const auto from = fl::hwc_view(image);
+  for (const auto kind :
+       {fl::interpolation::nearest, fl::interpolation::bilinear, fl::interpolation::bicubic})
+    for (const double top : {0.0, 5.0, 9.999})
+      for (const double length : {1e-3, 1e-15, 1e-20}) {
+        if (top + length > 10) continue;
+        fl::tensor<std::uint8_t, 2, 2, 3> pixels;
+        fl::resize(from, {top, 3.5, length, 1e-9}, fl::hwc_view(pixels), {.interpolation = kind});
+        for (std::size_t i = 0; i < pixels.size(); ++i)
+          CHECK(pixels[i] == from(static_cast<std::size_t>(top), 3, i % 3));
+      }
+  fl::tensor<std::uint8_t, 2, 2, 3> pixels;
+  CHECK_THROWS_AS(fl::resize(from, {10, 0, 1e-20, 1}, fl::hwc_view(pixels)), std::invalid_argument);
+  CHECK_THROWS_AS(fl::resize(from, {0, 12, 1, 1e-16}, fl::hwc_view(pixels)), std::invalid_argument);
+}
+
 TEST_CASE("all machines come to the same sums") {
   constexpr std::size_t rows = 5, elements = 96;
   fl::random_generator random(7);

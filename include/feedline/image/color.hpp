@@ -28,6 +28,13 @@ T as_pixel(float value) noexcept {
   else return v;
 }
 
+/// A byte, or a number as if it were one.
+template <class T>
+int as_byte(T value) noexcept {
+  const float byte = static_cast<float>(value) * (255 / white<T>);
+  return byte > 0 ? static_cast<int>(std::min(byte, 255.0f) + 0.5f) : 0; // also of what is no number
+}
+
 /// Calls f(red, green, blue) with references to the numbers of each pixel.
 template <class T, class F>
 void for_each_pixel(const image_view<T>& image, F f) {
@@ -135,8 +142,7 @@ void posterize(const image_view<T>& image, int bits) {
   const float scale = 255 / detail::white<T>;
   detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
     for (T* v : {&r, &g, &b}) {
-      const int byte = static_cast<int>(std::clamp(static_cast<float>(*v) * scale, 0.0f, 255.0f) + 0.5f);
-      *v = detail::as_pixel<T>(static_cast<float>(byte & kept) / scale);
+      *v = detail::as_pixel<T>(static_cast<float>(detail::as_byte(*v) & kept) / scale);
     }
   });
 }
@@ -169,9 +175,7 @@ void autocontrast(const image_view<T>& image) {
 template <class T>
 void equalize(const image_view<T>& image) {
   const float scale = 255 / detail::white<T>;
-  const auto byte_of = [&](T v) {
-    return static_cast<std::size_t>(std::clamp(static_cast<float>(v) * scale, 0.0f, 255.0f) + 0.5f);
-  };
+  const auto byte_of = [](T v) { return static_cast<std::size_t>(detail::as_byte(v)); };
   std::array<std::array<std::size_t, 256>, 3> table{};
   detail::for_each_pixel(image, [&](T r, T g, T b) {
     ++table[0][byte_of(r)];

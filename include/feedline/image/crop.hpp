@@ -56,7 +56,8 @@ struct placed_box {
 inline void check_crop(const char* who, const shape& from, const crop_box& box, const shape& to) {
   // Sums may be off by a rounding.
   const auto fits = [](double begin, double length, std::size_t all) {
-    return begin >= 0 && length > 0 && begin + length <= static_cast<double>(all) * (1 + 1e-12);
+    const auto end = static_cast<double>(all);
+    return begin >= 0 && begin < end && length > 0 && begin + length <= end * (1 + 1e-12);
   };
   if (!fits(box.top, box.height, from[0]) || !fits(box.left, box.width, from[1]))
     throw std::invalid_argument(std::string(who) + ": the image is " + to_string(from) +
@@ -71,8 +72,10 @@ inline void check_crop(const char* who, const shape& from, const crop_box& box, 
 /// One side of a box in an image with `all` pixels along it, to be `count` new ones.
 inline axis_map map_axis(double begin, double length, std::size_t count, std::size_t all, bool sees_outside) {
   if (sees_outside) return {begin, length, count, 0, all};
+  // At least one pixel, however small the box is and wherever rounding puts it.
+  const std::size_t first = std::min(static_cast<std::size_t>(std::max(begin, 0.0)), all - 1);
   const auto last = static_cast<std::size_t>(std::ceil(begin + length));
-  return {begin, length, count, static_cast<std::size_t>(begin), std::min(all, last)};
+  return {begin, length, count, first, std::clamp(last, first + 1, all)};
 }
 
 } // namespace detail

@@ -132,7 +132,8 @@ class jpeg_decoder {
   ///     decoder.decode_crop(file, resized_center_crop{}, chw_view(tensor));
   ///
   /// Takes:   `choose(height, width)` gives the crop_box to take of an image of that size, upright if
-  ///          the orientation is to be applied; it is asked before a pixel is decoded
+  ///          the orientation is to be applied; it is asked before a pixel is decoded,
+  ///          and must not use this decoder
   /// Gives:   the header; `pixels` has its number of channels, 3 or 1, of float (see normalization) or bytes
   /// Throws:  jpeg_error, also for damage in front of what is needed, but not behind it: that isn't read;
   ///          std::invalid_argument if the box isn't in the image, or the view is empty or of other channels;
@@ -162,8 +163,11 @@ class jpeg_decoder {
     const std::size_t row_bytes = std::size_t{state_.output_width} * output_components();
     resampler_.run(to, scale, region.left - left, row_bytes, [this](std::uint8_t** rows, std::size_t count) {
       errors_.run(who, [=, this] {
-        for (std::size_t i = 0; i < count;)
-          i += jpeg_read_scanlines(&state_, rows + i, static_cast<JDIMENSION>(count - i));
+        for (std::size_t i = 0; i < count;) {
+          const JDIMENSION got = jpeg_read_scanlines(&state_, rows + i, static_cast<JDIMENSION>(count - i));
+          if (got == 0) errors_.fail("The image has fewer rows than its header says");
+          i += got;
+        }
       });
       for (std::size_t i = 0; convert_ && i < count; ++i) convert_(rows[i], state_.output_width);
     });

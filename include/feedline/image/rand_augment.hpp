@@ -52,8 +52,16 @@ struct rand_augment {
     const double width = static_cast<double>(image.width), height = static_cast<double>(image.height);
     apply_some(
         changes, image, random, [](view, generator) {},
-        [&](view i, generator r) { transform(i, affine_map::shear(signed_up_to(r, 0.3), 0)); },
-        [&](view i, generator r) { transform(i, affine_map::shear(0, signed_up_to(r, 0.3))); },
+        [&](view i, generator r) {
+          affine_map shear = affine_map::shear(signed_up_to(r, 0.3), 0);
+          shear.x0 = shear.xy * height / 2; // the upper left corner stays
+          transform(i, shear);
+        },
+        [&](view i, generator r) {
+          affine_map shear = affine_map::shear(0, signed_up_to(r, 0.3));
+          shear.y0 = shear.yx * width / 2;
+          transform(i, shear);
+        },
         [&](view i, generator r) {
           transform(i, affine_map::translation(std::trunc(signed_up_to(r, 150.0 / 331 * width)), 0));
         },

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include <feedline/core/random.hpp>
 #include <feedline/image/image_view.hpp>
@@ -25,11 +27,15 @@ struct random_erasing {
   double max_area = 0.33;
   double min_ratio = 0.3; ///< height to width
   double max_ratio = 3.3;
-  float value = 0; ///< that every channel gets
+  float value = 0; ///< that every channel gets; of bytes the nearest one
 
   template <class T>
   void operator()(const image_view<T>& image, random_generator& random) const {
     if (!random.chance(probability)) return;
+    T painted = T(value);
+    if constexpr (std::is_integral_v<T>)
+      painted = static_cast<T>(std::clamp(value, static_cast<float>(std::numeric_limits<T>::min()),
+                                          static_cast<float>(std::numeric_limits<T>::max())));
     const auto rows = static_cast<double>(image.height), columns = static_cast<double>(image.width);
     for (int i = 0; i < 10; ++i) {
       const double area = rows * columns * random.uniform(min_area, max_area);
@@ -40,7 +46,7 @@ struct random_erasing {
       const std::size_t top = random.below(image.height - h + 1), left = random.below(image.width - w + 1);
       for (std::size_t y = top; y < top + h; ++y)
         for (std::size_t x = left; x < left + w; ++x)
-          for (std::size_t c = 0; c < image.channels; ++c) image(y, x, c) = static_cast<T>(value);
+          for (std::size_t c = 0; c < image.channels; ++c) image(y, x, c) = painted;
       return;
     }
   }

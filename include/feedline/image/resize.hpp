@@ -19,9 +19,10 @@ namespace feedline {
 
 /// Fills `to` with a part of an image, resized: by bilinear interpolation that averages where the image
 /// shrinks, as Pillow's `BILINEAR` and PyTorch's `interpolate(mode="bilinear", antialias=True)`, or as the
-/// options say. Whole numbers are added up, so that every machine comes to the same result: within 1/20 of a
-/// byte's step of the exact one, then rounded if `to` is of bytes. (JPEGs: jpeg_decoder::decode_crop() does
-/// it while it decodes.)
+/// options say. Whole numbers are added up, so that every machine comes to the same result: within a tenth of
+/// a byte's step of the exact one, then rounded if `to` is of bytes; where an image shrinks to less than an
+/// eighth, regular patterns may be off by a step. (JPEGs: jpeg_decoder::decode_crop() does it while it
+/// decodes.)
 ///
 /// Throws std::invalid_argument if the box isn't in the image, one of the two has no pixels, or they differ
 /// in their number of channels.

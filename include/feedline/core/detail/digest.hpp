@@ -18,7 +18,7 @@ class running_digest {
   explicit running_digest(std::uint64_t value) : value_(value) {}
 
   /// The next item, of one sample.
-  void add(const sample_id& id) noexcept { take(value_, id); }
+  void add(const sample_id& id) noexcept { take(value_ += 0x9e3779b97f4a7c15, id); }
 
   /// The next item, made of these samples.
   void add(std::span<const sample_id> ids) noexcept {

@@ -74,6 +74,13 @@ struct row_columns<std::tuple<column<stacked_t, Field>...>> {
                                   "tell theirs only at run time");
     return all;
   }
+
+  /// Of a row with these shapes.
+  static std::size_t bytes(const std::vector<shape>& shapes) {
+    std::size_t sum = 0, i = 0;
+    ((sum += shapes[i++].count() * sizeof(typename row_facts<Field>::element)), ...);
+    return sum;
+  }
 };
 
 template <class T>
@@ -171,7 +178,11 @@ class row_places {
   using block_ptr = std::shared_ptr<batch_block<T>>;
 
  public:
-  row_places(std::size_t rows, std::vector<shape> shapes) : rows_(rows), shapes_(std::move(shapes)) {}
+  row_places(std::size_t rows, std::vector<shape> shapes)
+      : rows_(rows),
+        shapes_(std::move(shapes)),
+        rows_ahead_(std::max<std::size_t>(
+            256, bytes_ahead / std::max<std::size_t>(1, row_columns_of<T>::bytes(shapes_)))) {}
 
   std::size_t rows() const noexcept { return rows_; }
 
@@ -183,7 +194,7 @@ class row_places {
     const std::uint64_t expected = place + shift_;
     const std::uint64_t number = expected / rows_;
     const auto row = static_cast<std::size_t>(expected % rows_);
-    if (number >= current_ && number < current_ + most_ahead) {
+    if (number >= current_ && number - current_ <= 1 + rows_ahead_ / rows_) {
       block_ptr block = open(number);
       if (!block->taken[row]) {
         block->taken[row] = true;
@@ -237,8 +248,9 @@ class row_places {
   }
 
  private:
-  // So many batches at a time at most have memory beside the one that is being made.
-  static constexpr std::uint64_t most_ahead = 64;
+  // How far rows may lie apart that are in the works at the same time. Where most items are left out on the
+  // way, places run ahead of rows by much more: then each row has memory of its own until it is moved.
+  static constexpr std::size_t bytes_ahead = std::size_t{64} << 20; // or 256 rows, if those are more
 
   block_ptr fresh(std::size_t rows) const {
     return std::make_shared<batch_block<T>>(current_, rows, shapes_);
@@ -269,6 +281,7 @@ class row_places {
 
   const std::size_t rows_;
   const std::vector<shape> shapes_;
+  const std::size_t rows_ahead_;
   std::mutex mutex_; // of what follows
   std::vector<block_ptr> blocks_;
   block_ptr batch_;           // that is being made
