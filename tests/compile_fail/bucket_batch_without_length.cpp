@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <vector>
 
-#include <feedline/feedline.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/stage/bucket_batch.hpp>
 
 namespace fl = feedline;
 

@@ -2,7 +2,9 @@
 #include <string>
 #include <vector>
 
-#include <feedline/feedline.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/stage/filter.hpp>
 
 namespace fl = feedline;
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <vector>
 
-#include <feedline/feedline.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/interleave.hpp>
+#include <feedline/source/lines.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/stage/prefetch.hpp>
 
 namespace fl = feedline;
 

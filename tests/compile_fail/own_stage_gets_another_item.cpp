@@ -2,7 +2,10 @@
 #include <string>
 #include <vector>
 
-#include <feedline/feedline.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/map.hpp>
 
 namespace fl = feedline;
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <vector>
 
-#include <feedline/feedline.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/source/shuffled.hpp>
+#include <feedline/stage/map.hpp>
 
 namespace fl = feedline;
 

@@ -2,7 +2,11 @@
 #include <optional>
 #include <vector>
 
-#include <feedline/feedline.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/generate.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/source/shuffled.hpp>
+#include <feedline/stage/batch.hpp>
 
 namespace fl = feedline;
 

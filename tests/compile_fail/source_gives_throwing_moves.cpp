@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/feedline.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/generate.hpp>
+#include <feedline/stage/map.hpp>
 
 namespace fl = feedline;
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <vector>
 
-#include <feedline/feedline.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/source/zip.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
 
 namespace fl = feedline;
 
