@@ -162,14 +162,7 @@ class jpeg_decoder {
     const std::size_t left = start_region(region);
     const std::size_t row_bytes = std::size_t{state_.output_width} * output_components();
     resampler_.run(to, scale, region.left - left, row_bytes, [this](std::uint8_t** rows, std::size_t count) {
-      errors_.run(who, [=, this] {
-        for (std::size_t i = 0; i < count;) {
-          const JDIMENSION got = jpeg_read_scanlines(&state_, rows + i, static_cast<JDIMENSION>(count - i));
-          if (got == 0) errors_.fail("The image has fewer rows than its header says");
-          i += got;
-        }
-      });
-      for (std::size_t i = 0; convert_ && i < count; ++i) convert_(rows[i], state_.output_width);
+      errors_.run(who, [=, this] { read_rows(rows, count); });
     });
     return header;
   }
@@ -233,7 +226,7 @@ class jpeg_decoder {
     const J_COLOR_SPACE stored = state_.jpeg_color_space;
     if (stored == JCS_CMYK || stored == JCS_YCCK) {
       state_.out_color_space = JCS_CMYK;
-      convert_ = color == pixel_color::gray ? &detail::cmyk_to_gray : &detail::cmyk_to_rgb;
+      convert_ = color == pixel_color::gray ? &detail::cmyk_to_gray : &detail::cmyk_to_rgb<3>;
     } else if (color == pixel_color::gray && stored != JCS_GRAYSCALE && stored != JCS_YCbCr) {
       state_.out_color_space = JCS_RGB;
       convert_ = &detail::rgb_to_gray;
@@ -267,17 +260,22 @@ class jpeg_decoder {
         std::array<JSAMPROW, strip_rows> rows;
         for (std::size_t i = 0; i < count; ++i)
           rows[i] = direct ? pixels + layout.row_offset(first + i) : strip_.data() + i * row_bytes;
-        // It gives one or two rows at a time.
-        for (std::size_t i = 0; i < count;)
-          i += jpeg_read_scanlines(&state_, rows.data() + i, static_cast<JDIMENSION>(count - i));
-        if (direct) continue;
-        if (convert_)
-          for (std::size_t i = 0; i < count; ++i) convert_(rows[i], state_.output_width);
-        layout.place(strip_.data(), row_bytes, first, count, pixels);
+        read_rows(rows.data(), count);
+        if (!direct) layout.place(strip_.data(), row_bytes, first, count, pixels);
       }
       // Reads on to the end marker: a file that is cut off behind its last row is found here.
       jpeg_finish_decompress(&state_);
     });
+  }
+
+  // Inside a step of errors_.
+  void read_rows(JSAMPARRAY rows, std::size_t count) {
+    for (std::size_t i = 0; i < count;) { // it gives one or two at a time
+      const JDIMENSION got = jpeg_read_scanlines(&state_, rows + i, static_cast<JDIMENSION>(count - i));
+      if (got == 0) errors_.fail("The image has fewer rows than its header says");
+      i += got;
+    }
+    for (std::size_t i = 0; convert_ && i < count; ++i) convert_(rows[i], state_.output_width);
   }
 
   std::size_t output_components() const noexcept {
@@ -295,7 +293,7 @@ class jpeg_decoder {
         eighths /= 2;
     // Four bytes a pixel are easier to add up than three.
     if (options.color == pixel_color::rgb) {
-      if (state_.out_color_space == JCS_CMYK) convert_ = &detail::cmyk_to_rgbx;
+      if (state_.out_color_space == JCS_CMYK) convert_ = &detail::cmyk_to_rgb<4>;
       else state_.out_color_space = JCS_EXT_RGBX;
     }
     state_.scale_num = eighths;

@@ -27,19 +27,15 @@ inline void rgb_to_gray(std::uint8_t* row, std::size_t width) {
   for (std::size_t x = 0; x < width; ++x) row[x] = luma(row[3 * x], row[3 * x + 1], row[3 * x + 2]);
 }
 
-inline void cmyk_to_rgb(std::uint8_t* row, std::size_t width) {
+/// To so many bytes a pixel: red, green and blue, the rest unspecified.
+template <std::size_t Bytes>
+void cmyk_to_rgb(std::uint8_t* row, std::size_t width) {
   for (std::size_t x = 0; x < width; ++x)
-    for (std::size_t i = 0; i < 3; ++i) row[3 * x + i] = scale_byte(row[4 * x + i], row[4 * x + 3]);
-}
-
-/// To four bytes a pixel, the last one unspecified.
-inline void cmyk_to_rgbx(std::uint8_t* row, std::size_t width) {
-  for (std::size_t x = 0; x < width; ++x)
-    for (std::size_t i = 0; i < 3; ++i) row[4 * x + i] = scale_byte(row[4 * x + i], row[4 * x + 3]);
+    for (std::size_t i = 0; i < 3; ++i) row[Bytes * x + i] = scale_byte(row[4 * x + i], row[4 * x + 3]);
 }
 
 inline void cmyk_to_gray(std::uint8_t* row, std::size_t width) {
-  cmyk_to_rgb(row, width);
+  cmyk_to_rgb<3>(row, width);
   rgb_to_gray(row, width);
 }
 
