@@ -32,10 +32,13 @@ struct random_erasing {
   template <class T>
   void operator()(const image_view<T>& image, random_generator& random) const {
     if (!random.chance(probability)) return;
-    T painted = T(value);
-    if constexpr (std::is_integral_v<T>)
-      painted = static_cast<T>(std::clamp(value, static_cast<float>(std::numeric_limits<T>::min()),
-                                          static_cast<float>(std::numeric_limits<T>::max())));
+    const T painted = [&] {
+      if constexpr (std::is_integral_v<T>)
+        return static_cast<T>(std::clamp(value, static_cast<float>(std::numeric_limits<T>::min()),
+                                         static_cast<float>(std::numeric_limits<T>::max())));
+      else
+        return T(value);
+    }();
     const auto rows = static_cast<double>(image.height), columns = static_cast<double>(image.width);
     for (int i = 0; i < 10; ++i) {
       const double area = rows * columns * random.uniform(min_area, max_area);
