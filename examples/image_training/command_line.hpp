@@ -85,7 +85,7 @@ inline command_line read_command_line(const std::vector<std::string>& arguments)
 
     if (flag == "--train") patterns(result.train);
     else if (flag == "--eval") patterns(result.eval);
-    else if (flag == "--workers") result.workers = number(1, feedline::workers::most);
+    else if (flag == "--workers") result.workers = number(1, feedline::workers::limit);
     else if (flag == "--batch") result.batch = number(1, 1'000'000);
     else if (flag == "--shuffle") result.shuffle = number(0, 100'000'000);
     else if (flag == "--prefetch") result.prefetch = number(1, 1'000'000);

@@ -8,6 +8,7 @@
 #include <feedline/core/options.hpp>
 #include <feedline/core/permutation.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/processors.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/sample.hpp>

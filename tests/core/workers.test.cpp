@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/workers.hpp>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <latch>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -25,12 +29,79 @@ namespace {
 
 const auto same = [](int n) { return n; };
 
+void sleep_ms(double ms) {
+  if (ms > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
+}
+
+/// A stage of which so many workers are needed for those behind to wait for nothing, and so many can work at
+/// once without competing.
+struct simulated_stage {
+  double needed;
+  double unhindered;
+
+  fl::detail::work_seen seen_with(std::size_t count, fl::random_generator& random) const {
+    const auto noisy = [&](double value) { return value + std::sqrt(value) * random.uniform(-0.1, 0.1); };
+    const double at_once = std::min(static_cast<double>(count), unhindered);
+    const double rate = std::min(at_once, needed);
+    const bool competes = static_cast<double>(count) > unhindered && unhindered <= needed;
+    const double busy = competes ? static_cast<double>(count) : rate;
+    return {.seconds = 0.1,
+            .busy = 0.1 * std::min(noisy(busy), static_cast<double>(count)),
+            .taker_waited = std::clamp(1 - rate / needed + random.uniform(0, 0.03), 0.0, 1.0),
+            .items = 100 * noisy(rate)};
+  }
+
+  std::size_t best_of(std::size_t most) const {
+    return std::min(most, static_cast<std::size_t>(std::ceil(std::min(needed, unhindered))));
+  }
+};
+
+/// The number that an automatic stage comes to have, looked at during the last half of the time, and how
+/// often it changed then.
+struct settled {
+  std::size_t least = 1000, most = 0, changes = 0;
+};
+
+settled settle(double stage_ms, double source_ms, double consumer_ms, std::size_t up_to) {
+  const auto p = fl::generate([=, n = 0]() mutable {
+                   sleep_ms(source_ms);
+                   return std::optional(n++);
+                 }) |
+                 fl::map(
+                     [=](int n) {
+                       sleep_ms(stage_ms);
+                       return n;
+                     },
+                     fl::workers{.count = 1, .up_to = up_to, .waits = true}) |
+                 fl::prefetch(2 * up_to);
+  auto loader = p.infinite();
+  settled s;
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::size_t before = 0;;) {
+    loader.next();
+    sleep_ms(consumer_ms);
+    const auto passed = std::chrono::steady_clock::now() - begin;
+    if (passed > std::chrono::seconds(2)) return s;
+    if (passed < std::chrono::milliseconds(1000)) continue;
+    const std::size_t active = loader.metrics().total.segments[1].active;
+    s.least = std::min(s.least, active);
+    s.most = std::max(s.most, active);
+    s.changes += before != 0 && active != before;
+    before = active;
+  }
+}
+
 } // namespace
 
 TEST_CASE("There can be 1 to 256 workers") {
   for (const std::size_t count : {std::size_t{0}, std::size_t{257}, ~std::size_t{0}})
     CHECK(throws_saying<std::invalid_argument>("1 to 256 are possible",
                                                [&] { fl::map(same, fl::workers{count}); }));
+  CHECK(throws_saying<std::invalid_argument>("4 to 3 asked for",
+                                             [&] { fl::map(same, fl::workers{.count = 4, .up_to = 3}); }));
+  CHECK(throws_saying<std::invalid_argument>("1 to 257 asked for",
+                                             [&] { fl::map(same, fl::workers{.count = 1, .up_to = 257}); }));
+  CHECK_THROWS_AS(fl::map(same, fl::workers{.count = 0, .up_to = 2}), std::invalid_argument);
   CHECK_THROWS_AS(fl::parallel(fl::workers{0}, fl::map(same) | fl::map(same)), std::invalid_argument);
   CHECK(collect((fl::from(numbers(500)) | fl::map(same, fl::workers{256})).finite()) == count_to(500));
 }
@@ -92,4 +163,116 @@ TEST_CASE("unordered lets items pass one that takes long") {
   int rest = 0;
   while (loader.next()) ++rest;
   CHECK(rest == 11);
+}
+
+TEST_CASE("An automatic number of workers comes within one of the best, whatever limits the stage") {
+  fl::random_generator random(7);
+  for (int round = 0; round < 2000; ++round) {
+    const simulated_stage stage{random.chance(0.3) ? 1000 : random.uniform(0.3, 70),
+                                random.chance(0.6) ? 1000 : random.uniform(1, 40)};
+    const std::size_t most = stage.unhindered < 1000 ? 64 : 1 + random.below(64);
+    const std::size_t start = 1 + random.below(std::min(most, static_cast<std::size_t>(stage.unhindered)));
+    fl::detail::worker_policy policy({1, most, true}, start);
+    for (int step = 0; step < 100; ++step) policy.see(stage.seen_with(policy.count(), random));
+    const std::size_t best = stage.best_of(most);
+    // How far workers come with each other is known from noisy rates.
+    const std::size_t near = stage.unhindered < stage.needed ? 1 + best / 10 : 1;
+    std::size_t changes = 0, away = 0;
+    for (int step = 0; step < 400; ++step) {
+      const std::size_t before = policy.count();
+      policy.see(stage.seen_with(before, random));
+      changes += policy.count() != before;
+      away += policy.count() + near < best || policy.count() > best + near;
+    }
+    INFO("needed " << stage.needed << ", unhindered " << stage.unhindered << ", most " << most << ", start "
+                   << start << ": " << policy.count() << " instead of " << best);
+    CHECK(away <= 4); // once in a long while it tries whether more would pay by now
+    CHECK(changes <= 8);
+  }
+}
+
+TEST_CASE("An automatic number of workers follows what is needed") {
+  fl::random_generator random(8);
+  fl::detail::worker_policy policy({1, 64, true}, 2);
+  for (const double needed : {3.5, 30.2, 1.4, 62.0, 9.7}) {
+    const simulated_stage stage{needed, 1000};
+    for (int step = 0; step < 30; ++step) policy.see(stage.seen_with(policy.count(), random));
+    const auto best = stage.best_of(64);
+    INFO(policy.count() << " instead of " << best);
+    CHECK((policy.count() + 1 >= best && policy.count() <= best + 1));
+  }
+}
+
+TEST_CASE("Sleeping workers become as many as pay, and stay so many") {
+  struct limits {
+    double stage_ms, source_ms, consumer_ms;
+    std::size_t up_to, best;
+  };
+
+  for (const limits& l : {limits{20, 0, 5, 64, 4},    // the consumer takes one each 5 ms
+                          limits{20, 4, 0, 64, 5},    // the source gives one each 4 ms
+                          limits{20, 0, 0, 24, 24},   // nothing else limits it
+                          limits{2, 0, 20, 64, 1}}) { // it has little to do
+    // Another process may come between: it need not happen each time.
+    settled s;
+    bool came_close = false;
+    for (int attempt = 0; attempt < 4 && !came_close; ++attempt) {
+      s = settle(l.stage_ms, l.source_ms, l.consumer_ms, l.up_to);
+      came_close = s.least + 1 >= l.best && s.most <= l.best + 1 && s.changes <= 1;
+    }
+    INFO(s.least << " to " << s.most << " instead of " << l.best << ", " << s.changes << " changes");
+    CHECK(came_close);
+  }
+}
+
+TEST_CASE("An automatic number of computing workers stays below the number of processors") {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  const auto noted = [&](int n) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    return n;
+  };
+  for (const fl::workers w : {fl::workers::automatic, fl::workers{.count = 100, .up_to = 200}}) {
+    threads.clear();
+    const auto p = fl::from(numbers(2000)) | fl::map(noted, w);
+    auto loader = p.finite();
+    int next = 0;
+    for (const int n : loader) next += n == next;
+    CHECK(next == 2000);
+    CHECK(threads.size() <= fl::processors());
+    CHECK(loader.metrics().total.segments[1].workers.size() <= fl::processors());
+  }
+}
+
+TEST_CASE("Results don't depend on an automatic number of workers, nor do endings") {
+  const watchdog guard("automatic workers");
+  const fl::workers automatic{.count = 1, .up_to = 64, .waits = true};
+  const auto with = [&](fl::workers w) {
+    return fl::from(numbers(700)) |
+           fl::map(
+               [](int n, fl::context& c) {
+                 if (n % 7 == 0) sleep_ms(0.2);
+                 if (n % 100 == 50) throw std::runtime_error("no");
+                 return n + static_cast<int>(c.random.below(1000));
+               },
+               w) |
+           fl::shuffle({.capacity = 50}) | fl::batch(16);
+  };
+  const fl::finite_options options{.epochs = 3, .on_error = fl::on_error::skip};
+  auto expected = with(fl::workers{1}).finite(options), loader = with(automatic).finite(options);
+  while (auto batch = expected.next()) {
+    const auto same_batch = loader.next();
+    REQUIRE(same_batch);
+    CHECK(std::equal(batch->values().begin(), batch->values().end(), same_batch->values().begin()));
+  }
+  CHECK(!loader.next());
+  CHECK(loader.digest() == expected.digest());
+  CHECK(loader.failures().size() == 21);
+  for (int batches = 0; batches < 20; ++batches) { // left while some are parked
+    auto left = with(automatic).infinite({.on_error = fl::on_error::skip});
+    for (int i = 0; i < batches; ++i) left.next();
+    if (batches % 2) left.stop();
+  }
+  CHECK_THROWS_AS(collect(with(automatic).finite()), fl::pipeline_error);
 }

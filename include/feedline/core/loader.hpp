@@ -131,7 +131,7 @@ class loader {
         failures_passed = from->state().failures;
         digest = detail::running_digest(from->state().digest);
       }
-      consumer.activity.began.store(detail::now_ns(), std::memory_order_relaxed);
+      run->consumer().began.store(detail::now_ns(), std::memory_order_relaxed);
       run->start();
     }
 
@@ -152,7 +152,7 @@ class loader {
           input.end();
           run->output().recycle(std::move(packet));
         }
-        packet = run->output().pop(consumer.activity, [] {});
+        packet = run->output().pop(run->consumer(), [] {});
         if (!packet) return ended();
         if (packet->refills != 0) packet->clear(); // nobody held that
         input.begin(*packet);
@@ -179,8 +179,8 @@ class loader {
     }
 
     std::optional<value_type> ended() {
-      if (consumer.activity.ended.load(std::memory_order_relaxed) == 0)
-        consumer.activity.ended.store(detail::now_ns(), std::memory_order_relaxed);
+      if (run->consumer().ended.load(std::memory_order_relaxed) == 0)
+        run->consumer().ended.store(detail::now_ns(), std::memory_order_relaxed);
       if (const std::exception_ptr error = run->panic()) std::rethrow_exception(error);
       return std::nullopt;
     }

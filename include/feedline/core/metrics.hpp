@@ -28,6 +28,7 @@ struct worker_metrics {
 struct segment_metrics {
   std::string name; ///< its stages: "shuffle + batch"
   bool parallel = false;
+  std::size_t active = 0; ///< workers at work now: all of them, unless their number is automatic
   std::vector<worker_metrics> workers;
 
   /// The part of the workers' time that was busy, 0 to 1.
@@ -116,8 +117,8 @@ inline std::string bottleneck_of(const interval_metrics& m) {
     if (s.busy_fraction() > busiest->busy_fraction()) busiest = &s;
   std::string text = busiest->name + " is busy " + percent(busiest->busy_fraction());
   if (busiest->parallel) {
-    const std::size_t workers = busiest->workers.size();
-    text += workers == 1 ? " on its one worker" : " on all " + std::to_string(workers) + " workers";
+    text += busiest->active == 1 ? " on its one worker"
+                                 : " on all " + std::to_string(busiest->active) + " workers";
   }
   text += busiest->busy_fraction() > 0.5 ? ": it limits the pipeline"
                                          : ": nothing in the pipeline is at its limit";
@@ -165,7 +166,8 @@ inline std::string json_of(const interval_metrics& m) {
   const auto segment = [&](const segment_metrics& s) {
     return "{" + number("name", json_string(s.name)) + ", " +
            number("parallel", s.parallel ? "true" : "false") + ", " +
-           number("workers", list(s.workers, worker)) + "}";
+           number("active", std::to_string(s.active)) + ", " + number("workers", list(s.workers, worker)) +
+           "}";
   };
   const auto queue = [&](const queue_metrics& q) {
     return "{" + number("name", json_string(q.name)) + ", " + number("capacity", std::to_string(q.capacity)) +
@@ -206,7 +208,7 @@ inline std::string to_string(const interval_metrics& m) {
       sum.blocked += w.blocked;
     }
     const double all = std::max(sum.busy + sum.starved + sum.blocked, 1e-9);
-    text += pad_right(s.name, width) + pad_left(std::to_string(s.workers.size()), 12) +
+    text += pad_right(s.name, width) + pad_left(std::to_string(s.active), 12) +
             pad_left(percent(sum.busy / all), 12) + pad_left(percent(sum.starved / all), 10) +
             pad_left(percent(sum.blocked / all), 10) + "\n";
   }

@@ -11,12 +11,27 @@
 
 namespace feedline {
 
-/// So many threads for a stage: 1 to 256. The order of the items is kept.
+/// How many threads a stage has: 1 to 256. The order of the items is kept, and results don't depend on it.
+///
+///     workers{8}                                        always 8
+///     workers::automatic                                as many as pay
+///     workers{.count = 2, .up_to = 8}                   the same, within bounds
+///     workers{.count = 1, .up_to = 64, .waits = true}   for a stage that waits for a disk or a network
+///
+/// An automatic number grows while all of the stage's workers are busy and those behind it wait for what it
+/// gives, and shrinks when workers wait for input or for room; it never exceeds the processors that the
+/// process may use (see processors()), unless the stage `waits`. `loader.metrics()` tells how many are
+/// active.
 struct workers {
-  static constexpr std::size_t most = 256;
+  static constexpr std::size_t limit = 256;
+  static const workers automatic;
 
-  std::size_t count;
+  std::size_t count;     ///< how many, or with `up_to` at least how many
+  std::size_t up_to = 0; ///< at most so many; 0: the number is fixed
+  bool waits = false;    ///< rather than compute: more of them than processors may pay
 };
+
+inline constexpr workers workers::automatic{.count = 1, .up_to = workers::limit};
 
 struct unordered_t {};
 
@@ -29,10 +44,12 @@ template <bool Ordered, class... Stages>
 auto make_parallel(workers w, stage_row<Stages...> row) {
   static_assert((stateless<Stages> && ...), "feedline: only stages without a state of their own (map, "
                                             "filter, flat_map, tap) can run on several workers");
-  if (w.count < 1 || w.count > workers::most)
-    throw std::invalid_argument("feedline::workers: " + std::to_string(w.count) + " asked for, 1 to " +
-                                std::to_string(workers::most) + " are possible");
-  return parallel_stages<Ordered, Stages...>{std::move(row.stages), w.count};
+  const std::size_t most = w.up_to == 0 ? w.count : w.up_to;
+  if (w.count < 1 || most < w.count || most > workers::limit)
+    throw std::invalid_argument("feedline::workers: " + std::to_string(w.count) +
+                                (w.up_to == 0 ? "" : " to " + std::to_string(w.up_to)) + " asked for, 1 to " +
+                                std::to_string(workers::limit) + " are possible");
+  return parallel_stages<Ordered, Stages...>{std::move(row.stages), {w.count, most, w.waits}};
 }
 
 } // namespace detail
@@ -41,7 +58,7 @@ auto make_parallel(workers w, stage_row<Stages...> row) {
 ///
 /// Takes:   workers, and `map(…) | filter(…) | flat_map(…) | tap(…)` in any number and order
 /// Order:   kept; with `unordered`, as the items are done
-/// Throws:  std::invalid_argument unless there are 1 to 256 workers
+/// Throws:  std::invalid_argument for a number of workers that can't be had
 /// Example: `source | parallel(workers{8}, map(decode) | filter(large) | map(crop)) | batch(64)`
 template <class Row>
 auto parallel(workers w, Row row) {

@@ -101,6 +101,20 @@ inline void use_huge_pages(void* memory, std::size_t bytes) noexcept {
 #endif
 }
 
+/// How many processors the process's affinity mask names; 0: it can't be told.
+inline std::size_t allowed_processors() noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  unsigned long mask[1024 / 8] = {}; // 65,536 processors
+  const long bytes = ::syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+  std::size_t count = 0;
+  for (long i = 0; i < bytes / static_cast<long>(sizeof(long)); ++i)
+    count += static_cast<std::size_t>(__builtin_popcountl(mask[i]));
+  return count;
+#else
+  return 0;
+#endif
+}
+
 /// Has each fork() of the process call `before`, and then `behind` in parent and child.
 inline void around_fork(void (*before)(), void (*behind)()) {
   ::pthread_atfork(before, behind, behind); // fails only for lack of memory; then forks go unprotected

@@ -64,7 +64,6 @@ class duration_histogram {
 
 /// What the caller's thread notes.
 struct consumer_activity {
-  detail::activity activity{0};
   std::atomic<std::uint64_t> items{0};
   std::atomic<std::uint64_t> queued_ns{0}; // of all items together
   duration_histogram queued;
@@ -76,38 +75,21 @@ struct snapshot {
     std::uint64_t received = 0, given = 0, failures = 0;
   };
 
-  struct worker {
-    std::uint64_t alive = 0, starved = 0, blocked = 0; // ns
-  };
-
   struct queue {
     std::uint64_t put = 0, taken = 0, puts = 0, fill_sum = 0, peak = 0, recent_peak = 0;
   };
 
   std::uint64_t time = 0;
   std::vector<stage> stages;
-  std::vector<std::vector<worker>> segments;
+  std::vector<std::vector<worker_times>> segments;
   std::vector<queue> queues;
   std::uint64_t items = 0, waited = 0, queued_ns = 0;
   duration_histogram::counts queued{};
 };
 
-inline snapshot::worker read_worker(const activity& a, std::uint64_t now) {
-  const std::uint64_t began = a.began.load(std::memory_order_relaxed);
-  const std::uint64_t ended = a.ended.load(std::memory_order_relaxed);
-  if (began == 0) return {};
-  snapshot::worker w{std::max(ended ? ended : now, began) - began, a.starved.load(std::memory_order_relaxed),
-                     a.blocked.load(std::memory_order_relaxed)};
-  const std::uint64_t waiting = a.waiting.load(std::memory_order_relaxed);
-  const std::uint64_t since = now > waiting >> 2 ? now - (waiting >> 2) : 0;
-  if (static_cast<wait_kind>(waiting & 3) == wait_kind::starved) w.starved += since;
-  if (static_cast<wait_kind>(waiting & 3) == wait_kind::blocked) w.blocked += since;
-  return w;
-}
-
 inline snapshot take_snapshot(const run_base& run, const consumer_activity& consumer) {
   snapshot s;
-  const std::uint64_t ended = consumer.activity.ended.load(std::memory_order_relaxed);
+  const std::uint64_t ended = run.consumer().ended.load(std::memory_order_relaxed);
   s.time = ended != 0 ? ended : now_ns();
   for (edge_base* const queue : run.queues()) {
     edge_base& e = *queue;
@@ -121,7 +103,7 @@ inline snapshot take_snapshot(const run_base& run, const consumer_activity& cons
   for (const segment_record& record : run.segments()) {
     auto& workers = s.segments.emplace_back();
     for (const auto& a : record.workers) {
-      workers.push_back(read_worker(*a, s.time));
+      workers.push_back(read_times(*a, s.time));
       for (std::size_t i = 0; i < record.stages; ++i) {
         snapshot::stage& stage = s.stages[record.first_place + i];
         stage.received += a->stages[i].received.load(std::memory_order_relaxed);
@@ -137,7 +119,7 @@ inline snapshot take_snapshot(const run_base& run, const consumer_activity& cons
     }
   }
   s.items = consumer.items.load(std::memory_order_relaxed);
-  s.waited = read_worker(consumer.activity, s.time).starved;
+  s.waited = read_times(run.consumer(), s.time).starved;
   s.queued_ns = consumer.queued_ns.load(std::memory_order_relaxed);
   s.queued = consumer.queued.read();
   return s;
@@ -166,11 +148,14 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
       asked = run.places()[record.first_place].name;
       continue;
     }
-    segment_metrics segment{std::exchange(asked, {}), record.parallel, {}};
+    segment_metrics segment{std::exchange(asked, {}),
+                            record.parallel,
+                            record.team ? record.team->active() : record.workers.size(),
+                            {}};
     for (std::size_t place = record.first_place; place < record.first_place + record.stages; ++place)
       segment.name += (segment.name.empty() ? "" : " + ") + run.places()[place].name;
     for (std::size_t w = 0; w < now.segments[i].size(); ++w) {
-      const snapshot::worker &a = before.segments[i][w], &b = now.segments[i][w];
+      const worker_times &a = before.segments[i][w], &b = now.segments[i][w];
       const double starved = seconds(since(b.starved, a.starved)),
                    blocked = seconds(since(b.blocked, a.blocked));
       segment.workers.push_back(
@@ -219,7 +204,7 @@ class accounts {
   metrics report(const run_base& run, const consumer_activity& consumer) {
     const std::lock_guard lock(mutex_);
     snapshot now = take_snapshot(run, consumer);
-    const snapshot start = beginning_of(now, consumer.activity.began.load(std::memory_order_relaxed));
+    const snapshot start = beginning_of(now, run.consumer().began.load(std::memory_order_relaxed));
     metrics m{interval_between(run, start, now, true),
               interval_between(run, previous_ ? *previous_ : start, now, false)};
     previous_ = std::make_unique<snapshot>(std::move(now));

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include <feedline/core/detail/crew.hpp>
 #include <feedline/core/detail/edge.hpp>
 #include <feedline/core/detail/stage_list.hpp>
 #include <feedline/core/source.hpp>
@@ -30,7 +31,7 @@ struct parallel_stages {
   static constexpr bool leaves_out = !(keeps_ranks_equal<Stages> && ...);
 
   stage_list<Stages...> stages;
-  std::size_t workers;
+  worker_range workers;
 };
 
 /// A place for a queue, put there by the user.

@@ -191,9 +191,10 @@ class run : public run_base {
   }
 
   template <std::size_t I>
-  std::size_t workers_of() const {
-    if constexpr (is_parallel_segment(I)) return stages_.template get<plan.segments[I].first>().workers;
-    else return 1;
+  worker_range workers_of() const {
+    if constexpr (is_parallel_segment(I))
+      return stages_.template get<plan.segments[I].first>().workers.on(processors());
+    else return {1, 1, false};
   }
 
   template <std::size_t I>
@@ -201,8 +202,8 @@ class run : public run_base {
     using T = segment_output<I>;
     constexpr std::size_t queue_place_number = plan.segments[I].capacity_given;
     std::size_t takers = 1;
-    if constexpr (I + 1 < segment_count) takers = workers_of<I + 1>();
-    const std::size_t givers = workers_of<I>();
+    if constexpr (I + 1 < segment_count) takers = workers_of<I + 1>().most;
+    const std::size_t givers = workers_of<I>().most;
     std::size_t prefetch = 0;
     if constexpr (queue_place_number != segment_plan::none)
       prefetch = stages_.template get<queue_place_number>().capacity;
@@ -227,6 +228,7 @@ class run : public run_base {
     (add_segment(I == 0 ? 0 : places_before<I>() + 1, places_before<I + 1>() - places_before<I>() + (I == 0),
                  plan.segments[I].parallel, !(is_dealt && I == 0), workers_of<I>(), std::get<I>(edges_)),
      ...);
+    make_crews();
   }
 
   /// How many stages stand before segment I, those inside parallel_stages counted one by one.
@@ -262,15 +264,19 @@ class run : public run_base {
       source_loop(source_, options(), context(), places()[0], chain, who).run(resumed().held(), rest);
     } else {
       auto& from = std::get<I - 1>(edges_);
+      const crew_member member(segments()[I].team.get(), who);
+      member.wait_turn();
       auto chain = chain_of<I, segment_output<I - 1>>(sink, who, 0);
       if constexpr (!is_parallel_segment(I)) take_up<I>(chain);
       bool wanted = true;
       while (wanted) {
+        member.wait_turn();
         auto p = from.pop(who, [&] { chain.sink().hand_over(); });
         if (!p) return;
         if constexpr (is_parallel_segment(I))
           wanted = work<segment_output<I - 1>>(chain, *p, from, is_dealt && I == 1 ? p->put_at : now_ns());
         else wanted = take<segment_output<I - 1>>(chain, *p, from) != flow::stop;
+        member.worked(p->size());
         from.recycle(std::move(p));
         chain.publish();
       }

@@ -17,10 +17,12 @@
 
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/detail/activity.hpp>
+#include <feedline/core/detail/crew.hpp>
 #include <feedline/core/detail/edge.hpp>
 #include <feedline/core/detail/emitter.hpp>
 #include <feedline/core/detail/progress.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/processors.hpp>
 #include <feedline/core/random.hpp>
 
 namespace feedline::detail {
@@ -31,7 +33,9 @@ struct segment_record {
   std::size_t stages;
   bool parallel;
   bool has_threads; // false: it is a source that the workers behind it ask themselves
-  std::vector<std::unique_ptr<activity>> workers;
+  worker_range range;
+  std::vector<std::unique_ptr<activity>> workers; // as many as there may be
+  std::unique_ptr<crew> team;                     // null: their number is fixed
 };
 
 /// The threads of a run, what they share, and their accounts. Stages and queues are the derived class's.
@@ -53,6 +57,11 @@ class run_base {
   const std::vector<stage_place>& places() const { return places_; }
 
   const std::vector<segment_record>& segments() const { return segments_; }
+
+  /// The account of the thread that asks for items.
+  activity& consumer() { return consumer_; }
+
+  const activity& consumer() const { return consumer_; }
 
   /// Queue i lies behind segment i.
   const std::vector<edge_base*>& queues() const { return queues_; }
@@ -105,10 +114,11 @@ class run_base {
   }
 
   void add_segment(std::size_t first_place, std::size_t stages, bool parallel, bool has_threads,
-                   std::size_t workers, edge_base& behind) {
+                   worker_range workers, edge_base& behind) {
     segment_record& record =
-        segments_.emplace_back(segment_record{first_place, stages, parallel, has_threads, {}});
-    for (std::size_t i = 0; i < workers; ++i) record.workers.push_back(std::make_unique<activity>(stages));
+        segments_.emplace_back(segment_record{first_place, stages, parallel, has_threads, workers, {}, {}});
+    for (std::size_t i = 0; i < workers.most; ++i)
+      record.workers.push_back(std::make_unique<activity>(stages, i));
     if (!queues_.empty()) behind.set_upstream(queues_.back());
     queues_.push_back(&behind);
   }
@@ -157,6 +167,22 @@ class run_base {
   [[noreturn]] static void refuse(const std::string& why) {
     throw std::invalid_argument("feedline: can't resume from this checkpoint: " + why);
   }
+
+  /// Once all segments are there.
+  void make_crews() {
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      segment_record& record = segments_[i];
+      if (record.range.is_fixed()) continue;
+      std::vector<const activity*> takers;
+      if (i + 1 == segments_.size()) takers.push_back(&consumer_);
+      else
+        for (const auto& a : segments_[i + 1].workers) takers.push_back(a.get());
+      record.team =
+          std::make_unique<crew>(record.range, processors_, record.workers, std::move(takers), context_.stop);
+    }
+  }
+
+  std::size_t processors() const { return processors_; }
 
   /// Starts the threads of a segment; the last one to end closes the queue behind it.
   void start_segment(std::size_t number, segment_function body, close_function close) {
@@ -216,6 +242,7 @@ class run_base {
     who.ended.store(now_ns(), std::memory_order_relaxed);
   }
 
+  const std::size_t processors_ = feedline::processors();
   run_options options_;
   run_identity identity_; // but for the data's hash
   fingerprint_function fingerprint_ = nullptr;
@@ -225,6 +252,7 @@ class run_base {
   std::stop_source stopping_;
   run_context context_;
   std::vector<stage_place> places_;
+  activity consumer_{0};
   std::vector<segment_record> segments_;
   std::vector<edge_base*> queues_;
   mutable std::mutex panic_mutex_;

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Workers whose number follows the work: as many as pay are at it, the others are parked.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/activity.hpp>
+
+namespace feedline::detail {
+
+/// How many workers a stage has at least and at most.
+struct worker_range {
+  std::size_t least;
+  std::size_t most;
+  bool waits; ///< rather than compute: there may be more of them than processors
+
+  bool is_fixed() const noexcept { return least == most; }
+
+  /// The same on a machine with so many processors.
+  worker_range on(std::size_t processors) const noexcept {
+    if (is_fixed() || waits) return *this;
+    const std::size_t top = std::min(most, processors);
+    return {std::min(least, top), top, waits};
+  }
+};
+
+/// What was seen of a stage's workers during a span of time.
+struct work_seen {
+  double seconds = 0;
+  double busy = 0;         ///< seconds of all workers together
+  double taker_waited = 0; ///< the share of the time in which those behind waited for what the stage makes
+  double items = 0;        ///< done
+};
+
+/// Decides how many workers a stage should have, from what is seen of it time after time. Knows no threads
+/// and no clock.
+///
+/// It grows, by a quarter to twice as many at once, while all workers are busy and those behind still wait.
+/// Growth that leaves all of them busy and brings less than half of its share shows that they compete for
+/// something else, processors or a disk: then it goes to as many as would do as much without competing, and
+/// doesn't try again for a while, each time a longer one. By the utilization law the number that is needed is
+/// throughput x service time, which is the mean number of busy workers: it shrinks to that, if it is exceeded
+/// by more than one twice in a row. (P. Denning, J. Buzen, "The Operational Analysis of Queueing Network
+/// Models", 1978.)
+class worker_policy {
+ public:
+  worker_policy(worker_range range, std::size_t count) : range_(range), count_(count) {}
+
+  std::size_t count() const noexcept { return count_; }
+
+  void see(const work_seen& seen) {
+    const double busy = seen.busy / seen.seconds, rate = seen.items / seen.seconds;
+    const double idle = static_cast<double>(count_) - busy;
+    const bool all_busy = idle < 0.1 * static_cast<double>(count_);
+    const std::size_t before = std::exchange(grown_from_, 0);
+    if (all_busy) rate_of_one_ = std::max(rate_of_one_, rate / static_cast<double>(count_));
+    if (before != 0 && all_busy) {
+      const double growth = static_cast<double>(count_) / static_cast<double>(before) - 1;
+      const bool can_be_judged = growth >= 0.25; // rates are noisy
+      if (can_be_judged && rate / rate_before_ - 1 < growth / 2) {
+        const auto worth = static_cast<std::size_t>(std::ceil(rate / rate_of_one_ - 0.1));
+        count_ = std::clamp(worth, std::max(range_.least, before - before / 4), count_);
+        pause_ = next_pause_;
+        next_pause_ = std::min<std::size_t>(next_pause_ * 2, 256);
+        return;
+      }
+      next_pause_ = 8;
+    }
+    pause_ -= pause_ > 0;
+    if (all_busy && seen.taker_waited > 0.05 && pause_ == 0) return grow(seen.taker_waited, rate);
+    const std::size_t wanted = std::max(range_.least, static_cast<std::size_t>(std::ceil(busy + 0.25)));
+    if (idle < 1.3 || wanted >= count_) {
+      spare_ = 0;
+    } else if (spare_ == 0) {
+      spare_ = wanted;
+    } else {
+      count_ = std::max(wanted, std::exchange(spare_, 0));
+    }
+  }
+
+ private:
+  void grow(double taker_waited, double rate) {
+    spare_ = 0;
+    if (count_ == range_.most) return;
+    const double enough = std::ceil(static_cast<double>(count_) / std::clamp(1 - taker_waited, 0.5, 0.8));
+    grown_from_ = count_;
+    rate_before_ = rate;
+    count_ = std::min(static_cast<std::size_t>(enough), range_.most);
+  }
+
+  worker_range range_;
+  std::size_t count_;
+  std::size_t grown_from_ = 0; // just now; 0: it hasn't grown
+  double rate_before_ = 0;
+  double rate_of_one_ = 0; // worker that doesn't compete, items a second
+  std::size_t pause_ = 0;  // no growth for so many times
+  std::size_t next_pause_ = 8;
+  std::size_t spare_ = 0; // what it might have shrunk to the last time; 0: nothing
+};
+
+/// The workers of one segment. They look at themselves from time to time, one of them for all.
+class crew {
+ public:
+  /// `members` and `takers`, those behind them, must outlive it. It begins with as many as there are
+  /// processors.
+  crew(worker_range range, std::size_t processors, const std::vector<std::unique_ptr<activity>>& members,
+       std::vector<const activity*> takers, std::stop_token stop)
+      : policy_(range, std::clamp(processors, range.least, range.most)),
+        members_(members),
+        takers_(std::move(takers)),
+        stop_(std::move(stop)),
+        active_(policy_.count()),
+        since_(now_ns()) {}
+
+  /// How many are at work.
+  std::size_t active() const noexcept { return active_.load(std::memory_order_relaxed); }
+
+  /// Holds a worker up as long as it isn't needed.
+  void wait_turn(activity& who) {
+    if (who.number < active()) return;
+    const wait_timer timer(who, wait_kind::parked);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, stop_, [&] { return who.number < active(); });
+  }
+
+  /// A worker has done a packet of so many items.
+  void worked(std::size_t items) {
+    items_.fetch_add(items, std::memory_order_relaxed);
+    if (packets_.fetch_add(1, std::memory_order_relaxed) + 1 < packets_each * active()) return;
+    const std::uint64_t now = now_ns();
+    if (now - since_.load(std::memory_order_relaxed) < shortest_span) return;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock && !ending_ && now - since_.load(std::memory_order_relaxed) >= shortest_span) look(now);
+  }
+
+  /// There is no more to do: nobody is held up any longer.
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      active_.store(members_.size(), std::memory_order_relaxed);
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  static constexpr std::uint64_t shortest_span = 50'000'000; // ns
+  static constexpr std::uint64_t packets_each = 4;
+
+  void look(std::uint64_t now) {
+    const std::uint64_t began = since_.exchange(now, std::memory_order_relaxed);
+    packets_.store(0, std::memory_order_relaxed);
+    work_seen seen;
+    seen.seconds = static_cast<double>(now - began) * 1e-9;
+    seen.items = static_cast<double>(items_.exchange(0, std::memory_order_relaxed));
+    std::uint64_t busy = 0, waited = 0;
+    for (const auto& a : members_) busy += read_times(*a, now).busy();
+    for (const activity* a : takers_) waited += read_times(*a, now).starved;
+    seen.busy = static_cast<double>(busy - std::min(busy, busy_)) * 1e-9;
+    seen.taker_waited = static_cast<double>(waited - std::min(waited, waited_)) * 1e-9 / seen.seconds /
+                        static_cast<double>(std::max<std::size_t>(1, takers_.size()));
+    busy_ = busy;
+    waited_ = waited;
+    policy_.see(seen);
+    active_.store(policy_.count(), std::memory_order_relaxed);
+    changed_.notify_all();
+  }
+
+  worker_policy policy_;
+  const std::vector<std::unique_ptr<activity>>& members_;
+  const std::vector<const activity*> takers_;
+  std::stop_token stop_;
+  std::atomic<std::size_t> active_;
+  std::atomic<std::uint64_t> packets_{0}; // since the last look, …
+  std::atomic<std::uint64_t> items_{0};
+  std::atomic<std::uint64_t> since_; // … which was then
+  std::mutex mutex_;                 // of what follows, and of waking
+  std::condition_variable_any changed_;
+  std::uint64_t busy_ = 0; // ns, until the last look
+  std::uint64_t waited_ = 0;
+  bool ending_ = false;
+};
+
+/// A worker's place in its crew, if it has one. When it leaves there is no more to do for the others either.
+class crew_member {
+ public:
+  crew_member(crew* all, activity& who) : crew_(all), who_(who) {}
+
+  crew_member(const crew_member&) = delete;
+
+  ~crew_member() {
+    if (crew_) crew_->end();
+  }
+
+  void wait_turn() const {
+    if (crew_) crew_->wait_turn(who_);
+  }
+
+  void worked(std::size_t items) const {
+    if (crew_) crew_->worked(items);
+  }
+
+ private:
+  crew* crew_;
+  activity& who_;
+};
+
+} // namespace feedline::detail

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// How many processors this process may use.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <feedline/detail/kernel.hpp>
+
+namespace feedline {
+
+namespace detail {
+
+/// The beginning of a small file of the kernel's; nothing if it can't be read.
+inline std::optional<std::string> read_small_file(const std::string& path) {
+  struct closer {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
+
+  const std::unique_ptr<std::FILE, closer> file(std::fopen(path.c_str(), "re"));
+  if (!file) return std::nullopt;
+  std::string text(16 << 10, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  return text;
+}
+
+/// Quota and period, in any unit; nothing if there is no quota, or no sense in it.
+inline std::optional<double> quota_of(std::string_view quota, std::string_view period) {
+  const auto number = [](std::string_view text) { return std::strtod(std::string(text).c_str(), nullptr); };
+  const double q = number(quota), p = number(period);
+  if (!(q > 0 && p > 0)) return std::nullopt; // "max", or -1
+  return q / p;
+}
+
+/// How many processors' time the control group in `folder` may use.
+inline std::optional<double> group_quota(const std::string& folder) {
+  if (const auto both = read_small_file(folder + "/cpu.max")) {
+    const std::size_t space = std::min(both->find(' '), both->size() - 1);
+    return quota_of(std::string_view(*both).substr(0, space), std::string_view(*both).substr(space + 1));
+  }
+  const auto quota = read_small_file(folder + "/cpu.cfs_quota_us");
+  const auto period = read_small_file(folder + "/cpu.cfs_period_us");
+  return quota && period ? quota_of(*quota, *period) : std::nullopt;
+}
+
+/// The least of the quotas of a process's control group and of those around it. `membership`: what
+/// /proc/self/cgroup says, a line "number:controllers:/path" for each hierarchy, whose folders lie below
+/// `root`; version 2 names no controllers and lies in `root` itself. Inside a container the folders of the
+/// groups around it may not be there.
+inline std::optional<double> processor_quota(std::string_view membership, const std::string& root) {
+  std::optional<double> least;
+  while (!membership.empty()) {
+    const std::string_view line = membership.substr(0, membership.find('\n'));
+    membership.remove_prefix(std::min(line.size() + 1, membership.size()));
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
+    if (second == line.npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const bool has_processors =
+        controllers.empty() || ("," + std::string(controllers) + ",").find(",cpu,") != std::string::npos;
+    if (!has_processors) continue;
+    const std::string hierarchy = controllers.empty() ? root : root + "/" + std::string(controllers);
+    for (std::string path(line.substr(second + 1));; path.resize(path.rfind('/'))) {
+      if (path == "/") path.clear();
+      if (const auto quota = group_quota(hierarchy + path); quota && !(least && *least <= *quota))
+        least = quota;
+      if (path.rfind('/') == path.npos) break;
+    }
+  }
+  return least;
+}
+
+} // namespace detail
+
+/// How many processors this process may keep busy, at least 1: those of the machine that its affinity mask
+/// names (as set by taskset, or by a batch system), and no more than the quotas of its control groups are
+/// worth (as a container has them), rounded up. Read anew by each call.
+inline std::size_t processors() {
+  std::size_t count = detail::allowed_processors();
+  if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());
+  const auto membership = detail::read_small_file("/proc/self/cgroup");
+  const auto quota = membership ? detail::processor_quota(*membership, "/sys/fs/cgroup") : std::nullopt;
+  if (!quota || *quota >= static_cast<double>(count)) return count;
+  const auto whole = static_cast<std::size_t>(*quota);
+  return std::max<std::size_t>(1, whole + (static_cast<double>(whole) < *quota));
+}
+
+} // namespace feedline
