@@ -15,6 +15,7 @@
 
 #include <feedline/core/tensor.hpp>
 #include <feedline/image/crop.hpp>
+#include <feedline/image/detail/jpeg_memory.hpp>
 #include <feedline/image/detail/jpeg_source.hpp>
 #include <feedline/image/detail/pixel_rows.hpp>
 #include <feedline/image/detail/resampler.hpp>
@@ -86,6 +87,7 @@ class jpeg_decoder {
       jpeg_destroy_decompress(&state_);
       throw;
     }
+    memory_.manage(state_);
     state_.src = &source_;
     state_.progress = &scan_limit_;
   }
@@ -97,13 +99,13 @@ class jpeg_decoder {
 
   /// Reads up to the first scan: the size, before any pixel is decoded.
   jpeg_header read_header(std::span<const std::byte> file, const jpeg_options& options = {}) {
-    const idle_at_exit guard{state_};
+    const idle_at_exit guard{*this};
     return start(file, options);
   }
 
   /// Gives the pixels as [height, width, channels].
   tensor<std::uint8_t> decode(std::span<const std::byte> file, const jpeg_options& options = {}) {
-    const idle_at_exit guard{state_};
+    const idle_at_exit guard{*this};
     const jpeg_header header = start(file, options);
     tensor<std::uint8_t> pixels(header.shape());
     read_pixels(header, pixels.data());
@@ -115,7 +117,7 @@ class jpeg_decoder {
   /// shape.
   jpeg_header decode_into(std::span<const std::byte> file, std::span<std::uint8_t> pixels,
                           const jpeg_options& options = {}) {
-    const idle_at_exit guard{state_};
+    const idle_at_exit guard{*this};
     const jpeg_header header = start(file, options);
     if (pixels.size() != header.shape().count())
       throw std::invalid_argument("feedline::jpeg_decoder::decode_into: the image is " +
@@ -141,7 +143,7 @@ class jpeg_decoder {
   template <class Choose, class T>
   jpeg_header decode_crop(std::span<const std::byte> file, const Choose& choose, const image_view<T>& pixels,
                           const resize_options& how = {}, const jpeg_options& options = {}) {
-    const idle_at_exit guard{state_};
+    const idle_at_exit guard{*this};
     const jpeg_header header = start(file, options);
     const crop_box box = choose(header.height, header.width);
     detail::check_crop("feedline::jpeg_decoder::decode_crop", header.shape(), box,
@@ -176,9 +178,12 @@ class jpeg_decoder {
 
   /// Frees what libjpeg holds for one image, however decoding it ends.
   struct idle_at_exit {
-    jpeg_decompress_struct& state;
+    jpeg_decoder& decoder;
 
-    ~idle_at_exit() { jpeg_abort_decompress(&state); }
+    ~idle_at_exit() {
+      decoder.memory_.resume(decoder.state_);
+      jpeg_abort_decompress(&decoder.state_);
+    }
   };
 
   jpeg_header start(std::span<const std::byte> file, const jpeg_options& options) {
@@ -323,6 +328,7 @@ class jpeg_decoder {
   static constexpr int exif_marker = JPEG_APP0 + 1;
 
   detail::libjpeg_errors errors_;
+  detail::jpeg_memory memory_;
   detail::jpeg_memory_source source_;
   detail::jpeg_scan_limit scan_limit_;
   jpeg_decompress_struct state_{};

@@ -36,8 +36,7 @@ struct random_erasing {
       if constexpr (std::is_integral_v<T>)
         return static_cast<T>(std::clamp(value, static_cast<float>(std::numeric_limits<T>::min()),
                                          static_cast<float>(std::numeric_limits<T>::max())));
-      else
-        return T(value);
+      else return T(value);
     }();
     const auto rows = static_cast<double>(image.height), columns = static_cast<double>(image.width);
     for (int i = 0; i < 10; ++i) {

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Memory for libjpeg that serves image after image.
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/detail/kernel.hpp>
+#include <feedline/image/jpeg_error.hpp>
+
+namespace feedline::detail {
+
+/// libjpeg's memory manager with its per-image memory replaced: libjpeg's own takes dozens of blocks from the
+/// system for each image and gives them back behind it, this one keeps what it has. What lives as long as the
+/// codec, and the arrays that hold all of a progressive image, stay with libjpeg's own.
+///
+/// libjpeg's functions look for their manager in the codec, so they find their own there while they run.
+class jpeg_memory : public jpeg_memory_mgr {
+ public:
+  jpeg_memory() noexcept : jpeg_memory_mgr{} {}
+
+  jpeg_memory(const jpeg_memory&) = delete;
+  jpeg_memory& operator=(const jpeg_memory&) = delete;
+
+  ~jpeg_memory() { ::operator delete(memory_, alignment); }
+
+  /// Takes the place of the manager of a codec that was just made.
+  void manage(jpeg_decompress_struct& state) noexcept {
+    if (is_address_sanitized) return; // which should see each block's end
+    own_ = state.mem;
+    static_cast<jpeg_memory_mgr&>(*this) = *own_;
+    alloc_small = alloc_large = [](j_common_ptr codec, int pool, std::size_t bytes) {
+      if (pool == JPOOL_IMAGE) return of(codec).take(codec, bytes);
+      return by_own(codec, [=](jpeg_memory_mgr& own) { return own.alloc_small(codec, pool, bytes); });
+    };
+    alloc_sarray = [](j_common_ptr codec, int pool, JDIMENSION width, JDIMENSION rows) {
+      if (pool == JPOOL_IMAGE) return of(codec).array<JSAMPLE>(codec, width, rows);
+      return by_own(codec, [=](jpeg_memory_mgr& own) { return own.alloc_sarray(codec, pool, width, rows); });
+    };
+    alloc_barray = [](j_common_ptr codec, int pool, JDIMENSION width, JDIMENSION rows) {
+      if (pool == JPOOL_IMAGE) return of(codec).array<JBLOCK>(codec, width, rows);
+      return by_own(codec, [=](jpeg_memory_mgr& own) { return own.alloc_barray(codec, pool, width, rows); });
+    };
+    request_virt_sarray = [](j_common_ptr codec, int pool, boolean zeroed, JDIMENSION width, JDIMENSION rows,
+                             JDIMENSION at_once) {
+      return by_own(codec, [=](jpeg_memory_mgr& own) {
+        return own.request_virt_sarray(codec, pool, zeroed, width, rows, at_once);
+      });
+    };
+    request_virt_barray = [](j_common_ptr codec, int pool, boolean zeroed, JDIMENSION width, JDIMENSION rows,
+                             JDIMENSION at_once) {
+      return by_own(codec, [=](jpeg_memory_mgr& own) {
+        return own.request_virt_barray(codec, pool, zeroed, width, rows, at_once);
+      });
+    };
+    realize_virt_arrays = [](j_common_ptr codec) {
+      by_own(codec, [=](jpeg_memory_mgr& own) { own.realize_virt_arrays(codec); });
+    };
+    access_virt_sarray = [](j_common_ptr codec, jvirt_sarray_ptr array, JDIMENSION first, JDIMENSION count,
+                            boolean written) {
+      return by_own(codec, [=](jpeg_memory_mgr& own) {
+        return own.access_virt_sarray(codec, array, first, count, written);
+      });
+    };
+    access_virt_barray = [](j_common_ptr codec, jvirt_barray_ptr array, JDIMENSION first, JDIMENSION count,
+                            boolean written) {
+      return by_own(codec, [=](jpeg_memory_mgr& own) {
+        return own.access_virt_barray(codec, array, first, count, written);
+      });
+    };
+    free_pool = [](j_common_ptr codec, int pool) {
+      if (pool == JPOOL_IMAGE) of(codec).free_all();
+      by_own(codec, [=](jpeg_memory_mgr& own) { own.free_pool(codec, pool); });
+    };
+    self_destruct = [](j_common_ptr codec) {
+      codec->mem = of(codec).own_;
+      codec->mem->self_destruct(codec);
+    };
+    state.mem = this;
+  }
+
+  /// To be called after an error, which may have jumped out of a function of libjpeg's own manager.
+  void resume(jpeg_decompress_struct& state) noexcept {
+    if (own_ && state.mem) state.mem = this;
+  }
+
+ private:
+  static constexpr std::align_val_t alignment{64}; // vector instructions reach beyond rows' ends
+  static constexpr std::size_t step = 64;
+  static constexpr std::size_t most_kept = std::size_t{16} << 20;
+
+  // Has libjpeg's own manager in its place meanwhile. An error may jump out of the call: nothing here has a
+  // destructor.
+  template <class Call>
+  static std::invoke_result_t<Call, jpeg_memory_mgr&> by_own(j_common_ptr codec, Call call) noexcept {
+    jpeg_memory* const mine = &of(codec);
+    mine->own_->max_memory_to_use = mine->max_memory_to_use;
+    codec->mem = mine->own_;
+    if constexpr (std::is_void_v<std::invoke_result_t<Call, jpeg_memory_mgr&>>) {
+      call(*mine->own_);
+      codec->mem = mine;
+    } else {
+      const auto result = call(*mine->own_);
+      codec->mem = mine;
+      return result;
+    }
+  }
+
+  /// A block that came on top of what was kept.
+  struct extra {
+    extra* next;
+  };
+
+  static jpeg_memory& of(j_common_ptr codec) noexcept { return static_cast<jpeg_memory&>(*codec->mem); }
+
+  static std::size_t rounded(std::size_t bytes) noexcept { return (bytes + step - 1) / step * step; }
+
+  // libjpeg's callers can't be thrown at.
+  void* take(j_common_ptr codec, std::size_t wanted) noexcept {
+    const std::size_t bytes = rounded(wanted);
+    wanted_ += bytes;
+    if (bytes < wanted || (max_memory_to_use > 0 && wanted_ > static_cast<std::size_t>(max_memory_to_use)))
+      libjpeg_errors::of(codec).fail("It needs more memory than jpeg_options::max_pixels allows");
+    if (size_ - used_ >= bytes) {
+      std::byte* const at = memory_ + used_;
+      used_ += bytes;
+      return at;
+    }
+    void* const block = ::operator new(bytes + step, alignment, std::nothrow);
+    if (!block) libjpeg_errors::of(codec).fail("There is no memory left");
+    extras_ = new (block) extra{extras_};
+    return static_cast<std::byte*>(block) + step;
+  }
+
+  // Rows of `width` elements, each with room for a vector to end in.
+  template <class Element>
+  Element** array(j_common_ptr codec, std::size_t width, std::size_t rows) noexcept {
+    const std::size_t pitch = rounded(width * sizeof(Element));
+    auto** const pointers = static_cast<Element**>(take(codec, rows * sizeof(Element*)));
+    auto* const elements = static_cast<std::byte*>(take(codec, rows * pitch + step));
+    for (std::size_t i = 0; i < rows; ++i) pointers[i] = reinterpret_cast<Element*>(elements + i * pitch);
+    return pointers;
+  }
+
+  // The next image finds in one piece what this one needed.
+  void free_all() noexcept {
+    while (extras_) ::operator delete(std::exchange(extras_, extras_->next), alignment);
+    const std::size_t needed = std::min(std::exchange(wanted_, 0), most_kept);
+    used_ = 0;
+    if (needed <= size_) return;
+    ::operator delete(memory_, alignment);
+    memory_ = static_cast<std::byte*>(::operator new(needed + needed / 4, alignment, std::nothrow));
+    size_ = memory_ ? needed + needed / 4 : 0;
+  }
+
+  jpeg_memory_mgr* own_ = nullptr;
+  std::byte* memory_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t used_ = 0;
+  std::size_t wanted_ = 0; // by this image
+  extra* extras_ = nullptr;
+};
+
+} // namespace feedline::detail
