@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A whole file as read-only memory.
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +61,16 @@ class mapped_file {
   /// When the file was last written, in nanoseconds since 1970.
   std::int64_t modified_ns() const noexcept { return modified_ns_; }
 
+  /// Has the system begin to read these bytes, where they aren't in memory yet. Returns at once.
+  void will_need(std::uint64_t offset, std::uint64_t count) const noexcept {
+    constexpr std::uint64_t page = 4096; // or a multiple of it: then nothing happens
+    const std::uint64_t begin = std::min<std::uint64_t>(offset, bytes_.size()) / page * page;
+    const std::uint64_t end = std::min<std::uint64_t>(offset + count, bytes_.size());
+    if (begin < end)
+      ::madvise(const_cast<std::byte*>(bytes_.data() + begin), static_cast<std::size_t>(end - begin),
+                MADV_WILLNEED);
+  }
+
   /// Tells the system that reads will jump: then it doesn't read ahead what nobody asks for.
   void expect_jumps() const noexcept {
     if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_RANDOM);
@@ -100,6 +111,19 @@ class lazy_maps {
   std::vector<std::string> names_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const mapped_file>> files_;
+};
+
+/// How far the system was told to read a file.
+struct announced_file {
+  std::shared_ptr<const mapped_file> file;
+  std::uint64_t bytes = 0;
+
+  /// It will be needed up to there.
+  void reach(std::uint64_t end) {
+    constexpr std::uint64_t step = std::uint64_t{256} << 10; // systems cut short longer requests
+    for (; bytes < std::min<std::uint64_t>(end, file->bytes().size()); bytes += step)
+      file->will_need(bytes, step);
+  }
 };
 
 /// What is behind the last slash.

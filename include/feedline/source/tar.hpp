@@ -64,6 +64,7 @@ class tar_samples {
   void start_epoch(const epoch& e) {
     files_.start(e);
     shard_.reset();
+    next_number_.reset();
   }
 
   std::optional<tar_sample> next() {
@@ -73,10 +74,13 @@ class tar_samples {
         if (!file) return {};
         number_ = *file;
         index_ = files_.index_of(number_, 0);
-        shard_.emplace(shards()[number_]);
+        open_shard();
       }
       const std::uint64_t last = std::exchange(index_, files_.index_of(number_, shard_->position()));
-      if (auto sample = shard_->next()) return sample;
+      if (auto sample = shard_->next()) {
+        announce();
+        return sample;
+      }
       index_ = last;
       shard_.reset();
     }
@@ -93,7 +97,7 @@ class tar_samples {
   void resumed() {
     if (to_position_ == closed) return;
     number_ = files_.last();
-    shard_.emplace(shards()[number_]);
+    open_shard();
     while (shard_->position() < to_position_) {
       try {
         if (!shard_->next()) break;
@@ -107,6 +111,7 @@ class tar_samples {
     if (shard_ && number_ == number && shard_->position() <= detail::file_order::place_of(index)) return;
     files_.go_to(number);
     shard_.reset();
+    next_number_.reset();
   }
 
   /// In which order its shards come.
@@ -147,12 +152,44 @@ class tar_samples {
  private:
   static constexpr std::uint64_t closed = ~std::uint64_t{0};
 
+  static constexpr std::uint64_t read_ahead = std::uint64_t{8} << 20; // bytes
+
+  void open_shard() {
+    if (next_.file && next_number_ == number_) {
+      announced_ = std::exchange(next_, {});
+    } else {
+      announced_ = {detail::tar_shard::map(shards()[number_])};
+      next_ = {};
+    }
+    next_number_.reset();
+    shard_.emplace(announced_.file);
+  }
+
+  // Has the system read what isn't in memory, the next shard's beginning too, while samples before that are
+  // worked on.
+  void announce() {
+    const std::uint64_t end = shard_->begin() + read_ahead, size = announced_.file->bytes().size();
+    announced_.reach(end);
+    if (end <= size) return;
+    if (!next_number_) {
+      next_number_ = files_.peek();
+      try {
+        if (next_number_) next_.file = detail::tar_shard::map(shards()[*next_number_]);
+      } catch (const tar_error&) { // its own place will say so
+      }
+    }
+    if (next_.file) next_.reach(end - size);
+  }
+
   detail::file_order files_;
   tar_options options_;
   std::optional<detail::tar_shard> shard_; // the one being read
   std::size_t number_ = 0;                 // of that one, as listed
   std::uint64_t index_ = 0;
   std::uint64_t to_position_ = closed; // in the shard that was open, for resumed()
+  detail::announced_file announced_;   // the shard's
+  detail::announced_file next_;        // the one behind it
+  std::optional<std::size_t> next_number_;
 };
 
 } // namespace feedline

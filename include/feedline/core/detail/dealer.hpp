@@ -251,6 +251,7 @@ class dealer : public edge_base {
     for (std::uint64_t i = s.first; i < s.first + s.count; ++i) {
       if (context_->stopped.load(std::memory_order_relaxed)) break;
       try {
+        announce(*s.source, i);
         const std::uint64_t place = s.source->place_of(i);
         writer.add(sample<item>{s.source->sample_at(place), {s.source->index_at(place), 0, s.epoch}});
         ++given;
@@ -262,6 +263,16 @@ class dealer : public edge_base {
       }
     }
     return given;
+  }
+
+  // What lies in files is read by the system while samples before it are worked on.
+  static void announce(const Source& source, std::uint64_t reached) {
+    if constexpr (requires(std::uint64_t place) { source.will_need(place); }) {
+      constexpr std::uint64_t ahead = 64; // samples
+      const std::uint64_t end = std::min(source.epoch_size(), reached + ahead + 1);
+      for (std::uint64_t i = reached == 0 ? 1 : reached + ahead; i < end; ++i)
+        source.will_need(source.place_of(i));
+    }
   }
 
   failure_ptr current_source_failure(std::uint32_t epoch) {

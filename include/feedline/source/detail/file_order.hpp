@@ -53,9 +53,15 @@ class file_order {
 
   /// The number of the next file; nothing behind the last one.
   std::optional<std::size_t> next() {
+    const auto number = peek();
+    reached_ += number.has_value();
+    return number;
+  }
+
+  /// The same without a step.
+  std::optional<std::size_t> peek() const {
     if (reached_ >= end_) return std::nullopt;
-    const std::size_t place = reached_++;
-    return order_.empty() ? place : order_[place];
+    return order_.empty() ? reached_ : order_[reached_];
   }
 
   /// The next file is this one, and no other comes behind it.

@@ -94,6 +94,13 @@ class reordered_source {
 
   source_item_t<Source> sample_at(std::uint64_t place) const { return samples_->at(place); }
 
+  /// sample_at(place) will be asked for soon.
+  void will_need(std::uint64_t place) const noexcept
+    requires requires(const samples& s) { s.will_need(place); }
+  {
+    samples_->will_need(place);
+  }
+
   std::uint64_t index_at(std::uint64_t place) const { return detail::index_at(*samples_, place); }
 
   /// The place of the sample with that index.

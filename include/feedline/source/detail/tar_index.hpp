@@ -186,6 +186,21 @@ class indexed_tar {
     return *std::move(sample);
   }
 
+  /// Has the system begin to read a sample's bytes, where that is worth it.
+  void will_need(std::uint64_t place) const noexcept {
+    const std::size_t number = places_.file_of(place);
+    const std::vector<std::uint64_t>& begins = (*shards_)[number].begins;
+    const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
+    const std::uint64_t begin = begins[position];
+    const std::uint64_t end = position + 1 < begins.size() ? begins[position + 1] : (*shards_)[number].bytes;
+    constexpr std::uint64_t few = 16 << 10; // bytes, that cost less than the request
+    if (begin == tar_index::unreadable || end == tar_index::unreadable || end < begin + few) return;
+    try {
+      maps_->at(number)->will_need(begin, end - begin);
+    } catch (...) { // its own place will say so
+    }
+  }
+
   std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
 
   std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
