@@ -115,12 +115,12 @@ TEST_CASE("a block is aligned and at least as large as asked for, but not much l
       for (const int near : {-1, 0, 1})
         sizes.push_back(static_cast<std::size_t>(static_cast<long>(power / 8 * eighth) + near));
   for (const std::size_t size : sizes) {
-    const block_cache::block b = block_cache::allocate(size);
+    const block_cache::block b = block_cache::of_process().allocate(size);
     REQUIRE(reinterpret_cast<std::uintptr_t>(b.memory) % fl::tensor_alignment == 0);
     REQUIRE(b.bytes >= size);
     REQUIRE(b.bytes <= size + size / 2 + 1);
     static_cast<std::byte*>(b.memory)[b.bytes - 1] = std::byte{1};
-    block_cache::deallocate(b);
+    block_cache::of_process().deallocate(b);
   }
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("the memory of a tensor serves the next one, and not much of it stays 
   std::vector<fl::tensor<std::uint8_t>> many;
   for (std::size_t i = 0; i < 40; ++i) many.emplace_back(fl::shape{(i + 1) << 18});
   many.clear(); // 205 MB, never touched
-  CHECK(block_cache::held() <= std::size_t{64} << 20);
+  CHECK(block_cache::of_process().held() <= std::size_t{64} << 20);
 }
 
 TEST_CASE("tensors come and go on many threads, each with memory of its own") {

@@ -2,6 +2,7 @@
 #include <feedline/stage/batch_into.hpp>
 
 #include "support/catch.hpp"
+#include "support/counting_resource.hpp"
 #include "support/leave_and_resume.hpp"
 #include "support/throws_saying.hpp"
 
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
@@ -219,4 +221,83 @@ TEST_CASE("each worker may have a function of its own") {
        (fl::from(numbers(100)) | fl::batch_into<int>(8, factory, fl::workers{3})).finite())
     for (const int v : batch.values()) sum += v;
   CHECK(sum == 4950);
+}
+
+namespace {
+
+const auto copy_number = [](int n, fl::batch_slot<std::pair<int, fl::tensor<float, 100>>>& slot) {
+  slot.get<0>() = n;
+  std::fill(slot.get<1>().begin(), slot.get<1>().end(), static_cast<float>(n));
+};
+
+const auto as_pair = [](int n) {
+  std::pair<int, fl::tensor<float, 100>> made;
+  made.first = n;
+  std::fill(made.second.begin(), made.second.end(), static_cast<float>(n));
+  return made;
+};
+
+/// Whether batches of a pipeline with this resource lie in it, and it gets back all of it in the end.
+void check_memory_of(const auto& make_pipeline) {
+  counting_resource resource;
+  {
+    auto pipeline = std::make_unique<decltype(make_pipeline(resource))>(make_pipeline(resource));
+    auto loader = std::make_unique<fl::loader_of<decltype(make_pipeline(resource))>>(
+        pipeline->finite({.queue_capacity = 4}));
+    pipeline.reset();
+    auto kept = loader->next();
+    for (int i = 0; i < 300; ++i) {
+      const auto batch = loader->next();
+      REQUIRE(batch);
+      REQUIRE((resource.owns(&batch->template get<0>()[0]) && resource.owns(&batch->template get<1>()[0])));
+      REQUIRE(reinterpret_cast<std::uintptr_t>(batch->template get<1>().data()) % fl::tensor_alignment == 0);
+      for (std::size_t row = 0; row < batch->size(); ++row)
+        REQUIRE(batch->template get<1>().at(row)[99] == static_cast<float>(batch->template get<0>()[row]));
+    }
+    loader.reset();
+    REQUIRE(kept); // a batch outlives its loader
+    CHECK(kept->template get<1>().at(3)[7] == 3);
+    CHECK(!resource.is_unused());
+  }
+  CHECK(resource.is_unused());
+  if (!fl::detail::is_address_sanitized) CHECK(resource.allocations() < 100); // 600 tensors
+}
+
+} // namespace
+
+TEST_CASE("batches lie in the memory that is given for them, which serves one after another") {
+  for (const std::size_t workers : {1u, 4u}) {
+    check_memory_of([&](counting_resource& r) {
+      return fl::from(numbers(4000)) |
+             fl::batch_into<std::pair<int, fl::tensor<float, 100>>>(10, copy_number, fl::workers{workers},
+                                                                    fl::batch_options{.memory = &r});
+    });
+    check_memory_of([&](counting_resource& r) {
+      return fl::from(numbers(4000)) | fl::map(as_pair, fl::workers{workers}) | fl::batch(10, {.memory = &r});
+    });
+  }
+  check_memory_of([&](counting_resource& r) {
+    return fl::from(numbers(4000)) | fl::map(as_pair) |
+           fl::bucket_batch({.size = 10, .memory = &r}, [](const auto&) { return std::size_t{1}; });
+  });
+}
+
+TEST_CASE("memory that runs out is an error of its sample, and comes back") {
+  counting_resource resource;
+  {
+    const auto p = fl::from(numbers(4000)) |
+                   fl::batch_into<std::pair<int, fl::tensor<float, 100>>>(
+                       10, copy_number, fl::workers{2}, fl::batch_options{.memory = &resource});
+    auto loader = p.finite({.queue_capacity = 2});
+    std::vector<decltype(loader.next())> kept;
+    CHECK(throws_saying<fl::pipeline_error>("bad_alloc", [&] {
+      for (;;) {
+        kept.push_back(loader.next());
+        if (!kept.back()) break;
+        if (kept.size() == 5) resource.run_out();
+      }
+    }));
+    CHECK((kept.size() >= 5 && kept.size() < 20));
+  }
+  CHECK(resource.is_unused());
 }

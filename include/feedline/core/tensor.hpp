@@ -99,9 +99,17 @@ class tensor {
     requires(!has_static_shape)
       : tensor(extents, 0) {}
 
+  /// For tensors that come and go with batches: in memory of that cache, and kept by it however small.
+  tensor(const feedline::shape& extents, detail::block_cache& cache)
+    requires(!has_static_shape)
+      : cache_(&cache), size_(extents.count()), shape_(extents) {
+    allocate(detail::block_cache::smallest);
+  }
+
   tensor(tensor&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         bytes_(other.bytes_),
+        cache_(other.cache_),
         size_(std::exchange(other.size_, 0)),
         shape_(std::exchange(other.shape_, feedline::shape{0})) {}
 
@@ -111,7 +119,7 @@ class tensor {
   }
 
   ~tensor() {
-    if (data_) detail::block_cache::deallocate({data_, bytes_});
+    if (data_) cache_->deallocate({data_, bytes_});
   }
 
   /// A copy with memory of its own.
@@ -135,6 +143,7 @@ class tensor {
   void swap(tensor& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(cache_, other.cache_);
     std::swap(size_, other.size_);
     std::swap(shape_, other.shape_);
   }
@@ -167,11 +176,16 @@ class tensor {
 
  private:
   // The second parameter only tells this constructor from the public one.
-  tensor(const feedline::shape& extents, int) : size_(extents.count()), shape_(extents) {
+  tensor(const feedline::shape& extents, int)
+      : cache_(&detail::block_cache::of_process()), size_(extents.count()), shape_(extents) {
+    allocate(0);
+  }
+
+  void allocate(std::size_t at_least) {
     std::size_t bytes = 0;
     if (__builtin_mul_overflow(size_, sizeof(T), &bytes)) throw std::bad_array_new_length();
     if (bytes == 0) return;
-    const detail::block_cache::block b = detail::block_cache::allocate(bytes);
+    const detail::block_cache::block b = cache_->allocate(std::max(bytes, at_least));
     data_ = static_cast<T*>(b.memory);
     bytes_ = b.bytes;
   }
@@ -186,6 +200,7 @@ class tensor {
 
   T* data_ = nullptr;
   std::size_t bytes_ = 0; // of its memory
+  detail::block_cache* cache_ = nullptr;
   std::size_t size_ = 0;
   feedline::shape shape_{0};
 };

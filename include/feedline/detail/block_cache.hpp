@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <new>
 
@@ -18,10 +20,14 @@ namespace feedline::detail {
 /// photograph that can be a third of the time that its decoding takes.
 ///
 /// It never holds more than 64 MB beyond what is in use at that moment: enough for the next run to begin
-/// with, and not much to stay behind. One for the whole process; any thread may use it.
+/// with, and not much to stay behind. There is one for the whole process, and one for each resource of a user's
+/// that tensors shall lie in. Any thread may use it.
 class block_cache {
  public:
   static constexpr std::size_t alignment = 64;
+
+  /// Smaller blocks come from the system, unless they are asked for as large as this.
+  static constexpr std::size_t smallest = std::size_t{1} << 12;
 
   /// A block and its size, which may be larger than was asked for.
   struct block {
@@ -29,36 +35,54 @@ class block_cache {
     std::size_t bytes = 0;
   };
 
-  /// At least `bytes` bytes. Throws std::bad_alloc.
-  static block allocate(std::size_t bytes) {
-    if (!is_kept(bytes)) return {::operator new(bytes, std::align_val_t{alignment}), bytes};
-    if (const block b = instance().find(class_of(bytes)); b.memory) return b;
-    const std::size_t size = size_of(class_of(bytes));
-    void* const memory = ::operator new(size, alignment_of(size));
-    if (size >= huge_page) use_huge_pages(memory, size);
-    instance().count(size);
-    return {memory, size};
+  /// The process's. Visible, so that libraries that hide their symbols share it with the rest of the process.
+  [[gnu::visibility("default")]] static block_cache& of_process() {
+    static block_cache* const cache = make();
+    return *cache;
   }
 
-  static void deallocate(block b) noexcept {
-    if (!is_kept(b.bytes)) return ::operator delete(b.memory, std::align_val_t{alignment});
-    for (free_block* excess = instance().keep(b); excess;) {
-      const free_block gone = *excess;
-      ::operator delete(excess, alignment_of(gone.bytes));
-      excess = gone.next;
+  /// One that takes its blocks from a resource, which must outlive it and each block; without one, the
+  /// process's. It lives as long as the handle or a block of it.
+  static std::shared_ptr<block_cache> over(std::pmr::memory_resource* resource) {
+    if (!resource) return {std::shared_ptr<void>(), &of_process()};
+    return {new block_cache(resource), [](block_cache* cache) { cache->abandon(); }};
+  }
+
+  block_cache(const block_cache&) = delete;
+
+  /// At least `bytes` bytes. Throws what the resource throws, or std::bad_alloc.
+  block allocate(std::size_t bytes) {
+    if (!resource_ && !is_kept(bytes)) return obtain(bytes);
+    const std::unique_lock lock(mutex_);
+    block b = is_kept(bytes) ? find(class_of(bytes)) : block{};
+    if (!b.memory) b = obtain(is_kept(bytes) ? size_of(class_of(bytes)) : bytes);
+    in_use_ += b.bytes;
+    ++blocks_out_;
+    return b;
+  }
+
+  void deallocate(block b) noexcept {
+    if (!resource_ && !is_kept(b.bytes)) return give_back(b);
+    bool is_last = false;
+    {
+      const std::lock_guard lock(mutex_);
+      in_use_ -= std::min(in_use_, b.bytes); // two libraries may have a cache each, after all
+      is_last = --blocks_out_ == 0 && is_abandoned_;
+      if (is_kept(b.bytes)) keep(b);
+      else give_back(b);
     }
+    if (is_last) delete this;
   }
 
   /// How many bytes lie ready.
-  static std::size_t held() {
-    const std::lock_guard lock(instance().mutex_);
-    return instance().held_;
+  std::size_t held() {
+    const std::lock_guard lock(mutex_);
+    return held_;
   }
 
  private:
   struct free_block {
     free_block* next;
-    std::size_t bytes;
   };
 
   static constexpr std::align_val_t alignment_of(std::size_t bytes) noexcept {
@@ -67,7 +91,6 @@ class block_cache {
 
   // Eight sizes between each power of two and the next, from 4 KB to 16 GB; all others come from the system.
   static constexpr std::size_t always_held = std::size_t{64} << 20;
-  static constexpr std::size_t smallest = std::size_t{1} << 12;
   static constexpr std::size_t largest = std::size_t{1} << 34;
   static constexpr std::size_t classes_per_doubling = 8;
   static constexpr std::size_t classes = 22 * classes_per_doubling + 1;
@@ -88,45 +111,57 @@ class block_cache {
     return (smallest >> 3) * (classes_per_doubling + c % classes_per_doubling) << (c / classes_per_doubling);
   }
 
-  // Visible, so that libraries that hide their symbols share it with the rest of the process.
-  [[gnu::visibility("default")]] static block_cache& instance() {
-    static block_cache* const cache = make();
-    return *cache;
+  explicit block_cache(std::pmr::memory_resource* resource) : resource_(resource) {}
+
+  ~block_cache() {
+    for (std::size_t c = 0; c < classes; ++c)
+      while (free_[c]) give_back({take(c), size_of(c)});
   }
 
   static block_cache* make() {
     // A child that another thread's fork() makes must not find the lock taken for ever.
-    around_fork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); });
-    return new block_cache; // never destroyed: static tensors may outlive anything
+    around_fork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); });
+    return new block_cache(nullptr); // never destroyed: static tensors may outlive anything
+  }
+
+  // Nobody will ask for blocks any more.
+  void abandon() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      is_abandoned_ = true;
+      if (blocks_out_ > 0) return;
+    }
+    delete this;
+  }
+
+  // From the system or the resource. A resource is asked under the lock: it may be of those that want that.
+  block obtain(std::size_t bytes) const {
+    if (resource_) return {resource_->allocate(bytes, alignment), bytes};
+    const std::align_val_t aligned = is_kept(bytes) ? alignment_of(bytes) : std::align_val_t{alignment};
+    void* const memory = ::operator new(bytes, aligned);
+    if (is_kept(bytes) && bytes >= huge_page) use_huge_pages(memory, bytes);
+    return {memory, bytes};
+  }
+
+  void give_back(block b) const noexcept {
+    if (resource_) resource_->deallocate(b.memory, b.bytes, alignment);
+    else ::operator delete(b.memory, is_kept(b.bytes) ? alignment_of(b.bytes) : std::align_val_t{alignment});
   }
 
   // A kept block of the class or, as what isn't touched takes no memory, of a somewhat larger one.
   block find(std::size_t wanted) noexcept {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t c = wanted; c < classes && c <= wanted + classes_per_doubling / 2; ++c) {
-      if (!free_[c]) continue;
-      in_use_ += size_of(c);
-      return {take(c), size_of(c)};
-    }
+    for (std::size_t c = wanted; c < classes && c <= wanted + classes_per_doubling / 2; ++c)
+      if (free_[c]) return {take(c), size_of(c)};
     return {};
   }
 
-  void count(std::size_t bytes) noexcept {
-    const std::lock_guard lock(mutex_);
-    in_use_ += bytes;
-  }
-
-  // Keeps a block that is no longer in use; returns those that are now too many.
-  free_block* keep(block b) noexcept {
-    const std::lock_guard lock(mutex_);
-    in_use_ -= std::min(in_use_, b.bytes); // two libraries may have a cache each, after all
+  // Keeps a block that is no longer in use, and lets those go that are now too many.
+  void keep(block b) noexcept {
     held_ += b.bytes;
     free_block*& list = free_[class_of(b.bytes)];
-    list = new (b.memory) free_block{list, b.bytes};
-    free_block* excess = nullptr;
+    list = new (b.memory) free_block{list};
     for (std::size_t c = classes; held_ > in_use_ + always_held && c-- > 0;)
-      while (held_ > in_use_ + always_held && free_[c]) excess = new (take(c)) free_block{excess, size_of(c)};
-    return excess;
+      while (held_ > in_use_ + always_held && free_[c]) give_back({take(c), size_of(c)});
   }
 
   void* take(std::size_t c) noexcept {
@@ -136,10 +171,13 @@ class block_cache {
     return b;
   }
 
+  std::pmr::memory_resource* const resource_; // null: the system
   std::mutex mutex_;
   std::array<free_block*, classes> free_{};
   std::size_t in_use_ = 0; // bytes
   std::size_t held_ = 0;
+  std::size_t blocks_out_ = 0;
+  bool is_abandoned_ = false;
 };
 
 } // namespace feedline::detail

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <memory_resource>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -23,6 +25,10 @@ namespace feedline {
 
 struct batch_options {
   bool drop_last = false; ///< leave out a last batch that isn't full
+  /// Where the tensors of batches lie (memory that is pinned for a GPU, say), which are written by the
+  /// processor; null: ordinary memory. What a batch gives back serves the next one, a run holds on to it until it
+  /// and its batches are gone, and the resource must outlive those. One thread of a run at a time asks it.
+  std::pmr::memory_resource* memory = nullptr;
 };
 
 /// Batches whole items as they are: a std::vector of them.
@@ -45,7 +51,10 @@ struct column {
   static constexpr bool exists = number<Field> || is_array<Field> || is_tensor<Field> || ragged<Field>;
   using type = std::conditional_t<ragged<Field>, list_column<Field>, stacked_column<Field>>;
 
-  static type make(Mode) { return {}; }
+  static type make(Mode, block_cache& memory) {
+    if constexpr (ragged<Field>) return {};
+    else return type(memory);
+  }
 };
 
 template <class Field>
@@ -53,7 +62,7 @@ struct column<as_list_t, Field> {
   static constexpr bool exists = true;
   using type = list_column<Field>;
 
-  static type make(as_list_t) { return {}; }
+  static type make(as_list_t, block_cache&) { return {}; }
 };
 
 template <class Field>
@@ -62,7 +71,7 @@ struct column<padded, Field> {
   static constexpr bool exists = true;
   using type = padded_column<Field>;
 
-  static type make(padded mode) { return type(mode.value); }
+  static type make(padded mode, block_cache& memory) { return {mode.value, memory}; }
 };
 
 /// A sample that is one column: a number, a tensor, a string; with as_list, whatever it is.
@@ -100,8 +109,8 @@ struct batch_parts<std::tuple<Column...>> {
   using results = std::tuple<typename Column::type::result...>;
 
   template <class Mode>
-  static builders make(Mode mode) {
-    return {Column::make(mode)...};
+  static builders make(Mode mode, block_cache& memory) {
+    return {Column::make(mode, memory)...};
   }
 };
 
@@ -203,6 +212,10 @@ struct batch_maker {
   }
 };
 
+inline tensor<sample_id> make_ids(std::size_t rows) {
+  return tensor<sample_id>(shape{rows}, block_cache::of_process());
+}
+
 template <class T, class Mode>
 class batch_builder {
   using parts = batch_parts<typename columns_of<Mode, T>::types>;
@@ -213,7 +226,10 @@ class batch_builder {
   using output = batch_of<T, Mode>;
 
   batch_builder(std::size_t size, batch_options options, Mode mode)
-      : size_(size), options_(options), columns_(parts::make(mode)) {}
+      : batch_builder(size, options, mode, block_cache::over(options.memory)) {}
+
+  batch_builder(std::size_t size, batch_options options, Mode mode, std::shared_ptr<block_cache> memory)
+      : size_(size), options_(options), memory_(std::move(memory)), columns_(parts::make(mode, *memory_)) {}
 
   void operator()(sample<T>&& s, auto& emit) {
     keep(std::move(s));
@@ -278,7 +294,7 @@ class batch_builder {
 
  private:
   void begin() {
-    if (rows_ == 0 && ids_.size() == 0) ids_ = tensor<sample_id>(shape{size_});
+    if (rows_ == 0 && ids_.size() == 0) ids_ = make_ids(size_);
   }
 
   // If a later column refuses the sample, the earlier ones overwrite what they took of it with the next one.
@@ -294,6 +310,7 @@ class batch_builder {
 
   std::size_t size_;
   batch_options options_;
+  std::shared_ptr<block_cache> memory_;
   typename parts::builders columns_;
   tensor<sample_id> ids_;
   std::size_t rows_ = 0; // so far

@@ -42,14 +42,10 @@ class fill_stage {
   static constexpr bool is_stateless = true;
   static constexpr bool keeps_one_to_one = true;
 
-  fill_stage(std::size_t rows, std::vector<shape> row_shapes, Held f, std::string name)
-      : f_(std::move(f)),
-        name_(std::move(name)),
-        shapes_(std::move(row_shapes)),
-        places_(std::make_shared<row_places<T>>(rows, shapes_)) {}
+  fill_stage(row_plan plan, Held f, std::string name)
+      : f_(std::move(f)), name_(std::move(name)), places_(std::make_shared<row_places<T>>(std::move(plan))) {}
 
-  fill_stage(const fill_stage& other)
-      : fill_stage(other.places_->rows(), other.shapes_, other.f_, other.name_) {}
+  fill_stage(const fill_stage& other) : fill_stage(other.places_->plan(), other.f_, other.name_) {}
 
   fill_stage(fill_stage&&) = default;
 
@@ -107,7 +103,6 @@ class fill_stage {
  private:
   Held f_;
   std::string name_;
-  std::vector<shape> shapes_;
   std::shared_ptr<row_places<T>> places_;
 };
 
@@ -121,7 +116,7 @@ class row_gatherer {
 
   void operator()(sample<Filled>&& s, auto& emit) {
     places_ = std::move(s.value.places);
-    if (ids_.size() == 0) ids_ = tensor<sample_id>(shape{size_});
+    if (ids_.size() == 0) ids_ = make_ids(size_);
     places_->add(s.value.slot, rows_);
     s.value.slot = {};
     ids_[rows_++] = s.id;
@@ -217,10 +212,12 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
   using held = detail::held_function_t<F>;
   const std::tuple<Options...> given(std::move(options)...);
-  auto row_shapes = detail::row_columns_of<T>::shapes(detail::option_or(shapes{}, given).of_tensors);
-  detail::fill_stage<T, held> fill(size, std::move(row_shapes), held(std::forward<F>(f)),
-                                   detail::option_or(name{}, given).text);
-  const detail::gather_stage<T> gather{size, detail::option_or(batch_options{}, given)};
+  const auto options_of_batch = detail::option_or(batch_options{}, given);
+  detail::fill_stage<T, held> fill(
+      {size, detail::row_columns_of<T>::shapes(detail::option_or(shapes{}, given).of_tensors),
+       options_of_batch.memory},
+      held(std::forward<F>(f)), detail::option_or(name{}, given).text);
+  const detail::gather_stage<T> gather{size, options_of_batch};
   if constexpr (detail::has_option<workers, Options...>)
     return detail::append(detail::as_row(detail::make_parallel<true>(std::get<workers>(given),
                                                                      detail::as_row(std::move(fill)))),

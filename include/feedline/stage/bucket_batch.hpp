@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <stdexcept>
 #include <type_traits>
@@ -27,6 +28,7 @@ struct bucket_batch_options {
   std::size_t size = 0;   ///< the most samples in a batch; 0: as many as `tokens` allow
   std::size_t tokens = 0; ///< the most that (longest length × samples) of a batch may be; 0: no limit
   bool drop_last = false; ///< leave out what is left in the buckets at the end
+  std::pmr::memory_resource* memory = nullptr; ///< as in batch_options
 };
 
 namespace detail {
@@ -138,7 +140,10 @@ class bucket_batch_stage {
     friend bucket_batch_stage;
 
     explicit running(const bucket_batch_stage& stage)
-        : options_(stage.options_), mode_(stage.mode_), length_(stage.length_.bind()) {
+        : options_(stage.options_),
+          memory_(block_cache::over(options_.memory)),
+          mode_(stage.mode_),
+          length_(stage.length_.bind()) {
       for (std::size_t i = 0; i <= options_.bounds.size(); ++i) buckets_.push_back({builder_for(0)});
     }
 
@@ -163,7 +168,7 @@ class bucket_batch_stage {
     }
 
     builder builder_for(std::size_t first_length) const {
-      return builder(most_of(first_length), batch_options(), mode_);
+      return builder(most_of(first_length), batch_options(), mode_, memory_);
     }
 
     void put(bucket& b, sample<In>&& s, std::size_t length) {
@@ -173,6 +178,7 @@ class bucket_batch_stage {
     }
 
     bucket_batch_options options_;
+    std::shared_ptr<block_cache> memory_;
     Mode mode_;
     decltype(std::declval<const Length&>().bind()) length_;
     std::vector<bucket> buckets_;

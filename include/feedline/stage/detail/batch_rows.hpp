@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <span>
 #include <stdexcept>
@@ -86,19 +87,30 @@ struct row_columns<std::tuple<column<stacked_t, Field>...>> {
 template <class T>
 using row_columns_of = row_columns<typename columns_of<stacked_t, T>::types>;
 
+/// What the batches of a run are like.
+struct row_plan {
+  std::size_t rows;
+  std::vector<shape> shapes; // of one row of each field
+  std::pmr::memory_resource* memory;
+};
+
 /// The rows of one batch, or of a part of one.
 template <class T>
 class batch_block {
   using facts = row_columns_of<T>;
 
  public:
-  batch_block(std::uint64_t number_in_run, std::size_t rows, const std::vector<shape>& shapes)
-      : number(number_in_run), taken(rows) {
+  /// Begins a batch; whose rows it had before is forgotten.
+  void begin(std::uint64_t number_in_run, std::size_t rows, const std::vector<shape>& shapes,
+             block_cache& memory) {
+    number = number_in_run;
+    taken.assign(rows, false);
+    strangers = 0;
     std::size_t i = 0;
     const auto make = [&](auto& t) {
       shape all{rows};
       for (const std::size_t extent : shapes[i++]) all.append(extent);
-      t = std::remove_reference_t<decltype(t)>(all);
+      t = std::remove_reference_t<decltype(t)>(all, memory);
     };
     std::apply([&](auto&... t) { (make(t), ...); }, columns);
   }
@@ -116,7 +128,7 @@ class batch_block {
     }(std::make_index_sequence<facts::count>());
   }
 
-  std::uint64_t number; // of the batch in the run
+  std::uint64_t number = 0; // of the batch in the run
   typename facts::tensors columns;
   std::vector<bool> taken;   // rows that somebody writes or has written; under the lock of row_places
   std::size_t strangers = 0; // taken rows that aren't known to belong to this batch; likewise
@@ -178,13 +190,13 @@ class row_places {
   using block_ptr = std::shared_ptr<batch_block<T>>;
 
  public:
-  row_places(std::size_t rows, std::vector<shape> shapes)
-      : rows_(rows),
-        shapes_(std::move(shapes)),
+  explicit row_places(row_plan plan)
+      : plan_(std::move(plan)),
         rows_ahead_(std::max<std::size_t>(
-            256, bytes_ahead / std::max<std::size_t>(1, row_columns_of<T>::bytes(shapes_)))) {}
+            256, bytes_ahead / std::max<std::size_t>(1, row_columns_of<T>::bytes(plan_.shapes)))),
+        memory_(block_cache::over(plan_.memory)) {}
 
-  std::size_t rows() const noexcept { return rows_; }
+  const row_plan& plan() const noexcept { return plan_; }
 
   /// A row for the item in that place.
   batch_slot<T> reserve(std::uint64_t place) {
@@ -192,9 +204,9 @@ class row_places {
     slot.place_ = place;
     const std::lock_guard lock(mutex_);
     const std::uint64_t expected = place + shift_;
-    const std::uint64_t number = expected / rows_;
-    const auto row = static_cast<std::size_t>(expected % rows_);
-    if (number >= current_ && number - current_ <= 1 + rows_ahead_ / rows_) {
+    const std::uint64_t number = expected / plan_.rows;
+    const auto row = static_cast<std::size_t>(expected % plan_.rows);
+    if (number >= current_ && number - current_ <= 1 + rows_ahead_ / plan_.rows) {
       block_ptr block = open(number);
       if (!block->taken[row]) {
         block->taken[row] = true;
@@ -218,7 +230,7 @@ class row_places {
   void add(const batch_slot<T>& slot, std::size_t row) {
     const std::lock_guard lock(mutex_);
     if (!batch_) batch_ = open(current_);
-    shift_ = current_ * rows_ + row - slot.place_; // wraps round if it is behind
+    shift_ = current_ * plan_.rows + row - slot.place_; // wraps round if it is behind
     if (slot.block_ == batch_ && slot.row_ == row) {
       --batch_->strangers;
       return;
@@ -233,18 +245,15 @@ class row_places {
   typename row_columns_of<T>::tensors take(std::size_t rows) {
     const std::lock_guard lock(mutex_);
     if (batch_->strangers > 0) detach(rows);
-    const block_ptr done = std::exchange(batch_, nullptr);
-    std::erase_if(blocks_, [&](const block_ptr& b) { return b->number <= current_; });
-    ++current_;
-    return std::move(done->columns);
+    auto columns = std::move(batch_->columns);
+    end_batch();
+    return columns;
   }
 
   /// Forgets the rows of the batch that is being made.
   void drop() {
     const std::lock_guard lock(mutex_);
-    batch_ = nullptr;
-    std::erase_if(blocks_, [&](const block_ptr& b) { return b->number <= current_; });
-    ++current_;
+    end_batch();
   }
 
  private:
@@ -253,14 +262,27 @@ class row_places {
   static constexpr std::size_t bytes_ahead = std::size_t{64} << 20; // or 256 rows, if those are more
 
   block_ptr fresh(std::size_t rows) const {
-    return std::make_shared<batch_block<T>>(current_, rows, shapes_);
+    const auto block = std::make_shared<batch_block<T>>();
+    block->begin(current_, rows, plan_.shapes, *memory_);
+    return block;
   }
 
   block_ptr open(std::uint64_t number) {
     for (const block_ptr& b : blocks_)
       if (b->number == number) return b;
-    blocks_.push_back(std::make_shared<batch_block<T>>(number, rows_, shapes_));
+    if (spares_.empty()) spares_.push_back(std::make_shared<batch_block<T>>());
+    spares_.back()->begin(number, plan_.rows, plan_.shapes, *memory_);
+    blocks_.push_back(std::move(spares_.back()));
+    spares_.pop_back();
     return blocks_.back();
+  }
+
+  // A block of whose rows nobody has one in hand serves another batch.
+  void end_batch() {
+    block_ptr done = std::exchange(batch_, nullptr);
+    std::erase_if(blocks_, [&](const block_ptr& b) { return b->number <= current_; });
+    ++current_;
+    if (done->strangers == 0) spares_.push_back(std::move(done));
   }
 
   static void free(const batch_slot<T>& slot) {
@@ -270,7 +292,7 @@ class row_places {
 
   // The first rows go to a block that nobody else knows.
   void detach(std::size_t rows) {
-    const block_ptr own = fresh(rows_);
+    const block_ptr own = fresh(plan_.rows);
     for (std::size_t i = 0; i < rows; ++i) {
       own->copy(i, *batch_, i);
       own->taken[i] = true;
@@ -279,11 +301,12 @@ class row_places {
     batch_ = own;
   }
 
-  const std::size_t rows_;
-  const std::vector<shape> shapes_;
+  const row_plan plan_;
   const std::size_t rows_ahead_;
+  const std::shared_ptr<block_cache> memory_;
   std::mutex mutex_; // of what follows
   std::vector<block_ptr> blocks_;
+  std::vector<block_ptr> spares_;
   block_ptr batch_;           // that is being made
   std::uint64_t current_ = 0; // its number
   std::uint64_t shift_ = 0;   // by how much rows come to lie behind their items' places

@@ -110,16 +110,18 @@ class stacked_column {
   using element = decltype(element_of());
   using result = tensor<element>;
 
+  explicit stacked_column(block_cache& memory) : memory_(&memory) {}
+
   void add(T&& value, std::size_t row, std::size_t rows) {
     if constexpr (is_number) {
-      if (row == 0) values_ = result(shape{rows});
+      if (row == 0) values_ = result(shape{rows}, *memory_);
       values_[row] = value;
     } else {
       if (row == 0) {
         sample_shape_ = shape_of(value);
         shape all{rows};
         for (const std::size_t extent : sample_shape_) all.append(extent);
-        values_ = result(all);
+        values_ = result(all, *memory_);
       } else if (is_tensor<T> && !(shape_of(value) == sample_shape_)) {
         throw std::invalid_argument("its tensor has the shape " + to_string(shape_of(value)) +
                                     ", but the batch began with " + to_string(sample_shape_) +
@@ -134,7 +136,7 @@ class stacked_column {
   std::span<T> rows_from(std::size_t row, std::size_t rows)
     requires is_number
   {
-    if (row == 0) values_ = result(shape{rows});
+    if (row == 0) values_ = result(shape{rows}, *memory_);
     return {values_.data() + row, values_.data() + rows};
   }
 
@@ -154,6 +156,7 @@ class stacked_column {
     }
   }
 
+  block_cache* memory_;
   result values_;
   shape sample_shape_;
 };
@@ -178,7 +181,7 @@ class padded_column {
   using element = typename T::value_type;
   using result = padded_tensor<element>;
 
-  explicit padded_column(double fill) : fill_(number_of<element>(fill)) {}
+  padded_column(double fill, block_cache& memory) : fill_(number_of<element>(fill)), memory_(&memory) {}
 
   void add(T&& value, std::size_t row, std::size_t rows) {
     if (row == 0) values_.reserve(rows);
@@ -212,7 +215,7 @@ class padded_column {
         row_count *= extent;
       }
     }
-    r.values = tensor<element>(all);
+    r.values = tensor<element>(all, *memory_);
     element* out = r.values.begin();
     for (const T& value : values_) {
       element* end = out + longest * row_count;
@@ -231,6 +234,7 @@ class padded_column {
   }
 
   element fill_;
+  block_cache* memory_;
   std::vector<T> values_;
 };
 
