@@ -1,27 +1,42 @@
 // SPDX-License-Identifier: MIT
-// How many photographs a second does libtorch's C++ DataLoader decode and batch, with the decoder and the two
-// threads of bench_photos? Beside it feedline's pipeline, for a ratio from one run.
+// How many photographs a second does libtorch's C++ DataLoader give, with the same decoder and the same number
+// of threads? Whole photographs, in lists of 32, as bench_photos has them; and random parts, stacked in
+// batches of 64, as bench_photo_crops has them. Beside it feedline's pipelines and, for parts, bare threads,
+// for ratios from one run. The loaders are endless, as in a training that has been going on for a while.
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <torch/torch.h>
 
-#include "photos.hpp"
+#include "photo_crops.hpp"
 
 namespace fl = feedline;
 
 namespace {
 
-constexpr std::size_t threads = 2;
-constexpr std::size_t batch_size = 32;
-
-class photo_dataset : public torch::data::datasets::Dataset<photo_dataset, torch::Tensor> {
+/// What both data sets have in common.
+template <class Self, class Sample>
+class photo_dataset : public torch::data::datasets::Dataset<Self, Sample> {
  public:
   explicit photo_dataset(const std::vector<fl::tar_sample>& all) : all_(&all) {}
 
+  torch::optional<std::size_t> size() const override { return all_->size(); }
+
+ protected:
+  const fl::tar_sample& sample(std::size_t index) const { return (*all_)[index]; }
+
+ private:
+  const std::vector<fl::tar_sample>* all_;
+};
+
+class whole_photos : public photo_dataset<whole_photos, torch::Tensor> {
+ public:
+  using photo_dataset::photo_dataset;
+
   torch::Tensor get(std::size_t index) override {
-    fl::jpeg_decoder& decoder = thread_decoder();
-    const auto file = (*all_)[index]["jpg"];
+    thread_local fl::jpeg_decoder decoder;
+    const auto file = sample(index)["jpg"];
     const auto header = decoder.read_header(file);
     auto pixels =
         torch::empty({static_cast<std::int64_t>(header.height), static_cast<std::int64_t>(header.width),
@@ -30,41 +45,86 @@ class photo_dataset : public torch::data::datasets::Dataset<photo_dataset, torch
     decoder.decode_into(file, {pixels.data_ptr<std::uint8_t>(), static_cast<std::size_t>(pixels.numel())});
     return pixels;
   }
+};
 
-  torch::optional<std::size_t> size() const override { return all_->size(); }
+class parts : public photo_dataset<parts, torch::data::Example<>> {
+ public:
+  using photo_dataset::photo_dataset;
 
- private:
-  static fl::jpeg_decoder& thread_decoder() {
-    thread_local fl::jpeg_decoder decoder;
-    return decoder;
+  torch::data::Example<> get(std::size_t index) override {
+    torch::Tensor pixels = torch::empty({3, side, side}, torch::kFloat);
+    load<decoding::part_smaller>(sample(index), index,
+                                 fl::chw_view(std::span(pixels.data_ptr<float>(), numbers), 3, side, side));
+    return {std::move(pixels), torch::zeros({}, torch::kInt)};
+  }
+};
+
+/// The places of a data set one after another, over and over.
+class endless_sampler : public torch::data::samplers::Sampler<> {
+ public:
+  explicit endless_sampler(std::size_t size) : size_(size) {}
+
+  void reset(torch::optional<std::size_t> size = {}) override {
+    next_ = 0;
+    if (size) size_ = *size;
   }
 
-  const std::vector<fl::tar_sample>* all_;
+  torch::optional<std::vector<std::size_t>> next(std::size_t count) override {
+    std::vector<std::size_t> places(count);
+    for (auto& place : places) place = next_++ % size_;
+    return places;
+  }
+
+  void save(torch::serialize::OutputArchive&) const override {}
+
+  void load(torch::serialize::InputArchive&) override {}
+
+ private:
+  std::size_t size_;
+  std::size_t next_ = 0;
 };
+
+template <class Dataset, class PixelsOf>
+void consume_libtorch(benchmark::State& state, Dataset dataset, std::size_t batch,
+                      const PixelsOf& pixels_of) {
+  torch::set_num_threads(1);
+  auto loader = torch::data::make_data_loader(
+      std::move(dataset), endless_sampler(photos(state).size()),
+      torch::data::DataLoaderOptions().batch_size(batch).workers(threads(state)));
+  auto place = loader->begin();
+  bool first = true;
+  consume(state, batch, [&] {
+    if (!std::exchange(first, false)) ++place;
+    return pixels_of(*place);
+  });
+}
 
 void libtorch_data_loader(benchmark::State& state) {
   const auto& all = photos(state);
   if (all.empty()) return;
-  torch::set_num_threads(1);
-  for (auto _ : state) {
-    auto loader = torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(
-        photo_dataset(all), torch::data::DataLoaderOptions().batch_size(batch_size).workers(threads));
-    for (auto& batch : *loader) benchmark::DoNotOptimize(batch.front().data_ptr());
-  }
-  report_photos(state, all.size());
+  consume_libtorch(state, parts(all).map(torch::data::transforms::Stack<>()), batch_size,
+                   [](const torch::data::Example<>& batch) { return batch.data.data_ptr(); });
 }
 
-void feedline_pipeline(benchmark::State& state) {
+void whole_libtorch_data_loader(benchmark::State& state) {
   const auto& all = photos(state);
   if (all.empty()) return;
-  const auto pipeline = fl::tar_samples(photo_shards()) | fl::map(decode, fl::workers{threads}) |
-                        fl::batch(batch_size, fl::as_list);
-  for (auto _ : state)
-    for (const auto& batch : pipeline.finite()) benchmark::DoNotOptimize(batch.values().front().data());
-  report_photos(state, all.size());
+  consume_libtorch(state, whole_photos(all), 32,
+                   [](const std::vector<torch::Tensor>& batch) { return batch.front().data_ptr(); });
 }
 
-BENCHMARK(libtorch_data_loader)->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(feedline_pipeline)->UseRealTime()->Unit(benchmark::kMillisecond);
+void whole_feedline_pipeline(benchmark::State& state) {
+  if (photos(state).empty()) return;
+  const auto pipeline = fl::tar_samples(photo_shards()) | fl::map(decode, fl::workers{threads(state)}) |
+                        fl::batch(32, fl::as_list);
+  auto loader = pipeline.infinite();
+  consume(state, 32, [&] { return loader.next()->values().front().data(); });
+}
+
+BENCHMARK(libtorch_data_loader)->Apply(of_some);
+BENCHMARK(feedline_pipeline)->Apply(of_two);
+BENCHMARK(bare_threads<decoding::part_smaller>)->Apply(of_two);
+BENCHMARK(whole_libtorch_data_loader)->Apply(of_two);
+BENCHMARK(whole_feedline_pipeline)->Apply(of_two);
 
 } // namespace
