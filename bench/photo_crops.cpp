@@ -3,12 +3,22 @@
 // planes, mirrored or not, on two threads, in batches of 64: through feedline, and through TBB's
 // parallel_pipeline with the same function; beside two bare threads that share a counter and write to memory
 // of their own. What decoding less than everything gains: bare threads that decode only the part, or the
-// whole photograph first. (bench_photos_libtorch has libtorch's DataLoader.)
+// whole photograph first. And what one would write by hand with OpenCV: its decoder and its resize on a pool
+// of threads. (bench_photos_libtorch has libtorch's DataLoader.)
 #include <cstddef>
 #include <memory>
 #include <utility>
 
 #include "photo_crops.hpp"
+
+#ifdef FEEDLINE_WITH_OPENCV
+#include <array>
+#include <condition_variable>
+#include <mutex>
+
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+#endif
 
 #ifdef FEEDLINE_WITH_TBB
 #include <cstring>
@@ -64,6 +74,111 @@ void bare_first_batch(benchmark::State& state) {
   }
 }
 
+#ifdef FEEDLINE_WITH_OPENCV
+/// As one would write it by hand: threads that share a counter, and write to a ring of batches, which are
+/// handed out in order.
+template <class Load>
+class thread_pool {
+ public:
+  thread_pool(std::size_t threads, const Load& load) : load_(load), memory_(ring * batch_size * numbers) {
+    for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  }
+
+  ~thread_pool() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    not_full_.notify_all();
+  }
+
+  /// The next batch; the one before is given up.
+  const float* next() {
+    std::unique_lock lock(mutex_);
+    if (any_taken_) {
+      ++begin_;
+      not_full_.notify_all();
+    }
+    any_taken_ = true;
+    not_empty_.wait(lock, [&] { return done_[begin_ % ring] == batch_size; });
+    done_[begin_ % ring] = 0;
+    return memory_.data() + begin_ % ring * batch_size * numbers;
+  }
+
+ private:
+  static constexpr std::size_t ring = 4;
+
+  void work() {
+    for (std::size_t i; (i = next_.fetch_add(1), wait_for_room(i / batch_size));) {
+      load_(i, memory_.data() + i % (ring * batch_size) * numbers);
+      const std::lock_guard lock(mutex_);
+      if (++done_[i / batch_size % ring] == batch_size) not_empty_.notify_one();
+    }
+  }
+
+  bool wait_for_room(std::size_t batch) {
+    std::unique_lock lock(mutex_);
+    not_full_.wait(lock, [&] { return stopped_ || batch < begin_ + ring; });
+    return !stopped_;
+  }
+
+  Load load_;
+  std::vector<float> memory_;
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;
+  std::condition_variable not_full_, not_empty_;
+  std::array<std::size_t, ring> done_{}; // samples of each batch of the ring
+  std::size_t begin_ = 0;                // the batch that the caller has, or waits for
+  bool any_taken_ = false, stopped_ = false;
+  std::vector<std::jthread> threads_; // last: the first to end
+};
+
+/// With OpenCV, which decodes all of a photograph: at its size, or at the size that feedline would decode the
+/// part at. OpenCV doesn't tell a photograph's size before it is decoded, so feedline reads the header. Where
+/// the part shrinks, INTER_AREA averages, as feedline does; INTER_LINEAR, the default, aliases.
+template <decoding How, int Shrink>
+void load_with_opencv(const fl::tar_sample& sample, std::size_t index, float* out) {
+  auto random = random_of(index);
+  const bool mirrored = random.chance(0.5);
+  const auto file = sample["jpg"];
+  thread_local fl::jpeg_decoder headers;
+  const auto header = headers.read_header(file);
+  const fl::crop_box part = choose_part(random)(header.height, header.width);
+  int smaller = 1;
+  if constexpr (How == decoding::part_smaller)
+    while (smaller < 8 && std::min(part.height, part.width) >= 2.0 * side * smaller) smaller *= 2;
+  const int flags = smaller == 1   ? cv::IMREAD_COLOR
+                    : smaller == 2 ? cv::IMREAD_REDUCED_COLOR_2
+                    : smaller == 4 ? cv::IMREAD_REDUCED_COLOR_4
+                                   : cv::IMREAD_REDUCED_COLOR_8;
+  // It takes no memory that is const, and doesn't write to it.
+  auto* const bytes = const_cast<std::byte*>(file.data());
+  const cv::Mat all = cv::imdecode(cv::Mat(1, static_cast<int>(file.size()), CV_8U, bytes),
+                                   flags | cv::IMREAD_IGNORE_ORIENTATION);
+  const auto scaled = [&](double length) { return static_cast<int>(length / smaller); };
+  const cv::Rect box(scaled(part.left), scaled(part.top), scaled(part.width), scaled(part.height));
+  cv::Mat pixels, planes[3];
+  cv::resize(all(box), pixels, cv::Size(side, side), 0, 0,
+             box.area() > static_cast<int>(side * side) ? Shrink : cv::INTER_LINEAR);
+  if (mirrored) cv::flip(pixels, pixels, 1);
+  cv::split(pixels, planes); // blue first
+  for (std::size_t c = 0; c < 3; ++c) {
+    const double deviation = fl::imagenet_normalization.deviation[c];
+    planes[2 - c].convertTo(cv::Mat(side, side, CV_32F, out + c * side * side), CV_32F, 1 / (255 * deviation),
+                            -fl::imagenet_normalization.mean[c] / deviation);
+  }
+}
+
+template <decoding How, int Shrink>
+void opencv_pool(benchmark::State& state) {
+  const auto& all = photos(state);
+  if (all.empty()) return;
+  cv::setNumThreads(0);
+  thread_pool pool(threads(state), [&](std::size_t i, float* out) {
+    load_with_opencv<How, Shrink>(all[i % all.size()], i % all.size(), out);
+  });
+  consume(state, batch_size, [&] { return pool.next(); });
+}
+#endif
+
 #ifdef FEEDLINE_WITH_TBB
 void tbb_parallel_pipeline(benchmark::State& state) {
   const auto& all = photos(state);
@@ -106,5 +221,11 @@ BENCHMARK(feedline_pipeline)->Apply(of_some);
 BENCHMARK(feedline_map_and_batch)->Apply(of_two);
 BENCHMARK(feedline_first_batch)->Apply(of_two);
 BENCHMARK(bare_first_batch)->Apply(of_two);
+#ifdef FEEDLINE_WITH_OPENCV
+BENCHMARK_TEMPLATE(opencv_pool, decoding::whole, cv::INTER_AREA)->Apply(of_some);
+BENCHMARK_TEMPLATE(opencv_pool, decoding::whole, cv::INTER_LINEAR)->Apply(of_two);
+BENCHMARK_TEMPLATE(opencv_pool, decoding::part_smaller, cv::INTER_AREA)->Apply(of_two);
+BENCHMARK_TEMPLATE(opencv_pool, decoding::part_smaller, cv::INTER_LINEAR)->Apply(of_two);
+#endif
 
 } // namespace
