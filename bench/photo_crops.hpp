@@ -82,10 +82,12 @@ inline auto crop_pipeline(std::size_t threads) {
 }
 
 /// Batches of an endless loader, as in a training that has been going on for a while: `take` takes one and
-/// gives a pointer to its pixels. About as many in each iteration as make all the photographs.
+/// gives a pointer to its pixels. About as many in each iteration as make all the photographs, and as many for
+/// each thread, as there are loaders whose threads make a batch each.
 template <class Take>
 void consume(benchmark::State& state, std::size_t photos_in_batch, const Take& take) {
-  const std::size_t batches = std::max<std::size_t>(1, photos(state).size() / photos_in_batch);
+  const std::size_t in_round = photos_in_batch * threads(state);
+  const std::size_t batches = (photos(state).size() + in_round - 1) / in_round * threads(state);
   const auto take_all = [&] {
     for (std::size_t i = 0; i < batches; ++i) benchmark::DoNotOptimize(take());
   };
