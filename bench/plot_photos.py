@@ -4,92 +4,157 @@
 
 Usage: bench/plot_photos.py OUTPUT.svg FIGURES.json...
 
-Figures come from `bench_photo_crops --benchmark_repetitions=7 --benchmark_out=FIGURES.json` and from
-`pytorch_photos.py --crops --json FIGURES.json`. Takes medians where there are any. On the left: each loader with two
-workers; on the right: with more of them.
+Figures come from `bench_photo_crops --benchmark_repetitions=7 --benchmark_out=FIGURES.json`, from
+`bench_photos_libtorch` likewise and from `pytorch_photos.py --crops --batch 64 --workers 1,2,4,8 --json FIGURES.json`.
+Takes medians where there are any, and of what is in several files the first. On the left: each loader with two workers;
+on the right: the number of workers.
 """
 import json
 import sys
 from xml.sax.saxutils import escape
 
-LABELS = {
-    "bare_threads<decoding::part_smaller>": "bare threads",
-    "bare_threads<decoding::whole>": "bare threads, whole photograph",
-    "feedline_pipeline": "feedline",
-    "feedline_map_and_batch": "feedline, map and batch",
-    "tbb_parallel_pipeline": "TBB parallel_pipeline",
-    "pytorch_torchvision.io": "PyTorch, torchvision.io",
-    "pytorch_Pillow": "PyTorch, Pillow",
+# Of each benchmark: what it is called, and its color.
+SERIES = {
+    "feedline_pipeline": ("feedline", "#c0392b"),
+    "feedline_map_and_batch": ("feedline, map and batch", "#e0938a"),
+    "bare_threads<decoding::part_smaller>": ("bare threads", "#4d575e"),
+    "bare_threads<decoding::whole>": ("bare threads, all decoded", "#a0a8ad"),
+    "tbb_parallel_pipeline": ("TBB", "#2e7d4f"),
+    "libtorch_data_loader": ("libtorch", "#c77a14"),
+    "opencv_pool<decoding::whole, cv::INTER_AREA>": ("OpenCV", "#2f6fb0"),
+    "opencv_pool<decoding::whole, cv::INTER_LINEAR>": ("OpenCV, aliasing", "#8fb4d9"),
+    "opencv_pool<decoding::part_smaller, cv::INTER_AREA>": ("OpenCV, reduced", "#8fb4d9"),
+    "opencv_pool<decoding::part_smaller, cv::INTER_LINEAR>": ("OpenCV, reduced, aliasing", "#8fb4d9"),
+    "pytorch_torchvision.io": ("PyTorch, torchvision.io", "#7d4fa3"),
+    "pytorch_Pillow": ("PyTorch, Pillow", "#a569bd"),
 }
-COLORS = {"feedline_pipeline": "#c0392b", "bare_threads<decoding::part_smaller>": "#7f8c8d"}
-WIDTH, HEIGHT, LEFT, TOP, GAP = 980, 330, 200, 46, 28
+# What isn't plain, where it is drawn.
+NOTES = {
+    "bare_threads<decoding::part_smaller>": "Bare threads only decode, crop and resize, with feedline's function.",
+    "tbb_parallel_pipeline": "TBB's parallel_pipeline runs the same function.",
+    "libtorch_data_loader": "libtorch's DataLoader (C++) runs the same function.",
+    "opencv_pool<decoding::part_smaller, cv::INTER_AREA>":
+        "OpenCV: a pool of threads; reduced: decoded at 1/2 to 1/8 where that is enough; aliasing: INTER_LINEAR.",
+}
+WIDTH, TOP, ROW = 1040, 52, 28
+BARS, BAR_LENGTH = 210, 250  # where bars begin, and the longest one
+LINES, LINES_WIDTH = 600, 270  # where lines begin
 
 
-def read_rates(paths):
-    """{name: {workers: items a second}}"""
-    rates = {}
+def read_figures(paths):
+    """({name: {workers: items a second}}, number of processor cores or None)"""
+    rates, cores = {}, None
     for path in paths:
         with open(path, encoding="utf-8") as file:
-            benchmarks = json.load(file)["benchmarks"]
+            figures = json.load(file)
+        cores = cores or figures.get("context", {}).get("num_cpus")
+        benchmarks = figures["benchmarks"]
         has_medians = any(b.get("aggregate_name") == "median" for b in benchmarks)
         for b in benchmarks:
             if "items_per_second" not in b or (has_medians and b.get("aggregate_name") != "median"):
                 continue
             name, workers = b["run_name"].split("/")[:2]
-            rates.setdefault(name, {})[int(workers)] = b["items_per_second"]
-    return {name: by for name, by in rates.items() if name in LABELS}
+            if name not in SERIES:
+                continue
+            rate = b["items_per_second"]
+            first = rates.setdefault(name, {}).setdefault(int(workers), rate)
+            if abs(rate / first - 1) > 0.05:
+                print(f"The runs can't be compared: {name} with {workers} workers gave {first:,.0f} a second in one of them "
+                      f"and {rate:,.0f} in {path}", file=sys.stderr)
+    return rates, cores
 
 
-def text(x, y, content, anchor="start", size=13, color="#222"):
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" fill="{color}">{escape(content)}</text>'
+def text(x, y, content, anchor="start", size=13, color="#222", weight="normal"):
+    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}" '
+            f'fill="{color}">{escape(content)}</text>')
 
 
-def bars(rates):
-    """With two workers, the fastest first."""
-    two = sorted(((by[2], name) for name, by in rates.items() if 2 in by), reverse=True)
-    most = max(rate for rate, _ in two)
-    yield text(LEFT, 24, "photographs a second, two workers", size=14)
+def weight_of(name):
+    return "bold" if name == "feedline_pipeline" else "normal"
+
+
+def bars(two):
+    """[(rate, name)], the fastest first."""
     for i, (rate, name) in enumerate(two):
-        y = TOP + i * GAP
-        length = rate / most * 250
-        yield text(LEFT - 8, y + 15, LABELS[name], "end")
-        yield f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="20" fill="{COLORS.get(name, "#95a5c6")}"/>'
-        yield text(LEFT + length + 6, y + 15, f"{rate:,.0f}")
+        label, color = SERIES[name]
+        y = TOP + i * ROW
+        length = rate / two[0][0] * BAR_LENGTH
+        yield text(BARS - 8, y + 15, label, "end", weight=weight_of(name))
+        yield f'<rect x="{BARS}" y="{y}" width="{length:.1f}" height="20" fill="{color}"/>'
+        yield text(BARS + length + 6, y + 15, f"{rate:,.0f}", weight=weight_of(name))
 
 
-def lines(rates):
+def round_steps(most):
+    """From 0 to at least `most`, in three to six round steps."""
+    step = 1
+    while most / step > 6:
+        step *= 10
+    step = next(s for s in (step / 5, step / 2, step) if most / s <= 6)
+    return [step * i for i in range(int(-(-most // step)) + 1)]
+
+
+def spread(places, gap):
+    """The heights of labels, moved apart so that none covers another: {name: y}."""
+    placed, at = {}, float("-inf")
+    for y, name in sorted(places):
+        at = placed[name] = max(y, at + gap)
+    # Those that were pushed below the last one's own height go up together by half of it.
+    up = max(0, at - max(y for y, _ in places)) / 2
+    return {name: y - up for name, y in placed.items()}
+
+
+def lines(rates, height):
     """Against the number of workers."""
     several = {name: sorted(by.items()) for name, by in rates.items() if len(by) > 1}
     if not several:
         return
-    left, width, height = 620, 300, 200
     counts = sorted({workers for by in several.values() for workers, _ in by})
-    most = max(rate for by in several.values() for _, rate in by) * 1.1
-    yield text(left, 24, "against the number of workers", size=14)
-    yield f'<path d="M{left},{TOP}v{height}h{width}" fill="none" stroke="#222"/>'
-    at = lambda workers, rate: (left + (counts.index(workers) + 0.5) * width / len(counts), TOP + height * (1 - rate / most))
+    steps = round_steps(max(rate for by in several.values() for _, rate in by))
+    x = lambda workers: LINES + (counts.index(workers) + 0.5) * LINES_WIDTH / len(counts)
+    y = lambda rate: TOP + height * (1 - rate / steps[-1])
+    for step in steps:
+        yield f'<path d="M{LINES},{y(step):.1f}h{LINES_WIDTH}" stroke="{"#222" if step == 0 else "#ddd"}"/>'
+        yield text(LINES - 6, y(step) + 4, f"{step:,.0f}", "end", 11)
     for workers in counts:
-        yield text(at(workers, 0)[0], TOP + height + 18, str(workers), "middle")
-    for share in (0.25, 0.5, 0.75, 1):
-        rate = most / 1.1 * share
-        yield text(left - 6, at(counts[0], rate)[1] + 4, f"{rate:,.0f}", "end", 11)
-    for i, (name, by) in enumerate(several.items()):
-        points = " ".join("{:.1f},{:.1f}".format(*at(workers, rate)) for workers, rate in by)
-        color = COLORS.get(name, "#95a5c6")
-        yield f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2.5"/>'
-        yield text(left + 10, TOP + height + 40 + i * 17, "— " + LABELS[name], color=color)
+        yield text(x(workers), TOP + height + 17, str(workers), "middle")
+    labels = spread([(y(by[-1][1]), name) for name, by in several.items()], 16)
+    for name, by in sorted(several.items(), key=lambda s: s[0] == "feedline_pipeline"):  # that one on top
+        label, color = SERIES[name]
+        points = " ".join(f"{x(workers):.1f},{y(rate):.1f}" for workers, rate in by)
+        yield f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2.5" stroke-linejoin="round"/>'
+        for workers, rate in by:
+            yield f'<circle cx="{x(workers):.1f}" cy="{y(rate):.1f}" r="3" fill="{color}"/>'
+        end = x(by[-1][0]) + 5
+        yield (f'<path d="M{end:.1f},{y(by[-1][1]):.1f}L{LINES + LINES_WIDTH + 2},{labels[name]:.1f}" '
+               f'stroke="{color}" stroke-width="1" stroke-opacity="0.5"/>')
+        yield text(LINES + LINES_WIDTH + 6, labels[name] + 4, label, color=color, weight=weight_of(name))
 
 
 def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    rates = read_rates(sys.argv[2:])
-    if not any(2 in by for by in rates.values()):
+    rates, cores = read_figures(sys.argv[2:])
+    two = sorted(((by[2], name) for name, by in rates.items() if 2 in by), reverse=True)
+    if not two:
         sys.exit("There are no figures with two workers in " + ", ".join(sys.argv[2:]))
+    height = max(len(two) * ROW - 8, 160)
+    where = f", on {cores} processor cores" if cores else ""
+    drawn = [
+        text(BARS, 26, "photographs a second with 2 workers", size=14),
+        *bars(two),
+        text(LINES, 26, "against the number of workers" + where, size=14),
+        *lines(rates, height),
+    ]
+    notes = [note for name, note in NOTES.items() if name in rates]
+    for i, note in enumerate(notes):
+        drawn.append(text(24, TOP + height + 44 + i * 15, note, size=11, color="#555"))
+    bottom = TOP + height + 44 + len(notes) * 15
     with open(sys.argv[1], "w", encoding="utf-8") as file:
-        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif">\n')
-        file.write('<rect width="100%" height="100%" fill="white"/>\n')
-        file.write("\n".join([*bars(rates), *lines(rates)]))
+        # A background of its own: it is shown on light pages and on dark ones.
+        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom}" '
+                   f'viewBox="0 0 {WIDTH} {bottom}" font-family="sans-serif">\n'
+                   '<rect width="100%" height="100%" rx="8" fill="white"/>\n')
+        file.write("\n".join(drawn))
         file.write("\n</svg>\n")
 
 
