@@ -59,8 +59,8 @@ def read_figures(paths):
             rate = b["items_per_second"]
             first = rates.setdefault(name, {}).setdefault(int(workers), rate)
             if abs(rate / first - 1) > 0.05:
-                print(f"The runs can't be compared: {name} with {workers} workers gave {first:,.0f} a second in one of them "
-                      f"and {rate:,.0f} in {path}", file=sys.stderr)
+                print(f"The runs can't be compared: {name} with {workers} workers gave {first:,.0f} a second in one, "
+                      f"{rate:,.0f} in {path}", file=sys.stderr)
     return rates, cores
 
 

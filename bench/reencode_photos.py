@@ -5,8 +5,9 @@
 Usage: bench/reencode_photos.py [--quality 90] OUTPUT_FOLDER SHARD.tar...
 
 Makes a folder for each kind, 444, 420, 444-progressive and 420-progressive (the chroma's sampling; baseline unless it
-says otherwise), with shards of the same names and members. 444 is there to compare with: encoding again changes how many
-bytes a photograph takes, too. Then: FEEDLINE_BENCH_PHOTOS='OUTPUT_FOLDER/420/*.tar' bench_photo_crops. Needs Pillow.
+says otherwise), with shards of the same names and members. 444 is there to compare with: encoding again changes how
+many bytes a photograph takes, too. Then: FEEDLINE_BENCH_PHOTOS='OUTPUT_FOLDER/420/*.tar' bench_photo_crops. Needs
+Pillow.
 """
 import argparse
 import glob
@@ -48,8 +49,8 @@ def main():
         os.makedirs(os.path.join(options.output, kind), exist_ok=True)
         photos, size = 0, 0
         for shard in shards:
-            with tarfile.open(shard) as old, tarfile.open(
-                    os.path.join(options.output, kind, os.path.basename(shard)), "w", format=tarfile.USTAR_FORMAT) as new:
+            copy = os.path.join(options.output, kind, os.path.basename(shard))
+            with tarfile.open(shard) as old, tarfile.open(copy, "w", format=tarfile.USTAR_FORMAT) as new:
                 for member in old:
                     if not member.isfile():
                         continue
