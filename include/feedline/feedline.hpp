@@ -4,6 +4,7 @@
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/half.hpp>
 #include <feedline/core/loader.hpp>
+#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/permutation.hpp>

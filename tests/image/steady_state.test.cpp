@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What photographs cost when nothing new happens: no memory for a sample or a batch, libjpeg's included.
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include <feedline/feedline.hpp>
@@ -74,6 +76,25 @@ const auto load = [](const fl::tar_sample& sample, fl::batch_slot<example>& slot
   slot.get<&example::label>() = 1;
 };
 
+struct large {
+  fl::tensor<float, 3, 224, 224> pixels;
+};
+
+const auto load_large = [](const fl::tar_sample& sample, fl::batch_slot<large>& slot) {
+  fl::decode_jpeg_crop(sample["jpg"], fl::resized_center_crop{},
+                       fl::chw_view(slot.get<&large::pixels>(), 3, 224, 224));
+};
+
+/// Bytes of memory that are the process's own, without mapped files.
+std::size_t resident() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::size_t kilobytes = 0;
+  while (status >> word)
+    if (word == "RssAnon:") status >> kilobytes;
+  return kilobytes * 1024;
+}
+
 /// Allocations in `epochs` epochs of 320 photographs, after as many to warm up.
 template <class Pipeline>
 std::uint64_t allocations_in_epochs(const Pipeline& p, std::size_t epochs, std::size_t batch_size) {
@@ -101,6 +122,28 @@ TEST_CASE("photographs go from their shard into a batch without an allocation fo
     CHECK(allocations_in_epochs(shards | batches, epochs, batch_size) < epochs * (3 * 5 + 8) + 20);
     CHECK(allocations_in_epochs(shards | fl::shuffled() | batches, epochs, batch_size) < epochs * 8 + 20);
   }
+}
+
+TEST_CASE("photographs take no more memory than the run announced") {
+  const watchdog guard("resident memory");
+  const auto folder = test_data("photos");
+  if (!folder) return;
+  constexpr std::size_t workers = 3;
+  const auto p =
+      fl::tar_samples(*folder + "/*.tar") | fl::batch_into<large>(32, load_large, fl::workers{workers});
+  const std::size_t before = resident();
+  auto loader = p.infinite({.memory_budget = 200'000'000});
+  std::size_t most = 0;
+  for (int i = 0; i < 40; ++i) {
+    const auto batch = loader.next();
+    most = std::max(most, resident());
+  }
+  const std::size_t announced = loader.memory().bytes().value_or(0);
+  INFO(to_string(loader.memory()));
+  CHECK(announced <= 200'000'000);
+  constexpr std::size_t of_decoders = 4'000'000; // each: that isn't the run's
+  CHECK(most - before < announced + workers * of_decoders);
+  CHECK(most - before > 32 * 3 * 224 * 224 * sizeof(float));
 }
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A memory resource that keeps account of what it gives.
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <iterator>
@@ -25,6 +26,12 @@ class counting_resource : public std::pmr::memory_resource {
     return allocations_;
   }
 
+  /// The most that it had given at any time.
+  std::size_t most_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return most_;
+  }
+
   bool is_unused() const {
     const std::lock_guard lock(mutex_);
     return blocks_.empty();
@@ -43,6 +50,8 @@ class counting_resource : public std::pmr::memory_resource {
     auto* const memory = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment}));
     blocks_[memory] = bytes;
     ++allocations_;
+    bytes_ += bytes;
+    most_ = std::max(most_, bytes_);
     return memory;
   }
 
@@ -51,6 +60,7 @@ class counting_resource : public std::pmr::memory_resource {
     const auto found = blocks_.find(static_cast<std::byte*>(memory));
     if (found == blocks_.end() || found->second != bytes) std::terminate();
     blocks_.erase(found);
+    bytes_ -= bytes;
     ::operator delete(memory, std::align_val_t{alignment});
   }
 
@@ -59,6 +69,8 @@ class counting_resource : public std::pmr::memory_resource {
   mutable std::mutex mutex_;
   std::map<const std::byte*, std::size_t> blocks_;
   std::size_t allocations_ = 0;
+  std::size_t bytes_ = 0;
+  std::size_t most_ = 0;
   bool has_run_out_ = false;
 };
 

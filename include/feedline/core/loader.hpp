@@ -65,6 +65,9 @@ class loader {
     return state_ ? state_->accounts.report(*state_->run, state_->consumer) : feedline::metrics{};
   }
 
+  /// What it holds at most: fixed before it starts. Empty for a loader that was moved from.
+  memory_plan memory() const { return state_ ? state_->run->memory() : memory_plan{}; }
+
   /// Where the run stands: behind the item that came last, or at its beginning. A run with this checkpoint as
   /// `resume` gives the items that this one would give next. Stops nothing; later calls of next() don't matter
   /// to it.

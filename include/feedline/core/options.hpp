@@ -26,11 +26,13 @@ struct infinite_options {
   feedline::on_error on_error = feedline::on_error::fail;
   std::size_t failure_limit = default_failure_limit; ///< with on_error::skip: one failure more ends the run
   std::size_t queue_capacity =
-      0;                 ///< samples (or batches) that each queue holds at most; 0: what suits the workers
-  feedline::rank rank{}; ///< which part of the data set is this process's
+      0; ///< samples (or batches) that each queue holds at most; 0: what suits the workers
+  /// The most bytes that the run may hold (see memory_plan); queues are shortened to fit. 0: no limit.
+  std::size_t memory_budget = 0;
+  feedline::rank rank{};              ///< which part of the data set is this process's
   std::optional<checkpoint> resume{}; ///< where to go on. Whatever doesn't fit is refused
-  /// Goes on although files or elements were added behind those that the checkpoint knows: from the next epoch
-  /// on they take part.
+  /// Goes on although files or elements were added behind those that the checkpoint knows: from the next
+  /// epoch on they take part.
   bool data_may_have_grown = false;
 };
 
@@ -42,6 +44,7 @@ struct finite_options {
   feedline::on_error on_error = feedline::on_error::fail;
   std::size_t failure_limit = default_failure_limit;
   std::size_t queue_capacity = 0;
+  std::size_t memory_budget = 0;
   feedline::rank rank{};
   std::optional<checkpoint> resume{};
   bool data_may_have_grown = false;
@@ -58,6 +61,7 @@ struct run_options {
   feedline::on_error on_error;
   std::size_t failure_limit;
   std::size_t queue_capacity;
+  std::size_t memory_budget;
   feedline::rank rank;
   std::optional<checkpoint> resume;
   bool data_may_have_grown;
@@ -86,6 +90,7 @@ run_options as_run_options(const Options& o, std::uint32_t epochs) {
           o.on_error,
           o.failure_limit,
           o.queue_capacity,
+          o.memory_budget,
           o.rank,
           o.resume,
           o.data_may_have_grown};

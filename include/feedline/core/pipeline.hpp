@@ -147,6 +147,11 @@ class pipeline {
     return start<false>(detail::as_run_options(o));
   }
 
+  /// What a run with these options would hold at most, a finite one as well. Throws what starting it would.
+  memory_plan memory(const infinite_options& o = {}) const {
+    return detail::run<true, Source, Stages...>(source_, stages_, detail::as_run_options(o)).memory();
+  }
+
   /// One sample as a run with that seed saw it in that epoch, random numbers and all; `part`: which of the items
   /// that a flat_map made of it. It passes through the stages up to the first that makes something of several
   /// samples, as batch does. Nothing: it was filtered out, or the source can't give one of that index. Throws

@@ -48,6 +48,11 @@ class block_cache {
     return {new block_cache(resource), [](block_cache* cache) { cache->abandon(); }};
   }
 
+  /// How large a block for so many bytes is.
+  static constexpr std::size_t bytes_for(std::size_t bytes) noexcept {
+    return is_kept(bytes) ? size_of(class_of(bytes)) : bytes;
+  }
+
   block_cache(const block_cache&) = delete;
 
   /// At least `bytes` bytes. Throws what the resource throws, or std::bad_alloc.

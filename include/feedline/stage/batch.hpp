@@ -14,20 +14,22 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/detail/fields.hpp>
+#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/detail/packet.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/columns.hpp>
-#include <feedline/stage/detail/fields.hpp>
 
 namespace feedline {
 
 struct batch_options {
   bool drop_last = false; ///< leave out a last batch that isn't full
   /// Where the tensors of batches lie (memory that is pinned for a GPU, say), which are written by the
-  /// processor; null: ordinary memory. What a batch gives back serves the next one, a run holds on to it until it
-  /// and its batches are gone, and the resource must outlive those. One thread of a run at a time asks it.
+  /// processor; null: ordinary memory. What a batch gives back serves the next one, a run holds on to it
+  /// until it and its batches are gone, and the resource must outlive those. One thread of a run at a time
+  /// asks it.
   std::pmr::memory_resource* memory = nullptr;
 };
 
@@ -316,6 +318,15 @@ class batch_builder {
   std::size_t rows_ = 0; // so far
 };
 
+/// At most, of so many samples that take `row` bytes each: block_cache rounds up by an eighth, or to the
+/// smallest.
+template <class Batch>
+known_bytes bytes_of_batch(std::size_t size, known_bytes row) {
+  const known_bytes rows = product_of(size, sum_of(row, sizeof(sample_id)));
+  return sum_of(sizeof(Batch) + (most_fields + 1) * block_cache::smallest,
+                rows ? sum_of(rows, *rows / 8) : rows);
+}
+
 template <class Mode>
 struct batch_stage {
   using feedline_part = void;
@@ -331,6 +342,12 @@ struct batch_stage {
     requires(columns_of<Mode, In>::exist)
   batch_builder<In, Mode> bind(const stage_info&) const {
     return {size, options, mode};
+  }
+
+  /// What a batch has beside itself is that of its samples; padding only makes each as long as the longest.
+  template <class In>
+  known_bytes bytes_given(known_bytes in) const {
+    return bytes_of_batch<batch_of<In, Mode>>(size, in);
   }
 
   std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {

@@ -94,6 +94,12 @@ class fill_stage {
     std::uint64_t place = 0;
   };
 
+  /// With the row that it fills.
+  template <class In>
+  known_bytes bytes_given(known_bytes) const {
+    return sum_of(sizeof(filled), row_columns_of<T>::bytes(places_->plan().shapes));
+  }
+
   template <class In>
     requires(fill_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
@@ -163,6 +169,14 @@ struct gather_stage {
   row_gatherer<T, In> bind(const stage_info&) const {
     return {size, options};
   }
+
+  template <class In>
+  known_bytes bytes_given(known_bytes in) const {
+    return bytes_of_batch<batch_of<T>>(size, in);
+  }
+
+  /// Rows in the works lie in the next batch already.
+  std::size_t items_begun() const noexcept { return 1; }
 
   std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
     return key(size * ranks, options.drop_last);

@@ -193,6 +193,13 @@ class bucket_batch_stage {
     return running<In>(*this);
   }
 
+  template <class In>
+  known_bytes bytes_given(known_bytes in) const {
+    return bytes_of_batch<batch_of<In, Mode>>(options_.size > 0 ? options_.size : options_.tokens, in);
+  }
+
+  std::size_t items_begun() const noexcept { return options_.bounds.size() + 1; }
+
   std::uint64_t fingerprint() const noexcept {
     std::uint64_t hash = key(options_.size, options_.tokens, options_.drop_last);
     for (const std::size_t bound : options_.bounds) hash = key(hash, bound);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // map: one item in, one item out.
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/detail/item_bytes.hpp>
+#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 
@@ -24,6 +27,14 @@ class map_stage {
 
   const std::string& name() const { return name_; }
 
+  void limit_items(largest_item limit) noexcept { limit_ = limit; }
+
+  template <class In>
+  known_bytes bytes_given(known_bytes) const {
+    if (limit_.bytes > 0) return limit_.bytes;
+    return bytes_of_type<stage_output_t<map_stage, In>>();
+  }
+
   template <class In>
   static consteval fit fits() {
     if constexpr (fit_of_call<Held, In>() != fit::yes) {
@@ -42,17 +53,26 @@ class map_stage {
     using function = decltype(std::declval<const Held&>().bind());
     using output = std::decay_t<call_result_t<typename Held::called, In>>;
 
-    output convert(In&& in, context& c) { return call(f.get(), std::move(in), c); }
+    output convert(In&& in, context& c) {
+      if (limit.bytes == 0) [[likely]]
+        return call(f.get(), std::move(in), c);
+      output made = call(f.get(), std::move(in), c);
+      if (const std::size_t taken = bytes_taken(made); taken > limit.bytes)
+        throw std::length_error("its item takes " + bytes_text(taken) + ", more than the largest_item{" +
+                                std::to_string(limit.bytes) + "} that was announced");
+      return made;
+    }
 
     void operator()(In&& in, auto& emit, context& c) { emit(convert(std::move(in), c)); }
 
     function f;
+    largest_item limit;
   };
 
   template <class In>
     requires(map_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
-    return {f_.bind()};
+    return {f_.bind(), limit_};
   }
 
  private:
@@ -61,6 +81,7 @@ class map_stage {
 
   Held f_;
   std::string name_;
+  largest_item limit_{};
 };
 
 } // namespace detail
@@ -68,7 +89,8 @@ class map_stage {
 /// Calls a function with each item and gives what it returns.
 ///
 /// Takes:   any item; the function is `f(item)` or `f(item, context&)` and is called as const, by all workers
-///          at once (see per_worker for one that must change itself); options name{…}, workers{n}, unordered
+///          at once (see per_worker for one that must change itself); options name{…}, workers{n}, unordered,
+///          largest_item{bytes}
 /// Gives:   one item for each, of the function's return type
 /// Order:   kept, with any number of workers; with unordered, as they are done
 /// Throws:  what the function throws, as a failure of its sample

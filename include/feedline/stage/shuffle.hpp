@@ -265,6 +265,8 @@ struct shuffle_stage {
 
   std::uint64_t fingerprint() const noexcept { return key(options.capacity, options.min_fill); }
 
+  std::size_t items_held() const noexcept { return options.capacity; }
+
   shuffle_options options;
 };
 

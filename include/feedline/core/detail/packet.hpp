@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -247,11 +248,12 @@ struct packet_plan {
 
 /// Plans a queue from `givers` threads to `takers` threads. A packet carries as many small samples as share
 /// the cost of handing over well, or one large one; no more than 8 MB in the whole queue, as long as one per
-/// packet isn't more already. `prefetch` samples shall be able to lie ready, if it isn't 0, also where each
-/// takes so long that it is sent on its own; else no more than `capacity` samples, if that isn't 0.
+/// packet isn't more already. `bytes`: of a sample, if that is known. `prefetch` samples shall be able to lie
+/// ready, if it isn't 0, also where each takes so long that it is sent on its own; else no more than
+/// `capacity` samples, if that isn't 0.
 template <class T>
 constexpr packet_plan plan_packets(std::size_t givers, std::size_t takers, std::size_t prefetch,
-                                   std::size_t capacity) noexcept {
+                                   std::size_t capacity, std::optional<std::size_t> bytes) noexcept {
   constexpr std::size_t queue_bytes = std::size_t{8} << 20;
   if (prefetch > 0) {
     const std::size_t packets = std::min<std::size_t>(prefetch, 1024);
@@ -259,13 +261,13 @@ constexpr packet_plan plan_packets(std::size_t givers, std::size_t takers, std::
   }
   // Workers need some to choose from, and room to set down what's done while an earlier one takes long.
   std::size_t packets = std::max(4 * givers, 2 * takers) + 2;
-  std::size_t items =
-      std::clamp<std::size_t>(queue_bytes / packets / (sizeof(T) + sizeof(sample_id)), 1, 32768);
+  const std::size_t bytes_each = std::max(bytes.value_or(0), sizeof(T)) + sizeof(sample_id);
+  std::size_t items = std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 32768);
   if constexpr (comes_in_batches<T>) {
     // They hold far more than their own size. Several of them share a packet only where they are made faster
     // than a queue hands them over.
     packets = 4;
-    items = 8;
+    items = bytes ? std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 8) : 8;
   }
   if (capacity > 0) {
     packets = std::min(capacity, std::max(packets, capacity / items));

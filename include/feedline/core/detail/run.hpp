@@ -23,6 +23,7 @@
 #include <feedline/core/detail/dealer.hpp>
 #include <feedline/core/detail/elastic.hpp>
 #include <feedline/core/detail/feed.hpp>
+#include <feedline/core/detail/measure.hpp>
 #include <feedline/core/detail/packer.hpp>
 #include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/progress.hpp>
@@ -99,6 +100,9 @@ class run : public run_base {
       : run_base(options, &origin_in_source),
         source_(source),
         stages_(stages),
+        sizes_(measurement<Source, Stages...>::of(source_, stages_)),
+        capacity_(detail::fitting_capacity(options.memory_budget, options.queue_capacity,
+                                           [this](std::size_t capacity) { return memory(capacity); })),
         edges_(make_edges(std::make_index_sequence<segment_count>())) {
     add_places();
     identify();
@@ -111,6 +115,9 @@ class run : public run_base {
   ~run() { end(); }
 
   void start() { start_segments(std::make_index_sequence<segment_count>()); }
+
+  /// What it holds at most.
+  memory_plan memory() const { return memory(capacity_); }
 
   /// The queue to the caller.
   auto& output() { return std::get<segment_count - 1>(edges_); }
@@ -198,19 +205,48 @@ class run : public run_base {
   }
 
   template <std::size_t I>
-  edge_config config_of() {
-    using T = segment_output<I>;
+  std::size_t takers_of() const {
+    if constexpr (I + 1 < segment_count) return workers_of<I + 1>().most;
+    else return 1;
+  }
+
+  template <std::size_t I>
+  packet_plan packets_of(std::size_t capacity) const {
     constexpr std::size_t queue_place_number = plan.segments[I].capacity_given;
-    std::size_t takers = 1;
-    if constexpr (I + 1 < segment_count) takers = workers_of<I + 1>().most;
-    const std::size_t givers = workers_of<I>().most;
     std::size_t prefetch = 0;
     if constexpr (queue_place_number != segment_plan::none)
       prefetch = stages_.template get<queue_place_number>().capacity;
-    const packet_plan p = plan_packets<T>(givers, takers, prefetch, options().queue_capacity);
+    return plan_packets<segment_output<I>>(workers_of<I>().most, takers_of<I>(), prefetch, capacity,
+                                           sizes_[I].bytes);
+  }
+
+  // With queues of at most so many items.
+  memory_plan memory(std::size_t capacity) const {
+    memory_plan all;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (add_memory<I>(all, capacity), ...);
+    }(std::make_index_sequence<segment_count>());
+    return all;
+  }
+
+  // Each thread on both sides of a queue may have a packet in hand.
+  template <std::size_t I>
+  void add_memory(memory_plan& all, std::size_t capacity) const {
+    const packet_plan p = packets_of<I>(capacity);
+    std::size_t behind = I + 1;
+    const std::string to = behind < segment_count ? sizes_[behind % segment_count].name : "caller";
+    const std::size_t packets =
+        is_dealt && I == 0 ? takers_of<I>() : p.packets + workers_of<I>().most + takers_of<I>();
+    all.parts.insert(all.parts.end(), sizes_[I].held.begin(), sizes_[I].held.end());
+    all.parts.push_back({sizes_[I].name + " -> " + to, packets * p.items, sizes_[I].bytes});
+  }
+
+  template <std::size_t I>
+  edge_config config_of() {
+    const packet_plan p = packets_of<I>(capacity_);
     return {.packets = p.packets,
             .packet_items = p.items,
-            .ends = takers + givers + 1,
+            .ends = takers_of<I>() + workers_of<I>().most + 1,
             .to_workers = is_parallel_segment(I + 1),
             .unordered = !plan.segments[I].ordered,
             .stop = context().stop,
@@ -326,6 +362,8 @@ class run : public run_base {
 
   Source source_;
   stage_list<Stages...> stages_;
+  typename measurement<Source, Stages...>::sizes sizes_;
+  std::size_t capacity_; // of queues, in items; 0: what suits the workers
   edges edges_;
 };
 

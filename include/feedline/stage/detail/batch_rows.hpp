@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/detail/fields.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/columns.hpp>
-#include <feedline/stage/detail/fields.hpp>
 
 namespace feedline::detail {
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
@@ -132,8 +133,9 @@ inline constexpr bool has_option = (std::is_same_v<Option, Options> || ...);
 /// Makes a stage of a function and of options in any order: name, workers, unordered.
 template <template <class> class Stage, class F, class... Options>
 auto make_function_stage(F&& f, Options... options) {
-  static_assert(((has_option<Options, name, workers, unordered_t>)&&...),
-                "feedline: behind its function a stage takes name{…}, workers{…} and unordered");
+  static_assert(((has_option<Options, name, workers, unordered_t, largest_item>)&&...),
+                "feedline: behind its function a stage takes name{…}, workers{…} and unordered, and map "
+                "largest_item{…} too");
   static_assert(
       has_option<workers, Options...> || !has_option<unordered_t, Options...>,
       "feedline: unordered makes sense with workers only: a stage on one thread keeps the order anyway");
@@ -141,6 +143,7 @@ auto make_function_stage(F&& f, Options... options) {
   std::string title;
   if constexpr (has_option<name, Options...>) title = std::get<name>(given).text;
   Stage<held_function_t<F>> stage(held_function_t<F>(std::forward<F>(f)), std::move(title));
+  if constexpr (has_option<largest_item, Options...>) stage.limit_items(std::get<largest_item>(given));
   if constexpr (has_option<workers, Options...>)
     return make_parallel<!has_option<unordered_t, Options...>>(std::get<workers>(given),
                                                                as_row(std::move(stage)));

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What a run holds at most, worked out before it starts.
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace feedline {
+
+/// The most memory that a run's queues, buffers and batches take, with the batch that the caller has in hand.
+///
+/// It knows what items of a fixed size hold: numbers, arrays, tensors with their shape in their type and
+/// structs of those, views into mapped files, and batches of them. What else a stage gives it must be told by
+/// `largest_item{bytes}`. What functions of the user's keep for themselves (a decoder's memory) isn't in it,
+/// nor are pages of mapped files, which the system takes back when it needs them.
+struct memory_plan {
+  /// Items of one kind in one place.
+  struct part {
+    std::string name;                 ///< "map `decode` -> batch"
+    std::size_t items = 0;            ///< at most
+    std::optional<std::size_t> bytes; ///< of each; nothing: nobody knows
+  };
+
+  std::vector<part> parts;
+
+  /// All of them together; nothing: not everything is known.
+  std::optional<std::size_t> bytes() const {
+    std::size_t sum = 0;
+    for (const part& p : parts) {
+      std::size_t all = 0;
+      if (!p.bytes || __builtin_mul_overflow(p.items, *p.bytes, &all) ||
+          __builtin_add_overflow(sum, all, &sum))
+        return std::nullopt;
+    }
+    return sum;
+  }
+};
+
+/// Behind the function of a map: none of its items takes more bytes than this, with all that belongs to it.
+/// One that does is a failure of its sample. For a memory_budget, where the items' type doesn't tell.
+struct largest_item {
+  std::size_t bytes = 0;
+};
+
+namespace detail {
+
+/// "38.5 MB"
+inline std::string bytes_text(std::size_t bytes) {
+  const char* const units[] = {" bytes", " KB", " MB", " GB", " TB"};
+  std::size_t unit = 0, tenths = bytes * 10;
+  if (bytes > ~std::size_t{0} / 10) return std::to_string(bytes / 1'000'000'000) + " GB";
+  for (; tenths >= 10'000 && unit + 1 < std::size(units); ++unit) tenths = (tenths + 500) / 1000;
+  if (unit == 0) return std::to_string(bytes) + units[0];
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + units[unit];
+}
+
+} // namespace detail
+
+/// A table, for people.
+inline std::string to_string(const memory_plan& plan) {
+  std::size_t width = 8;
+  for (const memory_plan::part& p : plan.parts) width = std::max(width, p.name.size());
+  const auto line = [&](std::string name, std::string items, std::string each, std::string all) {
+    const auto pad = [](std::string text, std::size_t to) {
+      return std::string(to - std::min(to, text.size()), ' ') + text;
+    };
+    name.resize(width, ' ');
+    return name + pad(std::move(items), 10) + pad(std::move(each), 14) + pad(std::move(all), 14) + "\n";
+  };
+  std::string text = line("at most", "items", "each", "together");
+  for (const memory_plan::part& p : plan.parts)
+    text += line(p.name, std::to_string(p.items), p.bytes ? detail::bytes_text(*p.bytes) : "?",
+                 p.bytes ? detail::bytes_text(*p.bytes * p.items) : "?");
+  const auto all = plan.bytes();
+  return text + line("in all", "", "", all ? detail::bytes_text(*all) : "?");
+}
+
+} // namespace feedline

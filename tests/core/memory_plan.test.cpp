@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/core/memory_plan.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/counting_resource.hpp"
+#include "support/numbers.hpp"
+#include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+using picture = fl::tensor<std::uint8_t, 100, 1000>;
+
+struct example {
+  picture pixels;
+  std::array<float, 4> box;
+  int label;
+};
+
+const auto make_example = [](int n) { return example{{}, {}, n}; };
+
+const auto fill_example = [](int n, fl::batch_slot<example>& slot) { slot.get<&example::label>() = n; };
+
+std::size_t items_of(const fl::memory_plan& plan, const std::string& name) {
+  for (const auto& p : plan.parts)
+    if (p.name == name) return p.items;
+  FAIL("no part `" << name << "` in\n" << to_string(plan));
+  return 0;
+}
+
+} // namespace
+
+TEST_CASE("what an item takes is read off its type") {
+  using fl::detail::bytes_of_type;
+  CHECK(bytes_of_type<int>() == sizeof(int));
+  CHECK(bytes_of_type<std::array<double, 10>>() == 80);
+  CHECK(bytes_of_type<picture>() >= sizeof(picture) + 100'000);
+  CHECK(bytes_of_type<picture>() <= sizeof(picture) + 113'000);
+  CHECK(bytes_of_type<example>() == sizeof(example) - sizeof(picture) + *bytes_of_type<picture>());
+  CHECK(bytes_of_type<std::pair<int, picture>>() > 100'000);
+  CHECK(bytes_of_type<std::array<picture, 3>>() == 3 * *bytes_of_type<picture>());
+  CHECK(bytes_of_type<fl::tar_sample>() == sizeof(fl::tar_sample));
+  CHECK(!bytes_of_type<std::string>());
+  CHECK(!bytes_of_type<std::vector<int>>());
+  CHECK(!bytes_of_type<fl::tensor<float>>());
+  CHECK(!bytes_of_type<std::pair<int, std::string>>());
+  CHECK(!bytes_of_type<std::unique_ptr<int>>());
+}
+
+TEST_CASE("a plan lists queues, buffers and batches, and can be printed") {
+  const auto p = fl::from(numbers(1000)) | fl::map(make_example, fl::workers{3}) |
+                 fl::shuffle({.capacity = 50}) | fl::batch(16) | fl::prefetch(5);
+  const fl::memory_plan plan = p.memory();
+  REQUIRE(plan.bytes());
+  CHECK(items_of(plan, "held by shuffle") == 50);
+  CHECK(items_of(plan, "batch -> caller") == 5 + 2);
+  const std::size_t of_batches = (5 + 2) * 16 * 100'000, of_buffer = 50 * 100'000;
+  CHECK(*plan.bytes() > of_batches + of_buffer);
+  CHECK(*plan.bytes() < 2 * (of_batches + of_buffer));
+  for (const char* word : {"batch -> caller", "held by shuffle", "in all", "MB"})
+    CHECK(to_string(plan).find(word) != std::string::npos);
+  CHECK(p.finite().memory().bytes() == plan.bytes());
+}
+
+TEST_CASE("what isn't known is said, until it is told") {
+  const auto make_text = [](int n) { return std::string(static_cast<std::size_t>(n), 'x'); };
+  const auto of = [&](auto... told) {
+    return fl::from(numbers(1000)) | fl::map(make_text, fl::name{"write"}, told...) |
+           fl::batch(10, fl::as_list);
+  };
+  CHECK(!of().memory().bytes());
+  CHECK(to_string(of().memory()).find('?') != std::string::npos);
+  CHECK(
+      throws_saying<std::invalid_argument>("largest_item", [&] { of().finite({.memory_budget = 1 << 20}); }));
+  CHECK(of(fl::largest_item{2000}).memory().bytes());
+  auto loader = of(fl::largest_item{600}).finite({.memory_budget = 1 << 20});
+  CHECK(throws_saying<fl::pipeline_error>("largest_item{600}", [&] {
+    while (loader.next()) {
+    }
+  }));
+  auto skipping =
+      of(fl::largest_item{600}).finite({.on_error = fl::on_error::skip, .memory_budget = 1 << 20});
+  std::size_t texts = 0;
+  for (const auto& batch : skipping) texts += batch.size();
+  CHECK((texts > 500 && texts < 600));
+  CHECK(texts + skipping.failures().size() == 1000);
+}
+
+TEST_CASE("queues become as short as a budget wants, and results stay") {
+  const watchdog guard("budgets");
+  const auto p = fl::from(numbers(300)) | fl::map(make_example, fl::workers{4}) | fl::batch(8);
+  auto free = p.finite();
+  while (free.next()) {
+  }
+  const std::size_t most = *p.memory().bytes();
+  std::size_t before = most + 1;
+  for (std::size_t budget = most; budget > most / 16; budget = budget * 2 / 3) {
+    try {
+      auto loader = p.finite({.memory_budget = budget});
+      REQUIRE(*loader.memory().bytes() <= budget);
+      CHECK(*loader.memory().bytes() <= before);
+      before = *loader.memory().bytes();
+      while (loader.next()) {
+      }
+      CHECK(loader.digest() == free.digest());
+    } catch (const std::invalid_argument& refused) {
+      CHECK(std::string(refused.what()).find("is too small") != std::string::npos);
+    }
+  }
+  CHECK(before < most / 2);
+  CHECK(throws_saying<std::invalid_argument>("a memory_budget of 500.0 KB is too small",
+                                             [&] { p.finite({.memory_budget = 500'000}); }));
+  CHECK(
+      throws_saying<std::invalid_argument>("batch -> caller", [&] { p.memory({.memory_budget = 500'000}); }));
+}
+
+TEST_CASE("the batches of a run stay within its plan") {
+  const watchdog guard("batches in a plan");
+  for (const std::size_t workers : {1u, 4u, 16u})
+    for (const std::size_t shortest : {0u, 1u}) {
+      counting_resource resource;
+      const auto p =
+          fl::from(numbers(2000)) | fl::batch_into<example>(4, fill_example, fl::workers{workers},
+                                                            fl::batch_options{.memory = &resource});
+      std::size_t budget = *p.memory().bytes();
+      if (shortest)
+        for (;; budget = budget * 9 / 10) {
+          try {
+            p.memory({.memory_budget = budget * 9 / 10});
+          } catch (const std::invalid_argument&) {
+            break;
+          }
+        }
+      auto loader = p.infinite({.memory_budget = budget});
+      for (int i = 0; i < 400; ++i) loader.next();
+      CHECK(resource.most_bytes() <= *loader.memory().bytes());
+      CHECK(*loader.memory().bytes() <= budget);
+    }
+}
