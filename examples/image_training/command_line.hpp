@@ -10,7 +10,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include <feedline/feedline.hpp>
@@ -23,10 +22,11 @@ class usage_error : public std::runtime_error {
 
 struct command_line {
   std::vector<std::string> train, eval; // names or patterns of shards; none of either: drawn shapes
-  std::size_t workers = std::max(1u, std::thread::hardware_concurrency());
+  std::size_t workers = feedline::processors();
   std::size_t batch = 32;
   std::size_t shuffle = 1000;
   std::size_t prefetch = 4;
+  std::size_t memory_budget = 0; // bytes; 0: none
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> steps, epochs;
   feedline::on_error on_error = feedline::on_error::fail;
@@ -45,6 +45,7 @@ then evaluates it. Without --train and --eval it draws a data set of its own.
   --batch N             samples per batch (32)
   --shuffle N           samples in the shuffle buffer (1000); 0: keep the order of the shards
   --prefetch N          batches that lie ready (4)
+  --memory-budget N     bytes that a loader may hold: it says what that will be, and shortens its queues to fit
   --seed N              of every random decision (1)
   --steps N             batches to train on; without it, as many as --epochs takes
   --epochs N            passes over the training set (6); with --steps or without --train: over the evaluation set (1)
@@ -89,6 +90,7 @@ inline command_line read_command_line(const std::vector<std::string>& arguments)
     else if (flag == "--batch") result.batch = number(1, 1'000'000);
     else if (flag == "--shuffle") result.shuffle = number(0, 100'000'000);
     else if (flag == "--prefetch") result.prefetch = number(1, 1'000'000);
+    else if (flag == "--memory-budget") result.memory_budget = number(1, std::uint64_t{1} << 50);
     else if (flag == "--seed") result.seed = number(0, std::numeric_limits<std::uint64_t>::max());
     else if (flag == "--steps") result.steps = number(1, 1'000'000'000'000);
     else if (flag == "--epochs") result.epochs = number(1, 1'000'000);

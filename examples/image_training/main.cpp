@@ -136,8 +136,12 @@ void train(classifier& model, const command_line& options, std::uint64_t steps, 
   double accuracy = 0;
   const auto begin = std::chrono::steady_clock::now();
   const std::uint64_t samples_before = result.samples;
-  auto loader =
-      pipeline.infinite({.seed = options.seed, .stop = stop, .on_error = options.on_error, .resume = place});
+  auto loader = pipeline.infinite({.seed = options.seed,
+                                   .stop = stop,
+                                   .on_error = options.on_error,
+                                   .memory_budget = options.memory_budget,
+                                   .resume = place});
+  if (options.memory_budget > 0) std::fputs(to_string(loader.memory()).c_str(), stderr);
   const auto keep = [&] {
     if (!options.checkpoint.empty()) save_training(options.checkpoint, model, result, loader.checkpoint());
   };
@@ -182,8 +186,11 @@ void evaluate(classifier& model, const command_line& options, std::uint32_t epoc
   evaluation_report& result = into.eval;
   progress_bar bar("evaluation", epochs * samples);
   const auto begin = std::chrono::steady_clock::now();
-  auto loader =
-      pipeline.finite({.seed = options.seed, .epochs = epochs, .stop = stop, .on_error = options.on_error});
+  auto loader = pipeline.finite({.seed = options.seed,
+                                 .epochs = epochs,
+                                 .stop = stop,
+                                 .on_error = options.on_error,
+                                 .memory_budget = options.memory_budget});
   try {
     for (const auto& batch : loader) {
       for (std::size_t i = 0; i < batch.size(); ++i) {
