@@ -12,11 +12,8 @@
 #include <feedline/image.hpp>
 
 #include "support/catch.hpp"
-#include "support/sanitized.hpp"
 #include "support/test_data.hpp"
 #include "support/watchdog.hpp"
-
-#if !FEEDLINE_TEST_SANITIZED && defined(__GLIBC__)
 
 namespace {
 
@@ -145,5 +142,3 @@ TEST_CASE("photographs take no more memory than the run announced") {
   CHECK(most - before < announced + workers * of_decoders);
   CHECK(most - before > 32 * 3 * 224 * 224 * sizeof(float));
 }
-
-#endif
