@@ -120,6 +120,10 @@ void skip_samples(S& source, std::uint64_t calls, const std::stop_token& stop) {
 template <class S>
 concept shares_files = requires { requires S::shares_files; };
 
+/// A source whose texts are names of files, what is in them being the data.
+template <class S>
+concept names_files = requires { requires S::names_files; };
+
 /// A source that gives each rank its part of an epoch's places.
 template <class S>
 concept shares_places = requires { requires S::shares_places; };

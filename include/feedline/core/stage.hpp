@@ -116,6 +116,7 @@ consteval const char* kind_of() {
 /// "map `decode`", or the kind alone where the user gave no name.
 template <class S>
 std::string stage_name(const S& stage) {
+  if constexpr (requires { stage.whole_name(); }) return stage.whole_name();
   std::string text = kind_of<S>();
   if constexpr (requires { stage.name(); })
     if (!stage.name().empty()) text += " `" + stage.name() + "`";

@@ -78,6 +78,7 @@ class concat_source {
 
  public:
   static constexpr const char* kind = "concat";
+  static constexpr bool names_files = detail::names_files<First> || (detail::names_files<Rest> || ...);
 
   explicit concat_source(First first, Rest... rest)
       : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}

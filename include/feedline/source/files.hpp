@@ -59,6 +59,7 @@ inline void list_files(std::vector<std::string>& found, const std::string& direc
 class files_source {
  public:
   static constexpr const char* kind = "files";
+  static constexpr bool names_files = true;
 
   files_source(const std::string& directory, const std::string& pattern, files_options options) {
     std::vector<std::string> names;

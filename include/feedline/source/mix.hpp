@@ -120,6 +120,7 @@ class mix_source {
 
  public:
   static constexpr const char* kind = "mix";
+  static constexpr bool names_files = detail::names_files<First> || (detail::names_files<Rest> || ...);
 
   explicit mix_source(mix_options options, weighted_source<First> first, weighted_source<Rest>... rest)
       : options_(options), parts_(mixed_part(std::move(first)), mixed_part(std::move(rest))...) {}

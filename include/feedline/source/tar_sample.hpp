@@ -3,6 +3,7 @@
 // A sample from a TAR shard: named views of the mapped file.
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/tar_reader.hpp>
 
@@ -134,6 +136,18 @@ class tar_sample {
 
   /// The shard, as it was given to the source.
   std::string file() const { return file_->path(); }
+
+  /// A hash of what tells the sample from others and from what stood there at another time: the shard's name, size
+  /// and time, and where in it its fields lie.
+  std::uint64_t identity() const noexcept {
+    const auto bytes = file_->bytes();
+    std::uint64_t hash = detail::key(stable_hash(detail::last_name(file_->path())), bytes.size(),
+                                     static_cast<std::uint64_t>(file_->modified_ns()), stable_hash(key()));
+    for (const tar_field& field : fields_)
+      hash = detail::key(hash, stable_hash(field.name), field.bytes.size(),
+                         static_cast<std::uint64_t>(field.bytes.data() - bytes.data()));
+    return hash;
+  }
 
   /// Names file and members: "photos-0003.tar: dir/17.jpg, .cls".
   std::string origin() const {

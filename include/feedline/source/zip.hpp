@@ -64,6 +64,7 @@ class zip_source {
 
  public:
   static constexpr const char* kind = "zip";
+  static constexpr bool names_files = detail::names_files<First> || (detail::names_files<Rest> || ...);
 
   explicit zip_source(First first, Rest... rest)
       : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}

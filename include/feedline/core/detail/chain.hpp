@@ -37,6 +37,10 @@ concept lends_room = requires(Stage& stage) {
   { stage.room() } -> std::same_as<std::span<In>>;
 };
 
+/// A stage that runs others and hands on their failures.
+template <class Stage>
+concept runs_stages_inside = requires { typename Stage::feedline_runs_stages; };
+
 /// A stage in its place: calls it, counts, and catches what it throws. What comes behind catches its own.
 ///
 /// Samples come one at a time, or as a row of neighbours where that saves the work of handing on each: into
@@ -84,6 +88,7 @@ class node {
     } catch (...) {
       return caught(emit.id(), true);
     }
+    count_failures_inside(emit);
     return emit.flow();
   }
 
@@ -267,11 +272,17 @@ class node {
       } catch (...) {
         if (caught(emit.id(), true) == flow::stop) return flow::stop;
       }
+      count_failures_inside(emit);
       progress().refills = stage;
       return emit.flow();
     } else {
       return flow::more;
     }
+  }
+
+  // Those that a stage which runs others inside it has handed on.
+  void count_failures_inside(const emitter<output, Next>& emit) noexcept {
+    if constexpr (runs_stages_inside<Stage>) add_relaxed(counters_.failures, emit.failures());
   }
 
   // A failure ends the epoch here. Whether it ends the run is for those behind to say: one thread would never

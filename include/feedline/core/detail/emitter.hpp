@@ -77,6 +77,27 @@ class emitter {
     return flow_ == detail::flow::more;
   }
 
+  /// Hands on a failure of the sample in hand that the stage has caught itself, of stages inside it. False: nobody
+  /// wants more.
+  bool failed(failure_ptr f) {
+    auto& progress = next_.progress();
+    // If it was one that is needed, that will be noticed.
+    if (progress.refills != 0 && progress.refills != progress.for_replay) return true;
+    if (flow_ != detail::flow::more) return false;
+    emitted_ = true;
+    ++failures_;
+    if (place_.run.on_error == on_error::skip) {
+      flow_ = next_.skipped(std::move(f));
+    } else {
+      progress.failed = true;
+      flow_ = next_.fail(std::move(f)) == detail::flow::stop ? detail::flow::stop : detail::flow::enough;
+    }
+    return flow_ == detail::flow::more;
+  }
+
+  /// How many such there were.
+  std::uint64_t failures() const noexcept { return failures_; }
+
   /// Says that nothing more of this epoch is wanted. Heard where nobody could tell the difference later.
   void enough() noexcept {
     if (flow_ == detail::flow::more && (place_.run.drain || !place_.behind_state))
@@ -93,6 +114,7 @@ class emitter {
   sample_id id_;
   detail::flow flow_ = detail::flow::more;
   bool emitted_ = false;
+  std::uint32_t failures_ = 0;
 };
 
 /// Asked between two samples of a packet: are they still wanted?

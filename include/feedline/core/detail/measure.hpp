@@ -25,6 +25,21 @@ struct segment_size {
   std::vector<memory_plan::part> held{}; // by its stages
 };
 
+/// What each item behind stages of a list takes, from number I on.
+template <class In, std::size_t I, class List>
+known_bytes bytes_behind(const List& list, known_bytes in) {
+  if constexpr (I == List::size) {
+    return in;
+  } else {
+    const auto& stage = list.template get<I>();
+    using S = std::remove_cvref_t<decltype(stage)>;
+    known_bytes out;
+    if constexpr (is_parallel<S>) out = bytes_behind<In, 0>(stage.stages, in);
+    else out = bytes_given<In>(stage, in);
+    return bytes_behind<typename output_after<In, S>::type, I + 1>(list, out);
+  }
+}
+
 /// Finds the sizes of all segments of a pipeline.
 template <source Source, class... Stages>
 class measurement {
@@ -80,6 +95,8 @@ class measurement {
     here.name = stage_name(stage);
     here.bytes = out;
     if (const std::size_t held = items_held(stage)) here.held.push_back({"held by " + here.name, held, in});
+    if constexpr (requires { stage.bytes_kept(); })
+      if (const std::size_t kept = stage.bytes_kept()) here.held.push_back({"kept by " + here.name, 1, kept});
     if (const std::size_t begun = items_begun(stage))
       here.held.push_back({"begun by " + here.name, begun, out});
     return out;

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What a cache keeps under keys, from any thread: what all kinds of it share, and the one in memory.
+#include <array>
+#include <atomic>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <feedline/stage/detail/stored_value.hpp>
+
+namespace feedline::detail {
+
+/// Of a sample, as what goes into the cached stages: 128 bits that no two of a data set share.
+struct cache_key {
+  std::uint64_t sample;
+  std::uint64_t rest;
+
+  friend auto operator<=>(const cache_key&, const cache_key&) = default;
+};
+
+/// What a cache says of itself, in any of its tables.
+struct cache_counters {
+  std::atomic<std::uint64_t> hits{0};
+  std::atomic<std::uint64_t> misses{0};
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<bool> full{false};
+};
+
+/// A map whose parts have locks of their own, so that workers seldom meet.
+template <class Entry>
+class shared_map {
+ public:
+  std::optional<Entry> find(const cache_key& k) const {
+    const part& p = part_of(k);
+    const std::lock_guard lock(p.mutex);
+    const auto found = p.entries.find(k);
+    return found == p.entries.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  bool contains(const cache_key& k) const { return find(k).has_value(); }
+
+  /// False: there is one already.
+  bool insert(const cache_key& k, const Entry& entry) {
+    part& p = part_of(k);
+    const std::lock_guard lock(p.mutex);
+    return p.entries.try_emplace(k, entry).second;
+  }
+
+  /// Unless there is another one by now. False: there is.
+  bool erase(const cache_key& k, const Entry& entry) {
+    part& p = part_of(k);
+    const std::lock_guard lock(p.mutex);
+    const auto found = p.entries.find(k);
+    if (found == p.entries.end() || !(found->second == entry)) return false;
+    p.entries.erase(found);
+    return true;
+  }
+
+  template <class F>
+  void for_each(F f) {
+    for (part& p : parts_)
+      for (auto& [k, entry] : p.entries) f(entry);
+  }
+
+ private:
+  struct alignas(64) part {
+    mutable std::mutex mutex;
+    std::map<cache_key, Entry> entries;
+  };
+
+  part& part_of(const cache_key& k) { return parts_[mix(k.sample ^ k.rest) % parts_.size()]; }
+
+  const part& part_of(const cache_key& k) const { return parts_[mix(k.sample ^ k.rest) % parts_.size()]; }
+
+  std::array<part, 64> parts_;
+};
+
+/// A place for values of one pipeline. None of its functions fails: what can't be kept isn't kept.
+class cache_table {
+ public:
+  cache_table() = default;
+  cache_table(cache_table&&) = delete;
+  virtual ~cache_table() = default;
+
+  /// What is kept, in `scratch` or for as long as the table lives; nothing: there is none, or it can't be read.
+  virtual std::span<const std::byte> find(const cache_key& k, scratch_memory& scratch) = 0;
+
+  /// What is kept under that key is no value.
+  virtual void forget(const cache_key& k) = 0;
+
+  /// Where to write a value of so many bytes; null: it isn't to be kept.
+  virtual std::byte* room(const cache_key& k, std::size_t size, scratch_memory& scratch) = 0;
+
+  /// It is written.
+  virtual void keep(const cache_key& k, std::byte* value, std::size_t size) = 0;
+
+  /// Whether this process may go on using it.
+  virtual bool is_usable() const { return true; }
+};
+
+/// Keeps values in memory. `counters.bytes` is what all tables that share them take.
+class memory_table : public cache_table {
+ public:
+  memory_table(std::uint64_t most_bytes, cache_counters& counters) : most_(most_bytes), counters_(counters) {}
+
+  ~memory_table() {
+    entries_.for_each([](entry& e) { delete[] e.bytes; });
+  }
+
+  std::span<const std::byte> find(const cache_key& k, scratch_memory&) override {
+    const auto found = entries_.find(k);
+    if (!found) return {};
+    return {found->bytes, found->size};
+  }
+
+  void forget(const cache_key&) override {} // what this process wrote is what it can read
+
+  std::byte* room(const cache_key& k, std::size_t size, scratch_memory&) override {
+    if (entries_.contains(k)) return nullptr;
+    const std::uint64_t taken = size + overhead;
+    std::uint64_t before = counters_.bytes.load(std::memory_order_relaxed);
+    do {
+      if (taken > most_ || before > most_ - taken) {
+        counters_.full.store(true, std::memory_order_relaxed);
+        return nullptr;
+      }
+    } while (!counters_.bytes.compare_exchange_weak(before, before + taken, std::memory_order_relaxed));
+    std::byte* const memory = new (std::nothrow) std::byte[size];
+    if (!memory) is_out_of_memory(size);
+    return memory;
+  }
+
+  void keep(const cache_key& k, std::byte* value, std::size_t size) override {
+    std::unique_ptr<std::byte[]> owned(value);
+    try {
+      if (entries_.insert(k, {value, size})) static_cast<void>(owned.release());
+      else give_back(size); // another worker had the same sample
+    } catch (const std::bad_alloc&) {
+      is_out_of_memory(size);
+    }
+  }
+
+ private:
+  struct entry {
+    std::byte* bytes;
+    std::size_t size;
+
+    bool operator==(const entry&) const = default;
+  };
+
+  // What the map and the allocator take for an entry beside its bytes.
+  static constexpr std::uint64_t overhead = 128;
+
+  void give_back(std::size_t size) noexcept {
+    counters_.bytes.fetch_sub(size + overhead, std::memory_order_relaxed);
+  }
+
+  void is_out_of_memory(std::size_t size) noexcept {
+    give_back(size);
+    counters_.full.store(true, std::memory_order_relaxed);
+  }
+
+  std::uint64_t most_;
+  cache_counters& counters_;
+  shared_map<entry> entries_;
+};
+
+} // namespace feedline::detail

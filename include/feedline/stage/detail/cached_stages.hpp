@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Stages that run inside another one: what they make of one sample, all of it.
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/item_bytes.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/stage.hpp>
+
+namespace feedline::detail {
+
+/// What came of a sample: values and failures, in their order.
+template <class T>
+struct outcomes {
+  struct failed {
+    std::size_t position; // so many values came before
+    failure_ptr failure;
+  };
+
+  std::vector<sample<T>> values;
+  std::vector<failed> failures;
+
+  void clear() noexcept {
+    values.clear();
+    failures.clear();
+  }
+};
+
+/// Where the chain of the inner stages ends.
+template <class T>
+class outcome_sink {
+ public:
+  static constexpr bool is_measured = false;
+  static constexpr bool has_room = false;
+
+  outcome_sink(outcomes<T>& into, const std::stop_token& stop, segment_progress& progress)
+      : into_(into), stop_(stop), progress_(progress) {}
+
+  flow push(sample<T>&& s) {
+    into_.values.push_back(std::move(s));
+    return stop_.stop_requested() ? flow::stop : flow::more;
+  }
+
+  flow skipped(failure_ptr f) {
+    into_.failures.push_back({into_.values.size(), std::move(f)});
+    return flow::more;
+  }
+
+  flow fail(failure_ptr f) { return skipped(std::move(f)); }
+
+  segment_progress& progress() noexcept { return progress_; }
+
+ private:
+  outcomes<T>& into_;
+  const std::stop_token& stop_;
+  segment_progress& progress_;
+};
+
+/// Calls f with each stage of a list, those inside parallel_stages one by one.
+template <class List, class F>
+void for_each_inner(const List& stages, F& f) {
+  const auto one_or_more = [&]<class S>(const S& s) {
+    if constexpr (is_parallel<S>) for_each_stage(s.stages, f);
+    else f(s);
+  };
+  for_each_stage(stages, one_or_more);
+}
+
+/// Stages at work for one worker. They see each sample as that of a run with seed 0 in its epoch 0, and are counted
+/// from 1 on: what they make of it is a matter of the sample alone.
+template <class In, class Out, class... Stages>
+class inner_run {
+  static constexpr std::size_t count = sizeof...(Stages);
+
+ public:
+  inner_run(const stage_list<Stages...>& stages, const std::stop_token& stop)
+      : context_{0, on_error::skip, false, stop},
+        places_(make_places(stages, context_)),
+        who_(places_.size()),
+        progress_(0),
+        chain_(make_replay_chain<In, 0, count>(stages, outcome_sink<Out>(outcomes_, context_.stop, progress_),
+                                               who_, places_.data() + 1)) {}
+
+  inner_run(inner_run&&) = delete;
+
+  /// What came of the sample, until the next call.
+  outcomes<Out>& run(In&& value, const sample_id& id) {
+    outcomes_.clear();
+    chain_.push(sample<In>{std::move(value), id});
+    return outcomes_;
+  }
+
+  outcomes<Out>& outcome() noexcept { return outcomes_; }
+
+  bool is_stopped() const noexcept { return context_.stop.stop_requested(); }
+
+ private:
+  // Number 0 stands for the source; and behind the last stage there is one to point to.
+  static std::vector<stage_place> make_places(const stage_list<Stages...>& stages,
+                                              const run_context& context) {
+    std::vector<stage_place> places{{context, {}, 0, false, false}};
+    const auto add = [&](const auto& s) {
+      places.push_back({context, stage_name(s), places.size(), false, false});
+    };
+    for_each_inner(stages, add);
+    places.push_back(places.back());
+    return places;
+  }
+
+  using chain = decltype(make_replay_chain<In, 0, count>(
+      std::declval<const stage_list<Stages...>&>(), std::declval<outcome_sink<Out>>(),
+      std::declval<activity&>(), std::declval<const stage_place*>()));
+
+  run_context context_;
+  std::vector<stage_place> places_;
+  activity who_;
+  segment_progress progress_;
+  outcomes<Out> outcomes_;
+  chain chain_;
+};
+
+/// A stage that stood on one thread, among those of several workers: its function is called by one at a time.
+template <class S>
+class one_at_a_time {
+ public:
+  using on_one_thread = S;
+  static constexpr const char* kind = kind_of<S>();
+  static constexpr bool is_stateless = true;
+  static constexpr bool keeps_one_to_one = one_to_one<S>;
+  static constexpr bool leaves_out = !keeps_ranks_equal<S>;
+
+  explicit one_at_a_time(S stage) : stage_(std::move(stage)), mutex_(std::make_shared<std::mutex>()) {}
+
+  std::string whole_name() const { return stage_name(stage_); }
+
+  std::uint64_t fingerprint() const {
+    if constexpr (requires { stage_.fingerprint(); }) return stage_.fingerprint();
+    else return 0;
+  }
+
+  template <class In>
+  static consteval fit fits() {
+    return fit_of<S, In>();
+  }
+
+  template <class In>
+  known_bytes bytes_given(known_bytes in) const {
+    return detail::bytes_given<In>(stage_, in);
+  }
+
+  template <class In>
+  class running {
+   public:
+    using output = stage_output_t<S, In>;
+
+    running(bound_t<S, In>&& stage, std::shared_ptr<std::mutex> mutex)
+        : stage_(std::move(stage)), mutex_(std::move(mutex)) {}
+
+    // Handed on when the lock is free again: what stands behind it may take long.
+    void operator()(sample<In>&& s, auto& emit, context& c) {
+      collector made{{}, s.id};
+      std::exception_ptr error;
+      try {
+        const std::lock_guard lock(*mutex_);
+        if constexpr (takes_value_and_context<bound_t<S, In>, In>) stage_(std::move(s.value), made, c);
+        else if constexpr (takes_value<bound_t<S, In>, In>) stage_(std::move(s.value), made);
+        else if constexpr (takes_sample<bound_t<S, In>, In>) stage_(std::move(s), made);
+        else stage_(std::move(s), made, c);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      auto failure = made.all.failures.begin();
+      const auto hand_on_failures = [&](std::size_t position) {
+        for (; failure != made.all.failures.end() && failure->position == position; ++failure)
+          emit.failed(std::move(failure->failure));
+      };
+      for (std::size_t i = 0; i < made.all.values.size(); ++i) {
+        hand_on_failures(i);
+        if (!emit(std::move(made.all.values[i]))) return;
+      }
+      hand_on_failures(made.all.values.size());
+      if (error) std::rethrow_exception(error);
+    }
+
+   private:
+    struct collector {
+      template <class V>
+        requires std::constructible_from<output, V>
+      bool operator()(V&& value) {
+        return (*this)(sample<output>{output(std::forward<V>(value)), id});
+      }
+
+      bool operator()(sample<output>&& s) {
+        all.values.push_back(std::move(s));
+        return true;
+      }
+
+      bool failed(failure_ptr f) {
+        all.failures.push_back({all.values.size(), std::move(f)});
+        return true;
+      }
+
+      void enough() const noexcept {}
+
+      outcomes<output> all;
+      sample_id id;
+    };
+
+    bound_t<S, In> stage_;
+    std::shared_ptr<std::mutex> mutex_;
+  };
+
+  template <class In>
+  running<In> bind(const stage_info& info) const {
+    if constexpr (binds_to<S, In>) return running<In>(stage_.template bind<In>(info), mutex_);
+    else return running<In>(bound_t<S, In>(stage_), mutex_);
+  }
+
+ private:
+  S stage_;
+  std::shared_ptr<std::mutex> mutex_;
+};
+
+} // namespace feedline::detail

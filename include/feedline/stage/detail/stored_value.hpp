@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Values as bytes and back: numbers, arrays, tensors, texts, vectors and plain structs of those.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/fields.hpp>
+#include <feedline/core/half.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/tensor.hpp>
+#include <feedline/stage/detail/columns.hpp>
+
+namespace feedline::detail {
+
+/// A hash of many bytes: four sums side by side, as each alone would wait for its own multiplications. Each step
+/// is a bijection of its sum, so that a difference in one place is never lost.
+inline std::uint64_t hash_of_block(std::span<const std::byte> bytes) noexcept {
+  std::array<std::uint64_t, 4> lanes{bytes.size(), 1, 2, 3};
+  const auto take = [](std::uint64_t& sum, std::uint64_t word) {
+    sum = (sum ^ word) * 0xbf58476d1ce4e5b9;
+    sum ^= sum >> 32;
+  };
+  const std::byte* at = bytes.data();
+  std::size_t left = bytes.size();
+  for (; left >= sizeof lanes; at += sizeof lanes, left -= sizeof lanes) {
+    std::array<std::uint64_t, 4> words;
+    std::memcpy(words.data(), at, sizeof words);
+    for (std::size_t i = 0; i < words.size(); ++i) take(lanes[i], words[i]);
+  }
+  if (left > 0) {
+    std::array<std::uint64_t, 4> words{};
+    std::memcpy(words.data(), at, left);
+    for (std::size_t i = 0; i < words.size(); ++i) take(lanes[i], words[i]);
+  }
+  return key(lanes[0], lanes[1], lanes[2], lanes[3]);
+}
+
+/// Where values go as bytes: only counted, …
+class byte_count {
+ public:
+  void put(const void*, std::size_t count) noexcept { size_ += count; }
+
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  std::size_t size_ = 0;
+};
+
+/// … written to memory that is large enough, …
+class byte_copy {
+ public:
+  explicit byte_copy(std::byte* to) noexcept : to_(to) {}
+
+  void put(const void* bytes, std::size_t count) noexcept {
+    if (count == 0) return; // perhaps from nowhere
+    std::memcpy(to_, bytes, count);
+    to_ += count;
+  }
+
+ private:
+  std::byte* to_;
+};
+
+/// … or hashed.
+class byte_hash {
+ public:
+  void put(const void* bytes, std::size_t count) noexcept {
+    value_ = key(value_, hash_of_block({static_cast<const std::byte*>(bytes), count}));
+  }
+
+  std::uint64_t value() const noexcept { return value_; }
+
+ private:
+  std::uint64_t value_ = 0;
+};
+
+/// Bytes from anywhere, taken from the front. False: there aren't so many.
+class stored_bytes {
+ public:
+  explicit stored_bytes(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
+
+  bool take(void* to, std::size_t count) noexcept {
+    if (count > bytes_.size()) return false;
+    if (to && count > 0) std::memcpy(to, bytes_.data(), count); // nowhere: a place for nothing
+    bytes_ = bytes_.subspan(count);
+    return true;
+  }
+
+  std::size_t left() const noexcept { return bytes_.size(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+template <class T>
+inline constexpr bool is_text_or_vector = false;
+template <class T, class Allocator>
+inline constexpr bool is_text_or_vector<std::vector<T, Allocator>> = true;
+template <class Char, class Traits, class Allocator>
+inline constexpr bool is_text_or_vector<std::basic_string<Char, Traits, Allocator>> = true;
+
+template <class T>
+inline constexpr bool is_std_array = false;
+template <class T, std::size_t N>
+inline constexpr bool is_std_array<std::array<T, N>> = true;
+
+template <class T>
+concept any_number = number<T> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+// Of a bool not every byte may be read as it is.
+template <class T>
+concept copied_as_bytes = any_number<T> && !std::is_same_v<T, bool>;
+
+/// Calls f with a pointer to each field's type, null, and says whether all of it were true.
+template <class T, class F>
+consteval bool all_fields(F f) {
+  using fields = decltype(fields_of(std::declval<T&>()));
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return (f(static_cast<std::remove_reference_t<std::tuple_element_t<I, fields>>*>(nullptr)) && ...);
+  }(std::make_index_sequence<std::tuple_size_v<fields>>());
+}
+
+template <class T>
+consteval bool can_be_stored() {
+  if constexpr (std::is_const_v<T> || !std::is_default_constructible_v<T>) return false;
+  else if constexpr (any_number<T>) return true;
+  else if constexpr (is_tensor<T>) return !std::is_pointer_v<typename T::value_type>;
+  else if constexpr (is_std_array<T> || is_text_or_vector<T>) return can_be_stored<typename T::value_type>();
+  else if constexpr (has_fields<T>)
+    return all_fields<T>([]<class Field>(Field*) { return can_be_stored<Field>(); });
+  else return false;
+}
+
+/// Values that can be turned into bytes and back.
+template <class T>
+concept storable = can_be_stored<T>();
+
+/// Puts a value into one of the above; at least one byte.
+template <storable T, class Bytes>
+void store(Bytes& to, const T& value) {
+  const auto put_number = [&to](auto n) { to.put(&n, sizeof n); };
+  if constexpr (std::is_same_v<T, bool>) {
+    put_number(static_cast<unsigned char>(value));
+  } else if constexpr (any_number<T>) {
+    put_number(value);
+  } else if constexpr (is_tensor<T>) {
+    put_number(static_cast<std::uint64_t>(value.shape().rank()));
+    for (const std::size_t extent : value.shape()) put_number(static_cast<std::uint64_t>(extent));
+    to.put(value.data(), value.size() * sizeof(typename T::value_type));
+  } else if constexpr (is_std_array<T> || is_text_or_vector<T>) {
+    put_number(static_cast<std::uint64_t>(value.size()));
+    if constexpr (copied_as_bytes<typename T::value_type>)
+      to.put(value.data(), value.size() * sizeof(typename T::value_type));
+    else
+      for (const typename T::value_type& element : value) store(to, element);
+  } else {
+    std::apply([&](const auto&... field) { (store(to, field), ...); }, fields_of(value));
+    if (std::tuple_size_v<decltype(fields_of(value))> == 0) put_number('\0');
+  }
+}
+
+/// Takes a value of what store() wrote, or of what anybody may have written. False: it is none.
+template <storable T>
+bool take_stored(stored_bytes& from, T& value) {
+  const auto take_count = [&from](std::size_t& n) {
+    std::uint64_t word = 0;
+    const bool taken = from.take(&word, sizeof word) && word <= ~std::size_t{0};
+    n = static_cast<std::size_t>(word);
+    return taken;
+  };
+  if constexpr (std::is_same_v<T, bool>) {
+    unsigned char byte = 0;
+    if (!from.take(&byte, 1) || byte > 1) return false;
+    value = byte == 1;
+    return true;
+  } else if constexpr (any_number<T>) {
+    return from.take(&value, sizeof value);
+  } else if constexpr (is_tensor<T>) {
+    using element = typename T::value_type;
+    std::size_t rank = 0, count = 1;
+    shape extents;
+    if (!take_count(rank) || rank > shape::max_rank) return false;
+    for (; rank > 0; --rank) {
+      std::size_t extent = 0;
+      if (!take_count(extent) || __builtin_mul_overflow(count, extent, &count)) return false;
+      extents.append(extent);
+    }
+    if (count > from.left() / sizeof(element)) return false;
+    if constexpr (T::has_static_shape) {
+      if (!(extents == value.shape())) return false;
+    } else {
+      value = T(extents);
+    }
+    return from.take(value.data(), count * sizeof(element));
+  } else if constexpr (is_std_array<T> || is_text_or_vector<T>) {
+    using element = typename T::value_type;
+    std::size_t count = 0;
+    if (!take_count(count)) return false;
+    if constexpr (is_std_array<T>) {
+      if (count != value.size()) return false;
+    }
+    if constexpr (copied_as_bytes<element>) {
+      if (count > from.left() / sizeof(element)) return false;
+      if constexpr (!is_std_array<T>) value.resize(count);
+      return from.take(value.data(), count * sizeof(element));
+    } else if constexpr (is_std_array<T>) {
+      for (element& e : value)
+        if (!take_stored(from, e)) return false;
+      return true;
+    } else {
+      if (count > from.left()) return false; // each takes a byte
+      value.clear();
+      for (; count > 0; --count) {
+        element e{};
+        if (!take_stored(from, e)) return false;
+        value.push_back(std::move(e));
+      }
+      return true;
+    }
+  } else {
+    const bool whole =
+        std::apply([&](auto&... field) { return (take_stored(from, field) && ...); }, fields_of(value));
+    char none = 0;
+    return whole && (std::tuple_size_v<decltype(fields_of(value))> > 0 || from.take(&none, 1));
+  }
+}
+
+/// Memory that is used again and again, for one thing at a time.
+class scratch_memory {
+ public:
+  /// At least so many bytes, of any content.
+  std::byte* of(std::size_t size) {
+    if (size > size_) {
+      bytes_.reset();
+      bytes_ = std::make_unique_for_overwrite<std::byte[]>(size);
+      size_ = size;
+    }
+    return bytes_.get();
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  std::size_t size_ = 0;
+};
+
+} // namespace feedline::detail

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+#include <vector>
+
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/stage/cache.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
+
+namespace fl = feedline;
+
+int main() {
+  auto same = fl::map([](int n) { return n; });
+#ifdef FEEDLINE_COMPILE_PASS
+  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::cache({.memory = 1000}) | fl::prefetch(2);
+#else
+  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::prefetch(2) | fl::cache({.memory = 1000});
+  // expect: there is nothing that cache() could keep
+#endif
+  static_cast<void>(p.finite().next());
+}

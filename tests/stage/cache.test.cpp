@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/stage/cache.hpp>
+
+#include <feedline/source/range.hpp>
+#include <feedline/source/shuffled.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/filter.hpp>
+#include <feedline/stage/flat_map.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
+#include <feedline/stage/tap.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+#include "support/outcome.hpp"
+#include "support/refusing.hpp"
+#include "support/throws_saying.hpp"
+
+namespace fl = feedline;
+using fl::test::collect;
+using fl::test::count_to;
+using fl::test::run_to_end;
+
+namespace {
+
+constexpr std::uint64_t plenty = 1 << 24;
+
+/// Counts how often it is called.
+struct counted {
+  std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
+
+  int operator()(int n) const {
+    ++*calls;
+    return 3 * n;
+  }
+
+  int since_last() const { return calls->exchange(0); }
+};
+
+const auto twice_and_text = [](int n) {
+  return std::vector<std::string>(static_cast<std::size_t>(n % 3), std::to_string(n));
+};
+
+/// What several runs give, one after another. (Within one run, a worker may come to a sample of the next epoch while
+/// another one still has it in hand.)
+template <class Pipeline>
+auto in_runs(const Pipeline& p, int runs) {
+  auto all = collect(p.finite());
+  for (; runs > 1; --runs)
+    for (auto& item : collect(p.finite())) all.push_back(std::move(item));
+  return all;
+}
+
+using cached_numbers = decltype(fl::from(std::vector<int>()) | fl::map(counted()) | fl::cache({.memory = 1}));
+static_assert(std::is_same_v<cached_numbers::item, int>);
+using cached_texts = decltype(fl::from(std::vector<int>()) | fl::flat_map(twice_and_text, fl::workers{2}) |
+                              fl::cache({.memory = 1}));
+static_assert(std::is_same_v<cached_texts::item, std::string>);
+
+template <class Part>
+constexpr bool one_to_one_of = fl::detail::one_to_one<Part> && fl::detail::keeps_ranks_equal<Part>;
+
+template <class Source, class Stage>
+constexpr bool keeps_equal(const fl::pipeline<Source, Stage>*) {
+  return one_to_one_of<Stage>;
+}
+
+static_assert(keeps_equal(static_cast<const cached_numbers*>(nullptr)));
+static_assert(!keeps_equal(static_cast<const cached_texts*>(nullptr)));
+
+} // namespace
+
+TEST_CASE("from the second epoch on nothing in front of a cache is computed") {
+  const counted f;
+  const auto kept = fl::cache({.memory = plenty});
+  const auto p = fl::from(count_to(100)) | fl::shuffled() | fl::map(f) | kept | fl::batch(10);
+  std::vector<int> all;
+  for (const auto& batch : p.finite({.seed = 1, .epochs = 3}))
+    all.insert(all.end(), batch.values().begin(), batch.values().end());
+  CHECK(f.since_last() == 100);
+  REQUIRE(all.size() == 300);
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i] == 3 * static_cast<int>(i / 3));
+  CHECK(kept.stats().hits == 200);
+  CHECK(kept.stats().misses == 100);
+  CHECK(kept.stats().bytes > 0);
+  CHECK_FALSE(kept.stats().full);
+
+  // Nor is it in later runs of this pipeline and its copies, of whatever seed.
+  const auto copy = p;
+  collect(copy.finite({.seed = 2}));
+  auto loader = p.infinite();
+  for (int i = 0; i < 25; ++i) loader.next();
+  CHECK(f.since_last() == 0);
+}
+
+TEST_CASE("workers share a cache") {
+  const counted f;
+  for (const std::size_t n : {std::size_t{1}, std::size_t{3}, std::size_t{64}}) {
+    const auto p = fl::from(count_to(500)) | fl::shuffled() | fl::map(f, fl::workers{n}) |
+                   fl::cache({.memory = plenty}) | fl::batch(10);
+    const auto first = in_runs(p, 1);
+    CHECK(f.since_last() == 500);
+    const auto second = in_runs(p, 1);
+    CHECK(f.since_last() == 0);
+    for (std::size_t i = 0; i < first.size(); ++i)
+      REQUIRE(std::equal(first[i].values().begin(), first[i].values().end(), second[i].values().begin()));
+  }
+}
+
+TEST_CASE("a failure comes in its place, with the name of its stage, and isn't kept") {
+  const counted f;
+  for (const std::size_t n : fl::test::worker_counts) {
+    const auto p = fl::from(fl::test::numbers(20)) | fl::map(f, fl::workers{n}) |
+                   fl::map(fl::test::refusing{{36}}, fl::name{"check"}, fl::workers{n}) |
+                   fl::cache({.memory = plenty}) | fl::prefetch(2);
+    for (int times = 0; times < 2; ++times) {
+      const auto outcome = run_to_end(p.finite());
+      CHECK(outcome.items.size() == 12);
+      REQUIRE(outcome.failed);
+      CHECK(to_string(*outcome.failed) == "map `check` failed on sample 12 (number 12): unlucky 36");
+      try {
+        collect(p.finite());
+        FAIL("no error");
+      } catch (const fl::pipeline_error& error) {
+        CHECK(error.cause<fl::test::unlucky>() != nullptr);
+      }
+    }
+  }
+}
+
+TEST_CASE("failures behind a cache are named as ever, and counted in front of it") {
+  const auto p =
+      fl::from(count_to(50)) | fl::map(fl::test::refusing{{3, 4}}, fl::name{"first"}, fl::workers{2}) |
+      fl::cache({.memory = plenty}) | fl::map(fl::test::refusing{{5}}, fl::name{"second"}) | fl::batch(10);
+  for (int times = 0; times < 2; ++times) {
+    auto loader = p.finite({.on_error = fl::on_error::skip});
+    while (loader.next()) continue;
+    REQUIRE(loader.failures().size() == 3);
+    CHECK(loader.failures()[1].stage == "map `first`");
+    CHECK(loader.failures()[2].stage == "map `second`");
+    const auto metrics = loader.metrics().total;
+    CHECK(metrics.stages[1].name == "map `first` | cache");
+    CHECK(metrics.stages[1].received == 50);
+    CHECK(metrics.stages[1].given == 48);
+    CHECK(metrics.stages[1].failures == 2);
+    CHECK(metrics.stages[2].failures == 1);
+  }
+  std::vector<std::uint32_t> epochs;
+  for (const fl::failure& f : run_to_end(p.finite({.epochs = 2, .on_error = fl::on_error::skip})).skipped)
+    epochs.push_back(f.epoch);
+  CHECK(epochs == std::vector<std::uint32_t>{0, 0, 0, 1, 1, 1});
+}
+
+TEST_CASE("cached functions see a sample as epoch 0 sees it, whatever the epoch and the seed") {
+  const auto noise = [](int n, fl::context& c) {
+    CHECK(c.epoch == 0);
+    CHECK(c.index == static_cast<std::uint64_t>(n));
+    return std::to_string(n) + ":" + std::to_string(c.random.uniform());
+  };
+  const auto make = [&](std::uint64_t bytes) {
+    return fl::from(count_to(30)) | fl::shuffled() | fl::map(noise, fl::workers{2}) |
+           fl::cache({.memory = bytes});
+  };
+  auto first = collect((make(plenty) | fl::prefetch(1)).finite({.seed = 1}));
+  // Nothing is kept here, so that everything is computed in its own epoch.
+  auto later = collect((make(1) | fl::prefetch(1)).finite({.seed = 2, .epochs = 2}));
+  std::sort(first.begin(), first.end());
+  std::sort(later.begin(), later.end());
+  REQUIRE(later.size() == 60);
+  for (std::size_t i = 0; i < 60; ++i) CHECK(later[i] == first[i / 2]);
+  CHECK(std::unique(first.begin(), first.end(), [](const auto& a, const auto& b) {
+          return a.substr(a.find(':')) == b.substr(b.find(':'));
+        }) == first.end());
+
+  // Behind it everything is as ever.
+  const auto behind =
+      make(plenty) | fl::map([](const std::string&, fl::context& c) { return c.random.uniform(); });
+  auto numbers = collect((behind | fl::prefetch(1)).finite({.seed = 2, .epochs = 2}));
+  std::sort(numbers.begin(), numbers.end());
+  CHECK(std::unique(numbers.begin(), numbers.end()) == numbers.end());
+}
+
+TEST_CASE("a full cache keeps nothing more and never more bytes than it may; what it has stays useful") {
+  const counted f;
+  const auto kept = fl::cache({.memory = 10'000});
+  const auto make = [&](std::size_t n) {
+    return fl::from(count_to(500)) | fl::map(f, fl::workers{n}) |
+           fl::map([](int x) { return std::vector<int>(10, x); }, fl::workers{n}) | kept |
+           fl::batch(25, fl::as_list);
+  };
+  for (const std::size_t n : {std::size_t{1}, std::size_t{16}}) {
+    const auto p = make(n);
+    const auto before = kept.stats();
+    for (int run = 0; run < 3; ++run) {
+      int x = 0;
+      for (const auto& batch : p.finite())
+        for (const std::vector<int>& value : batch.values()) REQUIRE(value == std::vector<int>(10, 3 * x++));
+      REQUIRE(x == 500);
+      CHECK(kept.stats().bytes <= 10'000);
+      CHECK(kept.stats().full);
+    }
+    if (n > 1) continue; // it found no room: another pipeline shares the cache with the first one
+    CHECK(kept.stats().hits - before.hits == 2 * static_cast<std::uint64_t>(1500 - f.since_last()) / 2);
+    CHECK(kept.stats().hits > 60);
+  }
+}
+
+TEST_CASE("what was put on one thread is called by one worker at a time") {
+  std::atomic<int> inside{0};
+  bool ever_two = false; // written by one at a time, or ThreadSanitizer says so
+  const auto alone = [&](int n) {
+    ever_two |= ++inside != 1;
+    std::this_thread::yield();
+    --inside;
+    return n + 1;
+  };
+  int seen = 0;
+  const auto p = fl::from(count_to(3000)) | fl::map(alone) | fl::map(counted(), fl::workers{8}) |
+                 fl::tap([&](int) { ++seen; }) | fl::flat_map(twice_and_text) |
+                 fl::cache({.memory = plenty}) | fl::batch(100, fl::as_list);
+  std::size_t count = 0;
+  for (const auto& batch : in_runs(p, 2)) count += batch.size();
+  CHECK_FALSE(ever_two);
+  CHECK(seen == 3000);
+  CHECK(count == 0); // of thirds
+}
+
+TEST_CASE("what a function made when it was asked to give up isn't kept") {
+  std::atomic<bool> stopped{false}, started{false};
+  const auto gives_up = [&](int n, fl::context& c) {
+    if (n < 1 || stopped) return n;
+    started = true;
+    started.notify_one();
+    while (!c.stop.stop_requested()) std::this_thread::yield();
+    return -1;
+  };
+  const auto p = fl::from(count_to(10)) | fl::map(gives_up) | fl::cache({.memory = plenty}) | fl::prefetch(1);
+  {
+    auto loader = p.finite();
+    loader.next();
+    started.wait(false);
+  }
+  stopped = true;
+  CHECK(collect(p.finite()) == count_to(10));
+}
+
+TEST_CASE("unordered workers give everything, in some order") {
+  const counted f;
+  const auto p = fl::from(count_to(200)) | fl::map(f, fl::workers{4}, fl::unordered) |
+                 fl::cache({.memory = plenty}) | fl::batch(7);
+  std::vector<int> all;
+  for (const auto& batch : in_runs(p, 2)) all.insert(all.end(), batch.values().begin(), batch.values().end());
+  std::sort(all.begin(), all.end());
+  REQUIRE(all.size() == 400);
+  for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i] == 3 * static_cast<int>(i / 2));
+  CHECK(f.since_last() == 200);
+}
+
+TEST_CASE("a cache behind a cache keeps what lies between them, and the first one serves others too") {
+  const counted f, g;
+  const auto both = fl::from(count_to(30)) | fl::map(f, fl::workers{2}) | fl::cache({.memory = plenty}) |
+                    fl::map(g, fl::workers{2}) | fl::cache({.memory = plenty}) | fl::prefetch(1);
+  const auto values = in_runs(both, 2);
+  CHECK(values[59] == 9 * 29);
+  CHECK(f.since_last() == 30);
+  CHECK(g.since_last() == 30);
+
+  const auto first_alone = fl::from(count_to(30)) | fl::map(fl::test::refusing{{4, 20}}, fl::name{"check"}) |
+                           fl::cache({.memory = plenty}) | fl::map(g, fl::workers{3}) |
+                           fl::cache({.memory = plenty}) | fl::prefetch(1);
+  for (int times = 0; times < 2; ++times) {
+    const auto outcome = run_to_end(first_alone.finite({.on_error = fl::on_error::skip}));
+    CHECK(outcome.items.size() == 28);
+    CHECK(outcome.skipped_indices() == std::vector<std::uint64_t>{4, 20});
+    CHECK(outcome.skipped.at(1).stage == "map `check`");
+  }
+  CHECK(g.since_last() == 28);
+}
+
+TEST_CASE("options that make no sense are refused") {
+  CHECK_THROWS_AS(fl::cache({}), std::invalid_argument);
+  CHECK_THROWS_AS(fl::cache({.memory = 1, .directory = "x", .bytes = 1}), std::invalid_argument);
+  CHECK_THROWS_AS(fl::cache({.directory = "x"}), std::invalid_argument);
+  CHECK_THROWS_AS(fl::cache({.memory = 1, .bytes = 1}), std::invalid_argument);
+}

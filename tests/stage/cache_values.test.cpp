@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/stage/detail/stored_value.hpp>
+
+#include <feedline/core/half.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/elements.hpp"
+#include "support/rounds.hpp"
+
+namespace fl = feedline;
+using fl::detail::storable;
+using fl::test::elements;
+
+namespace {
+
+enum class color : std::uint8_t { red, green };
+
+struct empty {
+  bool operator==(const empty&) const = default;
+};
+
+struct example {
+  std::array<float, 3> inputs;
+  std::vector<bool> flags;
+  std::string text;
+  std::vector<std::vector<std::int16_t>> lists;
+  std::tuple<bool, color, double> rest;
+  std::vector<empty> nothings;
+
+  bool operator==(const example&) const = default;
+};
+
+struct photo {
+  fl::tensor<float, 2, 3> pixels;
+  fl::tensor<std::uint8_t> mask;
+  int label;
+};
+
+static_assert(storable<int> && storable<bool> && storable<color> && storable<long double> && storable<char>);
+static_assert(storable<std::string> && storable<std::vector<std::byte>> &&
+              storable<std::vector<std::string>>);
+static_assert(storable<fl::float16> && storable<std::array<fl::bfloat16, 2>>);
+static_assert(storable<std::pair<int, std::string>> && storable<std::tuple<>> && storable<empty>);
+static_assert(storable<example> && storable<photo> && storable<fl::tensor<float>>);
+static_assert(!storable<int*> && !storable<std::string_view> && !storable<std::span<int>> &&
+              !storable<const int>);
+static_assert(!storable<std::unique_ptr<int>> && !storable<std::pair<int, const char*>>);
+static_assert(!storable<std::tuple<int&>> && !storable<std::vector<int*>> && !storable<fl::tensor<int*>>);
+
+template <class T>
+std::vector<std::byte> stored(const T& value) {
+  fl::detail::byte_count count;
+  fl::detail::store(count, value);
+  std::vector<std::byte> bytes(count.size());
+  fl::detail::byte_copy copy(bytes.data());
+  fl::detail::store(copy, value);
+  return bytes;
+}
+
+template <class T>
+std::optional<T> taken(std::span<const std::byte> bytes) {
+  // In a block of its own size, so that a read behind it is noticed.
+  const auto block = std::make_unique<std::byte[]>(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), block.get());
+  fl::detail::stored_bytes from({block.get(), bytes.size()});
+  T value{};
+  if (!fl::detail::take_stored(from, value) || from.left() > 0) return std::nullopt;
+  return value;
+}
+
+template <class T>
+bool comes_back(const T& value) {
+  return taken<T>(stored(value)) == value;
+}
+
+example some_example() {
+  return {{1.5f, -2, 3},      {true, false, true},       "some text",
+          {{1, 2}, {}, {-3}}, {true, color::green, 2.5}, {{}, {}}};
+}
+
+photo some_photo() {
+  photo p{{}, fl::tensor<std::uint8_t>(fl::shape{2, 2}), 7};
+  for (float& f : p.pixels) f = 0.25f;
+  for (std::uint8_t& byte : p.mask) byte = 9;
+  return p;
+}
+
+} // namespace
+
+TEST_CASE("what was stored comes back") {
+  CHECK(comes_back(17));
+  CHECK(comes_back(true));
+  CHECK(comes_back(color::green));
+  CHECK(comes_back(-0.5L));
+  CHECK(std::isnan(*taken<float>(stored(std::numeric_limits<float>::quiet_NaN()))));
+  CHECK(comes_back(std::string()));
+  CHECK(comes_back(std::string("a\0b", 3)));
+  CHECK(comes_back(std::u16string(u"äöü")));
+  CHECK(comes_back(std::vector<double>{1, 2, 3}));
+  CHECK(comes_back(std::vector<std::string>{"", "x"}));
+  CHECK(comes_back(std::array<std::array<bool, 2>, 2>{{{true, false}, {false, true}}}));
+  CHECK(comes_back(std::array<int, 0>{}));
+  CHECK(comes_back(std::tuple<>()));
+  CHECK(comes_back(std::pair(1, std::string("one"))));
+  CHECK(comes_back(fl::float16(1.5f)));
+  CHECK(comes_back(some_example()));
+}
+
+TEST_CASE("tensors come back, with the shape in their type or at run time") {
+  const auto p = taken<photo>(stored(some_photo()));
+  REQUIRE(p);
+  CHECK(std::vector<float>(p->pixels.begin(), p->pixels.end()) == std::vector<float>(6, 0.25f));
+  CHECK(p->mask.shape() == fl::shape{2, 2});
+  CHECK(elements(p->mask) == std::vector<std::uint8_t>(4, 9));
+  CHECK(p->label == 7);
+  CHECK(taken<fl::tensor<int>>(stored(fl::tensor<int>()))->shape() == fl::shape{0});
+  const auto scalar = taken<fl::tensor<int>>(stored([] {
+    fl::tensor<int> t{fl::shape{}};
+    t[0] = 5;
+    return t;
+  }()));
+  REQUIRE(scalar);
+  CHECK(scalar->shape().rank() == 0);
+  CHECK((*scalar)[0] == 5);
+  CHECK_FALSE(taken<fl::tensor<float, 3, 2>>(stored(fl::tensor<float, 2, 3>()))); // another shape
+}
+
+TEST_CASE("bytes that end too early are no value, nor are those with something behind") {
+  for (const auto& bytes :
+       {stored(some_example()), stored(std::vector<int>{1, 2, 3}), stored(std::string("text"))})
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      CHECK_FALSE(taken<example>(std::span(bytes).first(size)));
+      CHECK_FALSE(taken<photo>(std::span(bytes).first(size)));
+    }
+  auto longer = stored(some_example());
+  longer.push_back({});
+  CHECK_FALSE(taken<example>(longer));
+}
+
+TEST_CASE("bytes that nobody stored are refused or some value: no more is read or made than there is") {
+  const auto words = [](std::initializer_list<std::uint64_t> all) {
+    std::vector<std::byte> bytes(all.size() * 8);
+    std::memcpy(bytes.data(), std::data(all), bytes.size());
+    return bytes;
+  };
+  constexpr std::uint64_t huge = ~std::uint64_t{0};
+  for (const std::uint64_t n : {std::uint64_t{1}, huge, huge / 2, huge / 8 + 2}) {
+    const auto bytes = words({n});
+    CHECK_FALSE(taken<std::string>(bytes));
+    CHECK_FALSE(taken<std::vector<double>>(bytes));
+    CHECK_FALSE(taken<std::vector<std::string>>(bytes));
+    CHECK_FALSE(taken<std::vector<empty>>(bytes));
+    CHECK_FALSE(taken<fl::tensor<double>>(bytes));
+  }
+  CHECK_FALSE(taken<fl::tensor<double>>(words({1, huge})));
+  CHECK_FALSE(taken<fl::tensor<double>>(words({2, huge, 2})));
+  CHECK_FALSE(taken<fl::tensor<double>>(words({3, huge, 2, 0}))); // overflows on its way to nothing
+  CHECK_FALSE(taken<fl::tensor<double>>(words({9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})));
+  CHECK_FALSE(taken<bool>(std::array{std::byte{2}}));
+
+  fl::random_generator random(1);
+  const auto good = stored(std::pair(some_example(), 1));
+  const auto photos = stored(some_photo());
+  for (int i = 0; i < fl::test::rounds(20'000); ++i) {
+    auto bytes = i % 2 ? good : photos;
+    for (std::uint64_t changes = random.below(4); changes > 0; --changes)
+      bytes[random.below(bytes.size())] = static_cast<std::byte>(random.below(256));
+    if (random.chance(0.3)) bytes.resize(random.below(bytes.size()));
+    static_cast<void>(taken<std::pair<example, int>>(bytes));
+    static_cast<void>(taken<photo>(bytes));
+  }
+  SUCCEED();
+}
+
+TEST_CASE("a hash tells blocks apart that differ in any byte or in their length") {
+  std::vector<std::byte> bytes(100);
+  const auto whole = fl::detail::hash_of_block(bytes);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    CHECK(fl::detail::hash_of_block(std::span(bytes).first(i)) != whole);
+    bytes[i] = std::byte{0x80};
+    CHECK(fl::detail::hash_of_block(bytes) != whole);
+    bytes[i] = {};
+  }
+}
