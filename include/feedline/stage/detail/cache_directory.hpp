@@ -29,82 +29,11 @@
 #include <unistd.h>
 
 #include <feedline/core/random.hpp>
+#include <feedline/detail/open_file.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
 #include <feedline/stage/detail/stored_value.hpp>
 
 namespace feedline::detail {
-
-/// An open file, closed with the object.
-class open_file {
- public:
-  explicit open_file(int number = -1) noexcept : number_(number) {}
-
-  open_file(open_file&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-
-  open_file& operator=(open_file&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-
-  ~open_file() {
-    if (number_ >= 0) ::close(number_);
-  }
-
-  int number() const noexcept { return number_; }
-
-  explicit operator bool() const noexcept { return number_ >= 0; }
-
-  /// Its size; 0 if it can't be told.
-  std::uint64_t size() const noexcept {
-    struct stat status {};
-
-    return ::fstat(number_, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
-  }
-
-  /// How many bytes there are from that place on, at most `count`.
-  std::size_t read(void* to, std::size_t count, std::uint64_t from) const noexcept {
-    std::size_t got = 0;
-    while (got < count) {
-      const ::ssize_t n =
-          ::pread(number_, static_cast<char*>(to) + got, count - got, static_cast<::off_t>(from + got));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;
-      got += static_cast<std::size_t>(n);
-    }
-    return got;
-  }
-
-  /// 0, or what went wrong.
-  int write(const void* bytes, std::size_t count, std::uint64_t at) const noexcept {
-    for (std::size_t put = 0; put < count;) {
-      const ::ssize_t n = ::pwrite(number_, static_cast<const char*>(bytes) + put, count - put,
-                                   static_cast<::off_t>(at + put));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return n < 0 ? errno : ENOSPC;
-      put += static_cast<std::size_t>(n);
-    }
-    return 0;
-  }
-
-  /// 0, or what went wrong.
-  int resize(std::uint64_t size) const noexcept {
-    while (::ftruncate(number_, static_cast<::off_t>(size)) != 0)
-      if (errno != EINTR) return errno;
-    return 0;
-  }
-
-  /// Takes the lock that no two processes have; waits for it, or says at once that another one has it.
-  bool lock(bool wait) const noexcept {
-    while (::flock(number_, wait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0)
-      if (errno != EINTR) return false;
-    return true;
-  }
-
-  void unlock() const noexcept { ::flock(number_, LOCK_UN); }
-
- private:
-  int number_;
-};
 
 /// Called once with a sentence, when nothing more can be kept.
 using tell_trouble = void (*)(void* to_whom, const std::string& sentence);

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Stages whose outcomes are kept, as one stage.
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include <sys/stat.h>
+
+#include <feedline/core/detail/cut.hpp>
+#include <feedline/core/detail/fields.hpp>
+#include <feedline/core/detail/measure.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/stage/detail/cache_store.hpp>
+#include <feedline/stage/detail/inner_run.hpp>
+#include <feedline/stage/detail/stored_value.hpp>
+
+namespace feedline::detail {
+
+struct no_key {};
+
+/// An item that can say what it is, as tar_sample does.
+template <class T>
+concept has_identity = requires(const T& item) {
+  { item.identity() } -> std::same_as<std::uint64_t>;
+};
+
+template <class T>
+consteval bool can_be_told() {
+  if constexpr (has_identity<T> || storable<T>) return true;
+  else if constexpr (has_fields<T>)
+    return all_fields<T>([]<class Field>(Field*) { return can_be_told<Field>(); });
+  else return false;
+}
+
+/// Items that tell what they are by what they consist of.
+template <class T>
+concept told_by_content = can_be_told<T>();
+
+/// When the file of that name was written last, and its size.
+inline std::uint64_t state_of_file(const std::string& path) noexcept {
+  struct stat status {};
+
+  if (::stat(path.c_str(), &status) != 0) return 0;
+  return key(static_cast<std::uint64_t>(status.st_size), static_cast<std::uint64_t>(status.st_mtim.tv_sec),
+             static_cast<std::uint64_t>(status.st_mtim.tv_nsec));
+}
+
+/// Adds everything that a function may see of an item.
+template <bool NamesFiles, told_by_content T>
+void add_identity(byte_hash& hash, const T& item) {
+  if constexpr (has_identity<T>) {
+    store(hash, item.identity());
+  } else if constexpr (NamesFiles && std::is_same_v<T, std::string>) {
+    store(hash, item);
+    store(hash, state_of_file(item));
+  } else if constexpr (has_fields<T> && !is_std_array<T>) {
+    std::apply([&](const auto&... field) { (add_identity<NamesFiles>(hash, field), ...); }, fields_of(item));
+  } else {
+    store(hash, item);
+  }
+}
+
+template <class Key, bool NamesFiles, class... Inner>
+class cached_stage {
+ public:
+  using feedline_part = void;
+  static constexpr const char* kind = "cache";
+  static constexpr bool is_stateless = true;
+  static constexpr bool keeps_one_to_one = (one_to_one<Inner> && ...);
+  static constexpr bool leaves_out = !(keeps_ranks_equal<Inner> && ...);
+
+  cached_stage(stage_list<Inner...> stages, Key key_of_item, std::shared_ptr<cache_store> store)
+      : stages_(std::move(stages)), key_(std::move(key_of_item)), store_(std::move(store)) {}
+
+  /// "map `decode` + filter | cache"
+  std::string whole_name() const {
+    std::string text;
+    const auto add = [&](const auto& s) { text += (text.empty() ? "" : " + ") + stage_name(s); };
+    for_each_inner(stages_, add);
+    return text + " | cache";
+  }
+
+  std::uint64_t fingerprint() const {
+    std::uint64_t hash = 0;
+    const auto add = [&]<class S>(const S& s) {
+      hash = detail::key(hash, stable_hash(stage_name(s)));
+      if constexpr (requires { s.fingerprint(); }) hash = detail::key(hash, s.fingerprint());
+    };
+    for_each_inner(stages_, add);
+    return hash;
+  }
+
+  template <class In>
+  static consteval fit fits() {
+    return fit::yes; // it stands behind what it was made for
+  }
+
+  template <class In>
+  class running {
+   public:
+    using feedline_runs_stages = void;
+    using output = typename output_after<In, Inner...>::type;
+
+    running(const cached_stage& stage, const std::stop_token& stop)
+        : stage_(stage),
+          table_(stage.store_->open(stage.template table_fingerprint<In, output>())),
+          inner_(std::make_unique<inner_run<In, output, Inner...>>(stage.stages_, stop)) {}
+
+    void operator()(sample<In>&& s, auto& emit) { give(std::move(s), emit, 0); }
+
+    /// In the middle of what came of a sample: that sample, and how much of it was given.
+    held held_now() const
+      requires(!keeps_one_to_one)
+    {
+      if (given_ == 0) return {};
+      return {.log = std::make_shared<held_once>(held_list{{given_}, {in_hand_}})};
+    }
+
+    void expect(const held_list& list)
+      requires(!keeps_one_to_one)
+    {
+      if (list.words.size() != 1 || list.ids.size() != 1)
+        throw std::invalid_argument("feedline: the checkpoint is not whole");
+      missing_ = list.ids[0];
+      given_of_missing_ = list.words[0];
+    }
+
+    void hold(sample<In>&& s, auto& emit, context&)
+      requires(!keeps_one_to_one)
+    {
+      if (given_of_missing_ != 0 && s.id == missing_)
+        give(std::move(s), emit, std::exchange(given_of_missing_, 0));
+    }
+
+    void has_all() const
+      requires(!keeps_one_to_one)
+    {
+      if (given_of_missing_ != 0) throw lost_sample(missing_);
+    }
+
+   private:
+    // Values and failures count alike: what is given again, on resuming, begins behind the first so many.
+    void give(sample<In>&& s, auto& emit, std::uint64_t first) {
+      const struct leave {
+        std::uint64_t& given;
+
+        ~leave() { given = 0; }
+      } leave{given_};
+
+      in_hand_ = s.id;
+      outcomes<output>& out = outcome_of(std::move(s));
+      const std::size_t count = out.values.size() + out.failures.size();
+      auto failure = out.failures.begin();
+      for (std::size_t k = 0, value = 0; k < count; ++k) {
+        const bool is_failure = failure != out.failures.end() && failure->position == value;
+        auto* const failed = is_failure ? &*failure++ : nullptr;
+        if (!is_failure) ++value;
+        if (k < first) continue;
+        given_ = k + 1 < count ? k + 1 : 0;
+        if (is_failure) {
+          failed->failure->index = in_hand_.index;
+          failed->failure->epoch = in_hand_.epoch;
+          if (!emit.failed(std::move(failed->failure))) return;
+        } else {
+          sample<output>& one = out.values[value - 1];
+          if (!emit(sample<output>{std::move(one.value), {in_hand_.index, one.id.part, in_hand_.epoch}}))
+            return;
+        }
+      }
+    }
+
+    outcomes<output>& outcome_of(sample<In>&& s) {
+      sample_id id{s.id.index, s.id.part, 0};
+      const cache_key k = stage_.key_of(s.value, id);
+      const bool hit = read(k, id.index);
+      stage_.store_->count(hit);
+      if (hit) return inner_->outcome();
+      outcomes<output>& out = inner_->run(std::move(s.value), id);
+      // A function that was asked to give up may have.
+      if (out.failures.empty() && !inner_->is_stopped()) write(k, out.values);
+      return out;
+    }
+
+    bool read(const cache_key& k, std::uint64_t index) {
+      stored_bytes from(table_.find(k, scratch_));
+      std::vector<sample<output>>& values = inner_->outcome().values;
+      inner_->outcome().clear();
+      std::uint64_t count = 0;
+      if (!from.take(&count, sizeof count)) return false;
+      while (count > 0) {
+        sample<output> one{output{}, {index, 0, 0}};
+        if (!from.take(&one.id.part, sizeof one.id.part) || !take_stored(from, one.value)) break;
+        values.push_back(std::move(one));
+        --count;
+      }
+      if (count == 0 && from.left() == 0) return true;
+      table_.forget(k);
+      return false;
+    }
+
+    void write(const cache_key& k, const std::vector<sample<output>>& values) {
+      byte_count size;
+      put(size, values);
+      std::byte* const room = table_.room(k, size.size(), scratch_);
+      if (!room) return;
+      byte_copy to(room);
+      put(to, values);
+      table_.keep(k, room, size.size());
+    }
+
+    static void put(auto& to, const std::vector<sample<output>>& values) {
+      store(to, static_cast<std::uint64_t>(values.size()));
+      for (const sample<output>& one : values) {
+        store(to, one.id.part);
+        store(to, one.value);
+      }
+    }
+
+    const cached_stage& stage_;
+    cache_table& table_;
+    std::unique_ptr<inner_run<In, output, Inner...>> inner_;
+    scratch_memory scratch_;
+    sample_id in_hand_;
+    std::uint64_t given_ = 0; // of what came of it, while it is given and more is to come
+    sample_id missing_; // which a resumed run waits for, as long as some of what came of it was given before:
+    std::uint64_t given_of_missing_ = 0;
+  };
+
+  template <class In>
+  running<In> bind(const stage_info& info) const {
+    return running<In>(*this, info.stop);
+  }
+
+  template <class In>
+  known_bytes bytes_given(known_bytes in) const {
+    return bytes_behind<In, 0>(stages_, in);
+  }
+
+  std::size_t bytes_kept() const noexcept { return store_->memory(); }
+
+ private:
+  // What is kept under one key is a matter of these alone, and not of workers.
+  template <class In, class Out>
+  std::uint64_t table_fingerprint() const {
+    constexpr std::uint64_t format = 1;
+    std::uint64_t hash =
+        detail::key(format, stable_hash(store_->version()), fingerprint(), stable_hash(typeid(In).name()),
+                    stable_hash(typeid(Out).name()), stable_hash(typeid(Key).name()));
+    const auto add = [&]<class S>(const S&) {
+      if constexpr (requires { typename S::on_one_thread; })
+        hash = detail::key(hash, stable_hash(typeid(typename S::on_one_thread).name()));
+      else hash = detail::key(hash, stable_hash(typeid(S).name()));
+    };
+    for_each_inner(stages_, add);
+    return hash;
+  }
+
+  /// With a key of the user's that takes the place of the index, for the cached functions too.
+  template <class In>
+  cache_key key_of(const In& item, sample_id& id) const {
+    byte_hash rest;
+    if constexpr (std::is_same_v<Key, no_key>) {
+      add_identity<NamesFiles>(rest, item);
+    } else {
+      const auto& given = key_(item);
+      if constexpr (std::integral<std::remove_cvref_t<decltype(given)>>) {
+        id.index = stable_hash(given);
+      } else {
+        const std::string_view text(given);
+        id.index = stable_hash(text);
+        rest.put(text.data(), text.size());
+      }
+    }
+    store(rest, id.part);
+    return {id.index, rest.value()};
+  }
+
+  stage_list<Inner...> stages_;
+  [[no_unique_address]] Key key_;
+  std::shared_ptr<cache_store> store_;
+};
+
+} // namespace feedline::detail
