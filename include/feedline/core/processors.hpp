@@ -64,10 +64,11 @@ inline std::optional<double> processor_quota(std::string_view membership, const 
     const std::size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
     if (second == line.npos) continue;
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const bool has_processors =
-        controllers.empty() || ("," + std::string(controllers) + ",").find(",cpu,") != std::string::npos;
+    const std::string listed = std::string(",").append(controllers).append(","); // g++ 12 warns of operator+
+    const bool has_processors = controllers.empty() || listed.find(",cpu,") != std::string::npos;
     if (!has_processors) continue;
-    const std::string hierarchy = controllers.empty() ? root : root + "/" + std::string(controllers);
+    std::string hierarchy = root;
+    if (!controllers.empty()) hierarchy.append("/").append(controllers);
     for (std::string path(line.substr(second + 1));; path.resize(path.rfind('/'))) {
       if (path == "/") path.clear();
       if (const auto quota = group_quota(hierarchy + path); quota && !(least && *least <= *quota))

@@ -99,6 +99,7 @@ class tar_fields {
 class tar_sample {
  public:
   using feedline_view = void; // of a file that is mapped
+
   /// `dir/17`
   std::string_view key() const& noexcept { return long_key_.empty() ? key_ : long_key_; }
 
