@@ -78,9 +78,9 @@ std::vector<std::byte> stored(const T& value) {
 template <class T>
 std::optional<T> taken(std::span<const std::byte> bytes) {
   // In a block of its own size, so that a read behind it is noticed.
-  const auto block = std::make_unique<std::byte[]>(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), block.get());
-  fl::detail::stored_bytes from({block.get(), bytes.size()});
+  std::vector<std::byte> block(bytes.begin(), bytes.end());
+  block.shrink_to_fit();
+  fl::detail::stored_bytes from(block);
   T value{};
   if (!fl::detail::take_stored(from, value) || from.left() > 0) return std::nullopt;
   return value;
