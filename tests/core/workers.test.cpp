@@ -19,6 +19,7 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
+#include "support/rounds.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
 
@@ -38,6 +39,7 @@ void sleep_ms(double ms) {
 struct simulated_stage {
   double needed;
   double unhindered;
+  bool by_source = false; // it is the source that gives no more
 
   fl::detail::work_seen seen_with(std::size_t count, fl::random_generator& random) const {
     const auto noisy = [&](double value) { return value + std::sqrt(value) * random.uniform(-0.1, 0.1); };
@@ -47,7 +49,7 @@ struct simulated_stage {
     const double busy = competes ? static_cast<double>(count) : rate;
     return {.seconds = 0.1,
             .busy = 0.1 * std::min(noisy(busy), static_cast<double>(count)),
-            .taker_waited = std::clamp(1 - rate / needed + random.uniform(0, 0.03), 0.0, 1.0),
+            .taker_waited = by_source ? 1 : std::clamp(1 - rate / needed + random.uniform(0, 0.03), 0.0, 1.0),
             .items = 100 * noisy(rate)};
   }
 
@@ -62,7 +64,12 @@ struct settled {
   std::size_t least = 1000, most = 0, changes = 0;
 };
 
-settled settle(double stage_ms, double source_ms, double consumer_ms, std::size_t up_to) {
+settled settle(double stage_ms, double source_ms, double consumer_ms, std::size_t up_to, double behind_ms) {
+  const fl::workers automatic{.count = 1, .up_to = up_to, .waits = true};
+  const auto behind = [=](int n) {
+    sleep_ms(behind_ms);
+    return n;
+  };
   const auto p = fl::generate([=, n = 0]() mutable {
                    sleep_ms(source_ms);
                    return std::optional(n++);
@@ -72,8 +79,8 @@ settled settle(double stage_ms, double source_ms, double consumer_ms, std::size_
                        sleep_ms(stage_ms);
                        return n;
                      },
-                     fl::workers{.count = 1, .up_to = up_to, .waits = true}) |
-                 fl::prefetch(2 * up_to);
+                     automatic) |
+                 fl::map(behind, automatic) | fl::prefetch(2 * up_to);
   auto loader = p.infinite();
   settled s;
   const auto begin = std::chrono::steady_clock::now();
@@ -81,8 +88,8 @@ settled settle(double stage_ms, double source_ms, double consumer_ms, std::size_
     loader.next();
     sleep_ms(consumer_ms);
     const auto passed = std::chrono::steady_clock::now() - begin;
-    if (passed > std::chrono::seconds(2)) return s;
-    if (passed < std::chrono::milliseconds(1000)) continue;
+    if (passed > std::chrono::seconds(4)) return s;
+    if (passed < std::chrono::milliseconds(2500)) continue;
     const std::size_t active = loader.metrics().total.segments[1].active;
     s.least = std::min(s.least, active);
     s.most = std::max(s.most, active);
@@ -169,7 +176,7 @@ TEST_CASE("An automatic number of workers comes within one of the best, whatever
   fl::random_generator random(7);
   for (int round = 0; round < 2000; ++round) {
     const simulated_stage stage{random.chance(0.3) ? 1000 : random.uniform(0.3, 70),
-                                random.chance(0.6) ? 1000 : random.uniform(1, 40)};
+                                random.chance(0.6) ? 1000 : random.uniform(1, 40), random.chance(0.3)};
     const std::size_t most = stage.unhindered < 1000 ? 64 : 1 + random.below(64);
     const std::size_t start = 1 + random.below(std::min(most, static_cast<std::size_t>(stage.unhindered)));
     fl::detail::worker_policy policy({1, most, true}, start);
@@ -186,8 +193,8 @@ TEST_CASE("An automatic number of workers comes within one of the best, whatever
     }
     INFO("needed " << stage.needed << ", unhindered " << stage.unhindered << ", most " << most << ", start "
                    << start << ": " << policy.count() << " instead of " << best);
-    CHECK(away <= 4); // once in a long while it tries whether more would pay by now
-    CHECK(changes <= 8);
+    CHECK(away <= 20); // of 400: ever more rarely it tries whether more would pay by now
+    CHECK(changes <= 24);
   }
 }
 
@@ -207,17 +214,20 @@ TEST_CASE("Sleeping workers become as many as pay, and stay so many") {
   struct limits {
     double stage_ms, source_ms, consumer_ms;
     std::size_t up_to, best;
+    double behind_ms = 0;
   };
 
-  for (const limits& l : {limits{20, 0, 5, 64, 4},    // the consumer takes one each 5 ms
-                          limits{20, 4, 0, 64, 5},    // the source gives one each 4 ms
-                          limits{20, 0, 0, 24, 24},   // nothing else limits it
-                          limits{2, 0, 20, 64, 1}}) { // it has little to do
+  if (rounds(4) < 4) return;                            // under a sanitizer time isn't what it seems
+  for (const limits& l : {limits{20, 0, 5, 64, 4},      // the consumer takes one each 5 ms
+                          limits{20, 4, 0, 64, 5},      // the source gives one each 4 ms
+                          limits{20, 0, 5, 64, 4, 0.5}, // the same behind another such stage
+                          limits{20, 0, 0, 24, 24},     // nothing else limits it
+                          limits{2, 0, 20, 64, 1}}) {   // it has little to do
     // Another process may come between: it need not happen each time.
     settled s;
     bool came_close = false;
-    for (int attempt = 0; attempt < 4 && !came_close; ++attempt) {
-      s = settle(l.stage_ms, l.source_ms, l.consumer_ms, l.up_to);
+    for (int attempt = 0; attempt < 6 && !came_close; ++attempt) {
+      s = settle(l.stage_ms, l.source_ms, l.consumer_ms, l.up_to, l.behind_ms);
       came_close = s.least + 1 >= l.best && s.most <= l.best + 1 && s.changes <= 1;
     }
     INFO(s.least << " to " << s.most << " instead of " << l.best << ", " << s.changes << " changes");

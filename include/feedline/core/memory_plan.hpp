@@ -15,7 +15,10 @@ namespace feedline {
 /// It knows what items of a fixed size hold: numbers, arrays, tensors with their shape in their type and
 /// structs of those, views into mapped files, and batches of them. What else a stage gives it must be told by
 /// `largest_item{bytes}`. What functions of the user's keep for themselves (a decoder's memory) isn't in it,
-/// nor are pages of mapped files, which the system takes back when it needs them.
+/// nor are pages of mapped files, which the system takes back when it needs them, nor the range that a flat_map
+/// goes through. Two things may come on top: memory of tensors that lies idle for the next ones, no more than is
+/// in use and 64 MB, where tensors differ in size; and in batch_into, behind samples that were skipped and behind
+/// epochs that end within a batch, up to 64 MB or 256 rows for rows that come to lie elsewhere.
 struct memory_plan {
   /// Items of one kind in one place.
   struct part {

@@ -27,7 +27,8 @@ struct infinite_options {
   std::size_t failure_limit = default_failure_limit; ///< with on_error::skip: one failure more ends the run
   std::size_t queue_capacity =
       0; ///< samples (or batches) that each queue holds at most; 0: what suits the workers
-  /// The most bytes that the run may hold (see memory_plan); queues are shortened to fit. 0: no limit.
+  /// The most bytes that the run may hold (see memory_plan); queues are shortened to fit, but for
+  /// those of prefetch(n). 0: no limit.
   std::size_t memory_budget = 0;
   feedline::rank rank{};              ///< which part of the data set is this process's
   std::optional<checkpoint> resume{}; ///< where to go on. Whatever doesn't fit is refused

@@ -26,7 +26,7 @@ struct workers {
   static constexpr std::size_t limit = 256;
   static const workers automatic;
 
-  std::size_t count;     ///< how many, or with `up_to` at least how many
+  std::size_t count;     ///< how many, or with `up_to` at least how many, where there are so many processors
   std::size_t up_to = 0; ///< at most so many; 0: the number is fixed
   bool waits = false;    ///< rather than compute: more of them than processors may pay
 };

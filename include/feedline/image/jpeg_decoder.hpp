@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -191,6 +192,10 @@ class jpeg_decoder {
     errors_.start(options.on_corrupt == on_corrupt::fail);
     source_.open(file);
     scan_limit_.max_scans = options.max_scans;
+    // Tables that a damaged file lacks must not be those of the image before.
+    std::fill(std::begin(state_.quant_tbl_ptrs), std::end(state_.quant_tbl_ptrs), nullptr);
+    std::fill(std::begin(state_.dc_huff_tbl_ptrs), std::end(state_.dc_huff_tbl_ptrs), nullptr);
+    std::fill(std::begin(state_.ac_huff_tbl_ptrs), std::end(state_.ac_huff_tbl_ptrs), nullptr);
     errors_.run(who, [this, &options] {
       jpeg_save_markers(&state_, exif_marker, options.apply_orientation ? 0xffff : 0);
       jpeg_read_header(&state_, TRUE);

@@ -142,7 +142,7 @@ class tar_sample {
   /// and time, and where in it its fields lie.
   std::uint64_t identity() const noexcept {
     const auto bytes = file_->bytes();
-    std::uint64_t hash = detail::key(stable_hash(detail::last_name(file_->path())), bytes.size(),
+    std::uint64_t hash = detail::key(stable_hash(file_->path()), bytes.size(),
                                      static_cast<std::uint64_t>(file_->modified_ns()), stable_hash(key()));
     for (const tar_field& field : fields_)
       hash = detail::key(hash, stable_hash(field.name), field.bytes.size(),

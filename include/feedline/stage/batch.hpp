@@ -28,8 +28,8 @@ struct batch_options {
   bool drop_last = false; ///< leave out a last batch that isn't full
   /// Where the tensors of batches lie (memory that is pinned for a GPU, say), which are written by the
   /// processor; null: ordinary memory. What a batch gives back serves the next one, a run holds on to it
-  /// until it and its batches are gone, and the resource must outlive those. One thread of a run at a time
-  /// asks it.
+  /// until it and its batches are gone, and the resource must outlive those. Several threads may ask it at
+  /// once.
   std::pmr::memory_resource* memory = nullptr;
 };
 
@@ -214,6 +214,11 @@ struct batch_maker {
   }
 };
 
+inline std::runtime_error lost_batch(std::size_t rows, const std::exception& error) {
+  return std::runtime_error("all " + std::to_string(rows) +
+                            " samples of its batch are lost: " + error.what());
+}
+
 inline tensor<sample_id> make_ids(std::size_t rows) {
   return tensor<sample_id>(shape{rows}, block_cache::of_process());
 }
@@ -261,8 +266,7 @@ class batch_builder {
         ((std::get<I>(b.columns_) = std::get<I>(columns_).take(rows)), ...);
       }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>());
     } catch (const std::exception& error) {
-      throw std::runtime_error("all " + std::to_string(rows) +
-                               " samples of its batch are lost: " + error.what());
+      throw lost_batch(rows, error);
     }
     const sample_id last = b.ids_[b.size() - 1];
     return emit(sample<output>{std::move(b), last});
@@ -349,6 +353,9 @@ struct batch_stage {
   known_bytes bytes_given(known_bytes in) const {
     return bytes_of_batch<batch_of<In, Mode>>(size, in);
   }
+
+  /// Padding needs the samples and room for all of them.
+  std::size_t items_begun() const noexcept { return std::is_same_v<Mode, padded>; }
 
   std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
     return key(size * ranks, options.drop_last);

@@ -142,7 +142,13 @@ class row_gatherer {
  private:
   void give(auto& emit) {
     const std::size_t rows = std::exchange(rows_, 0);
-    output b = batch_maker<T>::make(places_->take(rows), std::exchange(ids_, {}), rows);
+    output b;
+    try {
+      b = batch_maker<T>::make(places_->take(rows), std::exchange(ids_, {}), rows);
+    } catch (const std::exception& error) {
+      places_->drop();
+      throw lost_batch(rows, error);
+    }
     const sample_id last = b.ids()[rows - 1];
     emit(sample<output>{std::move(b), last});
   }

@@ -122,7 +122,7 @@ class cache_part {
   auto keep(const Stages&... stages) const {
     const auto one = [&](auto... inner) {
       return cached_stage<Key, NamesFiles, decltype(inner)...>(listed(no_stages(), std::move(inner)...), key_,
-                                                               store_);
+                                                               store_->next_pipeline(), store_);
     };
     if constexpr ((is_parallel<Stages> || ...)) {
       auto stage = one(for_workers(stages)...);

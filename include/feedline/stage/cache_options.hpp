@@ -36,8 +36,8 @@ struct cache_options {
   std::uint64_t memory = 0; ///< so many bytes of memory at most, or
   std::string directory{};  ///< in this directory, which is made if it isn't there,
   std::uint64_t bytes = 0;  ///< so many bytes of files at most, whosever
-  /// Say something else when the functions in front of the cache change: their names and types are all that is
-  /// known of them.
+  /// Say something else when the functions in front of the cache change: their names and types are all that a
+  /// directory knows of them. What they capture, or which function a pointer points to, isn't seen there.
   std::string version{};
   /// Called once, from a worker, when nothing more can be written (a full disk, say). By default a line on stderr.
   trouble_listener on_trouble{};

@@ -267,6 +267,11 @@ struct shuffle_stage {
 
   std::size_t items_held() const noexcept { return options.capacity; }
 
+  /// Two logs of what came and went, for checkpoints.
+  std::size_t bytes_kept() const noexcept {
+    return 2 * (std::max<std::size_t>(options.capacity, 4096) + options.capacity) * sizeof(sample_id);
+  }
+
   shuffle_options options;
 };
 

@@ -36,9 +36,10 @@ struct worker_range {
 /// What was seen of a stage's workers during a span of time.
 struct work_seen {
   double seconds = 0;
-  double busy = 0;         ///< seconds of all workers together
-  double taker_waited = 0; ///< the share of the time in which those behind waited for what the stage makes
-  double items = 0;        ///< done
+  double busy = 0; ///< seconds of all workers together
+  double taker_waited =
+      0;            ///< the share of the time in which those behind, and the consumer, waited for input
+  double items = 0; ///< done
 };
 
 /// Decides how many workers a stage should have, from what is seen of it time after time. Knows no threads
@@ -60,25 +61,31 @@ class worker_policy {
   void see(const work_seen& seen) {
     const double busy = seen.busy / seen.seconds, rate = seen.items / seen.seconds;
     const double idle = static_cast<double>(count_) - busy;
-    const bool all_busy = idle < 0.1 * static_cast<double>(count_);
+    // One that has something to spare tells when more is wanted.
+    const double spare = std::clamp(0.02 * static_cast<double>(count_), 0.5, 1.0);
+    const bool all_busy = idle < std::min(0.1 * static_cast<double>(count_), spare);
     const std::size_t before = std::exchange(grown_from_, 0);
     if (all_busy) rate_of_one_ = std::max(rate_of_one_, rate / static_cast<double>(count_));
-    if (before != 0 && all_busy) {
+    const auto needed = static_cast<std::size_t>(std::ceil(busy + spare));
+    if (before != 0) {
       const double growth = static_cast<double>(count_) / static_cast<double>(before) - 1;
+      const bool was_worth_it = rate / rate_before_ - 1 >= growth / 2;
       const bool can_be_judged = growth >= 0.25; // rates are noisy
-      if (can_be_judged && rate / rate_before_ - 1 < growth / 2) {
+      if (!all_busy || (can_be_judged && !was_worth_it)) {
         const auto worth = static_cast<std::size_t>(std::ceil(rate / rate_of_one_ - 0.1));
-        count_ = std::clamp(worth, std::max(range_.least, before - before / 4), count_);
+        if (all_busy) count_ = std::clamp(worth, std::max(range_.least, before - before / 4), count_);
+        else count_ = std::clamp(needed, before, count_);
+        if (can_be_judged && was_worth_it) next_pause_ = first_pause;
         pause_ = next_pause_;
         next_pause_ = std::min<std::size_t>(next_pause_ * 2, 256);
         return;
       }
-      next_pause_ = 8;
+      if (can_be_judged) next_pause_ = first_pause;
     }
     pause_ -= pause_ > 0;
     if (all_busy && seen.taker_waited > 0.05 && pause_ == 0) return grow(seen.taker_waited, rate);
-    const std::size_t wanted = std::max(range_.least, static_cast<std::size_t>(std::ceil(busy + 0.25)));
-    if (idle < 1.3 || wanted >= count_) {
+    const std::size_t wanted = std::max(range_.least, needed);
+    if (idle < 1.8 || wanted >= count_) {
       spare_ = 0;
     } else if (spare_ == 0) {
       spare_ = wanted;
@@ -97,26 +104,54 @@ class worker_policy {
     count_ = std::min(static_cast<std::size_t>(enough), range_.most);
   }
 
+  static constexpr std::size_t first_pause = 8;
+
   worker_range range_;
   std::size_t count_;
   std::size_t grown_from_ = 0; // just now; 0: it hasn't grown
   double rate_before_ = 0;
   double rate_of_one_ = 0; // worker that doesn't compete, items a second
   std::size_t pause_ = 0;  // no growth for so many times
-  std::size_t next_pause_ = 8;
+  std::size_t next_pause_ = first_pause;
   std::size_t spare_ = 0; // what it might have shrunk to the last time; 0: nothing
+};
+
+/// Which share of their time some threads wait for input, from one look to the next.
+class waiting_share {
+ public:
+  explicit waiting_share(std::vector<const activity*> threads) : threads_(std::move(threads)) {}
+
+  double waited(std::uint64_t now) {
+    std::uint64_t starved = 0, alive = 0; // without being parked
+    for (const activity* a : threads_) {
+      const worker_times times = read_times(*a, now);
+      starved += times.starved;
+      alive += times.alive;
+    }
+    const std::uint64_t waited = starved - std::min(starved, starved_);
+    const std::uint64_t passed = alive - std::min(alive, alive_);
+    starved_ = starved;
+    alive_ = alive;
+    return static_cast<double>(waited) / static_cast<double>(std::max<std::uint64_t>(passed, 1));
+  }
+
+ private:
+  std::vector<const activity*> threads_;
+  std::uint64_t starved_ = 0; // ns, until the last look
+  std::uint64_t alive_ = 0;
 };
 
 /// The workers of one segment. They look at themselves from time to time, one of them for all.
 class crew {
  public:
-  /// `members` and `takers`, those behind them, must outlive it. It begins with as many as there are
+  /// `members`, `takers`, those behind them, and `consumer` must outlive it. It begins with as many as there are
   /// processors.
   crew(worker_range range, std::size_t processors, const std::vector<std::unique_ptr<activity>>& members,
-       std::vector<const activity*> takers, std::stop_token stop)
+       std::vector<const activity*> takers, const activity& consumer, std::stop_token stop)
       : policy_(range, std::clamp(processors, range.least, range.most)),
         members_(members),
         takers_(std::move(takers)),
+        consumer_({&consumer}),
         stop_(std::move(stop)),
         active_(policy_.count()),
         since_(now_ns()) {}
@@ -129,13 +164,14 @@ class crew {
     if (who.number < active()) return;
     const wait_timer timer(who, wait_kind::parked);
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, stop_, [&] { return who.number < active(); });
+    changed_.wait(lock, stop_, [&] { return ending_ || who.number < active(); });
   }
 
   /// A worker has done a packet of so many items.
   void worked(std::size_t items) {
     items_.fetch_add(items, std::memory_order_relaxed);
-    if (packets_.fetch_add(1, std::memory_order_relaxed) + 1 < packets_each * active()) return;
+    if (packets_.fetch_add(1, std::memory_order_relaxed) + 1 < std::max<std::size_t>(10, 2 * active()))
+      return;
     const std::uint64_t now = now_ns();
     if (now - since_.load(std::memory_order_relaxed) < shortest_span) return;
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -147,14 +183,12 @@ class crew {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
-      active_.store(members_.size(), std::memory_order_relaxed);
     }
     changed_.notify_all();
   }
 
  private:
   static constexpr std::uint64_t shortest_span = 50'000'000; // ns
-  static constexpr std::uint64_t packets_each = 4;
 
   void look(std::uint64_t now) {
     const std::uint64_t began = since_.exchange(now, std::memory_order_relaxed);
@@ -162,14 +196,12 @@ class crew {
     work_seen seen;
     seen.seconds = static_cast<double>(now - began) * 1e-9;
     seen.items = static_cast<double>(items_.exchange(0, std::memory_order_relaxed));
-    std::uint64_t busy = 0, waited = 0;
+    std::uint64_t busy = 0;
     for (const auto& a : members_) busy += read_times(*a, now).busy();
-    for (const activity* a : takers_) waited += read_times(*a, now).starved;
     seen.busy = static_cast<double>(busy - std::min(busy, busy_)) * 1e-9;
-    seen.taker_waited = static_cast<double>(waited - std::min(waited, waited_)) * 1e-9 / seen.seconds /
-                        static_cast<double>(std::max<std::size_t>(1, takers_.size()));
     busy_ = busy;
-    waited_ = waited;
+    // Those behind may have little to do and wait although the consumer gets enough.
+    seen.taker_waited = std::min(takers_.waited(now), consumer_.waited(now));
     policy_.see(seen);
     active_.store(policy_.count(), std::memory_order_relaxed);
     changed_.notify_all();
@@ -177,7 +209,7 @@ class crew {
 
   worker_policy policy_;
   const std::vector<std::unique_ptr<activity>>& members_;
-  const std::vector<const activity*> takers_;
+  waiting_share takers_, consumer_;
   std::stop_token stop_;
   std::atomic<std::size_t> active_;
   std::atomic<std::uint64_t> packets_{0}; // since the last look, …
@@ -186,7 +218,6 @@ class crew {
   std::mutex mutex_;                 // of what follows, and of waking
   std::condition_variable_any changed_;
   std::uint64_t busy_ = 0; // ns, until the last look
-  std::uint64_t waited_ = 0;
   bool ending_ = false;
 };
 

@@ -69,10 +69,16 @@ known_bytes bytes_of_type() {
 template <class T>
 std::size_t bytes_taken(const T& value) {
   if constexpr (requires {
-                  value.data();
-                  value.size();
-                  requires !std::is_trivially_copyable_v<T>;
-                }) {
+                  value.capacity();
+                  value.begin();
+                }) { // a vector or a text
+    std::size_t sum = sizeof(T) + (value.capacity() - value.size()) * sizeof(*value.begin());
+    for (const auto& element : value) sum += bytes_taken(element);
+    return sum;
+  } else if constexpr (requires {
+                         value.shape();
+                         value.data();
+                       }) { // a tensor
     return sizeof(T) + block_cache::bytes_for(value.size() * sizeof(*value.data()));
   } else if constexpr (!std::is_trivially_copyable_v<T> && has_fields<T>) {
     return std::apply([](const auto&... field) { return (std::size_t{0} + ... + bytes_taken(field)); },

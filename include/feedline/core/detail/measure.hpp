@@ -22,6 +22,7 @@ namespace feedline::detail {
 struct segment_size {
   std::string name;                      // its last stage's
   known_bytes bytes;                     // of an item behind it
+  known_bytes between{0};                // of one item in front of each of its stages
   std::vector<memory_plan::part> held{}; // by its stages
 };
 
@@ -92,9 +93,11 @@ class measurement {
   template <class In, class S>
   static known_bytes step(const S& stage, known_bytes in, segment_size& here) {
     const known_bytes out = bytes_given<In>(stage, in);
+    here.between = sum_of(here.between, in);
     here.name = stage_name(stage);
     here.bytes = out;
-    if (const std::size_t held = items_held(stage)) here.held.push_back({"held by " + here.name, held, in});
+    if (const std::size_t held = items_held(stage))
+      here.held.push_back({"held by " + here.name, held, sum_of(in, sizeof(sample_id))});
     if constexpr (requires { stage.bytes_kept(); })
       if (const std::size_t kept = stage.bytes_kept()) here.held.push_back({"kept by " + here.name, 1, kept});
     if (const std::size_t begun = items_begun(stage))
@@ -113,8 +116,8 @@ std::size_t fitting_capacity(std::size_t budget, std::size_t capacity, const Pla
     if (!p.bytes)
       throw std::invalid_argument(
           "feedline: no memory_budget can be kept, as nobody knows how much each item of " + p.name +
-          " takes: tell it with largest_item{bytes} behind the function of the "
-          "map that makes it");
+          " takes: a map tells it by largest_item{bytes} behind its function; what a source or a flat_map "
+          "gives must be of a type that tells");
   std::size_t longest = 1;
   for (const memory_plan::part& p : plan.parts) longest = std::max(longest, p.items);
   while (plan.bytes().value_or(budget + 1) > budget && capacity != 1) {

@@ -238,7 +238,10 @@ class run : public run_base {
     const std::size_t packets =
         is_dealt && I == 0 ? takers_of<I>() : p.packets + workers_of<I>().most + takers_of<I>();
     all.parts.insert(all.parts.end(), sizes_[I].held.begin(), sizes_[I].held.end());
-    all.parts.push_back({sizes_[I].name + " -> " + to, packets * p.items, sizes_[I].bytes});
+    if (sizes_[I].between != known_bytes(0))
+      all.parts.push_back({"in front of " + sizes_[I].name, workers_of<I>().most, sizes_[I].between});
+    all.parts.push_back(
+        {sizes_[I].name + " -> " + to, packets * p.items, sum_of(sizes_[I].bytes, sizeof(sample_id))});
   }
 
   template <std::size_t I>

@@ -177,8 +177,8 @@ class run_base {
       if (i + 1 == segments_.size()) takers.push_back(&consumer_);
       else
         for (const auto& a : segments_[i + 1].workers) takers.push_back(a.get());
-      record.team =
-          std::make_unique<crew>(record.range, processors_, record.workers, std::move(takers), context_.stop);
+      record.team = std::make_unique<crew>(record.range, processors_, record.workers, std::move(takers),
+                                           consumer_, context_.stop);
     }
   }
 

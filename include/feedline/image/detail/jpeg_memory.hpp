@@ -14,8 +14,9 @@
 namespace feedline::detail {
 
 /// libjpeg's memory manager with its per-image memory replaced: libjpeg's own takes dozens of blocks from the
-/// system for each image and gives them back behind it, this one keeps what it has. What lives as long as the
-/// codec, and the arrays that hold all of a progressive image, stay with libjpeg's own.
+/// system for each image and gives them back behind it, this one keeps what it has. What a codec is made of, and
+/// the arrays that hold all of a progressive image, stay with libjpeg's own. Tables, which libjpeg keeps for the
+/// next image, belong to one image here: whoever starts one must forget those before.
 ///
 /// libjpeg's functions look for their manager in the codec, so they find their own there while they run.
 class jpeg_memory : public jpeg_memory_mgr {
@@ -32,10 +33,8 @@ class jpeg_memory : public jpeg_memory_mgr {
     if (is_address_sanitized) return; // which should see each block's end
     own_ = state.mem;
     static_cast<jpeg_memory_mgr&>(*this) = *own_;
-    alloc_small = alloc_large = [](j_common_ptr codec, int pool, std::size_t bytes) {
-      if (pool == JPOOL_IMAGE) return of(codec).take(codec, bytes);
-      return by_own(codec, [=](jpeg_memory_mgr& own) { return own.alloc_small(codec, pool, bytes); });
-    };
+    alloc_small =
+        alloc_large = [](j_common_ptr codec, int, std::size_t bytes) { return of(codec).take(codec, bytes); };
     alloc_sarray = [](j_common_ptr codec, int pool, JDIMENSION width, JDIMENSION rows) {
       if (pool == JPOOL_IMAGE) return of(codec).array<JSAMPLE>(codec, width, rows);
       return by_own(codec, [=](jpeg_memory_mgr& own) { return own.alloc_sarray(codec, pool, width, rows); });

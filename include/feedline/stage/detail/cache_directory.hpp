@@ -226,7 +226,7 @@ class directory_table : public cache_table {
       }
       record head{};
       std::memcpy(&head, bytes + (s.end - at), sizeof head);
-      if (!head.is_whole() || head.size > size - s.end - sizeof head) return;
+      if (!head.is_whole() || head.size > size - s.end - sizeof head || head.size > most_) return;
       if (head.magic == record::sign) add(head.key, {&s, s.end, static_cast<std::size_t>(head.size)});
       s.end += sizeof head + head.size;
     }
@@ -282,7 +282,8 @@ class directory_table : public cache_table {
     own_ = nullptr;
     std::uint64_t left = bytes_left();
     if (left < needed) left += remove_others();
-    const std::uint64_t wished = std::min(std::max(usual_size, most_ / 256), most_ / 8);
+    // Others may come: the more is taken, the less is taken at once.
+    const std::uint64_t wished = std::min({std::max(usual_size, most_ / 256), most_ / 8, left / 8});
     has_no_room_ = left < needed;
     if (has_no_room_) counters_.full.store(true, std::memory_order_relaxed);
     else create_segment(std::min(left, std::max(wished, needed)));

@@ -36,6 +36,12 @@ class cache_store {
   /// At most so much of it is kept.
   std::size_t memory() const noexcept { return static_cast<std::size_t>(options_.memory); }
 
+  /// Tells the pipelines that are kept in memory from each other: their functions may differ in what they
+  /// capture. A directory, which outlives them, can't.
+  std::uint64_t next_pipeline() noexcept {
+    return options_.memory > 0 ? pipelines_.fetch_add(1, std::memory_order_relaxed) : 0;
+  }
+
   /// The table of a pipeline; it lives as long as the store. Throws std::system_error for a directory that can't be
   /// used.
   cache_table& open(std::uint64_t fingerprint) {
@@ -75,6 +81,7 @@ class cache_store {
 
   cache_options options_;
   cache_counters counters_;
+  std::atomic<std::uint64_t> pipelines_{0};
   std::mutex mutex_;
   std::vector<place> tables_; // gone before the counters
 };

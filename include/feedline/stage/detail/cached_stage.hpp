@@ -81,8 +81,12 @@ class cached_stage {
   static constexpr bool keeps_one_to_one = (one_to_one<Inner> && ...);
   static constexpr bool leaves_out = !(keeps_ranks_equal<Inner> && ...);
 
-  cached_stage(stage_list<Inner...> stages, Key key_of_item, std::shared_ptr<cache_store> store)
-      : stages_(std::move(stages)), key_(std::move(key_of_item)), store_(std::move(store)) {}
+  cached_stage(stage_list<Inner...> stages, Key key_of_item, std::uint64_t pipeline,
+               std::shared_ptr<cache_store> store)
+      : stages_(std::move(stages)),
+        key_(std::move(key_of_item)),
+        pipeline_(pipeline),
+        store_(std::move(store)) {}
 
   /// "map `decode` + filter | cache"
   std::string whole_name() const {
@@ -255,9 +259,9 @@ class cached_stage {
   template <class In, class Out>
   std::uint64_t table_fingerprint() const {
     constexpr std::uint64_t format = 1;
-    std::uint64_t hash =
-        detail::key(format, stable_hash(store_->version()), fingerprint(), stable_hash(typeid(In).name()),
-                    stable_hash(typeid(Out).name()), stable_hash(typeid(Key).name()));
+    std::uint64_t hash = detail::key(format, pipeline_, stable_hash(store_->version()), fingerprint(),
+                                     stable_hash(typeid(In).name()), stable_hash(typeid(Out).name()),
+                                     stable_hash(typeid(Key).name()));
     const auto add = [&]<class S>(const S&) {
       if constexpr (requires { typename S::on_one_thread; })
         hash = detail::key(hash, stable_hash(typeid(typename S::on_one_thread).name()));
@@ -289,6 +293,7 @@ class cached_stage {
 
   stage_list<Inner...> stages_;
   [[no_unique_address]] Key key_;
+  std::uint64_t pipeline_;
   std::shared_ptr<cache_store> store_;
 };
 
