@@ -223,7 +223,8 @@ TEST_CASE("64 parked workers are joined by the destructor, whether they wait for
                    return std::optional(n++);
                  }) |
                  fl::map(script(), fl::workers{64});
-  auto loader = starved.infinite();
+  auto loader =
+      starved.infinite({.queue_capacity = 64}); // one item to a packet: a source that waits holds none back
   for (int i = 0; i < 3; ++i) CHECK(loader.next() == i);
   await_all_others_asleep();
   loader.stop();
