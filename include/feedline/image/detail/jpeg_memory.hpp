@@ -30,7 +30,6 @@ class jpeg_memory : public jpeg_memory_mgr {
 
   /// Takes the place of the manager of a codec that was just made.
   void manage(jpeg_decompress_struct& state) noexcept {
-    if (is_address_sanitized) return; // which should see each block's end
     own_ = state.mem;
     static_cast<jpeg_memory_mgr&>(*this) = *own_;
     alloc_small =
@@ -83,7 +82,7 @@ class jpeg_memory : public jpeg_memory_mgr {
 
   /// To be called after an error, which may have jumped out of a function of libjpeg's own manager.
   void resume(jpeg_decompress_struct& state) noexcept {
-    if (own_ && state.mem) state.mem = this;
+    if (state.mem) state.mem = this;
   }
 
  private:
@@ -123,7 +122,7 @@ class jpeg_memory : public jpeg_memory_mgr {
     wanted_ += bytes;
     if (bytes < wanted || (max_memory_to_use > 0 && wanted_ > static_cast<std::size_t>(max_memory_to_use)))
       libjpeg_errors::of(codec).fail("It needs more memory than jpeg_options::max_pixels allows");
-    if (size_ - used_ >= bytes) {
+    if (!is_address_sanitized && size_ - used_ >= bytes) { // it should see each block's end
       std::byte* const at = memory_ + used_;
       used_ += bytes;
       return at;
