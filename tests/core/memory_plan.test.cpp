@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -17,6 +18,8 @@
 #include "support/catch.hpp"
 #include "support/counting_resource.hpp"
 #include "support/numbers.hpp"
+#include "support/outcome.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
 
@@ -102,6 +105,79 @@ TEST_CASE("what isn't known is said, until it is told") {
   CHECK(texts + skipping.failures().size() == 1000);
 }
 
+TEST_CASE("sources say what their samples take, and so do those that are made of them") {
+  const temporary_folder folder;
+  folder.write("a.txt", "one\ntwo\n");
+  folder.write("a longer name than the other.txt", "three\n");
+  const std::vector<std::string> texts{"short", std::string(1000, 'x')};
+  const auto bytes_of = [](const auto& p) { return fl::detail::largest_item_of(p.source()); };
+
+  const auto names = fl::files(folder.path());
+  REQUIRE(bytes_of(names));
+  CHECK(*bytes_of(names) >= sizeof(std::string) + (folder / "a longer name than the other.txt").size());
+  CHECK(*bytes_of(names) < sizeof(std::string) + (folder / "a longer name than the other.txt").size() + 32);
+
+  const auto words = fl::from(texts);
+  REQUIRE(bytes_of(words));
+  CHECK((*bytes_of(words) > 1000 && *bytes_of(words) < 1100));
+  CHECK(*bytes_of(fl::from(std::vector<std::pair<int, std::string>>{{1, texts[1]}})) > 1000);
+  CHECK(!bytes_of(fl::from(std::vector<std::shared_ptr<int>>(3))));
+
+  const auto rows = fl::lines({folder / "a.txt"});
+  CHECK(!bytes_of(rows));
+  const auto short_rows = fl::lines({folder / "a.txt"}, {.longest = 100});
+  CHECK(*bytes_of(short_rows) == sizeof(std::string) + 101);
+  CHECK(*bytes_of(fl::records({folder / "a.txt"}, 50)) == sizeof(std::vector<std::byte>) + 50);
+  const auto make = [] { return std::optional<std::string>(); };
+  CHECK(!bytes_of(fl::generate(make)));
+  CHECK(bytes_of(fl::generate(make, fl::largest_item{70})) == 70u);
+
+  CHECK(bytes_of(names | fl::shuffled()) == bytes_of(names));
+  CHECK(bytes_of(words | fl::with_replacement()) == bytes_of(words));
+  CHECK(bytes_of(fl::concat(short_rows, words)) == bytes_of(words));
+  CHECK(!bytes_of(fl::concat(words, rows)));
+  CHECK(!bytes_of(fl::concat(rows, words)));
+  CHECK(bytes_of(fl::mix(fl::weighted(words, 1), fl::weighted(names, 1))) == bytes_of(words));
+  CHECK(*bytes_of(fl::zip(words, names)) >= *bytes_of(words) + *bytes_of(names));
+  CHECK(!bytes_of(fl::zip(words, rows)));
+  CHECK(bytes_of(short_rows | fl::interleave(2)) == bytes_of(short_rows));
+
+  CHECK((names | fl::enumerate() | fl::filter([](const auto&) { return true; }, fl::workers{2}) |
+         fl::prefetch(2))
+            .memory()
+            .bytes());
+  std::size_t found = 0;
+  const auto to_size = [](const std::string& name) { return name.size(); };
+  for (const auto& batch :
+       (names | fl::map(to_size, fl::workers{2}) | fl::batch(2)).finite({.memory_budget = 1 << 20}))
+    found += batch.size();
+  CHECK(found == 2);
+}
+
+TEST_CASE("a source or a flat_map that gives more than was announced fails") {
+  const auto make = [n = 0]() mutable {
+    return n < 3 ? std::optional(std::string(n++ == 1 ? 500 : 5, 'x')) : std::nullopt;
+  };
+  const auto made = run_to_end(
+      (fl::generate(make, fl::largest_item{100}) | fl::prefetch(1)).finite({.on_error = fl::on_error::skip}));
+  CHECK(made.items.size() == 2);
+  REQUIRE(made.skipped.size() == 1);
+  CHECK(made.skipped[0].message.find("largest_item{100}") != std::string::npos);
+
+  const auto parts = [](int n) {
+    return std::vector{std::string(5, 'x'), std::string(n == 1 ? 500 : 5, 'x')};
+  };
+  for (const std::size_t workers : {1u, 3u}) {
+    const auto p = fl::from(numbers(3)) | fl::flat_map(parts, fl::workers{workers}, fl::largest_item{100}) |
+                   fl::prefetch(1);
+    CHECK(p.memory().bytes());
+    const auto cut = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+    CHECK(cut.items.size() == 5);
+    REQUIRE(cut.skipped.size() == 1);
+    CHECK(cut.skipped[0].index == 1);
+  }
+}
+
 TEST_CASE("queues become as short as a budget wants, and results stay") {
   const watchdog guard("budgets");
   const auto p = fl::from(numbers(300)) | fl::map(make_example, fl::workers{4}) | fl::batch(8);
@@ -152,4 +228,28 @@ TEST_CASE("the batches of a run stay within its plan") {
       CHECK(resource.most_bytes() <= *loader.memory().bytes());
       CHECK(*loader.memory().bytes() <= budget);
     }
+}
+
+TEST_CASE("rows that come to lie elsewhere, behind samples that fail and epochs that end, are in the plan") {
+  const watchdog guard("moved rows in a plan");
+  const auto fill_some = [](int n, fl::batch_slot<example>& slot) {
+    if (n % 3 == 1) throw std::runtime_error("unreadable");
+    slot.get<&example::label>() = n;
+  };
+  for (const std::size_t workers : {2u, 64u})
+    for (const int samples : {5, 2000})
+      for (const std::size_t size : {4u, 16u}) {
+        CAPTURE(workers, samples, size);
+        counting_resource resource;
+        const auto p =
+            fl::from(numbers(samples)) | fl::batch_into<example>(size, fill_some, fl::workers{workers},
+                                                                 fl::batch_options{.memory = &resource});
+        auto loader = p.finite({.epochs = static_cast<std::uint32_t>(2000 / samples),
+                                .on_error = fl::on_error::skip,
+                                .failure_limit = 10'000});
+        std::size_t rows = 0;
+        while (auto batch = loader.next()) rows += batch->size();
+        CHECK(rows > 1000);
+        CHECK(resource.most_bytes() <= *loader.memory().bytes());
+      }
 }

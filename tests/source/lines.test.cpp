@@ -59,6 +59,18 @@ TEST_CASE("lines gives each line without its end, be it \\n or \\r\\n") {
   CHECK(lines_of("a\rb\r\r\n") == texts{"a\rb\r"});
 }
 
+TEST_CASE("a line that is too long is refused in its place") {
+  const temporary_folder folder;
+  const std::string path = folder.write("text", "12345\r\n123456\n1\n123456");
+  const auto outcome = run_to_end(
+      (fl::lines({path}, {.longest = 5}) | fl::prefetch(2)).finite({.on_error = fl::on_error::skip}));
+  CHECK(outcome.items == texts{"12345", "1"});
+  REQUIRE(outcome.skipped.size() == 2);
+  CHECK(outcome.skipped[0].message.find(path + ": line 2 has 6 bytes, more than lines_options::longest, 5") !=
+        std::string::npos);
+  CHECK(outcome.skipped[1].message.find("line 4") != std::string::npos);
+}
+
 TEST_CASE("lines gives empty lines, and a last line without an end if it isn't empty") {
   CHECK(lines_of("\n\none\n\r\n") == texts{"", "", "one", ""});
   CHECK(lines_of("one\ntwo") == texts{"one", "two"});

@@ -13,12 +13,12 @@ namespace feedline {
 /// The most memory that a run's queues, buffers and batches take, with the batch that the caller has in hand.
 ///
 /// It knows what items of a fixed size hold: numbers, arrays, tensors with their shape in their type and
-/// structs of those, views into mapped files, and batches of them. What else a stage gives it must be told by
-/// `largest_item{bytes}`. What functions of the user's keep for themselves (a decoder's memory) isn't in it,
-/// nor are pages of mapped files, which the system takes back when it needs them, nor the range that a flat_map
-/// goes through. Two things may come on top: memory of tensors that lies idle for the next ones, no more than is
-/// in use and 64 MB, where tensors differ in size; and in batch_into, behind samples that were skipped and behind
-/// epochs that end within a batch, up to 64 MB or 256 rows for rows that come to lie elsewhere.
+/// structs of those, views into mapped files, and batches of them; the names that files() lists, the elements
+/// of from() and records. Of what else a function or a source gives it must be told by `largest_item{bytes}`,
+/// of lines by lines_options. What functions of the user's keep for themselves (a decoder's memory) isn't in
+/// it, nor are pages of mapped files, which the system takes back when it needs them, nor the range that a
+/// flat_map goes through. Where tensors differ in size, up to 64 MB of the process's may lie idle for the
+/// next ones.
 struct memory_plan {
   /// Items of one kind in one place.
   struct part {
@@ -42,7 +42,8 @@ struct memory_plan {
   }
 };
 
-/// Behind the function of a map: none of its items takes more bytes than this, with all that belongs to it.
+/// Behind the function of a map, flat_map or generate: none of its items takes more bytes than this, with all
+/// that belongs to it.
 /// One that does is a failure of its sample. For a memory_budget, where the items' type doesn't tell.
 struct largest_item {
   std::size_t bytes = 0;

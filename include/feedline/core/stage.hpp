@@ -15,8 +15,9 @@ namespace feedline {
 
 /// What a stage of the library is told when a run begins.
 struct stage_info {
-  std::uint64_t key;    ///< of the seed and the stage's place: key random decisions by it
-  std::stop_token stop; ///< of the run
+  std::uint64_t key;            ///< of the seed and the stage's place: key random decisions by it
+  std::stop_token stop;         ///< of the run
+  std::size_t items_behind = 1; ///< that other threads may not have taken yet, where it has workers: at most
 };
 
 /// Why a stage doesn't fit behind another one.
@@ -135,7 +136,8 @@ std::string stage_name(const S& stage) {
 /// and perhaps
 /// - `void finish(auto& emit)`: gives what it still holds, at the end of each epoch of finite mode;
 /// - `void end_epoch()`: called at the end of each epoch in either mode;
-/// - `void state(auto& archive)`: calls `archive(x, y, …)` with the whole numbers that are all its state between
+/// - `void state(auto& archive)`: calls `archive(x, y, …)` with the whole numbers that are all its state
+/// between
 ///   two items. A run that is resumed gives them back. (Without it a resumed run works out the state of such a
 ///   stage from the beginning of the run.)
 /// - `static constexpr const char* kind`: its name in messages.

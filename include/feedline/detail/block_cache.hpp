@@ -19,9 +19,10 @@ namespace feedline::detail {
 /// this size back to the system instead, which then takes a page fault for each 4 KB of the next one: for a
 /// photograph that can be a third of the time that its decoding takes.
 ///
-/// It never holds more than 64 MB beyond what is in use at that moment: enough for the next run to begin
-/// with, and not much to stay behind. There is one for the whole process, and one for each resource of a user's
-/// that tensors shall lie in. Any thread may use it.
+/// It never holds more than 64 MB beyond what is in use at that moment, enough for the next run to begin with
+/// and not much to stay behind; and with what is in use no more than 64 MB beyond the most that was. There is
+/// one for the whole process, and one for each resource of a user's that tensors shall lie in. Any thread may
+/// use it.
 class block_cache {
  public:
   static constexpr std::size_t alignment = 64;
@@ -62,7 +63,9 @@ class block_cache {
     block b = is_kept(bytes) ? find(class_of(bytes)) : block{};
     if (!b.memory) b = obtain(is_kept(bytes) ? size_of(class_of(bytes)) : bytes);
     in_use_ += b.bytes;
+    most_in_use_ = std::max(most_in_use_, in_use_);
     ++blocks_out_;
+    trim();
     return b;
   }
 
@@ -72,6 +75,7 @@ class block_cache {
     {
       const std::lock_guard lock(mutex_);
       in_use_ -= std::min(in_use_, b.bytes); // two libraries may have a cache each, after all
+      if (in_use_ == 0) most_in_use_ = 0;
       is_last = --blocks_out_ == 0 && is_abandoned_;
       if (is_kept(b.bytes)) keep(b);
       else give_back(b);
@@ -160,13 +164,19 @@ class block_cache {
     return {};
   }
 
-  // Keeps a block that is no longer in use, and lets those go that are now too many.
+  // Keeps a block that is no longer in use.
   void keep(block b) noexcept {
     held_ += b.bytes;
     free_block*& list = free_[class_of(b.bytes)];
     list = new (b.memory) free_block{list};
-    for (std::size_t c = classes; held_ > in_use_ + always_held && c-- > 0;)
-      while (held_ > in_use_ + always_held && free_[c]) give_back({take(c), size_of(c)});
+    trim();
+  }
+
+  // Lets blocks go that are too many.
+  void trim() noexcept {
+    const std::size_t most = always_held + std::min(in_use_, most_in_use_ - in_use_);
+    for (std::size_t c = classes; held_ > most && c-- > 0;)
+      while (held_ > most && free_[c]) give_back({take(c), size_of(c)});
   }
 
   void* take(std::size_t c) noexcept {
@@ -181,6 +191,7 @@ class block_cache {
   std::array<free_block*, classes> free_{};
   std::size_t in_use_ = 0; // bytes
   std::size_t held_ = 0;
+  std::size_t most_in_use_ = 0; // since nothing was
   std::size_t blocks_out_ = 0;
   bool is_abandoned_ = false;
 };

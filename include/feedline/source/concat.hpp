@@ -130,6 +130,8 @@ class concat_source {
                 [&](auto& part) { part.go_near(part_index::within(index), epoch_of_part(epoch_, number_)); });
   }
 
+  std::optional<std::size_t> largest_item() const { return largest_of_parts(parts_); }
+
   std::uint64_t extent() const noexcept { return count; }
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return fingerprint_of_parts(parts_, extent); }

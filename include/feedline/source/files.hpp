@@ -98,6 +98,13 @@ class files_source {
 
   std::string at(std::uint64_t place) const { return (*names_)[static_cast<std::size_t>(place)]; }
 
+  /// The longest name.
+  std::optional<std::size_t> largest_item() const noexcept {
+    std::size_t longest = 0;
+    for (const std::string& name : *names_) longest = std::max(longest, name.size());
+    return sizeof(std::string) + longest + 1;
+  }
+
   std::string origin(std::uint64_t index) const {
     return index < names_->size() ? (*names_)[index] : std::string();
   }

@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/detail/item_bytes.hpp>
+#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
@@ -25,7 +27,7 @@ class generate_source {
  public:
   static constexpr const char* kind = "generate";
 
-  explicit generate_source(F f) : f_(std::move(f)) {}
+  generate_source(F f, feedline::largest_item limit) : f_(std::move(f)), limit_(limit) {}
 
   void start_epoch(const epoch& e) {
     seed_ = e.seed;
@@ -34,6 +36,19 @@ class generate_source {
   }
 
   result next() {
+    result value = make();
+    if (value) check_largest(*value, limit_);
+    return value;
+  }
+
+  std::optional<std::size_t> largest_item() const noexcept {
+    return limit_.bytes > 0 ? std::optional(limit_.bytes) : std::nullopt;
+  }
+
+  std::uint64_t index() const noexcept { return next_ - 1; }
+
+ private:
+  result make() {
     const std::uint64_t index = next_++;
     if constexpr (takes_context) {
       context c = make_context({.index = index, .epoch = epoch_}, key(seed_), stop_);
@@ -43,10 +58,8 @@ class generate_source {
     }
   }
 
-  std::uint64_t index() const noexcept { return next_ - 1; }
-
- private:
   F f_;
+  feedline::largest_item limit_;
   std::uint64_t seed_ = 0;
   std::uint64_t next_ = 0;
   std::uint32_t epoch_ = 0;
@@ -59,18 +72,19 @@ class generate_source {
 ///
 /// Takes:   `f()` or `f(context&)` that returns a std::optional: a sample, or nothing at the end of the
 ///          epoch. It may change itself; each epoch of each run calls a fresh copy of it. The context has the
-///          sample's index, the epoch, random numbers of its own and the run's stop token, for one that waits
+///          sample's index, the epoch, random numbers of its own and the run's stop token, for one that waits.
+///          For a memory_budget perhaps largest_item{bytes}, as map takes it
 /// Gives:   what it returns; the index of a sample counts the calls
 /// Order:   of the calls
 /// Throws:  what f throws, as a failure of the source
 /// Example: `generate([n = 0]() mutable { return n < 10 ? std::optional(n++) : std::nullopt; })`
 template <class F>
-auto generate(F f) {
+auto generate(F f, largest_item limit = {}) {
   using source = detail::generate_source<F>;
   static_assert(
       detail::is_optional<decltype(std::declval<source&>().next())>,
       "feedline::generate: the function must return a std::optional: a sample, or nothing at the end");
-  return pipeline<source>(source(std::move(f)), {});
+  return pipeline<source>(source(std::move(f), limit), {});
 }
 
 } // namespace feedline

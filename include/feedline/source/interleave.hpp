@@ -81,6 +81,8 @@ class interleaved_source {
     slots_.front().source.go_near(index, epoch_);
   }
 
+  std::optional<std::size_t> largest_item() const { return largest_item_of(source_); }
+
   std::uint64_t extent() const noexcept { return source_.extent(); }
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return key(at_once_, source_.fingerprint(extent)); }

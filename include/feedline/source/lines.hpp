@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,10 @@
 
 namespace feedline {
 
+struct lines_options {
+  std::size_t longest = 0; ///< bytes of a line; one that has more is refused in its place; 0: any length
+};
+
 namespace detail {
 
 class lines_source {
@@ -23,7 +28,8 @@ class lines_source {
   static constexpr const char* kind = "lines";
   static constexpr bool shares_files = true;
 
-  explicit lines_source(const std::vector<std::string>& patterns) : files_(patterns) {}
+  lines_source(const std::vector<std::string>& patterns, lines_options options)
+      : files_(patterns), options_(options) {}
 
   void start_epoch(const epoch& e) { files_.start(e); }
 
@@ -49,6 +55,10 @@ class lines_source {
       at_ += end ? length + 1 : length;
       index_ = file_order::index_of(number_, line_++);
       if (end && length > 0 && begin[length - 1] == '\r') --length;
+      if (options_.longest > 0 && length > options_.longest)
+        throw std::length_error(origin(index_) + " has " + std::to_string(length) +
+                                " bytes, more than lines_options::longest, " +
+                                std::to_string(options_.longest));
       return std::string(begin, length);
     }
   }
@@ -73,6 +83,11 @@ class lines_source {
     at_ = closed;
   }
 
+  std::optional<std::size_t> largest_item() const noexcept {
+    if (options_.longest == 0) return std::nullopt;
+    return sizeof(std::string) + options_.longest + 1;
+  }
+
   /// In which order its files come.
   const file_order& files() const noexcept { return files_; }
 
@@ -88,6 +103,7 @@ class lines_source {
   static constexpr std::size_t closed = ~std::size_t{0};
 
   file_order files_;
+  lines_options options_;
   std::shared_ptr<const mapped_file> file_;
   std::size_t number_ = 0;
   std::size_t at_ = closed; // in the file
@@ -105,10 +121,10 @@ class lines_source {
 /// Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in each
 ///          epoch
 /// Throws:  std::runtime_error for wildcards that match nothing; std::system_error for a file that can't be
-///          read, in its place (then comes the next file)
+///          read, in its place (then comes the next file); std::length_error for a line that is too long
 /// Example: `lines({"corpus/*.txt"}) | map(tokenize, workers{4}) | batch(32, padded{})`
-inline auto lines(const std::vector<std::string>& patterns) {
-  return pipeline<detail::lines_source>(detail::lines_source(patterns), {});
+inline auto lines(const std::vector<std::string>& patterns, lines_options options = {}) {
+  return pipeline<detail::lines_source>(detail::lines_source(patterns, options), {});
 }
 
 } // namespace feedline

@@ -183,6 +183,8 @@ class mix_source {
     });
   }
 
+  std::optional<std::size_t> largest_item() const { return largest_of_parts(parts_); }
+
   std::uint64_t extent() const noexcept { return count; }
 
   std::uint64_t fingerprint(std::uint64_t) const {

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
@@ -27,12 +28,20 @@ class range_source {
     { i - i } -> std::same_as<std::iter_difference_t<iterator>>;
     i[n];
   };
+  // Not a view that makes them when it is asked.
+  static constexpr bool has_elements =
+      is_indexed && std::is_lvalue_reference_v<decltype(*std::declval<iterator&>())>;
 
  public:
   static constexpr const char* kind = "from";
   using value = std::decay_t<decltype(*std::declval<iterator&>())>;
 
-  explicit range_source(Range range) : range_(std::make_shared<const Range>(std::move(range))) {}
+  explicit range_source(Range range) : range_(std::make_shared<const Range>(std::move(range))) {
+    if constexpr (has_elements && shows_bytes<value> && !std::is_trivially_copyable_v<value>) {
+      largest_ = 0;
+      for (const value& v : *range_) largest_ = std::max(*largest_, bytes_taken(v));
+    }
+  }
 
   void start_epoch(const epoch& e) { extent_ = e.extent; }
 
@@ -87,6 +96,8 @@ class range_source {
     return hash;
   }
 
+  known_bytes largest_item() const noexcept { return largest_; }
+
   std::uint64_t size() const
     requires is_indexed
   {
@@ -109,6 +120,7 @@ class range_source {
   }
 
   std::shared_ptr<const Range> range_;
+  known_bytes largest_;
   std::optional<iterator> at_;
   std::uint64_t index_ = 0;
   std::uint64_t extent_ = ~std::uint64_t{0};

@@ -100,6 +100,8 @@ class records_source {
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return files_.fingerprint(extent); }
 
+  std::optional<std::size_t> largest_item() const noexcept { return sizeof(value) + size_; }
+
   indexed_records<Read> indexed() const { return {files_, size_}; }
 
   std::string origin(std::uint64_t index) const {
@@ -122,8 +124,8 @@ class records_source {
   std::uint64_t index_ = 0;
 };
 
-/// The records of files by their place, counted over all files; bytes at a file's end that are no whole record
-/// have a place as well, at which they are refused. Files are mapped when they are first needed.
+/// The records of files by their place, counted over all files; bytes at a file's end that are no whole
+/// record have a place as well, at which they are refused. Files are mapped when they are first needed.
 template <class Read>
 class indexed_records {
  public:

@@ -88,6 +88,13 @@ class zip_source {
     for_each_part(parts_, [](auto& part, std::size_t) { part.resumed(); });
   }
 
+  std::optional<std::size_t> largest_item() const {
+    known_bytes sum = sizeof(item);
+    for_each_part(
+        parts_, [&](const auto& part, std::size_t) { sum = sum_of(sum, largest_item_of(part.described())); });
+    return sum;
+  }
+
   std::uint64_t extent() const noexcept { return count; }
 
   std::uint64_t fingerprint(std::uint64_t) const { return fingerprint_of_parts(parts_, count); }

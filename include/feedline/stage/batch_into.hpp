@@ -94,15 +94,17 @@ class fill_stage {
     std::uint64_t place = 0;
   };
 
-  /// With the row that it fills.
+  /// With the row that it fills and, where that has to be moved, the one in its batch.
   template <class In>
   known_bytes bytes_given(known_bytes) const {
-    return sum_of(sizeof(filled), row_columns_of<T>::bytes(places_->plan().shapes));
+    const std::size_t row = row_columns_of<T>::bytes(places_->plan().shapes);
+    return sum_of(sum_of(sizeof(filled), row), row);
   }
 
   template <class In>
     requires(fill_stage::template fits<In>() == fit::yes)
-  running<In> bind(const stage_info&) const {
+  running<In> bind(const stage_info& info) const {
+    places_->expect(info.items_behind);
     return {f_.bind(), places_};
   }
 
@@ -181,8 +183,9 @@ struct gather_stage {
     return bytes_of_batch<batch_of<T>>(size, in);
   }
 
-  /// Rows in the works lie in the next batch already.
-  std::size_t items_begun() const noexcept { return 1; }
+  /// Rows in the works lie in the next batches already: beside those rows, what two blocks have left, and the
+  /// batch that is being made.
+  std::size_t items_begun() const noexcept { return 3; }
 
   std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
     return key(size * ranks, options.drop_last);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/stage.hpp>
 
@@ -40,6 +41,11 @@ struct enumerate_stage {
 
     std::uint64_t next = 0;
   };
+
+  template <class In>
+  known_bytes bytes_given(known_bytes in) const {
+    return sum_of(sizeof(enumerated<In>) - sizeof(In), in);
+  }
 
   template <class In>
   running<In> bind(const stage_info&) const {

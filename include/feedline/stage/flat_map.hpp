@@ -10,6 +10,8 @@
 #include <utility>
 
 #include <feedline/core/detail/cut.hpp>
+#include <feedline/core/detail/item_bytes.hpp>
+#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 
@@ -64,6 +66,14 @@ class flat_map_stage {
   flat_map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
+
+  void limit_items(largest_item limit) noexcept { limit_ = limit; }
+
+  template <class In>
+  known_bytes bytes_given(known_bytes) const {
+    if (limit_.bytes > 0) return limit_.bytes;
+    return bytes_of_type<stage_output_t<flat_map_stage, In>>();
+  }
 
   template <class In>
   static consteval fit fits() {
@@ -124,19 +134,25 @@ class flat_map_stage {
         const sample_id id = part_of(in_hand, k++);
         if (k <= first) continue;
         given = k;
+        const auto give_one = [&](output&& value) {
+          check_largest(value, limit);
+          return emit(sample<output>{std::move(value), id});
+        };
         if constexpr (owns_elements<result>) {
-          if (!emit(sample<output>{output(std::move(item)), id})) return;
+          if (!give_one(output(std::move(item)))) return;
         } else {
-          if (!emit(sample<output>{output(std::forward<decltype(item)>(item)), id})) return;
+          if (!give_one(output(std::forward<decltype(item)>(item)))) return;
         }
       }
     }
 
     friend flat_map_stage;
 
-    explicit running(function function_of_items) : f(std::move(function_of_items)) {}
+    running(function function_of_items, largest_item largest)
+        : f(std::move(function_of_items)), limit(largest) {}
 
     function f;
+    largest_item limit;
     sample_id in_hand;
     std::uint64_t given = 0; // elements of what was made of it, while they are given
     sample_id missing; // which a resumed run waits for, as long as some of its elements were given before:
@@ -146,12 +162,13 @@ class flat_map_stage {
   template <class In>
     requires(flat_map_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
-    return running<In>(f_.bind());
+    return running<In>(f_.bind(), limit_);
   }
 
  private:
   Held f_;
   std::string name_;
+  largest_item limit_{};
 };
 
 } // namespace detail

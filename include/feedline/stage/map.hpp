@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // map: one item in, one item out.
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -57,9 +56,7 @@ class map_stage {
       if (limit.bytes == 0) [[likely]]
         return call(f.get(), std::move(in), c);
       output made = call(f.get(), std::move(in), c);
-      if (const std::size_t taken = bytes_taken(made); taken > limit.bytes)
-        throw std::length_error("its item takes " + bytes_text(taken) + ", more than the largest_item{" +
-                                std::to_string(limit.bytes) + "} that was announced");
+      check_largest(made, limit);
       return made;
     }
 

@@ -47,6 +47,7 @@ struct stage_place {
   bool behind_state;
   // Some stage before it makes of samples what can't be made again of one of them alone.
   bool behind_opaque;
+  std::size_t items_behind = 1; // see stage_info
 
   std::uint64_t random_key() const noexcept { return key(run.seed, number); }
 };
@@ -77,8 +78,8 @@ class emitter {
     return flow_ == detail::flow::more;
   }
 
-  /// Hands on a failure of the sample in hand that the stage has caught itself, of stages inside it. False: nobody
-  /// wants more.
+  /// Hands on a failure of the sample in hand that the stage has caught itself, of stages inside it. False:
+  /// nobody wants more.
   bool failed(failure_ptr f) {
     auto& progress = next_.progress();
     // If it was one that is needed, that will be noticed.

@@ -4,11 +4,15 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <feedline/core/detail/fields.hpp>
+#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/tensor.hpp>
 
@@ -65,20 +69,34 @@ known_bytes bytes_of_type() {
   return sum_of(sizeof(T), bytes_beside<T>::of());
 }
 
+/// A vector or a text.
+template <class T>
+concept has_capacity = requires(const T& value) {
+  typename T::value_type;
+  value.capacity();
+  value.begin();
+};
+
+/// A tensor.
+template <class T>
+concept has_shape = requires(const T& value) {
+  value.shape();
+  value.data();
+};
+
 /// What a value takes with all that belongs to it, as far as that can be seen.
 template <class T>
 std::size_t bytes_taken(const T& value) {
-  if constexpr (requires {
-                  value.capacity();
-                  value.begin();
-                }) { // a vector or a text
-    std::size_t sum = sizeof(T) + (value.capacity() - value.size()) * sizeof(*value.begin());
-    for (const auto& element : value) sum += bytes_taken(element);
-    return sum;
-  } else if constexpr (requires {
-                         value.shape();
-                         value.data();
-                       }) { // a tensor
+  if constexpr (has_capacity<T>) {
+    using element = typename T::value_type;
+    if constexpr (std::is_trivially_copyable_v<element>) {
+      return sizeof(T) + value.capacity() * sizeof(element);
+    } else {
+      std::size_t sum = sizeof(T) + (value.capacity() - value.size()) * sizeof(element);
+      for (const element& e : value) sum += bytes_taken(e);
+      return sum;
+    }
+  } else if constexpr (has_shape<T>) {
     return sizeof(T) + block_cache::bytes_for(value.size() * sizeof(*value.data()));
   } else if constexpr (!std::is_trivially_copyable_v<T> && has_fields<T>) {
     return std::apply([](const auto&... field) { return (std::size_t{0} + ... + bytes_taken(field)); },
@@ -86,6 +104,37 @@ std::size_t bytes_taken(const T& value) {
   } else {
     return sizeof(T);
   }
+}
+
+/// Whether bytes_taken() sees all that a value takes.
+template <class T>
+inline constexpr bool shows_bytes =
+    std::is_trivially_copyable_v<T> || has_shape<T> || requires { typename T::feedline_view; };
+template <has_capacity T>
+inline constexpr bool shows_bytes<T> = shows_bytes<typename T::value_type>;
+template <class T>
+  requires(!std::is_trivially_copyable_v<T> && !has_capacity<T> && !has_shape<T> && has_fields<T> &&
+           !requires { typename T::feedline_view; })
+inline constexpr bool shows_bytes<T> = []<class... Field>(std::type_identity<std::tuple<Field&...>>) {
+  return (shows_bytes<std::remove_const_t<Field>> && ...);
+}(std::type_identity<decltype(fields_of(std::declval<T&>()))>());
+
+/// Throws std::length_error if a value takes more than was announced, if anything was.
+template <class T>
+void check_largest(const T& value, largest_item limit) {
+  if (limit.bytes == 0) [[likely]]
+    return;
+  if (const std::size_t taken = bytes_taken(value); taken > limit.bytes)
+    throw std::length_error("its item takes " + bytes_text(taken) + ", more than the largest_item{" +
+                            std::to_string(limit.bytes) + "} that was announced");
+}
+
+/// What no sample of a source takes more than.
+template <source Source>
+known_bytes largest_item_of(const Source& source) {
+  if (const known_bytes known = bytes_of_type<source_item_t<Source>>()) return known;
+  if constexpr (requires { source.largest_item(); }) return source.largest_item();
+  else return std::nullopt;
 }
 
 /// What each item that a stage gives takes, where each of those that it gets takes `in`.

@@ -51,7 +51,7 @@ class measurement {
 
   static sizes of(const Source& source, const stage_list<Stages...>& stages) {
     sizes all;
-    all[0] = {stage_name(source), bytes_of_type<source_item_t<Source>>()};
+    all[0] = {stage_name(source), largest_item_of(source)};
     walk<source_item_t<Source>, 0>(stages, all[0].bytes, all);
     return all;
   }
@@ -116,8 +116,8 @@ std::size_t fitting_capacity(std::size_t budget, std::size_t capacity, const Pla
     if (!p.bytes)
       throw std::invalid_argument(
           "feedline: no memory_budget can be kept, as nobody knows how much each item of " + p.name +
-          " takes: a map tells it by largest_item{bytes} behind its function; what a source or a flat_map "
-          "gives must be of a type that tells");
+          " takes: tell it by largest_item{bytes} behind the function that makes them, or by the source's "
+          "largest_item()");
   std::size_t longest = 1;
   for (const memory_plan::part& p : plan.parts) longest = std::max(longest, p.items);
   while (plan.bytes().value_or(budget + 1) > budget && capacity != 1) {

@@ -47,7 +47,8 @@ auto make_chain(const List& list, Sink sink, activity& who, std::size_t counter,
     const auto start = [&]() -> running {
       try {
         if constexpr (binds_to<stage_type, In>)
-          return stage.template bind<In>(stage_info{place->random_key(), place->run.stop});
+          return stage.template bind<In>(
+              stage_info{place->random_key(), place->run.stop, place->items_behind});
         else return stage;
       } catch (...) {
         throw pipeline_error(current_failure(place->name, {}));
@@ -231,17 +232,21 @@ class run : public run_base {
 
   // Each thread on both sides of a queue may have a packet in hand.
   template <std::size_t I>
-  void add_memory(memory_plan& all, std::size_t capacity) const {
+  std::size_t items_behind(std::size_t capacity) const {
     const packet_plan p = packets_of<I>(capacity);
+    if (is_dealt && I == 0) return takers_of<I>() * p.items;
+    return (p.packets + workers_of<I>().most + takers_of<I>()) * p.items;
+  }
+
+  template <std::size_t I>
+  void add_memory(memory_plan& all, std::size_t capacity) const {
     std::size_t behind = I + 1;
     const std::string to = behind < segment_count ? sizes_[behind % segment_count].name : "caller";
-    const std::size_t packets =
-        is_dealt && I == 0 ? takers_of<I>() : p.packets + workers_of<I>().most + takers_of<I>();
     all.parts.insert(all.parts.end(), sizes_[I].held.begin(), sizes_[I].held.end());
     if (sizes_[I].between != known_bytes(0))
       all.parts.push_back({"in front of " + sizes_[I].name, workers_of<I>().most, sizes_[I].between});
-    all.parts.push_back(
-        {sizes_[I].name + " -> " + to, packets * p.items, sum_of(sizes_[I].bytes, sizeof(sample_id))});
+    all.parts.push_back({sizes_[I].name + " -> " + to, items_behind<I>(capacity),
+                         sum_of(sizes_[I].bytes, sizeof(sample_id))});
   }
 
   template <std::size_t I>
@@ -265,7 +270,8 @@ class run : public run_base {
   void add_segments(std::index_sequence<I...>) {
     // The source is place 0, in front of the first stage.
     (add_segment(I == 0 ? 0 : places_before<I>() + 1, places_before<I + 1>() - places_before<I>() + (I == 0),
-                 plan.segments[I].parallel, !(is_dealt && I == 0), workers_of<I>(), std::get<I>(edges_)),
+                 plan.segments[I].parallel, !(is_dealt && I == 0), workers_of<I>(),
+                 items_behind<I>(capacity_), std::get<I>(edges_)),
      ...);
     make_crews();
   }

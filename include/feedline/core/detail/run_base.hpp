@@ -113,8 +113,11 @@ class run_base {
     places_.push_back({context_, std::move(name), places_.size(), behind_state, behind_opaque});
   }
 
+  /// `items`: that may be on their way behind it.
   void add_segment(std::size_t first_place, std::size_t stages, bool parallel, bool has_threads,
-                   worker_range workers, edge_base& behind) {
+                   worker_range workers, std::size_t items, edge_base& behind) {
+    if (parallel)
+      for (std::size_t i = 0; i < stages; ++i) places_[first_place + i].items_behind = items;
     segment_record& record =
         segments_.emplace_back(segment_record{first_place, stages, parallel, has_threads, workers, {}, {}});
     for (std::size_t i = 0; i < workers.most; ++i)

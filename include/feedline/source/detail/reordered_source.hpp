@@ -38,8 +38,8 @@ class shared_lazy {
   std::shared_ptr<state> shared_ = std::make_shared<state>();
 };
 
-/// `orders(places, key)` gives an epoch's order: size() and, for each number below it, the place at [number]. If
-/// no place comes twice it may also have find(place), the other way round.
+/// `orders(places, key)` gives an epoch's order: size() and, for each number below it, the place at [number].
+/// If no place comes twice it may also have find(place), the other way round.
 template <indexed_source Source, class Orders>
 class reordered_source {
   using samples = decltype(indexed(std::declval<const Source&>()));
@@ -125,6 +125,8 @@ class reordered_source {
     if constexpr (requires { source_.fingerprint(extent); }) hash = source_.fingerprint(extent);
     return key(hash, orders_.fingerprint());
   }
+
+  std::optional<std::size_t> largest_item() const { return largest_item_of(source_); }
 
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
 

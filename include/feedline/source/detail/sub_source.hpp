@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The sources that another source is made of.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include <feedline/core/detail/cut.hpp>
+#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
@@ -166,8 +168,8 @@ struct part_index {
   }
 };
 
-/// What all parts are told of an epoch: to give all that they have. The run shares out to ranks what comes of them
-/// together.
+/// What all parts are told of an epoch: to give all that they have. The run shares out to ranks what comes of
+/// them together.
 inline epoch without_limits(epoch e) {
   e.extent = ~std::uint64_t{0};
   e.rank = {};
@@ -195,6 +197,18 @@ template <class Parts, class F>
 void for_each_part(Parts& parts, F&& f) {
   std::size_t number = 0;
   std::apply([&](auto&... part) { (f(part, number++), ...); }, parts);
+}
+
+/// What no sample of any part takes more than, for a source's largest_item().
+template <class Parts>
+known_bytes largest_of_parts(const Parts& parts) {
+  known_bytes largest = 0;
+  for_each_part(parts, [&](const auto& part, std::size_t) {
+    const known_bytes its = largest_item_of(part.described());
+    if (!its || !largest) largest = std::nullopt;
+    else largest = std::max(*largest, *its);
+  });
+  return largest;
 }
 
 /// A hash of the first parts, for a source's fingerprint().

@@ -100,12 +100,22 @@ class batch_block {
   using facts = row_columns_of<T>;
 
  public:
+  /// `counter`, if there is one, counts the rows of all blocks that have any.
+  explicit batch_block(std::shared_ptr<std::atomic<std::size_t>> counter) : counter_(std::move(counter)) {}
+
+  batch_block(const batch_block&) = delete;
+  batch_block& operator=(const batch_block&) = delete;
+
+  ~batch_block() { count(0); }
+
   /// Begins a batch; whose rows it had before is forgotten.
   void begin(std::uint64_t number_in_run, std::size_t rows, const std::vector<shape>& shapes,
              block_cache& memory) {
     number = number_in_run;
     taken.assign(rows, false);
     strangers = 0;
+    give_up();
+    count(rows);
     std::size_t i = 0;
     const auto make = [&](auto& t) {
       shape all{rows};
@@ -113,6 +123,12 @@ class batch_block {
       t = std::remove_reference_t<decltype(t)>(all, memory);
     };
     std::apply([&](auto&... t) { (make(t), ...); }, columns);
+  }
+
+  /// Its rows, which it then has no longer.
+  typename facts::tensors give_up() noexcept {
+    count(0);
+    return std::exchange(columns, {});
   }
 
   template <std::size_t I>
@@ -134,10 +150,17 @@ class batch_block {
   std::size_t strangers = 0; // taken rows that aren't known to belong to this batch; likewise
 
  private:
+  void count(std::size_t rows) noexcept {
+    if (counter_) *counter_ += rows - std::exchange(rows_, rows);
+  }
+
   template <class Element>
   static void copy_row(std::span<Element> to, std::span<const Element> from) {
     if (!to.empty()) std::memcpy(to.data(), from.data(), to.size_bytes());
   }
+
+  std::shared_ptr<std::atomic<std::size_t>> counter_;
+  std::size_t rows_ = 0;
 };
 
 template <class T>
@@ -190,13 +213,15 @@ class row_places {
   using block_ptr = std::shared_ptr<batch_block<T>>;
 
  public:
-  explicit row_places(row_plan plan)
-      : plan_(std::move(plan)),
-        rows_ahead_(std::max<std::size_t>(
-            256, bytes_ahead / std::max<std::size_t>(1, row_columns_of<T>::bytes(plan_.shapes)))),
-        memory_(block_cache::over(plan_.memory)) {}
+  explicit row_places(row_plan plan) : plan_(std::move(plan)), memory_(block_cache::over(plan_.memory)) {}
 
   const row_plan& plan() const noexcept { return plan_; }
+
+  /// How many items may be on their way from workers to their batch at most.
+  void expect(std::size_t items) {
+    const std::lock_guard lock(mutex_);
+    most_blocks_ = items / plan_.rows + 2;
+  }
 
   /// A row for the item in that place.
   batch_slot<T> reserve(std::uint64_t place) {
@@ -206,7 +231,7 @@ class row_places {
     const std::uint64_t expected = place + shift_;
     const std::uint64_t number = expected / plan_.rows;
     const auto row = static_cast<std::size_t>(expected % plan_.rows);
-    if (number >= current_ && number - current_ <= 1 + rows_ahead_ / plan_.rows) {
+    if (number >= current_ && may_use(number)) {
       block_ptr block = open(number);
       if (!block->taken[row]) {
         block->taken[row] = true;
@@ -216,7 +241,8 @@ class row_places {
         return slot;
       }
     }
-    slot.block_ = fresh(1);
+    slot.block_ = std::make_shared<batch_block<T>>(nullptr);
+    slot.block_->begin(current_, 1, plan_.shapes, *memory_);
     return slot;
   }
 
@@ -245,7 +271,7 @@ class row_places {
   typename row_columns_of<T>::tensors take(std::size_t rows) {
     const std::lock_guard lock(mutex_);
     if (batch_->strangers > 0) detach(rows);
-    auto columns = std::move(batch_->columns);
+    auto columns = batch_->give_up();
     end_batch();
     return columns;
   }
@@ -257,24 +283,31 @@ class row_places {
   }
 
  private:
-  // How far rows may lie apart that are in the works at the same time. Where most items are left out on the
-  // way, places run ahead of rows by much more: then each row has memory of its own until it is moved.
-  static constexpr std::size_t bytes_ahead = std::size_t{64} << 20; // or 256 rows, if those are more
+  // Rows that lie where they belong need no more blocks than these. Where items are left out on the way, and
+  // where epochs end within a batch, blocks stay alive for single rows that belong elsewhere: then rows get
+  // memory of their own until they are moved.
+  bool may_use(std::uint64_t number) const noexcept {
+    const std::size_t blocks = *rows_in_blocks_ / plan_.rows;
+    return blocks + !is_open(number) <= most_blocks_;
+  }
 
-  block_ptr fresh(std::size_t rows) const {
-    const auto block = std::make_shared<batch_block<T>>();
-    block->begin(current_, rows, plan_.shapes, *memory_);
+  bool is_open(std::uint64_t number) const noexcept {
+    return std::any_of(blocks_.begin(), blocks_.end(),
+                       [&](const block_ptr& b) { return b->number == number; });
+  }
+
+  block_ptr fresh(std::uint64_t number) {
+    if (spares_.empty()) spares_.push_back(std::make_shared<batch_block<T>>(rows_in_blocks_));
+    block_ptr block = std::move(spares_.back());
+    spares_.pop_back();
+    block->begin(number, plan_.rows, plan_.shapes, *memory_);
     return block;
   }
 
   block_ptr open(std::uint64_t number) {
     for (const block_ptr& b : blocks_)
       if (b->number == number) return b;
-    if (spares_.empty()) spares_.push_back(std::make_shared<batch_block<T>>());
-    spares_.back()->begin(number, plan_.rows, plan_.shapes, *memory_);
-    blocks_.push_back(std::move(spares_.back()));
-    spares_.pop_back();
-    return blocks_.back();
+    return blocks_.emplace_back(fresh(number));
   }
 
   // A block of whose rows nobody has one in hand serves another batch.
@@ -282,7 +315,9 @@ class row_places {
     block_ptr done = std::exchange(batch_, nullptr);
     std::erase_if(blocks_, [&](const block_ptr& b) { return b->number <= current_; });
     ++current_;
-    if (done->strangers == 0) spares_.push_back(std::move(done));
+    if (done->strangers > 0) return;
+    done->give_up();
+    spares_.push_back(std::move(done));
   }
 
   static void free(const batch_slot<T>& slot) {
@@ -292,7 +327,7 @@ class row_places {
 
   // The first rows go to a block that nobody else knows.
   void detach(std::size_t rows) {
-    const block_ptr own = fresh(plan_.rows);
+    const block_ptr own = fresh(current_);
     for (std::size_t i = 0; i < rows; ++i) {
       own->copy(i, *batch_, i);
       own->taken[i] = true;
@@ -302,9 +337,11 @@ class row_places {
   }
 
   const row_plan plan_;
-  const std::size_t rows_ahead_;
   const std::shared_ptr<block_cache> memory_;
+  const std::shared_ptr<std::atomic<std::size_t>> rows_in_blocks_ =
+      std::make_shared<std::atomic<std::size_t>>(0);
   std::mutex mutex_; // of what follows
+  std::size_t most_blocks_ = 2;
   std::vector<block_ptr> blocks_;
   std::vector<block_ptr> spares_;
   block_ptr batch_;           // that is being made

@@ -135,7 +135,7 @@ template <template <class> class Stage, class F, class... Options>
 auto make_function_stage(F&& f, Options... options) {
   static_assert(((has_option<Options, name, workers, unordered_t, largest_item>)&&...),
                 "feedline: behind its function a stage takes name{…}, workers{…} and unordered, and map "
-                "largest_item{…} too");
+                "and flat_map largest_item{…} too");
   static_assert(
       has_option<workers, Options...> || !has_option<unordered_t, Options...>,
       "feedline: unordered makes sense with workers only: a stage on one thread keeps the order anyway");
