@@ -98,6 +98,44 @@ void check_shares(const Make& make) {
       }
 }
 
+/// Pipelines are `make(batch, workers)`.
+template <class Make>
+void check_changing_ranks(const Make& make, std::uint64_t tries) {
+  constexpr std::size_t steps = 25;
+  const auto alone = batches_of(make(24, 1).infinite({.seed = 3}), steps);
+  for (std::uint64_t number = 0; number < tries; ++number) {
+    fl::random_generator random(number);
+    std::vector<std::vector<int>> together(steps);
+    std::optional<fl::checkpoint> from;
+    std::string path;
+    for (std::size_t step = 0; step < steps;) {
+      const std::uint32_t of = std::vector<std::uint32_t>{1, 2, 3, 4, 8}[random.below(5)];
+      const std::size_t until = std::min<std::size_t>(steps, step + random.below(8));
+      const auto keeper = static_cast<std::uint32_t>(random.below(of)); // whose checkpoint is kept
+      path += std::to_string(of) + " ranks until " + std::to_string(until) + ", ";
+      std::optional<fl::checkpoint> kept;
+      for (std::uint32_t r = 0; r < of; ++r) {
+        auto loader =
+            make(24 / of, 1 + random.below(3)).infinite({.seed = 3, .rank = {r, of}, .resume = from});
+        for (std::size_t s = step; s < until; ++s) {
+          const auto b = loader.next();
+          together[s].insert(together[s].end(), b->values().begin(), b->values().end());
+        }
+        if (r == keeper) kept = fl::checkpoint::from_bytes(loader.checkpoint().to_bytes());
+      }
+      from = kept;
+      step = until;
+    }
+    INFO(path);
+    for (std::size_t step = 0; step < steps; ++step) {
+      auto expected = alone[step];
+      std::sort(expected.begin(), expected.end());
+      std::sort(together[step].begin(), together[step].end());
+      REQUIRE(together[step] == expected);
+    }
+  }
+}
+
 } // namespace
 
 TEST_CASE("The launcher's variables say which rank it is") {
@@ -219,43 +257,19 @@ TEST_CASE("In infinite mode the global batch of a step doesn't depend on the num
 }
 
 TEST_CASE("A checkpoint of some ranks is resumed by more or fewer, to the same global batches") {
-  const auto make = [](std::size_t batch, std::size_t workers) {
-    return fl::from(iota(53)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{workers}) |
-           fl::batch(batch);
-  };
-  constexpr std::size_t steps = 25;
-  const auto alone = batches_of(make(24, 1).infinite({.seed = 3}), steps);
-  for (std::uint64_t number = 0; number < 60; ++number) {
-    fl::random_generator random(number);
-    std::vector<std::vector<int>> together(steps);
-    std::optional<fl::checkpoint> from;
-    std::string path;
-    for (std::size_t step = 0; step < steps;) {
-      const std::uint32_t of = std::vector<std::uint32_t>{1, 2, 3, 4, 8}[random.below(5)];
-      const std::size_t until = std::min<std::size_t>(steps, step + random.below(8));
-      const auto keeper = static_cast<std::uint32_t>(random.below(of)); // whose checkpoint is kept
-      path += std::to_string(of) + " ranks until " + std::to_string(until) + ", ";
-      std::optional<fl::checkpoint> kept;
-      for (std::uint32_t r = 0; r < of; ++r) {
-        auto loader =
-            make(24 / of, 1 + random.below(3)).infinite({.seed = 3, .rank = {r, of}, .resume = from});
-        for (std::size_t s = step; s < until; ++s) {
-          const auto b = loader.next();
-          together[s].insert(together[s].end(), b->values().begin(), b->values().end());
-        }
-        if (r == keeper) kept = fl::checkpoint::from_bytes(loader.checkpoint().to_bytes());
-      }
-      from = kept;
-      step = until;
-    }
-    INFO(path);
-    for (std::size_t step = 0; step < steps; ++step) {
-      auto expected = alone[step];
-      std::sort(expected.begin(), expected.end());
-      std::sort(together[step].begin(), together[step].end());
-      REQUIRE(together[step] == expected);
-    }
-  }
+  const auto source = fl::from(iota(53)) | fl::shuffled();
+  check_changing_ranks(
+      [&](std::size_t batch, std::size_t workers) {
+        return source | fl::map([](int n) { return n; }, fl::workers{workers}) | fl::batch(batch);
+      },
+      40);
+  check_changing_ranks(
+      [&](std::size_t batch, std::size_t workers) {
+        return source |
+               fl::batch_into<int>(
+                   batch, [](int n, fl::batch_slot<int>& slot) { slot.value() = n; }, fl::workers{workers});
+      },
+      20);
 }
 
 TEST_CASE("In finite mode too an epoch is finished by other ranks than began it") {
