@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -34,6 +36,20 @@ struct example {
   picture pixels;
   std::array<float, 4> box;
   int label;
+};
+
+/// Looks like a tensor, but owns more than it shows.
+struct strange {
+  int shape() const { return 3; }
+
+  const void* data() const { return nullptr; }
+
+  std::shared_ptr<int> more;
+};
+
+struct tree {
+  int value;
+  std::vector<tree> children;
 };
 
 const auto make_example = [](int n) { return example{{}, {}, n}; };
@@ -122,6 +138,11 @@ TEST_CASE("sources say what their samples take, and so do those that are made of
   CHECK((*bytes_of(words) > 1000 && *bytes_of(words) < 1100));
   CHECK(*bytes_of(fl::from(std::vector<std::pair<int, std::string>>{{1, texts[1]}})) > 1000);
   CHECK(!bytes_of(fl::from(std::vector<std::shared_ptr<int>>(3))));
+  CHECK(!bytes_of(fl::from(std::vector<strange>(3))));
+  CHECK(*bytes_of(fl::from(std::vector<tree>{{1, std::vector<tree>(100)}})) >= 101 * sizeof(tree));
+  CHECK(*bytes_of(fl::from(std::vector{std::vector<bool>(8000)})) < 1100);
+  CHECK(*bytes_of(fl::from(std::vector<std::pair<char, std::string>>(1))) >=
+        sizeof(std::pair<char, std::string>));
 
   const auto rows = fl::lines({folder / "a.txt"});
   CHECK(!bytes_of(rows));
@@ -252,4 +273,23 @@ TEST_CASE("rows that come to lie elsewhere, behind samples that fail and epochs 
         CHECK(rows > 1000);
         CHECK(resource.most_bytes() <= *loader.memory().bytes());
       }
+}
+
+TEST_CASE("small rows are in the plan with the memory that blocks take at least") {
+  const watchdog guard("small rows in a plan");
+  for (const std::size_t size : {1u, 4u, 300u}) {
+    CAPTURE(size);
+    counting_resource resource;
+    const auto p =
+        fl::from(numbers(200'000)) | fl::batch_into<int>(
+                                         size, [](int n, fl::batch_slot<int>& slot) { slot.value() = n; },
+                                         fl::workers{8}, fl::batch_options{.memory = &resource});
+    auto loader = p.finite();
+    for (int i = 0; i < 20; ++i) { // the queues fill up
+      loader.next();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    while (loader.next()) continue;
+    CHECK(resource.most_bytes() <= *loader.memory().bytes());
+  }
 }

@@ -147,6 +147,40 @@ TEST_CASE("rows are written where their batch has them") {
   CHECK(in_place == 2000);
 }
 
+TEST_CASE("behind long runs of samples that are left out rows are written in their places again") {
+  std::mutex mutex;
+  std::map<int, const float*> written;
+  const auto remember = [&](int n, fl::batch_slot<fl::tensor<float, 4>>& slot) {
+    const std::lock_guard lock(mutex);
+    written[n] = slot.value().data();
+  };
+  // Places jump by about eight batches, several times.
+  const auto is_wanted = [](int n) { return n % 1000 < 50 || n > 10'000; };
+  const auto p = fl::from(numbers(20'000)) | fl::filter(is_wanted, fl::workers{2}) |
+                 fl::batch_into<fl::tensor<float, 4>>(120, remember, fl::workers{3});
+  int in_place = 0, late = 0;
+  for (const auto& batch : p.finite({.queue_capacity = 16}))
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const auto n = static_cast<int>(batch.ids()[i].index);
+      if (n < 12'000) continue;
+      ++late;
+      const std::lock_guard lock(mutex);
+      in_place += batch.values().at(i).data() == written[n];
+    }
+  CHECK(late == 8000);
+  CHECK(in_place > 7900);
+}
+
+TEST_CASE("a sample that is made again takes no memory but its own") {
+  counting_resource resource;
+  const auto fill_one = [](int, fl::batch_slot<fl::tensor<float, 100>>& slot) { slot.value()[0] = 1; };
+  const auto p = fl::from(numbers(100)) |
+                 fl::batch_into<fl::tensor<float, 100>>(50, fill_one, fl::batch_options{.memory = &resource});
+  CHECK(p.replay(1, 0, 3));
+  CHECK(resource.most_bytes() > 0);
+  CHECK(resource.most_bytes() <= fl::detail::block_cache::smallest); // fifty rows would be 20,000
+}
+
 TEST_CASE("a run that is abandoned at any moment leaves nothing behind") {
   const watchdog guard("abandoned");
   const auto p = fl::from(numbers(300)) | fl::batch_into<example>(7, fill, fl::workers{6});

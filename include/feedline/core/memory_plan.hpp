@@ -17,8 +17,8 @@ namespace feedline {
 /// of from() and records. Of what else a function or a source gives it must be told by `largest_item{bytes}`,
 /// of lines by lines_options. What functions of the user's keep for themselves (a decoder's memory) isn't in
 /// it, nor are pages of mapped files, which the system takes back when it needs them, nor the range that a
-/// flat_map goes through. Where tensors differ in size, up to 64 MB of the process's may lie idle for the
-/// next ones.
+/// flat_map goes through. Where tensors differ in size, up to 64 MB may lie idle for the next ones: of the
+/// process, and of each stage whose tensors lie in a resource of yours.
 struct memory_plan {
   /// Items of one kind in one place.
   struct part {

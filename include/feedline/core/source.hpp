@@ -41,8 +41,7 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 /// - `std::uint64_t extent() const` and `std::uint64_t fingerprint(std::uint64_t extent) const`: of how many
 ///   files or elements it consists, and a hash that tells the first so many of them from others;
 /// - `std::optional<std::size_t> largest_item() const`: the most bytes that a sample takes with all that
-/// belongs
-///   to it, or nothing, for a memory_budget where the samples' type doesn't tell;
+///   belongs to it, or nothing, for a memory_budget where the samples' type doesn't tell;
 /// - `static constexpr const char* kind`: its name in error messages and metrics.
 template <class S>
 concept source = std::copy_constructible<S> && std::is_object_v<S> && requires(S& s) {
@@ -57,13 +56,12 @@ using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
 /// Samples that can be had in any order and from any thread, by their place in [0, size()): what `at(place)`
 /// gives, or throws, is the same each time. May also have
 /// - `std::uint64_t index_at(std::uint64_t place) const`: the index of that sample (by default its place);
-/// - `std::optional<std::uint64_t> find(std::uint64_t index) const`: the place that has that index (by
-/// default
-///   all places are asked for theirs);
+/// - `std::optional<std::uint64_t> find(std::uint64_t index) const`: the place that has that index
+///   (by default all places are asked for theirs);
 /// - `std::string origin(std::uint64_t index) const`, as a source has it.
 ///
-/// A source that is indexed samples itself, or has an `indexed()` that gives them, can be shuffled as a
-/// whole.
+/// A source that is indexed samples itself, or has an `indexed()` that gives them, can be shuffled as
+/// a whole.
 template <class D>
 concept indexed_samples = std::copy_constructible<D> && requires(const D& d, std::uint64_t place) {
   { d.size() } -> std::convertible_to<std::uint64_t>;

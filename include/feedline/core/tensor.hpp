@@ -205,4 +205,13 @@ class tensor {
   feedline::shape shape_{0};
 };
 
+namespace detail {
+
+template <class T>
+inline constexpr bool is_tensor = false;
+template <class T, std::size_t... Extents>
+inline constexpr bool is_tensor<tensor<T, Extents...>> = true;
+
+} // namespace detail
+
 } // namespace feedline

@@ -21,8 +21,8 @@ namespace feedline::detail {
 ///
 /// It never holds more than 64 MB beyond what is in use at that moment, enough for the next run to begin with
 /// and not much to stay behind; and with what is in use no more than 64 MB beyond the most that was. There is
-/// one for the whole process, and one for each resource of a user's that tensors shall lie in. Any thread may
-/// use it.
+/// one for the whole process, and one for each stage whose tensors lie in a resource of the user's. Any thread
+/// may use it.
 class block_cache {
  public:
   static constexpr std::size_t alignment = 64;
@@ -61,11 +61,14 @@ class block_cache {
     if (!resource_ && !is_kept(bytes)) return obtain(bytes);
     const std::unique_lock lock(mutex_);
     block b = is_kept(bytes) ? find(class_of(bytes)) : block{};
-    if (!b.memory) b = obtain(is_kept(bytes) ? size_of(class_of(bytes)) : bytes);
+    if (!b.memory) {
+      const std::size_t taken = is_kept(bytes) ? size_of(class_of(bytes)) : bytes;
+      trim(in_use_ + taken);
+      b = obtain(taken);
+    }
     in_use_ += b.bytes;
     most_in_use_ = std::max(most_in_use_, in_use_);
     ++blocks_out_;
-    trim();
     return b;
   }
 
@@ -169,12 +172,12 @@ class block_cache {
     held_ += b.bytes;
     free_block*& list = free_[class_of(b.bytes)];
     list = new (b.memory) free_block{list};
-    trim();
+    trim(in_use_);
   }
 
-  // Lets blocks go that are too many.
-  void trim() noexcept {
-    const std::size_t most = always_held + std::min(in_use_, most_in_use_ - in_use_);
+  // Lets blocks go that are too many where so much is in use.
+  void trim(std::size_t in_use) noexcept {
+    const std::size_t most = always_held + std::min(in_use, std::max(in_use, most_in_use_) - in_use);
     for (std::size_t c = classes; held_ > most && c-- > 0;)
       while (held_ > most && free_[c]) give_back({take(c), size_of(c)});
   }

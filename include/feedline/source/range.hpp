@@ -37,7 +37,7 @@ class range_source {
   using value = std::decay_t<decltype(*std::declval<iterator&>())>;
 
   explicit range_source(Range range) : range_(std::make_shared<const Range>(std::move(range))) {
-    if constexpr (has_elements && shows_bytes<value> && !std::is_trivially_copyable_v<value>) {
+    if constexpr (has_elements && shows_bytes<value>() && !std::is_trivially_copyable_v<value>) {
       largest_ = 0;
       for (const value& v : *range_) largest_ = std::max(*largest_, bytes_taken(v));
     }

@@ -94,11 +94,9 @@ class fill_stage {
     std::uint64_t place = 0;
   };
 
-  /// With the row that it fills and, where that has to be moved, the one in its batch.
   template <class In>
   known_bytes bytes_given(known_bytes) const {
-    const std::size_t row = row_columns_of<T>::bytes(places_->plan().shapes);
-    return sum_of(sum_of(sizeof(filled), row), row);
+    return sum_of(sizeof(filled), places_->bytes_of_item());
   }
 
   template <class In>
@@ -179,8 +177,8 @@ struct gather_stage {
   }
 
   template <class In>
-  known_bytes bytes_given(known_bytes in) const {
-    return bytes_of_batch<batch_of<T>>(size, in);
+  known_bytes bytes_given(known_bytes) const {
+    return bytes_of_batch<batch_of<T>>(size, row_bytes);
   }
 
   /// Rows in the works lie in the next batches already: beside those rows, what two blocks have left, and the
@@ -193,6 +191,7 @@ struct gather_stage {
 
   std::size_t size;
   batch_options options;
+  std::size_t row_bytes;
 };
 
 template <class Option, class... Options>
@@ -236,11 +235,11 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   using held = detail::held_function_t<F>;
   const std::tuple<Options...> given(std::move(options)...);
   const auto options_of_batch = detail::option_or(batch_options{}, given);
-  detail::fill_stage<T, held> fill(
-      {size, detail::row_columns_of<T>::shapes(detail::option_or(shapes{}, given).of_tensors),
-       options_of_batch.memory},
-      held(std::forward<F>(f)), detail::option_or(name{}, given).text);
-  const detail::gather_stage<T> gather{size, options_of_batch};
+  using columns = detail::row_columns_of<T>;
+  const auto shapes_of_row = columns::shapes(detail::option_or(shapes{}, given).of_tensors);
+  const detail::gather_stage<T> gather{size, options_of_batch, columns::bytes(shapes_of_row)};
+  detail::fill_stage<T, held> fill({size, shapes_of_row, options_of_batch.memory}, held(std::forward<F>(f)),
+                                   detail::option_or(name{}, given).text);
   if constexpr (detail::has_option<workers, Options...>)
     return detail::append(detail::as_row(detail::make_parallel<true>(std::get<workers>(given),
                                                                      detail::as_row(std::move(fill)))),

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <feedline/core/detail/fields.hpp>
 #include <feedline/core/memory_plan.hpp>
@@ -77,47 +78,44 @@ concept has_capacity = requires(const T& value) {
   value.begin();
 };
 
-/// A tensor.
-template <class T>
-concept has_shape = requires(const T& value) {
-  value.shape();
-  value.data();
-};
-
 /// What a value takes with all that belongs to it, as far as that can be seen.
 template <class T>
 std::size_t bytes_taken(const T& value) {
   if constexpr (has_capacity<T>) {
     using element = typename T::value_type;
-    if constexpr (std::is_trivially_copyable_v<element>) {
+    if constexpr (std::is_same_v<T, std::vector<bool>>) {
+      return sizeof(T) + value.capacity() / 8;
+    } else if constexpr (std::is_trivially_copyable_v<element>) {
       return sizeof(T) + value.capacity() * sizeof(element);
     } else {
       std::size_t sum = sizeof(T) + (value.capacity() - value.size()) * sizeof(element);
       for (const element& e : value) sum += bytes_taken(e);
       return sum;
     }
-  } else if constexpr (has_shape<T>) {
+  } else if constexpr (is_tensor<T>) {
     return sizeof(T) + block_cache::bytes_for(value.size() * sizeof(*value.data()));
   } else if constexpr (!std::is_trivially_copyable_v<T> && has_fields<T>) {
-    return std::apply([](const auto&... field) { return (std::size_t{0} + ... + bytes_taken(field)); },
-                      fields_of(value));
+    return std::apply(
+        [](const auto&... field) { return (sizeof(T) + ... + (bytes_taken(field) - sizeof(field))); },
+        fields_of(value));
   } else {
     return sizeof(T);
   }
 }
 
-/// Whether bytes_taken() sees all that a value takes.
-template <class T>
-inline constexpr bool shows_bytes =
-    std::is_trivially_copyable_v<T> || has_shape<T> || requires { typename T::feedline_view; };
-template <has_capacity T>
-inline constexpr bool shows_bytes<T> = shows_bytes<typename T::value_type>;
-template <class T>
-  requires(!std::is_trivially_copyable_v<T> && !has_capacity<T> && !has_shape<T> && has_fields<T> &&
-           !requires { typename T::feedline_view; })
-inline constexpr bool shows_bytes<T> = []<class... Field>(std::type_identity<std::tuple<Field&...>>) {
-  return (shows_bytes<std::remove_const_t<Field>> && ...);
-}(std::type_identity<decltype(fields_of(std::declval<T&>()))>());
+/// Whether bytes_taken() sees all that a value takes. `Around`: the types that it lies in.
+template <class T, class... Around>
+consteval bool shows_bytes() {
+  if constexpr ((std::is_same_v<T, Around> || ...)) return true; // as far as this part of it goes
+  else if constexpr (std::is_trivially_copyable_v<T> || is_tensor<T>) return true;
+  else if constexpr (requires { typename T::feedline_view; }) return true;
+  else if constexpr (has_capacity<T>) return shows_bytes<typename T::value_type, T, Around...>();
+  else if constexpr (has_fields<T>)
+    return []<class... Field>(std::type_identity<std::tuple<Field&...>>) {
+      return (shows_bytes<std::remove_const_t<Field>, T, Around...>() && ...);
+    }(std::type_identity<decltype(fields_of(std::declval<T&>()))>());
+  else return false;
+}
 
 /// Throws std::length_error if a value takes more than was announced, if anything was.
 template <class T>

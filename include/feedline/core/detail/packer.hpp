@@ -175,6 +175,7 @@ class packer {
     p->first_place = is_worker_ ? first_place_ : items_;
     p->last = last;
     items_ += p->size();
+    first_place_ += p->size();
     const bool abandoned = edge_.is_abandoned(generation_);
     if (!is_worker_) {
       ++sequence_;
@@ -204,7 +205,7 @@ class packer {
   std::uint64_t sequence_ = 0;
   std::uint64_t generation_ = 0;
   std::uint64_t items_ = 0;       // pushed
-  std::uint64_t first_place_ = 0; // of the packet that a worker has in hand
+  std::uint64_t first_place_ = 0; // of what is left of the packet that a worker has in hand
   std::uint64_t pushes_ = 0;
   bool is_worker_ = false;
 };

@@ -77,9 +77,16 @@ struct row_columns<std::tuple<column<stacked_t, Field>...>> {
   }
 
   /// Of a row with these shapes.
-  static std::size_t bytes(const std::vector<shape>& shapes) {
+  static std::size_t bytes(const std::vector<shape>& shapes) { return bytes_in(shapes, 1, 0); }
+
+  /// Of blocks for so many rows in one piece, none of them smaller than `smallest`.
+  static std::size_t bytes_in(const std::vector<shape>& shapes, std::size_t rows, std::size_t smallest) {
     std::size_t sum = 0, i = 0;
-    ((sum += shapes[i++].count() * sizeof(typename row_facts<Field>::element)), ...);
+    const auto add = [&](std::size_t element) {
+      const std::size_t bytes = rows * shapes[i++].count() * element;
+      sum += smallest > 0 ? block_cache::bytes_for(std::max(smallest, bytes)) : bytes;
+    };
+    (add(sizeof(typename row_facts<Field>::element)), ...);
     return sum;
   }
 };
@@ -106,7 +113,7 @@ class batch_block {
   batch_block(const batch_block&) = delete;
   batch_block& operator=(const batch_block&) = delete;
 
-  ~batch_block() { count(0); }
+  ~batch_block() { give_up(); }
 
   /// Begins a batch; whose rows it had before is forgotten.
   void begin(std::uint64_t number_in_run, std::size_t rows, const std::vector<shape>& shapes,
@@ -127,8 +134,9 @@ class batch_block {
 
   /// Its rows, which it then has no longer.
   typename facts::tensors give_up() noexcept {
+    auto all = std::exchange(columns, {});
     count(0);
-    return std::exchange(columns, {});
+    return all;
   }
 
   template <std::size_t I>
@@ -217,6 +225,16 @@ class row_places {
 
   const row_plan& plan() const noexcept { return plan_; }
 
+  /// What each item on its way takes at most: its share of a block, and a row of its own where that has to be
+  /// moved.
+  std::size_t bytes_of_item() const noexcept {
+    const auto of = [&](std::size_t rows) {
+      return sizeof(batch_block<T>) + rows / 8 + 64 +
+             row_columns_of<T>::bytes_in(plan_.shapes, rows, block_cache::smallest);
+    };
+    return (of(plan_.rows) + plan_.rows - 1) / plan_.rows + of(1);
+  }
+
   /// How many items may be on their way from workers to their batch at most.
   void expect(std::size_t items) {
     const std::lock_guard lock(mutex_);
@@ -231,7 +249,7 @@ class row_places {
     const std::uint64_t expected = place + shift_;
     const std::uint64_t number = expected / plan_.rows;
     const auto row = static_cast<std::size_t>(expected % plan_.rows);
-    if (number >= current_ && may_use(number)) {
+    if (may_use(number)) {
       block_ptr block = open(number);
       if (!block->taken[row]) {
         block->taken[row] = true;
@@ -283,10 +301,11 @@ class row_places {
   }
 
  private:
-  // Rows that lie where they belong need no more blocks than these. Where items are left out on the way, and
-  // where epochs end within a batch, blocks stay alive for single rows that belong elsewhere: then rows get
-  // memory of their own until they are moved.
+  // Rows that lie where they belong need no more blocks than these. Where items are left out on the way, places
+  // run far ahead of rows, and where epochs end within a batch, blocks stay alive for single rows that belong
+  // elsewhere: then rows get memory of their own until they are moved.
   bool may_use(std::uint64_t number) const noexcept {
+    if (number < current_ || number - current_ >= most_blocks_) return false;
     const std::size_t blocks = *rows_in_blocks_ / plan_.rows;
     return blocks + !is_open(number) <= most_blocks_;
   }

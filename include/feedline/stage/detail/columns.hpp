@@ -44,11 +44,6 @@ inline constexpr bool is_array = false;
 template <class T, std::size_t N>
 inline constexpr bool is_array<std::array<T, N>> = number<typename array_facts<std::array<T, N>>::element>;
 
-template <class T>
-inline constexpr bool is_tensor = false;
-template <class T, std::size_t... Extents>
-inline constexpr bool is_tensor<tensor<T, Extents...>> = true;
-
 /// A run of numbers whose length differs from sample to sample.
 template <class T>
 concept ragged = requires(const T& t) {
