@@ -3,6 +3,7 @@
 // batch_into: workers write samples straight into their batch.
 //
 //     item ─▶ N workers, each filling a row of a batch ─▶ [queue, order restored] ─▶ rows in order ─▶ batch
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -178,12 +179,14 @@ struct gather_stage {
 
   template <class In>
   known_bytes bytes_given(known_bytes) const {
-    return bytes_of_batch<batch_of<T>>(size, row_bytes);
+    const known_bytes ids = product_of(size, sizeof(sample_id));
+    return sum_of(sum_of(sizeof(batch_of<T>), bytes_of_rows),
+                  ids ? block_cache::bytes_for(std::max(block_cache::smallest, *ids)) : ids);
   }
 
-  /// Rows in the works lie in the next batches already: beside those rows, what two blocks have left, and the
-  /// batch that is being made.
-  std::size_t items_begun() const noexcept { return 3; }
+  /// Rows in the works lie in the next batches already: what two blocks have left beside those rows. While the
+  /// batch that is being made lies elsewhere, there is none that is being handed on.
+  std::size_t items_begun() const noexcept { return 2; }
 
   std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
     return key(size * ranks, options.drop_last);
@@ -191,7 +194,7 @@ struct gather_stage {
 
   std::size_t size;
   batch_options options;
-  std::size_t row_bytes;
+  known_bytes bytes_of_rows;
 };
 
 template <class Option, class... Options>
@@ -237,7 +240,7 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   const auto options_of_batch = detail::option_or(batch_options{}, given);
   using columns = detail::row_columns_of<T>;
   const auto shapes_of_row = columns::shapes(detail::option_or(shapes{}, given).of_tensors);
-  const detail::gather_stage<T> gather{size, options_of_batch, columns::bytes(shapes_of_row)};
+  const detail::gather_stage<T> gather{size, options_of_batch, columns::bytes(shapes_of_row, size)};
   detail::fill_stage<T, held> fill({size, shapes_of_row, options_of_batch.memory}, held(std::forward<F>(f)),
                                    detail::option_or(name{}, given).text);
   if constexpr (detail::has_option<workers, Options...>)

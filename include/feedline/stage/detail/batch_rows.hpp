@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <feedline/core/detail/fields.hpp>
+#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/columns.hpp>
@@ -76,15 +77,13 @@ struct row_columns<std::tuple<column<stacked_t, Field>...>> {
     return all;
   }
 
-  /// Of a row with these shapes.
-  static std::size_t bytes(const std::vector<shape>& shapes) { return bytes_in(shapes, 1, 0); }
-
-  /// Of blocks for so many rows in one piece, none of them smaller than `smallest`.
-  static std::size_t bytes_in(const std::vector<shape>& shapes, std::size_t rows, std::size_t smallest) {
-    std::size_t sum = 0, i = 0;
+  /// Of the tensors for so many rows with these shapes.
+  static known_bytes bytes(const std::vector<shape>& shapes, std::size_t rows) {
+    known_bytes sum = 0;
+    std::size_t i = 0;
     const auto add = [&](std::size_t element) {
-      const std::size_t bytes = rows * shapes[i++].count() * element;
-      sum += smallest > 0 ? block_cache::bytes_for(std::max(smallest, bytes)) : bytes;
+      const known_bytes bytes = product_of(rows, product_of(shapes[i++].count(), element));
+      sum = sum_of(sum, bytes ? block_cache::bytes_for(std::max(block_cache::smallest, *bytes)) : bytes);
     };
     (add(sizeof(typename row_facts<Field>::element)), ...);
     return sum;
@@ -227,12 +226,12 @@ class row_places {
 
   /// What each item on its way takes at most: its share of a block, and a row of its own where that has to be
   /// moved.
-  std::size_t bytes_of_item() const noexcept {
+  known_bytes bytes_of_item() const {
     const auto of = [&](std::size_t rows) {
-      return sizeof(batch_block<T>) + rows / 8 + 64 +
-             row_columns_of<T>::bytes_in(plan_.shapes, rows, block_cache::smallest);
+      return sum_of(sizeof(batch_block<T>) + rows / 8 + 64, row_columns_of<T>::bytes(plan_.shapes, rows));
     };
-    return (of(plan_.rows) + plan_.rows - 1) / plan_.rows + of(1);
+    const known_bytes block = of(plan_.rows);
+    return sum_of(block ? known_bytes(*block / plan_.rows + 1) : block, of(1));
   }
 
   /// How many items may be on their way from workers to their batch at most.
