@@ -137,9 +137,8 @@ std::string stage_name(const S& stage) {
 /// - `void finish(auto& emit)`: gives what it still holds, at the end of each epoch of finite mode;
 /// - `void end_epoch()`: called at the end of each epoch in either mode;
 /// - `void state(auto& archive)`: calls `archive(x, y, …)` with the whole numbers that are all its state
-///   between
-///   two items. A run that is resumed gives them back. (Without it a resumed run works out the state of such a
-///   stage from the beginning of the run.)
+///   between two items. A run that is resumed gives them back. (Without it a resumed run works out the state of
+///   such a stage from the beginning of the run.)
 /// - `static constexpr const char* kind`: its name in messages.
 ///
 /// Each run has its own copy, called from one thread.
