@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // What does it cost that shards aren't in the page cache? Random parts of photographs in batches of 64 on two
-// workers: from shards in memory, and from shards that the system must read first; beside a source that leaves
-// reading to the moment when a worker touches the bytes.
+// workers, in the shards' order and shuffled over all of them: from shards in memory, and from shards that the
+// system must read first; beside sources that leave reading to the moment when a worker touches the bytes.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -52,6 +54,25 @@ class unannounced {
   std::optional<fl::detail::tar_shard> shard_;
 };
 
+/// Samples of shards by their place; nobody reads ahead.
+class unannounced_places {
+  using samples = decltype(fl::detail::indexed(std::declval<const fl::tar_samples&>()));
+
+ public:
+  explicit unannounced_places(const std::vector<std::string>& shards)
+      : samples_(fl::detail::indexed(fl::tar_samples(shards))) {}
+
+  std::optional<fl::tar_sample> next() { return next_ < size() ? std::optional(at(next_++)) : std::nullopt; }
+
+  std::uint64_t size() const { return samples_.size(); }
+
+  fl::tar_sample at(std::uint64_t place) const { return samples_.at(place); }
+
+ private:
+  samples samples_;
+  std::uint64_t next_ = 0;
+};
+
 /// Has the system forget what it knows of a file that nobody maps.
 void drop(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -59,10 +80,9 @@ void drop(const std::string& path) {
   ::close(file);
 }
 
-template <class Source>
-void run(benchmark::State& state, Source source, bool cold) {
-  const auto pipeline =
-      std::move(source) | fl::batch_into<example>(64, load, fl::workers{2}, fl::name{"decode"});
+/// `make_source()` is called for each epoch: the system forgets no file that is mapped.
+template <class MakeSource>
+void run(benchmark::State& state, MakeSource make_source, bool cold) {
   const std::vector<std::string> shards = fl::tar_samples(photo_shards()).shards();
   std::size_t photographs = 0;
   for (auto _ : state) {
@@ -70,21 +90,37 @@ void run(benchmark::State& state, Source source, bool cold) {
     if (cold)
       for (const std::string& shard : shards) drop(shard);
     state.ResumeTiming();
+    const auto pipeline =
+        make_source(shards) | fl::batch_into<example>(64, load, fl::workers{2}, fl::name{"decode"});
     for (const auto& batch : pipeline.finite()) photographs += batch.size();
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(photographs));
 }
 
-void in_memory(benchmark::State& state) { run(state, fl::tar_samples(photo_shards()), false); }
+const auto announced = [](const auto& shards) { return fl::tar_samples(shards); };
+const auto silent = [](const auto& shards) { return fl::from(unannounced(shards)); };
+const auto announced_places = [](const auto& shards) { return fl::tar_samples(shards) | fl::shuffled(); };
+const auto silent_places = [](const auto& shards) {
+  return fl::from(unannounced_places(shards)) | fl::shuffled();
+};
 
-void cold(benchmark::State& state) { run(state, fl::tar_samples(photo_shards()), true); }
+void in_memory(benchmark::State& state) { run(state, announced, false); }
 
-void cold_unannounced(benchmark::State& state) {
-  run(state, unannounced(fl::tar_samples(photo_shards()).shards()), true);
-}
+void cold(benchmark::State& state) { run(state, announced, true); }
+
+void cold_unannounced(benchmark::State& state) { run(state, silent, true); }
+
+void in_memory_shuffled(benchmark::State& state) { run(state, announced_places, false); }
+
+void cold_shuffled(benchmark::State& state) { run(state, announced_places, true); }
+
+void cold_shuffled_unannounced(benchmark::State& state) { run(state, silent_places, true); }
 
 BENCHMARK(in_memory)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(cold)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(cold_unannounced)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(in_memory_shuffled)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(cold_shuffled)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(cold_shuffled_unannounced)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 } // namespace

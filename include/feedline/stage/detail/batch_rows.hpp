@@ -112,7 +112,10 @@ class batch_block {
   batch_block(const batch_block&) = delete;
   batch_block& operator=(const batch_block&) = delete;
 
-  ~batch_block() { give_up(); }
+  ~batch_block() {
+    columns = {};
+    count(0);
+  }
 
   /// Begins a batch; whose rows it had before is forgotten.
   void begin(std::uint64_t number_in_run, std::size_t rows, const std::vector<shape>& shapes,
