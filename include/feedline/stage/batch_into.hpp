@@ -3,7 +3,6 @@
 // batch_into: workers write samples straight into their batch.
 //
 //     item ─▶ N workers, each filling a row of a batch ─▶ [queue, order restored] ─▶ rows in order ─▶ batch
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -179,9 +178,8 @@ struct gather_stage {
 
   template <class In>
   known_bytes bytes_given(known_bytes) const {
-    const known_bytes ids = product_of(size, sizeof(sample_id));
-    return sum_of(sum_of(sizeof(batch_of<T>), bytes_of_rows),
-                  ids ? block_cache::bytes_for(std::max(block_cache::smallest, *ids)) : ids);
+    const known_bytes ids = bytes_of_column(product_of(size, sizeof(sample_id)));
+    return sum_of(sizeof(batch_of<T>), sum_of(bytes_of_rows, ids));
   }
 
   /// Rows in the works lie in the next batches already: what two blocks have left beside those rows. While the

@@ -53,8 +53,6 @@ class map_stage {
     using output = std::decay_t<call_result_t<typename Held::called, In>>;
 
     output convert(In&& in, context& c) {
-      if (limit.bytes == 0) [[likely]]
-        return call(f.get(), std::move(in), c);
       output made = call(f.get(), std::move(in), c);
       check_largest(made, limit);
       return made;

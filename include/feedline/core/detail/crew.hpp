@@ -36,10 +36,9 @@ struct worker_range {
 /// What was seen of a stage's workers during a span of time.
 struct work_seen {
   double seconds = 0;
-  double busy = 0; ///< seconds of all workers together
-  double taker_waited =
-      0;            ///< the share of the time in which those behind, and the consumer, waited for input
-  double items = 0; ///< done
+  double busy = 0;         ///< seconds of all workers together
+  double taker_waited = 0; ///< the share of the time in which those behind and the consumer waited
+  double items = 0;        ///< done
 };
 
 /// Decides how many workers a stage should have, from what is seen of it time after time. Knows no threads

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // How much memory an item takes, as far as its type tells.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -31,6 +32,12 @@ inline known_bytes product_of(std::size_t count, known_bytes bytes) {
   std::size_t product = 0;
   if (!bytes || __builtin_mul_overflow(count, *bytes, &product)) return std::nullopt;
   return product;
+}
+
+/// What a tensor of a batch takes for so many bytes of elements.
+inline known_bytes bytes_of_column(known_bytes elements) {
+  if (!elements) return elements;
+  return block_cache::bytes_for(std::max(block_cache::smallest, *elements));
 }
 
 /// What an item of that type has beside itself.

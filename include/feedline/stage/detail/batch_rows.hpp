@@ -82,8 +82,7 @@ struct row_columns<std::tuple<column<stacked_t, Field>...>> {
     known_bytes sum = 0;
     std::size_t i = 0;
     const auto add = [&](std::size_t element) {
-      const known_bytes bytes = product_of(rows, product_of(shapes[i++].count(), element));
-      sum = sum_of(sum, bytes ? block_cache::bytes_for(std::max(block_cache::smallest, *bytes)) : bytes);
+      sum = sum_of(sum, bytes_of_column(product_of(rows, product_of(shapes[i++].count(), element))));
     };
     (add(sizeof(typename row_facts<Field>::element)), ...);
     return sum;
@@ -251,15 +250,12 @@ class row_places {
     const std::uint64_t expected = place + shift_;
     const std::uint64_t number = expected / plan_.rows;
     const auto row = static_cast<std::size_t>(expected % plan_.rows);
-    if (may_use(number)) {
-      block_ptr block = open(number);
-      if (!block->taken[row]) {
-        block->taken[row] = true;
-        ++block->strangers;
-        slot.block_ = std::move(block);
-        slot.row_ = row;
-        return slot;
-      }
+    if (block_ptr block = usable(number); block && !block->taken[row]) {
+      block->taken[row] = true;
+      ++block->strangers;
+      slot.block_ = std::move(block);
+      slot.row_ = row;
+      return slot;
     }
     slot.block_ = std::make_shared<batch_block<T>>(nullptr);
     slot.block_->begin(current_, 1, plan_.shapes, *memory_);
@@ -275,6 +271,7 @@ class row_places {
   /// Adds the next row of the batch that is being made, its number `row`. The row then lies there.
   void add(const batch_slot<T>& slot, std::size_t row) {
     const std::lock_guard lock(mutex_);
+    if (!batch_) batch_ = find(current_);
     if (!batch_) batch_ = open(current_);
     shift_ = current_ * plan_.rows + row - slot.place_; // wraps round if it is behind
     if (slot.block_ == batch_ && slot.row_ == row) {
@@ -306,15 +303,18 @@ class row_places {
   // Rows that lie where they belong need no more blocks than these. Where items are left out on the way, places
   // run far ahead of rows, and where epochs end within a batch, blocks stay alive for single rows that belong
   // elsewhere: then rows get memory of their own until they are moved.
-  bool may_use(std::uint64_t number) const noexcept {
-    if (number < current_ || number - current_ >= most_blocks_) return false;
+  block_ptr usable(std::uint64_t number) {
+    if (number < current_ || number - current_ >= most_blocks_) return nullptr;
+    block_ptr block = find(number);
     const std::size_t blocks = *rows_in_blocks_ / plan_.rows;
-    return blocks + !is_open(number) <= most_blocks_;
+    if (blocks + !block > most_blocks_) return nullptr;
+    return block ? block : open(number);
   }
 
-  bool is_open(std::uint64_t number) const noexcept {
-    return std::any_of(blocks_.begin(), blocks_.end(),
-                       [&](const block_ptr& b) { return b->number == number; });
+  block_ptr find(std::uint64_t number) const noexcept {
+    for (const block_ptr& b : blocks_)
+      if (b->number == number) return b;
+    return nullptr;
   }
 
   block_ptr fresh(std::uint64_t number) {
@@ -325,11 +325,7 @@ class row_places {
     return block;
   }
 
-  block_ptr open(std::uint64_t number) {
-    for (const block_ptr& b : blocks_)
-      if (b->number == number) return b;
-    return blocks_.emplace_back(fresh(number));
-  }
+  block_ptr open(std::uint64_t number) { return blocks_.emplace_back(fresh(number)); }
 
   // A block of whose rows nobody has one in hand serves another batch.
   void end_batch() {
