@@ -18,10 +18,15 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   auto p = nodes | fl::batch(4, fl::as_list);
 #else
-  auto p = nodes | fl::batch(4); // expect: `item` has no shape, so `stage` can't make tensors of it
+  auto p =
+      nodes |
+      fl::batch(4); // expect: the `field` of `item` can't be stacked, so `stage` can't make tensors of it
 #endif
+  // expect: next
+  // expect: std::shared_ptr<node>
   // expect: stage<feedline::detail::batch_stage
   // expect: item<node>
   // expect: stage_before<feedline::detail::map_stage
-  static_cast<void>(p.finite().next());
+  for (const auto& b : p.finite()) static_cast<void>(b.size());
+  // one error
 }

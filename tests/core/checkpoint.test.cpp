@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,25 @@ std::vector<int> iota(std::size_t size) {
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
+
+/// Epochs of so many samples, whose indices count on from one epoch to the next.
+class counted_on {
+ public:
+  static constexpr const char* kind = "counted_on";
+
+  explicit counted_on(std::uint64_t length) : length_(length) {}
+
+  void start_epoch(const fl::epoch& e) { first_ = e.number * length_; }
+
+  std::optional<int> next() { return at_++ < length_ ? std::optional(1) : std::nullopt; }
+
+  std::uint64_t index() const { return first_ + at_ - 1; }
+
+ private:
+  std::uint64_t length_;
+  std::uint64_t first_ = 0;
+  std::uint64_t at_ = 0;
+};
 
 auto buffered(std::size_t size, std::size_t capacity) {
   return fl::from(iota(size)) | fl::map([](int n) { return n + 1; }, fl::workers{2}) |
@@ -64,14 +84,15 @@ std::vector<std::uint64_t> indices_of_next(Loader& loader) {
 
 } // namespace
 
-TEST_CASE("A checkpoint of a data set that is had by its places takes at most 64 bytes") {
+TEST_CASE("A checkpoint of a data set that is had by its places takes at most 64 bytes, and 8 more between "
+          "snapshots") {
   const auto places = fl::from(iota(1'000'000)) | fl::shuffled() |
                       fl::map([](int n) { return n; }, fl::workers{2}) |
                       fl::filter([](int n) { return n % 7 != 0; }) | fl::batch(100);
   CHECK(checkpoint_behind(places, 3000, 0x123456789abcdef0).to_bytes().size() <= 64);
   const auto listed = fl::from(iota(1'000'000)) | fl::map([](int n) { return n; }, fl::workers{2}) |
                       fl::take(900'000) | fl::batch(100);
-  CHECK(checkpoint_behind(listed, 3000, 0x123456789abcdef0).to_bytes().size() <= 64);
+  CHECK(checkpoint_behind(listed, 3000, 0x123456789abcdef0).to_bytes().size() <= 72);
 }
 
 TEST_CASE("A sample that a buffer holds takes at most 12 bytes of its checkpoint") {
@@ -106,6 +127,10 @@ TEST_CASE("A file that can't be written or read is named") {
   const std::string file = folder.write("other", "something else altogether");
   CHECK(throws_saying<std::invalid_argument>(file + ": feedline: these 25 bytes are no checkpoint",
                                              [&] { fl::checkpoint::load(file); }));
+  const auto is_directory = folder.path() + ": Is a directory";
+  CHECK(throws_saying<std::system_error>(is_directory, [&] { fl::checkpoint::load(folder.path()); }));
+  CHECK(throws_saying<std::system_error>(is_directory, [&] { taken.save(folder.path()); }));
+  CHECK_FALSE(std::filesystem::exists(folder.path() + ".draft"));
 }
 
 TEST_CASE("Bytes that were cut off or changed are refused, whichever they are") {
@@ -125,8 +150,8 @@ TEST_CASE("Bytes that were cut off or changed are refused, whichever they are") 
   longer.push_back(std::byte{0});
   CHECK(is_refused(longer));
   auto newer = bytes;
-  newer[3] = std::byte{2};
-  CHECK(throws_saying<std::invalid_argument>("the checkpoint has version 2, this library reads version 1",
+  newer[3] = std::byte{fl::checkpoint::version + 1};
+  CHECK(throws_saying<std::invalid_argument>("the checkpoint has version 3, this library reads version 2",
                                              [&] { fl::checkpoint::from_bytes(newer); }));
   CHECK(throws_saying<std::invalid_argument>("no field \"bytes\"", [] { fl::checkpoint::from_json("{}"); }));
 }
@@ -286,6 +311,27 @@ TEST_CASE("A process that is killed goes on from its last checkpoint") {
   }
 }
 
+TEST_CASE("A checkpoint that is larger than files may be doesn't end the process, nor replace an older one") {
+  const temporary_folder folder;
+  const std::string path = folder / "checkpoint";
+  auto loader = buffered(5000, 300).infinite({.seed = 7});
+  loader.checkpoint().save(path);
+  const auto older = fl::checkpoint::load(path);
+  indices_of_next(loader);
+  const auto newer = loader.checkpoint();
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const rlimit few{50, 50};
+    if (::signal(SIGXFSZ, SIG_DFL) == SIG_ERR || ::setrlimit(RLIMIT_FSIZE, &few) != 0) ::_exit(2);
+    ::_exit(throws_saying<std::system_error>(path + ": File too large", [&] { newer.save(path); }) ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(fl::checkpoint::load(path) == older);
+  CHECK_FALSE(std::filesystem::exists(path + ".draft"));
+}
 #endif
 
 TEST_CASE("A run that is left again soon, and again, loses nothing") {
@@ -359,6 +405,14 @@ TEST_CASE("The digest is that of the samples and their order, whoever gave them"
   CHECK(loader.digest() == digest_of(p, 50));
   const auto listed = [](std::vector<int> all) { return fl::from(std::move(all)) | fl::prefetch(2); };
   CHECK(digest_of(listed({0, 1, 2}), 3) == digest_of(listed({5, 6, 7}), 3)); // identities, not values
+  // The same indices, but in epochs of another length.
+  const auto of_epochs = [&](std::uint64_t length, const auto& last) {
+    return digest_of(fl::from(counted_on{length}) | last, 3);
+  };
+  CHECK(of_epochs(6, fl::prefetch(2)) == of_epochs(7, fl::prefetch(2)));
+  CHECK(of_epochs(1, fl::prefetch(2)) != of_epochs(2, fl::prefetch(2)));
+  CHECK(of_epochs(6, fl::batch(2)) == of_epochs(7, fl::batch(2)));
+  CHECK(of_epochs(1, fl::batch(2)) != of_epochs(2, fl::batch(2)));
   // Any two samples that change places.
   const auto of_ids = [](std::vector<fl::sample_id> ids) {
     fl::detail::running_digest d;
@@ -376,6 +430,7 @@ TEST_CASE("The digest is that of the samples and their order, whoever gave them"
       }
   CHECK(of_ids({{1, 0, 0}}) != of_ids({{0, 1, 0}}));
   CHECK(of_ids({{0, 0, 1}}) != of_ids({{0, 1, 0}}));
+  CHECK(of_ids({{0, 0, 1}}) != of_ids({{0, 0, 0}}));
 }
 
 TEST_CASE("One sample is replayed as the run saw it") {

@@ -261,6 +261,14 @@ TEST_CASE("stop: from any side, at any moment, nothing more comes and nothing ha
       for (const std::size_t capacity : {0u, 1u}) {
         CAPTURE(shape.name, workers, capacity);
         const setup s{.workers = workers, .queue_capacity = capacity, .epochs = 0};
+        const auto take_all = [&](auto& from) {
+          try {
+            while (from->next()) {
+            }
+          } catch (const fl::pipeline_error&) { // a run that never gives anything may notice that first
+            CHECK(shape.of({1}).empty());
+          }
+        };
 
         auto loader = shape.start(s); // while every thread waits
         if (!shape.of({1}).empty()) await_all_others_asleep();
@@ -270,8 +278,7 @@ TEST_CASE("stop: from any side, at any moment, nothing more comes and nothing ha
 
         loader = shape.start(s); // from another thread, while this one may wait
         std::thread other([&] { loader->stop(); });
-        while (loader->next()) {
-        }
+        take_all(loader);
         other.join();
 
         std::stop_source source; // by a token, from inside the work
@@ -281,8 +288,7 @@ TEST_CASE("stop: from any side, at any moment, nothing more comes and nothing ha
           if (n == 30) source.request_stop();
         };
         loader = shape.start(from_work);
-        while (loader->next()) {
-        }
+        take_all(loader);
         CHECK(loader->stopped());
         CHECK(loader->failures().empty());
 

@@ -17,6 +17,7 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
+#include "support/rounds.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
@@ -51,6 +52,63 @@ TEST_CASE("A failure reads as a sentence") {
   CHECK(to_string(f) == "map `decode` failed on sample 195: not a JPEG file");
   f.index = fl::sample_id::no_index;
   CHECK(to_string(f) == "map `decode` failed: not a JPEG file");
+  f.samples_before = 1;
+  f.epoch = 3;
+  CHECK(to_string(f) == "map `decode` failed after 1 sample of epoch 3: not a JPEG file");
+}
+
+TEST_CASE("Memory that runs out is told with the stage and what helps") {
+  const watchdog guard("no memory");
+  const auto greedy = [](int n) -> int {
+    if (n == 5) throw std::bad_alloc();
+    return n;
+  };
+  const auto result =
+      run_to_end((fl::from(numbers(10)) | fl::map(greedy, fl::name{"greedy"}) | fl::prefetch(2)).finite());
+  REQUIRE(result.failed);
+  CHECK(to_string(*result.failed) == "map `greedy` failed on sample 5 (number 5): there was no memory left "
+                                     "(std::bad_alloc): a memory_budget bounds what a run holds");
+
+  if (rounds(4) < 4) return; // a sanitizer's allocator ends the program instead
+  // Out of place: for a queue that no memory can hold.
+  auto loader = (fl::from(numbers(10)) | fl::map(unlucky_from_7, fl::workers{2}) |
+                 fl::flat_map([](int n) { return std::vector{n}; }, fl::name{"parts"}) | fl::enumerate() |
+                 fl::prefetch(std::size_t{1} << 48))
+                    .finite();
+  for (int times = 0; times < 2; ++times) {
+    try {
+      loader.next();
+      FAIL("there was memory");
+    } catch (const fl::pipeline_error& error) {
+      CHECK(error.failure().stage == "flat_map `parts` + enumerate");
+      CHECK(error.cause<std::bad_alloc>());
+      CHECK(std::string(error.what()).find("a memory_budget bounds what a run holds") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("Memory that runs out while a run is started is told with the queue or the source") {
+  const auto refused = [](const std::string& what, const auto& p) {
+    INFO(what);
+    CHECK(throws_saying<fl::pipeline_error>(
+        what + " failed: there was no memory left (std::bad_alloc): a memory_budget bounds what a run holds",
+        [&] { p.finite({.queue_capacity = std::size_t{1} << 60}); }));
+  };
+
+  struct greedy {
+    std::optional<int> next() { return 1; }
+
+    std::uint64_t extent() const { throw std::bad_alloc(); }
+  };
+
+  const auto greedy_one = fl::from(greedy()) | fl::prefetch(1);
+  CHECK(throws_saying<fl::pipeline_error>("the start of the run failed: there was no memory left",
+                                          [&] { greedy_one.finite(); }));
+
+  if (rounds(4) < 4) return; // a sanitizer's allocator ends the program instead
+  refused("the queue after enumerate", fl::from(numbers(10)) | fl::enumerate());
+  refused("the queue after map `seven`",
+          fl::from(numbers(10)) | fl::map(unlucky_from_7, fl::workers{2}, fl::name{"seven"}));
 }
 
 TEST_CASE("The error names the stage and the sample, and the user's own exception is in it") {

@@ -7,11 +7,18 @@
 #include <new>
 #include <optional>
 #include <ranges>
+#include <stdexcept>
 #include <stop_token>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <feedline/feedline.hpp>
 
@@ -19,6 +26,9 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
+#include "support/parked.hpp"
+#include "support/rounds.hpp"
+#include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
 
 namespace fl = feedline;
@@ -70,6 +80,42 @@ TEST_CASE("What next() and stop() do while it runs and when it has finished") {
   CHECK(loader.metrics().total.consumer.items == 50);
   CHECK(loader.begin() == loader.end());
 }
+
+TEST_CASE("A loop over a loader whose run has ended is refused") {
+  const watchdog guard("spent");
+  const std::string why = "this loader is spent, as its run has come to its end: start another run";
+  auto loader = pipeline_of(numbers(5)).finite();
+  int items = 0;
+  for ([[maybe_unused]] const int n : loader) ++items;
+  CHECK(items == 5);
+  for (int times = 0; times < 2; ++times)
+    CHECK(throws_saying<std::logic_error>(why, [&] { loader.begin(); }));
+  CHECK_FALSE(loader.next());
+  loader = pipeline_of(numbers(5)).finite(); // another run
+  for (int i = 0; i < 5; ++i) CHECK(loader.next() == i);
+  CHECK(loader.begin() == loader.end()); // nobody knew of the end before
+  CHECK(throws_saying<std::logic_error>(why, [&] { loader.begin(); }));
+  loader = pipeline_of(numbers(0)).finite();
+  CHECK(loader.begin() == loader.end());
+  CHECK(throws_saying<std::logic_error>(why, [&] { loader.begin(); }));
+}
+
+#ifndef NDEBUG
+TEST_CASE("Two threads inside next() are noticed in a debug build") {
+  const watchdog guard("two threads inside next()");
+  static std::latch* hold = nullptr;
+  std::latch released(1);
+  hold = &released;
+  auto loader = pipeline_of(numbers(10), {[](int, const fl::context&) { hold->wait(); }}).finite();
+  parking_thread first([&] { loader.next(); });
+  first.await_parked(); // inside
+  CHECK(throws_saying<std::logic_error>("two threads called next() of one loader at once",
+                                        [&] { loader.next(); }));
+  released.count_down();
+  while (!first.done()) std::this_thread::yield();
+  CHECK(loader.next() == 1); // in turns they may
+}
+#endif
 
 TEST_CASE("What next() and stop() do when it was stopped") {
   const watchdog guard("stopped");
@@ -231,6 +277,45 @@ TEST_CASE("64 parked workers are joined by the destructor, whether they wait for
   released.count_down();
 }
 
+namespace {
+
+/// While it lives new threads ask for so much room for their stack.
+class stacks_of {
+ public:
+  explicit stacks_of(std::size_t bytes) {
+    ::pthread_getattr_default_np(&before_);
+    ::pthread_attr_t now;
+    ::pthread_attr_init(&now);
+    ::pthread_attr_setstacksize(&now, bytes);
+    ::pthread_setattr_default_np(&now);
+    ::pthread_attr_destroy(&now);
+  }
+
+  stacks_of(const stacks_of&) = delete;
+
+  ~stacks_of() {
+    ::pthread_setattr_default_np(&before_);
+    ::pthread_attr_destroy(&before_);
+  }
+
+ private:
+  ::pthread_attr_t before_;
+};
+
+} // namespace
+
+TEST_CASE("A thread that can't be started is told with its number, and the others are joined") {
+  const watchdog guard("threads");
+  // No more than three such stacks have room in the address space; a sanitizer would look at all of each.
+  const auto refuses = [](std::size_t stack, const char* why) {
+    const stacks_of large(stack);
+    return throws_saying<std::system_error>(why, [] { pipeline_of(numbers(50), {}, 17).infinite(); });
+  };
+  CHECK(refuses(std::size_t{1} << 47, "feedline: can't start thread 1 of 18: use fewer workers"));
+  if (rounds(4) == 4) CHECK(refuses(std::size_t{1} << 45, " of 18: use fewer workers"));
+  CHECK(collect(pipeline_of(numbers(3), {}, 17).finite()) == count_to(3));
+}
+
 TEST_CASE("A stop token that the options have stops the run, also after the loader was moved") {
   std::stop_source source;
   auto a = pipeline_of(numbers(10)).infinite({.stop = source.get_token()});
@@ -299,11 +384,51 @@ TEST_CASE("A stage that can't be copied for the run fails it, before or at the f
         CHECK(error.cause<std::bad_alloc>());
         CHECK_THROWS_AS(loader.next(), fl::pipeline_error);
       }
-    } catch (const std::bad_alloc&) {
+    } catch (const fl::pipeline_error& error) {
       ++early;
+      CHECK(error.cause<std::bad_alloc>());
     }
   }
   CHECK(early > 0);
   CHECK(late > 0);
   CHECK(never > 0);
+}
+
+#ifndef __SANITIZE_THREAD__ // which doesn't follow a fork of a process with threads
+TEST_CASE("A child of fork() may destroy the loader that it inherited") {
+  const watchdog guard("inherited loader");
+  std::optional loader(pipeline_of(numbers(1000)).infinite());
+  REQUIRE(loader->next());
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    loader.reset();
+    ::_exit(7);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 7));
+  CHECK(loader->next());
+}
+#endif
+
+namespace {
+
+struct tokens {
+  std::vector<int> all;
+
+  const std::vector<int>& ids() const { return all; }
+};
+
+} // namespace
+
+TEST_CASE("An item of one's own may have a member ids()") {
+  auto loader = (fl::from(numbers(3)) | fl::map([](int n) {
+                   return tokens{{n, n}};
+                 }) |
+                 fl::prefetch(2))
+                    .finite();
+  std::vector<int> seen;
+  while (const auto t = loader.next()) seen.push_back(t->ids()[0]);
+  CHECK(seen == std::vector{0, 1, 2});
 }

@@ -3,24 +3,24 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include <feedline/feedline.hpp>
 
+#include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/counting_resource.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
+#include "support/rounds.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
@@ -55,6 +55,49 @@ struct tree {
 const auto make_example = [](int n) { return example{{}, {}, n}; };
 
 const auto fill_example = [](int n, fl::batch_slot<example>& slot) { slot.get<&example::label>() = n; };
+
+/// Keeps texts and gives them later. What it says of that, if anything, is the derived class's.
+struct keeps_texts {
+  static constexpr const char* kind = "keeps_texts";
+  using output = std::string;
+
+  void operator()(std::string text, auto& emit) {
+    kept.push_back(std::move(text));
+    if (kept.size() < 100) return;
+    emit(std::move(kept.front()));
+    kept.erase(kept.begin());
+  }
+
+  std::vector<std::string> kept;
+};
+
+struct says_items : keeps_texts {
+  std::size_t items_held() const { return 100; }
+};
+
+struct says_bytes : keeps_texts {
+  std::size_t bytes_kept() const { return 40'000; }
+};
+
+struct says_nothing_to_say { // as it holds numbers alone
+  using output = std::string;
+
+  void operator()(std::string text, auto& emit) {
+    if (++count % 2 == 0) emit(std::move(text));
+  }
+
+  int count = 0;
+};
+
+struct lengthens {
+  using output = std::string;
+
+  void operator()(int n, auto& emit) { emit(std::string(static_cast<std::size_t>(n % 50), 'x')); }
+
+  std::size_t largest_item() const { return 100; }
+
+  int count = 0;
+};
 
 std::size_t items_of(const fl::memory_plan& plan, const std::string& name) {
   for (const auto& p : plan.parts)
@@ -105,8 +148,9 @@ TEST_CASE("what isn't known is said, until it is told") {
   };
   CHECK(!of().memory().bytes());
   CHECK(to_string(of().memory()).find('?') != std::string::npos);
-  CHECK(
-      throws_saying<std::invalid_argument>("largest_item", [&] { of().finite({.memory_budget = 1 << 20}); }));
+  CHECK(throws_saying<std::invalid_argument>(
+      "it isn't known how much memory an item takes in \"at work in batch\": add largest_item{bytes}",
+      [&] { of().finite({.memory_budget = 1 << 20}); }));
   CHECK(of(fl::largest_item{2000}).memory().bytes());
   auto loader = of(fl::largest_item{600}).finite({.memory_budget = 1 << 20});
   CHECK(throws_saying<fl::pipeline_error>("largest_item{600}", [&] {
@@ -119,6 +163,88 @@ TEST_CASE("what isn't known is said, until it is told") {
   for (const auto& batch : skipping) texts += batch.size();
   CHECK((texts > 500 && texts < 600));
   CHECK(texts + skipping.failures().size() == 1000);
+}
+
+TEST_CASE("a stage of the user's own says what it holds, or no budget can be kept") {
+  const auto source = fl::from(std::vector<std::string>(1000, std::string(300, 'x')));
+  const auto with = [&](auto stage) { return source | stage | fl::prefetch(2); };
+  CHECK(!with(keeps_texts()).memory().bytes());
+  CHECK(throws_saying<std::invalid_argument>("it isn't known what the stage keeps_texts holds: add", [&] {
+    with(keeps_texts()).finite({.memory_budget = 60'000'000});
+  }));
+  CHECK(throws_saying<std::invalid_argument>(
+      "items_held() const", [&] { with(keeps_texts()).finite({.memory_budget = 60'000'000}); }));
+
+  const fl::memory_plan items = with(says_items()).memory();
+  REQUIRE(items.bytes());
+  CHECK(items_of(items, "held by keeps_texts") == 100);
+  CHECK(*items.bytes() > 100 * 300);
+  CHECK(throws_saying<std::invalid_argument>("is too small",
+                                             [&] { with(says_items()).finite({.memory_budget = 25'000}); }));
+
+  const fl::memory_plan bytes = with(says_bytes()).memory();
+  REQUIRE(bytes.bytes());
+  CHECK(*bytes.bytes() > 40'000);
+  CHECK(*bytes.bytes() < 40'000 + *with(says_nothing_to_say()).memory().bytes());
+
+  std::size_t texts = 0;
+  for (auto loader = with(says_items()).finite({.memory_budget = 1'000'000}); loader.next();) ++texts;
+  CHECK(texts == 901);
+  CHECK((fl::from(numbers(10)) | lengthens() | fl::prefetch(2)).memory().bytes());
+}
+
+TEST_CASE("what is said of items with tensors is rounded up as their memory is") {
+  const std::size_t elements = 1'000'000 + 1;
+
+  struct pictures {
+    using value = fl::tensor<float>;
+
+    std::optional<value> next() { return value({elements}); }
+
+    std::size_t largest_item() const { return sizeof(value) + elements * sizeof(float); }
+  };
+
+  const std::size_t taken = fl::detail::bytes_taken(*pictures().next());
+  CHECK(taken >= pictures().largest_item());
+  if (rounds(4) == 4) CHECK(taken > pictures().largest_item()); // a sanitizer's memory isn't rounded
+  const fl::memory_plan plan = (fl::from(pictures()) | fl::prefetch(2)).memory();
+  CHECK(plan.parts.at(0).bytes >= taken);
+  CHECK(*plan.parts.at(0).bytes <= 2 * taken);
+}
+
+TEST_CASE("what a cache gathers is known where a sample becomes one item, or is said") {
+  const auto parts = [](int n) { return std::vector<int>(static_cast<std::size_t>(n), n); };
+  const auto of = [&](std::size_t items) {
+    return fl::from(numbers(10)) | fl::flat_map(parts, fl::workers{2}) |
+           fl::cache({.memory = 1000, .items_per_sample = items}) | fl::prefetch(2);
+  };
+  CHECK(throws_saying<std::invalid_argument>("say items_per_sample",
+                                             [&] { of(0).finite({.memory_budget = 1 << 20}); }));
+  CHECK(items_of(of(9).memory(), "gathered by flat_map | cache") == 2);
+  CHECK(run_to_end(of(9).finite({.memory_budget = 1 << 20})).items.size() == 45);
+  const auto cut = run_to_end(of(5).finite({.on_error = fl::on_error::skip}));
+  CHECK(cut.skipped.size() == 4); // of 6, 7, 8 and 9
+  CHECK(cut.skipped[0].message.find("items_per_sample") != std::string::npos);
+  CHECK((fl::from(numbers(10)) | fl::map([](int n) { return n + 1; }) | fl::cache({.memory = 1000}) |
+         fl::prefetch(2))
+            .memory()
+            .bytes());
+}
+
+TEST_CASE("sizes are shown in units, and what was meant as a negative number as one") {
+  using fl::detail::bytes_text;
+  CHECK(bytes_text(999) == "999 bytes");
+  CHECK(bytes_text(600'000) == "600.0 KB");
+  CHECK(bytes_text(38'540'000) == "38.5 MB");
+  CHECK(bytes_text(1'500'000'000'000'000'000) == "1500.0 PB");
+  CHECK(bytes_text(9'000'000'000'000'000'000) == "9000.0 PB");
+  CHECK(bytes_text(static_cast<std::size_t>(-1)) == "-1 bytes");
+  const auto many = fl::memory_plan{{{"held by shuffle", static_cast<std::size_t>(-1), 20}}};
+  CHECK(to_string(many).find("-1") != std::string::npos);
+  CHECK(to_string(many).find("18446744073709551615") == std::string::npos);
+  CHECK(throws_saying<std::invalid_argument>(
+      "more than there can be, most of it held by shuffle: -1 of 20 bytes",
+      [&] { fl::detail::fitting_capacity(1000, 0, [&](std::size_t) { return many; }); }));
 }
 
 TEST_CASE("sources say what their samples take, and so do those that are made of them") {
@@ -251,6 +377,43 @@ TEST_CASE("the batches of a run stay within its plan") {
     }
 }
 
+TEST_CASE("the rows of batch stay within what the plan says of its batches") {
+  const watchdog guard("rows of batch in a plan");
+  const auto measure = [](std::size_t size, const auto& make_samples, auto... mode) {
+    for (const std::size_t prefetch : {1u, 6u}) {
+      CAPTURE(size, prefetch);
+      counting_resource resource;
+      const auto p = fl::from(numbers(4000)) | make_samples |
+                     fl::batch(size, mode..., fl::batch_options{.memory = &resource}) |
+                     fl::prefetch(prefetch);
+      auto loader = p.infinite();
+      std::size_t planned = 0;
+      for (const auto& part : loader.memory().parts)
+        if (part.name == "batch -> caller" || part.name == "begun by batch")
+          planned += part.items * *part.bytes;
+      auto in_hand = loader.next();
+      for (int i = 0; i < 10; ++i) {
+        await_all_others_asleep(); // the queues are full
+        in_hand.reset();           // the caller holds one batch, not two
+        in_hand = loader.next();
+      }
+      for (int i = 0; i < 100; ++i) {
+        in_hand.reset();
+        in_hand = loader.next();
+      }
+      CHECK(resource.most_bytes() <= planned);
+      CHECK(resource.most_bytes() > planned / 3);
+    }
+  };
+  const auto of_arrays = fl::map([](int n) { return std::array<int, 2000>{n}; }, fl::workers{3});
+  const auto of_pairs = fl::map([](int n) { return std::pair(n, std::array<int, 3000>{n}); }, fl::workers{3});
+  const auto of_lists = fl::map([](int n) { return std::vector<int>(static_cast<std::size_t>(n % 60), n); },
+                                fl::workers{3}, fl::largest_item{300});
+  measure(20, of_arrays);
+  measure(7, of_pairs);
+  measure(1000, of_lists, fl::padded{});
+}
+
 TEST_CASE("rows that come to lie elsewhere, behind samples that fail and epochs that end, are in the plan") {
   const watchdog guard("moved rows in a plan");
   const auto fill_some = [](int n, fl::batch_slot<example>& slot) {
@@ -285,9 +448,9 @@ TEST_CASE("small rows are in the plan with the memory that blocks take at least"
                                          size, [](int n, fl::batch_slot<int>& slot) { slot.value() = n; },
                                          fl::workers{8}, fl::batch_options{.memory = &resource});
     auto loader = p.finite();
-    for (int i = 0; i < 20; ++i) { // the queues fill up
+    for (int i = 0; i < 8; ++i) {
       loader.next();
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      await_all_others_asleep(); // the queues are full
     }
     while (loader.next()) continue;
     CHECK(resource.most_bytes() <= *loader.memory().bytes());

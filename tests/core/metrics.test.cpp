@@ -191,19 +191,50 @@ TEST_CASE("Fills stay within the capacity that was asked for") {
   CHECK(loader.metrics().recent.queues[1].peak_fill == 6); // it's still full, though nothing was put
 }
 
+TEST_CASE("The peak of a span of time begins with the fill that it found") {
+  const watchdog guard("peaks");
+  auto loader = (fl::from(numbers(6)) | fl::prefetch(6)).finite();
+  await_all_others_asleep(); // all six are in the queue
+  const auto recent_peak = [&] { return loader.metrics().recent.queues[0].peak_fill; };
+  CHECK(recent_peak() == 6);
+  CHECK(recent_peak() == 6); // it is still full
+  for (int i = 0; i < 4; ++i) REQUIRE(loader.next());
+  const std::uint64_t left = 6 - loader.metrics().total.queues[0].taken;
+  CHECK(recent_peak() == left);
+  while (loader.next()) {
+  }
+  CHECK(recent_peak() == left);
+  CHECK(recent_peak() == 0);
+  CHECK(loader.metrics().total.queues[0].peak_fill == 6);
+}
+
 TEST_CASE("Recent numbers are those since the last call, total ones since the start") {
   auto loader = counted(2).infinite({.on_error = fl::on_error::skip, .queue_capacity = 2});
-  for (int i = 0; i < 30; ++i) loader.next();
-  const fl::metrics first = loader.metrics();
-  CHECK(first.total.consumer.items == 30);
-  CHECK(first.recent.consumer.items == 30);
-  CHECK(loader.metrics().recent.consumer.items == 0);
-  for (int i = 0; i < 7; ++i) loader.next();
-  const fl::metrics last = loader.metrics();
-  CHECK(last.total.consumer.items == 37);
-  CHECK(last.recent.consumer.items == 7);
-  CHECK(last.recent.seconds <= last.total.seconds);
-  CHECK(last.recent.stages[4].given <= last.total.stages[4].given);
+  std::vector<fl::metrics> all;
+  for (const int batches : {30, 0, 7}) {
+    for (int i = 0; i < batches; ++i) loader.next();
+    all.push_back(loader.metrics());
+    CHECK(all.back().recent.consumer.items == static_cast<std::uint64_t>(batches));
+  }
+  const fl::interval_metrics& total = all.back().total;
+  CHECK(total.consumer.items == 37);
+  const auto sum_of = [&](const auto& number) {
+    decltype(number(total)) sum = 0;
+    for (const fl::metrics& m : all) sum += number(m.recent);
+    return sum;
+  };
+  const auto adds_up = [&](const auto& number) { return sum_of(number) == number(total); };
+  CHECK(sum_of([](const auto& m) { return m.seconds; }) == Approx(total.seconds));
+  for (std::size_t i = 0; i < total.stages.size(); ++i) {
+    CHECK(adds_up([i](const auto& m) { return m.stages[i].received; }));
+    CHECK(adds_up([i](const auto& m) { return m.stages[i].given; }));
+    CHECK(adds_up([i](const auto& m) { return m.stages[i].failures; }));
+  }
+  for (std::size_t i = 0; i < total.queues.size(); ++i) {
+    CHECK(adds_up([i](const auto& m) { return m.queues[i].put; }));
+    CHECK(adds_up([i](const auto& m) { return m.queues[i].taken; }));
+  }
+  CHECK(all[2].recent.seconds < all[2].total.seconds);
 }
 
 TEST_CASE("A worker's times add up to the time that it has lived") {
@@ -247,30 +278,32 @@ TEST_CASE("A wait that still goes on is counted") {
 }
 
 TEST_CASE("The bottleneck is named: the stage that takes longest, or the consumer") {
-  const watchdog guard("bottleneck");
-  const auto slow = [](int n) {
-    burn(5);
-    return n;
-  };
-  const auto source = fl::from(numbers(40));
-  auto on_workers = (source | fl::map(slow, fl::workers{2}, fl::name{"slow"}) | fl::batch(2)).finite();
-  while (on_workers.next()) {
-  }
-  std::string sentence = on_workers.metrics().total.bottleneck;
-  CAPTURE(sentence);
-  CHECK(sentence.starts_with("map `slow` is busy "));
-  CHECK(contains(sentence, "on all 2 workers: it limits the pipeline; the consumer waits "));
-
-  auto serial = (source | fl::map(refusing{}, fl::workers{2}) | fl::map(slow, fl::name{"slow"})).finite();
-  while (serial.next()) {
-  }
-  sentence = serial.metrics().total.bottleneck;
-  CHECK(sentence.starts_with("map `slow` is busy "));
-
-  auto consumer = (source | fl::map(refusing{}, fl::workers{2})).finite();
-  while (consumer.next()) burn(5);
-  sentence = consumer.metrics().total.bottleneck;
-  CHECK(sentence.starts_with("the consumer limits the pipeline"));
+  using fl::detail::bottleneck_of;
+  fl::interval_metrics m;
+  CHECK(bottleneck_of(m) == "nothing has come out yet: there is no bottleneck to name");
+  m.seconds = 10;
+  m.segments = {{"numbers", false, 1, {{1, 0, 9}}},
+                {"map `slow`", true, 2, {{9, 1, 0}, {8, 2, 0}}},
+                {"batch", false, 1, {{2, 8, 0}}}};
+  m.consumer.waited = 6;
+  CHECK(bottleneck_of(m) == "nothing has come out yet: there is no bottleneck to name");
+  m.consumer.items = 20;
+  CHECK(bottleneck_of(m) == "map `slow` is busy 85 % on all 2 workers: it limits the pipeline; the consumer "
+                            "waits 60 % of the time");
+  m.consumer.waited = 0.4;
+  CHECK(bottleneck_of(m) ==
+        "the consumer limits the pipeline: items are ready when it asks (it waits 4 % of the time)");
+  m.consumer.waited = 0.5;
+  m.segments[1].active = 1;
+  m.segments[1].workers = {{9, 1, 0}};
+  CHECK(bottleneck_of(m) == "map `slow` is busy 90 % on its one worker: it limits the pipeline; the consumer "
+                            "waits 5 % of the time");
+  m.segments[2].workers = {{9.5, 0.5, 0}};
+  CHECK(bottleneck_of(m) == "batch is busy 95 %: it limits the pipeline; the consumer waits 5 % of the time");
+  m.segments[1].workers = m.segments[2].workers = {{1, 9, 0}};
+  m.segments[0].workers = {{5, 0, 5}};
+  CHECK(bottleneck_of(m) ==
+        "numbers is busy 50 %: nothing in the pipeline is at its limit; the consumer waits 5 % of the time");
 }
 
 TEST_CASE("How long items lay ready is told by the last queue") {

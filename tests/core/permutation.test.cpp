@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/throws_saying.hpp"
 
 namespace fl = feedline;
+using namespace feedline::test;
 
 namespace {
 
@@ -45,6 +47,21 @@ TEST_CASE("A permutation holds each number once") {
     }
 }
 
+TEST_CASE("A permutation finds the place of each number") {
+  for (std::uint64_t size = 1; size < 3000; size += 1 + size / 40)
+    for (std::uint64_t key = 0; key < 20; ++key) {
+      const fl::permutation p(size, key);
+      std::uint64_t found = 0;
+      for (std::uint64_t i = 0; i < size; ++i) found += p.find(p[i]) == i;
+      INFO("size " << size << ", key " << key);
+      REQUIRE(found == size);
+    }
+  for (const std::uint64_t size : {std::uint64_t{99'991}, std::uint64_t{1} << 32, fl::permutation::most}) {
+    const fl::permutation p(size, 9);
+    for (std::uint64_t i = 0; i < size; i += 1 + size / 1000) REQUIRE(p.find(p[i]) == i);
+  }
+}
+
 TEST_CASE("A permutation of 2^40 numbers keeps within them, and a larger one is refused") {
   for (const std::uint64_t size :
        {fl::permutation::most, fl::permutation::most - 1, (std::uint64_t{1} << 39) + 1}) {
@@ -55,6 +72,8 @@ TEST_CASE("A permutation of 2^40 numbers keeps within them, and a larger one is 
     }
   }
   CHECK_THROWS_AS(fl::permutation(fl::permutation::most + 1, 0), std::length_error);
+  CHECK(throws_saying<std::length_error>("the size is -1, not from 0 to 2^40",
+                                         [] { fl::permutation(static_cast<std::uint64_t>(-1), 0); }));
 }
 
 TEST_CASE("A permutation is the same on every platform") {

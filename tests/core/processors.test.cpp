@@ -2,6 +2,7 @@
 #include <feedline/core/processors.hpp>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <sched.h>
@@ -70,6 +71,20 @@ TEST_CASE("Of version 1, the hierarchy of processors counts") {
   CHECK(g.quota("5:memory:/other\n3:cpu,cpuacct:/box\n2:cpuset:/\n") == 3);
   CHECK(g.quota("3:cpu,cpuacct:/\n") == 0);
   CHECK(g.quota("3:cpuset:/box\n") == 0);
+}
+
+TEST_CASE("A quota counts in whole processors, rounded up") {
+  const auto within = [](double quota) { return fl::detail::processors_within(quota, 8); };
+  CHECK(within(0.01) == 1);
+  CHECK(within(1) == 1);
+  CHECK(within(1.5) == 2);
+  CHECK(within(2) == 2);
+  CHECK(within(2.001) == 3);
+  CHECK(within(7.5) == 8);
+  CHECK(within(8.5) == 8);
+  CHECK(within(1e300) == 8);
+  CHECK(fl::detail::processors_within(std::nullopt, 8) == 8);
+  CHECK(groups().with("cpu.max", "150000 100000\n").quota("0::/") == 1.5);
 }
 
 TEST_CASE("What makes no sense is no quota") {

@@ -18,8 +18,10 @@
 #include "support/catch.hpp"
 #include "support/leave_and_resume.hpp"
 #include "support/numbers.hpp"
+#include "support/refusing.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using namespace feedline::test;
@@ -78,10 +80,12 @@ void check_shares(const Make& make) {
     for (const std::uint32_t of : {1u, 2u, 3u, 4u, 7u})
       for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep}) {
         INFO(size << " samples, " << of << " ranks, " << static_cast<int>(rest));
+        const auto order = samples_of_rank(make(size), {});
         std::vector<int> together;
         std::vector<std::size_t> counts;
         for (std::uint32_t r = 0; r < of; ++r) {
           const auto mine = samples_of_rank(make(size), {.number = r, .of = of, .rest = rest});
+          for (std::size_t i = 0; i < mine.size(); ++i) CHECK(mine[i] == order[(i * of + r) % size]);
           counts.push_back(mine.size());
           together.insert(together.end(), mine.begin(), mine.end());
         }
@@ -172,10 +176,12 @@ TEST_CASE("A rank beyond the world size is refused") {
 }
 
 TEST_CASE("Ranks share out the places of a shuffled data set") {
+  const watchdog guard("shuffled ranks");
   check_shares([](std::size_t size) { return fl::from(iota(size)) | fl::shuffled() | fl::batch(3); });
 }
 
 TEST_CASE("Ranks share out shuffled places that workers take themselves") {
+  const watchdog guard("ranks with workers");
   check_shares([](std::size_t size) {
     return fl::from(iota(size)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
            fl::batch(3);
@@ -183,6 +189,7 @@ TEST_CASE("Ranks share out shuffled places that workers take themselves") {
 }
 
 TEST_CASE("Of a source that knows nothing of ranks each takes its part") {
+  const watchdog guard("ranks of streams");
   check_shares([](std::size_t size) { return fl::from(iota(size)) | fl::batch(3); });
   check_shares([](std::size_t size) {
     return fl::generate([n = 0, size]() mutable {
@@ -193,6 +200,7 @@ TEST_CASE("Of a source that knows nothing of ranks each takes its part") {
 }
 
 TEST_CASE("Of sources that are made of others each rank takes its part") {
+  const watchdog guard("ranks of compositions");
   check_shares([](std::size_t size) {
     return fl::concat(fl::from(iota(size)), fl::from(std::vector<int>())) | fl::batch(3);
   });
@@ -218,6 +226,7 @@ TEST_CASE("Of sources that are made of others each rank takes its part") {
 }
 
 TEST_CASE("Every rank sees the same indices and failures that one alone would see") {
+  const watchdog guard("failures of ranks");
   const auto p = fl::from(numbers(20, {3, 4, 11})) | fl::batch(1);
   std::map<std::uint64_t, int> seen;
   std::size_t failures = 0;
@@ -232,6 +241,7 @@ TEST_CASE("Every rank sees the same indices and failures that one alone would se
 }
 
 TEST_CASE("In infinite mode the global batch of a step doesn't depend on the number of ranks") {
+  const watchdog guard("global batches");
   const auto make = [](std::size_t size, std::size_t batch) {
     return fl::from(iota(size)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
            fl::batch(batch);
@@ -257,6 +267,7 @@ TEST_CASE("In infinite mode the global batch of a step doesn't depend on the num
 }
 
 TEST_CASE("A checkpoint of some ranks is resumed by more or fewer, to the same global batches") {
+  const watchdog guard("changing ranks");
   const auto source = fl::from(iota(53)) | fl::shuffled();
   check_changing_ranks(
       [&](std::size_t batch, std::size_t workers) {
@@ -273,6 +284,7 @@ TEST_CASE("A checkpoint of some ranks is resumed by more or fewer, to the same g
 }
 
 TEST_CASE("In finite mode too an epoch is finished by other ranks than began it") {
+  const watchdog guard("changing ranks in finite mode");
   const auto make = [](std::size_t batch) { return fl::from(iota(60)) | fl::shuffled() | fl::batch(batch); };
   for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::keep}) {
     std::map<int, int> often;
@@ -294,6 +306,7 @@ TEST_CASE("In finite mode too an epoch is finished by other ranks than began it"
 }
 
 TEST_CASE("In infinite mode ranks share out streams without a rest, epoch after epoch") {
+  const watchdog guard("endless streams");
   for (const std::size_t size : {1u, 4u, 5u, 9u})
     for (const std::uint32_t of : {2u, 3u, 4u}) {
       INFO(size << " samples, " << of << " ranks");
@@ -306,6 +319,7 @@ TEST_CASE("In infinite mode ranks share out streams without a rest, epoch after 
 }
 
 TEST_CASE("Ranks that filter have not come equally far") {
+  const watchdog guard("ranks that filter");
   const auto p =
       fl::from(iota(100)) | fl::shuffled() | fl::filter([](int n) { return n % 3 != 0; }) | fl::batch(2);
   auto loader = p.infinite({.rank = {0, 2}});
@@ -317,7 +331,29 @@ TEST_CASE("Ranks that filter have not come equally far") {
   }));
 }
 
+TEST_CASE("Ranks that skipped samples have not come equally far") {
+  const watchdog guard("ranks that skip");
+  const auto start = [](const fl::rank& r, std::size_t workers, const std::optional<fl::checkpoint>& from) {
+    const auto p = fl::from(iota(100)) | fl::shuffled() | fl::map(refusing{{10, 60}}, fl::workers{workers}) |
+                   fl::batch(6 / r.of);
+    return p.infinite({.on_error = fl::on_error::skip, .rank = r, .resume = from});
+  };
+  for (const std::size_t workers : {1u, 3u}) {
+    auto loader = start({0, 2}, workers, {});
+    const auto before = loader.checkpoint();
+    while (loader.failures().empty()) REQUIRE(loader.next());
+    const auto state = fl::checkpoint::from_bytes(loader.checkpoint().to_bytes());
+    CHECK(start({0, 2}, workers, state).next());
+    for (const fl::rank other : {fl::rank{1, 2}, fl::rank{0, 1}, fl::rank{2, 3}}) {
+      CHECK(start(other, workers, before).next());
+      CHECK(throws_saying<std::invalid_argument>("failures that were skipped made ranks come unequally far",
+                                                 [&] { start(other, workers, state); }));
+    }
+  }
+}
+
 TEST_CASE("Every rank of every kind is resumed") {
+  const watchdog guard("resumed ranks");
   leave_and_resume("ranks", 80, [](draw& d, const circumstances&) {
     return fl::from(iota(d(1, 60))) | fl::shuffled() | fl::batch(d(1, 6));
   });
@@ -338,6 +374,7 @@ TEST_CASE("Every rank of every kind is resumed") {
 }
 
 TEST_CASE("What a buffer holds belongs to one rank of so many") {
+  const watchdog guard("buffers of ranks");
   const auto p = fl::from(iota(60)) | fl::shuffled() | fl::shuffle({.capacity = 5}) | fl::batch(3);
   auto loader = p.infinite({.rank = {1, 2}});
   loader.next();
@@ -350,6 +387,7 @@ TEST_CASE("What a buffer holds belongs to one rank of so many") {
 }
 
 TEST_CASE("Ranks share out the files of a source that reads them in their order") {
+  const watchdog guard("files of ranks");
   const temporary_folder folder;
   for (int file = 0; file < 5; ++file) {
     std::ofstream out(folder.path() + "/" + std::to_string(file) + ".txt");
@@ -366,4 +404,67 @@ TEST_CASE("Ranks share out the files of a source that reads them in their order"
   CHECK(p.infinite({.rank = {4, 5}}).next());
   auto loader = p.infinite({.rank = {0, 6}});
   CHECK(throws_saying<fl::pipeline_error>("5 files can't be shared out to 6 ranks", [&] { loader.next(); }));
+}
+
+namespace {
+
+/// Gives every second item.
+struct every_second {
+  static constexpr bool gives_by_count = true;
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    if (++count % 2 == 0) emit(n);
+  }
+
+  int count = 0;
+};
+
+struct even_ones {
+  static constexpr const char* kind = "even_ones";
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    if (n % 2 == 0) emit(n);
+  }
+};
+
+} // namespace
+
+TEST_CASE(
+    "Stages that may leave out more on one rank than on another are refused where all give equally much") {
+  const auto source = fl::from(iota(1000)) | fl::shuffled();
+  const auto is_even = [](int n) { return n % 2 == 0; };
+  const auto both = [](int n) { return std::vector(static_cast<std::size_t>(n % 3), n); };
+  const auto length = [](int n) { return static_cast<unsigned>(n % 30); };
+  const auto check = [](const std::string& who, const auto& p) {
+    CAPTURE(who);
+    CHECK(throws_saying<std::invalid_argument>(
+        who + " may leave out more samples on one rank than on another", [&] {
+          p.finite({.rank = {1, 4}});
+        }));
+    CHECK(throws_saying<std::invalid_argument>("say uneven::keep", [&] {
+      p.finite({.rank = {1, 4, fl::uneven::wrap}});
+    }));
+    CHECK(p.finite({.rank = {1, 4, fl::uneven::keep}}).next());
+    CHECK(p.infinite({.rank = {1, 4}}).next());
+    CHECK(p.finite().next());
+  };
+  check("filter `partition`", source | fl::partition({80, 20}, 0) | fl::batch(8));
+  check("filter `partition`", fl::from(iota(1000)) | fl::partition({80, 20}, 0) | fl::batch(8));
+  check("filter",
+        source | fl::filter(is_even, fl::workers{3}) | fl::map([](int n) { return n; }) | fl::batch(8));
+  check("flat_map", source | fl::flat_map(both, fl::workers{2}) | fl::batch(8));
+  check("flat_map", source | fl::flat_map(both) | fl::prefetch(2));
+  check("filter | cache", source | fl::filter(is_even) | fl::cache({.memory = 1000}) | fl::batch(8));
+  check("bucket_batch", source | fl::bucket_batch({.bounds = {10, 20}, .size = 4}, length));
+  check("even_ones", source | even_ones() | fl::batch(8));
+}
+
+TEST_CASE("All ranks get equally many batches through the stages that go by counts") {
+  const auto p = fl::from(iota(1003)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
+                 fl::cache({.memory = 10'000}) | fl::tap([](int) {}) | fl::shuffle({.capacity = 20}) |
+                 fl::skip(3) | fl::take(200) | every_second() | fl::enumerate() |
+                 fl::map([](const auto& e) { return e.value; }) | fl::prefetch(10) | fl::batch(8);
+  for (std::uint32_t r = 0; r < 4; ++r) CHECK(batches_of(p.finite({.rank = {r, 4}})).size() == 13);
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/source.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,8 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
+#include "support/rounds.hpp"
+#include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
 
 namespace fl = feedline;
@@ -120,7 +124,7 @@ TEST_CASE("A source that throws in the middle ends the stream there, or goes on 
   const auto failed = run_to_end(p.finite());
   CHECK(failed.items == std::vector<std::string>{"row 0", "row 1", "row 2", "row 3", "row 4"});
   REQUIRE(failed.failed);
-  CHECK(to_string(*failed.failed) == "rows failed: row 5 is torn");
+  CHECK(to_string(*failed.failed) == "rows failed after 5 samples of epoch 0: row 5 is torn");
 
   const auto skipped = run_to_end(p.finite({.on_error = fl::on_error::skip}));
   CHECK(skipped.items.size() == 9);
@@ -128,6 +132,10 @@ TEST_CASE("A source that throws in the middle ends the stream there, or goes on 
   REQUIRE(skipped.skipped.size() == 1);
   CHECK(skipped.skipped[0].index == fl::sample_id::no_index);
   CHECK(skipped.skipped[0].message == "row 5 is torn");
+  CHECK(skipped.skipped[0].samples_before == 5);
+  const auto second = run_to_end(p.finite({.epochs = 2}));
+  REQUIRE(second.failed);
+  CHECK(to_string(*second.failed) == "rows failed after 2 samples of epoch 0: row 5 is torn");
 }
 
 TEST_CASE("Indices and origins are the source's own where it has them") {
@@ -216,4 +224,121 @@ TEST_CASE("An infinite run over a source without samples is an error, not a loop
     REQUIRE(skipped.failed);
     CHECK(skipped.skipped.size() == 3);
   }
+}
+
+namespace {
+
+/// Squares by their place: all that a source must have.
+struct squares {
+  std::uint64_t size() const { return 20; }
+
+  int at(std::uint64_t place) const {
+    if (place == 5) throw std::runtime_error("five");
+    return static_cast<int>(place * place);
+  }
+};
+
+/// Indices of its own, and names for them.
+struct named_squares : squares {
+  static constexpr const char* kind = "squares";
+
+  std::uint64_t index_at(std::uint64_t place) const { return 100 + place; }
+
+  std::string origin(std::uint64_t index) const { return "square " + std::to_string(index - 100); }
+};
+
+static_assert(!fl::source<squares> && fl::indexed_samples<squares>);
+
+/// Never ends: its n-th sample has the index that a function makes of n.
+struct endless {
+  using function = std::uint64_t (*)(std::uint64_t);
+
+  std::optional<int> next() {
+    ++given;
+    if (fails) throw std::runtime_error("the server is down");
+    return 1;
+  }
+
+  std::uint64_t index() const { return index_of(given - 1); }
+
+  function index_of;
+  bool fails = false;
+  std::uint64_t given = 0;
+};
+
+/// The same, which can be brought to a sample.
+struct endless_with_places : endless {
+  void go_near(std::uint64_t index) { given = index / 2; }
+};
+
+} // namespace
+
+TEST_CASE("A replay of a sample that an endless source doesn't have comes to an end") {
+  const watchdog guard("replay of an endless source");
+  const endless even{[](std::uint64_t n) { return 2 * n; }};
+  const endless in_turns{[](std::uint64_t n) { return n * 7 % 1000; }};
+  const auto replays = [](auto source, std::uint64_t index) {
+    return (fl::from(std::move(source)) | fl::prefetch(1)).replay(0, 0, index);
+  };
+  CHECK(replays(even, 8) == 1);
+  CHECK(replays(in_turns, 999) == 1);
+  const auto gives_up = [&](const std::string& why, auto source, std::uint64_t index) {
+    const std::string all =
+        "sample " + std::to_string(index) + " of epoch 0 was not found: the source " + why;
+    CHECK(throws_saying<std::runtime_error>(all, [&] { replays(source, index); }));
+  };
+  if (rounds(4) == 4) gives_up("has given 100 million others", endless_with_places{even}, 9);
+  gives_up("has failed 100,000 times in a row", endless{even.index_of, true}, 8);
+}
+
+TEST_CASE("A replay of an endless source without any order can be stopped") {
+  const watchdog guard("stopped replay");
+  std::stop_source stop;
+
+  struct stopping : endless {
+    std::optional<int> next() {
+      if (given == 1000) stop->request_stop();
+      return endless::next();
+    }
+
+    std::stop_source* stop = nullptr;
+  };
+
+  stopping source{{[](std::uint64_t n) { return fl::detail::key(n) | 1; }}};
+  source.stop = &stop;
+  CHECK_FALSE(
+      (fl::from(source) | fl::prefetch(1)).replay(fl::infinite_options{.stop = stop.get_token()}, 0, 2));
+}
+
+TEST_CASE("A class with size() and at() alone is a source") {
+  const auto skip = fl::finite_options{.on_error = fl::on_error::skip};
+  const auto p = squares() | fl::prefetch(2);
+  auto loader = p.finite(skip);
+  std::vector<int> all;
+  while (const auto n = loader.next()) all.push_back(*n);
+  REQUIRE(all.size() == 19);
+  CHECK((all[4] == 16 && all[5] == 36 && all[18] == 361));
+  REQUIRE(loader.failures().size() == 1);
+  CHECK(loader.failures()[0].stage.find("squares") != std::string::npos);
+  CHECK(p.replay(0, 0, 7) == 49);
+
+  auto shuffled = collect((squares() | fl::shuffled() | fl::prefetch(2)).finite(skip));
+  CHECK(shuffled != all);
+  std::sort(shuffled.begin(), shuffled.end());
+  CHECK(shuffled == all);
+
+  const auto named =
+      fl::from(named_squares()) | fl::map([](int n) { return n < 50 ? n : throw n; }) | fl::prefetch(2);
+  auto failing = named.finite({.on_error = fl::on_error::skip});
+  while (failing.next()) {
+  }
+  CHECK(failing.failures().at(1).index == 108);
+  CHECK(failing.failures().at(1).origin == "square 8");
+
+  const auto both = fl::zip(named_squares(), squares()) | fl::prefetch(2);
+  CHECK(both.finite(skip).next() == std::pair(0, 0));
+
+  auto first = p.infinite({.on_error = fl::on_error::skip});
+  for (int i = 0; i < 9; ++i) first.next();
+  CHECK(p.infinite({.on_error = fl::on_error::skip, .resume = first.checkpoint()}).next() == 100);
 }

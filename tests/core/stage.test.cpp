@@ -286,7 +286,7 @@ TEST_CASE("A stage is named by its kind and the user's name") {
   CHECK(fl::detail::stage_name(fl::map([](int n) { return n; })) == "map");
   CHECK(fl::detail::stage_name(fl::map([](int n) { return n; }, fl::name{"decode"})) == "map `decode`");
   CHECK(fl::detail::stage_name(pairs{}) == "pairs");
-  CHECK(fl::detail::stage_name(running_sum{}) == "stage");
+  CHECK(fl::detail::stage_name(running_sum{}).find("running_sum") != std::string::npos);
 }
 
 TEST_CASE(

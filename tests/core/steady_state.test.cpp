@@ -1,33 +1,60 @@
 // SPDX-License-Identifier: MIT
-// What a run costs when nothing new happens: no memory for items, no processor time for waiting.
+// What a run costs when nothing new happens: no memory for items, no processor time for waiting. And what it
+// does when memory runs out.
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
 #include <new>
+#include <ranges>
+
+#include <malloc.h>
 
 #include <feedline/feedline.hpp>
 
 #include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
+#include "support/outcome.hpp"
 #include "support/parked.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
 
 std::atomic<std::uint64_t> allocations{0};
+std::atomic<std::size_t> bytes_in_use{0}, most_bytes_in_use{0};
+
+/// Memory that runs out: once armed, the allocation with this number fails, or all from it on.
+std::atomic<bool> is_short{false}, stays_short{false};
+std::atomic<std::int64_t> allocations_left{0};
+
+bool runs_out() {
+  if (!is_short) return false;
+  const std::int64_t left = allocations_left.fetch_sub(1);
+  return left == 0 || (left < 0 && stays_short);
+}
 
 // Not inlined: compilers warn where they see malloc's memory go to delete.
 [[gnu::noinline]] void* allocate(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
+  if (runs_out()) throw std::bad_alloc();
   void* const memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
+  const std::size_t bytes = ::malloc_usable_size(memory), now = bytes_in_use.fetch_add(bytes) + bytes;
+  std::size_t most = most_bytes_in_use;
+  while (most < now && !most_bytes_in_use.compare_exchange_weak(most, now)) {
+  }
   return memory;
 }
 
-[[gnu::noinline]] void release(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void release(void* memory) noexcept {
+  bytes_in_use.fetch_sub(::malloc_usable_size(memory));
+  std::free(memory);
+}
 
 } // namespace
 
@@ -74,6 +101,60 @@ std::uint64_t allocations_for(const Pipeline& p, int items) {
   return allocations - before;
 }
 
+/// Runs a pipeline again and again, each time with one allocation less before memory runs out, until it needs
+/// no more than there are. How many of the runs gave another number of items, but no error. Samples that it says to
+/// have left out count as given.
+template <class Pipeline>
+int wrong_runs(const Pipeline& p, bool for_good, fl::on_error how = fl::on_error::fail) {
+  const auto count = [&] {
+    std::size_t items = 0;
+    auto loader = p.finite({.seed = 3, .on_error = how});
+    while (auto batch = loader.next()) items += batch->size();
+    is_short = false;
+    for (const fl::failure& f : loader.failures()) {
+      int batch = 0;
+      items +=
+          std::sscanf(f.message.c_str(), "all %d samples", &batch) == 1 ? static_cast<std::size_t>(batch) : 1;
+    }
+    return items;
+  };
+  const std::size_t all = count();
+  stays_short = for_good;
+  int wrong = 0;
+  bool has_failed = true;
+  for (std::int64_t first = 0; has_failed; ++first) {
+    allocations_left = first;
+    is_short = true;
+    std::size_t items = all;
+    try {
+      items = count();
+    } catch (const std::exception&) { // says that there was no memory
+    }
+    is_short = false;
+    has_failed = allocations_left < 0;
+    wrong += items != all;
+  }
+  return wrong;
+}
+
+struct taken_and_planned {
+  std::size_t taken;
+  std::size_t planned;
+};
+
+/// What a run takes at most, all its queues full several times, and what it said.
+template <class Pipeline>
+taken_and_planned memory_of(const Pipeline& p, int items, std::size_t queue_capacity = 0) {
+  const std::size_t before = bytes_in_use;
+  most_bytes_in_use = before;
+  auto loader = p.infinite({.queue_capacity = queue_capacity});
+  for (int i = 0; i < items; ++i) {
+    if (i % (items / 4) == 0) await_all_others_asleep();
+    loader.next();
+  }
+  return {most_bytes_in_use - before, loader.memory().bytes().value_or(0)};
+}
+
 std::timespec processor_time() {
   std::timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -96,6 +177,20 @@ TEST_CASE("The steady state allocates nothing per item") {
                         items) < few);
 }
 
+TEST_CASE("The steady state allocates nothing per batch, also where a checkpoint lists samples") {
+  const watchdog guard("allocations of batches");
+  constexpr int batches = 5'000;
+  const auto source = fl::from(count_to(100'000));
+  const auto five = [](int n) { return std::views::iota(n, n + 5); };
+  const auto length = [](int n) { return static_cast<unsigned>(n % 50); };
+  const auto buckets = fl::bucket_batch({.bounds = {10, 20, 30}, .size = 16}, length);
+  CHECK(allocations_for(source | fl::flat_map(five) | fl::batch(32), batches) < batches / 50);
+  CHECK(allocations_for(source | buckets, batches) < batches / 50);
+  CHECK(allocations_for(source | fl::shuffle({.capacity = 100}) | fl::flat_map(five) | buckets |
+                            fl::prefetch(4),
+                        batches) < batches / 50);
+}
+
 TEST_CASE("An idle loader uses no processor: its threads sleep and aren't woken") {
   const watchdog guard("idle");
   auto ordered = (fl::from(numbers(1000)) | fl::map(plus_one, fl::workers{16}) |
@@ -114,4 +209,71 @@ TEST_CASE("An idle loader uses no processor: its threads sleep and aren't woken"
   CHECK(used < 300 + 60); // milliseconds: 26 threads that polled every millisecond would use more
   CHECK(ordered.next());
   CHECK(unordered.next());
+}
+
+TEST_CASE("A run whose memory runs out ends with an error") {
+  const watchdog guard("no memory");
+  const auto source = fl::from(numbers(60));
+  const auto map = fl::map(plus_one, fl::workers{2});
+  const auto one = [](int n) { return std::views::iota(n, n + 1); };
+  const auto into = fl::batch_into<int>(
+      7, [](int n, fl::batch_slot<int>& row) { row.value() = n; }, fl::workers{3});
+  for (const auto how : {fl::on_error::fail, fl::on_error::skip}) {
+    INFO((how == fl::on_error::skip ? "skip" : "fail"));
+    CHECK(wrong_runs(source | fl::batch(7), false, how) == 0);
+    CHECK(wrong_runs(source | map | fl::flat_map(one, fl::workers{2}) | fl::batch(7) | fl::prefetch(2), false,
+                     how) == 0);
+    CHECK(wrong_runs(source | into, false, how) == 0);
+  }
+  for (const bool for_good : {false, true}) {
+    CHECK(wrong_runs(source | fl::shuffle({.capacity = 16}) | fl::batch(8), for_good) == 0);
+    CHECK(wrong_runs(source | fl::map(plus_one, fl::workers{2}) | fl::shuffle({.capacity = 4}) | fl::batch(8),
+                     for_good) == 0);
+    CHECK(wrong_runs(fl::from(count_to(60)) | fl::shuffled() | fl::map(plus_one, fl::workers{2}) |
+                         fl::cache({.memory = 10'000}) | fl::batch(8),
+                     for_good) == 0);
+  }
+}
+
+TEST_CASE("A run takes no more than its plan says, however small its items are") {
+  const watchdog guard("small items");
+  const auto source = fl::from(count_to(200'000));
+  const auto check = [](const char* pipeline, const taken_and_planned& memory) {
+    INFO(pipeline << " took " << memory.taken << " and planned " << memory.planned);
+    CHECK(memory.taken <= memory.planned);
+  };
+  const auto map = fl::map(plus_one);
+  const auto shuffle = fl::shuffle({.capacity = 5000});
+  const auto parallel = fl::map(plus_one, fl::workers{2}), wide = fl::map(plus_one, fl::workers{8});
+  check("map | prefetch", memory_of(source | map | fl::prefetch(1000), 5000));
+  check("shuffle | prefetch", memory_of(source | shuffle | fl::prefetch(1000), 50'000));
+  for (const std::size_t capacity : {1u, 100u, 5000u}) {
+    CAPTURE(capacity);
+    check("shuffle | workers", memory_of(source | shuffle | parallel, 50'000, capacity));
+    check("shuffle | filter | workers",
+          memory_of(source | shuffle | fl::filter([](int n) { return n % 64 == 0; }) | parallel, 1000,
+                    capacity));
+    check("workers | workers", memory_of(source | wide | wide, 10'000, capacity));
+  }
+  const auto length = [](int n) { return static_cast<unsigned>(n % 30); };
+  check("shuffle | batch", memory_of(source | shuffle | fl::batch(64), 500));
+  check("bucket_batch", memory_of(source | fl::bucket_batch({.bounds = {10, 20}, .size = 16}, length), 500));
+}
+
+TEST_CASE("What a cache gathers of a sample is in the plan") {
+  const watchdog guard("gathered");
+  using picture = fl::tensor<float, 64, 64>;
+  const auto frames = [](int n) {
+    return std::views::iota(0, 300) | std::views::transform([n](int k) {
+             picture p;
+             std::fill(p.begin(), p.end(), static_cast<float>(n + k));
+             return p;
+           });
+  };
+  const auto source = fl::from(count_to(100)) | fl::flat_map(frames, fl::workers{4});
+  const auto kept = source | fl::cache({.memory = 1000, .items_per_sample = 300}) | fl::batch(4);
+  const taken_and_planned memory = memory_of(kept, 300);
+  INFO("took " << memory.taken << " and planned " << memory.planned);
+  CHECK(memory.taken <= memory.planned);
+  CHECK(memory.taken > 4 * 300 * sizeof(float) * 64 * 64 / 2);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/stop_on_signal.hpp>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <latch>
 #include <stdexcept>
 #include <stop_token>
 #include <system_error>
+#include <thread>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +72,44 @@ TEST_CASE("Destruction puts the former handlers back, with or without a signal")
   }
   CHECK(handler_of(SIGUSR1) == SIG_IGN);
   std::signal(SIGUSR1, SIG_DFL);
+}
+
+TEST_CASE("A signal that comes while its object goes away leaves nothing behind") {
+  const watchdog guard("signal against destruction");
+  const auto ignore_all = [] {
+    for (const int s : {SIGUSR1, SIGUSR2, SIGHUP, SIGWINCH, SIGURG, SIGCONT, SIGIO}) std::signal(s, SIG_IGN);
+  };
+  const auto dawdle = [](int steps) {
+    for (; steps > 0; --steps) std::atomic_signal_fence(std::memory_order_seq_cst);
+  };
+  ignore_all();
+  constexpr int times = 1000;
+  std::atomic<int> begun{0}, reached{0}, raised{0};
+  std::thread sender([&] {
+    for (int i = 1; i <= times; ++i) {
+      while (begun < i) std::this_thread::yield();
+      reached = i;
+      dawdle(i % 61 * 40);
+      std::raise(SIGIO); // which this thread handles
+      raised = i;
+    }
+  });
+  int left_behind = 0;
+  for (int i = 1; i <= times; ++i) {
+    {
+      const fl::stop_on_signal interrupt(SIGUSR1, SIGUSR2, SIGHUP, SIGWINCH, SIGURG, SIGCONT, SIGIO);
+      begun = i;
+      while (reached < i) std::this_thread::yield();
+      dawdle(i % 67 * 40);
+    }
+    while (raised < i) std::this_thread::yield();
+    for (const int s : {SIGUSR1, SIGUSR2, SIGHUP, SIGWINCH, SIGURG, SIGCONT, SIGIO})
+      left_behind += handler_of(s) != SIG_IGN;
+    ignore_all();
+  }
+  sender.join();
+  CHECK(left_behind == 0);
+  for (const int s : {SIGUSR1, SIGUSR2, SIGHUP, SIGWINCH, SIGURG, SIGCONT, SIGIO}) std::signal(s, SIG_DFL);
 }
 
 TEST_CASE("There is one at a time, and only signals that can be caught") {

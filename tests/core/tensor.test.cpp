@@ -20,8 +20,10 @@
 #include <unistd.h>
 
 #include "support/catch.hpp"
+#include "support/counting_resource.hpp"
 
 namespace fl = feedline;
+using namespace feedline::test;
 
 TEST_CASE("A shape holds up to eight extents and counts its elements") {
   constexpr fl::shape s{2, 3, 4};
@@ -93,6 +95,14 @@ TEST_CASE("Moving leaves an empty tensor, cloning an equal one with memory of it
   CHECK(b.data() == memory);
 }
 
+TEST_CASE("an extent that was negative, or more than memory can address, is refused") {
+  const auto minus_one = static_cast<std::size_t>(-1);
+  CHECK_THROWS_AS(fl::tensor<std::uint8_t>(fl::shape{minus_one}), std::length_error);
+  CHECK_THROWS_AS(fl::tensor<std::uint8_t>(fl::shape{minus_one / 2 + 1}), std::length_error);
+  CHECK_THROWS_AS(fl::tensor<int>(fl::shape{minus_one / 4}), std::bad_alloc);
+  CHECK(to_string(fl::shape{minus_one, 3}) == "[-1, 3]");
+}
+
 TEST_CASE("truncate() keeps the first elements and the memory") {
   fl::tensor<int> t(fl::shape{4, 3});
   std::iota(t.begin(), t.end(), 0);
@@ -137,6 +147,28 @@ TEST_CASE("the memory of a tensor serves the next one, and not much of it stays 
   for (std::size_t i = 0; i < 40; ++i) many.emplace_back(fl::shape{(i + 1) << 18});
   many.clear(); // 205 MB, never touched
   CHECK(block_cache::of_process().held() <= std::size_t{64} << 20);
+}
+
+TEST_CASE("blocks that serve smaller tensors, and those that lie idle, take 64 MB at most together") {
+  using fl::detail::block_cache;
+  counting_resource resource;
+  const auto cache = block_cache::over(&resource);
+  constexpr std::size_t large = 1'400'000, small = 1'000'000;
+  std::vector<block_cache::block> blocks;
+  for (std::size_t i = 0; i < 300; ++i) blocks.push_back(cache->allocate(large));
+  std::size_t reused = 0;
+  for (block_cache::block& b : blocks) {
+    cache->deallocate(b);
+    b = cache->allocate(small);
+    reused += b.bytes > block_cache::bytes_for(small);
+  }
+  if (!fl::detail::is_address_sanitized) CHECK(reused > 100);
+  while (blocks.size() < 900) blocks.push_back(cache->allocate(small));
+  CHECK(resource.most_bytes() <= 900 * block_cache::bytes_for(small) + (std::size_t{64} << 20));
+  for (const block_cache::block& b : blocks) cache->deallocate(b);
+  for (block_cache::block& b : blocks) b = cache->allocate(small); // nothing is counted twice
+  CHECK(resource.most_bytes() <= 900 * block_cache::bytes_for(small) + (std::size_t{64} << 20));
+  for (const block_cache::block& b : blocks) cache->deallocate(b);
 }
 
 TEST_CASE("tensors come and go on many threads, each with memory of its own") {

@@ -2,9 +2,12 @@
 #include <feedline/core/workers.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -16,9 +19,11 @@
 
 #include <feedline/feedline.hpp>
 
+#include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
+#include "support/parked.hpp"
 #include "support/rounds.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
@@ -58,45 +63,49 @@ struct simulated_stage {
   }
 };
 
-/// The number that an automatic stage comes to have, looked at during the last half of the time, and how
-/// often it changed then.
-struct settled {
-  std::size_t least = 1000, most = 0, changes = 0;
-};
+/// The time of a crew that is simulated.
+std::uint64_t simulated_ns = 0;
 
-settled settle(double stage_ms, double source_ms, double consumer_ms, std::size_t up_to, double behind_ms) {
-  const fl::workers automatic{.count = 1, .up_to = up_to, .waits = true};
-  const auto behind = [=](int n) {
-    sleep_ms(behind_ms);
-    return n;
-  };
-  const auto p = fl::generate([=, n = 0]() mutable {
-                   sleep_ms(source_ms);
-                   return std::optional(n++);
-                 }) |
-                 fl::map(
-                     [=](int n) {
-                       sleep_ms(stage_ms);
-                       return n;
-                     },
-                     automatic) |
-                 fl::map(behind, automatic) | fl::prefetch(2 * up_to);
-  auto loader = p.infinite();
-  settled s;
-  const auto begin = std::chrono::steady_clock::now();
-  for (std::size_t before = 0;;) {
-    loader.next();
-    sleep_ms(consumer_ms);
-    const auto passed = std::chrono::steady_clock::now() - begin;
-    if (passed > std::chrono::seconds(4)) return s;
-    if (passed < std::chrono::milliseconds(2500)) continue;
-    const std::size_t active = loader.metrics().total.segments[1].active;
-    s.least = std::min(s.least, active);
-    s.most = std::max(s.most, active);
-    s.changes += before != 0 && active != before;
-    before = active;
+/// The accounts of a crew's threads and of those downstream, written as if its stage were such a one.
+class simulated_crew {
+ public:
+  explicit simulated_crew(std::size_t most)
+      : members_(members(most)), crew_({1, most, true}, 2, members_, {&taker_}, consumer_, {}, []() noexcept {
+          return simulated_ns;
+        }) {
+    for (const auto& m : members_) m->began = simulated_ns;
+    taker_.began = consumer_.began = simulated_ns;
   }
-}
+
+  std::size_t active() const { return crew_.active(); }
+
+  /// A tenth of a second passes.
+  void step(const simulated_stage& stage, fl::random_generator& random) {
+    const std::size_t count = active();
+    const auto seen = stage.seen_with(count, random);
+    const auto ns = [](double seconds) { return static_cast<std::uint64_t>(std::max(0.0, seconds) * 1e9); };
+    for (const auto& m : members_) {
+      if (m->number < count) m->starved += ns(0.1 - seen.busy / static_cast<double>(count));
+      else m->parked += ns(0.1);
+    }
+    taker_.starved += ns(0.1 * seen.taker_waited);
+    consumer_.starved += ns(0.1 * seen.taker_waited);
+    simulated_ns += ns(0.1);
+    for (std::size_t packets = std::max<std::size_t>(10, 2 * count); packets > 1; --packets) crew_.worked(0);
+    crew_.worked(static_cast<std::size_t>(100 * seen.items)); // now it looks
+  }
+
+ private:
+  static std::vector<std::unique_ptr<fl::detail::activity>> members(std::size_t count) {
+    std::vector<std::unique_ptr<fl::detail::activity>> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(std::make_unique<fl::detail::activity>(1, i));
+    return all;
+  }
+
+  std::vector<std::unique_ptr<fl::detail::activity>> members_;
+  fl::detail::activity taker_{1}, consumer_{1};
+  fl::detail::crew crew_;
+};
 
 } // namespace
 
@@ -123,11 +132,62 @@ TEST_CASE("As many items are worked on at once as there are workers") {
   }
 }
 
+TEST_CASE("Workers of long calls get their items one by one, also from workers of short ones") {
+  const watchdog guard("long calls downstream of short ones", std::chrono::seconds(60));
+  constexpr std::ptrdiff_t count = 8;
+  const auto check = [](const auto& source) {
+    std::latch may_begin(1);
+    std::barrier all(count);
+    const auto p = source | fl::map(same, fl::workers{1}) |
+                   fl::map(
+                       [&](int n) {
+                         may_begin.wait();
+                         all.arrive_and_wait(); // with an item in the hands of each worker
+                         burn(1);
+                         return n;
+                       },
+                       fl::workers{count}) |
+                   fl::batch(8);
+    auto loader = p.finite();
+    await_all_others_asleep(); // the queue to them is full
+    may_begin.count_down();
+    std::size_t items = 0;
+    while (const auto batch = loader.next()) items += batch->size();
+    CHECK(items == 30 * count);
+  };
+  const auto source = fl::from(count_to(30 * count));
+  check(source);
+  check(source | fl::shuffled());
+}
+
+TEST_CASE("An automatic number of workers grows also downstream of other workers") {
+  const watchdog guard("automatic workers downstream of others", std::chrono::seconds(60));
+  constexpr int most = 16;
+  std::latch may_begin(1);
+  std::atomic<int> inside{0};
+  std::atomic<bool> all_came{false};
+  const auto p = fl::from(count_to(100'000)) | fl::map(same, fl::workers{1}) |
+                 fl::map(
+                     [&](int n) {
+                       may_begin.wait();
+                       if (++inside == most) all_came = true;
+                       sleep_ms(2);
+                       --inside;
+                       return n;
+                     },
+                     fl::workers{.count = 1, .up_to = most, .waits = true}) |
+                 fl::batch(8);
+  auto loader = p.infinite();
+  await_all_others_asleep(); // the queue to them is full
+  may_begin.count_down();
+  while (!all_came) REQUIRE(loader.next());
+}
+
 TEST_CASE("An item stays with its worker through a chain, and all stages of it run on the same threads") {
   const auto here = [](int) { return std::this_thread::get_id(); };
   const auto equal = [](std::thread::id id) { return id == std::this_thread::get_id(); };
   const auto p = fl::from(numbers(1000)) | fl::parallel(fl::workers{4}, fl::map(here) | fl::map(equal));
-  for (const bool stayed : p.finite()) CHECK(stayed);
+  CHECK(collect(p.finite()) == std::vector(1000, true));
 }
 
 TEST_CASE("Each worker has a function of its own if it is made per worker") {
@@ -210,28 +270,44 @@ TEST_CASE("An automatic number of workers follows what is needed") {
   }
 }
 
-TEST_CASE("Sleeping workers become as many as pay, and stay so many") {
-  struct limits {
-    double stage_ms, source_ms, consumer_ms;
-    std::size_t up_to, best;
-    double behind_ms = 0;
-  };
-
-  if (rounds(4) < 4) return;                            // under a sanitizer time isn't what it seems
-  for (const limits& l : {limits{20, 0, 5, 64, 4},      // the consumer takes one each 5 ms
-                          limits{20, 4, 0, 64, 5},      // the source gives one each 4 ms
-                          limits{20, 0, 5, 64, 4, 0.5}, // the same behind another such stage
-                          limits{20, 0, 0, 24, 24},     // nothing else limits it
-                          limits{2, 0, 20, 64, 1}}) {   // it has little to do
-    // Another process may come between: it need not happen each time.
-    settled s;
-    bool came_close = false;
-    for (int attempt = 0; attempt < 6 && !came_close; ++attempt) {
-      s = settle(l.stage_ms, l.source_ms, l.consumer_ms, l.up_to, l.behind_ms);
-      came_close = s.least + 1 >= l.best && s.most <= l.best + 1 && s.changes <= 1;
+TEST_CASE("A crew becomes as many as pay by its threads' accounts, and stays so many") {
+  fl::random_generator random(9);
+  for (const simulated_stage& stage : {simulated_stage{3.6, 1000},       // the consumer takes no more
+                                       simulated_stage{4.8, 1000, true}, // the source gives no more
+                                       simulated_stage{1000, 1000},      // nothing else limits it
+                                       simulated_stage{1000, 6.5},       // they get in each other's way
+                                       simulated_stage{0.1, 1000}}) {    // it has little to do
+    simulated_ns = 1'000'000'000;
+    simulated_crew crew(24);
+    for (int step = 0; step < 100; ++step) crew.step(stage, random);
+    const std::size_t best = stage.best_of(24);
+    std::size_t changes = 0, away = 0;
+    for (int step = 0; step < 400; ++step) {
+      const std::size_t before = crew.active();
+      crew.step(stage, random);
+      changes += crew.active() != before;
+      away += crew.active() + 1 < best || crew.active() > best + 1;
     }
-    INFO(s.least << " to " << s.most << " instead of " << l.best << ", " << s.changes << " changes");
-    CHECK(came_close);
+    INFO(crew.active() << " instead of " << best);
+    CHECK(away <= 20);
+    CHECK(changes <= 24);
+  }
+}
+
+TEST_CASE("Sleeping workers become more while they are needed, and fewer when they aren't") {
+  const watchdog guard("sleeping workers");
+  const auto sleeping = [](int n) {
+    sleep_ms(10); // long, so that also a slow machine's consumer waits for all of them together
+    return n;
+  };
+  auto loader =
+      (fl::from(numbers(1'000'000)) | fl::map(sleeping, fl::workers{.count = 1, .up_to = 12, .waits = true}))
+          .infinite();
+  const auto active = [&] { return loader.metrics().total.segments[1].active; };
+  while (active() < 12) REQUIRE(loader.next());
+  while (active() > 2) {
+    REQUIRE(loader.next());
+    sleep_ms(25); // the consumer is slower than one of them
   }
 }
 

@@ -149,7 +149,8 @@ TEST_CASE("the JSON has the keys that it promises") {
   CHECK(o.json.find("\"metrics\": {") != std::string::npos);
 }
 
-TEST_CASE("real photographs are evaluated once each, whatever the number of workers and the queues") {
+TEST_CASE("real photographs are evaluated once each, whatever the number of workers and the queues",
+          "[shared]") {
   const std::optional<std::string> photos = fl::test::test_data("photos");
   if (!photos) return;
   const temporary_folder folder;

@@ -97,6 +97,37 @@ TEST_CASE("the box for evaluation is torchvision's: resized by the short side, c
   CHECK((upright.top == 0 && upright.left == Approx(100) && upright.height == Approx(100)));
 }
 
+TEST_CASE("the box for evaluation is torchvision's to the pixel: sides are cut to whole pixels, halves go to "
+          "the even side") {
+  struct example {
+    std::size_t long_side, resized, begin; // of 375 x long_side
+  };
+
+  for (const auto& [long_side, resized, begin] : {example{499, 340, 58}, // 340.7; 58
+                                                  {496, 338, 57},        // 338.6; 57
+                                                  {497, 339, 58},        // 339.3; 57.5
+                                                  {498, 339, 58},        // 339.97; 57.5
+                                                  {501, 342, 59},        // 342.02; 59
+                                                  {502, 342, 59},        // 342.7; 59
+                                                  {503, 343, 60},        // 343.4; 59.5
+                                                  {500, 341, 58},        // 341.3; 58.5
+                                                  {376, 256, 16}}) {
+    INFO(long_side);
+    const double scale = static_cast<double>(long_side) / static_cast<double>(resized);
+    const fl::crop_box wide = fl::resized_center_crop{}(375, long_side);
+    CHECK(wide.left == Approx(static_cast<double>(begin) * scale));
+    CHECK(wide.width == Approx(224 * scale));
+    CHECK(wide.top == Approx(16 * 375.0 / 256));
+    const fl::crop_box tall = fl::resized_center_crop{}(long_side, 375);
+    CHECK(tall.top == Approx(static_cast<double>(begin) * scale));
+    CHECK(tall.height == Approx(224 * scale));
+    CHECK(tall.left == Approx(16 * 375.0 / 256));
+  }
+  // The short side can be odd too: 225 - 224 = 1 and 227 - 224 = 3, halves of which go to 0 and 2.
+  CHECK(fl::resized_center_crop{225, 224}(225, 225).top == 0);
+  CHECK(fl::resized_center_crop{227, 224}(227, 227).left == Approx(2));
+}
+
 TEST_CASE("impossible limits and sides are refused") {
   for (const auto& crop : {fl::random_resized_crop{.min_area = 0},
                            {.min_area = 0.5, .max_area = 0.4},
@@ -107,4 +138,10 @@ TEST_CASE("impossible limits and sides are refused") {
   CHECK_THROWS_AS((fl::resized_center_crop{100, 101}(500, 500)), std::invalid_argument);
   CHECK_THROWS_AS((fl::resized_center_crop{100, 0}(500, 500)), std::invalid_argument);
   CHECK_THROWS_AS((fl::resized_center_crop{}(0, 500)), std::invalid_argument);
+  const auto minus_one = static_cast<std::size_t>(-1);
+  CHECK(throws_saying<std::invalid_argument>("-1 pixels of 256",
+                                             [&] { fl::resized_center_crop{.side = minus_one}(500, 500); }));
+  CHECK(throws_saying<std::invalid_argument>("100 pixels of -1", [&] {
+    fl::resized_center_crop{minus_one, 100}(500, 500);
+  }));
 }

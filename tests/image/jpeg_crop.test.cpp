@@ -20,6 +20,7 @@
 
 namespace fl = feedline;
 using fl::test::gradient;
+using fl::test::largest_difference;
 using fl::test::noise;
 using fl::test::resampled;
 using fl::test::throws_saying;
@@ -56,6 +57,35 @@ bool gives_pixels_of(fl::jpeg_decoder& decoder, const std::vector<std::byte>& fi
   return true;
 }
 
+// Slopes from top to bottom in red, from left to right in green: a shift by half a pixel is seen, and its
+// direction.
+fl::tensor<std::uint8_t> waves(std::size_t height, std::size_t width) {
+  fl::tensor<std::uint8_t> image(fl::shape{height, width, 3});
+  for (std::size_t y = 0; y < height; ++y)
+    for (std::size_t x = 0; x < width; ++x)
+      for (const std::size_t c : {0u, 1u, 2u}) {
+        const double along = c == 0 ? static_cast<double>(y) : c == 1 ? static_cast<double>(x) : 0;
+        hwc_view(image)(y, x, c) = static_cast<std::uint8_t>(128 + 100 * std::sin(along / 30));
+      }
+  return image;
+}
+
+std::size_t whole_part(double length, std::size_t shrunk) {
+  return static_cast<std::size_t>(length) / shrunk;
+}
+
+// The file with its first scans alone, and an end marker after them.
+std::vector<std::byte> with_scans(const std::vector<std::byte>& file, std::size_t count) {
+  for (std::size_t i = 0; i + 1 < file.size(); ++i) {
+    const bool begins_scan = file[i] == std::byte{0xff} && file[i + 1] == std::byte{0xda};
+    if (!begins_scan || count-- > 0) continue;
+    std::vector<std::byte> result(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(i));
+    result.insert(result.end(), {std::byte{0xff}, std::byte{0xd9}});
+    return result;
+  }
+  return file;
+}
+
 } // namespace
 
 TEST_CASE("a part at its own size has the pixels of the whole, for every sampling and kind of file") {
@@ -81,6 +111,32 @@ TEST_CASE("a part at its own size has the pixels of the whole, for every samplin
           }
         }
     }
+}
+
+TEST_CASE("a part of an incomplete progressive image has the pixels of the whole") {
+  fl::jpeg_decoder decoder;
+  fl::random_generator random(8);
+  const int sampling = GENERATE(1, 2);
+  const bool is_gray = GENERATE(false, true);
+  const fl::test::jpeg_recipe recipe{.from = is_gray ? JCS_GRAYSCALE : JCS_RGB,
+                                     .stored = is_gray ? JCS_GRAYSCALE : JCS_YCbCr,
+                                     .across = sampling,
+                                     .down = sampling,
+                                     .progressive = true};
+  const auto file = write_jpeg(gradient(150, 170, is_gray ? 1 : 3), recipe);
+  const std::size_t scans = is_gray ? 6 : 10;
+  const auto complete = decoder.decode(file);
+  REQUIRE(largest_difference(decoder.decode(with_scans(file, scans)), complete) == 0);
+  REQUIRE(largest_difference(decoder.decode(with_scans(file, scans - 1)), complete) > 0);
+  for (std::size_t count = 1; count <= scans; ++count) {
+    const auto part = with_scans(file, count);
+    const auto all = decoder.decode(part);
+    for (int i = 0; i < 20; ++i) {
+      const auto box = random_box(150, 170, random);
+      INFO(count << " scans; " << box.top << ", " << box.left << ": " << box.height << " x " << box.width);
+      REQUIRE(gives_pixels_of(decoder, part, all, box, {}));
+    }
+  }
 }
 
 TEST_CASE("a part is found in every kind of colours, in gray, mirrored, and however the image is turned") {
@@ -133,7 +189,56 @@ TEST_CASE("a part of another size is what its definition says of the pixels of t
   }
 }
 
-TEST_CASE("photographs, decoded in part and resized, are near what all of their pixels give") {
+TEST_CASE("what is decoded smaller lies where it lies in the whole") {
+  fl::jpeg_decoder decoder;
+  const bool is_progressive = GENERATE(false, true);
+  const int sampling = GENERATE(1, 2);
+  // No multiples of a block or of 8: the last block is decoded to a part of itself.
+  const std::size_t height = 501, width = 643;
+  const auto file =
+      write_jpeg(waves(height, width), {.across = sampling, .down = sampling, .progressive = is_progressive});
+  const auto all = decoder.decode(file);
+  for (const std::size_t shrunk : {2u, 3u, 4u, 7u, 8u, 11u}) {
+    const fl::crop_box whole = fl::whole_image(height, width);
+    for (fl::crop_box box :
+         {whole, {0, 0, 301, 397}, {200, 246, 301, 397}, {37, 101, 352, 440}, {36.3, 100.6, 330.4, 401.7}})
+      for (const bool sees_outside : {false, true}) {
+        box.sees_outside = sees_outside;
+        const std::size_t h = whole_part(box.height, shrunk), w = whole_part(box.width, shrunk);
+        const auto expected = resampled(all, box, h, w);
+        fl::tensor<float> part(fl::shape{3, h, w});
+        decoder.decode_crop(file, takes(box), chw_view(part));
+        for (const std::size_t c : {0u, 1u}) {
+          double sum = 0;
+          for (std::size_t i = c; i < expected.size(); i += 3)
+            sum += std::abs(expected[i] - 255.0 * chw_view(part)(i / 3 / w, i / 3 % w, c));
+          const double mean = sum / static_cast<double>(h * w);
+          INFO(box.top << ", " << box.left << ": " << box.height << " x " << box.width << " to " << h << " x "
+                       << w << ", channel " << c);
+          CHECK(mean < 0.85); // half a pixel makes it 1 or more
+        }
+      }
+  }
+}
+
+TEST_CASE("an image is decoded smaller only where that is enough, and nothing else is seen of it") {
+  fl::jpeg_decoder decoder;
+  const auto file = write_jpeg(noise(200, 240, 3));
+  const auto makes_a_difference = [&](std::size_t height, std::size_t width, const fl::resize_options& how) {
+    fl::tensor<std::uint8_t> a(fl::shape{height, width, 3}), b(a.shape());
+    decoder.decode_crop(file, fl::whole_image, hwc_view(a), how);
+    decoder.decode_crop(file, fl::whole_image, hwc_view(b), how, {.decode_smaller = false});
+    return largest_difference(a, b) > 0;
+  };
+  CHECK(makes_a_difference(100, 120, {}));
+  CHECK(makes_a_difference(100, 120, {.interpolation = fl::interpolation::bicubic}));
+  CHECK_FALSE(makes_a_difference(101, 120, {}));
+  CHECK_FALSE(makes_a_difference(100, 121, {}));
+  CHECK_FALSE(makes_a_difference(25, 30, {.antialias = false}));
+  CHECK_FALSE(makes_a_difference(25, 30, {.interpolation = fl::interpolation::nearest}));
+}
+
+TEST_CASE("photographs, decoded in part and resized, are near what all of their pixels give", "[shared]") {
   const auto folder = fl::test::test_data("photos");
   if (!folder) return;
   fl::jpeg_decoder decoder;

@@ -83,12 +83,16 @@ void set_side(std::vector<std::byte>& file, std::size_t offset, unsigned side) {
   file[frame + offset + 1] = static_cast<std::byte>(side & 0xff);
 }
 
-// The last scan, again and again.
-std::vector<std::byte> with_more_scans(const std::vector<std::byte>& file, int count) {
+std::size_t last_scan(const std::vector<std::byte>& file) {
   std::size_t scan = 0;
   for (std::size_t i = 0; i + 1 < file.size(); ++i)
     if (file[i] == std::byte{0xff} && file[i + 1] == std::byte{0xda}) scan = i;
-  const auto from = file.begin() + static_cast<std::ptrdiff_t>(scan);
+  return scan;
+}
+
+// The last scan, again and again.
+std::vector<std::byte> with_more_scans(const std::vector<std::byte>& file, int count) {
+  const auto from = file.begin() + static_cast<std::ptrdiff_t>(last_scan(file));
   std::vector<std::byte> result(file.begin(), file.end() - 2);
   for (int i = 0; i < count; ++i) result.insert(result.end(), from, file.end() - 2);
   result.insert(result.end(), file.end() - 2, file.end());
@@ -208,13 +212,96 @@ TEST_CASE("an image of too many scans is refused, whether warnings are kept or n
                                       [&] { fl::decode_jpeg(with_more_scans(separate, 1000), keeping); }));
 }
 
-TEST_CASE("samples of 12 bits and hierarchical coding are refused in a sentence") {
+TEST_CASE("an image of too many pixels in all of its scans is refused, one at the limit isn't") {
+  // 20 scans of 20 megapixels come through; an image of the largest size doesn't come in more than 8.
+  static_assert(fl::jpeg_options{}.max_scan_pixels >= 20 * 20'000'000u);
+  static_assert(fl::jpeg_options{}.max_scan_pixels <= 8 * fl::jpeg_options{}.max_pixels);
+
+  const bool progressive = GENERATE(true, false);
+  const auto file = write_jpeg(gradient(30, 40, 3), {.progressive = progressive, .interleaved = progressive});
+  const std::uint64_t all = (progressive ? 10 : 3) * 30 * 40;
+  fl::jpeg_decoder decoder;
+  fl::tensor<float, 3, 8, 8> pixels;
+  const auto take = [&](std::span<const std::byte> bytes, const fl::jpeg_options& options) {
+    decoder.decode_crop(bytes, fl::whole_image, chw_view(pixels), {}, options);
+  };
+  CHECK_NOTHROW(decoder.decode(file, {.max_scan_pixels = all}));
+  CHECK_NOTHROW(take(file, {.max_scan_pixels = all}));
+  for (const auto corrupt : {fl::on_corrupt::fail, fl::on_corrupt::keep}) {
+    const fl::jpeg_options less{.on_corrupt = corrupt, .max_scan_pixels = all - 1};
+    const std::string sentence = (progressive ? "10" : "3") +
+                                 std::string(" or more scans of 40 x 30 pixels are more than "
+                                             "jpeg_options::max_scan_pixels, ") +
+                                 std::to_string(all - 1) + "; raise it";
+    CHECK(throws_saying<fl::jpeg_error>(sentence, [&] { decoder.decode(file, less); }));
+    CHECK(throws_saying<fl::jpeg_error>(sentence, [&] { take(file, less); }));
+    // It is noticed where the scan begins, not where it ends.
+    const auto cut = std::span(file).first(last_scan(file) + 16);
+    CHECK(throws_saying<fl::jpeg_error>(sentence, [&] { decoder.decode(cut, less); }));
+    CHECK(throws_saying<fl::jpeg_error>(sentence, [&] { take(cut, less); }));
+  }
+  CHECK_NOTHROW(decoder.decode(write_jpeg(gradient(30, 40, 3)), {.max_scan_pixels = 0})); // one scan
+}
+
+TEST_CASE("samples of 12 bits are refused in a sentence") {
   auto deep = write_jpeg(gradient(8, 8, 3));
   deep[find_marker(deep, 0xc0) + 4] = std::byte{12};
   CHECK(throws_saying<fl::jpeg_error>("12", [&] { fl::decode_jpeg(deep); }));
-  auto hierarchical = write_jpeg(gradient(8, 8, 3));
-  hierarchical[find_marker(hierarchical, 0xc0) + 1] = std::byte{0xc5};
-  CHECK(throws_saying<fl::jpeg_error>("Unsupported", [&] { fl::decode_jpeg(hierarchical); }));
+}
+
+TEST_CASE("kinds of JPEG that can't be read are refused by their names") {
+  const auto [marker, kind] = GENERATE(
+      table<int, std::string>({{0xc5, "Hierarchical JPEG (SOF type 0xc5)"},
+                               {0xc6, "Hierarchical JPEG (SOF type 0xc6)"},
+                               {0xc7, "Hierarchical lossless JPEG (SOF type 0xc7)"},
+                               {0xc8, "An extension of JPEG (SOF type 0xc8)"},
+                               {0xcb, "Lossless JPEG with arithmetic coding (SOF type 0xcb)"},
+                               {0xcd, "Hierarchical JPEG with arithmetic coding (SOF type 0xcd)"},
+                               {0xce, "Hierarchical JPEG with arithmetic coding (SOF type 0xce)"},
+                               {0xcf, "Hierarchical lossless JPEG with arithmetic coding (SOF type 0xcf)"},
+                               {0xf7, "JPEG-LS (SOF type 0xf7)"}}));
+  auto file = write_jpeg(gradient(8, 8, 3));
+  file[find_marker(file, 0xc0) + 1] = static_cast<std::byte>(marker);
+  CHECK(throws_saying<fl::jpeg_error>(kind + " isn't supported; save the image as",
+                                      [&] { fl::decode_jpeg(file); }));
+}
+
+TEST_CASE("a lossless JPEG is refused by its name, unless libjpeg can read it") {
+  auto file = write_jpeg(gradient(8, 8, 3));
+  file[find_marker(file, 0xc0) + 1] = std::byte{0xc3};
+#ifdef C_LOSSLESS_SUPPORTED
+  CHECK_THROWS_AS(fl::decode_jpeg(file), fl::jpeg_error); // it isn't one
+#else
+  CHECK(throws_saying<fl::jpeg_error>("Lossless JPEG (SOF type 0xc3) isn't supported",
+                                      [&] { fl::decode_jpeg(file); }));
+#endif
+}
+
+TEST_CASE("a frame's marker in the middle of a file is damage, not another kind of JPEG") {
+  auto file = write_jpeg(gradient(24, 24, 3), {.progressive = true});
+  const auto second = find_marker(file, 0xda, find_marker(file, 0xda) + 2);
+  for (const int marker : {0xc5, 0xf7}) {
+    file[second + 1] = static_cast<std::byte>(marker);
+    CHECK(throws_saying<fl::jpeg_error>("Unsupported", [&] { fl::decode_jpeg(file); }));
+    CHECK_FALSE(throws_saying<fl::jpeg_error>("save the image as", [&] { fl::decode_jpeg(file); }));
+  }
+}
+
+TEST_CASE("a warning that fails an image says how to keep it") {
+  const std::string hint =
+      "; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::keep";
+  const auto file = write_jpeg(gradient(24, 24, 3));
+  auto longer = file;
+  const std::vector<std::byte> nothing(3);
+  longer.insert(longer.end() - 2, nothing.begin(), nothing.end());
+  CHECK(throws_saying<fl::jpeg_error>("extraneous bytes before marker 0xd9" + hint,
+                                      [&] { fl::decode_jpeg(longer); }));
+  CHECK(largest_difference(fl::decode_jpeg(longer, keeping), fl::decode_jpeg(file)) == 0);
+  CHECK(throws_saying<fl::jpeg_error>("Premature end of JPEG file" + hint,
+                                      [&] { fl::decode_jpeg(std::span(file).first(file.size() - 4)); }));
+  // … and says nothing of it where that wouldn't help.
+  CHECK_FALSE(throws_saying<fl::jpeg_error>("on_corrupt::keep",
+                                            [&] { fl::decode_jpeg(std::span(file).subspan(1)); }));
 }
 
 TEST_CASE("damaged EXIF data leaves an image as it is stored") {

@@ -21,7 +21,7 @@
 using feedline::queue_status;
 using namespace feedline::test;
 
-#define EVERY_QUEUE spsc_kind, mpmc_kind, reorder_kind, mutex_kind
+#define EVERY_QUEUE spsc_kind, fenced_spsc_kind, mpmc_kind, reorder_kind, mutex_kind
 
 namespace {
 
@@ -309,7 +309,7 @@ struct intruder {
 } // namespace
 
 TEMPLATE_TEST_CASE("a push that is overtaken by the end is delivered, or refused with its item intact",
-                   "[queue]", spsc_kind, mpmc_kind, reorder_kind) {
+                   "[queue]", spsc_kind, fenced_spsc_kind, mpmc_kind, reorder_kind) {
   const bool bulk = GENERATE(false, true);
   typename intruder<TestType>::queue queue(2);
   queue_status seen = queue_status::full;

@@ -227,8 +227,8 @@ class stress {
 
 } // namespace
 
-TEMPLATE_TEST_CASE("random rounds lose, double and disorder nothing", "[queue]", spsc_kind, mpmc_kind,
-                   reorder_kind, mutex_kind) {
+TEMPLATE_TEST_CASE("random rounds lose, double and disorder nothing", "[queue]", spsc_kind, fenced_spsc_kind,
+                   mpmc_kind, reorder_kind, mutex_kind) {
   stress<TestType> players(20240229);
   std::string wrong;
   for (std::uint64_t round = 0, count = rounds(); round < count && wrong.empty(); ++round)

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/source/files.hpp>
 
+#include <feedline/source/lines.hpp>
+#include <feedline/source/records.hpp>
+#include <feedline/source/shuffled.hpp>
+#include <feedline/source/tar.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/rounds.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 
@@ -66,7 +75,36 @@ TEST_CASE("files matches patterns against names") {
   CHECK(found(folder, "[xy]1.*") == names{"x1.bin", "x1.txt", "y1.txt"});
   CHECK(found(folder, "x1.bin") == names{"x1.bin"});
   CHECK(found(folder, ".*") == names{".hidden", ".txt"});
-  CHECK(found(folder, "z*").empty());
+  CHECK(fl::test::throws_saying<std::runtime_error>("no file in `" + folder.path() + "` matches `z*`",
+                                                    [&] { found(folder, "z*"); }));
+}
+
+TEST_CASE("files matches patterns with folders, ** for any number of them") {
+  const temporary_folder folder;
+  std::filesystem::create_directories(folder / "a/b/c");
+  std::filesystem::create_directories(folder / "d/.e/c");
+  std::filesystem::create_directory_symlink(folder / "a", folder / "link");
+  for (const char* name :
+       {"1.jpg", "a/2.jpg", "a/2.txt", "a/b/3.jpg", "a/b/c/4.jpg", "d/5.jpg", "d/.e/c/6.jpg"})
+    folder.write(name, "");
+  CHECK(found(folder, "*/*.jpg") == names{"a/2.jpg", "d/5.jpg", "link/2.jpg"});
+  CHECK(found(folder, "a/*.jpg") == names{"a/2.jpg"});
+  CHECK(found(folder, "[ad]//?.jpg") == names{"a/2.jpg", "d/5.jpg"});
+  CHECK(found(folder, "**/*.jpg") ==
+        names{"1.jpg", "a/2.jpg", "a/b/3.jpg", "a/b/c/4.jpg", "d/.e/c/6.jpg", "d/5.jpg"});
+  CHECK(found(folder, "**/c/**") == names{"a/b/c/4.jpg", "d/.e/c/6.jpg"});
+  CHECK(found(folder, "**/**/b/**/*") == names{"a/b/3.jpg", "a/b/c/4.jpg"});
+  CHECK(found(folder, "a/**/2.txt") == names{"a/2.txt"});
+  CHECK(found(folder, "b/*.jpg", {.recursive = true}) == names{"a/b/3.jpg"});
+  CHECK_THROWS_AS(found(folder, "a"), std::runtime_error);
+  CHECK_THROWS_AS(found(folder, "1.jpg/*"), std::runtime_error);
+  CHECK_THROWS_AS(found(folder, ""), std::runtime_error);
+
+  const names in_both{folder / "a/b/3.jpg", folder / "a/b/c/4.jpg"};
+  CHECK(fl::tar_samples(folder / "a/b/**/[0-9].jpg").shards() == in_both);
+  CHECK(fl::tar_samples(folder / "*/b/{,c/}*.jpg").shards() ==
+        names{folder / "a/b/3.jpg", folder / "link/b/3.jpg", folder / "a/b/c/4.jpg",
+              folder / "link/b/c/4.jpg"});
 }
 
 TEST_CASE("files goes into the folders below on request only") {
@@ -146,7 +184,71 @@ TEST_CASE("read_file gives every byte of files of any size and says what it can'
   CHECK_FALSE(fl::read_file("/proc/self/status").empty()); // its size is said to be 0
 }
 
-TEST_CASE("files of an empty folder give nothing") {
+TEST_CASE("files of an empty folder are an error") {
   const temporary_folder folder;
-  CHECK(found(folder).empty());
+  CHECK(fl::test::throws_saying<std::runtime_error>("no file in `" + folder.path() + "` matches `*`",
+                                                    [&] { found(folder); }));
 }
+
+#ifndef __SANITIZE_THREAD__ // which doesn't follow a fork of a process with threads
+namespace {
+
+/// Whether `check` is true in a process of its own.
+template <class Check>
+bool holds_in_child(Check check) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(check() ? 0 : 1);
+  int status = -1;
+  return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+} // namespace
+
+TEST_CASE("a folder that may not be read is no folder without files, and every source says so") {
+  namespace fs = std::filesystem;
+  const temporary_folder folder;
+  fs::permissions(folder.path(), fs::perms::all);
+  fs::create_directory(folder / "closed");
+  folder.write("closed/a.txt", "text");
+  fs::permissions(folder / "closed", fs::perms::none);
+  const std::string closed = folder / "closed", sentence = "can't list the folder " + closed;
+  const auto refuses = [&](auto make) {
+    return holds_in_child([&] {
+      constexpr uid_t nobody = 65534; // as root may read everything
+      if (::geteuid() == 0 && ::seteuid(nobody) != 0) return false;
+      return fl::test::throws_saying<std::system_error>(sentence, make) &&
+             fl::test::throws_saying<std::system_error>(": Permission denied", make);
+    });
+  };
+  CHECK(refuses([&] { fl::files(closed); }));
+  CHECK(refuses([&] { fl::files(folder.path(), "*/*.txt"); }));
+  CHECK(refuses([&] { fl::files(folder.path(), "*.txt", {.recursive = true}); }));
+  CHECK(refuses([&] { fl::lines({closed + "/*.txt"}); }));
+  CHECK(refuses([&] { fl::lines({folder / "**/*.txt"}); }));
+  CHECK(refuses([&] { fl::records({folder / "c*/*.txt"}, 4); }));
+  CHECK(refuses([&] { fl::tar_samples(folder / "{closed,open}/*.txt"); }));
+  fs::permissions(folder / "closed", fs::perms::owner_all);
+}
+
+TEST_CASE("too many open files are no missing files, and every source says so in both modes") {
+  if (fl::test::rounds(4) < 4) return; // sanitizers need files of their own
+  const temporary_folder folder;
+  folder.write("a.txt", "text");
+  const auto lines = fl::lines({folder / "*.txt"}) | fl::prefetch(1);
+  const auto records = fl::records({folder / "*.txt"}, 4) | fl::shuffled() | fl::prefetch(1);
+  const auto samples = fl::tar_samples(folder / "*.txt") | fl::prefetch(1);
+  const auto shuffled = fl::tar_samples(folder / "*.txt") | fl::shuffled() | fl::prefetch(1);
+  CHECK(holds_in_child([&] {
+    const rlimit none{3, 3}; // files
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return false;
+    const auto says = [](auto call) {
+      return fl::test::throws_saying<std::runtime_error>("Too many open files", call);
+    };
+    const auto fails = [&](const auto& p) {
+      return says([&] { collect(p.finite(), 1); }) && says([&] { collect(p.infinite(), 1); });
+    };
+    return says([&] { fl::files(folder.path()); }) && says([&] { fl::lines({folder / "*.txt"}); }) &&
+           fails(lines) && fails(records) && fails(samples) && fails(shuffled);
+  }));
+}
+#endif

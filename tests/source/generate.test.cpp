@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
@@ -143,4 +145,15 @@ TEST_CASE("the index of a generated sample counts the calls, also those that thr
 
 TEST_CASE("a generate that gives nothing ends at once") {
   CHECK(collect((numbers(0) | fl::prefetch(2)).finite({.epochs = 3})).empty());
+}
+
+TEST_CASE("a sample that an endless source lacks isn't looked for for ever") {
+  const fl::test::watchdog guard("replay of what isn't there");
+  const auto p = fl::generate([n = 0]() mutable {
+                   if (n++ == 3) throw std::runtime_error("three");
+                   return std::optional(n);
+                 }) |
+                 fl::prefetch(2);
+  CHECK(p.replay(0, 0, 5) == 6);
+  CHECK_FALSE(p.replay(0, 0, 3));
 }

@@ -292,3 +292,8 @@ TEST_CASE("Resumed: a mix of sources with and without a state") {
            fl::batch(d(1, 6));
   });
 }
+
+TEST_CASE("weights whose sum is no number are refused") {
+  const auto s = fl::from(count_to(3));
+  CHECK_THROWS_AS(fl::mix(fl::weighted(s, 1e308), fl::weighted(s, 1e308)), std::invalid_argument);
+}

@@ -4,9 +4,11 @@
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
+#include <feedline/stage/take.hpp>
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <list>
 #include <memory>
 #include <optional>
@@ -15,6 +17,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -163,4 +166,58 @@ TEST_CASE("an empty range gives nothing, and an infinite run over it is an error
   const auto p = fl::from(std::vector<int>()) | fl::prefetch(2);
   CHECK(collect(p.finite({.epochs = 2})).empty());
   CHECK(fl::test::throws_saying<fl::pipeline_error>("no sample", [&] { collect(p.infinite()); }));
+}
+
+namespace {
+
+struct position {
+  const char* name;
+  std::uint8_t ply; // with padding behind it
+  long double value;
+};
+
+template <class Range>
+std::uint64_t fingerprint_of(const Range& range) {
+  const auto p = fl::from(range);
+  return p.source().fingerprint(p.source().extent());
+}
+
+} // namespace
+
+TEST_CASE("from's fingerprint tells what elements mean, wherever they lie") {
+  using texts = std::vector<std::string>;
+  const texts here{"a.jpg", "b.jpg"}, there = here, changed{"a.jpg", "c.jpg"};
+  const auto check = [&](auto elements) {
+    CHECK(fingerprint_of(elements(here)) == fingerprint_of(elements(there)));
+    CHECK(fingerprint_of(elements(here)) != fingerprint_of(elements(changed)));
+  };
+  check([](const texts& t) { return t; });
+  check([](const texts& t) { return std::vector<const char*>{t[0].c_str(), t[1].c_str()}; });
+  check([](const texts& t) { return std::vector<std::string_view>(t.begin(), t.end()); });
+  check([](const texts& t) { return std::vector<texts>{t}; });
+  check([](const texts& t) { return std::vector<std::pair<int, std::string_view>>{{1, t[0]}, {2, t[1]}}; });
+  check([](const texts& t) {
+    std::vector<position> all(2);
+    static int garbage = 0;
+    garbage ^= 0xff;
+    for (auto& p : all) std::memset(static_cast<void*>(&p), garbage, sizeof p);
+    for (std::size_t i = 0; i < 2; ++i) {
+      all[i].name = t[i].c_str();
+      all[i].ply = 7;
+      all[i].value = 1 / 3.0L;
+    }
+    return all;
+  });
+  check([](const texts& t) { return std::vector<long double>{t[1][0] / 3.0L}; });
+  const std::array<int, 2> values{1, 2}, others{3, 4};
+  CHECK(fingerprint_of(std::vector{&values[0], &values[1]}) ==
+        fingerprint_of(std::vector{&others[0], &others[1]}));
+  CHECK(fingerprint_of(std::vector<const char*>{nullptr}) != fingerprint_of(std::vector<const char*>{""}));
+}
+
+TEST_CASE("A view whose end is a condition or that has none is gone through in order") {
+  static const std::vector<int> numbers{1, 2, 3, 9, 4};
+  const auto small = std::views::take_while(numbers, [](int n) { return n < 5; });
+  CHECK(collect((fl::from(small) | fl::prefetch(2)).finite()) == std::vector{1, 2, 3});
+  CHECK(collect((fl::from(std::views::iota(0)) | fl::take(5) | fl::prefetch(2)).finite()) == count_to(5));
 }

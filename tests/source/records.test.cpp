@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/source/records.hpp>
 
+#include <feedline/source/lines.hpp>
+#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
@@ -14,6 +16,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
@@ -167,4 +171,37 @@ TEST_CASE("records of empty files give nothing, and a loop over records may be l
   CHECK(collect((fl::records<int>({folder.write("a", "")}) | fl::prefetch(2)).finite()).empty());
   const auto p = fl::records<int>({folder.write("b", bytes_of(numbers(3000, 5)))}) | fl::batch(10);
   CHECK(collect(p.infinite(), 3).size() == 3);
+}
+
+TEST_CASE("a pipe is refused by the records' place too, and files that say they are empty are read") {
+  const temporary_folder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const auto messages = [](const auto& p) {
+    std::vector<std::string> all;
+    for (const fl::failure& f : run_to_end(p.finite({.on_error = fl::on_error::skip})).skipped)
+      all.push_back(f.message);
+    return all;
+  };
+  for (const std::string& name : {pipe, std::string("/dev/zero")}) {
+    const std::vector expected{name + ": is not a regular file"};
+    CHECK(messages(fl::records({name}, 4) | fl::prefetch(1)) == expected);
+    CHECK(messages(fl::records({name}, 4) | fl::shuffled() | fl::prefetch(1)) == expected);
+  }
+  const std::vector directory{folder.path() + ": Is a directory"};
+  CHECK(messages(fl::records({folder.path()}, 4) | fl::shuffled() | fl::prefetch(1)) == directory);
+  CHECK_FALSE(collect((fl::lines({"/proc/self/status"}) | fl::prefetch(1)).finite()).empty());
+  const auto bytes = fl::records({"/proc/version"}, 1);
+  const auto in_order = collect((bytes | fl::prefetch(1)).finite());
+  CHECK_FALSE(in_order.empty());
+  CHECK(collect((bytes | fl::shuffled() | fl::prefetch(1)).finite()).size() == in_order.size());
+}
+
+TEST_CASE("a checkpoint knows the size of the records") {
+  const temporary_folder folder;
+  const std::string path = folder.write("bytes", std::string(64, 'x'));
+  auto loader = (fl::records({path}, 4) | fl::prefetch(2)).infinite();
+  loader.next();
+  const auto of_eight = fl::records({path}, 8) | fl::prefetch(2);
+  CHECK_THROWS_AS(of_eight.infinite({.resume = loader.checkpoint()}), std::invalid_argument);
 }

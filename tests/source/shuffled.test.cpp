@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -27,11 +28,17 @@
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/test_data.hpp"
+#include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
@@ -125,6 +132,14 @@ std::string contents_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+/// How many files of a folder are mapped into the process, each as often as it is.
+std::size_t mappings(const temporary_folder& folder) {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find(folder.path() + "/") != line.npos;
+  return count;
+}
+
 void overwrite(const std::string& file, std::string_view contents) {
   std::ofstream(file, std::ios::binary) << contents;
 }
@@ -155,6 +170,20 @@ TEST_CASE("shuffled keeps its order whatever the number of workers, and indices 
   const auto expected = collect((source | fl::map(indices)).finite({.seed = 1}));
   for (const std::size_t workers : worker_counts)
     CHECK(collect((source | fl::map(indices, fl::workers{workers})).finite({.seed = 1})) == expected);
+}
+
+TEST_CASE("shuffled goes on from a checkpoint at every place of a large epoch") {
+  const std::size_t size = 300;
+  const auto p = fl::from(count_to(static_cast<int>(size))) | fl::shuffled() | fl::prefetch(1);
+  const auto all = collect(p.finite({.seed = 6}));
+  REQUIRE(all.size() == size);
+  auto loader = p.finite({.seed = 6});
+  for (std::size_t place = 0; place < size; ++place) {
+    INFO("place " << place);
+    auto resumed = p.finite({.seed = 6, .resume = loader.checkpoint()});
+    REQUIRE(resumed.next() == all[place]);
+    loader.next();
+  }
 }
 
 TEST_CASE("shuffled of nothing gives nothing") {
@@ -210,7 +239,7 @@ TEST_CASE("workers that ask the source themselves give what a thread of its own 
   for (const std::size_t workers : worker_counts) {
     const auto dealt = source | fl::map(refuse, fl::workers{workers});
     for (const auto mode : {fl::on_error::skip, fl::on_error::fail})
-      for (const std::uint32_t epochs : {0u, 1u, 3u})
+      for (const std::uint32_t epochs : {1u, 3u})
         CHECK(of_epochs(dealt, epochs, mode) == of_epochs(queued, epochs, mode));
     CHECK(of_epochs(dealt | fl::take(5), 3, fl::on_error::skip) ==
           of_epochs(queued | fl::take(5), 3, fl::on_error::skip));
@@ -342,7 +371,8 @@ TEST_CASE(
                                          .add("b.y", "4")
                                          .raw(std::string(1024, 'z'))
                                          .open());
-  for (const std::size_t size : {100u, 512u * 3 + 7, 512u * 20, 512u * 21 + 5})
+  for (const std::size_t size :
+       {100u, 512u * 3 + 7, 512u * 20, 512u * 21 + 5, 512u * 22 - 3, 512u * 22 - 500})
     folder.write("cut-" + std::to_string(size) + ".tar", whole.substr(0, size));
   folder.write("empty.tar", "");
   folder.write("no.tar", std::string(5000, 'n'));
@@ -357,7 +387,7 @@ TEST_CASE(
   check_same_samples(fl::tar_samples(names));
 }
 
-TEST_CASE("each archive of the test data gives the same samples by place as in its order") {
+TEST_CASE("each archive of the test data gives the same samples by place as in its order", "[shared]") {
   const auto data = fl::test::test_data("tar");
   if (!data) return;
   std::vector<std::string> names;
@@ -385,6 +415,7 @@ TEST_CASE("an index is kept beside its shard, used while it fits, and made anew 
   REQUIRE(std::filesystem::exists(kept));
   const std::string good = contents_of(kept);
   CHECK(good.size() < 200);
+  REQUIRE(good.starts_with("ftaridx"));
 
   // It is used: one that leaves out half of the samples, with a checksum that fits, is believed.
   auto half = fl::detail::read_tar_index(kept);
@@ -399,7 +430,7 @@ TEST_CASE("an index is kept beside its shard, used while it fits, and made anew 
     bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
     overwrite(kept, bad);
     REQUIRE(samples() == 10);
-    REQUIRE(contents_of(kept) == good);
+    REQUIRE(contents_of(kept) == (i < 7 ? bad : good)); // which it doesn't look like without its name
     overwrite(kept, good.substr(0, i));
     REQUIRE(samples() == 10);
   }
@@ -411,6 +442,58 @@ TEST_CASE("an index is kept beside its shard, used while it fits, and made anew 
   CHECK(samples() == 12);
   CHECK(contents_of(kept) != good);
 }
+
+TEST_CASE("an index isn't used for a shard of the same size and time with another beginning or end") {
+  const temporary_folder folder;
+  const std::string large(600, 'x');
+  const std::string tar = folder.write("x.tar", tar_writer().add("a", large).add("b", "1").open());
+  const auto samples = [&] {
+    const auto p = fl::tar_samples(tar, {.keep_index = true}) | fl::shuffled() | fl::prefetch(1);
+    return sorted_outcome(p).first.size();
+  };
+  CHECK(samples() == 2);
+  const auto time = std::filesystem::last_write_time(tar);
+  overwrite(tar, tar_writer().add("a", "1").add("b", large).open());
+  std::filesystem::last_write_time(tar, time);
+  CHECK(samples() == 2);
+}
+
+TEST_CASE("what somebody else keeps under the name of an index is left alone") {
+  const temporary_folder folder;
+  const std::string tar = folder.write("x.tar", shard(0, 10)), other = tar + ".index";
+  const auto samples = [&] { return fl::tar_samples(tar, {.keep_index = true}).indexed().size(); };
+  for (const std::string text : {"x", "ftarid", "ftarid.x", "a list of one's own: 1, 2, 3\n"}) {
+    overwrite(other, text);
+    CHECK(samples() == 10);
+    const bool may_be_index = text == "ftarid";
+    CHECK((contents_of(other) == text) == !may_be_index);
+  }
+  std::filesystem::remove(other);
+  std::filesystem::create_symlink(folder.write("elsewhere", ""), other);
+  CHECK(samples() == 10);
+  CHECK(std::filesystem::is_symlink(other));
+  CHECK(contents_of(folder / "elsewhere").empty());
+}
+
+#ifndef __SANITIZE_THREAD__ // which doesn't follow a fork of a process with threads
+TEST_CASE("an index that is larger than files may be doesn't end the process, nor leave a part of it") {
+  const temporary_folder folder;
+  const std::string tar = folder.write("x.tar", shard(0, 10));
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const rlimit few{100, 100};
+    if (::signal(SIGXFSZ, SIG_DFL) == SIG_ERR || ::setrlimit(RLIMIT_FSIZE, &few) != 0) ::_exit(2);
+    ::_exit(fl::tar_samples(tar, {.keep_index = true}).indexed().size() == 10 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  std::size_t entries = 0;
+  for ([[maybe_unused]] const auto& e : std::filesystem::directory_iterator(folder.path())) ++entries;
+  CHECK(entries == 1);
+}
+#endif
 
 TEST_CASE("an index that can't be written is no matter") {
   const temporary_folder folder;
@@ -434,4 +517,111 @@ TEST_CASE("a shard that is replaced under a run is noticed") {
   folder.write("z.tar", shard(0, 4));
   std::filesystem::rename(folder / "z.tar", tar);
   CHECK_THROWS_AS(samples.at(0), fl::tar_error);
+}
+
+TEST_CASE("a damaged shard that is replaced by a shorter one fails in its places, and the run ends") {
+  const fl::test::watchdog guard("replaced shard");
+  const temporary_folder folder;
+  const std::string whole = shard(0, 5), tar = folder.write("x.tar", whole.substr(0, 512 * 19 + 2));
+  const auto p = fl::tar_samples(tar) | fl::shuffled() | fl::prefetch(1);
+  const auto before = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(before.items.size() == 4);
+  CHECK(before.skipped.size() == 1);
+  folder.write("y.tar", shard(0, 1));
+  std::filesystem::rename(folder / "y.tar", tar);
+  const auto after = run_to_end(p.finite({.on_error = fl::on_error::skip})); // of the shard as it was mapped
+  CHECK(after.items.size() + after.skipped.size() == 5);
+
+  folder.write("z.tar", whole.substr(0, 512 * 19 + 2));
+  const auto samples = fl::tar_samples(folder / "z.tar").indexed();
+  REQUIRE(samples.size() == 5);
+  folder.write("y.tar", shard(0, 1));
+  std::filesystem::rename(folder / "y.tar", folder / "z.tar");
+  for (const std::uint64_t place : {4u, 0u})
+    CHECK(fl::test::throws_saying<fl::tar_error>("z.tar has changed since it was indexed",
+                                                 [&] { samples.at(place); }));
+}
+
+TEST_CASE("a kept index with places that its shard lacks is an error in those places") {
+  const fl::test::watchdog guard("wrong index");
+  const temporary_folder folder;
+  const std::string tar = folder.write("x.tar", shard(0, 3));
+  const auto run = [&] {
+    return run_to_end((fl::tar_samples(tar, {.keep_index = true}) | fl::shuffled() | fl::prefetch(1))
+                          .finite({.on_error = fl::on_error::skip}));
+  };
+  CHECK(run().items.size() == 3);
+  auto wrong = fl::detail::read_tar_index(tar + ".index");
+  REQUIRE(wrong);
+  wrong->begins.push_back(~std::uint64_t{0});
+  wrong->begins.push_back(wrong->bytes);
+  wrong->begins.push_back(wrong->bytes + 512);
+  fl::detail::write_tar_index(tar + ".index", *wrong);
+  const auto result = run();
+  CHECK(result.items.size() == 3);
+  REQUIRE(result.skipped.size() == 3);
+  for (const fl::failure& f : result.skipped) CHECK(f.message.starts_with(tar + ": no sample at offset "));
+}
+
+TEST_CASE("a shard whose samples can all not be read takes one pass, not one for each of them") {
+  const fl::test::watchdog guard("unreadable samples");
+  const temporary_folder folder;
+  constexpr std::size_t count = 100'000;
+  std::string headers;
+  headers.reserve(count * 512);
+  for (std::size_t i = 0; i < count; ++i)
+    headers += fl::test::tar_header_block().name(std::to_string(i)).type('S').bytes();
+  const fl::tar_samples source(folder.write("x.tar", headers));
+  const auto failures_of = [&](const auto& p) {
+    const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip, .failure_limit = count}));
+    CHECK(result.items.empty());
+    return result.skipped.size();
+  };
+  CHECK(failures_of(source | fl::shuffled() | fl::prefetch(1)) == count);
+  CHECK(failures_of(source | fl::prefetch(1)) == count);
+}
+
+TEST_CASE("a shard is mapped once, however many runs and epochs hold samples of it") {
+  const temporary_folder folder;
+  tar_writer tar;
+  for (int i = 0; i < 3; ++i) tar.add(std::to_string(i) + ".txt", std::string(10'000, 'x'));
+  folder.write("a.tar", tar.closed());
+  folder.write("b.tar", tar.closed());
+  std::filesystem::create_hard_link(folder / "a.tar", folder / "c.tar");
+  const fl::tar_samples source(std::vector<std::string>{folder / "a.tar", folder / "b.tar"});
+  const auto in_order = source | fl::prefetch(1);
+  const auto shuffled = source | fl::shuffled() | fl::prefetch(1);
+  const auto linked = fl::tar_samples(folder / "c.tar") | fl::prefetch(1);
+  {
+    const auto first = collect(in_order.finite({.epochs = 3})), second = collect(in_order.finite()),
+               third = collect(shuffled.finite({.epochs = 3})), fourth = collect(linked.finite());
+    CHECK(first.size() + third.size() == 36);
+    CHECK(mappings(folder) == 2);
+    CHECK(first.at(0).file() == folder / "a.tar");
+    CHECK(fourth.at(0).file() == folder / "c.tar");
+
+    // What is written over it is another file.
+    folder.write("d.tar", tar.closed());
+    std::filesystem::rename(folder / "d.tar", folder / "a.tar");
+    const auto fifth = collect(in_order.finite());
+    CHECK(mappings(folder) == 3);
+    CHECK(fifth.at(0)["txt"].data() != first.at(0)["txt"].data());
+  }
+  CHECK(mappings(folder) <= 3);
+}
+
+TEST_CASE("many files that are shuffled are mapped a few at a time, and small ones not at all") {
+  const temporary_folder folder;
+  constexpr std::size_t most = fl::detail::lazy_maps::most, size = 20'000;
+  for (std::size_t i = 0; i < most + 100; ++i) {
+    const std::string name = folder.write("large-" + std::to_string(i), {});
+    std::filesystem::resize_file(name, size);
+    folder.write("small-" + std::to_string(i), "12345678");
+  }
+  const auto large = fl::records({folder / "large-*"}, size) | fl::shuffled() | fl::prefetch(1);
+  CHECK(collect(large.finite()).size() == most + 100);
+  CHECK(mappings(folder) == most);
+  const auto small = fl::records({folder / "small-*"}, 8) | fl::shuffled() | fl::prefetch(1);
+  CHECK(collect(small.finite()).size() == most + 100);
+  CHECK(mappings(folder) == most);
 }

@@ -137,7 +137,7 @@ TEST_CASE("a shard that can't be opened is an error in its place") {
   std::vector<std::uint64_t> indices;
   const auto found = read_all(source, &indices);
   CHECK(found == strings{"0:jpg=photo,cls=0", "! " + gone + ": No such file or directory",
-                         "! " + folder.path() + ": Is a directory", "! " + pipe + ": No such device",
+                         "! " + folder.path() + ": Is a directory", "! " + pipe + ": is not a regular file",
                          "1:jpg=photo,cls=1"});
   CHECK(indices == std::vector<std::uint64_t>{0, shard(1), shard(2), shard(3), shard(4)});
   CHECK(source.origin(shard(1)) == gone + ": sample #0");
@@ -160,6 +160,8 @@ TEST_CASE("patterns name shards in the order of their bytes") {
   CHECK(names({"x{08..10}"}) == strings{"x08", "x09", "x10"});
   CHECK(names({"{2..0}{,y}"}) == strings{"2", "2y", "1", "1y", "0", "0y"});
   CHECK(names({"{}{x}{a..c}{1..}{", "}"}) == strings{"{}{x}{a..c}{1..}{", "}"});
+  CHECK(names({"{../a.tar,../b.tar}"}) == strings{"../a.tar", "../b.tar"});
+  CHECK(names({"x{1..2,5}"}) == strings{"x1..2", "x5"});
   CHECK(names({"t-{1?,[ab]}.tar"}) == strings{"t-10.tar", "t-a.tar"});
 }
 
@@ -172,10 +174,44 @@ TEST_CASE("patterns that match nothing, or too much, are errors at once") {
   CHECK_THROWS_AS(tar_samples("{0..99999999}.tar"), std::length_error);
   CHECK_THROWS_AS(tar_samples("{0..9999}{0..9999}.tar"), std::length_error);
   CHECK_THROWS_AS(tar_samples("{0..18446744073709551615}.tar"), std::length_error);
+  const std::string zeros(2000, '0');
+  CHECK(throws_saying<std::length_error>("take more than 1 GB",
+                                         [&] { tar_samples("{" + zeros + "..9999999}.tar"); }));
+  CHECK(throws_saying<std::length_error>("take more than 1 GB",
+                                         [&] { tar_samples("{0..9999}" + zeros + "{0..999}" + zeros); }));
+  CHECK(throws_saying<std::length_error>(
+      "take more than 1 GB", [&] { tar_samples("{0..9999}{0..99}{" + zeros + "," + zeros + "}"); }));
   CHECK(tar_samples({"a.tar", "b.tar"}).shards() == strings{"a.tar", "b.tar"});
   CHECK(tar_samples{"a.tar"}.shards() == strings{"a.tar"});
   tar_samples none(strings{});
   CHECK(!none.next());
+}
+
+TEST_CASE("names that a terminal would obey are made harmless in messages") {
+  const temporary_folder folder;
+  const std::string name = folder.write("a\n\x1bZ.tar", "no shard"), shown = folder / "a\\x0a\\x1bZ.tar";
+  tar_samples source(strings{name});
+  CHECK(read_all(source) == strings{"! " + shown + ": no TAR file: there is no valid header at offset 0"});
+  CHECK(source.origin(0) == shown + ": sample #0");
+  folder.write("a\n\x1bZ.tar", tar_writer().add("b\n.x\n", "1").open());
+  CHECK(tar_samples(strings{name}).origin(0) == shown + ": b\\x0a.x\\x0a");
+  std::filesystem::remove(name);
+  tar_samples gone(strings{name});
+  CHECK(read_all(gone) == strings{"! " + shown + ": No such file or directory"});
+  CHECK(throws_saying<std::runtime_error>(shown, [&] { tar_samples(name + "*"); }));
+}
+
+TEST_CASE("a shard that is listed twice is an error that names it") {
+  const temporary_folder folder;
+  folder.write("a.tar", "");
+  const auto refuses = [&](const strings& names) {
+    return throws_saying<std::invalid_argument>("a.tar` is listed twice", [&] { tar_samples source(names); });
+  };
+  CHECK(refuses({folder / "a.tar", folder / "b.tar", folder / "*.tar"}));
+  CHECK(refuses({"a.tar", ".//./a.tar"}));
+  CHECK(refuses({"{a,b,a}.tar"}));
+  CHECK(refuses({"x/a.tar", "x//a.tar"}));
+  CHECK_FALSE(refuses({"a.tar", "/a.tar", "x/a.tar", "b.tar", "a.tar.", "a..tar"}));
 }
 
 TEST_CASE("a sample cut off inside a member is replaced by the error, the ones before it come") {
@@ -192,7 +228,13 @@ TEST_CASE("a sample cut off inside a member is replaced by the error, the ones b
                 "members there"});
   CHECK(read_bytes(whole.substr(0, header + 300)) ==
         strings{a, b, "! s.tar: cut off inside the header at offset 4096"});
-  CHECK(read_bytes(whole.substr(0, header + 1024 + 513)).back() == "2:jpg=photo,cls=2");
+  CHECK(
+      read_bytes(whole.substr(0, header + 1024 + 513)) ==
+      strings{a, b, "2:jpg=photo,cls=2", "! s.tar: cut off inside the last member's padding at offset 5633"});
+  CHECK(read_bytes(whole.substr(0, header + 1000)) ==
+        strings{a, b,
+                "! s.tar: cut off inside the last member's padding at offset 5096; sample `2` before it may "
+                "have lost members there"});
 }
 
 TEST_CASE("a damaged header never lets a part of a sample through") {
@@ -262,6 +304,11 @@ TEST_CASE("a sample with a sparse or a doubled member is left out, those around 
   for (int i = 0; i < 50; ++i) many.add("0.f" + std::to_string(i % 49), "x");
   CHECK(read_bytes(many.closed()) ==
         strings{"! s.tar: sample `0` at offset 0 has the field `f0` more than once"});
+  tar_writer nameless;
+  nameless.add("0.txt", "a").add("1", "b").add("1.txt", "c").add("1", "d");
+  CHECK(read_bytes(nameless.closed()) ==
+        strings{"0:txt=a", "! s.tar: sample `1` at offset 1024 has more than one member without an "
+                           "extension: give each an extension of its own"});
 }
 
 TEST_CASE("a lost sample has an index of its own, so that the others keep theirs") {

@@ -115,7 +115,7 @@ strings output_of(const std::string& command) {
 
 } // namespace
 
-TEST_CASE("what GNU tar and Python's tarfile both read has the same members and bytes here") {
+TEST_CASE("what GNU tar and Python's tarfile both read has the same members and bytes here", "[shared]") {
   const auto folder = test_data("tar");
   if (!folder) return;
   if (output_of("tar --version 2>&1 | grep GNU").empty() || output_of("python3 --version").empty()) {
@@ -154,7 +154,7 @@ TEST_CASE("what GNU tar and Python's tarfile both read has the same members and 
   CHECK(std::includes(known.begin(), known.end(), in_dispute.begin(), in_dispute.end()));
 }
 
-TEST_CASE("every foreign file is read, or refused in a sentence with file and offset") {
+TEST_CASE("every foreign file is read, or refused in a sentence with file and offset", "[shared]") {
   const auto folder = test_data("tar");
   if (!folder) return;
   for (const std::string& file : files_of(*folder)) {
@@ -177,7 +177,7 @@ TEST_CASE("every foreign file is read, or refused in a sentence with file and of
   }
 }
 
-TEST_CASE("damaged foreign files never make a source leave its memory or run for ever") {
+TEST_CASE("damaged foreign files never make a source leave its memory or run for ever", "[shared]") {
   const auto folder = test_data("tar");
   if (!folder) return;
   feedline::random_generator random(11);
@@ -198,7 +198,7 @@ TEST_CASE("damaged foreign files never make a source leave its memory or run for
   }
 }
 
-TEST_CASE("the photo shards hold 64 samples of a jpg and a cls each") {
+TEST_CASE("the photo shards hold 64 samples of a jpg and a cls each", "[shared]") {
   const auto folder = test_data("photos");
   if (!folder) return;
   feedline::tar_samples source(*folder + "/photos-{0000..0004}.tar");

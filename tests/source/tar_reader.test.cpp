@@ -83,6 +83,23 @@ TEST_CASE("octal sizes end at NUL, at a space or with their field") {
   }
 }
 
+TEST_CASE("a size field that begins with NUL is 0, whatever stands after it") {
+  tar_writer tar;
+  tar.add(tar.header("a").put(124, "\0\0\0\0\0\0\0\00014 "s)).add("b", "behind");
+  CHECK(list(tar.closed()).whole == members{{"a", ""}, {"b", "behind"}});
+}
+
+TEST_CASE("numbers of pax headers may begin with any number of zeros") {
+  const std::string zeros(400, '0');
+  tar_writer tar;
+  tar.pax({{"size", zeros + "3"}, {"path", "a"}}).add(tar.header("short"), "abc");
+  tar.pax({{"size", zeros}}).add(tar.header("b"));
+  tar.add("x", "0000000000000000000000033 path=c\n", 'x').add("y", "behind");
+  const auto found = list(tar.closed());
+  CHECK(found.problems == std::vector<std::string>{});
+  CHECK(found.whole == members{{"a", "abc"}, {"b", ""}, {"c", "behind"}});
+}
+
 TEST_CASE("sizes may be in base 256, but not negative or beyond the file") {
   tar_writer tar;
   tar.add(tar.header("a").size_in_base_256(700), std::string(700, 'x')).add("b", "behind");
@@ -149,7 +166,9 @@ TEST_CASE("pax headers that aren't well formed, or have no member, are errors") 
     tar.add("before", "1").add("x", text, 'x').add("a", "2");
     const auto found = list(tar.closed());
     CHECK(found.whole == members{{"before", "1"}});
-    CHECK(found.problems == std::vector{"malformed extended header at offset 1024"s});
+    const std::string line = text.substr(0, text.find('\n'));
+    CHECK(found.problems ==
+          std::vector{"malformed record `" + line + "` of the extended header at offset 1024"});
   }
   tar_writer alone;
   alone.pax({{"path", "a"}});
@@ -174,7 +193,7 @@ TEST_CASE("an archive ends at two blocks of zeros or with its file") {
   tar_writer tar;
   tar.add("a", "1");
   const std::string zeros(512, '\0');
-  for (const auto& end : {""s, zeros, zeros + zeros, zeros + zeros + tar.open(), zeros.substr(0, 100),
+  for (const auto& end : {""s, zeros, zeros + zeros, zeros + zeros + tar.open(), zeros + zeros + "\n",
                           zeros + "\n" + zeros.substr(1)}) {
     const auto found = list(tar.open() + end);
     CHECK(found.whole == members{{"a", "1"}});
@@ -184,6 +203,25 @@ TEST_CASE("an archive ends at two blocks of zeros or with its file") {
         std::vector{"a single block of zeros before more members at offset 1024"s});
   CHECK(list(zeros + zeros).problems.empty());
   CHECK(list("").problems == std::vector{"empty file: there is no header at offset 0"s});
+}
+
+TEST_CASE("an archive that ends inside a block is cut off, even where its last member is whole") {
+  tar_writer tar;
+  tar.add("a", "1").add("skipped", "2", 'V');
+  const std::string whole = tar.closed(), zeros(512, '\0');
+  for (const std::size_t size : {513u, 600u, 1023u, 1537u, 2000u, 2047u}) {
+    const auto found = list(whole.substr(0, size));
+    CHECK(found.whole == members{{"a", "1"}});
+    CHECK(found.last == tar_status::damaged);
+    CHECK(found.problems ==
+          std::vector{"cut off inside the last member's padding at offset " + std::to_string(size)});
+  }
+  for (const std::size_t size : {2049u, 2559u})
+    CHECK(list(whole.substr(0, size)).problems ==
+          std::vector{"cut off inside the zeros that end an archive at offset 2048"s});
+  for (const auto& end : {zeros + "\n", zeros + zeros.substr(1)})
+    CHECK(list(tar.open() + end).problems ==
+          std::vector{"cut off inside the zeros that end an archive at offset 2048"s});
 }
 
 TEST_CASE("an archive cut off anywhere gives what came before the cut") {
@@ -197,7 +235,8 @@ TEST_CASE("an archive cut off anywhere gives what came before the cut") {
     given = found.whole.size();
     REQUIRE(found.whole == members(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(given)));
     REQUIRE(found.problems.size() <= 1);
-    // Complete is what ends at a header's border, or in padding or in the final zeros.
+    // Complete is what ends at a member's end.
+    if (size % 512 != 0) REQUIRE(found.problems.size() == 1);
     if (found.problems.empty()) REQUIRE(found.last == tar_status::end);
   }
   CHECK(given == all.size());

@@ -128,6 +128,33 @@ TEST_CASE("a zip of indexed sources can be shuffled as a whole") {
   for (int i = 0; i < 50; ++i) CHECK(all[static_cast<std::size_t>(i)] == std::pair(i, i));
 }
 
+TEST_CASE("a replay with a run's options gives the pairs of that run") {
+  const temporary_folder folder;
+  std::vector<std::string> first, second;
+  for (const char* lines : {"a0\na1\n", "a2\na3\na4\n", "a5\n"})
+    first.push_back(folder.write("a" + std::to_string(first.size()), lines));
+  for (const char* lines : {"b0\nb1\nb2\n", "b3\n", "b4\nb5\n"})
+    second.push_back(folder.write("b" + std::to_string(second.size()), lines));
+  const auto p = fl::zip(fl::lines(first), fl::lines(second)) |
+                 fl::map([](const std::pair<std::string, std::string>& x) { return x.first + x.second; }) |
+                 fl::batch(1);
+  const auto check = [&](const auto& options, auto loader) {
+    for (int i = 0; i < 6; ++i) {
+      const auto batch = loader.next();
+      REQUIRE(batch);
+      const fl::sample_id id = batch->ids()[0];
+      CHECK(p.replay(options, id.epoch, id.index) == batch->values()[0]);
+    }
+  };
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    const fl::finite_options once{.seed = seed}, twice{.seed = seed, .epochs = 2};
+    const fl::infinite_options for_ever{.seed = seed};
+    check(once, p.finite(once));
+    check(twice, p.finite(twice));
+    check(for_ever, p.infinite(for_ever));
+  }
+}
+
 TEST_CASE("Resumed: a zip of sources with and without a state") {
   leave_and_resume("zip", 30, [](draw& d, const circumstances& c) {
     const auto bad = static_cast<int>(d(1, 80));

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -286,6 +287,25 @@ TEST_CASE("a directory that can't be used is an error when a run begins") {
   CHECK(fs::exists(folder / "a/b/c/lock"));
 }
 
+TEST_CASE("a directory that another process has locked for long serves all the same, and nobody waits") {
+  const watchdog guard("locked directory");
+  const temporary_folder folder;
+  const decode f;
+  collect(numbers(50, f, in(folder)).finite());
+  f.since_last();
+  const fl::detail::open_file other(::open((folder / "cache/lock").c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(other.lock(false));
+  const auto p = numbers(80, f, in(folder));
+  CHECK(collect(p.finite()) == texts(80));
+  CHECK(f.since_last() == 30);
+  CHECK(segments(folder).size() == 1);
+  other.unlock();
+  CHECK(collect(p.finite()) == texts(80)); // now what is new is kept
+  CHECK(f.since_last() == 30);
+  CHECK(collect(p.finite()) == texts(80));
+  CHECK(f.since_last() == 0);
+}
+
 TEST_CASE("whichever byte of a segment is changed, whatever comes out is right") {
   const temporary_folder folder;
   const decode f;
@@ -362,7 +382,7 @@ TEST_CASE("a disk that is full is told once, and the run goes on") {
   struct unlimited {
     unlimited() {
       ::getrlimit(RLIMIT_FSIZE, &before);
-      old = ::signal(SIGXFSZ, SIG_IGN);
+      old = ::signal(SIGXFSZ, SIG_DFL); // which ends the process
     }
 
     void limit(std::uint64_t bytes) const {
@@ -387,7 +407,10 @@ TEST_CASE("a disk that is full is told once, and the run goes on") {
   options.on_trouble = [&](const std::string& sentence) { said.push_back(sentence); };
   SECTION("when a segment is made") {
     limits.limit(10);
-    CHECK(collect(numbers(200, f, options, 3).finite({.epochs = 2})).size() == 400);
+    const auto kept = fl::cache(options);
+    const auto p = fl::from(count_to(200)) | fl::map(f, fl::workers{3}) | kept | fl::prefetch(4);
+    CHECK(collect(p.finite({.epochs = 2})).size() == 400);
+    CHECK(kept.stats().full);
   }
   SECTION("when it is written") {
     // The first value has the segment made; then there is no room for all of it.
@@ -413,7 +436,11 @@ struct telling {
   decode f;
   int to = -1;
 
+  // After so many calls it waits to be killed.
+  static constexpr int most = 400;
+
   std::string operator()(int n) const {
+    while (to >= 0 && *f.calls >= most) ::pause();
     if (to >= 0 && ::write(to, "", 1) != 1) ::_exit(1);
     return f(n);
   }

@@ -48,6 +48,16 @@ struct example {
   bool operator==(const example&) const = default;
 };
 
+struct in_c {
+  std::int16_t matrix[2][2];
+  std::string names[2];
+  std::vector<float> rest;
+};
+
+struct pointers_in_c {
+  int* pointers[2];
+};
+
 struct photo {
   fl::tensor<float, 2, 3> pixels;
   fl::tensor<std::uint8_t> mask;
@@ -59,6 +69,7 @@ static_assert(storable<std::string> && storable<std::vector<std::byte>> &&
               storable<std::vector<std::string>>);
 static_assert(storable<fl::float16> && storable<std::array<fl::bfloat16, 2>>);
 static_assert(storable<std::pair<int, std::string>> && storable<std::tuple<>> && storable<empty>);
+static_assert(storable<in_c> && !storable<pointers_in_c>);
 static_assert(storable<example> && storable<photo> && storable<fl::tensor<float>>);
 static_assert(!storable<int*> && !storable<std::string_view> && !storable<std::span<int>> &&
               !storable<const int>);
@@ -122,6 +133,39 @@ TEST_CASE("what was stored comes back") {
   CHECK(comes_back(std::pair(1, std::string("one"))));
   CHECK(comes_back(fl::float16(1.5f)));
   CHECK(comes_back(some_example()));
+}
+
+TEST_CASE("what lies between values isn't stored") {
+  struct padded {
+    std::uint8_t small;
+    long double large;
+  };
+
+  const auto made_in = [](unsigned char garbage) {
+    auto p = std::make_unique<padded>();
+    std::memset(static_cast<void*>(p.get()), garbage, sizeof(padded));
+    p->small = 3;
+    p->large = 1 / 3.0L; // its padding stays
+    return p;
+  };
+  const auto one = made_in(0), other = made_in(0xff);
+  CHECK(stored(*one) == stored(*other));
+  CHECK(stored(one->large) == stored(other->large));
+  CHECK(comes_back(one->large));
+  fl::tensor<padded> a(fl::shape{1}), b(fl::shape{1});
+  std::memcpy(static_cast<void*>(a.data()), one.get(), sizeof(padded));
+  std::memcpy(static_cast<void*>(b.data()), other.get(), sizeof(padded));
+  CHECK(stored(a) == stored(b));
+  CHECK(taken<fl::tensor<padded>>(stored(a)).value()[0].large == 1 / 3.0L);
+}
+
+TEST_CASE("C arrays come back") {
+  const in_c some{{{1, 2}, {3, 4}}, {"one", "two"}, {0.5f}};
+  const auto back = taken<in_c>(stored(some));
+  REQUIRE(back);
+  CHECK((back->matrix[0][1] == 2 && back->matrix[1][0] == 3));
+  CHECK((back->names[0] == "one" && back->names[1] == "two"));
+  CHECK(back->rest == some.rest);
 }
 
 TEST_CASE("tensors come back, with the shape in their type or at run time") {

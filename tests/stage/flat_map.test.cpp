@@ -4,6 +4,7 @@
 #include <feedline/source/range.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/take.hpp>
 
 #include <algorithm>
@@ -225,7 +226,7 @@ TEST_CASE("an item of flat_map is told apart from its siblings by its part") {
                      fl::flat_map([](int) { return count_to(30); }) |
                      fl::map([](int, fl::context& c) { return std::pair(c.part, c.random()); });
   const auto seen = collect(again.finite());
-  std::set<std::uint32_t> parts;
+  std::set<std::uint64_t> parts;
   std::set<std::uint64_t> draws;
   for (const auto& [part, draw] : seen) {
     parts.insert(part);
@@ -302,4 +303,49 @@ TEST_CASE("flat_map of nothing, and of items that give nothing, gives nothing") 
   CHECK(collect((fl::from(numbers{}) | fl::flat_map(up_to)).finite()).empty());
   CHECK(
       collect((fl::from(numbers{0, 0}) | fl::flat_map(up_to, fl::workers{2})).finite({.epochs = 2})).empty());
+}
+
+namespace {
+
+/// A view that shows const elements when it is const itself, as containers do.
+struct deep_view {
+  std::vector<std::string>* seen;
+
+  auto begin() { return seen->begin(); }
+
+  auto end() { return seen->end(); }
+
+  auto begin() const { return seen->cbegin(); }
+
+  auto end() const { return seen->cend(); }
+};
+
+/// The same, but the elements are its own.
+struct own_container : std::unique_ptr<std::vector<std::unique_ptr<int>>> {
+  auto begin() { return (*this)->begin(); }
+
+  auto end() { return (*this)->end(); }
+
+  auto begin() const { return std::as_const(**this).begin(); }
+
+  auto end() const { return std::as_const(**this).end(); }
+};
+
+} // namespace
+
+TEST_CASE("flat_map copies the elements of a view that is const all through, and moves those that can't be "
+          "copied") {
+  std::vector<std::string> shared{"a text that is too long for its object", "another text that is too long"};
+  const auto seen = shared;
+  const auto views =
+      fl::from(count_to(2)) | fl::flat_map([&](int) { return deep_view{&shared}; }) | fl::prefetch(2);
+  CHECK(collect(views.finite()).size() == 4);
+  CHECK(shared == seen);
+  const auto own = fl::from(count_to(2)) | fl::flat_map([](int n) {
+                     own_container c{std::make_unique<std::vector<std::unique_ptr<int>>>()};
+                     c->push_back(std::make_unique<int>(n));
+                     return c;
+                   }) |
+                   fl::map([](const std::unique_ptr<int>& n) { return *n; }) | fl::prefetch(2);
+  CHECK(collect(own.finite()) == count_to(2));
 }

@@ -3,6 +3,7 @@
 
 #include <feedline/source/range.hpp>
 #include <feedline/stage/filter.hpp>
+#include <feedline/stage/prefetch.hpp>
 
 #include <algorithm>
 #include <array>
@@ -305,4 +306,22 @@ TEST_CASE("a map of nothing gives nothing") {
   const auto p = fl::from(std::vector<int>()) | fl::map(twice, fl::workers{8});
   CHECK(collect(p.finite()).empty());
   CHECK(collect(p.finite({.epochs = 3})).empty());
+}
+
+TEST_CASE("large items go through a long chain of serial maps and filters within a thread's stack") {
+  using picture = std::array<float, 3 * 224 * 224>;
+  const auto draw = fl::map([](int n) {
+    picture p;
+    p.fill(static_cast<float>(n));
+    return p;
+  });
+  const auto brighten = fl::map([](picture p) {
+    p[1] += 1;
+    return p;
+  });
+  const auto all = fl::filter([](const picture& p) { return p[0] >= 0; });
+  const auto p = fl::from(count_to(3)) | draw | brighten | all | brighten | brighten | all | brighten |
+                 brighten | all | brighten | brighten | brighten |
+                 fl::map([](const picture& made) { return made[0] * 100 + made[1]; }) | fl::prefetch(2);
+  CHECK(collect(p.finite()) == std::vector<float>{8, 109, 210});
 }

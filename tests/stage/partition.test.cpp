@@ -127,3 +127,15 @@ TEST_CASE("weights that are none, and parts that aren't there, are refused") {
   CHECK_THROWS_AS(fl::partition({1, std::numeric_limits<double>::infinity()}, 0), std::invalid_argument);
   CHECK_THROWS_AS(fl::partition({1, 1}, 2), std::invalid_argument);
 }
+
+TEST_CASE("a checkpoint knows the weights and the part") {
+  const auto part_of = [](const std::vector<double>& weights, std::size_t part) {
+    return fl::from(count_to(1000)) | fl::partition(weights, part) | fl::prefetch(4);
+  };
+  auto loader = part_of({80, 20}, 0).infinite();
+  loader.next();
+  const fl::checkpoint taken = loader.checkpoint();
+  CHECK(part_of({80, 20}, 0).infinite({.resume = taken}).next());
+  CHECK_THROWS_AS(part_of({80, 20}, 1).infinite({.resume = taken}), std::invalid_argument);
+  CHECK_THROWS_AS(part_of({50, 50}, 0).infinite({.resume = taken}), std::invalid_argument);
+}

@@ -80,9 +80,24 @@ class ticketed_reorder_queue {
   reorder_queue<T> queue_;
 };
 
+/// An spsc_queue as it is where the kernel has no membarrier.
+template <class T>
+class fenced_spsc_queue : public spsc_queue<T> {
+ public:
+  explicit fenced_spsc_queue(std::size_t capacity, std::stop_token stop = {})
+      : spsc_queue<T>(capacity, std::move(stop), detail::asymmetric_barrier(false)) {}
+};
+
 struct spsc_kind {
   template <class T>
   using queue = spsc_queue<T>;
+  static constexpr int producers = 1;
+  static constexpr int consumers = 1;
+};
+
+struct fenced_spsc_kind {
+  template <class T>
+  using queue = fenced_spsc_queue<T>;
   static constexpr int producers = 1;
   static constexpr int consumers = 1;
 };

@@ -21,6 +21,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/detail/open_file.hpp>
 
 namespace feedline {
 
@@ -30,11 +31,13 @@ namespace detail {
 struct run_identity {
   std::uint64_t seed = 0;
   bool for_ever = false;
-  bool several_epochs = false;      // then shards come in an order of each epoch's own
-  std::vector<std::uint8_t> stages; // of each a bit of its hash; the source is the first
-  std::uint16_t pipeline = 0;       // hash of all of them
-  std::uint64_t extent = 0;         // of the data set: so many files, say
-  std::uint32_t data = 0;           // hash of those
+  bool several_epochs = false;        // then shards come in an order of each epoch's own
+  std::vector<std::uint8_t> stages;   // of each a bit of its hash; the source is the first
+  std::uint16_t pipeline = 0;         // hash of all of them
+  std::uint64_t extent = 0;           // of the data set: so many files, say
+  std::uint64_t old_extent = 0;       // of it before it grew, …
+  std::uint64_t old_extent_until = 0; // … which is that of the epochs before this one
+  std::uint32_t data = 0;             // hash of those
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   uneven rest = uneven::drop;
@@ -118,7 +121,7 @@ inline std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcep
 class checkpoint {
  public:
   /// What from_bytes() can read.
-  static constexpr unsigned version = 1;
+  static constexpr unsigned version = 2;
 
   /// The library's own: use loader.checkpoint() or one of the functions below.
   explicit checkpoint(detail::checkpoint_state state) : state_(std::move(state)) {}
@@ -130,13 +133,18 @@ class checkpoint {
     out.fixed(version, 1);
     const detail::run_identity& run = state_.run;
     const bool is_alone = run.ranks == 1;
-    out.number((run.for_ever ? 1u : 0u) | (run.several_epochs ? 2u : 0u) | (is_alone ? 4u : 0u));
+    out.number((run.for_ever ? 1u : 0u) | (run.several_epochs ? 2u : 0u) | (is_alone ? 4u : 0u) |
+               (run.old_extent_until > 0 ? 8u : 0u));
     out.fixed(run.seed, 8);
     out.number(run.stages.size());
     for (const std::uint8_t hash : run.stages) out.fixed(hash, 1);
     out.fixed(run.pipeline, 2);
     out.number(run.extent);
     out.fixed(run.data, 4);
+    if (run.old_extent_until > 0) {
+      out.number(run.old_extent);
+      out.number(run.old_extent_until);
+    }
     if (!is_alone) {
       out.number(run.rank);
       out.number(run.ranks);
@@ -177,6 +185,10 @@ class checkpoint {
     run.pipeline = static_cast<std::uint16_t>(in.fixed(2));
     run.extent = in.number();
     run.data = static_cast<std::uint32_t>(in.fixed(4));
+    if ((flags & 8) != 0) {
+      run.old_extent = in.number();
+      run.old_extent_until = in.number();
+    }
     if ((flags & 4) == 0) {
       run.rank = static_cast<std::uint32_t>(in.number());
       run.ranks = static_cast<std::uint32_t>(in.number());
@@ -186,7 +198,7 @@ class checkpoint {
     state.failures = in.number();
     state.digest = in.fixed(8);
     for (std::size_t n = in.count(); n > 0; --n) state.at.words.push_back(in.number());
-    for (std::size_t n = in.count(); n > 0; --n) state.at.held.push_back(read(in));
+    for (std::size_t n = in.count(); n > 0; --n) read(in, state.at.held.add());
     if (in.left() != 0) throw std::invalid_argument("feedline: the checkpoint is followed by something else");
     return checkpoint(std::move(state));
   }
@@ -198,7 +210,7 @@ class checkpoint {
     for (const std::byte b : bytes)
       for (const int shift : {4, 0}) hex += "0123456789abcdef"[std::to_integer<unsigned>(b) >> shift & 15];
     std::size_t held = 0;
-    for (const detail::held& h : state_.at.held) held += h.log->at(h.moment).ids.size();
+    for (const detail::held& h : state_.at.held) held += h.list().ids.size();
     const auto field = [](const char* name, std::uint64_t value) {
       return std::string("  \"") + name + "\": " + std::to_string(value) + ",\n";
     };
@@ -236,6 +248,7 @@ class checkpoint {
   void save(const std::string& path) const {
     const auto bytes = to_bytes();
     const std::string draft = path + ".draft";
+    const detail::file_size_guard guard;
     std::FILE* const file = std::fopen(draft.c_str(), "wb");
     if (!file) throw std::system_error(errno, std::generic_category(), draft);
     bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
@@ -254,11 +267,12 @@ class checkpoint {
     if (!file) throw std::system_error(errno, std::generic_category(), path);
     std::vector<std::byte> bytes;
     std::byte block[4096];
+    errno = 0;
     for (std::size_t got; (got = std::fread(block, 1, sizeof block, file)) > 0;)
       bytes.insert(bytes.end(), block, block + got);
-    const bool failed = std::ferror(file) != 0;
+    const int reason = std::ferror(file) != 0 ? errno : 0; // a directory, for one
     std::fclose(file);
-    if (failed) throw std::system_error(EIO, std::generic_category(), path);
+    if (reason != 0) throw std::system_error(reason, std::generic_category(), path);
     try {
       return from_bytes(bytes);
     } catch (const std::invalid_argument& error) {
@@ -278,7 +292,7 @@ class checkpoint {
 
   // An index is split as that of a sample in files is, file and place in it, and what is rare takes no room.
   static void write(detail::byte_writer& out, const detail::held& h) {
-    const detail::held_list list = h.log->at(h.moment);
+    const detail::held_list list = h.list();
     out.number(h.place);
     out.number(list.words.size());
     for (const std::uint64_t word : list.words) out.number(word);
@@ -288,18 +302,15 @@ class checkpoint {
     out.number(first_epoch);
     for (const sample_id& id : list.ids) {
       const std::uint32_t epochs = id.epoch - first_epoch;
-      const bool has_extras = epochs != 0 || id.part != 0;
-      out.number(id.index >> 40 << 1 | has_extras);
+      out.number(id.index >> 40 << 2 | (epochs != 0 ? 2u : 0u) | (id.part != 0 ? 1u : 0u));
       out.number(id.index & ((std::uint64_t{1} << 40) - 1));
-      if (!has_extras) continue;
-      out.number(std::uint64_t{id.part} << 1 | (epochs != 0));
+      if (id.part != 0) out.number(id.part);
       if (epochs != 0) out.number(epochs);
     }
   }
 
-  static detail::held read(detail::byte_reader& in) {
-    detail::held h;
-    detail::held_list list;
+  static void read(detail::byte_reader& in, detail::held& h) {
+    detail::held_list& list = h.listed;
     h.place = static_cast<std::size_t>(in.number());
     for (std::size_t n = in.count(); n > 0; --n) list.words.push_back(in.number());
     std::size_t n = in.count();
@@ -307,17 +318,12 @@ class checkpoint {
     for (; n > 0; --n) {
       sample_id id;
       const std::uint64_t head = in.number();
-      id.index = head >> 1 << 40 | in.number();
+      id.index = head >> 2 << 40 | in.number();
+      if ((head & 1) != 0) id.part = in.number();
       id.epoch = first_epoch;
-      if ((head & 1) != 0) {
-        const std::uint64_t part = in.number();
-        id.part = static_cast<std::uint32_t>(part >> 1);
-        if ((part & 1) != 0) id.epoch += static_cast<std::uint32_t>(in.number());
-      }
+      if ((head & 2) != 0) id.epoch += static_cast<std::uint32_t>(in.number());
       list.ids.push_back(id);
     }
-    h.log = std::make_shared<detail::held_once>(std::move(list));
-    return h;
   }
 
   detail::checkpoint_state state_;

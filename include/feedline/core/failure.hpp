@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What went wrong, where, with which sample.
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <feedline/core/sample.hpp>
 
@@ -24,12 +29,17 @@ struct failure {
   std::string origin;      ///< the sample's file and member, as its source names them; may be empty
   std::string message;     ///< what() of the error
   std::exception_ptr error; ///< the error itself
+  /// Of a source that failed before the sample had an index: how many it had given or failed to give in the epoch.
+  std::uint64_t samples_before = sample_id::no_index;
 };
 
 /// "map `decode` failed on sample 195 (photos-0003.tar: n0123.jpg): not a JPEG file"
 inline std::string to_string(const failure& f) {
   std::string text = f.stage + " failed";
   if (f.index != sample_id::no_index) text += " on sample " + std::to_string(f.index);
+  else if (f.samples_before != sample_id::no_index)
+    text += " after " + std::to_string(f.samples_before) + (f.samples_before == 1 ? " sample" : " samples") +
+            " of epoch " + std::to_string(f.epoch);
   if (!f.origin.empty()) text += " (" + f.origin + ")";
   return text + ": " + f.message;
 }
@@ -69,11 +79,52 @@ inline failure current_failure(const std::string& stage, const sample_id& id) {
       stage, id.index, id.epoch, {}, "an exception that is no std::exception", std::current_exception()};
   try {
     throw;
+  } catch (const std::bad_alloc& error) {
+    f.message = std::string("there was no memory left (") + error.what() +
+                "): a memory_budget bounds what a run holds";
   } catch (const std::exception& error) {
     f.message = error.what();
   } catch (...) {
   }
   return f;
+}
+
+/// Which call failed: that of the stage in some place with some sample. Place 0 is the source; the index then is
+/// the number of the call of next() in its epoch, from 0.
+struct failed_call {
+  std::size_t place = 0;
+  sample_id id;
+
+  friend auto operator<=>(const failed_call&, const failed_call&) = default;
+};
+
+/// A failure on its way through a run.
+struct noted_failure : failure {
+  noted_failure(failure f, const failed_call& c) : failure(std::move(f)), call(c) {}
+
+  failed_call call;
+  bool over_limit = false; ///< it would have been skipped, but for failure_limit
+  bool ends_at_once =
+      false; ///< the run can't go on where it was resumed: nothing that stages hold comes first
+};
+
+using failure_ptr = std::unique_ptr<noted_failure>;
+
+/// The error being handled, as that of a call.
+inline failure_ptr note_failure(const std::string& stage, const sample_id& id, const failed_call& call) {
+  auto noted = std::make_unique<noted_failure>(current_failure(stage, id), call);
+  if (call.place == 0 && id.index == sample_id::no_index) noted->samples_before = call.id.index;
+  return noted;
+}
+
+/// The same for an error that nobody has thrown.
+template <class Error>
+failure_ptr note_failure(const std::string& stage, const sample_id& id, const failed_call& call,
+                         Error error) {
+  std::string message = error.what();
+  return std::make_unique<noted_failure>(
+      failure{stage, id.index, id.epoch, {}, std::move(message), std::make_exception_ptr(std::move(error))},
+      call);
 }
 
 [[noreturn]] inline void throw_pipeline_error(const failure& f, const std::string& remark = {}) {

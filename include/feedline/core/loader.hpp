@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A pipeline that runs: the caller's end of it.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -21,7 +22,8 @@
 namespace feedline {
 
 /// Owns the threads and queues of one run of a pipeline, and gives what comes out of it. Move-only; may be
-/// moved while it runs. Its destructor stops and joins everything, whatever the run is doing.
+/// moved while it runs. Its destructor stops and joins everything, whatever the run is doing; in
+/// a child of fork(), where its threads don't exist, it does nothing.
 ///
 /// |                           | running           | finished         | stopped         | failed                      |
 /// |---------------------------|-------------------|------------------|-----------------|-----------------------------|
@@ -29,9 +31,10 @@ namespace feedline {
 /// | `stop()`                  | it is stopped     | nothing happens  | nothing happens | it stays failed             |
 /// | `metrics()`, `failures()` | so far            | of the whole run | until the stop  | until the failure           |
 ///
-/// One thread at a time may call `next()`, iterate or ask for `failures()`. `stop()`, `stopped()` and
-/// `metrics()` may be called from any thread meanwhile, `stop()` also from a stage's function. A loader that
-/// was moved from behaves as a stopped one without metrics.
+/// One thread at a time may call `next()`, iterate or ask for `failures()`: in a debug build next() throws
+/// std::logic_error if another thread is inside it. `stop()`, `stopped()` and `metrics()` may be called from
+/// any thread meanwhile, `stop()` also from a stage's function. A loader that was moved from behaves as a
+/// stopped one without metrics.
 template <class Run>
 class loader {
   struct state;
@@ -40,7 +43,7 @@ class loader {
   using value_type = typename Run::item;
 
   /// Starts the run. Throws std::system_error if a thread can't be started.
-  explicit loader(std::unique_ptr<Run> run) : state_(std::make_unique<state>(std::move(run))) {}
+  explicit loader(std::unique_ptr<Run> run) : state_(new state(std::move(run))) {}
 
   /// Waits for the next item. Nothing: the stream has ended or was stopped. Throws pipeline_error at the
   /// place of a sample that failed, or when more samples were skipped than `failure_limit` allows.
@@ -116,22 +119,46 @@ class loader {
     state* from_ = nullptr;
   };
 
-  /// Takes the next item. A loader is passed through once: `begin()` goes on where `next()` stopped.
-  iterator begin() { return iterator(*this); }
+  /// Takes the next item. A loader is passed through once: `begin()` goes on where `next()` stopped, and throws
+  /// std::logic_error if the run had come to its end before.
+  iterator begin() {
+    if (state_ && state_->spent && !stopped())
+      throw std::logic_error(
+          "feedline: this loader is spent, as its run has come to its end: start another run by "
+          "finite() or infinite() to pass over the data again");
+    return iterator(*this);
+  }
 
   std::default_sentinel_t end() const { return {}; }
 
  private:
+  // Notices that two threads are inside at once.
+  class one_caller {
+   public:
+    explicit one_caller(std::atomic<bool>& is_inside) : is_inside_(is_inside) {
+      if (is_inside_.exchange(true))
+        throw std::logic_error(
+            "feedline: two threads called next() of one loader at once: let one thread take the "
+            "items and share them out, or hold a lock");
+    }
+
+    one_caller(const one_caller&) = delete;
+
+    ~one_caller() { is_inside_.store(false); }
+
+   private:
+    std::atomic<bool>& is_inside_;
+  };
+
   // Behind a pointer of its own, so that threads and iterators don't care where the loader is moved to.
   struct state {
     explicit state(std::unique_ptr<Run> r) : run(std::move(r)) {
       const std::size_t end = run->segments().size();
       detail::state_reader reader(run->resumed().words(end));
-      detail::stream_place taken;
-      reader(taken.epochs, taken.items, taken.events);
-      input.resume(run->resumed().before(end, run->places().size()), taken);
+      input.resume(run->resumed().before(end, run->places().size()), detail::read_place(reader));
       if (const auto& from = run->options().resume) {
         failures_passed = from->state().failures;
+        came = true;
         digest = detail::running_digest(from->state().digest);
       }
       run->consumer().began.store(detail::now_ns(), std::memory_order_relaxed);
@@ -139,6 +166,9 @@ class loader {
     }
 
     std::optional<value_type> next() {
+#ifndef NDEBUG
+      const one_caller check(is_inside);
+#endif
       if (failed) detail::throw_pipeline_error(*failed, remark);
       for (;;) {
         if (run->stopped()) return ended();
@@ -146,8 +176,8 @@ class loader {
           if constexpr (Run::is_measured) count_item();
           value_type& item = packet->template values<value_type>()[input.items];
           last = packet->ids()[input.items++];
-          failures_at_last = failures_passed;
-          if constexpr (requires { item.ids(); }) digest.add(item.ids());
+          came = true;
+          if constexpr (detail::comes_in_batches<value_type>) digest.add(item.ids());
           else digest.add(last);
           return std::move(item);
         }
@@ -156,7 +186,10 @@ class loader {
           run->output().recycle(std::move(packet));
         }
         packet = run->output().pop(run->consumer(), [] {});
-        if (!packet) return ended();
+        if (!packet) {
+          spent = true;
+          return ended();
+        }
         if (packet->refills != 0) packet->clear(); // nobody held that
         input.begin(*packet);
         if constexpr (Run::is_measured && !detail::comes_in_batches<value_type>) count_queued(packet->size());
@@ -164,19 +197,20 @@ class loader {
     }
 
     feedline::checkpoint checkpoint() const {
-      const auto [before, since] = input.now();
+      const auto place = input.now();
+      const auto& [before, since] = place;
       detail::checkpoint_state s{run->identity(*before), failures_passed, digest.value(), *before};
       bool exact = false;
       if constexpr (Run::is_elastic) {
-        exact = last.index != sample_id::no_index && detail::comes_once(run->options());
-        if (exact) {
-          s.at = run->cut_behind(last);
-          s.failures = failures_at_last;
-        }
+        if (detail::comes_once(run->options()))
+          if (auto at = run->cut_behind(last, last_failed, failures_passed)) {
+            s.at = *std::move(at);
+            exact = true;
+          }
       }
       if (s.at.words.empty()) s.at.words.push_back(run->segments().size());
       detail::write_section(s.at, [&](detail::state_writer& writer) {
-        if (!exact) writer(since.epochs, since.items, since.events);
+        if (!exact) detail::write_place(writer, since);
       });
       return feedline::checkpoint(std::move(s));
     }
@@ -205,16 +239,31 @@ class loader {
       std::vector<detail::event>& events = packet->events();
       for (; input.events < events.size() && events[input.events].position <= input.items; ++input.events) {
         detail::event& e = events[input.events];
-        if (e.kind == detail::event_kind::epoch_end) continue;
+        if (e.kind == detail::event_kind::epoch_end) {
+          note_end({e.epoch, e.samples});
+          continue;
+        }
+        if (e.kind == detail::event_kind::draining) continue;
         e.cause->origin = origin_of(*e.cause);
-        if (e.kind == detail::event_kind::failed) fail(std::move(*e.cause), {});
-        failures.push_back(std::move(*e.cause));
-        if (failures_passed >= run->options().failure_limit)
+        const bool skipped = e.kind == detail::event_kind::skipped;
+        if (!skipped && !e.cause->over_limit) fail(std::move(*e.cause), {});
+        failures.push_back(*e.cause);
+        if (!skipped || failures_passed >= run->options().failure_limit)
           fail(failures.back(),
                " (one failure more than the limit of " + std::to_string(run->options().failure_limit) + ")");
         ++failures_passed;
+        came = true;
+        last_failed = {e.cause->index, 0, e.cause->epoch};
       }
       return true;
+    }
+
+    void note_end(const detail::epoch_end& e) {
+      // A stage that keeps what came for a later epoch sees to it itself.
+      if (Run::keeps_over_epochs || !run->is_endless()) return;
+      if (empty_run.sees_end(e, std::exchange(came, false), run->empty_epochs()))
+        fail(*detail::note_failure(run->places().back().name, {.epoch = e.epoch}, {}, detail::nothing_came()),
+             {});
     }
 
     std::string origin_of(const failure& f) const {
@@ -242,13 +291,25 @@ class loader {
     detail::running_digest digest;     // of all that came out
     std::optional<value_type> current; // of the iterator
     std::vector<failure> failures;
-    std::uint64_t failures_passed = 0; // also before the run was resumed
-    std::uint64_t failures_at_last = 0;
+    std::uint64_t failures_passed = 0;    // also before the run was resumed
+    std::optional<sample_id> last_failed; // and was left out
+    bool came = false;                    // something came of the epoch in hand
+    detail::empty_run_watch empty_run;
     std::unique_ptr<failure> failed;
     std::string remark;
+    bool spent = false;                 // next() has met the end
+    std::atomic<bool> is_inside{false}; // somebody, next(): looked at in debug builds
   };
 
-  std::unique_ptr<state> state_;
+  // A child of fork() inherits the loader without its threads, whose locks may be held for ever: it leaves the
+  // memory as it is.
+  struct delete_in_own_process {
+    void operator()(state* s) const {
+      if (!s->run->is_inherited()) delete s;
+    }
+  };
+
+  std::unique_ptr<state, delete_in_own_process> state_;
 };
 
 } // namespace feedline

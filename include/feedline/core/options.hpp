@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <stop_token>
 #include <utility>
 
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/detail/given_size.hpp>
 
 namespace feedline {
 
@@ -40,7 +42,8 @@ struct infinite_options {
 /// Options of `pipeline.finite(…)`.
 struct finite_options {
   std::optional<std::uint64_t> seed{};
-  std::uint32_t epochs = 1; ///< passes over the data; with more than one, each has an order of its own
+  std::uint32_t epochs =
+      1; ///< passes over the data, at least 1; with more than one, each has an order of its own
   std::stop_token stop{};
   feedline::on_error on_error = feedline::on_error::fail;
   std::size_t failure_limit = default_failure_limit;
@@ -83,6 +86,8 @@ inline epoch make_epoch(const run_options& o, std::uint32_t number, std::stop_to
 
 template <class Options>
 run_options as_run_options(const Options& o, std::uint32_t epochs) {
+  refuse_negative(o.queue_capacity, "feedline: the queue_capacity");
+  refuse_negative(o.memory_budget, "feedline: the memory_budget");
   return {o.seed     ? *o.seed
           : o.resume ? o.resume->seed()
                      : 0,
@@ -98,7 +103,12 @@ run_options as_run_options(const Options& o, std::uint32_t epochs) {
 }
 
 inline run_options as_run_options(const finite_options& o) {
-  return as_run_options(o, std::min(o.epochs, run_options::for_ever - 1));
+  refuse_negative(o.epochs, "feedline: the number of epochs");
+  if (o.epochs == 0)
+    throw std::invalid_argument(
+        "feedline: a finite run over 0 epochs would give nothing: set epochs to 1 or more, or "
+        "use infinite() for a run without an end");
+  return as_run_options(o, o.epochs);
 }
 
 inline run_options as_run_options(const infinite_options& o) {

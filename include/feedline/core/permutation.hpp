@@ -9,6 +9,7 @@
 #include <string>
 
 #include <feedline/core/random.hpp>
+#include <feedline/detail/given_size.hpp>
 
 namespace feedline {
 
@@ -29,7 +30,8 @@ class permutation {
   /// The permutation of [0, size) that belongs to `key`. Throws std::length_error for a size above `most`.
   permutation(std::uint64_t size, std::uint64_t key) : size_(size) {
     if (size > most)
-      throw std::length_error("feedline::permutation: " + std::to_string(size) + " is more than 2^40");
+      throw std::length_error("feedline::permutation: the size is " + detail::size_text(size) +
+                              ", not from 0 to 2^40");
     if (is_listed()) {
       for (std::size_t i = 0; i < size; ++i) list_[i] = static_cast<std::uint8_t>(i);
       detail::shuffle_range(list_.begin(), static_cast<std::size_t>(size), random_generator(key));

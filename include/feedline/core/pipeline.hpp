@@ -3,6 +3,7 @@
 // Composition: source | stage | stage … gives a pipeline, a value that describes the work and starts nothing.
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/replay.hpp>
 #include <feedline/core/detail/run.hpp>
+#include <feedline/core/failure.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/source.hpp>
@@ -30,15 +32,16 @@ template <class T>
 struct item;
 template <class S>
 struct stage;
+template <class Type, auto Name>
+struct field;
 
 /// Two lines of a compiler's message say it all: the stages and the item in one, the sentence in the other.
-template <class Before, class Item, class Stage>
+template <class Before, class Item, class Stage, class... Field>
 struct fit_check;
 
-template <class Before, class Item, class Stage>
-struct fit_check<stage_before<Before>, item<Item>, stage<Stage>> {
+template <class Before, class Item, class Stage, class... Field>
+struct fit_check<stage_before<Before>, item<Item>, stage<Stage>, Field...> {
   static constexpr fit f = fit_of<Stage, Item>();
-  static constexpr bool passed = f == fit::yes;
 
   static_assert(f != fit::wrong_argument,
                 "feedline: `stage` can't be called with `item`, which is what `stage_before` gives");
@@ -58,9 +61,14 @@ struct fit_check<stage_before<Before>, item<Item>, stage<Stage>> {
   static_assert(f != fit::returns_no_range,
                 "feedline: the function of `stage` must return something to iterate over: a range with "
                 "begin() and end()");
-  static_assert(f != fit::no_shape,
+  static_assert(
+      sizeof...(Field) == 0,
+      "feedline: the `field` of `item` can't be stacked, so `stage` can't make tensors of it: let it "
+      "be a number, an array of numbers, a tensor, a string, a vector of numbers or a plain struct "
+      "of those, or ask for batches of whole items with as_list");
+  static_assert(f != fit::no_shape || sizeof...(Field) > 0,
                 "feedline: `item` has no shape, so `stage` can't make tensors of it: give it numbers, "
-                "std::arrays, tensors, strings, vectors or a plain struct of those, or ask for batches of "
+                "arrays, tensors, strings, vectors or a plain struct of those, or ask for batches of "
                 "whole items with as_list");
   static_assert(
       f != fit::no_length,
@@ -72,6 +80,18 @@ struct fit_check<stage_before<Before>, item<Item>, stage<Stage>> {
       "them on");
 };
 
+template <class Before, class Item, class Stage>
+struct fit_check_of {
+  using type = fit_check<stage_before<Before>, item<Item>, stage<Stage>>;
+};
+
+template <class Before, class Item, class Stage>
+  requires requires { Stage::template unfit_field<Item>(); }
+struct fit_check_of<Before, Item, Stage> {
+  using type = fit_check<stage_before<Before>, item<Item>, stage<Stage>,
+                         typename decltype(Stage::template unfit_field<Item>())::type>;
+};
+
 /// Goes through stages in order; false at the first that doesn't fit.
 template <class Before, class Item, class... Stages>
 struct composition {
@@ -80,12 +100,16 @@ struct composition {
   static constexpr bool fits = true;
 };
 
+// Nothing is asked of a stage that doesn't fit: that would be a second message.
+template <bool Fits, class Item, class S, class... Rest>
+inline constexpr bool rest_fits = false;
+template <class Item, class S, class... Rest>
+inline constexpr bool rest_fits<true, Item, S, Rest...> =
+    composition<S, stage_output_t<S, Item>, Rest...>::fits;
+
 template <class Before, class Item, class S, class... Rest>
-struct composition<Before, Item, S, Rest...> {
-  static constexpr bool fits = [] {
-    if constexpr (!fit_check<stage_before<Before>, detail::item<Item>, stage<S>>::passed) return false;
-    else return composition<S, stage_output_t<S, Item>, Rest...>::fits;
-  }();
+struct composition<Before, Item, S, Rest...> : fit_check_of<Before, Item, S>::type {
+  static constexpr bool fits = rest_fits<fit_of<S, Item>() == fit::yes, Item, S, Rest...>;
 };
 
 template <class Before, class Item, class... Rest>
@@ -95,19 +119,40 @@ template <class Before, class Item, bool Ordered, class... Inner, class... Rest>
 struct composition<Before, Item, parallel_stages<Ordered, Inner...>, Rest...>
     : composition<Before, Item, Inner..., Rest...> {};
 
-/// Stands for a pipeline that was refused, so that one mistake gives one message.
+/// Stands for a pipeline that was refused, and for its loader, its batches and whatever else is made of it, so
+/// that one mistake gives one message.
 struct refused_pipeline {
   using feedline_part = void;
 
   template <class... Options>
-  refused_pipeline finite(const Options&...) const {
-    return {};
-  }
-
+  refused_pipeline finite(const Options&...) const;
   template <class... Options>
-  refused_pipeline infinite(const Options&...) const {
-    return {};
-  }
+  refused_pipeline infinite(const Options&...) const;
+  template <class... Options>
+  refused_pipeline finite_without_metrics(const Options&...) const;
+  template <class... Options>
+  refused_pipeline memory(const Options&...) const;
+  template <class... Arguments>
+  refused_pipeline replay(const Arguments&...) const;
+
+  refused_pipeline next() const;
+  void stop() const;
+  refused_pipeline metrics() const;
+  refused_pipeline failures() const;
+  refused_pipeline checkpoint() const;
+  refused_pipeline* begin() const;
+  refused_pipeline* end() const;
+
+  template <auto Member>
+  refused_pipeline get() const;
+  refused_pipeline values() const;
+  refused_pipeline ids() const;
+  std::size_t size() const;
+
+  refused_pipeline& operator*() const;
+  refused_pipeline* operator->() const;
+  template <class T>
+  operator T() const;
 };
 
 } // namespace detail
@@ -154,14 +199,46 @@ class pipeline {
 
   /// One sample as a run with that seed saw it in that epoch, random numbers and all; `part`: which of the items
   /// that a flat_map made of it. It passes through the stages up to the first that makes something of several
-  /// samples, as batch does. Nothing: it was filtered out, or the source can't give one of that index. Throws
-  /// pipeline_error for what a stage of the run would have failed with.
-  auto replay(std::uint64_t seed, std::uint32_t epoch, std::uint64_t index, std::uint32_t part = 0) const {
+  /// samples, as batch does. Nothing: it was filtered out, the source can't give one of that index, or a stop was
+  /// requested of the options' token. Throws pipeline_error for what a stage of the run would have failed with, and
+  /// std::runtime_error where a source, which may never end, has given 100 million other samples or has failed 100,000
+  /// times in a row.
+  auto replay(std::uint64_t seed, std::uint32_t epoch, std::uint64_t index, std::uint64_t part = 0) const {
+    if constexpr (requires { Source::pairs_by_order; })
+      static_assert(
+          !Source::pairs_by_order,
+          "feedline: which samples a zip of files pairs depends on the run's mode: give replay() the "
+          "options of the run in place of its seed");
     infinite_options options;
     options.seed = seed;
+    return replay(options, epoch, index, part);
+  }
+
+  /// The same for a run with these options: files come in another order, and so a `zip` of them gives other pairs, in a
+  /// finite run of one epoch than in any other.
+  auto replay(const infinite_options& options, std::uint32_t epoch, std::uint64_t index,
+              std::uint64_t part = 0) const {
     return detail::replay<Source, Stages...>(source_, stages_, detail::as_run_options(options), epoch, index,
                                              part);
   }
+
+  auto replay(const finite_options& options, std::uint32_t epoch, std::uint64_t index,
+              std::uint64_t part = 0) const {
+    return detail::replay<Source, Stages...>(source_, stages_, detail::as_run_options(options), epoch, index,
+                                             part);
+  }
+
+  /// There is nothing to iterate over before the pipeline runs.
+  template <class Iterating = void>
+  detail::refused_pipeline* begin() const {
+    static_assert(
+        !std::is_void_v<Iterating>,
+        "feedline: a pipeline only describes the work: iterate over what its finite() or infinite() "
+        "gives");
+    return nullptr;
+  }
+
+  detail::refused_pipeline* end() const { return nullptr; }
 
   const Source& source() const& { return source_; }
 
@@ -178,7 +255,11 @@ class pipeline {
                   "feedline: nothing stands behind the source: a pipeline needs a stage, such as "
                   "batch(256), or prefetch(1000) for the samples as they are");
     using run = detail::run<Measured, Source, Stages...>;
-    return loader<run>(std::make_unique<run>(source_, stages_, options));
+    try {
+      return loader<run>(std::make_unique<run>(source_, stages_, options));
+    } catch (const std::bad_alloc&) {
+      throw pipeline_error(detail::current_failure("the start of the run", {}));
+    }
   }
 
   Source source_;
@@ -197,7 +278,7 @@ template <class Source, class... Stages>
 inline constexpr bool is_pipeline<pipeline<Source, Stages...>> = true;
 
 template <class T>
-concept starts_pipeline = is_pipeline<T> || source<T>;
+concept starts_pipeline = is_pipeline<T> || source<T> || only_indexed<T>;
 
 /// The last of a pipeline's stages that does something to items.
 template <class Last, class... Rest>
@@ -242,8 +323,13 @@ concept changes_source = requires { typename T::feedline_changes_source; };
 template <class T>
 auto as_pipeline(T source) {
   if constexpr (is_pipeline<T>) return source;
+  else if constexpr (only_indexed<T>)
+    return pipeline<samples_in_order<T>>(samples_in_order<T>(std::move(source)), {});
   else return pipeline<T>(std::move(source), {});
 }
+
+template <class T>
+concept container = !starts_pipeline<T> && !part<T> && requires(const T& t) { t.begin() != t.end(); };
 
 } // namespace detail
 
@@ -257,7 +343,10 @@ template <class Left, class Right>
                 "feedline: Right is a second source: a pipeline has one, in front");
   static_assert(!detail::starts_pipeline<R> || detail::starts_pipeline<L>,
                 "feedline: Right is a source and must stand in front of Left, which is a stage");
-  if constexpr (std::is_same_v<L, detail::refused_pipeline> || detail::starts_pipeline<R>)
+  static_assert(!detail::container<L>,
+                "feedline: Left is no source but a container: a pipeline begins with from(container)");
+  if constexpr (std::is_same_v<L, detail::refused_pipeline> || std::is_same_v<R, detail::refused_pipeline> ||
+                detail::starts_pipeline<R> || detail::container<L>)
     return detail::refused_pipeline();
   else if constexpr (detail::changes_source<R>)
     return right.changed(detail::as_pipeline(L(std::forward<Left>(left))));

@@ -79,6 +79,13 @@ inline std::optional<double> processor_quota(std::string_view membership, const 
   return least;
 }
 
+/// How many of `available` processors can be kept busy within a quota, rounded up; at least 1.
+inline std::size_t processors_within(std::optional<double> quota, std::size_t available) {
+  if (!quota || *quota >= static_cast<double>(available)) return available;
+  const auto whole = static_cast<std::size_t>(*quota);
+  return std::max<std::size_t>(1, whole + (static_cast<double>(whole) < *quota));
+}
+
 } // namespace detail
 
 /// How many processors this process may keep busy, at least 1: those of the machine that its affinity mask
@@ -89,9 +96,7 @@ inline std::size_t processors() {
   if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());
   const auto membership = detail::read_small_file("/proc/self/cgroup");
   const auto quota = membership ? detail::processor_quota(*membership, "/sys/fs/cgroup") : std::nullopt;
-  if (!quota || *quota >= static_cast<double>(count)) return count;
-  const auto whole = static_cast<std::size_t>(*quota);
-  return std::max<std::size_t>(1, whole + (static_cast<double>(whole) < *quota));
+  return detail::processors_within(quota, count);
 }
 
 } // namespace feedline

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include <feedline/detail/given_size.hpp>
+
 namespace feedline {
 
 /// What becomes of samples that can't be shared out evenly, where an epoch ends for each rank on its own (in
@@ -59,13 +61,14 @@ struct rank {
 
   /// Throws std::invalid_argument unless `number` is below `of`.
   void check() const {
+    detail::refuse_negative(of, "feedline: the number of ranks");
     if (number >= of)
       throw std::invalid_argument("feedline: there is no " + to_string(*this) + ": ranks count from 0");
   }
 
   /// "rank 3 of 8, from torchrun's RANK and WORLD_SIZE"
   friend std::string to_string(const rank& r) {
-    std::string text = "rank " + std::to_string(r.number) + " of " + std::to_string(r.of);
+    std::string text = "rank " + detail::size_text(r.number) + " of " + detail::size_text(r.of);
     return r.found_in ? text + ", from " + r.found_in : text;
   }
 

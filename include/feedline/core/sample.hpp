@@ -14,7 +14,7 @@ struct sample_id {
   static constexpr std::uint64_t no_index = ~std::uint64_t{0};
 
   std::uint64_t index = no_index; ///< the source's index of the sample, unique over all its files
-  std::uint32_t part = 0;         ///< which of the items that a flat_map made of it
+  std::uint64_t part = 0;         ///< which of the items that were made of it, as by flat_map
   std::uint32_t epoch = 0;        ///< the epoch in which the source gave it, from 0
 
   friend auto operator<=>(const sample_id&, const sample_id&) = default;
@@ -31,13 +31,20 @@ struct sample {
 /// stage see the same numbers, whichever worker makes them.
 struct context {
   std::uint64_t index;
-  std::uint32_t part;
+  std::uint64_t part;
   std::uint32_t epoch;
   random_generator random;     ///< this call's own, keyed by (seed, stage, epoch, index, part)
   const std::stop_token& stop; ///< asks a long call to give up; valid during the call
 };
 
 namespace detail {
+
+/// The identity of item k of those that a stage makes of one sample. Where several stages do so parts are hashes:
+/// two of a sample are equal with a chance of one in 2^64.
+inline sample_id part_of(sample_id id, std::uint64_t k) noexcept {
+  id.part = id.part == 0 ? k : key(id.part, k);
+  return id;
+}
 
 inline context make_context(const sample_id& id, std::uint64_t stage_key, const std::stop_token& stop) {
   return {id.index, id.part, id.epoch, random_generator(key(stage_key, id.epoch, id.index, id.part)), stop};

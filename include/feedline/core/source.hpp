@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What a source is: a plain copyable class with `std::optional<T> next()`.
+#include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <type_traits>
+#include <utility>
 
+#include <feedline/core/detail/type_name.hpp>
 #include <feedline/core/epoch.hpp>
 
 namespace feedline {
@@ -61,7 +65,8 @@ using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
 /// - `std::string origin(std::uint64_t index) const`, as a source has it.
 ///
 /// A source that is indexed samples itself, or has an `indexed()` that gives them, can be shuffled as
-/// a whole.
+/// a whole. A class with size() and at() alone is enough to stand where a source does: it gives its samples by
+/// rising place, and may have a source's `kind`, `extent()`, `fingerprint()` and `largest_item()`.
 template <class D>
 concept indexed_samples = std::copy_constructible<D> && requires(const D& d, std::uint64_t place) {
   { d.size() } -> std::convertible_to<std::uint64_t>;
@@ -104,18 +109,98 @@ std::optional<std::uint64_t> find_index(const D& samples, std::uint64_t index) {
   }
 }
 
-/// Goes on as if next() had been called so often.
+/// A class of a user's own that is indexed samples and no more: a source all the same.
+template <class T>
+concept only_indexed = indexed_samples<T> && !source<T> && !requires(const T& t) { t.begin(); };
+
+/// The source that such a class stands for: it gives the samples by rising place.
+template <only_indexed D>
+class samples_in_order {
+ public:
+  static constexpr const char* kind = [] {
+    if constexpr (requires { D::kind; }) return D::kind;
+    else return type_name<D>.data();
+  }();
+
+  explicit samples_in_order(D samples) : samples_(std::move(samples)) {}
+
+  void start_epoch(const epoch& e) {
+    size_ = samples_.size();
+    if constexpr (requires { samples_.size_of_first(e.extent); }) size_ = samples_.size_of_first(e.extent);
+    else if constexpr (!requires { samples_.extent(); }) size_ = std::min(size_, e.extent);
+  }
+
+  // The place is counted before the sample is read, so that one that throws is left behind.
+  auto next() -> std::optional<std::decay_t<decltype(std::declval<const D&>().at(0))>> {
+    if (next_ >= size_) return std::nullopt;
+    return samples_.at(next_++);
+  }
+
+  std::uint64_t index() const { return index_at(samples_, next_ - 1); }
+
+  void skip(std::uint64_t count) { next_ += std::min(count, size_ - next_); }
+
+  void go_near(std::uint64_t index) { next_ = find_index(samples_, index).value_or(size_); }
+
+  D indexed() const { return samples_; }
+
+  std::uint64_t extent() const {
+    if constexpr (requires { samples_.extent(); }) return samples_.extent();
+    else return samples_.size();
+  }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const {
+    if constexpr (requires { samples_.fingerprint(extent); }) return samples_.fingerprint(extent);
+    else return extent;
+  }
+
+  std::optional<std::size_t> largest_item() const {
+    if constexpr (requires { samples_.largest_item(); }) return samples_.largest_item();
+    else return std::nullopt;
+  }
+
+  std::string origin(std::uint64_t index) const {
+    if constexpr (requires { samples_.origin(index); }) return samples_.origin(index);
+    else return {};
+  }
+
+ private:
+  D samples_;
+  std::uint64_t next_ = 0; // place
+  std::uint64_t size_ = 0; // of the epoch
+};
+
+/// Goes on as if next() had been called so often, of which so many calls threw. Throws if that isn't the same this
+/// time.
 template <source S>
-void skip_samples(S& source, std::uint64_t calls, const std::stop_token& stop) {
+void skip_samples(S& source, std::uint64_t calls, std::uint64_t failures, const std::stop_token& stop,
+                  bool with_index = false) {
   if constexpr (requires { source.skip(calls); }) {
     source.skip(calls);
   } else {
+    constexpr const char* lost = "the run can't come to the place where the run that it resumes was left: ";
+    std::uint64_t failed = 0;
+    std::string last;
     for (; calls > 0 && !stop.stop_requested(); --calls) {
+      bool has_ended = false;
       try {
-        if (!source.next()) return;
-      } catch (...) { // was dealt with before
+        has_ended = !source.next();
+        if constexpr (requires { source.index(); })
+          if (with_index && !has_ended) static_cast<void>(source.index());
+      } catch (const std::exception& error) {
+        ++failed;
+        last = error.what();
+      } catch (...) {
+        ++failed;
       }
+      if (has_ended)
+        throw std::runtime_error(lost + ("the epoch ended " + std::to_string(calls)) +
+                                 " samples before that place");
     }
+    if (failed != failures && !stop.stop_requested())
+      throw std::runtime_error(lost + std::to_string(failed) + " samples before it failed, " +
+                               std::to_string(failures) + " had failed then" +
+                               (last.empty() ? last : "; the last error is: " + last));
   }
 }
 
@@ -131,10 +216,24 @@ concept names_files = requires { requires S::names_files; };
 template <class S>
 concept shares_places = requires { requires S::shares_places; };
 
-/// What is wrong with an epoch without samples in infinite mode.
+/// What is wrong with an epoch without samples in infinite mode, of a source and …
 inline std::runtime_error empty_epoch() {
   return std::runtime_error(
       "it gave no sample in a whole epoch, so an infinite run would never yield anything");
+}
+
+/// … of what gets nothing from the stages before it.
+inline std::runtime_error nothing_came() {
+  return std::runtime_error("the stages before it let no sample through in one epoch after another, so an "
+                            "infinite run would never yield anything");
+}
+
+/// How many epochs in a row without a sample show that a rank will never have one. There may be fewer samples than
+/// ranks; and a rank may get empty files by chance, in one epoch after another.
+template <source S>
+std::uint32_t empty_epochs_of(const rank& r) noexcept {
+  if (r.is_alone()) return 1;
+  return shares_files<S> ? 64 + 64 * r.of : r.of;
 }
 
 template <source S>

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/detail/type_name.hpp>
 #include <feedline/core/sample.hpp>
 
 namespace feedline {
@@ -90,6 +91,14 @@ concept running_stage =
 template <class S>
 concept stateless = requires { requires S::is_stateless; };
 
+/// A stage that calls emit.enough().
+template <class S>
+concept can_end_epochs = requires { requires S::ends_epochs; };
+
+/// A stage of a user's own, of which the library knows only what it says.
+template <class S>
+concept is_own_stage = !stateless<S> && !requires { typename S::feedline_part; };
+
 /// A stage through which samples that a later one held pass as they are, when a run is resumed.
 template <class S>
 concept hands_on_unchanged = requires { requires S::hands_on_unchanged; };
@@ -108,10 +117,11 @@ consteval fit fit_of() {
   }
 }
 
+/// What a source or a stage is called: its kind, or its type where it names none.
 template <class S>
 consteval const char* kind_of() {
   if constexpr (requires { S::kind; }) return S::kind;
-  else return "stage";
+  else return type_name<S>.data();
 }
 
 /// "map `decode`", or the kind alone where the user gave no name.
@@ -139,7 +149,19 @@ std::string stage_name(const S& stage) {
 /// - `void state(auto& archive)`: calls `archive(x, y, …)` with the whole numbers that are all its state
 ///   between two items. A run that is resumed gives them back. (Without it a resumed run works out the state of
 ///   such a stage from the beginning of the run.)
-/// - `static constexpr const char* kind`: its name in messages.
+/// - `std::size_t items_held() const`: the most items of its input that it holds back, and
+/// - `std::size_t bytes_kept() const`: the most bytes that it keeps beside those; for the memory plan, which else
+///   knows only of a stage that can be copied as bytes that it holds nothing. Both are asked before a run begins;
+/// - `std::size_t largest_item() const`: the most bytes of an item that it gives, where its type doesn't tell;
+/// - `static constexpr bool gives_by_count = true`: how much it gives follows from how many items came, not from
+///   what they are, so that ranks may have it in finite mode;
+/// - `static constexpr const char* kind`: its name in messages and checkpoints, by default that of its type, which
+///   compilers write in different ways;
+/// - `std::uint64_t fingerprint() const`: of its parameters. A checkpoint is refused by a pipeline whose stages have
+///   other names or fingerprints;
+/// - `static constexpr bool ends_epochs = true`: it calls `emit.enough()`. (Without it this isn't heard in an
+///   infinite run of several ranks over a source that knows nothing of them.)
+/// - `bool has_enough() const`: whether it would call `emit.enough()` at once, for a run that is resumed.
 ///
 /// Each run has its own copy, called from one thread.
 template <class S, class In>

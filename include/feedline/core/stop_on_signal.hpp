@@ -30,10 +30,9 @@ class stop_on_signal {
     requires(sizeof...(Signals) > 0 && sizeof...(Signals) <= most_signals)
   explicit stop_on_signal(Signals... signals)
       : signals_{static_cast<int>(signals)...}, count_(sizeof...(Signals)) {
-    stop_on_signal* none = nullptr;
-    if (!active_.compare_exchange_strong(none, this))
-      throw std::logic_error("feedline::stop_on_signal: there is one already");
+    if (exists_.exchange(true)) throw std::logic_error("feedline::stop_on_signal: there is one already");
     ::sem_init(&arrived_, 0, 0);
+    active_.store(this);
     std::size_t installed = 0;
     try {
       waiter_ = std::thread([this] { wait(); });
@@ -65,6 +64,7 @@ class stop_on_signal {
   // Only what POSIX allows in a handler: sigaction, sem_post, lock-free atomics.
   static void on_signal(int number) {
     const int error = errno;
+    handling_.fetch_add(1);
     if (stop_on_signal* self = active_.load()) {
       struct sigaction as_usual {};
 
@@ -73,6 +73,7 @@ class stop_on_signal {
       self->came_.store(number, std::memory_order_relaxed);
       ::sem_post(&self->arrived_);
     }
+    handling_.fetch_sub(1);
     errno = error;
   }
 
@@ -84,15 +85,25 @@ class stop_on_signal {
   }
 
   void release(std::size_t installed) {
-    for (std::size_t i = 0; i < installed; ++i) ::sigaction(signals_[i], &former_[i], nullptr);
+    restore(installed);
+    // Another thread may still be in the handler: it has counted itself before it looked at active_.
+    active_.store(nullptr);
+    while (handling_.load() != 0) std::this_thread::yield();
+    if (signal() != 0) restore(installed); // which it may have undone
     ending_.store(true);
     ::sem_post(&arrived_);
     if (waiter_.joinable()) waiter_.join();
-    active_.store(nullptr);
     ::sem_destroy(&arrived_);
+    exists_.store(false);
   }
 
+  void restore(std::size_t installed) {
+    for (std::size_t i = 0; i < installed; ++i) ::sigaction(signals_[i], &former_[i], nullptr);
+  }
+
+  static inline std::atomic<bool> exists_{false};
   static inline std::atomic<stop_on_signal*> active_{nullptr};
+  static inline std::atomic<int> handling_{0}; // threads that are in the handler
 
   std::array<int, most_signals> signals_;
   std::size_t count_;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <feedline/detail/block_cache.hpp>
+#include <feedline/detail/given_size.hpp>
 
 namespace feedline {
 
@@ -42,12 +43,12 @@ class shape {
 
   constexpr const std::size_t* end() const noexcept { return extents_.data() + rank_; }
 
-  /// The number of elements: the product of the extents, 1 for rank 0. Throws std::length_error if it doesn't
-  /// fit.
+  /// The number of elements: the product of the extents, 1 for rank 0. Throws std::length_error if it is more than
+  /// memory can address, as for an extent that was negative.
   constexpr std::size_t count() const {
     std::size_t product = 1;
     for (const std::size_t extent : *this)
-      if (__builtin_mul_overflow(product, extent, &product))
+      if (__builtin_mul_overflow(product, extent, &product) || detail::was_negative(product))
         throw std::length_error("feedline::shape: more elements than memory can address");
     return product;
   }
@@ -66,7 +67,7 @@ class shape {
   /// "[256, 3, 224, 224]"
   friend std::string to_string(const shape& s) {
     std::string text = "[";
-    for (const std::size_t extent : s) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+    for (const std::size_t extent : s) text += (text.size() > 1 ? ", " : "") + detail::size_text(extent);
     return text += "]";
   }
 
@@ -109,6 +110,7 @@ class tensor {
   tensor(tensor&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         bytes_(other.bytes_),
+        spare_(other.spare_),
         cache_(other.cache_),
         size_(std::exchange(other.size_, 0)),
         shape_(std::exchange(other.shape_, feedline::shape{0})) {}
@@ -119,7 +121,7 @@ class tensor {
   }
 
   ~tensor() {
-    if (data_) cache_->deallocate({data_, bytes_});
+    if (data_) cache_->deallocate({data_, bytes_, spare_});
   }
 
   /// A copy with memory of its own.
@@ -143,6 +145,7 @@ class tensor {
   void swap(tensor& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(spare_, other.spare_);
     std::swap(cache_, other.cache_);
     std::swap(size_, other.size_);
     std::swap(shape_, other.shape_);
@@ -183,11 +186,13 @@ class tensor {
 
   void allocate(std::size_t at_least) {
     std::size_t bytes = 0;
-    if (__builtin_mul_overflow(size_, sizeof(T), &bytes)) throw std::bad_array_new_length();
+    if (__builtin_mul_overflow(size_, sizeof(T), &bytes) || detail::was_negative(bytes))
+      throw std::bad_array_new_length();
     if (bytes == 0) return;
     const detail::block_cache::block b = cache_->allocate(std::max(bytes, at_least));
     data_ = static_cast<T*>(b.memory);
     bytes_ = b.bytes;
+    spare_ = b.spare;
   }
 
   std::size_t stride() const noexcept { return shape_.rank() == 0 || shape_[0] == 0 ? 0 : size_ / shape_[0]; }
@@ -200,6 +205,7 @@ class tensor {
 
   T* data_ = nullptr;
   std::size_t bytes_ = 0; // of its memory
+  std::size_t spare_ = 0; // of those, see block_cache
   detail::block_cache* cache_ = nullptr;
   std::size_t size_ = 0;
   feedline::shape shape_{0};

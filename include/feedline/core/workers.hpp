@@ -8,6 +8,7 @@
 
 #include <feedline/core/detail/plan.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/detail/given_size.hpp>
 
 namespace feedline {
 
@@ -46,8 +47,8 @@ auto make_parallel(workers w, stage_row<Stages...> row) {
                                             "filter, flat_map, tap) can run on several workers");
   const std::size_t most = w.up_to == 0 ? w.count : w.up_to;
   if (w.count < 1 || most < w.count || most > workers::limit)
-    throw std::invalid_argument("feedline::workers: " + std::to_string(w.count) +
-                                (w.up_to == 0 ? "" : " to " + std::to_string(w.up_to)) + " asked for, 1 to " +
+    throw std::invalid_argument("feedline::workers: " + size_text(w.count) +
+                                (w.up_to == 0 ? "" : " to " + size_text(w.up_to)) + " asked for, 1 to " +
                                 std::to_string(workers::limit) + " are possible");
   return parallel_stages<Ordered, Stages...>{std::move(row.stages), {w.count, most, w.waits}};
 }

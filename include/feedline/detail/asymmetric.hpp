@@ -21,6 +21,11 @@ namespace feedline::detail {
 /// needs to restrain only the compiler. Elsewhere both sides use sequentially consistent operations.
 class asymmetric_barrier {
  public:
+  asymmetric_barrier() noexcept : asymmetric_barrier(has_heavy_barrier()) {}
+
+  /// `by_kernel`: the rare side has the kernel do it; only where has_heavy_barrier().
+  explicit asymmetric_barrier(bool by_kernel) noexcept : kernel_(by_kernel) {}
+
   /// Stores `value` into `mine` (release), then reads `theirs`.
   template <class Word>
   std::uint32_t publish(std::atomic<Word>& mine, Word value,
@@ -40,7 +45,7 @@ class asymmetric_barrier {
   }
 
  private:
-  bool kernel_ = has_heavy_barrier();
+  bool kernel_;
 };
 
 } // namespace feedline::detail

@@ -20,9 +20,10 @@ namespace feedline::detail {
 /// photograph that can be a third of the time that its decoding takes.
 ///
 /// It never holds more than 64 MB beyond what is in use at that moment, enough for the next run to begin with
-/// and not much to stay behind; and with what is in use no more than 64 MB beyond the most that was. There is
-/// one for the whole process, and one for each stage whose tensors lie in a resource of the user's. Any thread
-/// may use it.
+/// and not much to stay behind; and with what is in use no more than 64 MB beyond the most that was. In use is
+/// what bytes_for() says: by how much a block is larger than that, as it served a larger tensor before, counts
+/// as held. There is one for the whole process, and one for each stage whose tensors lie in a resource of the
+/// user's. Any thread may use it.
 class block_cache {
  public:
   static constexpr std::size_t alignment = 64;
@@ -34,6 +35,7 @@ class block_cache {
   struct block {
     void* memory = nullptr;
     std::size_t bytes = 0;
+    std::size_t spare = 0; ///< how much of that is beyond bytes_for() what was asked for
   };
 
   /// The process's. Visible, so that libraries that hide their symbols share it with the rest of the process.
@@ -66,7 +68,8 @@ class block_cache {
       trim(in_use_ + taken);
       b = obtain(taken);
     }
-    in_use_ += b.bytes;
+    in_use_ += b.bytes - b.spare;
+    spare_ += b.spare;
     most_in_use_ = std::max(most_in_use_, in_use_);
     ++blocks_out_;
     return b;
@@ -77,7 +80,8 @@ class block_cache {
     bool is_last = false;
     {
       const std::lock_guard lock(mutex_);
-      in_use_ -= std::min(in_use_, b.bytes); // two libraries may have a cache each, after all
+      in_use_ -= std::min(in_use_, b.bytes - b.spare); // two libraries may have a cache each, after all
+      spare_ -= std::min(spare_, b.spare);
       if (in_use_ == 0) most_in_use_ = 0;
       is_last = --blocks_out_ == 0 && is_abandoned_;
       if (is_kept(b.bytes)) keep(b);
@@ -127,7 +131,7 @@ class block_cache {
 
   ~block_cache() {
     for (std::size_t c = 0; c < classes; ++c)
-      while (free_[c]) give_back({take(c), size_of(c)});
+      while (free_[c]) give_back(take(c));
   }
 
   static block_cache* make() {
@@ -160,10 +164,13 @@ class block_cache {
     else ::operator delete(b.memory, is_kept(b.bytes) ? alignment_of(b.bytes) : std::align_val_t{alignment});
   }
 
-  // A kept block of the class or, as what isn't touched takes no memory, of a somewhat larger one.
+  // A kept block of the class or, as long as that adds up to little, of a somewhat larger one.
   block find(std::size_t wanted) noexcept {
-    for (std::size_t c = wanted; c < classes && c <= wanted + classes_per_doubling / 2; ++c)
-      if (free_[c]) return {take(c), size_of(c)};
+    for (std::size_t c = wanted; c < classes && c <= wanted + classes_per_doubling / 2; ++c) {
+      const std::size_t spare = size_of(c) - size_of(wanted);
+      if (spare_ + spare > always_held) break;
+      if (free_[c]) return take(c, spare);
+    }
     return {};
   }
 
@@ -178,21 +185,22 @@ class block_cache {
   // Lets blocks go that are too many where so much is in use.
   void trim(std::size_t in_use) noexcept {
     const std::size_t most = always_held + std::min(in_use, std::max(in_use, most_in_use_) - in_use);
-    for (std::size_t c = classes; held_ > most && c-- > 0;)
-      while (held_ > most && free_[c]) give_back({take(c), size_of(c)});
+    for (std::size_t c = classes; held_ + spare_ > most && c-- > 0;)
+      while (held_ + spare_ > most && free_[c]) give_back(take(c));
   }
 
-  void* take(std::size_t c) noexcept {
+  block take(std::size_t c, std::size_t spare = 0) noexcept {
     free_block* const b = free_[c];
     free_[c] = b->next;
     held_ -= size_of(c);
-    return b;
+    return {b, size_of(c), spare};
   }
 
   std::pmr::memory_resource* const resource_; // null: the system
   std::mutex mutex_;
   std::array<free_block*, classes> free_{};
-  std::size_t in_use_ = 0; // bytes
+  std::size_t in_use_ = 0; // bytes, but for spare ones
+  std::size_t spare_ = 0;
   std::size_t held_ = 0;
   std::size_t most_in_use_ = 0; // since nothing was
   std::size_t blocks_out_ = 0;

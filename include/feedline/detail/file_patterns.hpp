@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Turns patterns like `data/train-{0000..0146}.tar` and `data/*.tar` into lists of files.
+// Turns patterns like `data/train-{0000..0146}.tar` and `data/**/*.tar` into lists of files.
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include <glob.h>
+#include <dirent.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <feedline/detail/readable_text.hpp>
 
 namespace feedline::detail {
 
@@ -20,13 +28,23 @@ namespace feedline::detail {
 inline constexpr std::size_t most_files = std::size_t{1} << 24;
 
 [[noreturn]] inline void too_many_files(std::string_view pattern) {
-  throw std::length_error("`" + std::string(pattern) + "` names more than 16777216 files");
+  throw std::length_error(in_backticks(pattern) + " names more than 16777216 files");
 }
 
-/// The alternatives of one brace: "a,b" or "08..10", padded with zeros if one end is. None if it is neither.
+/// So many names of so many bytes on average are to be spelled out.
+inline void check_length_of_names(std::string_view pattern, std::uint64_t names, std::uint64_t bytes_each) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 30;
+  if (bytes_each > most || names * bytes_each > most) // there are fewer than 2^25 names
+    throw std::length_error(in_backticks(pattern) + " names files whose names take more than 1 GB");
+}
+
+/// The alternatives of one brace: "a,b", or "08..10", padded with zeros if one end is. None if it is neither. As in
+/// a shell, "1..2,5" are "1..2" and "5".
 inline std::vector<std::string> brace_alternatives(std::string_view body) {
   std::vector<std::string> alternatives;
-  if (const std::size_t dots = body.find(".."); dots != std::string_view::npos) {
+  const std::size_t dots = body.find("..");
+  const bool is_list = body.find(',') != std::string_view::npos;
+  if (!is_list && dots != std::string_view::npos) {
     const auto first_text = body.substr(0, dots), last_text = body.substr(dots + 2);
     const auto number = [](std::string_view text, std::uint64_t& value) {
       const char* const end = text.data() + text.size();
@@ -39,6 +57,7 @@ inline std::vector<std::string> brace_alternatives(std::string_view body) {
     const bool padded =
         (first_text.size() > 1 && first_text[0] == '0') || (last_text.size() > 1 && last_text[0] == '0');
     const std::size_t width = padded ? std::max(first_text.size(), last_text.size()) : 0;
+    check_length_of_names(body, (first < last ? last - first : first - last) + 1, width);
     for (std::uint64_t i = first;; first < last ? ++i : --i) {
       std::string digits = std::to_string(i);
       if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
@@ -46,7 +65,7 @@ inline std::vector<std::string> brace_alternatives(std::string_view body) {
       if (i == last) return alternatives;
     }
   }
-  if (body.find(',') == std::string_view::npos) return {};
+  if (!is_list) return {};
   for (;;) {
     const std::size_t comma = body.find(',');
     alternatives.emplace_back(body.substr(0, comma));
@@ -58,8 +77,11 @@ inline std::vector<std::string> brace_alternatives(std::string_view body) {
 /// `x-{0..2}{a,b}` spelled out, the last brace fastest. Braces don't nest; one that holds neither a list nor
 /// a range of numbers stands for itself.
 inline std::vector<std::string> expand_braces(std::string_view pattern) {
+  const std::string_view whole = pattern;
   std::vector<std::string> names{""};
+  std::size_t longest = 0; // of them, at most
   const auto append = [&](std::string_view text) {
+    check_length_of_names(whole, names.size(), longest += text.size());
     for (std::string& name : names) name += text;
   };
   for (;;) {
@@ -73,7 +95,10 @@ inline std::vector<std::string> expand_braces(std::string_view pattern) {
     if (alternatives.empty()) {
       append(pattern.substr(open, close + 1 - open));
     } else {
-      if (names.size() > most_files / alternatives.size()) too_many_files(pattern);
+      if (names.size() > most_files / alternatives.size()) too_many_files(whole);
+      const auto shorter = [](const std::string& a, const std::string& b) { return a.size() < b.size(); };
+      longest += std::max_element(alternatives.begin(), alternatives.end(), shorter)->size();
+      check_length_of_names(whole, names.size() * alternatives.size(), longest);
       std::vector<std::string> longer;
       longer.reserve(names.size() * alternatives.size());
       for (const std::string& name : names)
@@ -84,10 +109,132 @@ inline std::vector<std::string> expand_braces(std::string_view pattern) {
   }
 }
 
+/// Looks for the names that a pattern of folders and files matches: `*`, `?` and `[…]` match within one name, none
+/// that begins with a dot unless the pattern does (see fnmatch(3)); `**` stands for any number of folders, also
+/// those whose names begin with a dot, but not for links to folders.
+class file_search {
+ public:
+  /// What it looks for: regular files, through links too, or whatever is no folder.
+  enum class kind { regular_files, anything_but_folders };
+
+  file_search(std::string_view pattern, kind wanted) : wanted_(wanted) {
+    while (!pattern.empty()) {
+      const std::size_t slash = std::min(pattern.find('/'), pattern.size());
+      add_part(pattern.substr(0, slash));
+      pattern.remove_prefix(std::min(slash + 1, pattern.size()));
+    }
+    if (!parts_.empty() && parts_.back() == anywhere) parts_.emplace_back("*");
+  }
+
+  /// In folders below, too.
+  void look_everywhere() {
+    if (parts_.empty() || parts_.front() != anywhere) parts_.emplace(parts_.begin(), anywhere);
+  }
+
+  /// The paths in the order of their bytes. `folder` is empty or ends with a slash. Throws std::system_error for a
+  /// folder that can't be listed.
+  std::vector<std::string> in(const std::string& folder) {
+    found_.clear();
+    if (!parts_.empty()) search(folder, 0);
+    std::sort(found_.begin(), found_.end());
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    return std::move(found_);
+  }
+
+  /// Throws std::system_error if there is no such folder, or it can't be listed.
+  static void expect_folder(const std::string& folder) {
+    if (const int error = for_each_entry(folder, [](const dirent&) {}); error != 0) fail(error, folder);
+  }
+
+ private:
+  static constexpr const char* anywhere = "**";
+
+  // What may follow one another without a name between is one.
+  void add_part(std::string_view part) {
+    if (part.empty() || (part == anywhere && !parts_.empty() && parts_.back() == anywhere)) return;
+    parts_.emplace_back(part);
+  }
+
+  [[noreturn]] static void fail(int error, const std::string& folder) {
+    throw std::system_error(error, std::generic_category(), "can't list the folder " + readable(folder));
+  }
+
+  /// 0, or why it can't be listed.
+  template <class F>
+  static int for_each_entry(const std::string& folder, F f) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.empty() ? "." : folder.c_str()),
+                                                      ::closedir);
+    if (!listing) return errno;
+    for (;;) {
+      errno = 0;
+      const dirent* const entry = ::readdir(listing.get());
+      if (!entry) return errno;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") f(*entry);
+    }
+  }
+
+  // Names are taken first: what is found in them is looked for without this folder's descriptor.
+  template <class Wanted>
+  static std::vector<std::string> names_in(const std::string& folder, Wanted wanted) {
+    std::vector<std::string> names;
+    const int error = for_each_entry(folder, [&](const dirent& entry) {
+      if (wanted(entry)) names.emplace_back(entry.d_name);
+    });
+    if (error != 0 && error != ENOENT && error != ENOTDIR) fail(error, folder);
+    return names;
+  }
+
+  void search(const std::string& folder, std::size_t number) {
+    const std::string& part = parts_[number];
+    const bool is_last = number + 1 == parts_.size();
+    if (part == anywhere) {
+      search(folder, number + 1);
+      const auto is_folder = [&](const dirent& entry) {
+        if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
+        struct stat status {};
+        return ::lstat((folder + entry.d_name).c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+      };
+      for (const std::string& name : names_in(folder, is_folder)) search(folder + name + "/", number);
+    } else if (part.find_first_of("*?[\\") == std::string::npos) {
+      if (is_last) add(folder + part);
+      else search(folder + part + "/", number + 1);
+    } else {
+      const auto matches = [&](const dirent& entry) {
+        return ::fnmatch(part.c_str(), entry.d_name, FNM_PERIOD) == 0;
+      };
+      for (const std::string& name : names_in(folder, matches)) {
+        if (is_last) add(folder + name);
+        else if (is_a(folder + name, S_IFDIR)) search(folder + name + "/", number + 1);
+      }
+    }
+  }
+
+  void add(std::string path) {
+    struct stat status {};
+
+    const bool is_there = ::lstat(path.c_str(), &status) == 0;
+    if (!is_there && errno != ENOENT && errno != ENOTDIR)
+      throw std::system_error(errno, std::generic_category(), readable(path));
+    if (!is_there || is_a(path, S_IFDIR)) return;
+    if (wanted_ == kind::regular_files && !is_a(path, S_IFREG)) return;
+    found_.push_back(std::move(path));
+  }
+
+  static bool is_a(const std::string& path, ::mode_t type) {
+    struct stat status {};
+
+    return ::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IFMT) == type;
+  }
+
+  kind wanted_;
+  std::vector<std::string> parts_;
+  std::vector<std::string> found_;
+};
+
 /// Adds the files that a pattern means to `files`. A file with exactly this name is meant before anything
-/// else. Braces are spelled out, each name there or not; a name with wildcards (`*`, `?`, `[`; see glob(3))
-/// is what exists of it, in the order of the bytes, whatever the locale. Throws std::runtime_error if that is
-/// nothing.
+/// else. Braces are spelled out, each name there or not; a name with wildcards is what file_search finds. Throws
+/// std::runtime_error if that is nothing, and std::system_error for a folder that can't be listed.
 inline void append_files(std::vector<std::string>& files, const std::string& pattern) {
   const bool special = pattern.find_first_of("*?[{") != std::string::npos;
   if (!special || ::access(pattern.c_str(), F_OK) == 0) {
@@ -99,22 +246,10 @@ inline void append_files(std::vector<std::string>& files, const std::string& pat
       files.push_back(std::move(name));
       continue;
     }
-
-    struct found_files : glob_t {
-      found_files() : glob_t{} {}
-
-      found_files(const found_files&) = delete;
-      found_files& operator=(const found_files&) = delete;
-
-      ~found_files() { ::globfree(this); }
-    } found;
-
-    if (const int error = ::glob(name.c_str(), GLOB_NOSORT, nullptr, &found); error != 0)
-      throw std::runtime_error((error == GLOB_NOMATCH ? "no file matches `" : "can't search for `") + name +
-                               "`");
-    const auto old_size = static_cast<std::ptrdiff_t>(files.size());
-    files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
-    std::sort(files.begin() + old_size, files.end());
+    auto found =
+        file_search(name, file_search::kind::anything_but_folders).in(name.front() == '/' ? "/" : "");
+    if (found.empty()) throw std::runtime_error("no file matches " + in_backticks(name));
+    files.insert(files.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
 }
 

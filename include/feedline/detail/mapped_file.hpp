@@ -3,12 +3,17 @@
 // A whole file as read-only memory.
 #include <algorithm>
 #include <cerrno>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -20,97 +25,214 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <feedline/detail/kernel.hpp>
+#include <feedline/detail/open_file.hpp>
+#include <feedline/detail/readable_text.hpp>
+
 namespace feedline::detail {
 
-/// Maps a regular file for as long as the object lives. Deleting or replacing the file meanwhile is harmless;
-/// shortening it in place is not: touching the lost part ends the process with SIGBUS, as mappings do
-/// everywhere.
-class mapped_file {
- public:
-  /// Throws std::system_error, whose what() is "PATH: REASON".
-  explicit mapped_file(std::string path) : path_(std::move(path)) {
-    // Without O_NONBLOCK opening a named pipe would wait for its writer.
-    const descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+/// What tells a file, and what stood in it at other times, from others.
+struct file_state {
+  explicit file_state(const struct stat& status) noexcept
+      : device(status.st_dev),
+        number(status.st_ino),
+        size(static_cast<std::uint64_t>(status.st_size)),
+        modified_ns(std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec) {}
 
+  friend auto operator<=>(const file_state&, const file_state&) = default;
+
+  ::dev_t device;
+  ::ino_t number;
+  std::uint64_t size;
+  std::int64_t modified_ns;
+};
+
+/// Who has a file's bytes in memory: all of the process that want them, or one alone.
+enum class sharing { all, alone };
+
+/// A file's bytes as memory: mapped, or read where that is less work.
+class file_memory {
+ public:
+  /// What a file has of that name, whatever other names it has. Throws as mapped_file does.
+  static std::shared_ptr<const file_memory> of(const std::string& path, sharing with) {
     struct stat status {};
 
-    if (file.number < 0 || ::fstat(file.number, &status) != 0) fail(errno);
-    if (S_ISDIR(status.st_mode)) fail(EISDIR);
-    if (!S_ISREG(status.st_mode)) fail(ENODEV);
-    modified_ns_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-    const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (size > std::numeric_limits<std::size_t>::max()) fail(EFBIG);
-    if (size == 0) return; // an empty mapping is an error to mmap
-    void* const memory =
-        ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_PRIVATE, file.number, 0);
-    if (memory == MAP_FAILED) fail(errno);
-    bytes_ = {static_cast<const std::byte*>(memory), static_cast<std::size_t>(size)};
+    if (::stat(path.c_str(), &status) != 0) fail(errno, path);
+    // Looked at first, as opening a device may set it going.
+    if (S_ISDIR(status.st_mode)) fail(EISDIR, path);
+    if (!S_ISREG(status.st_mode)) throw std::runtime_error(readable(path) + ": is not a regular file");
+    if (with == sharing::all)
+      if (auto memory = in_use::of_process().find(file_state(status))) return memory;
+    // Without O_NONBLOCK opening a named pipe would wait for its writer.
+    const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file || ::fstat(file.number(), &status) != 0) fail(errno, path);
+    auto memory = std::make_shared<const file_memory>(file, file_state(status), path);
+    return with == sharing::all ? in_use::of_process().add(memory) : memory;
   }
 
-  mapped_file(const mapped_file&) = delete;
-  mapped_file& operator=(const mapped_file&) = delete;
+  file_memory(const open_file& file, const file_state& state, const std::string& path) : state_(state) {
+    constexpr std::uint64_t few = 16 << 10; // bytes; a process has room for 65,530 maps or so
+    if (state.size > std::numeric_limits<std::size_t>::max()) fail(EFBIG, path);
+    if (state.size <= few) {
+      read(file, path);
+      return;
+    }
+    const auto size = static_cast<std::size_t>(state.size);
+    void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
+    if (memory == MAP_FAILED) fail(errno, path);
+    bytes_ = {static_cast<const std::byte*>(memory), size};
+  }
 
-  ~mapped_file() {
-    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  file_memory(const file_memory&) = delete;
+  file_memory& operator=(const file_memory&) = delete;
+
+  ~file_memory() {
+    if (is_mapped()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+    in_use::of_process().forget(state_);
   }
 
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
+  bool is_mapped() const noexcept { return bytes_.data() != read_.data(); }
+
+  const file_state& state() const noexcept { return state_; }
+
+ private:
+  /// What the process has of files. It keeps nothing alive.
+  class in_use {
+   public:
+    // Visible, so that libraries that hide their symbols share it with the rest of the process.
+    [[gnu::visibility("default")]] static in_use& of_process() {
+      static in_use* const files = make();
+      return *files;
+    }
+
+    std::shared_ptr<const file_memory> find(const file_state& state) {
+      const std::lock_guard lock(mutex_);
+      const auto found = files_.find(state);
+      return found == files_.end() ? nullptr : found->second.lock();
+    }
+
+    /// The one of that state which is there already, or else this one.
+    std::shared_ptr<const file_memory> add(const std::shared_ptr<const file_memory>& memory) {
+      const std::lock_guard lock(mutex_);
+      std::weak_ptr<const file_memory>& known = files_[memory->state()];
+      if (auto earlier = known.lock()) return earlier;
+      known = memory;
+      return memory;
+    }
+
+    void forget(const file_state& state) noexcept {
+      const std::lock_guard lock(mutex_);
+      const auto found = files_.find(state);
+      if (found != files_.end() && found->second.expired()) files_.erase(found);
+    }
+
+   private:
+    static in_use* make() {
+      // A child that another thread's fork() makes must not find the lock taken for ever.
+      around_fork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); });
+      return new in_use(); // never destroyed: static samples may outlive anything
+    }
+
+    std::mutex mutex_;
+    std::map<file_state, std::weak_ptr<const file_memory>> files_;
+  };
+
+  // Until it ends: some files, those of /proc for example, have more than their size says.
+  void read(const open_file& file, const std::string& path) {
+    constexpr std::size_t step = 4096;
+    const std::size_t size = state_.size > 0 ? static_cast<std::size_t>(state_.size) + 1 : step;
+    for (std::size_t got = 0;;) {
+      if (got == read_.size()) read_.resize(std::max(size, 2 * got));
+      const ::ssize_t count = ::read(file.number(), read_.data() + got, read_.size() - got);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail(errno, path);
+      got += static_cast<std::size_t>(count);
+      if (count > 0) continue;
+      read_.resize(got);
+      read_.shrink_to_fit();
+      bytes_ = read_;
+      return;
+    }
+  }
+
+  [[noreturn]] static void fail(int reason, const std::string& path) {
+    throw std::system_error(reason, std::generic_category(), readable(path));
+  }
+
+  file_state state_;
+  std::vector<std::byte> read_;
+  std::span<const std::byte> bytes_;
+};
+
+/// A regular file's bytes, for as long as the object lives. Deleting or replacing the file meanwhile is harmless;
+/// shortening it in place is not: touching the lost part ends the process with SIGBUS, as mappings do
+/// everywhere.
+class mapped_file {
+ public:
+  /// Throws std::system_error, whose what() is "PATH: REASON", or std::runtime_error for what is no regular file.
+  explicit mapped_file(std::string path, sharing with = sharing::all)
+      : path_(std::move(path)), memory_(file_memory::of(path_, with)) {}
+
+  std::span<const std::byte> bytes() const noexcept { return memory_->bytes(); }
+
   const std::string& path() const noexcept { return path_; }
 
   /// When the file was last written, in nanoseconds since 1970.
-  std::int64_t modified_ns() const noexcept { return modified_ns_; }
+  std::int64_t modified_ns() const noexcept { return memory_->state().modified_ns; }
 
   /// Has the system begin to read these bytes, where they aren't in memory yet. Returns at once.
   void will_need(std::uint64_t offset, std::uint64_t count) const noexcept {
     constexpr std::uint64_t page = 4096; // or a multiple of it: then nothing happens
-    const std::uint64_t begin = std::min<std::uint64_t>(offset, bytes_.size()) / page * page;
-    const std::uint64_t end = std::min<std::uint64_t>(offset + count, bytes_.size());
-    if (begin < end)
-      ::madvise(const_cast<std::byte*>(bytes_.data() + begin), static_cast<std::size_t>(end - begin),
+    const std::uint64_t begin = std::min<std::uint64_t>(offset, bytes().size()) / page * page;
+    const std::uint64_t end = std::min<std::uint64_t>(offset + count, bytes().size());
+    if (begin < end && memory_->is_mapped())
+      ::madvise(const_cast<std::byte*>(bytes().data() + begin), static_cast<std::size_t>(end - begin),
                 MADV_WILLNEED);
   }
 
-  /// Tells the system that reads will jump: then it doesn't read ahead what nobody asks for.
+  /// Tells the system that reads will jump: then it doesn't read ahead what nobody asks for. All who share the
+  /// mapping will feel it.
   void expect_jumps() const noexcept {
-    if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_RANDOM);
+    if (memory_->is_mapped()) ::madvise(const_cast<std::byte*>(bytes().data()), bytes().size(), MADV_RANDOM);
   }
 
  private:
-  struct descriptor {
-    int number;
-
-    ~descriptor() {
-      if (number >= 0) ::close(number);
-    }
-  };
-
-  [[noreturn]] void fail(int reason) const {
-    throw std::system_error(reason, std::generic_category(), path_);
-  }
-
   std::string path_;
-  std::span<const std::byte> bytes_;
-  std::int64_t modified_ns_ = 0;
+  std::shared_ptr<const file_memory> memory_;
 };
 
-/// Files that are mapped when they are first asked for, and then stay so. From any thread.
+/// Files that are mapped when they are first asked for, and then stay so, up to so many. From any thread.
 class lazy_maps {
  public:
+  static constexpr std::size_t most = 1024; // at once: a process has room for 65,530 or so
+
   explicit lazy_maps(std::vector<std::string> names) : names_(std::move(names)), files_(names_.size()) {}
 
   /// Throws as mapped_file does; the next call tries again.
   std::shared_ptr<const mapped_file> at(std::size_t number) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (files_[number]) return files_[number];
+    }
+    auto file = std::make_shared<const mapped_file>(names_[number]);
+    std::shared_ptr<const mapped_file> oldest; // given back without the lock
     const std::lock_guard lock(mutex_);
-    auto& file = files_[number];
-    if (!file) file = std::make_shared<const mapped_file>(names_[number]);
-    return file;
+    if (files_[number]) return files_[number];
+    if (mapped_.size() == most) {
+      oldest = std::move(files_[mapped_.front()]);
+      mapped_.pop_front();
+    }
+    mapped_.push_back(number);
+    return files_[number] = std::move(file);
   }
 
  private:
   std::vector<std::string> names_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const mapped_file>> files_;
+  std::deque<std::size_t> mapped_; // the oldest first
 };
 
 /// How far the system was told to read a file.
@@ -152,11 +274,13 @@ inline std::uint64_t fingerprint_of_file(const std::string& path) noexcept {
   return hash;
 }
 
-/// In bytes. Throws std::system_error, whose what() is "PATH: REASON".
-inline std::uint64_t file_size(const std::string& path) {
+/// In bytes; nothing for what is no regular file. Throws std::system_error, whose what() is "PATH: REASON".
+inline std::optional<std::uint64_t> size_of_regular_file(const std::string& path) {
   struct stat status {};
 
-  if (::stat(path.c_str(), &status) != 0) throw std::system_error(errno, std::generic_category(), path);
+  if (::stat(path.c_str(), &status) != 0)
+    throw std::system_error(errno, std::generic_category(), readable(path));
+  if (!S_ISREG(status.st_mode)) return {};
   return static_cast<std::uint64_t>(status.st_size);
 }
 

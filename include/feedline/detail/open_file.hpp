@@ -7,11 +7,42 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace feedline::detail {
+
+/// While it lives, a write of this thread beyond the largest size that files may have fails, instead of ending the
+/// process (SIGXFSZ).
+class file_size_guard {
+ public:
+  file_size_guard() noexcept {
+    ::sigemptyset(&signal_);
+    ::sigaddset(&signal_, SIGXFSZ);
+    was_pending_ = is_pending();
+    ::pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+
+  file_size_guard(const file_size_guard&) = delete;
+
+  ~file_size_guard() {
+    int number = 0;
+    if (!was_pending_ && is_pending()) ::sigwait(&signal_, &number);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  static bool is_pending() noexcept {
+    ::sigset_t pending;
+    return ::sigpending(&pending) == 0 && ::sigismember(&pending, SIGXFSZ) == 1;
+  }
+
+  ::sigset_t signal_;
+  ::sigset_t before_;
+  bool was_pending_ = false;
+};
 
 /// An open file, closed with the object.
 class open_file {
@@ -55,6 +86,7 @@ class open_file {
 
   /// 0, or what went wrong.
   int write(const void* bytes, std::size_t count, std::uint64_t at) const noexcept {
+    const file_size_guard guard;
     for (std::size_t put = 0; put < count;) {
       const ::ssize_t n = ::pwrite(number_, static_cast<const char*>(bytes) + put, count - put,
                                    static_cast<::off_t>(at + put));
@@ -67,6 +99,7 @@ class open_file {
 
   /// 0, or what went wrong.
   int resize(std::uint64_t size) const noexcept {
+    const file_size_guard guard;
     while (::ftruncate(number_, static_cast<::off_t>(size)) != 0)
       if (errno != EINTR) return errno;
     return 0;

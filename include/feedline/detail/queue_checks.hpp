@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include <feedline/detail/given_size.hpp>
+
 namespace feedline::detail {
 
 /// True, or a compile error that says why T can't be a queue's item.
@@ -23,6 +25,7 @@ constexpr bool is_queue_item() {
 /// `capacity` if it is from 1 to `most`; throws std::invalid_argument if not.
 inline std::size_t checked_capacity(std::size_t capacity, std::size_t most) {
   if (capacity == 0) throw std::invalid_argument("a queue needs a capacity of at least 1");
+  refuse_negative(capacity, "a queue's capacity");
   if (capacity > most) throw std::invalid_argument("a queue's capacity is too large");
   return capacity;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The fields of one 512-byte TAR header, and the records of a pax header: bytes in, checked values out.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,8 +20,8 @@ inline bool all_zero(std::string_view block) noexcept {
   return block.find_first_not_of('\0') == std::string_view::npos;
 }
 
-/// A number of a header: octal digits ended by NUL, space or the field's end (nothing at all is 0), or in
-/// base 256 where the first byte has its top bit set. Nothing if it is neither, negative or beyond 2^63.
+/// A number of a header: spaces, then octal digits ended by NUL, space or the field's end (no digits are 0), or
+/// in base 256 where the first byte has its top bit set. Nothing if it is neither, negative or beyond 2^63.
 inline std::optional<std::uint64_t> tar_number(std::string_view field) noexcept {
   std::uint64_t value = 0;
   if (const auto first = static_cast<unsigned char>(field.front()); (first & 0x80) != 0) {
@@ -33,7 +34,7 @@ inline std::optional<std::uint64_t> tar_number(std::string_view field) noexcept 
     return value;
   }
   constexpr std::string_view blanks("\0 ", 2);
-  const std::size_t begin = field.find_first_not_of(blanks);
+  const std::size_t begin = field.find_first_not_of(' ');
   if (begin == std::string_view::npos) return 0;
   for (const char c : field.substr(begin)) {
     if (blanks.find(c) != std::string_view::npos) break;
@@ -43,10 +44,12 @@ inline std::optional<std::uint64_t> tar_number(std::string_view field) noexcept 
   return value;
 }
 
-/// Decimal digits and nothing else.
+/// Decimal digits and nothing else; zeros at the beginning don't count.
 inline std::optional<std::uint64_t> decimal_number(std::string_view digits) noexcept {
   constexpr std::size_t most_digits = 18; // fit into 63 bits
-  if (digits.empty() || digits.size() > most_digits) return {};
+  if (digits.empty()) return {};
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
+  if (digits.size() > most_digits) return {};
   std::uint64_t value = 0;
   for (const char c : digits) {
     if (c < '0' || c > '9') return {};
@@ -109,25 +112,26 @@ struct tar_overrides {
   std::optional<std::uint64_t> size;
   bool sparse = false;
 
-  /// Reads "LENGTH KEY=VALUE\n" records; false if they are malformed.
-  bool read_pax(std::string_view records) noexcept {
+  /// Reads "LENGTH KEY=VALUE\n" records. Gives the line in which one is malformed.
+  std::optional<std::string_view> read_pax(std::string_view records) noexcept {
     while (!records.empty() && records.front() != '\0') {
+      const std::string_view line = records.substr(0, records.find('\n'));
       const std::size_t space = records.find(' ');
-      if (space == std::string_view::npos) return false;
+      if (space == std::string_view::npos) return line;
       const auto length = decimal_number(records.substr(0, space));
-      if (!length || *length > records.size() || *length < space + 2) return false;
+      if (!length || *length > records.size() || *length < space + 2) return line;
       const auto record = records.substr(0, static_cast<std::size_t>(*length));
       records.remove_prefix(record.size());
       const std::size_t equals = record.find('=', space);
-      if (record.back() != '\n' || equals == std::string_view::npos) return false;
+      if (record.back() != '\n' || equals == std::string_view::npos) return line;
       const auto key = record.substr(space + 1, equals - space - 1);
       const auto value = record.substr(equals + 1, record.size() - equals - 2);
       if (key == "path") path = until_nul(value);
-      if (key == "size" && !(size = decimal_number(value))) return false;
+      if (key == "size" && !(size = decimal_number(value))) return line;
       if (key.starts_with("GNU.sparse.")) sparse = true;
       if (key == "GNU.sparse.name") sparse_name = until_nul(value);
     }
-    return true;
+    return {};
   }
 };
 

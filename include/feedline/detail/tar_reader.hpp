@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_header.hpp>
 
 namespace feedline::detail {
@@ -30,27 +32,15 @@ enum class tar_status {
   member,     ///< a regular file
   unreadable, ///< a sparse file, whose contents aren't there in one piece; the archive goes on behind it
   cut_off,    ///< the archive ends inside this member's contents
-  damaged,    ///< no header where one should be: nothing behind it can be read. The name is at best a guess.
+  damaged, ///< no header where one should be, or only a part of a block: nothing behind it can be read. The
+           ///< name is at best a guess.
   end
 };
-
-/// A name for messages: in backquotes, control characters as \xNN, very long ones shortened.
-inline std::string in_backticks(std::string_view name) {
-  constexpr std::size_t most = 300;
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text = "`";
-  for (const char c : name.substr(0, most)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= ' ' && byte != 0x7f) text += c;
-    else text.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
-  }
-  return text += name.size() > most ? "…`" : "`";
-}
 
 /// Gives the regular files of an archive in its order. Directories, links, devices, AppleDouble files (`._*`)
 /// and unknown types are left out with their contents. The archive ends where the memory does, or at blocks
 /// of zeros: two of them end it whatever comes behind, as other readers have it, a single one if no header
-/// follows it.
+/// follows it. One that ends inside a block is cut off.
 class tar_reader {
  public:
   explicit tar_reader(std::span<const std::byte> archive) noexcept
@@ -116,14 +106,16 @@ class tar_reader {
         if (*size > left()) return damaged(member, {}, "cut off inside the extended header");
         const auto contents = take(*size);
         if (header.type() == 'L') overrides.long_name = until_nul(contents);
-        bool well_formed = true;
+        std::optional<std::string_view> malformed;
         if (header.type() == 'g') {
-          well_formed = global_.read_pax(contents);
+          malformed = global_.read_pax(contents);
           globals_.push_back(member.offset);
         }
-        if (header.type() != 'L' && header.type() != 'K')
-          well_formed = overrides.read_pax(contents) && well_formed;
-        if (!well_formed) return damaged(member, {}, "malformed extended header");
+        if (header.type() != 'L' && header.type() != 'K' && !malformed)
+          malformed = overrides.read_pax(contents);
+        if (malformed)
+          return damaged(member, {},
+                         "malformed record " + in_backticks(*malformed) + " of the extended header");
         continue;
       }
       default:
@@ -186,6 +178,10 @@ class tar_reader {
 
   tar_status at_zeros(tar_member& member, std::size_t size) {
     if (archive_.empty()) return damaged(member, {}, "empty file: there is no header");
+    if (archive_.size() % tar_block != 0 && archive_.size() - position_ < 2 * tar_block)
+      return damaged(member, {},
+                     size == 0 ? "cut off inside the last member's padding"
+                               : "cut off inside the zeros that end an archive");
     const auto behind = archive_.substr(position_ + size, tar_block);
     if (behind.size() == tar_block && !all_zero(behind) && tar_header(behind).checksum_fits())
       return damaged(member, {}, "a single block of zeros before more members");
@@ -209,9 +205,9 @@ class tar_reader {
     return tar_status::damaged;
   }
 
-  tar_status damaged(tar_member& member, std::string_view guess, const char* what) {
+  tar_status damaged(tar_member& member, std::string_view guess, const std::string& what) {
     member.name = guess;
-    problem_ = std::string(what) + " at offset " + std::to_string(member.offset);
+    problem_ = what + " at offset " + std::to_string(member.offset);
     return tar_status::damaged;
   }
 
@@ -223,7 +219,7 @@ class tar_reader {
 
   std::uint64_t left() const noexcept { return archive_.size() - position_; }
 
-  // Steps over contents and their padding, which may be missing at the end. Needs size <= left().
+  // Steps over contents and their padding, of which a part may be missing at the end. Needs size <= left().
   std::string_view take(std::uint64_t size) noexcept {
     const auto contents = archive_.substr(position_, static_cast<std::size_t>(size));
     const std::size_t padding = (tar_block - contents.size() % tar_block) % tar_block;

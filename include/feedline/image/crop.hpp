@@ -10,6 +10,7 @@
 
 #include <feedline/core/random.hpp>
 #include <feedline/core/tensor.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/image/detail/axis_filter.hpp>
 
 namespace feedline {
@@ -138,10 +139,10 @@ struct resized_center_crop {
   /// Throws std::invalid_argument if there is nothing to see: a side of 0, or a crop larger than the short
   /// side.
   crop_box operator()(std::size_t height, std::size_t width) const {
-    if (side == 0 || side > short_side || height == 0 || width == 0)
-      throw std::invalid_argument("feedline::resized_center_crop: " + std::to_string(side) + " pixels of " +
-                                  std::to_string(short_side) + ", of an image of " + std::to_string(height) +
-                                  " x " + std::to_string(width));
+    if (side == 0 || side > short_side || detail::was_negative(short_side) || height == 0 || width == 0)
+      throw std::invalid_argument("feedline::resized_center_crop: " + detail::size_text(side) +
+                                  " pixels of " + detail::size_text(short_side) + ", of an image of " +
+                                  std::to_string(height) + " x " + std::to_string(width));
     const auto resized = [&](std::size_t length) { return short_side * length / std::min(height, width); };
     const auto begin = [&](std::size_t length) {
       // Half pixels go to the even side.

@@ -51,6 +51,9 @@ struct jpeg_options {
   /// An image in more scans is refused: each may cost as much as a whole image. Encoders write at most some
   /// dozens.
   int max_scans = 100;
+  /// An image in several scans is refused if scans times pixels are more: a file of half a megabyte could ask for
+  /// a minute's work. The default lets a photograph of 150 megapixels come in 14 scans.
+  std::uint64_t max_scan_pixels = std::uint64_t{1} << 31;
   /// Where decode_crop() shrinks the image, decode it at 1/8, 2/8 or 4/8 of its size, as long as that isn't
   /// smaller than what is wanted: faster, and off by 1 or 2 of 255. Not done where it would be seen: without
   /// antialiasing.
@@ -192,6 +195,7 @@ class jpeg_decoder {
     errors_.start(options.on_corrupt == on_corrupt::fail);
     source_.open(file);
     scan_limit_.max_scans = options.max_scans;
+    scan_limit_.max_scan_pixels = options.max_scan_pixels;
     // Tables that a damaged file lacks must not be those of the image before.
     std::fill(std::begin(state_.quant_tbl_ptrs), std::end(state_.quant_tbl_ptrs), nullptr);
     std::fill(std::begin(state_.dc_huff_tbl_ptrs), std::end(state_.dc_huff_tbl_ptrs), nullptr);
@@ -324,10 +328,22 @@ class jpeg_decoder {
     const auto top = static_cast<JDIMENSION>(region.top);
     errors_.run(who, [&] {
       jpeg_start_decompress(&state_);
-      jpeg_crop_scanline(&state_, &left, &width);
+      if (smooths_blocks()) left = 0;
+      else jpeg_crop_scanline(&state_, &left, &width);
       if (top > 0) jpeg_skip_scanlines(&state_, top);
     });
     return left;
+  }
+
+  // Whether libjpeg draws blocks whose coefficients haven't all come with a look at those around them, which
+  // therefore have to be there.
+  bool smooths_blocks() const noexcept {
+    if (!state_.progressive_mode || !state_.coef_bits) return false;
+    for (int i = 0; i < state_.num_components; ++i)
+      if (std::any_of(std::begin(state_.coef_bits[i]), std::end(state_.coef_bits[i]),
+                      [](int missing_bits) { return missing_bits != 0; }))
+        return true;
+    return false;
   }
 
   static constexpr int exif_marker = JPEG_APP0 + 1;

@@ -2,15 +2,18 @@
 #pragma once
 // What goes wrong with a JPEG, and the way from libjpeg's error callbacks to a C++ exception.
 #include <csetjmp>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 
-// Wants size_t and FILE declared before it; version 6b doesn't say that it is C.
+// Want size_t and FILE declared before them; version 6b doesn't say that it is C.
 extern "C" {
 #include <jpeglib.h>
+
+#include <jerror.h>
 }
 
 namespace feedline {
@@ -30,13 +33,20 @@ class libjpeg_errors : public jpeg_error_mgr {
   libjpeg_errors() noexcept {
     jpeg_std_error(this);
     error_exit = [](j_common_ptr codec) {
+      if (const char* kind = unsupported_kind(codec))
+        of(codec).fail(
+            "%s (SOF type 0x%02x) isn't supported; save the image as a baseline or progressive JPEG", kind,
+            static_cast<unsigned>(codec->err->msg_parm.i[0]));
       codec->err->format_message(codec, of(codec).message_);
       of(codec).jump();
     };
     emit_message = [](j_common_ptr codec, int level) {
       if (level >= 0) return; // a trace message
       ++codec->err->num_warnings;
-      if (of(codec).warnings_fail_) codec->err->error_exit(codec);
+      if (!of(codec).warnings_fail_) return;
+      char message[JMSG_LENGTH_MAX];
+      codec->err->format_message(codec, message);
+      of(codec).fail(keep_hint, message);
     };
   }
 
@@ -63,19 +73,55 @@ class libjpeg_errors : public jpeg_error_mgr {
     return static_cast<libjpeg_errors&>(*codec->err);
   }
 
-  /// For callbacks: ends the step with an error of our own.
-  [[noreturn]] void fail(const char* message) noexcept {
-    std::snprintf(message_, sizeof message_, "%s", message);
+  /// For callbacks: ends the step with an error of our own, in printf's words.
+  [[noreturn, gnu::format(printf, 2, 3)]] void fail(const char* format, ...) noexcept {
+    std::va_list values;
+    va_start(values, format);
+    std::vsnprintf(message_, sizeof message_, format, values);
+    va_end(values);
     jump();
   }
 
   /// For callbacks: a warning of our own, which may end the step.
   void warn(const char* message) noexcept {
     ++num_warnings;
-    if (warnings_fail_) fail(message);
+    if (warnings_fail_) fail(keep_hint, message);
   }
 
  private:
+  static constexpr char keep_hint[] =
+      "%s; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::keep";
+
+  // The kind of JPEG, if libjpeg fails at its frame's marker because it can't read such files. After the frame
+  // that marker is damage.
+  static const char* unsupported_kind(j_common_ptr codec) noexcept {
+    const int code = codec->err->msg_code;
+    if (code != JERR_SOF_UNSUPPORTED && code != JERR_UNKNOWN_MARKER) return nullptr;
+    if (reinterpret_cast<j_decompress_ptr>(codec)->comp_info) return nullptr; // they come with the frame
+    switch (codec->err->msg_parm.i[0]) {
+    case 0xc3:
+      return "Lossless JPEG";
+    case 0xc5:
+    case 0xc6:
+      return "Hierarchical JPEG";
+    case 0xc7:
+      return "Hierarchical lossless JPEG";
+    case 0xc8:
+      return "An extension of JPEG";
+    case 0xcb:
+      return "Lossless JPEG with arithmetic coding";
+    case 0xcd:
+    case 0xce:
+      return "Hierarchical JPEG with arithmetic coding";
+    case 0xcf:
+      return "Hierarchical lossless JPEG with arithmetic coding";
+    case 0xf7:
+      return "JPEG-LS";
+    default:
+      return nullptr;
+    }
+  }
+
   // Not inlined, so that no variable of a caller lives in a register that the jump would restore.
   template <class Step>
   [[gnu::noinline]] bool attempt(Step& step) {
@@ -87,7 +133,7 @@ class libjpeg_errors : public jpeg_error_mgr {
   [[noreturn]] void jump() noexcept { std::longjmp(landing_, 1); } // NOLINT(cert-err52-cpp)
 
   std::jmp_buf landing_;
-  char message_[JMSG_LENGTH_MAX] = {};
+  char message_[JMSG_LENGTH_MAX + sizeof keep_hint] = {};
   bool warnings_fail_ = true;
 };
 

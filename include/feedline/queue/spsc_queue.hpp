@@ -43,10 +43,7 @@ class spsc_queue {
   /// A queue for exactly `capacity` items; `stop` stops it. Throws std::invalid_argument if `capacity` is 0
   /// or more than memory could hold.
   explicit spsc_queue(std::size_t capacity, std::stop_token stop = {})
-      : capacity_(
-            detail::checked_capacity(capacity, std::numeric_limits<std::size_t>::max() / 4 / sizeof(T))),
-        ring_(capacity),
-        on_stop_(std::move(stop), detail::stop_queue<spsc_queue>{this}) {}
+      : spsc_queue(capacity, std::move(stop), detail::asymmetric_barrier()) {}
 
   spsc_queue(const spsc_queue&) = delete;
   spsc_queue& operator=(const spsc_queue&) = delete;
@@ -181,6 +178,15 @@ class spsc_queue {
 
   /// How many items fit.
   std::size_t capacity() const noexcept { return capacity_; }
+
+ protected:
+  // Tests choose the barrier.
+  spsc_queue(std::size_t capacity, std::stop_token stop, detail::asymmetric_barrier barrier)
+      : capacity_(
+            detail::checked_capacity(capacity, std::numeric_limits<std::size_t>::max() / 4 / sizeof(T))),
+        ring_(capacity),
+        barrier_(barrier),
+        on_stop_(std::move(stop), detail::stop_queue<spsc_queue>{this}) {}
 
  private:
   // Bits of state_. Close sets `closing`, lets all threads pass a barrier, then sets `closed`: a push that

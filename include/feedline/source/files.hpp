@@ -9,19 +9,20 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include <dirent.h>
-#include <fnmatch.h>
 #include <sys/stat.h>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/detail/file_patterns.hpp>
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 
 namespace feedline {
 
@@ -31,40 +32,18 @@ struct files_options {
 
 namespace detail {
 
-/// Adds the regular files of a directory whose names match. Throws std::system_error if it can't be listed.
-inline void list_files(std::vector<std::string>& found, const std::string& directory,
-                       const std::string& pattern, files_options options) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(directory.c_str()), ::closedir);
-  if (!listing) throw std::system_error(errno, std::generic_category(), directory);
-  for (;;) {
-    errno = 0;
-    const dirent* const entry = ::readdir(listing.get());
-    if (!entry) break;
-    const std::string name = entry->d_name;
-    const std::string path = directory + "/" + name;
-
-    struct stat status {};
-
-    if (name == "." || name == ".." || ::lstat(path.c_str(), &status) != 0) continue;
-    if (S_ISDIR(status.st_mode)) {
-      if (options.recursive) list_files(found, path, pattern, options);
-    } else if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0 &&
-               ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
-      found.push_back(path);
-    }
-  }
-  if (errno != 0) throw std::system_error(errno, std::generic_category(), directory);
-}
-
 class files_source {
  public:
   static constexpr const char* kind = "files";
   static constexpr bool names_files = true;
 
   files_source(const std::string& directory, const std::string& pattern, files_options options) {
-    std::vector<std::string> names;
-    list_files(names, directory, pattern, options);
-    std::sort(names.begin(), names.end());
+    file_search::expect_folder(directory);
+    file_search search(pattern, file_search::kind::regular_files);
+    if (options.recursive) search.look_everywhere();
+    std::vector<std::string> names = search.in(directory + "/");
+    if (names.empty())
+      throw std::runtime_error("no file in " + in_backticks(directory) + " matches " + in_backticks(pattern));
     end_ = names.size();
     names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
   }
@@ -106,7 +85,7 @@ class files_source {
   }
 
   std::string origin(std::uint64_t index) const {
-    return index < names_->size() ? (*names_)[index] : std::string();
+    return index < names_->size() ? readable((*names_)[index]) : std::string();
   }
 
  private:
@@ -119,11 +98,12 @@ class files_source {
 
 /// A source of the names of a directory's files.
 ///
-/// Takes:   a directory and a pattern for names (`*`, `?`, `[…]`; see fnmatch(3)); a name that begins with a
+/// Takes:   a directory and a pattern for names (`*`, `?`, `[…]`; see fnmatch(3)), with folders where they are to be
+///          looked into: `*/*.jpg`, `photos/**/*.jpg` (`**` is any number of folders). A name that begins with a
 ///          dot is matched by a pattern that begins with one
 /// Gives:   the paths of regular files (also through links), listed once, when the source is made
 /// Order:   of the bytes of the paths, in every epoch
-/// Throws:  std::system_error for a directory that can't be listed
+/// Throws:  std::system_error for a directory that can't be listed, std::runtime_error if no file matches
 /// Example: `files("train", "*.jpg") | map(read_file, workers{8})`
 inline auto files(const std::string& directory, const std::string& pattern = "*",
                   files_options options = {}) {
@@ -132,7 +112,9 @@ inline auto files(const std::string& directory, const std::string& pattern = "*"
 
 /// Reads a whole file. Throws std::system_error, whose what() is "PATH: REASON".
 inline constexpr auto read_file = [](const std::string& path) -> std::vector<std::byte> {
-  const auto fail = [&]() { throw std::system_error(errno, std::generic_category(), path); };
+  const auto fail = [&]() {
+    throw std::system_error(errno, std::generic_category(), detail::readable(path));
+  };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) fail();
   std::vector<std::byte> bytes;

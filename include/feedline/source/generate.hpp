@@ -12,6 +12,7 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/detail/given_size.hpp>
 
 namespace feedline {
 
@@ -27,7 +28,9 @@ class generate_source {
  public:
   static constexpr const char* kind = "generate";
 
-  generate_source(F f, feedline::largest_item limit) : f_(std::move(f)), limit_(limit) {}
+  generate_source(F f, feedline::largest_item limit) : f_(std::move(f)), limit_(limit) {
+    refuse_negative(limit.bytes, "feedline: the largest_item");
+  }
 
   void start_epoch(const epoch& e) {
     seed_ = e.seed;
@@ -36,6 +39,7 @@ class generate_source {
   }
 
   result next() {
+    if (next_ > last_) return std::nullopt;
     result value = make();
     if (value) check_largest(*value, limit_);
     return value;
@@ -46,6 +50,9 @@ class generate_source {
   }
 
   std::uint64_t index() const noexcept { return next_ - 1; }
+
+  /// The calls up to that one must be made, but no more.
+  void go_near(std::uint64_t index) noexcept { last_ = index; }
 
  private:
   result make() {
@@ -62,6 +69,7 @@ class generate_source {
   feedline::largest_item limit_;
   std::uint64_t seed_ = 0;
   std::uint64_t next_ = 0;
+  std::uint64_t last_ = sample_id::no_index; // that is wanted
   std::uint32_t epoch_ = 0;
   std::stop_token stop_;
 };

@@ -14,6 +14,7 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
@@ -150,6 +151,7 @@ struct interleave_part {
 /// Example: `lines({"corpus/*.txt"}) | interleave(16) | shuffle({.capacity = 10'000}) | batch(32, padded{})`
 inline auto interleave(std::size_t files) {
   if (files == 0) throw std::invalid_argument("feedline::interleave: at least one file must be open");
+  detail::refuse_negative(files, "feedline::interleave: the number of files");
   return detail::interleave_part{files};
 }
 

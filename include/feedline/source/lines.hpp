@@ -12,7 +12,9 @@
 #include <vector>
 
 #include <feedline/core/pipeline.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
 
 namespace feedline {
@@ -29,7 +31,9 @@ class lines_source {
   static constexpr bool shares_files = true;
 
   lines_source(const std::vector<std::string>& patterns, lines_options options)
-      : files_(patterns), options_(options) {}
+      : files_(patterns), options_(options) {
+    refuse_negative(options_.longest, "feedline::lines: the longest line");
+  }
 
   void start_epoch(const epoch& e) { files_.start(e); }
 
@@ -96,7 +100,7 @@ class lines_source {
   std::uint64_t fingerprint(std::uint64_t extent) const { return files_.fingerprint(extent); }
 
   std::string origin(std::uint64_t index) const {
-    return files_.name_of(index) + ": line " + std::to_string(file_order::place_of(index) + 1);
+    return readable(files_.name_of(index)) + ": line " + std::to_string(file_order::place_of(index) + 1);
   }
 
  private:

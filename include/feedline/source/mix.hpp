@@ -155,6 +155,13 @@ class mix_source {
 
   std::uint64_t index() const noexcept { return index_; }
 
+  /// The index of the same sample in the first pass.
+  std::uint64_t index_in_any_pass(std::uint64_t index) const {
+    if (!repeats()) return index;
+    const pass_index::place place = indices.split(index);
+    return indices.join({place.part, 0, place.index});
+  }
+
   std::string origin(std::uint64_t index) const {
     const pass_index::place place = place_of(index);
     if (place.part >= count) return {};
@@ -261,6 +268,8 @@ struct mix_arguments {
 template <class... Source>
 auto make_mix(mix_options options, weighted_source<Source>... sources) {
   static_assert(sizeof...(Source) <= part_index::most_parts, "feedline::mix: give it 1 to 255 sources");
+  if (std::isinf((0.0 + ... + sources.weight)))
+    throw std::invalid_argument("feedline::mix: the weights add up to more than a double can hold");
   if constexpr (!give_same_item<Source...>) {
     static_assert(give_same_item<Source...>, "feedline::mix: its sources must give items of one type");
     return refused_pipeline();
@@ -299,7 +308,7 @@ auto weighted(Source source, double weight) {
 ///          pass, counted from 0, and the rest for the index in the source
 /// Order:   of sources: random, the same for the same seed and epoch; within a source: its own. The seed of
 ///          each source is its own, and of each pass over it
-/// Throws:  std::invalid_argument for a weight that is none; what the sources throw, each in its place;
+/// Throws:  std::invalid_argument for a weight that is none, or weights whose sum is infinite; what the sources throw, each in its place;
 ///          std::length_error in place of a sample whose index doesn't fit. A source that can't start has
 ///          ended; one that gives nothing in a whole pass isn't repeated
 /// Example: `mix(weighted(web, 0.7), weighted(books, 0.3), mix_options{when_one_ends::repeat}) | batch(32)`

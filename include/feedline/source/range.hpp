@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <feedline/core/detail/item_bytes.hpp>
+#include <feedline/core/detail/value_hash.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
@@ -24,8 +25,10 @@ namespace detail {
 template <class Range>
 class range_source {
   using iterator = decltype(std::begin(std::declval<const Range&>()));
-  static constexpr bool is_indexed = requires(iterator i, std::iter_difference_t<iterator> n) {
-    { i - i } -> std::same_as<std::iter_difference_t<iterator>>;
+  using difference = std::iter_difference_t<iterator>;
+  // Its end is known: views of endless ranges, or up to a condition, have iterators that look alike.
+  static constexpr bool is_indexed = requires(const Range& range, iterator i, difference n) {
+    { std::end(range) - std::begin(range) } -> std::same_as<difference>;
     i[n];
   };
   // Not a view that makes them when it is asked.
@@ -77,21 +80,18 @@ class range_source {
     return size();
   }
 
-  /// Of elements without padding, as many bytes at the beginning and the end as show what they are.
+  /// Of the first elements and the last.
   std::uint64_t fingerprint(std::uint64_t extent) const
     requires is_indexed
   {
+    constexpr std::uint64_t looked_at = 256;
     std::uint64_t hash = key(extent);
-    if constexpr (std::is_arithmetic_v<value> || std::has_unique_object_representations_v<value>) {
-      constexpr std::uint64_t looked_at = 256;
+    // Of a view that makes its elements only those that cost little.
+    if constexpr (has_elements || std::is_arithmetic_v<value> || hashed_as_text<value>) {
       for (std::uint64_t i = 0; i < extent; ++i) {
         if (i == looked_at && extent > 2 * looked_at) i = extent - looked_at;
-        const value v = at(i);
-        hash = key(hash, stable_hash({reinterpret_cast<const char*>(&v), sizeof v}));
+        hash = key(hash, value_hash<value>(std::begin(*range_)[static_cast<difference>(i)]));
       }
-    } else if constexpr (std::convertible_to<const value&, std::string_view>) {
-      for (std::uint64_t i = 0; i < std::min<std::uint64_t>(extent, 256); ++i)
-        hash = key(hash, stable_hash(std::string_view(at(i))));
     }
     return hash;
   }
@@ -107,7 +107,7 @@ class range_source {
   value at(std::uint64_t place) const
     requires is_indexed
   {
-    return std::begin(*range_)[static_cast<std::iter_difference_t<iterator>>(place)];
+    return std::begin(*range_)[static_cast<difference>(place)];
   }
 
  private:
@@ -116,7 +116,7 @@ class range_source {
   {
     index = std::min(index, size());
     index_ = index;
-    at_ = std::begin(*range_) + static_cast<std::iter_difference_t<iterator>>(index);
+    at_ = std::begin(*range_) + static_cast<difference>(index);
   }
 
   std::shared_ptr<const Range> range_;
@@ -138,12 +138,15 @@ class range_source {
 template <class T>
 auto from(T&& thing) {
   using plain = std::remove_cvref_t<T>;
-  if constexpr (source<plain>) {
-    return pipeline<plain>(std::forward<T>(thing), {});
-  } else {
+  if constexpr (source<plain> || detail::only_indexed<plain>) {
+    return detail::as_pipeline(plain(std::forward<T>(thing)));
+  } else if constexpr (!requires(const plain& p) { std::begin(p) != std::end(p); }) {
     static_assert(
         requires(const plain& p) { std::begin(p) != std::end(p); },
-        "feedline::from: give it a range with begin() and end(), or a source: a copyable class with next()");
+        "feedline::from: give it a range with begin() and end() that can be read as const, or a source: "
+        "a copyable class with next(), or with size() and at()");
+    return detail::refused_pipeline();
+  } else {
     return pipeline<detail::range_source<plain>>(detail::range_source<plain>(std::forward<T>(thing)), {});
   }
 }

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include <feedline/core/pipeline.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
 
 namespace feedline {
@@ -23,7 +25,7 @@ namespace detail {
 
 inline std::runtime_error no_whole_record(const mapped_file& file, std::size_t size) {
   const std::size_t left = file.bytes().size() % size;
-  return std::runtime_error(file.path() + ": " + std::to_string(left) + " bytes at offset " +
+  return std::runtime_error(readable(file.path()) + ": " + std::to_string(left) + " bytes at offset " +
                             std::to_string(file.bytes().size() - left) + " are no whole record of " +
                             std::to_string(size));
 }
@@ -41,6 +43,7 @@ class records_source {
 
   records_source(const std::vector<std::string>& patterns, std::size_t size) : files_(patterns), size_(size) {
     if (size == 0) throw std::invalid_argument("feedline::records: a record needs at least one byte");
+    refuse_negative(size, "feedline::records: the size of a record");
   }
 
   void start_epoch(const epoch& e) { files_.start(e); }
@@ -98,14 +101,14 @@ class records_source {
 
   std::uint64_t extent() const noexcept { return files_.extent(); }
 
-  std::uint64_t fingerprint(std::uint64_t extent) const { return files_.fingerprint(extent); }
+  std::uint64_t fingerprint(std::uint64_t extent) const { return key(files_.fingerprint(extent), size_); }
 
   std::optional<std::size_t> largest_item() const noexcept { return sizeof(value) + size_; }
 
   indexed_records<Read> indexed() const { return {files_, size_}; }
 
   std::string origin(std::uint64_t index) const {
-    return files_.name_of(index) + ": record " + std::to_string(file_order::place_of(index));
+    return readable(files_.name_of(index)) + ": record " + std::to_string(file_order::place_of(index));
   }
 
  private:
@@ -133,10 +136,16 @@ class indexed_records {
 
   /// Throws std::system_error for a file that can't be asked for its size.
   indexed_records(const file_order& files, std::size_t size) : files_(files), size_(size) {
-    for (const std::string& name : files_.names()) {
-      places_.add_file((file_size(name) + size - 1) / size);
-    }
+    for (const std::string& name : files_.names()) places_.add_file(places_of(name, size));
     maps_ = std::make_shared<lazy_maps>(files_.names());
+  }
+
+  /// What is no regular file has one place, at which it is refused.
+  static std::uint64_t places_of(const std::string& name, std::size_t size) {
+    const auto known = size_of_regular_file(name);
+    if (!known) return 1;
+    const std::uint64_t bytes = *known > 0 ? *known : mapped_file(name).bytes().size(); // as in /proc
+    return bytes / size + (bytes % size != 0);
   }
 
   std::uint64_t size() const noexcept { return places_.size(); }
@@ -148,7 +157,7 @@ class indexed_records {
     const std::uint64_t record = place - places_.first_of(number);
     if (record < bytes.size() / size_) return Read()(bytes.data() + record * size_, size_);
     if (record == bytes.size() / size_ && bytes.size() % size_ != 0) throw no_whole_record(*file, size_);
-    throw std::runtime_error(file->path() + " has become shorter");
+    throw std::runtime_error(readable(file->path()) + " has become shorter");
   }
 
   std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }

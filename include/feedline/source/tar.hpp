@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
@@ -37,7 +39,8 @@ struct tar_options {
 ///         - for a damaged or cut off shard, once all that was complete before has come: with the next shard.
 ///
 ///          What is lost this way has an index as well. A shard that ends at a member's end, but without the
-///          zeros that close an archive, passes as complete.
+///          zeros that close an archive, passes as complete; one that ends inside a block, be it of padding, is
+///          cut off.
 /// Example: `tar_samples("photos-*.tar") | map([](const tar_sample& s) { return decode(s["jpg"]); })`
 ///
 /// Shards are opened when they are reached, and mapped: don't shorten one in place meanwhile (SIGBUS).
@@ -131,22 +134,9 @@ class tar_samples {
   /// sample #17" if that fails.
   std::string origin(std::uint64_t index) const {
     const std::string file = files_.name_of(index);
-    const std::uint64_t position = files_.place_of(index);
-    try {
-      detail::tar_shard shard(file);
-      for (;;) {
-        const bool wanted = shard.position() == position;
-        try {
-          const auto sample = shard.next();
-          if (!sample) break;
-          if (wanted) return sample->origin();
-        } catch (const tar_error&) {
-          if (wanted) break;
-        }
-      }
-    } catch (const tar_error&) { // the file has gone
-    }
-    return file + ": sample #" + std::to_string(position);
+    std::string name = names_->at(file, files_.place_of(index));
+    return name.empty() ? detail::readable(file) + ": sample #" + std::to_string(files_.place_of(index))
+                        : name;
   }
 
  private:
@@ -190,6 +180,7 @@ class tar_samples {
   detail::announced_file announced_;   // the shard's
   detail::announced_file next_;        // the one behind it
   std::optional<std::size_t> next_number_;
+  std::shared_ptr<detail::tar_names> names_ = std::make_shared<detail::tar_names>();
 };
 
 } // namespace feedline

@@ -15,6 +15,7 @@
 
 #include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
 
 namespace feedline {
@@ -152,10 +153,10 @@ class tar_sample {
 
   /// Names file and members: "photos-0003.tar: dir/17.jpg, .cls".
   std::string origin() const {
-    std::string text = file_->path() + ": " + std::string(key());
+    std::string text = detail::readable(file_->path()) + ": " + detail::readable(key());
     for (const tar_field& field : fields_) {
       if (&field != begin()) text += ", ";
-      if (!field.name.empty()) text.append(".").append(field.name);
+      if (!field.name.empty()) text.append(".").append(detail::readable(field.name));
     }
     return text;
   }
@@ -168,8 +169,8 @@ class tar_sample {
   std::span<const std::byte> at(std::string_view field) const {
     for (const tar_field& f : fields_)
       if (f.name == field) return f.bytes;
-    std::string text = file_->path() + ": sample " + detail::in_backticks(key()) + " has no field " +
-                       detail::in_backticks(field) + "; it has";
+    std::string text = detail::readable(file_->path()) + ": sample " + detail::in_backticks(key()) +
+                       " has no field " + detail::in_backticks(field) + "; it has";
     for (const tar_field& f : fields_) text += (&f == begin() ? " " : ", ") + detail::in_backticks(f.name);
     throw tar_error(text);
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <feedline/core/random.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/reordered_source.hpp>
 
 namespace feedline {
@@ -49,7 +50,10 @@ class weighted_draws {
 
 class draws_with_replacement {
  public:
+  static constexpr bool repeats_places = true;
+
   explicit draws_with_replacement(const with_replacement_options& o) : samples_(o.samples) {
+    refuse_negative(samples_, "feedline::with_replacement: the number of samples");
     if (o.weights.empty()) return;
     double largest = 0;
     for (const double weight : o.weights) {

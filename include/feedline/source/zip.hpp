@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
@@ -65,6 +66,8 @@ class zip_source {
  public:
   static constexpr const char* kind = "zip";
   static constexpr bool names_files = detail::names_files<First> || (detail::names_files<Rest> || ...);
+  /// Of files, whose order isn't the same in every mode.
+  static constexpr bool pairs_by_order = shares_files<First> || (shares_files<Rest> || ...);
 
   explicit zip_source(First first, Rest... rest)
       : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
@@ -140,6 +143,13 @@ class zip_source {
   epoch epoch_;
 };
 
+template <class S>
+concept repeats_samples = requires { requires S::repeats_samples; };
+
+/// Whether the first source, whose indices are those of the whole, gives a sample several times in an epoch.
+template <class First, class...>
+inline constexpr bool first_repeats = repeats_samples<First>;
+
 } // namespace detail
 
 /// Gives one sample of each source at a time, until one of them ends.
@@ -159,6 +169,12 @@ auto zip(Sources... sources) {
   if constexpr (!(detail::bare_source<Sources> && ...)) {
     static_assert((detail::bare_source<Sources> && ...),
                   "feedline::zip: it takes sources, and pipelines without stages: stages stand behind it");
+    return detail::refused_pipeline();
+  } else if constexpr (detail::first_repeats<detail::source_of_t<Sources>...>) {
+    static_assert(
+        !detail::first_repeats<detail::source_of_t<Sources>...>,
+        "feedline::zip: the first source gives samples several times in an epoch, so that different items "
+        "would have one identity: put with_replacement() behind the zip, or that source in another place");
     return detail::refused_pipeline();
   } else {
     using source = detail::zip_source<detail::source_of_t<Sources>...>;

@@ -20,6 +20,7 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/columns.hpp>
 
 namespace feedline {
@@ -80,13 +81,36 @@ struct column<padded, Field> {
 template <class Mode, class T>
 inline constexpr bool is_one_column = std::is_same_v<Mode, as_list_t> || column<Mode, T>::exists;
 
+template <class Mode, class T>
+struct columns_of;
+
+template <class Mode, class T>
+class struct_column;
+
+/// The column of a struct's field: one of the above, or a struct again.
+template <class Mode, class Field>
+struct field_column : column<Mode, Field> {
+  static constexpr std::size_t count = 1;
+};
+
+template <class Mode, class Field>
+  requires(!column<Mode, Field>::exists && columns_of<Mode, Field>::exist)
+struct field_column<Mode, Field> {
+  static constexpr bool exists = true;
+  static constexpr std::size_t count = columns_of<Mode, Field>::count;
+  using type = struct_column<Mode, Field>;
+
+  static type make(Mode mode, block_cache& memory) { return type(mode, memory); }
+};
+
 template <class Mode, class Fields>
 struct columns_of_fields;
 
 template <class Mode, class... Field>
 struct columns_of_fields<Mode, std::tuple<Field&...>> {
-  static constexpr bool exist = sizeof...(Field) > 0 && (column<Mode, Field>::exists && ...);
-  using types = std::tuple<column<Mode, Field>...>;
+  static constexpr bool exist = sizeof...(Field) > 0 && (field_column<Mode, Field>::exists && ...);
+  static constexpr std::size_t count = (std::size_t{0} + ... + field_column<Mode, Field>::count);
+  using types = std::tuple<field_column<Mode, Field>...>;
 };
 
 template <class Mode, class T>
@@ -102,6 +126,27 @@ template <class Mode, class T>
   requires(!is_one_column<Mode, T> && (has_fields<T>))
 struct columns_of<Mode, T> : columns_of_fields<Mode, decltype(fields_of(std::declval<T&>()))> {};
 
+template <class Mode, class Fields>
+inline constexpr std::size_t first_unfit = 0;
+template <class Mode, class... Field>
+inline constexpr std::size_t first_unfit<Mode, std::tuple<Field&...>> = [] {
+  std::size_t number = 0;
+  static_cast<void>((... && (field_column<Mode, Field>::exists && ++number > 0)));
+  return number;
+}();
+
+/// Of a struct that can't be batched, the field that is to blame, for the compiler's message.
+template <class Mode, class T>
+  requires(has_fields<T> && !columns_of<Mode, T>::exist &&
+           std::tuple_size_v<decltype(fields_of(std::declval<T&>()))> > 0)
+consteval auto unfit_field_of() {
+  using fields = decltype(fields_of(std::declval<T&>()));
+  constexpr std::size_t number = first_unfit<Mode, fields>;
+  using type = std::remove_reference_t<std::tuple_element_t<number, fields>>;
+  if constexpr (requires { unfit_field_of<Mode, type>(); }) return unfit_field_of<Mode, type>();
+  else return std::type_identity<field<type, name_of_field<T, number>()>>();
+}
+
 template <class Columns>
 struct batch_parts;
 
@@ -109,12 +154,28 @@ template <class... Column>
 struct batch_parts<std::tuple<Column...>> {
   using builders = std::tuple<typename Column::type...>;
   using results = std::tuple<typename Column::type::result...>;
+  using all_numbers = std::make_index_sequence<sizeof...(Column)>;
 
   template <class Mode>
   static builders make(Mode mode, block_cache& memory) {
     return {Column::make(mode, memory)...};
   }
 };
+
+/// Adds each field of a value to its column.
+template <class Columns, class T, std::size_t... I>
+void add_fields(Columns& columns, T& value, std::size_t row, std::size_t rows, std::index_sequence<I...>) {
+  auto fields = fields_of(value);
+  (std::get<I>(columns).add(std::move(std::get<I>(fields)), row, rows), ...);
+}
+
+template <class Columns, class Results, std::size_t... I>
+void take_columns(Columns& columns, Results& results, std::size_t rows, std::index_sequence<I...>) {
+  ((std::get<I>(results) = std::get<I>(columns).take(rows)), ...);
+}
+
+template <class T, class Mode>
+struct columns_maker;
 
 template <class T, class Mode>
 class batch_builder;
@@ -124,15 +185,68 @@ struct batch_maker;
 
 } // namespace detail
 
+/// The columns of a batch, one for each field of T.
+template <class T, class Mode = stacked_t>
+class struct_columns {
+  using parts = detail::batch_parts<typename detail::columns_of<Mode, T>::types>;
+  static constexpr std::size_t count = std::tuple_size_v<typename parts::results>;
+
+ public:
+  /// The field that a member pointer names: `batch.get<&example::label>()`.
+  template <auto Member>
+    requires std::is_member_pointer_v<decltype(Member)>
+  const auto& get() const noexcept {
+    return field<Member>(*this);
+  }
+
+  template <auto Member>
+    requires std::is_member_pointer_v<decltype(Member)>
+  auto& get() noexcept {
+    return field<Member>(*this);
+  }
+
+  /// Field number I, of a pair or tuple, say.
+  template <std::size_t I>
+  const auto& get() const noexcept {
+    return numbered<I>(*this);
+  }
+
+  template <std::size_t I>
+  auto& get() noexcept {
+    return numbered<I>(*this);
+  }
+
+ private:
+  friend struct detail::columns_maker<T, Mode>;
+
+  template <auto Member, class Self>
+  static auto& field(Self& self) noexcept {
+    constexpr bool is_field_of_the_samples = detail::names_field<T, Member>;
+    static_assert(is_field_of_the_samples,
+                  "feedline: `Member` is no field of `T`, which the samples of this batch are");
+    if constexpr (is_field_of_the_samples) return std::get<detail::field_index<Member>()>(self.columns_);
+    else return self;
+  }
+
+  template <std::size_t I, class Self>
+  static auto& numbered(Self& self) noexcept {
+    static_assert(I < count, "feedline: the samples `T` of this batch have no field number `I`: they count "
+                             "from 0");
+    if constexpr (I < count) return std::get<I>(self.columns_);
+    else return self;
+  }
+
+  typename parts::results columns_;
+};
+
 /// Samples of type T, field by field. Move-only.
 ///
-/// A field of numbers is a tensor<number> [batch]; of std::arrays or tensors, a tensor [batch, shape of
-/// one…]; of strings or vectors, a std::vector of them or, with `padded`, a padded_tensor. With `as_list` the
-/// samples themselves are a std::vector<T>.
+/// A field of numbers is a tensor<number> [batch]; of arrays or tensors, a tensor [batch, shape of
+/// one…]; of strings or vectors, a std::vector of them or, with `padded`, a padded_tensor; of a struct, the
+/// struct_columns of its fields: `batch.get<&example::box>().get<&box::width>()`. With `as_list` the samples
+/// themselves are a std::vector<T>.
 template <class T, class Mode = stacked_t>
-class batch_of {
-  using parts = detail::batch_parts<typename detail::columns_of<Mode, T>::types>;
-
+class batch_of : public struct_columns<T, Mode> {
  public:
   using feedline_batch = void;
   using sample_type = T;
@@ -153,52 +267,57 @@ class batch_of {
   /// The epoch of the last sample. (In infinite mode a batch may hold samples of two epochs: see ids().)
   std::uint32_t epoch() const noexcept { return ids()[size() - 1].epoch; }
 
-  /// The field that a member pointer names: `batch.get<&example::label>()`.
-  template <auto Member>
-    requires detail::names_field<T, Member>
-  const auto& get() const noexcept {
-    return std::get<detail::field_index<Member>()>(columns_);
-  }
-
-  template <auto Member>
-    requires detail::names_field<T, Member>
-  auto& get() noexcept {
-    return std::get<detail::field_index<Member>()>(columns_);
-  }
-
-  /// Field number I, of a pair or tuple, say.
-  template <std::size_t I>
-  const auto& get() const noexcept {
-    return std::get<I>(columns_);
-  }
-
-  template <std::size_t I>
-  auto& get() noexcept {
-    return std::get<I>(columns_);
-  }
-
   /// The only column, where a sample is one value.
   const auto& values() const noexcept
     requires detail::is_one_column<Mode, T>
   {
-    return std::get<0>(columns_);
+    return this->template get<0>();
   }
 
   auto& values() noexcept
     requires detail::is_one_column<Mode, T>
   {
-    return std::get<0>(columns_);
+    return this->template get<0>();
   }
 
  private:
   friend class detail::batch_builder<T, Mode>;
   friend struct detail::batch_maker<T>;
 
-  typename parts::results columns_;
   tensor<sample_id> ids_;
 };
 
 namespace detail {
+
+/// Fills struct_columns.
+template <class T, class Mode>
+struct columns_maker {
+  static auto& of(struct_columns<T, Mode>& all) noexcept { return all.columns_; }
+};
+
+/// The columns of a struct that is a field.
+template <class Mode, class T>
+class struct_column {
+  using parts = batch_parts<typename columns_of<Mode, T>::types>;
+
+ public:
+  using result = struct_columns<T, Mode>;
+
+  struct_column(Mode mode, block_cache& memory) : columns_(parts::make(mode, memory)) {}
+
+  void add(T&& value, std::size_t row, std::size_t rows) {
+    add_fields(columns_, value, row, rows, typename parts::all_numbers());
+  }
+
+  result take(std::size_t rows) {
+    result all;
+    take_columns(columns_, columns_maker<T, Mode>::of(all), rows, typename parts::all_numbers());
+    return all;
+  }
+
+ private:
+  typename parts::builders columns_;
+};
 
 /// Makes a batch of columns that somebody else has filled.
 template <class T>
@@ -209,7 +328,7 @@ struct batch_maker {
     b.ids_ = std::move(ids);
     b.ids_.truncate(rows);
     std::apply([&](auto&... column) { (column.truncate(rows), ...); }, columns);
-    b.columns_ = std::move(columns);
+    columns_maker<T, stacked_t>::of(b) = std::move(columns);
     return b;
   }
 };
@@ -217,6 +336,18 @@ struct batch_maker {
 inline std::runtime_error lost_batch(std::size_t rows, const std::exception& error) {
   return std::runtime_error("all " + std::to_string(rows) +
                             " samples of its batch are lost: " + error.what());
+}
+
+/// Hands a batch on. False: nobody wants more.
+template <class Batch>
+bool emit_batch(Batch&& b, auto& emit) {
+  const std::size_t rows = b.size();
+  const sample_id last = b.ids()[rows - 1];
+  try {
+    return emit(sample<Batch>{std::move(b), last});
+  } catch (const std::exception& error) { // those downstream catch their own: there was no place for it
+    throw lost_batch(rows, error);
+  }
 }
 
 inline tensor<sample_id> make_ids(std::size_t rows) {
@@ -262,14 +393,11 @@ class batch_builder {
     b.ids_ = std::exchange(ids_, {});
     b.ids_.truncate(rows);
     try {
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        ((std::get<I>(b.columns_) = std::get<I>(columns_).take(rows)), ...);
-      }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>());
+      take_columns(columns_, columns_maker<T, Mode>::of(b), rows, typename parts::all_numbers());
     } catch (const std::exception& error) {
       throw lost_batch(rows, error);
     }
-    const sample_id last = b.ids_[b.size() - 1];
-    return emit(sample<output>{std::move(b), last});
+    return emit_batch(std::move(b), emit);
   }
 
   /// The rows that are still free, where a sample is one number.
@@ -289,14 +417,20 @@ class batch_builder {
     if (is_full()) give(emit);
   }
 
-  /// Whether it holds no samples.
-  bool at_rest() const noexcept { return rows_ == 0; }
+  /// Whether it holds no samples, and has dropped none that would come again if the epoch went on.
+  bool at_rest() const noexcept { return rows_ == 0 && !dropped_; }
 
   void finish(auto& emit) {
     if (rows_ == 0) return;
-    if (options_.drop_last) rows_ = 0;
-    else give(emit);
+    if (!options_.drop_last) {
+      give(emit);
+    } else {
+      rows_ = 0;
+      dropped_ = true;
+    }
   }
+
+  void end_epoch() noexcept { dropped_ = false; }
 
  private:
   void begin() {
@@ -308,9 +442,7 @@ class batch_builder {
     if constexpr (is_one_column<Mode, T>) {
       std::get<0>(columns_).add(std::move(value), rows_, size_);
     } else {
-      [&]<std::size_t... I>(std::index_sequence<I...>, auto fields) {
-        (std::get<I>(columns_).add(std::move(std::get<I>(fields)), rows_, size_), ...);
-      }(std::make_index_sequence<std::tuple_size_v<typename parts::builders>>(), fields_of(value));
+      add_fields(columns_, value, rows_, size_, typename parts::all_numbers());
     }
   }
 
@@ -320,14 +452,15 @@ class batch_builder {
   typename parts::builders columns_;
   tensor<sample_id> ids_;
   std::size_t rows_ = 0; // so far
+  bool dropped_ = false; // samples of this epoch
 };
 
 /// At most, of so many samples that take `row` bytes each: block_cache rounds up by an eighth, or to the
 /// smallest.
-template <class Batch>
+template <class T, class Mode>
 known_bytes bytes_of_batch(std::size_t size, known_bytes row) {
   const known_bytes rows = product_of(size, sum_of(row, sizeof(sample_id)));
-  return sum_of(sizeof(Batch) + (most_fields + 1) * block_cache::smallest,
+  return sum_of(sizeof(batch_of<T, Mode>) + (columns_of<Mode, T>::count + 1) * block_cache::smallest,
                 rows ? sum_of(rows, *rows / 8) : rows);
 }
 
@@ -343,6 +476,13 @@ struct batch_stage {
   }
 
   template <class In>
+  static consteval auto unfit_field()
+    requires requires { unfit_field_of<Mode, In>(); }
+  {
+    return unfit_field_of<Mode, In>();
+  }
+
+  template <class In>
     requires(columns_of<Mode, In>::exist)
   batch_builder<In, Mode> bind(const stage_info&) const {
     return {size, options, mode};
@@ -351,11 +491,13 @@ struct batch_stage {
   /// What a batch has beside itself is that of its samples; padding only makes each as long as the longest.
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
-    return bytes_of_batch<batch_of<In, Mode>>(size, in);
+    return bytes_of_batch<In, Mode>(size, in);
   }
 
   /// Padding needs the samples and room for all of them.
   std::size_t items_begun() const noexcept { return std::is_same_v<Mode, padded>; }
+
+  std::size_t samples_in_one() const noexcept { return size; }
 
   std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
     return key(size * ranks, options.drop_last);
@@ -369,6 +511,7 @@ struct batch_stage {
 template <class Mode>
 auto make_batch_stage(std::size_t size, batch_options options, Mode mode) {
   if (size == 0) throw std::invalid_argument("feedline::batch: a batch needs at least one sample");
+  refuse_negative(size, "feedline::batch: the size");
   return batch_stage<Mode>{size, options, mode};
 }
 
@@ -376,8 +519,8 @@ auto make_batch_stage(std::size_t size, batch_options options, Mode mode) {
 
 /// Gathers samples into batches.
 ///
-/// Takes:   numbers, std::arrays of numbers, tensors, strings, vectors of numbers, or plain structs, pairs
-///          and tuples of those (at most 12 fields); with as_list, any item
+/// Takes:   numbers, arrays of numbers, tensors, strings, vectors of numbers, or plain structs, pairs
+///          and tuples of those and of each other (at most 12 fields each); with as_list, any item
 /// Gives:   batch_of<item>
 /// Order:   kept; in finite mode no batch holds samples of two epochs, in infinite mode batches run on across
 ///          them

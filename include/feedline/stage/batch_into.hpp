@@ -17,6 +17,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/core/workers.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/batch_rows.hpp>
 #include <feedline/stage/detail/function.hpp>
@@ -129,15 +130,18 @@ class row_gatherer {
     if (rows_ == size_) give(emit);
   }
 
-  /// Whether it holds no samples.
-  bool at_rest() const noexcept { return rows_ == 0; }
+  /// Whether it holds no samples, and has dropped none that would come again if the epoch went on.
+  bool at_rest() const noexcept { return rows_ == 0 && !dropped_; }
 
   void finish(auto& emit) {
     if (rows_ == 0) return;
     if (!options_.drop_last) return give(emit);
     rows_ = 0;
+    dropped_ = true;
     places_->drop();
   }
+
+  void end_epoch() noexcept { dropped_ = false; }
 
  private:
   void give(auto& emit) {
@@ -149,8 +153,7 @@ class row_gatherer {
       places_->drop();
       throw lost_batch(rows, error);
     }
-    const sample_id last = b.ids()[rows - 1];
-    emit(sample<output>{std::move(b), last});
+    emit_batch(std::move(b), emit);
   }
 
   std::size_t size_;
@@ -158,6 +161,7 @@ class row_gatherer {
   std::shared_ptr<row_places<T>> places_;
   tensor<sample_id> ids_;
   std::size_t rows_ = 0; // so far
+  bool dropped_ = false; // samples of this epoch
 };
 
 template <class T>
@@ -185,6 +189,8 @@ struct gather_stage {
   /// Rows in the works lie in the next batches already: what two blocks have left beside those rows. While the
   /// batch that is being made lies elsewhere, there is none that is being handed on.
   std::size_t items_begun() const noexcept { return 2; }
+
+  std::size_t samples_in_one() const noexcept { return size; }
 
   std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
     return key(size * ranks, options.drop_last);
@@ -229,10 +235,12 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   static_assert(
       ((detail::has_option<Options, name, workers, batch_options, shapes>)&&...),
       "feedline: behind its function batch_into takes name{…}, workers{…}, batch_options{…} and shapes{…}");
+  static_assert(detail::each_once<Options...>, "feedline: one of the `Options` of batch_into is given twice");
   static_assert(
       detail::columns_of<stacked_t, T>::exist && detail::row_columns_of<T>::exist,
       "feedline: samples of batch_into are numbers, std::arrays and tensors, or plain structs of those");
   if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
+  detail::refuse_negative(size, "feedline::batch_into: the size");
   using held = detail::held_function_t<F>;
   const std::tuple<Options...> given(std::move(options)...);
   const auto options_of_batch = detail::option_or(batch_options{}, given);

@@ -17,6 +17,7 @@
 #include <feedline/core/detail/cut.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/function.hpp>
 
@@ -86,6 +87,7 @@ class bucket_batch_stage {
 
     void finish(auto& emit) {
       bool wanted = !options_.drop_last;
+      dropped_ = !wanted;
       for (bucket& b : buckets_) {
         if (b.size() == 0) continue;
         if (wanted) wanted = b.batch.give(emit);
@@ -93,12 +95,15 @@ class bucket_batch_stage {
       }
     }
 
-    held held_now() const {
-      held_list list;
-      for (const bucket& b : buckets_)
-        list.ids.insert(list.ids.end(), b.batch.ids().begin(), b.batch.ids().end());
-      if (list.ids.empty()) return {};
-      return {.log = std::make_shared<held_once>(std::move(list))};
+    /// Whether none were dropped that would come again if the epoch went on.
+    bool at_rest() const noexcept { return !dropped_; }
+
+    void end_epoch() noexcept { dropped_ = false; }
+
+    bool held_now(held& into) const {
+      std::vector<sample_id>& ids = into.listed.ids;
+      for (const bucket& b : buckets_) ids.insert(ids.end(), b.batch.ids().begin(), b.batch.ids().end());
+      return !ids.empty();
     }
 
     void expect(const held_list& list) {
@@ -182,6 +187,7 @@ class bucket_batch_stage {
     Mode mode_;
     decltype(std::declval<const Length&>().bind()) length_;
     std::vector<bucket> buckets_;
+    bool dropped_ = false; // samples of this epoch
     // Samples that a resumed run waits for, counted through all buckets, and those that have come.
     std::vector<sample_id> missing_;
     std::vector<std::optional<std::pair<sample<In>, std::size_t>>> returned_;
@@ -195,10 +201,16 @@ class bucket_batch_stage {
 
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
-    return bytes_of_batch<batch_of<In, Mode>>(options_.size > 0 ? options_.size : options_.tokens, in);
+    return bytes_of_batch<In, Mode>(options_.size > 0 ? options_.size : options_.tokens, in);
   }
 
   std::size_t items_begun() const noexcept { return options_.bounds.size() + 1; }
+
+  /// With each packet behind it: what its buckets held.
+  note_size notes() const noexcept {
+    const std::size_t most = (options_.size > 0 ? options_.size : options_.tokens) * items_begun();
+    return {sizeof(held) + 2 * most * sizeof(sample_id), 1};
+  }
 
   std::uint64_t fingerprint() const noexcept {
     std::uint64_t hash = key(options_.size, options_.tokens, options_.drop_last);
@@ -217,6 +229,9 @@ auto make_bucket_batch(bucket_batch_options o, Mode mode, F&& length) {
   if (o.size == 0 && o.tokens == 0)
     throw std::invalid_argument(
         "feedline::bucket_batch: say how large a batch is, by its size or its tokens");
+  refuse_negative(o.size, "feedline::bucket_batch: the size");
+  refuse_negative(o.tokens, "feedline::bucket_batch: the number of tokens");
+  for (const std::size_t bound : o.bounds) refuse_negative(bound, "feedline::bucket_batch: a bound");
   const auto does_not_rise = [](std::size_t a, std::size_t b) { return a >= b; };
   if (std::adjacent_find(o.bounds.begin(), o.bounds.end(), does_not_rise) != o.bounds.end())
     throw std::invalid_argument("feedline::bucket_batch: the bounds of buckets must rise");

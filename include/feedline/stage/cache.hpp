@@ -112,17 +112,18 @@ class cache_part {
   auto changed(const pipeline<Source, Stages...>& p, std::index_sequence<Front...>,
                std::index_sequence<Kept...>) const {
     const auto& stages = p.stages();
-    auto kept = keep<names_files<Source>>(stages.template get<sizeof...(Front) + Kept>()...);
+    auto kept = keep<names_files<Source>>(index_of_data(p.source()),
+                                          stages.template get<sizeof...(Front) + Kept>()...);
     using result =
         pipeline<Source, std::remove_cvref_t<decltype(stages.template get<Front>())>..., decltype(kept)>;
     return result(p.source(), listed(no_stages(), stages.template get<Front>()..., std::move(kept)));
   }
 
-  template <bool NamesFiles, class... Stages>
-  auto keep(const Stages&... stages) const {
+  template <bool NamesFiles, class Index, class... Stages>
+  auto keep(const Index& index, const Stages&... stages) const {
     const auto one = [&](auto... inner) {
-      return cached_stage<Key, NamesFiles, decltype(inner)...>(listed(no_stages(), std::move(inner)...), key_,
-                                                               store_->next_pipeline(), store_);
+      return cached_stage<Key, NamesFiles, Index, decltype(inner)...>(
+          listed(no_stages(), std::move(inner)...), key_, index, store_->next_pipeline(), store_);
     };
     if constexpr ((is_parallel<Stages> || ...)) {
       auto stage = one(for_workers(stages)...);

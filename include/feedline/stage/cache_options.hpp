@@ -39,6 +39,9 @@ struct cache_options {
   /// Say something else when the functions in front of the cache change: their names and types are all that a
   /// directory knows of them. What they capture, or which function a pointer points to, isn't seen there.
   std::string version{};
+  /// No sample becomes more items than these; one that does is a failure. For a memory_budget, where the cache
+  /// keeps what a flat_map makes: it gathers all of a sample before it gives the first.
+  std::size_t items_per_sample = 0;
   /// Called once, from a worker, when nothing more can be written (a full disk, say). By default a line on stderr.
   trouble_listener on_trouble{};
 };

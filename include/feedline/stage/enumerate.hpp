@@ -23,6 +23,7 @@ struct enumerate_stage {
   using feedline_part = void;
   static constexpr const char* kind = "enumerate";
   static constexpr bool begins_anew = true; // with each epoch
+  static constexpr bool gives_by_count = true;
 
   template <class In>
   static consteval fit fits() {

@@ -2,9 +2,11 @@
 #pragma once
 // filter: some of the items.
 #include <concepts>
+#include <cstdint>
 #include <string>
 #include <utility>
 
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 
@@ -25,6 +27,13 @@ class filter_stage {
 
   const std::string& name() const { return name_; }
 
+  /// Of a predicate of the library's own that has parameters.
+  std::uint64_t fingerprint() const
+    requires requires(const typename Held::called& f) { f.feedline_fingerprint(); }
+  {
+    return f_.bind().get().feedline_fingerprint();
+  }
+
   template <class In>
   static consteval fit fits() {
     if constexpr (fit_of_call<Held, const In&>() != fit::yes) return fit_of_call<Held, const In&>();
@@ -39,8 +48,8 @@ class filter_stage {
     using function = decltype(std::declval<const Held&>().bind());
     using output = In;
 
-    void operator()(In&& in, auto& emit, context& c) {
-      if (call(f.get(), std::as_const(in), c)) emit(std::move(in));
+    [[gnu::always_inline]] void operator()(sample<In>&& s, auto& emit, context& c) {
+      if (call(f.get(), std::as_const(s.value), c)) emit(std::move(s));
     }
 
     function f;

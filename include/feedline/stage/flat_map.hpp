@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // flat_map: one item in, any number out.
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -13,6 +15,7 @@
 #include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline {
@@ -41,20 +44,22 @@ struct element_of<R> {
 template <class R>
 using element_of_t = typename element_of<std::remove_cvref_t<R>>::type;
 
-/// A range by value whose elements are its own, and so may be moved out of it: a container, not a view.
+template <class R>
+inline constexpr bool is_std_array = false;
+template <class T, std::size_t N>
+inline constexpr bool is_std_array<std::array<T, N>> = true;
+
+/// A range by value whose elements are its own, and so may be moved out of it: a container that says so by having an
+/// allocator, and not a view, even if that is const through and through. What else may be one is asked for copies,
+/// unless elements can't be copied.
 template <class R>
 inline constexpr bool owns_elements = false;
 template <class R>
   requires(!std::is_reference_v<R> && requires(const R& r) { *r.begin(); })
 inline constexpr bool owns_elements<R> =
-    !std::is_same_v<decltype(*std::declval<const R&>().begin()), decltype(*std::declval<R&>().begin())>;
-
-/// The identity of item k of what a flat_map made of a sample. Behind a second flat_map parts are hashed:
-/// unequal with overwhelming probability, which is enough for random decisions.
-inline sample_id part_of(sample_id id, std::uint64_t k) {
-  id.part = static_cast<std::uint32_t>(id.part == 0 ? k : key(id.part, k));
-  return id;
-}
+    !std::is_same_v<decltype(*std::declval<const R&>().begin()), decltype(*std::declval<R&>().begin())> &&
+    (requires { typename R::allocator_type; } || is_std_array<R> ||
+     (!std::is_copy_constructible_v<element_of_t<R>> && !std::is_trivially_destructible_v<R>));
 
 template <class Held>
 class flat_map_stage {
@@ -67,7 +72,10 @@ class flat_map_stage {
 
   const std::string& name() const { return name_; }
 
-  void limit_items(largest_item limit) noexcept { limit_ = limit; }
+  void limit_items(largest_item limit) {
+    refuse_negative(limit.bytes, "feedline: the largest_item");
+    limit_ = limit;
+  }
 
   template <class In>
   known_bytes bytes_given(known_bytes) const {
@@ -97,9 +105,11 @@ class flat_map_stage {
     void operator()(sample<In>&& s, auto& emit, context& c) { give(std::move(s), emit, c, 0); }
 
     /// In the middle of a range: the sample that it was made of, and how many of its elements were given.
-    held held_now() const {
-      if (given == 0) return {};
-      return {.log = std::make_shared<held_once>(held_list{{given}, {in_hand}})};
+    bool held_now(held& into) const {
+      if (given == 0) return false;
+      into.listed.words.push_back(given);
+      into.listed.ids.push_back(in_hand);
+      return true;
     }
 
     void expect(const held_list& list) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // map: one item in, one item out.
+#include <cstddef>
+#include <memory>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -8,6 +11,7 @@
 #include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline {
@@ -26,7 +30,10 @@ class map_stage {
 
   const std::string& name() const { return name_; }
 
-  void limit_items(largest_item limit) noexcept { limit_ = limit; }
+  void limit_items(largest_item limit) {
+    refuse_negative(limit.bytes, "feedline: the largest_item");
+    limit_ = limit;
+  }
 
   template <class In>
   known_bytes bytes_given(known_bytes) const {
@@ -58,16 +65,49 @@ class map_stage {
       return made;
     }
 
-    void operator()(In&& in, auto& emit, context& c) { emit(convert(std::move(in), c)); }
+    [[gnu::always_inline]] void operator()(In&& in, auto& emit, context& c) {
+      if constexpr (is_large) {
+        make(std::move(in), c);
+
+        const struct leave {
+          sample<output>& made;
+
+          ~leave() { std::destroy_at(&made); }
+        } leave{room->made};
+
+        emit(std::move(room->made));
+      } else {
+        emit(convert(std::move(in), c));
+      }
+    }
+
+    // The stack has room for few large items, but a chain of stages has one of each in hand.
+    static constexpr bool is_large = sizeof(output) > 4096;
+
+    union room_for_one {
+      room_for_one() {}
+
+      ~room_for_one() {}
+
+      sample<output> made;
+    };
+
+    // In a frame of its own, which is gone before the item is handed on.
+    [[gnu::noinline]] void make(In&& in, context& c) {
+      if (!room) room = std::make_unique<room_for_one>();
+      ::new (static_cast<void*>(&room->made))
+          sample<output>{convert(std::move(in), c), {c.index, c.part, c.epoch}};
+    }
 
     function f;
     largest_item limit;
+    std::conditional_t<is_large, std::unique_ptr<room_for_one>, std::nullptr_t> room{};
   };
 
   template <class In>
     requires(map_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
-    return {f_.bind(), limit_};
+    return {f_.bind(), limit_, {}};
   }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // partition: the samples of one part of a data set, training or validation or test, told by their keys.
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/filter.hpp>
 
 namespace feedline {
@@ -37,6 +39,12 @@ class parts {
   }
 
   std::size_t size() const noexcept { return ends_.size(); }
+
+  std::uint64_t fingerprint() const noexcept {
+    std::uint64_t hash = 0;
+    for (const double end : ends_) hash = detail::key(hash, std::bit_cast<std::uint64_t>(end));
+    return hash;
+  }
 
   /// From 0 to size() - 1. A hash stays in its part when a later one is split in two.
   std::size_t operator()(std::uint64_t hash) const noexcept {
@@ -90,13 +98,15 @@ struct in_part {
   bool operator()(const Item& item, context& c) const {
     return all(hash(item, c)) == wanted;
   }
+
+  std::uint64_t feedline_fingerprint() const noexcept { return key(all.fingerprint(), wanted); }
 };
 
 template <class Hash>
 auto make_partition(const std::vector<double>& weights, std::size_t part, Hash hash) {
   parts all(weights);
   if (part >= all.size())
-    throw std::invalid_argument("feedline::partition: there is no part " + std::to_string(part) + " of " +
+    throw std::invalid_argument("feedline::partition: there is no part " + size_text(part) + " of " +
                                 std::to_string(all.size()) + ": they count from 0");
   return filter(in_part<Hash>{std::move(all), part, std::move(hash)}, name{"partition"});
 }

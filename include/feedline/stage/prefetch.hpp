@@ -6,6 +6,7 @@
 
 #include <feedline/core/detail/plan.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/detail/given_size.hpp>
 
 namespace feedline {
 
@@ -19,11 +20,12 @@ namespace feedline {
 /// Takes:   any item
 /// Gives:   every item, unchanged
 /// Order:   kept
-/// Throws:  std::invalid_argument for 0
+/// Throws:  std::invalid_argument for 0 or a number that was negative
 /// Stops:   at once
 /// Example: `… | batch(256) | prefetch(8)`
 inline auto prefetch(std::size_t items) {
   if (items == 0) throw std::invalid_argument("feedline::prefetch: a queue needs room for at least one item");
+  detail::refuse_negative(items, "feedline::prefetch: the number of items");
   return detail::queue_place{items};
 }
 

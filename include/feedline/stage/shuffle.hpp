@@ -2,10 +2,12 @@
 #pragma once
 // shuffle: a buffer out of which items come in a random order.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -17,6 +19,7 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/given_size.hpp>
 
 namespace feedline {
 
@@ -33,6 +36,7 @@ template <class Item>
 class shuffle_buffer {
  public:
   shuffle_buffer(const shuffle_options& o, std::uint64_t key) : options_(o), key_(key) {
+    if (o.capacity > items_.max_size()) throw std::bad_alloc(); // reserve() would call that a wrong length
     items_.reserve(o.capacity);
   }
 
@@ -83,10 +87,7 @@ class shuffle_buffer {
 class shuffle_log : public held_log {
  public:
   shuffle_log(const shuffle_options& o, std::uint64_t key)
-      : options_(o),
-        key_(key),
-        most_(std::max<std::size_t>(o.capacity, 4096)),
-        notes_(new sample_id[most_]) {}
+      : options_(o), key_(key), most_(most_notes(o)), notes_(new sample_id[most_]) {}
 
   /// The notes begin with a buffer as it is now.
   template <class In>
@@ -101,6 +102,10 @@ class shuffle_log : public held_log {
   }
 
   bool is_full() const noexcept { return size_ == most_; }
+
+  static std::size_t most_notes(const shuffle_options& o) noexcept {
+    return std::max<std::size_t>(o.capacity, 4096);
+  }
 
   std::uint64_t size() const noexcept { return size_; }
 
@@ -152,10 +157,8 @@ class shuffle_logs : public std::enable_shared_from_this<shuffle_logs> {
     std::unique_ptr<shuffle_log> log;
     {
       const std::lock_guard lock(mutex_);
-      if (!spare_.empty()) {
-        log = std::move(spare_.back());
-        spare_.pop_back();
-      }
+      for (std::unique_ptr<shuffle_log>& spare : spares_)
+        if (!log) log = std::move(spare);
     }
     if (!log) log = std::make_unique<shuffle_log>(o, key);
     return {log.release(), [all = shared_from_this()](shuffle_log* used) { all->give_back(used); }};
@@ -165,16 +168,21 @@ class shuffle_logs : public std::enable_shared_from_this<shuffle_logs> {
   void give_back(shuffle_log* used) noexcept {
     std::unique_ptr<shuffle_log> log(used);
     const std::lock_guard lock(mutex_);
-    if (spare_.size() < 2) spare_.push_back(std::move(log));
+    for (std::unique_ptr<shuffle_log>& spare : spares_)
+      if (!spare) {
+        spare = std::move(log);
+        return;
+      }
   }
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<shuffle_log>> spare_;
+  std::array<std::unique_ptr<shuffle_log>, 2> spares_; // no vector: giving back must not need memory
 };
 
 struct shuffle_stage {
   using feedline_part = void;
   static constexpr const char* kind = "shuffle";
+  static constexpr bool gives_by_count = true;
   static constexpr bool hands_on_unchanged = true;
 
   template <class In>
@@ -205,7 +213,12 @@ struct shuffle_stage {
       buffer_.begin_anew();
     }
 
-    held held_now() const { return {.log = log_, .moment = log_ ? log_->size() : 0}; }
+    bool held_now(held& into) const {
+      if (!log_) return false;
+      into.log = log_;
+      into.moment = log_->size();
+      return true;
+    }
 
     void expect(const held_list& list) {
       if (list.ids.size() > options_.capacity)
@@ -243,8 +256,9 @@ struct shuffle_stage {
 
     shuffle_log& log() {
       if (!log_ || log_->is_full()) {
-        log_ = logs_->take(options_, key_);
-        log_->begin(buffer_);
+        auto next = logs_->take(options_, key_);
+        next->begin(buffer_);
+        log_ = std::move(next); // a begin that ran out of memory leaves none that is half begun
       }
       return *log_;
     }
@@ -267,9 +281,10 @@ struct shuffle_stage {
 
   std::size_t items_held() const noexcept { return options.capacity; }
 
-  /// Two logs of what came and went, for checkpoints.
-  std::size_t bytes_kept() const noexcept {
-    return 2 * (std::max<std::size_t>(options.capacity, 4096) + options.capacity) * sizeof(sample_id);
+  /// Logs of what came and went, for checkpoints.
+  note_size notes() const noexcept {
+    const std::size_t most = shuffle_log::most_notes(options);
+    return {sizeof(shuffle_log) + (most + options.capacity) * sizeof(sample_id) + 128, most};
   }
 
   shuffle_options options;
@@ -278,6 +293,8 @@ struct shuffle_stage {
 inline void check_shuffle(const shuffle_options& o) {
   if (o.capacity == 0)
     throw std::invalid_argument("feedline::shuffle: a buffer needs room for at least one item");
+  refuse_negative(o.capacity, "feedline::shuffle: the capacity");
+  refuse_negative(o.min_fill, "feedline::shuffle: the min_fill");
   if (o.min_fill > o.capacity)
     throw std::invalid_argument("feedline::shuffle: min_fill " + std::to_string(o.min_fill) +
                                 " is more than the capacity of " + std::to_string(o.capacity));

@@ -6,6 +6,7 @@
 
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/given_size.hpp>
 
 namespace feedline {
 
@@ -15,6 +16,7 @@ struct skip_stage {
   using feedline_part = void;
   static constexpr const char* kind = "skip";
   static constexpr bool begins_anew = true; // with each epoch
+  static constexpr bool gives_by_count = true;
   static constexpr bool hands_on_unchanged = true;
 
   template <class In>
@@ -57,9 +59,12 @@ struct skip_stage {
 /// Takes:   any item
 /// Gives:   all items of an epoch but the first `count`, unchanged
 /// Order:   kept
-/// Throws:  nothing
+/// Throws:  std::invalid_argument for a number that was negative
 /// Stops:   at once
 /// Example: `source | skip(1'000)`
-inline auto skip(std::uint64_t count) { return detail::skip_stage{count}; }
+inline auto skip(std::uint64_t count) {
+  detail::refuse_negative(count, "feedline::skip: the number of items");
+  return detail::skip_stage{count};
+}
 
 } // namespace feedline

@@ -7,6 +7,7 @@
 
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/given_size.hpp>
 
 namespace feedline {
 
@@ -16,6 +17,8 @@ struct take_stage {
   using feedline_part = void;
   static constexpr const char* kind = "take";
   static constexpr bool begins_anew = true; // with each epoch
+  static constexpr bool gives_by_count = true;
+  static constexpr bool ends_epochs = true;
   static constexpr bool hands_on_unchanged = true;
 
   template <class In>
@@ -37,6 +40,8 @@ struct take_stage {
     }
 
     void end_epoch() { left = count; }
+
+    bool has_enough() const noexcept { return left == 0; }
 
     void state(auto& archive) { archive(left); }
 
@@ -63,9 +68,12 @@ struct take_stage {
 /// Takes:   any item
 /// Gives:   at most `count` items per epoch, unchanged
 /// Order:   kept
-/// Throws:  nothing
+/// Throws:  std::invalid_argument for a number that was negative
 /// Stops:   at once
 /// Example: `train | take(100)`
-inline auto take(std::uint64_t count) { return detail::take_stage{count}; }
+inline auto take(std::uint64_t count) {
+  detail::refuse_negative(count, "feedline::take: the number of items");
+  return detail::take_stage{count};
+}
 
 } // namespace feedline

@@ -5,8 +5,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -18,6 +21,7 @@
 #include <feedline/core/detail/packet.hpp>
 #include <feedline/core/detail/progress.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 
 namespace feedline::detail {
@@ -41,16 +45,29 @@ concept lends_room = requires(Stage& stage) {
 template <class Stage>
 concept runs_stages_inside = requires { typename Stage::feedline_runs_stages; };
 
+/// What a node must know of the stage that it runs.
+struct node_traits {
+  bool is_stateless;
+  bool is_one_to_one;
+  bool keeps_over_epochs; // it may give in one epoch what it got in another
+  bool is_own; // not the library's: what is its state in the middle of a call, only its author knows
+};
+
 /// A stage in its place: calls it, counts, and catches what it throws. What comes behind catches its own.
 ///
 /// Samples come one at a time, or as a row of neighbours where that saves the work of handing on each: into
 /// room that the next stage lends.
-template <class Stage, class In, class Next, bool IsStateless>
+template <class Stage, class In, class Next, node_traits Traits>
 class node {
   using output = typename Stage::output;
+  using emitter_type = emitter<output, Next, Traits.is_own>;
 
   // Samples that another stage held pass through as they are.
   static constexpr bool hands_on = hands_on_unchanged<Stage>;
+
+  // A sample that failed here in the run that is resumed need not be tried: nothing else came of it.
+  static constexpr bool can_fail_again =
+      Traits.is_stateless && Traits.is_one_to_one && !runs_stages_inside<Stage>;
 
  public:
   static constexpr bool is_measured = Next::is_measured;
@@ -62,7 +79,10 @@ class node {
         stage_(std::move(stage)),
         place_(place),
         key_(place.random_key()),
-        counters_(counters) {}
+        counters_(counters) {
+    if (can_fail_again && place.run.known && place.run.known->has_some_of(place.number))
+      known_ = place.run.known;
+  }
 
   // Inlined also where two pipelines of a program end alike, so that one function could serve both.
   [[gnu::always_inline]] flow push(sample<In>&& s) {
@@ -72,24 +92,12 @@ class node {
         if constexpr (hands_on) return next_.push(std::move(s));
       }
     if constexpr (is_measured) ++received_;
-    emitter<output, Next> emit(next_, place_, s.id);
-    try {
-      if constexpr (takes_value_and_context<Stage, In>) {
-        context c = make_context(s.id, key_, place_.run.stop);
-        stage_(std::move(s.value), emit, c);
-      } else if constexpr (takes_value<Stage, In>) {
-        stage_(std::move(s.value), emit);
-      } else if constexpr (takes_sample<Stage, In>) {
-        stage_(std::move(s), emit);
-      } else {
-        context c = make_context(s.id, key_, place_.run.stop);
-        stage_(std::move(s), emit, c);
-      }
-    } catch (...) {
-      return caught(emit.id(), true);
-    }
-    count_failures_inside(emit);
-    return emit.flow();
+    if constexpr (Traits.keeps_over_epochs) got_some_ = true;
+    if constexpr (can_fail_again)
+      if (known_ && known_->take({place_.number, s.id})) [[unlikely]]
+        return failed_before(s.id);
+    if constexpr (Traits.is_own) return push_own(std::move(s));
+    else return call(std::move(s));
   }
 
   /// The same for a row of samples; counts in `taken` before it hands on.
@@ -126,24 +134,35 @@ class node {
     requires has_room
   {
     if (count == 0) return flow::more;
+    if constexpr (Traits.keeps_over_epochs) got_some_ = true;
     received_ += is_measured ? count : 0;
-    emitter<output, Next> emit(next_, place_, ids[count - 1]);
+    const sample_id last = ids[count - 1];
+    emitter_type emit(next_, place_, last);
     try {
       stage_.commit(count, ids, emit);
     } catch (...) {
-      return caught(emit.id(), true);
+      return caught(emit.id(), true, false);
     }
     return emit.flow();
   }
 
-  flow skipped(failure_ptr f) { return next_.skipped(std::move(f)); }
+  flow skipped(failure_ptr f) {
+    if constexpr (Traits.keeps_over_epochs)
+      got_some_ = true; // so that a limit of failures is what ends the run
+    return next_.skipped(std::move(f));
+  }
 
   /// Finite mode drains what stages hold back, infinite mode doesn't.
-  flow end_epoch(std::uint32_t epoch, bool drain) {
+  flow end_epoch(const epoch_end& e, bool drain) {
+    const std::uint32_t epoch = e.epoch;
     // A run that was resumed at an epoch's end may be beyond this stage.
-    if (place_.number < progress().ending) return next_.end_epoch(epoch, drain);
+    if (place_.number < progress().ending) return next_.end_epoch(e, drain);
     progress().ending = place_.number;
-    if (drain && finish(epoch) == flow::stop) return flow::stop;
+    // In the epoch of a failure that nobody needed it has finished before, and must not twice.
+    if (drain && !progress().was_drained(place_.number) && finish(epoch) == flow::stop) return flow::stop;
+    if constexpr (Traits.keeps_over_epochs)
+      if (!drain && !place_.behind_state && shows_empty_run(e) && fail_as_empty(epoch) == flow::stop)
+        return flow::stop;
     if constexpr (requires { stage_.end_epoch(); }) {
       try {
         stage_.end_epoch();
@@ -151,13 +170,12 @@ class node {
         if (caught({.epoch = epoch}) == flow::stop) return flow::stop;
       }
     }
-    return next_.end_epoch(epoch, drain);
+    return next_.end_epoch(e, drain);
   }
 
   /// Delivers what was accepted before the failure, then the failure.
   flow fail(failure_ptr f) {
-    progress().failed = true;
-    if (finish(f->epoch) == flow::stop) return flow::stop;
+    if (!f->ends_at_once && finish(f->epoch) == flow::stop) return flow::stop;
     return next_.fail(std::move(f));
   }
 
@@ -172,17 +190,19 @@ class node {
   void attach() {
     constexpr bool has_parts = has_state<Stage> || holds_samples<Stage> || requires { stage_.at_rest(); };
     if constexpr (has_parts) progress().add(stage_, place_.number, !place_.behind_opaque);
-    else if constexpr (!IsStateless) progress().cannot_save();
+    else if constexpr (!Traits.is_stateless) progress().cannot_save();
     next_.attach();
   }
 
   /// Takes up the states of a run that is resumed, in the order of attach().
-  void load(state_reader& reader, const std::vector<held>& all) {
+  void load(state_reader& reader, const held_parts& all) {
     if constexpr (has_state<Stage>) read_state(stage_, reader);
+    if constexpr (requires { stage_.has_enough(); })
+      if (stage_.has_enough() && hears_enough(place_)) progress().enough = true;
     if constexpr (holds_samples<Stage>)
       for (const held& h : all)
         if (h.place == place_.number) {
-          stage_.expect(h.log->at(h.moment));
+          stage_.expect(h.list());
           ++progress().awaited;
         }
     next_.load(reader, all);
@@ -193,7 +213,7 @@ class node {
     if constexpr (holds_samples<Stage>) {
       if (progress().refills == place_.number) {
         progress().refills = 0;
-        stage_.has_all();
+        check_has_all();
         --progress().awaited;
         return flow::more;
       }
@@ -216,6 +236,59 @@ class node {
   }
 
  private:
+  [[gnu::always_inline]] flow call(sample<In>&& s) {
+    // A stage that gets the whole sample may put another in its place.
+    constexpr bool takes_id = takes_sample<Stage, In> || takes_sample_and_context<Stage, In>;
+    const std::conditional_t<takes_id, sample_id, const sample_id&> id = s.id;
+    emitter_type emit(next_, place_, id);
+    try {
+      if constexpr (takes_value_and_context<Stage, In>) {
+        context c = make_context(s.id, key_, place_.run.stop);
+        stage_(std::move(s.value), emit, c);
+      } else if constexpr (takes_value<Stage, In>) {
+        stage_(std::move(s.value), emit);
+      } else if constexpr (takes_sample<Stage, In>) {
+        stage_(std::move(s), emit);
+      } else {
+        context c = make_context(s.id, key_, place_.run.stop);
+        stage_(std::move(s), emit, c);
+      }
+    } catch (...) {
+      return caught(emit.id(), true);
+    }
+    count_failures_inside(emit);
+    return emit.flow();
+  }
+
+  // No state is saved before the call has returned: only its author knows what is its state in between.
+  flow push_own(sample<In>&& s) {
+    segment_progress& p = progress();
+    ++p.calls;
+    const flow wanted = call(std::move(s));
+    --p.calls;
+    if (wanted == flow::stop) return wanted;
+    if (wanted == flow::enough) p.enough = true;
+    const flow settled = p.calls == 0 ? sink().settle() : flow::more;
+    return settled == flow::more ? wanted : settled;
+  }
+
+  // It failed in the run that is resumed, which had come further.
+  [[gnu::noinline, gnu::cold]] flow failed_before(const sample_id& id) {
+    progress().skip_one(place_.run.failure_limit);
+    return next_.skipped(note_failure(place_.name, id, {place_.number, id},
+                                      std::runtime_error("it failed in the run that is resumed")));
+  }
+
+  bool shows_empty_run(const epoch_end& e) noexcept {
+    const bool some_came = std::exchange(got_some_, false) || progress().is_resumed;
+    return empty_run_.sees_end(e, some_came, place_.run.empty_epochs);
+  }
+
+  [[gnu::noinline, gnu::cold]] flow fail_as_empty(std::uint32_t epoch) {
+    const sample_id id{.epoch = epoch};
+    return fail(note_failure(place_.name, id, {place_.number, id}, nothing_came()));
+  }
+
   flow push_first(std::span<In> values, const id_row& ids, std::size_t& taken) {
     ++taken;
     return push(sample<In>{std::move(values.front()), ids[0]});
@@ -241,6 +314,9 @@ class node {
     std::size_t made = 0;
     flow result = flow::more;
     bool failed = false;
+    if constexpr (can_fail_again)
+      if (known_ && !known_->is_empty()) [[unlikely]]
+        return push_first(values, ids, taken);
     try {
       for (; made < count && (result = wanted()) == flow::more; ++made) {
         context c = make_context(ids[made], key_, place_.run.stop);
@@ -264,7 +340,8 @@ class node {
   // A sample that this stage held comes back. What it does with it then belongs to the stream.
   flow refill(sample<In>&& s) {
     if constexpr (holds_samples<Stage>) {
-      emitter<output, Next> emit(next_, place_, s.id);
+      const sample_id id = s.id;
+      emitter_type emit(next_, place_, id);
       const std::size_t stage = std::exchange(progress().refills, 0);
       try {
         context c = make_context(s.id, key_, place_.run.stop);
@@ -280,22 +357,40 @@ class node {
     }
   }
 
+  void check_has_all() {
+    try {
+      stage_.has_all();
+    } catch (const std::exception& error) {
+      const std::string why = place_.run.lost.text();
+      if (why.empty()) throw;
+      throw std::runtime_error(std::string(error.what()) +
+                               "; the first failure on reading such samples again: " + why);
+    }
+  }
+
   // Those that a stage which runs others inside it has handed on.
-  void count_failures_inside(const emitter<output, Next>& emit) noexcept {
+  void count_failures_inside(const emitter_type& emit) noexcept {
     if constexpr (runs_stages_inside<Stage>) add_relaxed(counters_.failures, emit.failures());
   }
 
   // A failure ends the epoch here. Whether it ends the run is for those behind to say: one thread would never
   // have met it, if they had enough of the epoch before.
-  [[gnu::noinline, gnu::cold]] flow caught(sample_id id, bool holds_earlier_ones = false) {
+  [[gnu::noinline, gnu::cold]] flow caught(sample_id id, bool holds_earlier_ones = false,
+                                           bool can_go_back = true) {
     // If it was one that is needed, that will be noticed.
-    if (progress().refills != 0 && progress().refills != segment_progress::for_replay) return flow::more;
+    if (progress().refills != 0 && progress().refills != segment_progress::for_replay) {
+      place_.run.lost.note(current_failure(place_.name, id));
+      return flow::more;
+    }
     add_relaxed(counters_.failures, 1);
-    auto f = std::make_unique<failure>(current_failure(place_.name, id));
-    if (place_.run.on_error == on_error::skip) return next_.skipped(std::move(f));
-    progress().failed = true;
-    if constexpr (requires(emitter<output, Next>& emit) { stage_.finish(emit); }) {
-      emitter<output, Next> emit(next_, place_, {.epoch = id.epoch});
+    failure_ptr f = note_failure(place_.name, id, {place_.number, id});
+    if (place_.run.skips(f->call) && progress().skip_one(place_.run.failure_limit))
+      return next_.skipped(std::move(f));
+    f->over_limit = place_.run.on_error == on_error::skip;
+    sink().begin_failure(place_.number, Traits.is_stateless && can_go_back, *f);
+    if constexpr (requires(emitter_type& emit) { stage_.finish(emit); }) {
+      const sample_id none{.epoch = id.epoch};
+      emitter_type emit(next_, place_, none);
       try {
         if (holds_earlier_ones) stage_.finish(emit);
       } catch (...) { // the first error is the one that counts
@@ -306,13 +401,19 @@ class node {
 
   flow finish(std::uint32_t epoch) {
     const sample_id id{.epoch = epoch};
-    emitter<output, Next> emit(next_, place_, id);
+    emitter_type emit(next_, place_, id);
     if constexpr (requires { stage_.finish(emit); }) {
+      progress().calls += Traits.is_own;
+      bool failed = false;
+      flow result = flow::more;
       try {
         stage_.finish(emit);
       } catch (...) {
-        return caught(id);
+        failed = true;
+        result = caught(id, false, false);
       }
+      progress().calls -= Traits.is_own;
+      if (failed) return result;
     }
     return emit.flow();
   }
@@ -323,6 +424,9 @@ class node {
   std::uint64_t key_;
   std::uint64_t received_ = 0;
   stage_counters& counters_;
+  known_failures* known_ = nullptr; // some of them may be of this stage
+  bool got_some_ = false;           // in this epoch
+  empty_run_watch empty_run_;
 };
 
 } // namespace feedline::detail

@@ -143,17 +143,21 @@ class waiting_share {
 /// The workers of one segment. They look at themselves from time to time, one of them for all.
 class crew {
  public:
-  /// `members`, `takers`, those behind them, and `consumer` must outlive it. It begins with as many as there are
-  /// processors.
+  using clock = std::uint64_t (*)() noexcept; // in ns
+
+  /// `members`, `takers`, those downstream, and `consumer` must outlive it. It begins with as many as there are
+  /// processors. Tests have a clock of their own.
   crew(worker_range range, std::size_t processors, const std::vector<std::unique_ptr<activity>>& members,
-       std::vector<const activity*> takers, const activity& consumer, std::stop_token stop)
-      : policy_(range, std::clamp(processors, range.least, range.most)),
+       std::vector<const activity*> takers, const activity& consumer, std::stop_token stop,
+       clock now = now_ns)
+      : now_(now),
+        policy_(range, std::clamp(processors, range.least, range.most)),
         members_(members),
         takers_(std::move(takers)),
         consumer_({&consumer}),
         stop_(std::move(stop)),
         active_(policy_.count()),
-        since_(now_ns()) {}
+        since_(now()) {}
 
   /// How many are at work.
   std::size_t active() const noexcept { return active_.load(std::memory_order_relaxed); }
@@ -171,7 +175,7 @@ class crew {
     items_.fetch_add(items, std::memory_order_relaxed);
     if (packets_.fetch_add(1, std::memory_order_relaxed) + 1 < std::max<std::size_t>(10, 2 * active()))
       return;
-    const std::uint64_t now = now_ns();
+    const std::uint64_t now = now_();
     if (now - since_.load(std::memory_order_relaxed) < shortest_span) return;
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (lock && !ending_ && now - since_.load(std::memory_order_relaxed) >= shortest_span) look(now);
@@ -206,6 +210,7 @@ class crew {
     changed_.notify_all();
   }
 
+  clock now_;
   worker_policy policy_;
   const std::vector<std::unique_ptr<activity>>& members_;
   waiting_share takers_, consumer_;

@@ -40,22 +40,66 @@ class held_log {
   virtual held_list at(std::uint64_t moment) const = 0;
 };
 
-/// What was held at one moment only.
-class held_once : public held_log {
- public:
-  explicit held_once(held_list list) : list_(std::move(list)) {}
-
-  held_list at(std::uint64_t) const override { return list_; }
-
- private:
-  held_list list_;
-};
-
-/// What the stage in some place holds.
+/// What the stage in some place holds: what its notes say of a moment, or a list.
 struct held {
   std::size_t place = 0;
-  std::shared_ptr<const held_log> log; // null: nothing
+  std::shared_ptr<const held_log> log; // null: there is a list
   std::uint64_t moment = 0;
+  held_list listed;
+
+  held_list list() const { return log ? log->at(moment) : listed; }
+
+  void clear() noexcept {
+    log.reset();
+    listed.words.clear();
+    listed.ids.clear();
+  }
+};
+
+/// What the stages hold, one after another. It keeps its memory for what is held next.
+class held_parts {
+ public:
+  held_parts() = default;
+
+  held_parts(const held_parts& other) { *this = other; }
+
+  held_parts(held_parts&& other) noexcept
+      : parts_(std::move(other.parts_)), size_(std::exchange(other.size_, 0)) {}
+
+  held_parts& operator=(const held_parts& other) {
+    if (this == &other) return *this;
+    clear();
+    for (const held& h : other) add() = h;
+    return *this;
+  }
+
+  held_parts& operator=(held_parts&& other) noexcept {
+    parts_.swap(other.parts_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+
+  /// One more, which holds nothing yet.
+  held& add() {
+    if (size_ == parts_.size()) parts_.emplace_back();
+    return parts_[size_++];
+  }
+
+  void drop_last() noexcept { parts_[--size_].clear(); }
+
+  void clear() noexcept {
+    while (size_ > 0) drop_last();
+  }
+
+  std::size_t size() const noexcept { return size_; }
+
+  const held* begin() const noexcept { return parts_.data(); }
+
+  const held* end() const noexcept { return parts_.data() + size_; }
+
+ private:
+  std::vector<held> parts_; // those behind the first size_ hold nothing
+  std::size_t size_ = 0;
 };
 
 /// Everything up to some queue at one moment. Its words are the number of the first segment that has some
@@ -63,7 +107,7 @@ struct held {
 /// zeros at the end left out, and those words.
 struct cut {
   std::vector<std::uint64_t> words; // none: the beginning of the run
-  std::vector<detail::held> held;
+  held_parts held;
 
   void clear() noexcept {
     words.clear();
@@ -104,6 +148,9 @@ class state_reader {
 
   bool is_empty() const noexcept { return words_.empty(); }
 
+  /// How many words are left.
+  std::size_t left() const noexcept { return words_.size(); }
+
   template <word_like... Value>
   void operator()(Value&... values) {
     ((values = static_cast<Value>(next())), ...);
@@ -134,10 +181,11 @@ void read_state(Part& part, state_reader& reader) {
   if constexpr (requires { part.resumed(); }) part.resumed();
 }
 
-/// A stage that keeps samples for later: it tells which, and takes them back when a run is resumed.
+/// A stage that keeps samples for later: it tells which, if there are any, and takes them back when a run is
+/// resumed.
 template <class Stage>
-concept holds_samples = requires(Stage& stage, const Stage& same, const held_list& list) {
-  { same.held_now() } -> std::same_as<held>;
+concept holds_samples = requires(Stage& stage, const Stage& same, held& into, const held_list& list) {
+  { same.held_now(into) } -> std::same_as<bool>;
   stage.expect(list);
   stage.has_all();
 };

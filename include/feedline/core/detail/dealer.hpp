@@ -63,12 +63,13 @@ class dealer : public edge_base {
     stage_counters_ = &counters;
     segment_progress progress(0, options.rank);
     state_reader reader(resumed.words(0));
-    progress.load(reader, {});
+    progress.load(reader, {}, false);
+    known_ = context.known;
     number_ = static_cast<std::uint32_t>(progress.source.epoch);
     reached_ = progress.source.calls();
     first_ = progress.source.first;
     for (const held& h : in_order_of_refill(resumed.held())) {
-      for (const auto& [epoch, indices] : indices_of(h.log->at(h.moment).ids))
+      for (const auto& [epoch, indices] : indices_of(h.list().ids))
         for (const auto& [index, often] : indices)
           refills_.insert(refills_.end(), often, {h.place, epoch, index});
       refills_.push_back({h.place, 0, sample_id::no_index});
@@ -94,7 +95,10 @@ class dealer : public edge_base {
     std::uint64_t given = 0;
     if (next->refills != 0) fill_again(writer, *next);
     else given = fill(writer, *next);
-    if (next->ends_epoch) writer.add(event_kind::epoch_end, next->epoch, nullptr);
+    if (next->ends_epoch) {
+      writer.add(event_kind::epoch_end, next->epoch, nullptr);
+      writer.current().events().back().samples = next->first + next->count;
+    }
     if (next->refills == 0) put_cut(writer, *next);
     if constexpr (Measured) {
       stage_counters_->given.fetch_add(given, std::memory_order_relaxed);
@@ -214,7 +218,7 @@ class dealer : public edge_base {
       if (source->places() == 0 && is_endless()) throw empty_epoch();
     } catch (...) {
       reached_ = size_;
-      failed = current_source_failure(number_);
+      failed = current_source_failure({.epoch = number_}, sample_id::no_index);
     }
   }
 
@@ -240,6 +244,7 @@ class dealer : public edge_base {
         if (const auto place = s.source->find(wanted.index))
           writer.add(sample<item>{s.source->sample_at(*place), {wanted.index, 0, wanted.epoch}});
       } catch (...) {
+        context_->lost.note(current_failure(place_->name, {wanted.index, 0, wanted.epoch}));
       }
     }
   }
@@ -250,15 +255,23 @@ class dealer : public edge_base {
     std::uint64_t given = 0;
     for (std::uint64_t i = s.first; i < s.first + s.count; ++i) {
       if (context_->stopped.load(std::memory_order_relaxed)) break;
+      sample_id id{.epoch = s.epoch};
+      const failed_call call{0, {i, 0, s.epoch}};
       try {
         announce(*s.source, i);
         const std::uint64_t place = s.source->place_of(i);
-        writer.add(sample<item>{s.source->sample_at(place), {s.source->index_at(place), 0, s.epoch}});
+        id.index = s.source->index_at(place);
+        if (known_ && known_->take(call)) [[unlikely]] {
+          writer.add(event_kind::skipped, s.epoch,
+                     note_failure(place_->name, id, call,
+                                  std::runtime_error("it failed in the run that is resumed")));
+          continue;
+        }
+        writer.add(sample<item>{s.source->sample_at(place), id});
         ++given;
       } catch (...) {
-        const bool skips = context_->on_error == on_error::skip;
-        writer.add(skips ? event_kind::skipped : event_kind::failed, s.epoch,
-                   current_source_failure(s.epoch));
+        const bool skips = context_->skips(call);
+        writer.add(skips ? event_kind::skipped : event_kind::failed, s.epoch, current_source_failure(id, i));
         if (!skips) break;
       }
     }
@@ -275,9 +288,10 @@ class dealer : public edge_base {
     }
   }
 
-  failure_ptr current_source_failure(std::uint32_t epoch) {
+  // `number`: of the sample in the epoch.
+  failure_ptr current_source_failure(const sample_id& id, std::uint64_t number) {
     stage_counters_->failures.fetch_add(1, std::memory_order_relaxed);
-    return std::make_unique<failure>(current_failure(place_->name, {.epoch = epoch}));
+    return note_failure(place_->name, id, {0, {number, 0, id.epoch}});
   }
 
   const Source* source_ = nullptr;
@@ -285,6 +299,7 @@ class dealer : public edge_base {
   const run_context* context_ = nullptr;
   const stage_place* place_ = nullptr;
   stage_counters* stage_counters_ = nullptr;
+  known_failures* known_ = nullptr;
   mpmc_queue<packet_ptr> spares_;
   std::atomic<bool> ended_{false};
   std::vector<refill> refills_;

@@ -7,13 +7,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <type_traits>
 #include <utility>
 
 #include <feedline/core/detail/activity.hpp>
 #include <feedline/core/detail/packet.hpp>
+#include <feedline/core/failure.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
@@ -29,6 +32,7 @@ enum class transport {
 };
 
 struct edge_config {
+  const char* giver;        ///< the last stage upstream of it
   std::size_t packets;      ///< how many packets fit
   std::size_t packet_items; ///< how many samples a packet holds at most
   std::size_t ends;         ///< threads on both sides: each may hold a packet of its own
@@ -142,10 +146,14 @@ class edge : public edge_base {
  public:
   static constexpr bool is_measured = Measured;
 
-  explicit edge(const edge_config& config)
+  explicit edge(const edge_config& config) try
       : edge_base(config),
         queue_(config.packets, config.stop),
-        spares_(config.packets + config.ends, config.stop) {}
+        spares_(config.packets + config.ends, config.stop) {
+  } catch (const std::bad_alloc&) {
+
+    throw pipeline_error(current_failure(std::string("the queue after ") + config.giver, {}));
+  }
 
   /// An empty packet: a used one if there is one, or what `make` makes.
   packet_ptr spare(packet_ptr (*make)(std::size_t capacity)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Runs that any number of ranks can take up, because where they stand follows from one sample.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/detail/cut.hpp>
 #include <feedline/core/detail/plan.hpp>
+#include <feedline/core/detail/progress.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
@@ -20,11 +22,19 @@ concept elastic = shares_places<Source> && requires(const Source& s, std::uint64
   s.number_of(index);
 } && (one_to_one<Stages> && ...);
 
-/// The next sample is the one in that place of the epoch's order.
-inline cut cut_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments) {
+/// The next sample is the one in that place of the epoch's order. `failures` were left out so far.
+inline cut cut_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments,
+                  std::uint64_t failures = 0) {
   cut at{{0}, {}};
-  write_section(at, [&](state_writer& writer) { writer(epoch, 0, 0, first); });
-  for (std::size_t i = 1; i < segments; ++i) write_section(at, [](state_writer&) {});
+  write_section(at, [&](state_writer& writer) {
+    writer(epoch, 0, 0, first);
+    segment_progress::write_ending(writer, failures);
+  });
+  for (std::size_t i = 1; i < segments; ++i)
+    write_section(at, [&](state_writer& writer) {
+      write_place(writer, {});
+      segment_progress::write_ending(writer, failures);
+    });
   return at;
 }
 
@@ -34,11 +44,19 @@ inline bool comes_once(const run_options& options) {
          options.epochs == run_options::for_ever;
 }
 
-/// `last` came out last.
+/// `last` came out last, and `failed` was left out last, of so many, which may lie further on. Nothing: that can't be
+/// said.
 template <class Source>
-cut cut_behind(Source source, const run_options& options, const sample_id& last, std::size_t segments) {
-  source.start_epoch(make_epoch(options, last.epoch, {}, 0));
-  return cut_at(last.epoch, source.number_of(last.index) + options.rank.of, segments);
+std::optional<cut> cut_behind(Source source, const run_options& options, const sample_id& last,
+                              const std::optional<sample_id>& failed, std::size_t segments,
+                              std::uint64_t failures) {
+  if (last.index == sample_id::no_index || (failed && failed->index == sample_id::no_index)) return {};
+  const std::uint32_t epoch = failed ? std::max(last.epoch, failed->epoch) : last.epoch;
+  source.start_epoch(make_epoch(options, epoch, {}, 0));
+  std::uint64_t number = 0;
+  if (last.epoch == epoch) number = source.number_of(last.index);
+  if (failed && failed->epoch == epoch) number = std::max(number, source.number_of(failed->index));
+  return cut_at(epoch, number + options.rank.of, segments, failures);
 }
 
 /// Where this rank goes on, as all ranks of the earlier run had come equally far. Nothing: they can't have come

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <utility>
 
 #include <feedline/core/detail/edge.hpp>
+#include <feedline/core/detail/known_failures.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/random.hpp>
@@ -25,7 +27,24 @@ enum class flow : unsigned char {
   stop,   ///< no more at all
 };
 
-using failure_ptr = std::unique_ptr<failure>;
+/// Why a sample that some stage had held could not be read again: the first failure on the way.
+class lost_reason {
+ public:
+  void note(const failure& f) {
+    const std::lock_guard lock(mutex_);
+    if (text_.empty()) text_ = to_string(f);
+  }
+
+  /// Empty: it didn't fail, it was not there.
+  std::string text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
 
 /// What all threads of a run share.
 struct run_context {
@@ -35,6 +54,39 @@ struct run_context {
   std::stop_token stop;
   std::atomic<bool> stopped{false};   // as `stop`, but read in one instruction
   std::atomic<bool> attention{false}; // the run was stopped, or some stage wanted no more of an epoch
+  std::uint64_t failure_limit = ~std::uint64_t{0};
+  bool may_end_epochs = false;    // some stage says that it can have enough of an epoch
+  bool may_have_enough = false;   // the same, wherever it would be heard: see hears_enough
+  bool counts_ranks = false;      // a rank's share of an epoch depends on how many samples the one before had
+  std::uint32_t empty_epochs = 1; // so many in a row show that the source will never give a sample
+  known_failures* known = nullptr; // of the run that is resumed
+  mutable lost_reason lost{};
+
+  /// Whether what that call threw leaves the sample out, rather than end the stream.
+  bool skips(const failed_call& call) const noexcept {
+    return (known && known->take(call)) || on_error == feedline::on_error::skip;
+  }
+};
+
+/// The end of an epoch of which the source gave so many samples.
+struct epoch_end {
+  std::uint32_t epoch;
+  std::uint64_t samples;
+};
+
+/// Tells, at some place of an infinite run, a wait for samples that are rarely let through from one for ever.
+class empty_run_watch {
+ public:
+  /// `some_came`: in the epoch that ends. True: nothing will ever come.
+  bool sees_end(const epoch_end& e, bool some_came, std::uint32_t least_epochs) noexcept {
+    epochs_ = some_came ? 0 : epochs_ + 1;
+    samples_ = some_came ? 0 : samples_ + e.samples;
+    return epochs_ >= least_epochs && (epochs_ >= 100 || (epochs_ >= 3 && samples_ >= 10'000));
+  }
+
+ private:
+  std::uint32_t epochs_ = 0; // in a row of which nothing came here
+  std::uint64_t samples_ = 0;
 };
 
 /// A stage's place in its run.
@@ -52,28 +104,39 @@ struct stage_place {
   std::uint64_t random_key() const noexcept { return key(run.seed, number); }
 };
 
-/// What a running stage calls to hand on a value.
-template <class Out, class Next>
+/// Whether a stage there can end an epoch: nobody could tell the difference later.
+inline bool hears_enough(const stage_place& place) noexcept {
+  return place.run.drain || (!place.behind_state && (!place.run.counts_ranks || place.run.may_end_epochs));
+}
+
+/// What a running stage calls to hand on a value. `OfUser`: the stage is a user's own, and may make several of one
+/// sample, each of which then is a part of it; the library's that do so name the parts themselves.
+template <class Out, class Next, bool OfUser>
 class emitter {
  public:
+  /// `id`, of the sample in hand, must stay as it is.
   emitter(Next& next, const stage_place& place, const sample_id& id) noexcept
       : next_(next), place_(place), id_(id) {}
 
-  /// Hands on a value that belongs to the sample in hand. False: nobody wants more.
+  emitter(Next&, const stage_place&, sample_id&&) = delete;
+
+  /// Hands on a value that belongs to the sample in hand; a second one is another part of it. False: nobody wants
+  /// more.
   template <class V>
     requires std::constructible_from<Out, V>
-  bool operator()(V&& value) {
-    return (*this)(sample<Out>{Out(std::forward<V>(value)), id_});
+  [[gnu::always_inline]] bool operator()(V&& value) {
+    const bool is_part = OfUser && given_ > 0;
+    return (*this)(sample<Out>{Out(std::forward<V>(value)), is_part ? part_of(id_, given_) : id_});
   }
 
   /// Hands on a value with an identity of its own.
-  bool operator()(sample<Out>&& s) {
+  [[gnu::always_inline]] bool operator()(sample<Out>&& s) {
     // Whoever calls the stage looks for a stop between items; a stage that makes many of one must look
     // itself.
-    if (emitted_ && place_.run.attention.load(std::memory_order_relaxed) &&
+    if (given_ > 0 && place_.run.attention.load(std::memory_order_relaxed) &&
         place_.run.stopped.load(std::memory_order_relaxed))
       flow_ = detail::flow::stop;
-    emitted_ = true;
+    ++given_;
     if (flow_ == detail::flow::more) flow_ = next_.push(std::move(s));
     return flow_ == detail::flow::more;
   }
@@ -83,14 +146,18 @@ class emitter {
   bool failed(failure_ptr f) {
     auto& progress = next_.progress();
     // If it was one that is needed, that will be noticed.
-    if (progress.refills != 0 && progress.refills != progress.for_replay) return true;
+    if (progress.refills != 0 && progress.refills != progress.for_replay) {
+      place_.run.lost.note(*f);
+      return true;
+    }
     if (flow_ != detail::flow::more) return false;
-    emitted_ = true;
     ++failures_;
-    if (place_.run.on_error == on_error::skip) {
+    f->call = {place_.number, id_};
+    if (place_.run.skips(f->call) && progress.skip_one(place_.run.failure_limit)) {
       flow_ = next_.skipped(std::move(f));
     } else {
-      progress.failed = true;
+      f->over_limit = place_.run.on_error == on_error::skip;
+      next_.sink().begin_failure(place_.number, false, *f);
       flow_ = next_.fail(std::move(f)) == detail::flow::stop ? detail::flow::stop : detail::flow::enough;
     }
     return flow_ == detail::flow::more;
@@ -101,8 +168,7 @@ class emitter {
 
   /// Says that nothing more of this epoch is wanted. Heard where nobody could tell the difference later.
   void enough() noexcept {
-    if (flow_ == detail::flow::more && (place_.run.drain || !place_.behind_state))
-      flow_ = detail::flow::enough;
+    if (flow_ == detail::flow::more && hears_enough(place_)) flow_ = detail::flow::enough;
   }
 
   const sample_id& id() const noexcept { return id_; }
@@ -112,9 +178,9 @@ class emitter {
  private:
   Next& next_;
   const stage_place& place_;
-  sample_id id_;
+  const sample_id& id_;
   detail::flow flow_ = detail::flow::more;
-  bool emitted_ = false;
+  std::uint64_t given_ = 0; // values
   std::uint32_t failures_ = 0;
 };
 

@@ -39,10 +39,10 @@ template <class In, class Chain>
 flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
   stream_position& position = chain.progress().input;
   const bool passes_over = position.passes_over_epoch();
-  position.begin(p);
+  position.begin(p, run.may_have_enough);
   // Where nothing in front takes anything along to the next epoch.
   const bool may_cut_short = run.drain && !chain.is_behind_state();
-  if (passes_over && may_cut_short) from.abandon(p.generation);
+  if (passes_over && may_cut_short && !position.expects_failures()) from.abandon(p.generation);
   flow wanted = flow::more; // of this packet's samples: they are all of one epoch
   // What a worker has enough of, others may still be at work on: earlier samples of the same epoch.
   const auto want = [&](flow result) {
@@ -50,7 +50,7 @@ flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
     if (wanted == flow::enough && !chain.sink().is_worker()) from.abandon(p.generation);
   };
   // All that was to come of the epoch came before the run was left.
-  if (chain.progress().ending != 0 && !passes_over) {
+  if ((chain.progress().ending != 0 || chain.progress().enough) && !passes_over) {
     wanted = flow::enough;
     if (may_cut_short) from.abandon(p.generation);
   }
@@ -62,14 +62,22 @@ flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
     i = e.position;
     flow result = flow::more;
     if (e.kind == event_kind::epoch_end) {
-      result = chain.end_epoch(e.epoch, run.drain);
-    } else if (wanted == flow::more &&
-               !from.is_abandoned(p.generation)) { // else one thread would never have come so far
-      position.events = number + 1;
-      if (e.kind == event_kind::skipped) {
+      result = chain.end_epoch({e.epoch, e.samples}, run.drain);
+    } else if ((wanted == flow::more &&
+                !from.is_abandoned(p.generation)) || // else one thread would never have come so far
+               (!may_cut_short && e.cause->ends_at_once)) {
+      segment_progress& progress = chain.progress();
+      if (e.kind == event_kind::draining) {
+        position.events = number + 1;
+        chain.sink().begin_drain(*e.cause);
+      } else if (e.kind == event_kind::skipped && progress.skip_one(run.failure_limit)) {
+        position.events = number + 1;
         result = chain.skipped(std::move(e.cause));
       } else {
+        if (e.kind == event_kind::skipped) e.cause->over_limit = true;
+        chain.sink().begin_failure(0, true, *e.cause);
         result = chain.fail(std::move(e.cause));
+        position.events = number + 1;
         if (result != flow::stop) want(flow::enough);
       }
     }

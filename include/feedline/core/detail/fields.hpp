@@ -20,12 +20,50 @@ consteval bool can_be_made_of(std::index_sequence<I...>) {
 
 inline constexpr std::size_t most_fields = 12;
 
-/// How many fields an aggregate has; most_fields + 1 stands for any more.
+/// Whether N pairs of empty braces, each of which stands for one field, arrays included, and then values of those
+/// types are what T can be made of.
+template <class T, std::size_t N, class... Behind>
+consteval bool takes_braces() {
+  // clang-format off
+  if constexpr (N == 0) return requires { T{Behind()...}; };
+  else if constexpr (N == 1) return requires { T{{}, Behind()...}; };
+  else if constexpr (N == 2) return requires { T{{}, {}, Behind()...}; };
+  else if constexpr (N == 3) return requires { T{{}, {}, {}, Behind()...}; };
+  else if constexpr (N == 4) return requires { T{{}, {}, {}, {}, Behind()...}; };
+  else if constexpr (N == 5) return requires { T{{}, {}, {}, {}, {}, Behind()...}; };
+  else if constexpr (N == 6) return requires { T{{}, {}, {}, {}, {}, {}, Behind()...}; };
+  else if constexpr (N == 7) return requires { T{{}, {}, {}, {}, {}, {}, {}, Behind()...}; };
+  else if constexpr (N == 8) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
+  else if constexpr (N == 9) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
+  else if constexpr (N == 10) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
+  else if constexpr (N == 11) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
+  else if constexpr (N == 12) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
+  else return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
+  // clang-format on
+}
+
 template <class T, std::size_t N = 0>
-consteval std::size_t count_fields() {
-  if constexpr (N <= most_fields && can_be_made_of<T>(std::make_index_sequence<N + 1>()))
-    return count_fields<T, N + 1>();
+consteval std::size_t count_by_braces() {
+  if constexpr (N > most_fields) return N;
+  else if constexpr (takes_braces<T, N + 1>()) return count_by_braces<T, N + 1>();
   else return N;
+}
+
+template <class T, std::size_t N = 0>
+consteval std::size_t count_by_values() {
+  if constexpr (N <= most_fields && can_be_made_of<T>(std::make_index_sequence<N + 1>()))
+    return count_by_values<T, N + 1>();
+  else return N;
+}
+
+/// How many fields an aggregate has; most_fields + 1 stands for any more.
+template <class T>
+consteval std::size_t count_fields() {
+  constexpr std::size_t count = count_by_braces<T>();
+  // Braces don't serve a field without a default; values count the elements of arrays.
+  if constexpr (count > most_fields) return count;
+  else if constexpr (takes_braces<T, count, any_field>()) return count_by_values<T>();
+  else return count;
 }
 
 template <class T>
@@ -78,6 +116,26 @@ union never_made {
 
 template <class T>
 inline never_made<T> address_book;
+
+/// Stands for a field in a compiler's message.
+template <class Field>
+struct address {
+  Field* of;
+};
+
+template <std::size_t Number>
+struct place_in_tuple {};
+
+/// Field number I of T, by its name where it has one.
+template <class T, std::size_t I>
+consteval auto name_of_field() {
+  if constexpr (plain_struct<T>) {
+    auto& field = std::get<I>(fields_of(address_book<T>.value));
+    return address<std::remove_reference_t<decltype(field)>>{&field};
+  } else {
+    return place_in_tuple<I>();
+  }
+}
 
 template <class M>
 struct member_pointer;

@@ -41,7 +41,8 @@ inline std::map<std::uint32_t, std::vector<wanted_index>> indices_of(std::vector
 }
 
 /// The stages that held samples, the last one first: what an earlier one then gives, they must be ready for.
-inline std::vector<held> in_order_of_refill(std::vector<held> all) {
+inline std::vector<held> in_order_of_refill(const held_parts& parts) {
+  std::vector<held> all(parts.begin(), parts.end());
   std::sort(all.begin(), all.end(), [](const held& a, const held& b) { return a.place > b.place; });
   return all;
 }
@@ -62,19 +63,29 @@ std::uint64_t index_of(const Source& source, std::uint64_t ordinal) {
 }
 
 /// Gives those samples of an epoch to f(value, index), in any order, until f returns false. What can't be had is
-/// left out.
-template <source Source, class F>
-void find_samples(Source& source, std::vector<wanted_index> wanted, const std::atomic<bool>& stopped, F f) {
+/// left out; `failed()` is called while an error is being handled. Null, or why it gave up, before a sample that is
+/// wanted, on a source that may never end: "has given 100 million others".
+template <source Source, class F, class Failed>
+const char* find_samples(Source& source, std::vector<wanted_index> wanted, const std::atomic<bool>& stopped,
+                         std::uint64_t most_others, F f, Failed failed) {
+  constexpr std::uint64_t most_failures = 100'000;
   std::uint64_t given = 0;
   bool goes_on = true;
+  const char* gave_up = nullptr;
   // Shows samples to `take(value, index)` until that returns true; false if there are no more.
   const auto read_until = [&](auto take) {
-    while (goes_on && !stopped.load(std::memory_order_relaxed)) {
+    std::uint64_t others = 0, failures = 0; // those in a row
+    while (goes_on && !gave_up && !stopped.load(std::memory_order_relaxed)) {
       try {
         auto value = source.next();
         if (!value) return false;
-        if (take(*value, index_of(source, given++))) return true;
+        const std::uint64_t index = index_of(source, given++);
+        failures = 0;
+        if (take(*value, index)) return true;
+        if (++others == most_others) gave_up = "has given 100 million others";
       } catch (...) { // a sample that nobody wants, or that can't be had
+        if (++failures == most_failures) gave_up = "has failed 100,000 times in a row";
+        failed();
       }
     }
     return false;
@@ -91,6 +102,7 @@ void find_samples(Source& source, std::vector<wanted_index> wanted, const std::a
             return index == w.index;
           });
         } catch (...) { // its file can't be read
+          failed();
         }
       }
     }
@@ -105,6 +117,7 @@ void find_samples(Source& source, std::vector<wanted_index> wanted, const std::a
       return left == 0;
     });
   }
+  return gave_up;
 }
 
 } // namespace feedline::detail

@@ -66,6 +66,10 @@ struct bytes_beside<std::array<T, N>> {
   static known_bytes of() { return product_of(N, bytes_beside<T>::of()); }
 };
 
+template <class T, std::size_t N>
+  requires(!std::is_trivially_copyable_v<T>)
+struct bytes_beside<T[N]> : bytes_beside<std::array<T, N>> {};
+
 template <class T, std::size_t... Extents>
   requires(sizeof...(Extents) > 0)
 struct bytes_beside<tensor<T, Extents...>> {
@@ -99,6 +103,10 @@ std::size_t bytes_taken(const T& value) {
       for (const element& e : value) sum += bytes_taken(e);
       return sum;
     }
+  } else if constexpr (std::is_array_v<T> && !std::is_trivially_copyable_v<T>) {
+    std::size_t sum = 0;
+    for (const auto& element : value) sum += bytes_taken(element);
+    return sum;
   } else if constexpr (is_tensor<T>) {
     return sizeof(T) + block_cache::bytes_for(value.size() * sizeof(*value.data()));
   } else if constexpr (!std::is_trivially_copyable_v<T> && has_fields<T>) {
@@ -116,6 +124,7 @@ consteval bool shows_bytes() {
   if constexpr ((std::is_same_v<T, Around> || ...)) return true; // as far as this part of it goes
   else if constexpr (std::is_trivially_copyable_v<T> || is_tensor<T>) return true;
   else if constexpr (requires { typename T::feedline_view; }) return true;
+  else if constexpr (std::is_array_v<T>) return shows_bytes<std::remove_extent_t<T>, T, Around...>();
   else if constexpr (has_capacity<T>) return shows_bytes<typename T::value_type, T, Around...>();
   else if constexpr (has_fields<T>)
     return []<class... Field>(std::type_identity<std::tuple<Field&...>>) {
@@ -134,6 +143,30 @@ void check_largest(const T& value, largest_item limit) {
                             std::to_string(limit.bytes) + "} that was announced");
 }
 
+/// Whether a value may have tensors, whose memory is rounded up by block_cache. `Around`: the types that it lies in.
+template <class T, class... Around>
+consteval bool may_have_tensors() {
+  if constexpr ((std::is_same_v<T, Around> || ...)) return false; // as far as this part of it goes
+  else if constexpr (is_tensor<T>) return true;
+  else if constexpr (std::is_trivially_copyable_v<T> || requires { typename T::feedline_view; }) return false;
+  else if constexpr (has_capacity<T>) return may_have_tensors<typename T::value_type, T, Around...>();
+  else if constexpr (has_fields<T>)
+    return []<class... Field>(std::type_identity<std::tuple<Field&...>>) {
+      return (may_have_tensors<std::remove_const_t<Field>, T, Around...>() || ...);
+    }(std::type_identity<decltype(fields_of(std::declval<T&>()))>());
+  else return true;
+}
+
+/// What a user's own source or stage says of its items is what they hold, and not how it is rounded.
+template <class T>
+known_bytes announced_bytes(known_bytes bytes) {
+  return may_have_tensors<T>() && bytes ? sum_of(bytes, *bytes / 8) : bytes;
+}
+
+/// One of the library's own: of others only what core/stage.hpp names is asked.
+template <class Stage>
+concept part_of_library = requires { typename Stage::feedline_part; };
+
 /// What no sample of a source takes more than.
 template <source Source>
 known_bytes largest_item_of(const Source& source) {
@@ -147,6 +180,8 @@ template <class In, class Stage>
 known_bytes bytes_given(const Stage& stage, known_bytes in) {
   using out = stage_output_t<Stage, In>;
   if constexpr (requires { stage.template bytes_given<In>(in); }) return stage.template bytes_given<In>(in);
+  else if constexpr (requires(known_bytes most) { most = stage.largest_item(); })
+    return announced_bytes<out>(stage.largest_item());
   else if constexpr (std::is_same_v<out, In>) return in;
   else return bytes_of_type<out>();
 }
@@ -157,6 +192,24 @@ std::size_t items_held(const Stage& stage) {
   if constexpr (requires { stage.items_held(); }) return stage.items_held();
   else return 0;
 }
+
+/// What a stage keeps beside those items, in bytes. Nothing: it is the user's own and doesn't say what it holds,
+/// of which it may have any amount: only what lies in an object without a destructor is there to be seen.
+template <class In, class Stage>
+known_bytes bytes_kept(const Stage& stage) {
+  if constexpr (requires { stage.bytes_kept(); }) return stage.bytes_kept();
+  else if constexpr (part_of_library<Stage> || requires { stage.items_held(); }) return 0;
+  else if constexpr (stateless<Stage>) return 0;
+  else if constexpr (std::is_trivially_copyable_v<bound_t<Stage, In>>) return sizeof(bound_t<Stage, In>);
+  else return std::nullopt;
+}
+
+/// Notes for checkpoints, of so many bytes each, of which each covers what becomes of so many samples. Those that
+/// cover a sample on its way stay.
+struct note_size {
+  std::size_t bytes;
+  std::size_t samples;
+};
 
 /// How many items it holds half made, of those that it gives, beside the one at the end of its segment.
 template <class Stage>

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include <feedline/core/detail/item_bytes.hpp>
+#include <feedline/core/detail/packet.hpp>
 #include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/stage_list.hpp>
 #include <feedline/core/memory_plan.hpp>
@@ -18,12 +21,52 @@
 
 namespace feedline::detail {
 
+/// How many samples at most go into an item that a stage gives. Nothing: that isn't known, as it may leave out some.
+template <class Stage>
+std::optional<std::size_t> samples_in_one(const Stage& stage) {
+  if constexpr (part_of_library<Stage> && requires { stage.samples_in_one(); }) return stage.samples_in_one();
+  else if constexpr (gives_by_count<Stage>) return 1;
+  else return std::nullopt;
+}
+
+/// From some place on: how many of the samples there may be inside stages, and how many go into an item behind them.
+/// Nothing: that isn't known.
+struct samples_behind {
+  std::optional<std::size_t> inside = 0;
+  std::optional<std::size_t> in_one = 1;
+
+  template <class Stage>
+  void pass(const Stage& stage) {
+    inside = sum_of(inside, product_of(items_held(stage), in_one));
+    in_one = in_one ? product_of(*in_one, samples_in_one(stage)) : in_one;
+    inside = sum_of(inside, product_of(1 + items_begun(stage), in_one));
+  }
+};
+
 /// A segment as a memory plan sees it.
 struct segment_size {
-  std::string name;                      // its last stage's
-  known_bytes bytes;                     // of an item behind it
-  known_bytes between{0};                // of one item in front of each of its stages
-  std::vector<memory_plan::part> held{}; // by its stages
+  struct stage_notes {
+    std::string stage;
+    note_size each;
+    samples_behind behind{}; // up to the segment's end
+  };
+
+  std::string name;                          // its last stage's
+  known_bytes bytes;                         // of an item behind it
+  known_bytes between{0};                    // of one item in front of each of its stages
+  std::vector<memory_plan::part> held{};     // by its stages
+  std::vector<memory_plan::part> gathered{}; // by each of its workers
+  std::vector<stage_notes> notes{};
+  samples_behind samples{}; // of those that come into it
+};
+
+/// The queue behind a segment.
+struct queue_size {
+  std::size_t packets; // all that there are, those that threads have in hand included
+  std::size_t items;   // in each
+  std::size_t slots;   // for packets
+  std::size_t givers;  // threads
+  std::size_t takers;
 };
 
 /// What each item behind stages of a list takes, from number I on.
@@ -41,6 +84,25 @@ known_bytes bytes_behind(const List& list, known_bytes in) {
   }
 }
 
+/// What one item in front of each stage of a list takes, from number I + 1 on.
+template <class In, std::size_t I, class List>
+known_bytes bytes_between(const List& list, known_bytes in) {
+  if constexpr (I == List::size) {
+    return 0;
+  } else {
+    const auto& stage = list.template get<I>();
+    using S = std::remove_cvref_t<decltype(stage)>;
+    known_bytes sum, out;
+    if constexpr (is_parallel<S>) {
+      out = bytes_behind<In, 0>(stage.stages, in);
+      sum = bytes_between<In, 0>(stage.stages, in);
+    } else {
+      sum = out = bytes_given<In>(stage, in);
+    }
+    return sum_of(sum, bytes_between<typename output_after<In, S>::type, I + 1>(list, out));
+  }
+}
+
 /// Finds the sizes of all segments of a pipeline.
 template <source Source, class... Stages>
 class measurement {
@@ -51,8 +113,10 @@ class measurement {
 
   static sizes of(const Source& source, const stage_list<Stages...>& stages) {
     sizes all;
+    using item = source_item_t<Source>;
     all[0] = {stage_name(source), largest_item_of(source)};
-    walk<source_item_t<Source>, 0>(stages, all[0].bytes, all);
+    if (!bytes_of_type<item>()) all[0].bytes = announced_bytes<item>(all[0].bytes);
+    walk<item, 0>(stages, all[0].bytes, all);
     return all;
   }
 
@@ -93,18 +157,86 @@ class measurement {
   template <class In, class S>
   static known_bytes step(const S& stage, known_bytes in, segment_size& here) {
     const known_bytes out = bytes_given<In>(stage, in);
+    const std::string name = stage_name(stage);
     here.between = sum_of(here.between, in);
-    here.name = stage_name(stage);
+    here.name = name;
     here.bytes = out;
+    here.samples.pass(stage);
+    for (segment_size::stage_notes& n : here.notes) n.behind.pass(stage);
     if (const std::size_t held = items_held(stage))
-      here.held.push_back({"held by " + here.name, held, sum_of(in, sizeof(sample_id))});
-    if constexpr (requires { stage.bytes_kept(); })
-      if (const std::size_t kept = stage.bytes_kept()) here.held.push_back({"kept by " + here.name, 1, kept});
-    if (const std::size_t begun = items_begun(stage))
-      here.held.push_back({"begun by " + here.name, begun, out});
+      here.held.push_back({"held by " + name, held, sum_of(in, sizeof(sample<In>) - sizeof(In))});
+    const known_bytes kept = bytes_kept<In>(stage);
+    if (!kept)
+      here.held.push_back(
+          {"held by " + name, 1, kept,
+           "what the stage " + name +
+               " holds: add `std::size_t items_held() const` to it, the most items of its input that "
+               "it keeps, or `std::size_t bytes_kept() const`, the most bytes"});
+    else if (*kept > 0) here.held.push_back({"kept by " + name, 1, kept});
+    if (const std::size_t begun = items_begun(stage)) here.held.push_back({"begun by " + name, begun, out});
+    if constexpr (part_of_library<S> && requires { stage.template bytes_gathered<In>(in); })
+      here.gathered.push_back(
+          {"gathered by " + name, 1, stage.template bytes_gathered<In>(in), stage.unknown()});
+    if constexpr (part_of_library<S> && requires { stage.notes(); })
+      here.notes.push_back({name, stage.notes()});
     return out;
   }
 };
+
+/// How many notes of a stage there are at once: those that it writes, and those of samples on their way. Each
+/// packet, and each thread that takes packets, keeps one at most.
+inline std::size_t notes_of(const segment_size::stage_notes& notes, std::span<const segment_size> segments,
+                            std::span<const queue_size> queues) {
+  samples_behind behind = notes.behind;
+  std::optional<std::size_t> samples = behind.inside;
+  std::size_t packets = 0;
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    if (i > 0) {
+      samples = sum_of(samples,
+                       behind.in_one ? product_of(*behind.in_one, segments[i].samples.inside) : std::nullopt);
+      behind.in_one = behind.in_one ? product_of(*behind.in_one, segments[i].samples.in_one) : behind.in_one;
+    }
+    packets += queues[i].packets + queues[i].takers;
+    samples = sum_of(samples, product_of(queues[i].packets * queues[i].items, behind.in_one));
+  }
+  // Of each there are up to four notes: one more came, it left, an epoch ended, and one filled the next epoch's buffer.
+  const std::optional<std::size_t> noted = product_of(4, samples);
+  return 2 + std::min(packets, noted ? *noted / notes.each.samples + 1 : packets);
+}
+
+/// What packets, queues and threads take beside the items, by the sizes of what they consist of.
+inline std::size_t bytes_beside_items(std::span<const segment_size> segments,
+                                      std::span<const queue_size> queues) {
+  constexpr std::size_t of_run = 12'288, of_thread = 1024, of_queue = 6144, of_slot = 64;
+  // How far all had come lies in each packet: some words for each segment.
+  const std::size_t of_packet = sizeof(packet) + 256 + 64 * segments.size();
+  std::size_t sum = of_run;
+  for (const queue_size& q : queues)
+    sum += q.packets * of_packet + q.slots * of_slot + q.givers * of_thread + q.takers * of_thread + of_queue;
+  return sum;
+}
+
+/// What a run of these segments and the queues behind them holds at most.
+inline memory_plan plan_of(std::span<const segment_size> segments, std::span<const queue_size> queues) {
+  memory_plan all;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const segment_size& s = segments[i];
+    const queue_size& q = queues[i];
+    all.parts.insert(all.parts.end(), s.held.begin(), s.held.end());
+    for (const segment_size::stage_notes& n : s.notes)
+      all.parts.push_back(
+          {"notes of " + n.stage, notes_of(n, segments.subspan(i), queues.subspan(i)), n.each.bytes});
+    for (memory_plan::part p : s.gathered) {
+      p.items = q.givers;
+      all.parts.push_back(std::move(p));
+    }
+    if (s.between != known_bytes(0)) all.parts.push_back({"at work in " + s.name, q.givers, s.between});
+    all.parts.push_back({s.name + " -> " + (i + 1 < segments.size() ? segments[i + 1].name : "caller"),
+                         q.packets * q.items, sum_of(s.bytes, sizeof(sample_id))});
+  }
+  all.parts.push_back({"packets, queues and threads", 1, bytes_beside_items(segments, queues)});
+  return all;
+}
 
 /// The longest queues with which a run stays within its budget: `plan_for(capacity)` is what it then holds.
 /// Throws std::invalid_argument, in a sentence, if there are none or that can't be known.
@@ -115,25 +247,30 @@ std::size_t fitting_capacity(std::size_t budget, std::size_t capacity, const Pla
   for (const memory_plan::part& p : plan.parts)
     if (!p.bytes)
       throw std::invalid_argument(
-          "feedline: no memory_budget can be kept, as nobody knows how much each item of " + p.name +
-          " takes: tell it by largest_item{bytes} behind the function that makes them, or by the source's "
-          "largest_item()");
+          "feedline: a memory_budget can't be kept, as it isn't known " +
+          (p.unknown.empty() ? "how much memory an item takes in \"" + p.name +
+                                   "\": add largest_item{bytes} to the function that makes it, or a member "
+                                   "largest_item() to the source or stage"
+                             : p.unknown));
   std::size_t longest = 1;
   for (const memory_plan::part& p : plan.parts) longest = std::max(longest, p.items);
   while (plan.bytes().value_or(budget + 1) > budget && capacity != 1) {
-    capacity = std::max<std::size_t>(1, std::min(capacity ? capacity : longest, longest) * 3 / 4);
+    const std::size_t tried = std::min(capacity ? capacity : longest, longest);
+    capacity = std::max<std::size_t>(1, tried - tried / 4 - (tried % 4 != 0)); // three quarters
     plan = plan_for(capacity);
   }
   if (plan.bytes().value_or(budget + 1) <= budget) return capacity;
   const auto largest =
       std::max_element(plan.parts.begin(), plan.parts.end(), [](const auto& a, const auto& b) {
-        return a.items * a.bytes.value_or(0) < b.items * b.bytes.value_or(0);
+        constexpr std::size_t most = ~std::size_t{0};
+        return bytes_of(a).value_or(most) < bytes_of(b).value_or(most);
       });
-  throw std::invalid_argument("feedline: a memory_budget of " + bytes_text(budget) +
-                              " is too small: with the shortest queues this run holds up to " +
-                              bytes_text(plan.bytes().value_or(~std::size_t{0})) + ", most of it " +
-                              largest->name + ": " + std::to_string(largest->items) + " of " +
-                              bytes_text(*largest->bytes));
+  const known_bytes all = plan.bytes();
+  throw std::invalid_argument(
+      "feedline: a memory_budget of " + bytes_text(budget) +
+      " is too small: with the shortest queues this run holds up to " +
+      (all ? bytes_text(*all) : "more than there can be") + ", most of it " + largest->name + ": " +
+      (largest->items == 1 ? "" : size_text(largest->items) + " of ") + bytes_text(*largest->bytes));
 }
 
 } // namespace feedline::detail

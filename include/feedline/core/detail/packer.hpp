@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,8 +21,8 @@ namespace feedline::detail {
 /// The end of every chain: fills packets and pushes them.
 ///
 /// In a serial segment each packet has the next sequence number. A worker instead opens a packet for the
-/// sequence number of the one that it works on and completes it when it's done; if it makes more than fit, it
-/// pushes parts.
+/// sequence number of the one that it works on and completes it when it's done; if it makes more than fit, or than
+/// workers downstream want at once, it pushes parts.
 template <class T, class Edge>
 class packer {
  public:
@@ -41,7 +42,7 @@ class packer {
     if constexpr (comes_in_batches<T>)
       if (packet_.has_room()) note_cut(false);
     // A worker's is perhaps the last of its sequence number, perhaps a part of it: what follows will tell.
-    return packet_.has_room() || is_worker_ ? flow::more : flush(true);
+    return packet_.has_room() || waits() ? flow::more : flush(true);
   }
 
   flow room(std::span<T>& lent) {
@@ -53,26 +54,49 @@ class packer {
 
   flow commit(std::size_t count, const id_row& ids) {
     packet_.commit(count, ids);
-    return packet_.has_room() || is_worker_ ? flow::more : flush(true);
+    return packet_.has_room() || waits() ? flow::more : flush(true);
   }
 
   flow skipped(failure_ptr f) {
     const std::uint32_t epoch = f->epoch;
     add_event(event_kind::skipped, epoch, std::move(f));
+    is_due_ = true;
+    return waits() ? flow::more : flush(true);
+  }
+
+  /// A call of a stage of a user's own has returned: what it gave can be handed on with the state that it left.
+  flow settle() {
+    if (!packet_.is_open() || waits()) return flow::more;
+    if (is_due_ || !packet_.has_room()) return flush(true);
+    if constexpr (comes_in_batches<T>) note_cut(false);
+    return flow::more;
+  }
+
+  flow end_epoch(const epoch_end& e, bool) {
+    add_event(event_kind::epoch_end, e.epoch, nullptr);
+    packet_.current().events().back().samples = e.samples;
+    progress_.end_failure();
+    note_cut(true);
+    progress_.ending = 0;
+    progress_.enough = progress_.is_resumed = false;
+    drains_ = false;
     return is_worker_ ? flow::more : flush(true);
   }
 
-  flow end_epoch(std::uint32_t epoch, bool) {
-    add_event(event_kind::epoch_end, epoch, nullptr);
-    progress_.failed = false;
-    note_cut(true);
-    progress_.ending = 0;
-    return is_worker_ ? flow::more : flush(true);
+  /// The stream will end with this failure, see segment_progress. What comes before that comes because of it.
+  void begin_failure(std::size_t place, bool can_go_back, const noted_failure& f) {
+    if (progress_.begin_failure(place, can_go_back) && !f.ends_at_once) begin_drain(f);
+  }
+
+  void begin_drain(const noted_failure& f) {
+    if (!std::exchange(drains_, true))
+      add_event(event_kind::draining, f.epoch, std::make_unique<noted_failure>(f));
   }
 
   flow fail(failure_ptr f) {
     const std::uint32_t epoch = f->epoch;
-    progress_.failed = true;
+    if (!packet_.is_open()) begin_packet();
+    note_cut(false); // the place in front of the failure
     add_event(event_kind::failed, epoch, std::move(f));
     return is_worker_ ? flow::more : flush(true);
   }
@@ -85,7 +109,7 @@ class packer {
 
   void attach() noexcept {}
 
-  void load(state_reader&, const std::vector<held>&) noexcept {}
+  void load(state_reader&, const held_parts&) noexcept {}
 
   /// From now on samples are meant for a stage that held them; 0: they are the stream's again.
   flow begin_refill(std::size_t stage) {
@@ -124,6 +148,7 @@ class packer {
   /// A worker starts on a packet …
   void open(const packet& p) {
     is_worker_ = true;
+    progress_.is_in_order = false;
     sequence_ = p.sequence;
     generation_ = p.generation;
     first_place_ = p.first_place;
@@ -146,17 +171,24 @@ class packer {
  private:
   [[gnu::noinline]] flow begin_packet() {
     if (packet_.is_open())
-      if (const flow wanted = flush(false); wanted != flow::more) return wanted;
+      if (const flow wanted = push_packet(!is_worker_); wanted != flow::more) return wanted;
+    // Never more than workers downstream want at once, whoever fills it.
     packet_.open(edge_.spare(&packet::make<T>),
-                 is_worker_ ? edge_.config().packet_items : std::min(edge_.target(), fill_target_));
+                 is_worker_ ? edge_.target() : std::min(edge_.target(), fill_target_));
     packet_.current().refills = progress_.refills;
     return flow::more;
   }
 
-  // How far all have come, with the packet as it is now.
+  // How far all have come, with the packet as it is now. Without memory for that an earlier place must do.
   void note_cut(bool ends_epoch) {
     packet& p = packet_.current();
-    if (is_worker_ || p.refills != 0 || !progress_.save(p.cut, ends_epoch)) return;
+    if (is_worker_ || p.refills != 0) return;
+    try {
+      if (!progress_.save(p.cut, ends_epoch)) return;
+    } catch (const std::bad_alloc&) {
+      p.has_cut = false;
+      return;
+    }
     p.has_cut = true;
     p.cut_items = packet_.size();
     p.cut_events = p.events().size();
@@ -167,8 +199,18 @@ class packer {
     packet_.add(kind, epoch, std::move(cause));
   }
 
+  // A worker's packet waits until it has done all of its share, and what a call of a stage of a user's own gives until
+  // it has returned.
+  bool waits() const noexcept { return is_worker_ || progress_.calls > 0; }
+
+  // With the place that all have come to, which is behind what the packet holds.
   [[gnu::noinline]] flow flush(bool last) {
-    if (!packet_.current().ends_epoch()) note_cut(false);
+    if (!packet_.current().has_end()) note_cut(false);
+    return push_packet(last);
+  }
+
+  flow push_packet(bool last) {
+    is_due_ = false;
     packet_ptr p = packet_.close();
     p->sequence = sequence_;
     p->generation = generation_;
@@ -208,6 +250,8 @@ class packer {
   std::uint64_t first_place_ = 0; // of what is left of the packet that a worker has in hand
   std::uint64_t pushes_ = 0;
   bool is_worker_ = false;
+  bool drains_ = false; // what it gets comes because of a failure
+  bool is_due_ = false; // the packet tells of a failure, and is not to be held back
 };
 
 } // namespace feedline::detail

@@ -19,6 +19,7 @@ namespace feedline::detail {
 
 enum class event_kind : unsigned char {
   skipped,   ///< a sample was left out because of its failure; the stream goes on
+  draining,  ///< a sample failed: what stages held is given first, then the stream ends with the failure
   epoch_end, ///< the source came to the end of an epoch
   failed,    ///< the stream ends here with the failure
 };
@@ -27,8 +28,10 @@ enum class event_kind : unsigned char {
 struct event {
   std::size_t position;
   event_kind kind;
-  std::uint32_t epoch;                      // that ends, for epoch_end
-  std::unique_ptr<feedline::failure> cause; // null for epoch_end
+  std::uint32_t epoch;       // that ends, for epoch_end
+  failure_ptr cause;         // null for epoch_end
+  failed_call call;          // the cause's
+  std::uint64_t samples = 0; // of the source in the epoch that ends
 };
 
 /// The identities of a row of samples.
@@ -65,6 +68,8 @@ class packet {
   template <class T>
   static std::unique_ptr<packet> make(std::size_t capacity) {
     constexpr std::align_val_t alignment{std::max<std::size_t>(alignof(T), 64)};
+    constexpr std::size_t most = ~std::size_t{0} / 2 / (sizeof(T) + sizeof(sample_id) + alignof(sample_id));
+    if (capacity > most) throw std::bad_array_new_length();
     const std::size_t ids_at =
         (capacity * sizeof(T) + alignof(sample_id) - 1) / alignof(sample_id) * alignof(sample_id);
     return std::unique_ptr<packet>(
@@ -103,6 +108,11 @@ class packet {
 
   bool ends_epoch() const noexcept {
     return !events_.empty() && events_.back().kind == event_kind::epoch_end;
+  }
+
+  /// Whether it ends an epoch or the stream.
+  bool has_end() const noexcept {
+    return ends_epoch() || (!events_.empty() && events_.back().kind == event_kind::failed);
   }
 
   std::uint64_t sequence = 0;    ///< place in the order that workers must restore
@@ -189,8 +199,9 @@ class packet_writer {
     at_ += count;
   }
 
-  void add(event_kind kind, std::uint32_t epoch, std::unique_ptr<feedline::failure> cause) {
-    packet_->events_.push_back({size(), kind, epoch, std::move(cause)});
+  void add(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
+    const failed_call call = cause ? cause->call : failed_call();
+    packet_->events_.push_back({size(), kind, epoch, std::move(cause), call});
   }
 
   /// The packet that is open.
@@ -257,7 +268,7 @@ constexpr packet_plan plan_packets(std::size_t givers, std::size_t takers, std::
   constexpr std::size_t queue_bytes = std::size_t{8} << 20;
   if (prefetch > 0) {
     const std::size_t packets = std::min<std::size_t>(prefetch, 1024);
-    return {packets, (prefetch + packets - 1) / packets};
+    return {packets, prefetch / packets + (prefetch % packets != 0)};
   }
   // Workers need some to choose from, and room to set down what's done while an earlier one takes long.
   std::size_t packets = std::max(4 * givers, 2 * takers) + 2;

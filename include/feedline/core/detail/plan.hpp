@@ -18,9 +18,18 @@ namespace feedline::detail {
 template <class S>
 concept one_to_one = requires { requires S::keeps_one_to_one; };
 
+/// It takes state from one epoch to the next in infinite mode.
+template <class S>
+concept keeps_over_epochs = !stateless<S> && !requires { S::begins_anew; };
+
 /// It gives something of every sample, so that ranks that gave equally much have taken equally many.
 template <class S>
 concept keeps_ranks_equal = one_to_one<S> && !requires { requires S::leaves_out; };
+
+/// How many items it gives follows from how many it gets, whatever they are, so that ranks that get equally many
+/// give equally many.
+template <class S>
+concept gives_by_count = keeps_ranks_equal<S> || requires { requires S::gives_by_count; };
 
 /// Stages that run together on the same workers.
 template <bool Ordered, class... Stages>

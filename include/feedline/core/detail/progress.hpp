@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // How far the parts of a run have come: what is put down in cuts, and where a resumed run takes it up again.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,125 +9,10 @@
 #include <vector>
 
 #include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/packet.hpp>
+#include <feedline/core/detail/stream_position.hpp>
 #include <feedline/core/rank.hpp>
 
 namespace feedline::detail {
-
-/// A place in a stream: behind so many ends of epochs, so many samples, and so many failures since.
-struct stream_place {
-  std::uint64_t epochs = 0;
-  std::uint64_t items = 0;
-  std::uint64_t events = 0;
-
-  bool is_beginning() const noexcept { return epochs == 0 && items == 0 && events == 0; }
-};
-
-/// How far a reader of packets has come since the last cut that came with them.
-class stream_position {
- public:
-  std::size_t items = 0;  ///< of the packet in hand: how many samples were taken
-  std::size_t events = 0; ///< … and how many events
-
-  /// The stream begins anew at `before`, and what was taken since then shall be passed over.
-  void resume(cut before, const stream_place& taken) {
-    before_ = std::move(before);
-    taken_before_ = to_pass_over_ = taken;
-  }
-
-  /// True as long as whole epochs are to be passed over.
-  bool passes_over_epoch() const noexcept { return to_pass_over_.epochs > 0; }
-
-  /// The next packet: items and events then say what of it is to be taken.
-  void begin(packet& p) {
-    packet_ = &p;
-    items = events = first_item_ = first_event_ = 0;
-    passed_whole_ = to_pass_over_.epochs > 0;
-    if (to_pass_over_.is_beginning()) return;
-    pass_over(p);
-    if (!to_pass_over_.is_beginning()) return;
-    since_ = taken_before_;
-    first_item_ = items;
-    first_event_ = events;
-  }
-
-  /// The packet was gone through.
-  void end() {
-    if (to_pass_over_.is_beginning() && !passed_whole_) {
-      const auto [base, since] = counted(packet_->ends_epoch());
-      since_ = since;
-      if (base != &before_) std::swap(before_, packet_->cut);
-    }
-    packet_ = nullptr;
-  }
-
-  /// The last cut, and the place since then. `ends_epoch`: the packet in hand, with an end of an epoch, is
-  /// gone through.
-  std::pair<const cut*, stream_place> now(bool ends_epoch = false) const noexcept {
-    if (!to_pass_over_.is_beginning()) return {&before_, taken_before_};
-    return counted(ends_epoch);
-  }
-
- private:
-  std::pair<const cut*, stream_place> counted(bool ends_epoch) const noexcept {
-    if (!packet_) return {&before_, since_};
-    const cut* base = &before_;
-    stream_place since = since_;
-    std::size_t item = first_item_, event = first_event_;
-    const bool covered = ends_epoch ? packet_->cut_events == packet_->events().size()
-                                    : items >= packet_->cut_items && events >= packet_->cut_events;
-    if (packet_->has_cut && covered) {
-      base = &packet_->cut;
-      since = {};
-      item = packet_->cut_items;
-      event = packet_->cut_events;
-    }
-    if (ends_epoch) {
-      if (event < packet_->events().size()) since = {since.epochs + 1, 0, 0};
-      return {base, since};
-    }
-    if (items > item) {
-      since.items += items - item;
-      since.events = 0;
-    }
-    for (; event < events; ++event) since.events += packet_->events()[event].position == items;
-    return {base, since};
-  }
-
-  void pass_over(packet& p) noexcept {
-    if (to_pass_over_.epochs > 0) {
-      items = p.size();
-      events = p.events().size();
-      to_pass_over_.epochs -= p.ends_epoch();
-      return;
-    }
-    for (;;) {
-      const bool is_event = events < p.events().size() && p.events()[events].position == items;
-      if (is_event && to_pass_over_.items + to_pass_over_.events > 0) {
-        if (p.events()[events].kind == event_kind::epoch_end) { // somebody wanted no more of the epoch
-          to_pass_over_ = {};
-          return;
-        }
-        if (to_pass_over_.items == 0) --to_pass_over_.events;
-        ++events;
-      } else if (items < p.size() && to_pass_over_.items > 0) {
-        --to_pass_over_.items;
-        ++items;
-      } else {
-        return;
-      }
-    }
-  }
-
-  packet* packet_ = nullptr;
-  std::size_t first_item_ = 0;  // of the packet: those before were passed over,
-  std::size_t first_event_ = 0; // …
-  bool passed_whole_ = false;   // … or all of them, with those of a whole epoch
-  cut before_;
-  stream_place since_;        // before_, up to the packet in hand
-  stream_place taken_before_; // in the run that is resumed
-  stream_place to_pass_over_; // what of it is still to come again
-};
 
 /// How far the source's thread has come.
 struct source_place {
@@ -139,12 +23,15 @@ struct source_place {
   // ranks: how many samples of other ranks come before this one's next.
   std::uint64_t first = 0;
   std::uint64_t next_first = 0; // in the next epoch
+  bool without_state =
+      false; // what the source says of its own state is not to be had: its calls are repeated
 
   /// Of next(); of a source that shares out places: how many were taken.
   std::uint64_t calls() const noexcept { return given + failed; }
 };
 
-/// One thread's share in cuts. A stage's state belongs to a cut as it is when an item has just been handed on.
+/// One thread's share in cuts. A stage's state belongs to a cut as it is when an item has just been handed on, or, of
+/// a user's own, when its call has returned.
 class segment_progress {
  public:
   explicit segment_progress(std::size_t segment, const rank& r = {}) : segment_(segment) {
@@ -156,11 +43,16 @@ class segment_progress {
   stream_position input;   ///< in what stands before; not in the source's segment
   source_place source;     ///< in the source's segment
   std::size_t ending = 0;  ///< at the end of an epoch: the stage that gives what it holds; else 0
+  bool enough = false;     ///< some stage wants no more of this epoch
+  std::size_t calls = 0;   ///< of stages of a user's own that have not returned: their state can't be told
   std::size_t refills = 0; ///< the stage for which the samples in hand are meant, which held them; else 0
   /// The samples in hand are for whoever looks at them behind the last stage.
   static constexpr std::size_t for_replay = ~std::size_t{0};
-  std::size_t awaited = 0; ///< stages that have not got again what they held
-  bool failed = false;     ///< what comes now comes because of a failure, and would not after a resumption
+  std::size_t awaited = 0;    ///< stages that have not got again what they held
+  std::uint64_t failures = 0; ///< skipped so far, of all that passed here
+  bool is_in_order = true;    ///< false: a worker, which can't say how many failures come before one
+  bool is_resumed = false;    ///< the epoch in hand was begun by an earlier run
+  bool can_repeat = true; ///< the source can be asked again for its last sample, by the number of its call
 
   /// Tells of the source or a stage whose state belongs to this segment's. The source comes last.
   template <class Part>
@@ -171,49 +63,99 @@ class segment_progress {
   /// Some stage's state can't be put down: this segment is taken up from the beginning of the run.
   void cannot_save() noexcept { can_save_ = false; }
 
+  /// One sample more was left out. False: that is one more than the limit.
+  bool skip_one(std::uint64_t limit) noexcept {
+    if (!is_in_order) return true;
+    if (failures >= limit) return false;
+    ++failures;
+    return true;
+  }
+
+  /// The stream ends with the failure of the sample in hand in the stage of that place, or with one that came from
+  /// before, place 0. What is saved from now on is the moment before it, so that a run that is resumed tries that
+  /// sample again. `can_go_back`: to before the sample in hand.
+  /// False: one had begun before.
+  bool begin_failure(std::size_t place, bool can_go_back) {
+    if (std::exchange(failed_, true)) return false;
+    failed_place_ = place;
+    samples_back_ = place == 0 ? 0 : 1;
+    can_save_failure_ = can_go_back && can_repeat;
+    // What stands before the stage that failed has seen the sample.
+    for (const part& p : parts_)
+      if (p.place != 0 && p.place < place) can_save_failure_ = false;
+    return true;
+  }
+
+  void end_failure() noexcept { failed_ = false; }
+
+  /// Whether the stage in that place has given what it held in this epoch already, because of a failure.
+  bool was_drained(std::size_t place) const noexcept { return failed_ && place >= failed_place_; }
+
   /// Writes how far everything up to here has come. False, and nothing written: that can't be said now.
   bool save(cut& target, bool ends_epoch) const {
-    if (!can_save_ || failed || awaited > 0) return false;
-    for (const part& p : parts_)
-      if (!p.is_at_rest(p.object) || (!p.can_be_refilled && p.held_by(p.object).log)) return false;
+    if (!can_save_ || calls > 0 || awaited > 0 || (failed_ && !can_save_failure_)) return false;
+    for (const part& p : parts_) {
+      if (!p.is_at_rest(p.object)) return false;
+      if (p.can_be_refilled) continue;
+      const bool holds_some = p.held_by(p.object, scratch_);
+      scratch_.clear();
+      if (holds_some) return false;
+    }
+    const std::size_t back = failed_ ? samples_back_ : 0;
     stream_place since;
     if (segment_ == 0) {
       target.words.assign(1, 0);
       target.held.clear();
     } else {
-      const auto [base, place] = input.now(ends_epoch);
-      since = place;
+      auto [base, place] = input.now(ends_epoch, back);
+      since = std::move(place);
       target = *base;
       if (target.words.empty()) target.words.push_back(segment_);
     }
     write_section(target, [&](state_writer& writer) {
-      if (segment_ > 0) writer(since.epochs, since.items, since.events, ending_at(ends_epoch));
-      else if (ends_epoch) writer(source.epoch + 1, 0, 0, source.next_first, 0);
-      else writer(source.epoch, source.calls(), source.failed, source.first, ending);
+      const bool without_state = failed_ && segment_ == 0;
+      if (segment_ > 0) write_place(writer, since);
+      else if (ends_epoch) writer(source.epoch + 1, 0, 0, source.next_first);
+      else writer(source.epoch, source.calls() - back, source.failed, source.first);
+      if (ends_epoch) write_ending(writer, failures);
+      else write_ending(writer, failures, ending, enough, without_state);
       for (const part& p : parts_) {
         const bool is_source = p.place == 0;
-        if (is_source && ends_epoch) continue; // the next epoch begins with a fresh one
+        if (is_source && (ends_epoch || without_state)) continue; // a fresh one begins the next epoch
         p.write(p.object, writer);
-        held h = p.held_by(p.object);
+        held& h = target.held.add();
         h.place = p.place;
-        if (h.log) target.held.push_back(std::move(h));
+        if (!p.held_by(p.object, h)) target.held.drop_last();
       }
     });
     return true;
   }
 
-  /// Takes up the numbers that save() puts in front of those of the parts.
-  void load(state_reader& reader, cut before) {
+  /// Takes up the numbers that save() puts in front of those of the parts. `is_behind_state`: what comes before must
+  /// be worked out exactly, even if none of it is wanted.
+  void load(state_reader& reader, cut before, bool is_behind_state) {
+    is_resumed = true;
     if (segment_ > 0) {
-      stream_place taken;
-      reader(taken.epochs, taken.items, taken.events, ending);
-      if (ending != 0) taken.items = taken.events = 0; // the rest of the epoch is left out, whatever it is
-      input.resume(std::move(before), taken);
+      stream_place taken = read_place(reader);
+      read_ending(reader);
+      // The rest of the epoch is left out, whatever it is.
+      if (enough || (ending != 0 && !is_behind_state)) taken = {taken.epochs, 0, 0, 0, {}};
+      input.resume(std::move(before), std::move(taken));
     } else {
       if (reader.is_empty()) return;
-      reader(source.epoch, source.given, source.failed, source.first, ending);
+      reader(source.epoch, source.given, source.failed, source.first);
+      read_ending(reader);
       source.given -= source.failed;
     }
+  }
+
+  /// What save() writes behind the place. What is rare takes one word together.
+  static void write_ending(state_writer& writer, std::uint64_t failures, std::size_t ending = 0,
+                           bool enough = false, bool without_state = false) {
+    writer((enough ? 1u : 0u) | (without_state ? 2u : 0u) | (ending != 0 ? 4u : 0u) |
+           (failures != 0 ? 8u : 0u));
+    if (ending != 0) writer(ending);
+    if (failures != 0) writer(failures);
   }
 
  private:
@@ -223,8 +165,17 @@ class segment_progress {
     bool can_be_refilled;
     bool (*is_at_rest)(const void*);
     void (*write)(const void*, state_writer&);
-    held (*held_by)(const void*);
+    bool (*held_by)(const void*, held&);
   };
+
+  void read_ending(state_reader& reader) {
+    unsigned what = 0;
+    reader(what);
+    enough = (what & 1) != 0;
+    source.without_state = (what & 2) != 0;
+    if ((what & 4) != 0) reader(ending);
+    if ((what & 8) != 0) reader(failures);
+  }
 
   template <class Part>
   static bool is_at_rest(const void* object) {
@@ -240,16 +191,19 @@ class segment_progress {
   }
 
   template <class Part>
-  static held held_by(const void* object) {
-    if constexpr (holds_samples<Part>) return static_cast<const Part*>(object)->held_now();
-    else return {};
+  static bool held_by(const void* object, held& into) {
+    if constexpr (holds_samples<Part>) return static_cast<const Part*>(object)->held_now(into);
+    else return false;
   }
-
-  std::size_t ending_at(bool ends_epoch) const noexcept { return ends_epoch ? 0 : ending; }
 
   std::size_t segment_;
   bool can_save_ = true;
+  bool failed_ = false;
+  std::size_t failed_place_ = 0;
+  bool can_save_failure_ = false;
+  std::size_t samples_back_ = 0; // from the sample that failed to the place that is saved
   std::vector<part> parts_;
+  mutable held scratch_; // of save()
 };
 
 /// A cut, read: what each segment of a run finds there, and the caller, who counts as one more segment.
@@ -270,8 +224,8 @@ class resumption {
       at += words[at] + 1;
       if (segment == segments) fits = at == words.size();
     }
-    for (std::size_t i = 0; fits && i < cut_.held.size(); ++i)
-      fits = cut_.held[i].place > (i == 0 ? 0 : cut_.held[i - 1].place);
+    std::size_t place = 0;
+    for (const detail::held& h : cut_.held) fits = fits && h.place > std::exchange(place, h.place);
     if (!fits) throw std::invalid_argument("feedline: the checkpoint is not whole");
   }
 
@@ -294,18 +248,44 @@ class resumption {
     part.words.assign(cut_.words.begin(),
                       cut_.words.begin() + static_cast<std::ptrdiff_t>(sections_[segment].begin));
     for (const detail::held& h : cut_.held)
-      if (h.place < first_place) part.held.push_back(h);
+      if (h.place < first_place) part.held.add() = h;
     return part;
   }
 
-  const std::vector<detail::held>& held() const noexcept { return cut_.held; }
+  const held_parts& held() const noexcept { return cut_.held; }
 
-  /// Whether the source begins at its beginning, although what comes next comes later.
-  bool begins_anew() const noexcept { return cut_.words.empty() || cut_.words[0] != 0; }
+  /// The last epoch of which anybody had seen anything.
+  std::uint64_t last_epoch() const {
+    std::uint64_t epoch = epoch_of(cut_);
+    for (const stream_place& p : places()) epoch += p.epochs;
+    return epoch;
+  }
 
-  std::uint64_t epoch() const noexcept { return epoch_of(cut_); }
+  /// The failures that the earlier run had met in what is worked out again.
+  std::vector<failed_call> failures() const {
+    std::vector<failed_call> all;
+    for (const stream_place& p : places()) all.insert(all.end(), p.failures.begin(), p.failures.end());
+    return all;
+  }
+
+  bool is_beginning() const {
+    if (!cut_.words.empty() && cut_.words[0] == 0) return false;
+    for (const stream_place& p : places())
+      if (!p.is_beginning()) return false;
+    return true;
+  }
 
  private:
+  // What the segments and the caller had taken of what stands before each.
+  std::vector<stream_place> places() const {
+    std::vector<stream_place> all;
+    for (std::size_t segment = 1; segment < sections_.size(); ++segment) {
+      state_reader reader(words(segment));
+      all.push_back(read_place(reader));
+    }
+    return all;
+  }
+
   struct section {
     std::size_t begin = 0; // of its length in the cut's words; 0: there is none
     std::size_t size = 0;

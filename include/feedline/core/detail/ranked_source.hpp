@@ -41,9 +41,14 @@ class ranked_source {
     source_.emplace(described_);
     start(*source_, at_.epoch);
     if (at_.calls() == 0) return;
-    if constexpr (has_state<Source>) read_state(*source_, rest);
-    else skip_samples(*source_, at_.calls(), stop_);
+    if constexpr (has_state<Source>) {
+      if (!std::exchange(at_.without_state, false)) return read_state(*source_, rest);
+    }
+    skip_samples(*source_, at_.calls(), at_.failed, stop_, !passes_over_others_);
   }
+
+  /// Whether the sample that it gave last can be asked for again, by the number of its call.
+  bool can_repeat() const noexcept { return !passes_over_others_; }
 
   /// The next sample that is this rank's. Nothing: the epoch has ended. Throws what the source throws.
   value next() {
@@ -66,17 +71,19 @@ class ranked_source {
     return source;
   }
 
-  /// Where this rank goes on in the next epoch of an infinite run, once this one has ended.
-  void find_next_first() {
+  /// Where this rank goes on in the next epoch of an infinite run, once this one has ended. `cut_short`: stages can
+  /// have enough of an epoch. How many samples of others it has then seen depends on how soon that was noticed.
+  void find_next_first(bool cut_short) {
     if constexpr (shares_places<Source>) at_.next_first = source_->next_first();
-    else if constexpr (!shares_files<Source>) at_.next_first = at_.first;
+    else if constexpr (!shares_files<Source>) at_.next_first = cut_short ? options_.rank.number : at_.first;
   }
 
   /// Whether the epoch that has ended shows that there are no samples at all; a rank may well have one of
   /// empty files.
   bool is_empty() {
     if constexpr (shares_places<Source>) return source_->places() == 0;
-    else return at_.given == 0 && ++empty_epochs_ >= (shares_files<Source> ? options_.rank.of : 1);
+    empty_epochs_ = at_.given == 0 ? empty_epochs_ + 1 : 0;
+    return empty_epochs_ >= empty_epochs_of<Source>(options_.rank);
   }
 
  private:
@@ -112,8 +119,12 @@ class ranked_source {
     if (may_have_rest() && r.rest != uneven::keep) {
       // Does every rank get one?
       at_.first = r.number;
-      for (std::uint32_t other = r.number + 1; other < r.of; ++other)
-        if (!pass_over() && r.rest == uneven::drop) return std::nullopt;
+      for (std::uint32_t other = r.number + 1; other < r.of; ++other) {
+        if (pass_over()) continue;
+        if (r.rest == uneven::drop) return std::nullopt;
+        at_.first = no_more;
+        break;
+      }
     }
     if (error) std::rethrow_exception(error);
     return own;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // One sample once more, as some run saw it: from the source through the stages, on the caller's thread.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <stop_token>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,7 +29,7 @@ class replay_sink {
   static constexpr bool is_measured = false;
   static constexpr bool has_room = false;
 
-  replay_sink(segment_progress& progress, std::uint32_t part, std::optional<T>& found, failure_ptr& failed)
+  replay_sink(segment_progress& progress, std::uint64_t part, std::optional<T>& found, failure_ptr& failed)
       : progress_(progress), part_(part), found_(found), failed_(failed) {}
 
   flow push(sample<T>&& s) {
@@ -36,12 +40,14 @@ class replay_sink {
 
   flow skipped(failure_ptr f) { return fail(std::move(f)); }
 
+  void begin_failure(std::size_t, bool, const noted_failure&) noexcept {}
+
   flow fail(failure_ptr f) {
     if (!found_ && !failed_) failed_ = std::move(f);
     return flow::stop;
   }
 
-  flow end_epoch(std::uint32_t, bool) { return flow::stop; }
+  flow end_epoch(const epoch_end&, bool) { return flow::stop; }
 
   flow begin_refill(std::size_t) { return flow::stop; }
 
@@ -53,7 +59,7 @@ class replay_sink {
 
   void attach() noexcept {}
 
-  void load(state_reader&, const std::vector<held>&) noexcept {}
+  void load(state_reader&, const held_parts&) noexcept {}
 
   void begin_packet(std::uint64_t) noexcept {}
 
@@ -61,7 +67,7 @@ class replay_sink {
 
  private:
   segment_progress& progress_;
-  std::uint32_t part_;
+  std::uint64_t part_;
   std::optional<T>& found_;
   failure_ptr& failed_;
 };
@@ -103,10 +109,12 @@ auto make_replay_chain(const List& list, Sink sink, activity& who, const stage_p
 
 template <source Source, class... Stages>
 auto replay(const Source& described, const stage_list<Stages...>& stages, const run_options& options,
-            std::uint32_t epoch, std::uint64_t index, std::uint32_t part) {
+            std::uint32_t epoch, std::uint64_t index, std::uint64_t part) {
   constexpr std::size_t count = stages_to_replay<Stages...>();
   using result = typename output_after_first<count, source_item_t<Source>, Stages...>::type;
-  const run_context context{options.seed, on_error::fail, false, {}};
+  run_context context{options.seed, on_error::fail, false, options.stop};
+  const auto stop = [&context] { context.stopped.store(true, std::memory_order_relaxed); };
+  const std::stop_callback<decltype(stop)> at_stop(options.stop, stop);
   std::vector<stage_place> places{{context, stage_name(described), 0, false, false}};
   const auto add = [&]<class S>(const S& s) {
     places.push_back({context, stage_name(s), places.size(), false, false});
@@ -126,11 +134,16 @@ auto replay(const Source& described, const stage_list<Stages...>& stages, const 
       stages, replay_sink<result>(progress, part, found, failed), who, places.data() + 1);
   chain.begin_packet(~std::uint64_t{0}); // nowhere in a stream
   Source source(described);
-  start_source(source, make_epoch(options, epoch, {}, 0));
-  find_samples(source, {{index, 1}}, context.stopped, [&](source_item_t<Source>&& value, std::uint64_t at) {
+  start_source(source, make_epoch(options, epoch, options.stop, 0));
+  const auto take = [&](source_item_t<Source>&& value, std::uint64_t at) {
     chain.push(sample<source_item_t<Source>>{std::move(value), {at, 0, epoch}});
     return true;
-  });
+  };
+  const char* const gave_up = find_samples(source, {{index, 1}}, context.stopped, 100'000'000, take, [] {});
+  if (gave_up)
+    throw std::runtime_error("feedline: sample " + std::to_string(index) + " of epoch " +
+                             std::to_string(epoch) + " was not found: the source " + gave_up +
+                             "; if it has that sample, give the source a go_near()");
   if (failed) {
     failed->origin = origin_of(described, index);
     throw_pipeline_error(*failed);

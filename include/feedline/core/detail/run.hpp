@@ -54,8 +54,11 @@ auto make_chain(const List& list, Sink sink, activity& who, std::size_t counter,
         throw pipeline_error(current_failure(place->name, {}));
       }
     };
-    return node<running, In, decltype(next), stateless<stage_type>>(start(), *place, who.stages[counter],
-                                                                    std::move(next));
+    constexpr node_traits traits{.is_stateless = stateless<stage_type>,
+                                 .is_one_to_one = one_to_one<stage_type>,
+                                 .keeps_over_epochs = keeps_over_epochs<stage_type>,
+                                 .is_own = is_own_stage<stage_type>};
+    return node<running, In, decltype(next), traits>(start(), *place, who.stages[counter], std::move(next));
   }
 }
 
@@ -96,9 +99,13 @@ class run : public run_base {
     return true;
   }();
   using item = segment_output<segment_count - 1>;
+  /// Whether an epoch may give in the next one what came in it.
+  static constexpr bool keeps_over_epochs = ([]<class S>(const S*) {
+    return !is_parallel<S> && !std::is_same_v<S, queue_place> && detail::keeps_over_epochs<S>;
+  }(static_cast<const Stages*>(nullptr)) || ...);
 
   [[gnu::cold]] run(const Source& source, const stage_list<Stages...>& stages, const run_options& options)
-      : run_base(options, &origin_in_source),
+      : run_base(options, &origin_in_source, empty_epochs_of<Source>(options.rank)),
         source_(source),
         stages_(stages),
         sizes_(measurement<Source, Stages...>::of(source_, stages_)),
@@ -129,6 +136,7 @@ class run : public run_base {
   }
 
   void add_places() {
+    context().counts_ranks = !shares_places<Source> && !shares_files<Source> && !options().rank.is_alone();
     add_place(stage_name(source_), false, false, 0);
     bool behind_state = false, behind_opaque = false;
     std::size_t number = 0, segment = 0; // of the stage in the list, and in the plan
@@ -139,7 +147,11 @@ class run : public run_base {
       if constexpr (requires { s.fingerprint_of_ranks(1); })
         hash = key(hash, s.fingerprint_of_ranks(is_elastic ? options().rank.of : 1));
       add_place(stage_name(s), behind_state, behind_opaque, hash);
-      if constexpr (!stateless<S> && !requires { S::begins_anew; }) behind_state = true;
+      if (can_end_epochs<S>) {
+        context().may_end_epochs |= !behind_state;
+        context().may_have_enough |= !behind_state || options().epochs != run_options::for_ever;
+      }
+      if constexpr (detail::keeps_over_epochs<S>) behind_state = true;
       if constexpr (!stateless<S> && !hands_on_unchanged<S>) behind_opaque = true;
     };
     const auto add_all = [&]<class S>(const S& s) {
@@ -157,9 +169,10 @@ class run : public run_base {
   /// Where such a run stands follows from the last sample that came out.
   static constexpr bool is_elastic = elastic<Source, Stages...>;
 
-  /// What all of the run is behind that sample.
-  cut cut_behind(const sample_id& last) const {
-    return detail::cut_behind(source_, options(), last, segment_count);
+  /// What all of the run is behind the sample that came out last, and the one that was left out last, of so many.
+  std::optional<cut> cut_behind(const sample_id& last, const std::optional<sample_id>& failed,
+                                std::uint64_t failures) const {
+    return detail::cut_behind(source_, options(), last, failed, segment_count, failures);
   }
 
  private:
@@ -183,6 +196,7 @@ class run : public run_base {
             "feedline: ranks that share out files don't have equally many samples, so in finite mode some "
             "would "
             "wait for others: use shuffled() behind the source, infinite(), or say uneven::keep");
+    check_ranks_get_equally_many();
     if (!is_shared_anew()) return;
     const checkpoint_state& earlier = this->options().resume->state();
     const std::string ranks = "it was taken on " + to_string(rank{earlier.run.rank, earlier.run.ranks}) +
@@ -196,6 +210,25 @@ class run : public run_base {
     } else {
       refuse(ranks + ": others can go on only where nothing but map, tap and batch stands behind shuffled()");
     }
+  }
+
+  // Ranks get equally many samples, and must then also give equally many items.
+  void check_ranks_get_equally_many() const {
+    const rank& r = options().rank;
+    if (r.is_alone() || options().epochs == run_options::for_ever || r.rest == uneven::keep) return;
+    const auto check = [](const auto& stage) {
+      if constexpr (!gives_by_count<std::remove_cvref_t<decltype(stage)>>)
+        throw std::invalid_argument(
+            "feedline: " + stage_name(stage) +
+            " may leave out more samples on one rank than on another, so in finite mode some ranks would "
+            "wait for "
+            "others: use infinite(), leave them out of the source's data instead, or say uneven::keep");
+    };
+    const auto check_all = [&]<class S>(const S& s) {
+      if constexpr (is_parallel<S>) for_each_stage(s.stages, check);
+      else check(s);
+    };
+    for_each_stage(stages_, check_all);
   }
 
   template <std::size_t I>
@@ -223,36 +256,32 @@ class run : public run_base {
 
   // With queues of at most so many items.
   memory_plan memory(std::size_t capacity) const {
-    memory_plan all;
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (add_memory<I>(all, capacity), ...);
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const std::array<queue_size, segment_count> queues{queue_size_behind<I>(capacity)...};
+      return plan_of(sizes_, queues);
     }(std::make_index_sequence<segment_count>());
-    return all;
   }
 
   // Each thread on both sides of a queue may have a packet in hand.
   template <std::size_t I>
-  std::size_t items_behind(std::size_t capacity) const {
+  queue_size queue_size_behind(std::size_t capacity) const {
     const packet_plan p = packets_of<I>(capacity);
-    if (is_dealt && I == 0) return takers_of<I>() * p.items;
-    return (p.packets + workers_of<I>().most + takers_of<I>()) * p.items;
+    const std::size_t givers = workers_of<I>().most, takers = takers_of<I>();
+    if (is_dealt && I == 0) return {takers, p.items, takers, givers, takers};
+    return {p.packets + givers + takers, p.items, p.packets, givers, takers};
   }
 
   template <std::size_t I>
-  void add_memory(memory_plan& all, std::size_t capacity) const {
-    std::size_t behind = I + 1;
-    const std::string to = behind < segment_count ? sizes_[behind % segment_count].name : "caller";
-    all.parts.insert(all.parts.end(), sizes_[I].held.begin(), sizes_[I].held.end());
-    if (sizes_[I].between != known_bytes(0))
-      all.parts.push_back({"in front of " + sizes_[I].name, workers_of<I>().most, sizes_[I].between});
-    all.parts.push_back({sizes_[I].name + " -> " + to, items_behind<I>(capacity),
-                         sum_of(sizes_[I].bytes, sizeof(sample_id))});
+  std::size_t items_behind(std::size_t capacity) const {
+    const queue_size q = queue_size_behind<I>(capacity);
+    return q.packets * q.items;
   }
 
   template <std::size_t I>
   edge_config config_of() {
     const packet_plan p = packets_of<I>(capacity_);
-    return {.packets = p.packets,
+    return {.giver = sizes_[I].name.c_str(),
+            .packets = p.packets,
             .packet_items = p.items,
             .ends = takers_of<I>() + workers_of<I>().most + 1,
             .to_workers = is_parallel_segment(I + 1),
@@ -336,7 +365,8 @@ class run : public run_base {
     chain.attach();
     state_reader reader(resumed().words(I));
     if (!resumed().has(I)) return reader;
-    chain.progress().load(reader, resumed().before(I, segments()[I].first_place));
+    const std::size_t first = segments()[I].first_place;
+    chain.progress().load(reader, resumed().before(I, first), I > 0 && places()[first].behind_state);
     chain.load(reader, resumed().held());
     return reader;
   }

@@ -11,9 +11,12 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/detail/activity.hpp>
@@ -21,6 +24,7 @@
 #include <feedline/core/detail/edge.hpp>
 #include <feedline/core/detail/emitter.hpp>
 #include <feedline/core/detail/progress.hpp>
+#include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/processors.hpp>
 #include <feedline/core/random.hpp>
@@ -49,9 +53,16 @@ class run_base {
     stopping_.request_stop();
   }
 
+  /// This process is a child of the one that started the run.
+  bool is_inherited() const noexcept { return ::getpid() != process_; }
+
   bool stopped() const { return context_.stopped.load(std::memory_order_relaxed); }
 
   const run_options& options() const { return options_; }
+
+  std::uint32_t empty_epochs() const { return context_.empty_epochs; }
+
+  bool is_endless() const { return options_.epochs == run_options::for_ever; }
 
   /// The source and the stages in order, those inside parallel_stages one by one.
   const std::vector<stage_place>& places() const { return places_; }
@@ -69,7 +80,10 @@ class run_base {
   /// What a checkpoint at that place says of the run.
   run_identity identity(const cut& at) const {
     run_identity now = identity_;
-    if (epoch_of(at) < options_.old_extent_until) now.extent = options_.old_extent;
+    if (epoch_of(at) < options_.old_extent_until) {
+      now.old_extent = options_.old_extent;
+      now.old_extent_until = options_.old_extent_until;
+    }
     if (!data_ || data_->first != now.extent) data_ = {now.extent, fingerprint_(*this, now.extent)};
     now.data = data_->second;
     return now;
@@ -92,11 +106,15 @@ class run_base {
   using segment_function = void (*)(run_base&, activity&);
   using close_function = void (*)(run_base&);
 
-  run_base(const run_options& options, origin_function origin_of_sample)
+  run_base(const run_options& options, origin_function origin_of_sample, std::uint32_t empty_epochs)
       : options_(options),
         origin_(origin_of_sample),
-        context_{options.seed, options.on_error, options.epochs != run_options::for_ever,
-                 stopping_.get_token()},
+        context_{.seed = options.seed,
+                 .on_error = options.on_error,
+                 .drain = options.epochs != run_options::for_ever,
+                 .stop = stopping_.get_token(),
+                 .failure_limit = options.failure_limit,
+                 .empty_epochs = empty_epochs},
         external_stop_(options.stop, stopper{this}) {}
 
   // The derived class calls end() before what its threads use is gone.
@@ -148,14 +166,21 @@ class run_base {
     if (fingerprint_(*this, earlier.extent) != earlier.data)
       refuse("the data set of " + places_[0].name + " has changed since: a file was replaced or removed");
     resume_at(options_.resume->state().at, segments);
-    if (extent == earlier.extent) return;
+    if (extent == earlier.extent) {
+      options_.old_extent = earlier.old_extent;
+      options_.old_extent_until = earlier.old_extent_until;
+      return;
+    }
     if (!options_.data_may_have_grown)
       refuse("the data set of " + places_[0].name + " has grown from " + std::to_string(earlier.extent) +
              " to " + std::to_string(extent) + " parts since: say data_may_have_grown to go on");
-    if (resumed_.begins_anew())
-      refuse("the data set has grown, but some stage's state must be worked out from the beginning");
+    if (resumed_.is_beginning()) return;
+    if (earlier.old_extent_until > 0)
+      refuse("the data set of " + places_[0].name +
+             " has grown again in the epoch after which it had grown "
+             "before: resume without the newest parts until that epoch has ended");
     options_.old_extent = earlier.extent;
-    options_.old_extent_until = resumed_.epoch() + 1;
+    options_.old_extent_until = resumed_.last_epoch() + 1;
   }
 
   /// The run that is resumed was another rank's, or there were more or fewer of them.
@@ -165,7 +190,11 @@ class run_base {
   }
 
   /// What is resumed instead of what the checkpoint says.
-  void resume_at(const cut& at, std::size_t segments) { resumed_ = resumption(at, segments); }
+  void resume_at(const cut& at, std::size_t segments) {
+    resumed_ = resumption(at, segments);
+    known_ = std::make_unique<known_failures>(resumed_.failures());
+    context_.known = known_->is_empty() ? nullptr : known_.get();
+  }
 
   [[noreturn]] static void refuse(const std::string& why) {
     throw std::invalid_argument("feedline: can't resume from this checkpoint: " + why);
@@ -191,8 +220,19 @@ class run_base {
   void start_segment(std::size_t number, segment_function body, close_function close) {
     segment_record& record = segments_[number];
     auto working = std::make_shared<std::atomic<std::size_t>>(record.workers.size());
-    for (const auto& worker : record.workers)
-      threads_.emplace_back([=, this, &who = *worker] { run_thread(who, body, close, *working); });
+    for (const auto& worker : record.workers) {
+      try {
+        threads_.emplace_back(
+            [=, this, &record, &who = *worker] { run_thread(record, who, body, close, *working); });
+      } catch (const std::system_error& error) {
+        std::size_t all = 0;
+        for (const segment_record& s : segments_) all += s.has_threads ? s.workers.size() : 0;
+        throw std::system_error(error.code(),
+                                "feedline: can't start thread " + std::to_string(threads_.size() + 1) +
+                                    " of " + std::to_string(all) +
+                                    ": use fewer workers, or raise the limit of threads (ulimit -u)");
+      }
+    }
   }
 
   run_context& context() { return context_; }
@@ -229,15 +269,16 @@ class run_base {
     void operator()() const { self->stop(); }
   };
 
-  void run_thread(activity& who, segment_function body, close_function close,
+  void run_thread(const segment_record& segment, activity& who, segment_function body, close_function close,
                   std::atomic<std::size_t>& working) {
     who.began.store(now_ns(), std::memory_order_relaxed);
     try {
       body(*this, who);
     } catch (...) {
+      const std::exception_ptr error = error_of(segment);
       {
         const std::lock_guard lock(panic_mutex_);
-        if (!panic_) panic_ = std::current_exception();
+        if (!panic_) panic_ = error;
       }
       stop();
     }
@@ -245,6 +286,28 @@ class run_base {
     who.ended.store(now_ns(), std::memory_order_relaxed);
   }
 
+  // The error being handled, with the names of the stages on whose thread it came.
+  std::exception_ptr error_of(const segment_record& segment) const noexcept {
+    const std::exception_ptr error = std::current_exception();
+    try {
+      throw;
+    } catch (const pipeline_error&) {
+      return error;
+    } catch (...) {
+      try {
+        std::string names;
+        for (std::size_t i = 0; i < segment.stages; ++i)
+          names += (i == 0 ? "" : " + ") + places_[segment.first_place + i].name;
+        throw pipeline_error(current_failure(names, {}));
+      } catch (const pipeline_error&) {
+        return std::current_exception();
+      } catch (...) { // there is no memory for that
+        return error;
+      }
+    }
+  }
+
+  const ::pid_t process_ = ::getpid();
   const std::size_t processors_ = feedline::processors();
   run_options options_;
   run_identity identity_; // but for the data's hash
@@ -252,6 +315,7 @@ class run_base {
   mutable std::optional<std::pair<std::uint64_t, std::uint32_t>> data_; // hash of the first so many parts
   origin_function origin_;
   resumption resumed_;
+  std::unique_ptr<known_failures> known_;
   std::stop_source stopping_;
   run_context context_;
   std::vector<stage_place> places_;

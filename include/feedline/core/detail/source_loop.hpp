@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -35,49 +36,52 @@ class source_loop {
         chain_(chain),
         who_(who),
         at_(chain.progress().source),
-        source_(described, options, context.stop, at_) {}
+        source_(described, options, context.stop, at_) {
+    chain.progress().can_repeat = source_.can_repeat();
+    if (context.known && source_.can_repeat() && context.known->has_some_of(0)) known_ = context.known;
+  }
 
   /// From where the chain's progress says, after giving again what stages held there. `rest`: what was put
   /// down of the source's own state.
-  void run(const std::vector<held>& all_held, state_reader rest) {
+  void run(const held_parts& all_held, state_reader rest) {
     const bool for_ever = options_.epochs == run_options::for_ever;
     // The source is taken up first: its state belongs to what is put down from now on.
-    bool has_begun = chain_.progress().ending == 0 && (for_ever || at_.epoch < options_.epochs);
+    bool has_begun = !wants_none() && (for_ever || at_.epoch < options_.epochs);
     bool began = has_begun && begin_epoch(rest);
     if (!refill(all_held)) return;
     while (for_ever || at_.epoch < options_.epochs) {
       const auto number = static_cast<std::uint32_t>(at_.epoch);
       bool may_be_empty = !for_ever;
       at_.next_first = for_ever ? 0 : options_.rank.number;
-      if (chain_.progress().ending == 0) {
+      if (!wants_none()) {
         if (!std::exchange(has_begun, false)) began = begin_epoch(rest);
         if (began) {
           if (!run_epoch()) return;
-          if (for_ever) source_.find_next_first();
+          if (for_ever) source_.find_next_first(context_.may_end_epochs);
         } else {
           may_be_empty = true;
-          if (chain_.fail(std::move(failed_)) == flow::stop) return;
+          failed_->ends_at_once = chain_.progress().is_resumed;
+          if (fail(std::move(failed_), false) == flow::stop) return;
         }
-        if (!may_be_empty && !failed_for_good_ && source_.is_empty()) {
-          try {
-            throw empty_epoch();
-          } catch (...) {
-            if (chain_.fail(current_source_failure()) == flow::stop) return;
-          }
-        }
+        if (!may_be_empty && !failed_for_good_ && source_.is_empty() &&
+            fail(source_failure(empty_epoch(), no_sample()), false) == flow::stop)
+          return;
       }
-      if (chain_.end_epoch(number, context_.drain) == flow::stop) return;
+      if (chain_.end_epoch({number, at_.given}, context_.drain) == flow::stop) return;
       at_ = {at_.epoch + 1, 0, 0, at_.next_first};
       chain_.publish();
     }
   }
 
  private:
+  /// The rest of the epoch in hand was of no use to the run that is resumed.
+  bool wants_none() noexcept { return chain_.progress().ending != 0 || chain_.progress().enough; }
+
   /// Gives what stages held. False: no more is wanted.
-  bool refill(const std::vector<held>& all_held) {
+  bool refill(const held_parts& all_held) {
     for (const held& h : in_order_of_refill(all_held)) {
       if (chain_.begin_refill(h.place) == flow::stop) return false;
-      for (const auto& [epoch, indices] : indices_of(h.log->at(h.moment).ids))
+      for (const auto& [epoch, indices] : indices_of(h.list().ids))
         if (!give_again(epoch, indices)) return false;
       if (chain_.end_refill() == flow::stop) return false;
       chain_.publish();
@@ -91,7 +95,7 @@ class source_loop {
     try {
       source_.begin_epoch(rest);
     } catch (...) {
-      failed_ = current_source_failure();
+      failed_ = current_source_failure(no_sample());
       return false;
     }
     if constexpr (has_state<Source>)
@@ -132,8 +136,9 @@ class source_loop {
         ended_ = !failed_;
         break;
       }
-      const flow wanted =
-          chain_.push(sample<source_item_t<Source>>{std::move(*value), {source_.index(), 0, epoch}});
+      std::uint64_t index = 0;
+      if (!may_give(index)) break;
+      const flow wanted = chain_.push(sample<source_item_t<Source>>{std::move(*value), {index, 0, epoch}});
       if (wanted != flow::more) return wanted;
     }
     return flow::more;
@@ -141,6 +146,7 @@ class source_loop {
 
   /// As many as go straight to where the next stage has room.
   flow give_row() {
+    if (known_) return give_each();
     std::span<source_item_t<Source>> target;
     if (const flow wanted = chain_.room(target); wanted != flow::more) return wanted;
     if (target.empty()) return give_each();
@@ -162,39 +168,93 @@ class source_loop {
     try {
       return source_.next();
     } catch (...) {
-      failed_ = current_source_failure();
+      failed_ = current_source_failure(failed_sample());
       return std::nullopt;
     }
   }
 
+  /// Finds the index of the sample that next() gave. False: that failed, or the sample had failed in the run that is
+  /// resumed.
+  bool may_give(std::uint64_t& index) {
+    try {
+      index = source_.index();
+      if (!known_ || !known_->take(call_of_source(at_.given - 1))) [[likely]]
+        return true;
+      --at_.given;
+      failed_ = source_failure(std::runtime_error("it failed in the run that is resumed"), failed_sample());
+      failed_before_ = true;
+    } catch (...) {
+      --at_.given;
+      failed_ = current_source_failure(failed_sample());
+    }
+    return false;
+  }
+
   flow give_failure() {
-    ++at_.failed;
-    if (context_.on_error == on_error::skip) return chain_.skipped(std::move(failed_));
+    segment_progress& progress = chain_.progress();
+    const bool skips = std::exchange(failed_before_, false) || context_.skips(failed_->call);
+    if (skips && progress.skip_one(context_.failure_limit)) {
+      ++at_.failed;
+      return chain_.skipped(std::move(failed_));
+    }
+    failed_->over_limit = context_.on_error == on_error::skip;
     failed_for_good_ = true;
-    return chain_.fail(std::move(failed_)) == flow::stop ? flow::stop : flow::enough;
+    return fail(std::move(failed_), true) == flow::stop ? flow::stop : flow::enough;
+  }
+
+  flow fail(failure_ptr f, bool can_go_back) {
+    chain_.sink().begin_failure(0, can_go_back, *f);
+    return chain_.fail(std::move(f));
   }
 
   /// Gives those samples of an epoch that some stage held. One that can't be had is not given: that stage will
   /// miss it. False: no more is wanted.
   bool give_again(std::uint32_t number, const std::vector<wanted_index>& wanted) {
     flow result = flow::more;
+    const auto note_failure = [&] { context_.lost.note(current_failure(place_.name, {.epoch = number})); };
+    const auto give = [&](source_item_t<Source>&& value, std::uint64_t index) {
+      result = chain_.push(sample<source_item_t<Source>>{std::move(value), {index, 0, number}});
+      return result != flow::stop;
+    };
     try {
       Source source = source_.another(number);
-      find_samples(source, wanted, context_.stopped, [&](source_item_t<Source>&& value, std::uint64_t index) {
-        result = chain_.push(sample<source_item_t<Source>>{std::move(value), {index, 0, number}});
-        return result != flow::stop;
-      });
+      find_samples(source, wanted, context_.stopped, ~std::uint64_t{0}, give, note_failure);
     } catch (...) { // nothing of this epoch can be had
+      note_failure();
     }
     return result != flow::stop && !is_stopped();
   }
 
   bool is_stopped() const noexcept { return context_.stopped.load(std::memory_order_relaxed); }
 
-  failure_ptr current_source_failure() {
+  // The call of next() before which the source had given so many samples.
+  failed_call call_of_source(std::uint64_t given) const noexcept {
+    return {0, {given + at_.failed, 0, static_cast<std::uint32_t>(at_.epoch)}};
+  }
+
+  sample_id no_sample() const noexcept { return {.epoch = static_cast<std::uint32_t>(at_.epoch)}; }
+
+  // The sample that next() could not give, where the source knows which one that was.
+  sample_id failed_sample() const noexcept {
+    sample_id id = no_sample();
+    if constexpr (shares_places<Source>) {
+      try {
+        id.index = source_.get().index();
+      } catch (...) { // then nothing tells
+      }
+    }
+    return id;
+  }
+
+  failure_ptr current_source_failure(const sample_id& id) {
     add_relaxed(who_.stages[0].failures, 1);
-    return std::make_unique<failure>(
-        current_failure(place_.name, {.epoch = static_cast<std::uint32_t>(at_.epoch)}));
+    return note_failure(place_.name, id, call_of_source(at_.given));
+  }
+
+  template <class Error>
+  failure_ptr source_failure(Error error, const sample_id& id) {
+    add_relaxed(who_.stages[0].failures, 1);
+    return note_failure(place_.name, id, call_of_source(at_.given), std::move(error));
   }
 
   const run_options& options_;
@@ -208,6 +268,8 @@ class source_loop {
   bool ended_ = false;
   bool failed_for_good_ = false;
   failure_ptr failed_;
+  bool failed_before_ = false; // in the run that is resumed
+  known_failures* known_ = nullptr;
 };
 
 } // namespace feedline::detail

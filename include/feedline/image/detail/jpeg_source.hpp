@@ -2,6 +2,7 @@
 #pragma once
 // What libjpeg asks while it decodes: for bytes, and whether to go on.
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include <feedline/image/jpeg_error.hpp>
@@ -43,18 +44,28 @@ class jpeg_memory_source : public jpeg_source_mgr {
   }
 };
 
-/// Ends an image that comes in more scans than allowed. libjpeg calls it at least once in every scan.
+/// Ends an image whose scans are more than allowed. libjpeg calls it at least once in every scan.
 class jpeg_scan_limit : public jpeg_progress_mgr {
  public:
   jpeg_scan_limit() noexcept : jpeg_progress_mgr{} {
     progress_monitor = [](j_common_ptr codec) {
       const auto& state = *reinterpret_cast<j_decompress_ptr>(codec);
-      if (state.input_scan_number > static_cast<const jpeg_scan_limit*>(state.progress)->max_scans)
-        libjpeg_errors::of(codec).fail("More scans than jpeg_options::max_scans");
+      const auto& limit = *static_cast<const jpeg_scan_limit*>(state.progress);
+      const int scan = state.input_scan_number;
+      if (scan > limit.max_scans)
+        libjpeg_errors::of(codec).fail("More scans than jpeg_options::max_scans, %d; raise it to decode them",
+                                       limit.max_scans);
+      const std::uint64_t pixels = std::uint64_t{state.image_width} * state.image_height;
+      if (scan > 1 && static_cast<std::uint64_t>(scan) > limit.max_scan_pixels / pixels)
+        libjpeg_errors::of(codec).fail("%d or more scans of %u x %u pixels are more than "
+                                       "jpeg_options::max_scan_pixels, %llu; raise it to decode them",
+                                       scan, state.image_width, state.image_height,
+                                       static_cast<unsigned long long>(limit.max_scan_pixels));
     };
   }
 
   int max_scans = 0;
+  std::uint64_t max_scan_pixels = 0;
 };
 
 } // namespace feedline::detail

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,20 +18,46 @@
 #include <feedline/core/source.hpp>
 #include <feedline/detail/file_patterns.hpp>
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 
 namespace feedline::detail {
+
+/// Throws std::invalid_argument if a name stands there twice, however many slashes and `./` it has.
+inline void refuse_doubles(const std::vector<std::string>& names) {
+  const auto plain = [](std::string_view name) {
+    std::string text(name.starts_with('/') ? "/" : "");
+    while (!name.empty()) {
+      const std::string_view part = name.substr(0, name.find('/'));
+      if (!part.empty() && part != ".") text.append(part).append("/");
+      name.remove_prefix(std::min(part.size() + 1, name.size()));
+    }
+    return text;
+  };
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> hashes;
+  hashes.reserve(names.size());
+  for (const std::string& name : names)
+    hashes.emplace_back(stable_hash(plain(name)), static_cast<std::uint32_t>(hashes.size()));
+  std::sort(hashes.begin(), hashes.end());
+  for (std::size_t i = 1; i < hashes.size(); ++i)
+    if (hashes[i].first == hashes[i - 1].first &&
+        plain(names[hashes[i].second]) == plain(names[hashes[i - 1].second]))
+      throw std::invalid_argument(in_backticks(names[hashes[i].second]) +
+                                  " is listed twice: each of its samples would come twice in every epoch");
+}
 
 /// Lists files once; goes through them in listed order or, in an epoch that is shuffled, in a keyed one.
 /// The index of a sample is `number of its file << 40 | place in the file`, files counted in listed order.
 class file_order {
  public:
-  /// Throws std::runtime_error for wildcards that match nothing, std::length_error for more than 2^24 files.
+  /// Throws std::runtime_error for wildcards that match nothing, std::system_error for a folder that can't be listed,
+  /// std::invalid_argument for a file that is listed twice, std::length_error for more than 2^24 files.
   explicit file_order(const std::vector<std::string>& patterns) {
     std::vector<std::string> names;
     for (const std::string& pattern : patterns) {
       append_files(names, pattern);
       if (names.size() > most_files) too_many_files(pattern);
     }
+    refuse_doubles(names);
     end_ = names.size();
     names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
   }
@@ -83,7 +110,8 @@ class file_order {
   /// That file, in which the run goes on at an offset.
   std::shared_ptr<const mapped_file> map_last(std::size_t offset) const {
     auto file = std::make_shared<const mapped_file>((*names_)[last()]);
-    if (offset > file->bytes().size()) throw std::runtime_error(file->path() + " has become shorter");
+    if (offset > file->bytes().size())
+      throw std::runtime_error(readable(file->path()) + " has become shorter");
     return file;
   }
 

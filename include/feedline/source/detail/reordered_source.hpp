@@ -48,6 +48,7 @@ class reordered_source {
  public:
   static constexpr const char* kind = kind_of<Source>();
   static constexpr bool shares_places = true;
+  static constexpr bool repeats_samples = requires { requires Orders::repeats_places; };
   static constexpr bool names_files = detail::names_files<Source>;
 
   reordered_source(Source source, Orders orders) : source_(std::move(source)), orders_(std::move(orders)) {}

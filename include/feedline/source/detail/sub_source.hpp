@@ -31,6 +31,11 @@ Source source_of(pipeline<Source> p) {
   return std::move(p).source();
 }
 
+template <only_indexed D>
+samples_in_order<D> source_of(D samples) {
+  return samples_in_order<D>(std::move(samples));
+}
+
 /// A source, or a pipeline that has no stages.
 template <class T>
 concept bare_source = requires(T (&make)()) { source_of(make()); };
@@ -127,7 +132,7 @@ class sub_source {
 
   void resumed() {
     if (phase_ != phase::running) return;
-    if constexpr (!has_state<Source>) skip_samples(*running_, calls_, stop_);
+    if constexpr (!has_state<Source>) skip_samples(*running_, calls_, calls_ - given_, stop_);
     else if constexpr (requires { running_->resumed(); }) running_->resumed();
   }
 

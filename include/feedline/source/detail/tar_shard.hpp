@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
 #include <feedline/source/tar_sample.hpp>
 
@@ -27,7 +28,7 @@ class tar_shard {
       : file_(std::move(file)), reader_(file_->bytes()) {
     // So that the 40 bits of an index that count a shard's samples can't overflow.
     if (file_->bytes().size() >> 49 != 0)
-      throw tar_error(file_->path() + ": more than 2^40 blocks from offset 0 on");
+      throw tar_error(readable(file_->path()) + ": more than 2^40 blocks from offset 0 on");
     advance();
   }
 
@@ -62,7 +63,7 @@ class tar_shard {
       advance();
     }
     if (problem.empty()) problem = duplicate(*sample, first.offset);
-    if (!problem.empty()) throw tar_error(file_->path() + ": " + problem);
+    if (!problem.empty()) throw tar_error(readable(file_->path()) + ": " + problem);
     usual_size_ = sample->size();
     return sample;
   }
@@ -75,12 +76,16 @@ class tar_shard {
 
   const std::vector<std::uint64_t>& globals() const noexcept { return reader_.globals(); }
 
+  /// How many fields the last sample that could be read has.
   std::size_t usual_size() const noexcept { return usual_size_; }
 
-  static std::shared_ptr<const mapped_file> map(const std::string& path) {
+  /// Whether what comes next is no member.
+  bool is_at_damage() const noexcept { return status_ == tar_status::damaged; }
+
+  static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all) {
     try {
-      return std::make_shared<const mapped_file>(path);
-    } catch (const std::system_error& error) {
+      return std::make_shared<const mapped_file>(path, with);
+    } catch (const std::runtime_error& error) {
       throw tar_error(error.what());
     }
   }
@@ -131,8 +136,10 @@ class tar_shard {
       if (found != names.end()) twice = &*found;
     }
     if (!twice) return {};
-    return "sample " + in_backticks(sample.key()) + " at offset " + std::to_string(offset) +
-           " has the field " + in_backticks(*twice) + " more than once";
+    const std::string where = "sample " + in_backticks(sample.key()) + " at offset " + std::to_string(offset);
+    if (twice->empty())
+      return where + " has more than one member without an extension: give each an extension of its own";
+    return where + " has the field " + in_backticks(*twice) + " more than once";
   }
 
   std::shared_ptr<const mapped_file> file_;

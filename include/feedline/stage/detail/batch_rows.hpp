@@ -62,7 +62,7 @@ template <class Columns>
 struct row_columns;
 
 template <class... Field>
-struct row_columns<std::tuple<column<stacked_t, Field>...>> {
+struct row_columns<std::tuple<field_column<stacked_t, Field>...>> {
   static constexpr bool exist = (row_facts<Field>::exist && ...);
   static constexpr std::size_t count = sizeof...(Field);
   using tensors = std::tuple<tensor<typename row_facts<Field>::element>...>;
@@ -318,6 +318,7 @@ class row_places {
   }
 
   block_ptr fresh(std::uint64_t number) {
+    spares_.reserve(blocks_.size() + 2); // so that end_batch() needs no memory
     if (spares_.empty()) spares_.push_back(std::make_shared<batch_block<T>>(rows_in_blocks_));
     block_ptr block = std::move(spares_.back());
     spares_.pop_back();
@@ -328,13 +329,13 @@ class row_places {
   block_ptr open(std::uint64_t number) { return blocks_.emplace_back(fresh(number)); }
 
   // A block of whose rows nobody has one in hand serves another batch.
-  void end_batch() {
+  void end_batch() noexcept {
     block_ptr done = std::exchange(batch_, nullptr);
     std::erase_if(blocks_, [&](const block_ptr& b) { return b->number <= current_; });
     ++current_;
     if (done->strangers > 0) return;
     done->give_up();
-    spares_.push_back(std::move(done));
+    if (spares_.size() < spares_.capacity()) spares_.push_back(std::move(done));
   }
 
   static void free(const batch_slot<T>& slot) {

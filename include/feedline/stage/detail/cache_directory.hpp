@@ -30,6 +30,7 @@
 
 #include <feedline/core/random.hpp>
 #include <feedline/detail/open_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
 #include <feedline/stage/detail/stored_value.hpp>
 
@@ -53,17 +54,15 @@ class directory_table : public cache_table {
     make_directory();
     const std::string name = directory_ + "/lock";
     lock_ = open_file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-    if (!lock_ || !lock_.lock(true)) throw std::system_error(errno, std::generic_category(), name);
-    // A segment of ours that nobody has locked is of a process that is gone: from now on it is this one's.
-    std::vector<segment*> left;
-    for (segment* s : open_new_segments())
-      if (s->file.lock(false)) left.push_back(s);
-    lock_.unlock();
+    if (!lock_) throw std::system_error(errno, std::generic_category(), readable(name));
+    open_new_segments();
     for (const auto& s : segments_) scan(*s);
-    for (segment* s : left) {
-      s->file.resize(s->end);
-      s->is_ours = true;
-    }
+    if (lock_.lock(false)) {
+      take_over();
+      lock_.unlock();
+    } else if (errno != EWOULDBLOCK) {
+      throw std::system_error(errno, std::generic_category(), readable(name));
+    } // else it is taken for a moment, or by a process that was halted, which nobody is to wait for
     refreshed_ = clock::now();
   }
 
@@ -169,7 +168,7 @@ class directory_table : public cache_table {
     for (std::size_t slash = directory_.find('/', 1);; slash = directory_.find('/', slash + 1)) {
       const std::string part = directory_.substr(0, slash);
       if (::mkdir(part.c_str(), 0777) != 0 && errno != EEXIST && slash == std::string::npos)
-        throw std::system_error(errno, std::generic_category(), part);
+        throw std::system_error(errno, std::generic_category(), readable(part));
       if (slash == std::string::npos) return;
     }
   }
@@ -209,6 +208,20 @@ class directory_table : public cache_table {
       found.push_back(segments_.back().get());
     });
     return found;
+  }
+
+  /// Segments of ours that nobody has locked are of processes that are gone: from now on they are this one's. Under
+  /// the directory's lock.
+  void take_over() {
+    const std::lock_guard lock(segments_mutex_);
+    open_new_segments();
+    for (const auto& s : segments_) {
+      if (s->is_ours || !s->file.lock(false)) continue;
+      scan(*s);
+      s->file.resize(s->end);
+      s->is_ours = true;
+    }
+    has_taken_over_ = true;
   }
 
   /// Reads the heads of the records that were added to it.
@@ -278,6 +291,7 @@ class directory_table : public cache_table {
       return false;
     }
     if (!lock_.lock(false)) return false; // another process makes one: the next value may find it free
+    if (!has_taken_over_) take_over();
     if (own_) trim(*own_);
     own_ = nullptr;
     std::uint64_t left = bytes_left();
@@ -345,7 +359,9 @@ class directory_table : public cache_table {
   /// Keeps nothing more.
   void stop(const std::string& name, int error) {
     if (stopped_.exchange(true)) return;
-    tell_(to_whom_, "feedline: the cache can't write to " + name + ": " +
+    if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+      counters_.full.store(true, std::memory_order_relaxed);
+    tell_(to_whom_, "feedline: the cache can't write to " + readable(name) + ": " +
                         std::generic_category().message(error) +
                         "; it keeps nothing more, and the run goes on");
   }
@@ -362,9 +378,10 @@ class directory_table : public cache_table {
   std::mutex segments_mutex_; // of those two:
   std::vector<std::unique_ptr<segment>> segments_;
   clock::time_point refreshed_;
-  std::mutex own_mutex_;   // of those two:
+  std::mutex own_mutex_;   // of those:
   segment* own_ = nullptr; // the one that is written
   bool has_no_room_ = false;
+  bool has_taken_over_ = false;
   std::atomic<bool> stopped_{false};
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/cache_options.hpp>
 #include <feedline/stage/detail/cache_directory.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
@@ -21,6 +22,9 @@ namespace feedline::detail {
 class cache_store {
  public:
   explicit cache_store(cache_options options) : options_(std::move(options)) {
+    refuse_negative(options_.memory, "feedline::cache: the memory");
+    refuse_negative(options_.bytes, "feedline::cache: the number of bytes");
+    refuse_negative(options_.items_per_sample, "feedline::cache: the items_per_sample");
     if ((options_.memory > 0) == !options_.directory.empty())
       throw std::invalid_argument(
           "feedline::cache: it keeps things in memory or in a directory: give it one of both");
@@ -35,6 +39,9 @@ class cache_store {
 
   /// At most so much of it is kept.
   std::size_t memory() const noexcept { return static_cast<std::size_t>(options_.memory); }
+
+  /// No sample becomes more items than these; 0: that isn't known.
+  std::size_t items_per_sample() const noexcept { return options_.items_per_sample; }
 
   /// Tells the pipelines that are kept in memory from each other: their functions may differ in what they
   /// capture. A directory, which outlives them, can't.

@@ -65,14 +65,33 @@ void add_identity(byte_hash& hash, const T& item) {
   } else if constexpr (NamesFiles && std::is_same_v<T, std::string>) {
     store(hash, item);
     store(hash, state_of_file(item));
-  } else if constexpr (has_fields<T> && !is_std_array<T>) {
+  } else if constexpr (has_fields<T> && !has_fixed_size<T>) {
     std::apply([&](const auto&... field) { (add_identity<NamesFiles>(hash, field), ...); }, fields_of(item));
   } else {
     store(hash, item);
   }
 }
 
-template <class Key, bool NamesFiles, class... Inner>
+/// What tells a sample, whichever pass over its source it comes from: its index, …
+struct index_as_it_is {
+  std::uint64_t operator()(std::uint64_t index) const noexcept { return index; }
+};
+
+/// … but for a source that gives it another one in each pass.
+template <class Source>
+struct index_in_any_pass {
+  Source source;
+
+  std::uint64_t operator()(std::uint64_t index) const { return source.index_in_any_pass(index); }
+};
+
+template <class Source>
+auto index_of_data(const Source& source) {
+  if constexpr (requires { source.index_in_any_pass(0); }) return index_in_any_pass<Source>{source};
+  else return index_as_it_is();
+}
+
+template <class Key, bool NamesFiles, class Index, class... Inner>
 class cached_stage {
  public:
   using feedline_part = void;
@@ -81,10 +100,11 @@ class cached_stage {
   static constexpr bool keeps_one_to_one = (one_to_one<Inner> && ...);
   static constexpr bool leaves_out = !(keeps_ranks_equal<Inner> && ...);
 
-  cached_stage(stage_list<Inner...> stages, Key key_of_item, std::uint64_t pipeline,
+  cached_stage(stage_list<Inner...> stages, Key key_of_item, Index index, std::uint64_t pipeline,
                std::shared_ptr<cache_store> store)
       : stages_(std::move(stages)),
         key_(std::move(key_of_item)),
+        index_(std::move(index)),
         pipeline_(pipeline),
         store_(std::move(store)) {}
 
@@ -120,16 +140,19 @@ class cached_stage {
     running(const cached_stage& stage, const std::stop_token& stop)
         : stage_(stage),
           table_(stage.store_->open(stage.template table_fingerprint<In, output>())),
-          inner_(std::make_unique<inner_run<In, output, Inner...>>(stage.stages_, stop)) {}
+          inner_(std::make_unique<inner_run<In, output, Inner...>>(stage.stages_, stop,
+                                                                   stage.store_->items_per_sample())) {}
 
     void operator()(sample<In>&& s, auto& emit) { give(std::move(s), emit, 0); }
 
     /// In the middle of what came of a sample: that sample, and how much of it was given.
-    held held_now() const
+    bool held_now(held& into) const
       requires(!keeps_one_to_one)
     {
-      if (given_ == 0) return {};
-      return {.log = std::make_shared<held_once>(held_list{{given_}, {in_hand_}})};
+      if (given_ == 0) return false;
+      into.listed.words.push_back(given_);
+      into.listed.ids.push_back(in_hand_);
+      return true;
     }
 
     void expect(const held_list& list)
@@ -186,7 +209,7 @@ class cached_stage {
     }
 
     outcomes<output>& outcome_of(sample<In>&& s) {
-      sample_id id{s.id.index, s.id.part, 0};
+      sample_id id{stage_.index_(s.id.index), s.id.part, 0};
       const cache_key k = stage_.key_of(s.value, id);
       const bool hit = read(k, id.index);
       stage_.store_->count(hit);
@@ -254,11 +277,33 @@ class cached_stage {
 
   std::size_t bytes_kept() const noexcept { return store_->memory(); }
 
+  /// By a worker: what it has in hand in front of each stage inside, and all that came of a sample: as values
+  /// and, for a directory, as bytes.
+  template <class In>
+  known_bytes bytes_gathered(known_bytes in) const {
+    using out = typename output_after<In, Inner...>::type;
+    const std::size_t items = keeps_one_to_one ? 1 : store_->items_per_sample();
+    const known_bytes item = bytes_given<In>(in);
+    if (items == 0) return std::nullopt;
+    return sum_of(
+        bytes_between<In, 0>(stages_, in),
+        product_of(items, sum_of(product_of(store_->memory() > 0 ? 1 : 2, item), 2 * sizeof(sample<out>))));
+  }
+
+  /// Where that isn't known although the size of an item is.
+  std::string unknown() const {
+    if (keeps_one_to_one || store_->items_per_sample() > 0) return {};
+    return "how many items " + whole_name() +
+           " gathers of one sample: say items_per_sample in the options of the cache, or put it in front of "
+           "the stages "
+           "that make several";
+  }
+
  private:
   // What is kept under one key is a matter of these alone, and not of workers.
   template <class In, class Out>
   std::uint64_t table_fingerprint() const {
-    constexpr std::uint64_t format = 1;
+    constexpr std::uint64_t format = 2;
     std::uint64_t hash = detail::key(format, pipeline_, stable_hash(store_->version()), fingerprint(),
                                      stable_hash(typeid(In).name()), stable_hash(typeid(Out).name()),
                                      stable_hash(typeid(Key).name()));
@@ -293,6 +338,7 @@ class cached_stage {
 
   stage_list<Inner...> stages_;
   [[no_unique_address]] Key key_;
+  [[no_unique_address]] Index index_;
   std::uint64_t pipeline_;
   std::shared_ptr<cache_store> store_;
 };

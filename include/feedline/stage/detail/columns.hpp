@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -14,14 +15,16 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/half.hpp>
 #include <feedline/core/tensor.hpp>
 
 namespace feedline::detail {
 
 template <class T>
-concept number = (std::is_arithmetic_v<T> || std::is_enum_v<T>)&&std::is_trivially_copyable_v<T>;
+concept number =
+    std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-/// What a std::array, nested or not, is made of.
+/// What an array, nested or not, is made of.
 template <class T>
 struct array_facts {
   using element = T;
@@ -39,10 +42,15 @@ struct array_facts<std::array<T, N>> {
   }
 };
 
+template <class T, std::size_t N>
+struct array_facts<T[N]> : array_facts<std::array<T, N>> {};
+
 template <class T>
 inline constexpr bool is_array = false;
 template <class T, std::size_t N>
 inline constexpr bool is_array<std::array<T, N>> = number<typename array_facts<std::array<T, N>>::element>;
+template <class T, std::size_t N>
+inline constexpr bool is_array<T[N]> = is_array<std::array<T, N>>;
 
 /// A run of numbers whose length differs from sample to sample.
 template <class T>
@@ -57,6 +65,7 @@ concept ragged = requires(const T& t) {
 template <number T>
 constexpr T number_of(double value) {
   if constexpr (std::is_enum_v<T>) return static_cast<T>(number_of<std::underlying_type_t<T>>(value));
+  else if constexpr (std::is_class_v<T>) return T(static_cast<float>(value));
   else if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>) return static_cast<T>(value);
   else
     return value < 0 ? static_cast<T>(static_cast<std::int64_t>(value))
@@ -123,7 +132,7 @@ class stacked_column {
                                     ": make them equal, or batch with as_list or padded");
       }
       const std::size_t count = sample_shape_.count();
-      if (count > 0) std::memcpy(values_.data() + row * count, value.data(), count * sizeof(element));
+      if (count > 0) std::memcpy(values_.data() + row * count, begin_of(value), count * sizeof(element));
     }
   }
 
@@ -149,6 +158,11 @@ class stacked_column {
       array_facts<T>::append_extents(s);
       return s;
     }
+  }
+
+  static const void* begin_of(const T& value) noexcept {
+    if constexpr (is_tensor<T>) return value.data();
+    else return std::addressof(value);
   }
 
   block_cache* memory_;

@@ -130,6 +130,11 @@ consteval fit fit_of_call() {
 template <class Option, class... Options>
 inline constexpr bool has_option = (std::is_same_v<Option, Options> || ...);
 
+template <class... Options>
+inline constexpr bool each_once = true;
+template <class Option, class... Rest>
+inline constexpr bool each_once<Option, Rest...> = !has_option<Option, Rest...> && each_once<Rest...>;
+
 /// Makes a stage of a function and of options in any order: name, workers, unordered.
 template <template <class> class Stage, class F, class... Options>
 auto make_function_stage(F&& f, Options... options) {
@@ -139,15 +144,21 @@ auto make_function_stage(F&& f, Options... options) {
   static_assert(
       has_option<workers, Options...> || !has_option<unordered_t, Options...>,
       "feedline: unordered makes sense with workers only: a stage on one thread keeps the order anyway");
-  const std::tuple<Options...> given(std::move(options)...);
-  std::string title;
-  if constexpr (has_option<name, Options...>) title = std::get<name>(given).text;
-  Stage<held_function_t<F>> stage(held_function_t<F>(std::forward<F>(f)), std::move(title));
-  if constexpr (has_option<largest_item, Options...>) stage.limit_items(std::get<largest_item>(given));
-  if constexpr (has_option<workers, Options...>)
-    return make_parallel<!has_option<unordered_t, Options...>>(std::get<workers>(given),
-                                                               as_row(std::move(stage)));
-  else return stage;
+  static_assert(each_once<Options...>, "feedline: one of the `Options` of a stage is given twice");
+  if constexpr (!((has_option<Options, name, workers, unordered_t, largest_item>)&&...) ||
+                !each_once<Options...>) {
+    return refused_pipeline();
+  } else {
+    const std::tuple<Options...> given(std::move(options)...);
+    std::string title;
+    if constexpr (has_option<name, Options...>) title = std::get<name>(given).text;
+    Stage<held_function_t<F>> stage(held_function_t<F>(std::forward<F>(f)), std::move(title));
+    if constexpr (has_option<largest_item, Options...>) stage.limit_items(std::get<largest_item>(given));
+    if constexpr (has_option<workers, Options...>)
+      return make_parallel<!has_option<unordered_t, Options...>>(std::get<workers>(given),
+                                                                 as_row(std::move(stage)));
+    else return stage;
+  }
 }
 
 } // namespace detail

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -42,10 +43,14 @@ class outcome_sink {
   static constexpr bool is_measured = false;
   static constexpr bool has_room = false;
 
-  outcome_sink(outcomes<T>& into, const std::stop_token& stop, segment_progress& progress)
-      : into_(into), stop_(stop), progress_(progress) {}
+  /// `most`: values of a sample, if it isn't 0.
+  outcome_sink(outcomes<T>& into, const std::stop_token& stop, segment_progress& progress, std::size_t most)
+      : into_(into), stop_(stop), progress_(progress), most_(most) {}
 
   flow push(sample<T>&& s) {
+    if (most_ > 0 && into_.values.size() == most_)
+      throw std::length_error("its sample becomes more than the " + std::to_string(most_) +
+                              " items_per_sample that the cache was told");
     into_.values.push_back(std::move(s));
     return stop_.stop_requested() ? flow::stop : flow::more;
   }
@@ -57,12 +62,17 @@ class outcome_sink {
 
   flow fail(failure_ptr f) { return skipped(std::move(f)); }
 
+  void begin_failure(std::size_t, bool, const noted_failure&) noexcept {}
+
+  outcome_sink& sink() noexcept { return *this; }
+
   segment_progress& progress() noexcept { return progress_; }
 
  private:
   outcomes<T>& into_;
   const std::stop_token& stop_;
   segment_progress& progress_;
+  std::size_t most_;
 };
 
 /// Calls f with each stage of a list, those inside parallel_stages one by one.
@@ -82,13 +92,14 @@ class inner_run {
   static constexpr std::size_t count = sizeof...(Stages);
 
  public:
-  inner_run(const stage_list<Stages...>& stages, const std::stop_token& stop)
+  inner_run(const stage_list<Stages...>& stages, const std::stop_token& stop, std::size_t most_values)
       : context_{0, on_error::skip, false, stop},
         places_(make_places(stages, context_)),
         who_(places_.size()),
         progress_(0),
-        chain_(make_replay_chain<In, 0, count>(stages, outcome_sink<Out>(outcomes_, context_.stop, progress_),
-                                               who_, places_.data() + 1)) {}
+        chain_(make_replay_chain<In, 0, count>(
+            stages, outcome_sink<Out>(outcomes_, context_.stop, progress_, most_values), who_,
+            places_.data() + 1)) {}
 
   inner_run(inner_run&&) = delete;
 

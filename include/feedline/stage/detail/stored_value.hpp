@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -109,16 +111,36 @@ template <class Char, class Traits, class Allocator>
 inline constexpr bool is_text_or_vector<std::basic_string<Char, Traits, Allocator>> = true;
 
 template <class T>
-inline constexpr bool is_std_array = false;
+inline constexpr bool has_fixed_size = false;
 template <class T, std::size_t N>
-inline constexpr bool is_std_array<std::array<T, N>> = true;
+inline constexpr bool has_fixed_size<std::array<T, N>> = true;
+template <class T, std::size_t N>
+inline constexpr bool has_fixed_size<T[N]> = true;
+
+/// What an array, a text or a vector is made of.
+template <class T>
+struct element_of_list {
+  using type = typename T::value_type;
+};
+
+template <class T, std::size_t N>
+struct element_of_list<T[N]> {
+  using type = T;
+};
 
 template <class T>
-concept any_number = number<T> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+using element_of_list_t = typename element_of_list<T>::type;
+
+/// The bytes of a number that mean something, from its first on: an x87 long double is followed by padding.
+template <class T>
+inline constexpr std::size_t bytes_of_number = sizeof(T);
+template <>
+inline constexpr std::size_t bytes_of_number<long double> =
+    std::numeric_limits<long double>::digits == 64 ? 10 : sizeof(long double);
 
 // Of a bool not every byte may be read as it is.
 template <class T>
-concept copied_as_bytes = any_number<T> && !std::is_same_v<T, bool>;
+concept copied_as_bytes = number<T> && !std::is_same_v<T, bool> && bytes_of_number<T> == sizeof(T);
 
 /// Calls f with a pointer to each field's type, null, and says whether all of it were true.
 template <class T, class F>
@@ -132,9 +154,9 @@ consteval bool all_fields(F f) {
 template <class T>
 consteval bool can_be_stored() {
   if constexpr (std::is_const_v<T> || !std::is_default_constructible_v<T>) return false;
-  else if constexpr (any_number<T>) return true;
-  else if constexpr (is_tensor<T>) return !std::is_pointer_v<typename T::value_type>;
-  else if constexpr (is_std_array<T> || is_text_or_vector<T>) return can_be_stored<typename T::value_type>();
+  else if constexpr (number<T>) return true;
+  else if constexpr (is_tensor<T>) return can_be_stored<typename T::value_type>();
+  else if constexpr (has_fixed_size<T> || is_text_or_vector<T>) return can_be_stored<element_of_list_t<T>>();
   else if constexpr (has_fields<T>)
     return all_fields<T>([]<class Field>(Field*) { return can_be_stored<Field>(); });
   else return false;
@@ -150,18 +172,21 @@ void store(Bytes& to, const T& value) {
   const auto put_number = [&to](auto n) { to.put(&n, sizeof n); };
   if constexpr (std::is_same_v<T, bool>) {
     put_number(static_cast<unsigned char>(value));
-  } else if constexpr (any_number<T>) {
-    put_number(value);
+  } else if constexpr (number<T>) {
+    to.put(&value, bytes_of_number<T>);
   } else if constexpr (is_tensor<T>) {
     put_number(static_cast<std::uint64_t>(value.shape().rank()));
     for (const std::size_t extent : value.shape()) put_number(static_cast<std::uint64_t>(extent));
-    to.put(value.data(), value.size() * sizeof(typename T::value_type));
-  } else if constexpr (is_std_array<T> || is_text_or_vector<T>) {
-    put_number(static_cast<std::uint64_t>(value.size()));
-    if constexpr (copied_as_bytes<typename T::value_type>)
-      to.put(value.data(), value.size() * sizeof(typename T::value_type));
+    using element = typename T::value_type;
+    if constexpr (copied_as_bytes<element>) to.put(value.data(), value.size() * sizeof(element));
     else
-      for (const typename T::value_type& element : value) store(to, element);
+      for (const element& e : value) store(to, e);
+  } else if constexpr (has_fixed_size<T> || is_text_or_vector<T>) {
+    using element = element_of_list_t<T>;
+    put_number(static_cast<std::uint64_t>(std::size(value)));
+    if constexpr (copied_as_bytes<element>) to.put(std::data(value), std::size(value) * sizeof(element));
+    else
+      for (const element& e : value) store(to, e);
   } else {
     std::apply([&](const auto&... field) { (store(to, field), ...); }, fields_of(value));
     if (std::tuple_size_v<decltype(fields_of(value))> == 0) put_number('\0');
@@ -182,8 +207,8 @@ bool take_stored(stored_bytes& from, T& value) {
     if (!from.take(&byte, 1) || byte > 1) return false;
     value = byte == 1;
     return true;
-  } else if constexpr (any_number<T>) {
-    return from.take(&value, sizeof value);
+  } else if constexpr (number<T>) {
+    return from.take(&value, bytes_of_number<T>);
   } else if constexpr (is_tensor<T>) {
     using element = typename T::value_type;
     std::size_t rank = 0, count = 1;
@@ -194,25 +219,33 @@ bool take_stored(stored_bytes& from, T& value) {
       if (!take_count(extent) || __builtin_mul_overflow(count, extent, &count)) return false;
       extents.append(extent);
     }
-    if (count > from.left() / sizeof(element)) return false;
+    if (count > from.left() / (copied_as_bytes<element> ? sizeof(element) : 1)) return false;
     if constexpr (T::has_static_shape) {
       if (!(extents == value.shape())) return false;
     } else {
       value = T(extents);
     }
-    return from.take(value.data(), count * sizeof(element));
-  } else if constexpr (is_std_array<T> || is_text_or_vector<T>) {
-    using element = typename T::value_type;
+    if constexpr (copied_as_bytes<element>) {
+      return from.take(value.data(), count * sizeof(element));
+    } else {
+      for (element& e : value) {
+        e = {};
+        if (!take_stored(from, e)) return false;
+      }
+      return true;
+    }
+  } else if constexpr (has_fixed_size<T> || is_text_or_vector<T>) {
+    using element = element_of_list_t<T>;
     std::size_t count = 0;
     if (!take_count(count)) return false;
-    if constexpr (is_std_array<T>) {
-      if (count != value.size()) return false;
+    if constexpr (has_fixed_size<T>) {
+      if (count != std::size(value)) return false;
     }
     if constexpr (copied_as_bytes<element>) {
       if (count > from.left() / sizeof(element)) return false;
-      if constexpr (!is_std_array<T>) value.resize(count);
-      return from.take(value.data(), count * sizeof(element));
-    } else if constexpr (is_std_array<T>) {
+      if constexpr (!has_fixed_size<T>) value.resize(count);
+      return from.take(std::data(value), count * sizeof(element));
+    } else if constexpr (has_fixed_size<T>) {
       for (element& e : value)
         if (!take_stored(from, e)) return false;
       return true;

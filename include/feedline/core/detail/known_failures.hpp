@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The failures that a run which is resumed had met in what is worked out again.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/failure.hpp>
+
+namespace feedline::detail {
+
+/// Calls that failed in an earlier run. They count as failed in this one as well, also where they would succeed
+/// now: what comes later then is what came later there. Any thread may ask.
+class known_failures {
+ public:
+  known_failures() = default;
+
+  explicit known_failures(std::vector<failed_call> calls)
+      : calls_(std::move(calls)),
+        taken_(std::make_unique<std::atomic<bool>[]>(calls_.size())),
+        left_(calls_.size()) {
+    std::sort(calls_.begin(), calls_.end());
+  }
+
+  /// Whether a call of the stage in that place may be asked for.
+  bool has_some_of(std::size_t place) const noexcept {
+    return left_.load(std::memory_order_relaxed) > 0 &&
+           std::any_of(calls_.begin(), calls_.end(), [&](const failed_call& c) { return c.place == place; });
+  }
+
+  bool is_empty() const noexcept { return left_.load(std::memory_order_relaxed) == 0; }
+
+  /// Whether that call is one of them; it then is one no longer.
+  bool take(const failed_call& call) noexcept {
+    if (is_empty()) return false;
+    const auto first = std::lower_bound(calls_.begin(), calls_.end(), call);
+    for (auto i = static_cast<std::size_t>(first - calls_.begin()); i < calls_.size() && calls_[i] == call;
+         ++i) {
+      if (taken_[i].exchange(true, std::memory_order_relaxed)) continue;
+      left_.fetch_sub(1, std::memory_order_relaxed);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<failed_call> calls_;
+  std::unique_ptr<std::atomic<bool>[]> taken_;
+  std::atomic<std::size_t> left_{0};
+};
+
+} // namespace feedline::detail

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// How far a reader of packets has come, and how one that is resumed comes to the same place again.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/cut.hpp>
+#include <feedline/core/detail/packet.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/random.hpp>
+
+namespace feedline::detail {
+
+/// A place in a stream, as seen from an earlier one: so many ends of epochs lie between, then so many samples and
+/// then so many failures.
+struct stream_place {
+  std::uint64_t epochs = 0;
+  std::uint64_t items = 0;
+  std::uint64_t events = 0;          // behind the last of these items
+  std::uint64_t last = 0;            // hash of the last item's identity
+  std::vector<failed_call> failures; // all that lie between
+  bool is_drained = false;           // some items came because of a failure that was to follow
+  bool is_draining = false;          // the next ones do; not written, as none of them was taken
+
+  bool is_beginning() const noexcept { return epochs == 0 && items == 0 && events == 0; }
+};
+
+inline void write_place(state_writer& writer, const stream_place& p) {
+  writer(p.epochs, p.items, p.events << 2 | (p.is_drained ? 2u : 0u) | (p.failures.empty() ? 0u : 1u));
+  if (p.items > 0) writer(p.last);
+  if (!p.failures.empty()) writer(p.failures.size());
+  for (const failed_call& f : p.failures) writer(f.place, f.id.index, f.id.part, f.id.epoch);
+}
+
+/// What a checkpoint keeps of an identity: three bytes.
+inline std::uint64_t hash_of(const sample_id& id) noexcept { return key(id.index, id.part, id.epoch) >> 43; }
+
+inline stream_place read_place(state_reader& reader) {
+  stream_place p;
+  std::size_t failures = 0;
+  reader(p.epochs, p.items, p.events);
+  if (p.items > 0) reader(p.last);
+  if ((p.events & 1) != 0) reader(failures);
+  p.is_drained = (p.events & 2) != 0;
+  p.events >>= 2;
+  if (failures > reader.left()) throw std::invalid_argument("feedline: the checkpoint is not whole");
+  for (; failures > 0; --failures) {
+    failed_call& f = p.failures.emplace_back();
+    reader(f.place, f.id.index, f.id.part, f.id.epoch);
+  }
+  return p;
+}
+
+/// How far a reader of packets has come since the last cut that came with them.
+///
+/// A reader that is resumed passes over what the earlier run had taken since that cut. It makes sure that it ends
+/// at the same sample, past the same failures: where anything else comes, the stream fails there.
+class stream_position {
+ public:
+  std::size_t items = 0;  ///< of the packet in hand: how many samples were taken
+  std::size_t events = 0; ///< … and how many events
+
+  /// The stream begins anew at `before`, and what was taken since then shall be passed over.
+  void resume(cut before, stream_place taken) {
+    before_ = std::move(before);
+    taken_before_ = to_pass_over_ = std::move(taken);
+  }
+
+  /// True as long as whole epochs are to be passed over.
+  bool passes_over_epoch() const noexcept { return to_pass_over_.epochs > 0; }
+
+  /// True as long as it must see what comes, to meet the same failures.
+  bool expects_failures() const noexcept { return !to_pass_over_.failures.empty(); }
+
+  /// The next packet: items and events then say what of it is to be taken. `may_have_enough`: of epochs that are
+  /// passed over, so that failures there may have been of no concern.
+  void begin(packet& p, bool may_have_enough = false) {
+    ignores_failures_ = may_have_enough;
+    packet_ = &p;
+    items = events = first_item_ = first_event_ = 0;
+    if (to_pass_over_.is_beginning()) return;
+    pass_over(p);
+    if (!to_pass_over_.is_beginning()) return;
+    since_ = taken_before_;
+    first_item_ = items;
+    first_event_ = events;
+  }
+
+  /// The packet was gone through.
+  void end() {
+    if (to_pass_over_.is_beginning()) {
+      auto [base, since] = place(packet_->ends_epoch(), 0);
+      since_ = std::move(since);
+      if (base != &before_) std::swap(before_, packet_->cut);
+    }
+    packet_ = nullptr;
+  }
+
+  /// The last cut, and the place since then. `ends_epoch`: the packet in hand, with an end of an epoch, is
+  /// gone through. `back`: before so many of the items that were taken last, of the packet in hand.
+  std::pair<const cut*, stream_place> now(bool ends_epoch = false, std::size_t back = 0) const {
+    if (!to_pass_over_.is_beginning()) return {&before_, taken_before_};
+    return place(ends_epoch, back);
+  }
+
+ private:
+  std::pair<const cut*, stream_place> place(bool ends_epoch, std::size_t back) const {
+    if (!packet_) return {&before_, since_};
+    const std::vector<event>& all = packet_->events();
+    const std::size_t taken = items - back;
+    const bool covered = ends_epoch ? packet_->cut_events == all.size()
+                                    : taken >= packet_->cut_items && events >= packet_->cut_events;
+    std::pair<const cut*, stream_place> result{&before_, {}};
+    stream_place& since = result.second;
+    std::size_t item = first_item_, event = first_event_;
+    if (packet_->has_cut && covered) {
+      result.first = &packet_->cut;
+      item = packet_->cut_items;
+      event = packet_->cut_events;
+      since.is_draining = since_.is_draining;
+      for (std::size_t i = 0; i < event; ++i) {
+        if (all[i].kind == event_kind::draining) since.is_draining = true;
+        if (all[i].kind == event_kind::epoch_end) since.is_draining = false;
+      }
+    } else {
+      since = since_;
+    }
+    const std::size_t end = ends_epoch ? all.size() : events;
+    if (taken > item && !ends_epoch) {
+      since.items += taken - item;
+      since.events = 0;
+      since.last = hash_of(packet_->ids()[taken - 1]);
+      since.is_drained |= since.is_draining;
+    }
+    const bool passes_end = ends_epoch && event < end;
+    for (; event < end; ++event) {
+      const bool is_behind = all[event].position == taken && !ends_epoch;
+      if (all[event].kind == event_kind::draining) {
+        since.is_draining = true;
+        since.is_drained |= !is_behind;
+        continue;
+      }
+      if (all[event].kind == event_kind::skipped) since.failures.push_back(all[event].call);
+      since.events += is_behind;
+    }
+    if (passes_end) since = {since.epochs + 1, 0, 0, 0, std::move(since.failures)};
+    return result;
+  }
+
+  void pass_over(packet& p) {
+    pass_over_samples(p);
+    if (!to_pass_over_.is_beginning()) return;
+    if (to_pass_over_.is_drained) lost(p, "it was left while it gave what came because of a failure");
+    else if (!to_pass_over_.failures.empty()) lost(p, "a sample that failed was read this time");
+  }
+
+  void pass_over_samples(packet& p) {
+    const std::vector<event>& all = p.events();
+    while (!to_pass_over_.is_beginning()) {
+      const std::size_t next_event = events < all.size() ? all[events].position : p.size();
+      if (events < all.size() && next_event == items) {
+        const event& e = all[events];
+        if (e.kind == event_kind::epoch_end) {
+          if (to_pass_over_.epochs == 0) return lost(p, "the epoch ended before that place");
+          --to_pass_over_.epochs;
+        } else if (!was_met(e) && !(ignores_failures_ && to_pass_over_.epochs > 0)) {
+          return unexpected(p);
+        } else if (e.kind != event_kind::draining && to_pass_over_.epochs == 0 && to_pass_over_.items == 0) {
+          --to_pass_over_.events;
+        }
+        ++events;
+      } else if (items == p.size()) {
+        return;
+      } else if (to_pass_over_.epochs > 0) {
+        items = next_event;
+      } else if (to_pass_over_.items > 0) {
+        const auto step = std::min<std::uint64_t>(to_pass_over_.items, next_event - items);
+        items += static_cast<std::size_t>(step);
+        to_pass_over_.items -= step;
+        if (to_pass_over_.items == 0 && hash_of(p.ids()[items - 1]) != to_pass_over_.last)
+          return lost(p, "it came to another sample");
+      } else {
+        return lost(p, "a sample that failed was read this time");
+      }
+    }
+  }
+
+  bool was_met(const event& e) {
+    if (e.kind == event_kind::draining && to_pass_over_.epochs == 0)
+      return std::exchange(to_pass_over_.is_drained, false);
+    std::vector<failed_call>& all = to_pass_over_.failures;
+    const auto found = std::find(all.begin(), all.end(), e.call);
+    if (e.kind != event_kind::skipped || found == all.end()) return false;
+    all.erase(found);
+    return true;
+  }
+
+  // The sample that fails here did not fail in the earlier run.
+  void unexpected(packet& p) {
+    event& e = p.events()[events];
+    e.kind = event_kind::failed;
+    if (!e.cause->ends_at_once)
+      e.cause->message +=
+          to_pass_over_.is_drained
+              ? " (the run was left while it gave what came because of a failure: resume it from an "
+                "earlier checkpoint)"
+              : " (the run that is resumed had read this sample)";
+    e.cause->ends_at_once = true;
+    to_pass_over_ = {};
+  }
+
+  void lost(packet& p, const std::string& why) {
+    sample_id id;
+    if (!to_pass_over_.failures.empty()) id = to_pass_over_.failures.front().id;
+    else if (items > 0) id = p.ids()[items - 1];
+    failure_ptr f = note_failure("resuming", id, {},
+                                 std::runtime_error("the run can't come to the place where the run that it "
+                                                    "resumes was left: " +
+                                                    why));
+    f->ends_at_once = true;
+    p.events().insert(p.events().begin() + static_cast<std::ptrdiff_t>(events),
+                      event{items, event_kind::failed, id.epoch, std::move(f), {}});
+    to_pass_over_ = {};
+  }
+
+  packet* packet_ = nullptr;
+  bool ignores_failures_ = false;
+  std::size_t first_item_ = 0;  // of the packet: those before were passed over
+  std::size_t first_event_ = 0; // …
+  cut before_;
+  stream_place since_;        // before_, up to the packet in hand
+  stream_place taken_before_; // in the run that is resumed
+  stream_place to_pass_over_; // what of it is still to come again
+};
+
+} // namespace feedline::detail

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The name of a type.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace feedline::detail {
+
+/// A type as the compiler writes it, ended by a zero.
+template <class T>
+consteval auto spelled() {
+  constexpr std::string_view whole = __PRETTY_FUNCTION__; // "… [with T = name]" or "… [T = name]"
+  constexpr std::size_t begin = whole.find("T = ") + 4;
+  std::array<char, whole.size() - begin> name{};
+  std::copy(whole.begin() + begin, whole.end() - 1, name.begin());
+  return name;
+}
+
+template <class T>
+inline constexpr auto type_name = spelled<T>();
+
+} // namespace feedline::detail

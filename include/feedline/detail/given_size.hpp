@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Sizes that users give: a negative number that was converted to an unsigned one is shown and refused as what it was. No
+// other size is as large: memory can't address so much.
+#include <concepts>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace feedline::detail {
+
+template <std::unsigned_integral Size>
+constexpr bool was_negative(Size size) noexcept {
+  return static_cast<std::make_signed_t<Size>>(size) < 0;
+}
+
+/// "-1" for the largest number of all.
+template <std::unsigned_integral Size>
+std::string size_text(Size size) {
+  return was_negative(size) ? std::to_string(static_cast<std::make_signed_t<Size>>(size))
+                            : std::to_string(size);
+}
+
+/// Throws std::invalid_argument for a size that was negative. `what`: "feedline::take: the number of items"
+template <std::unsigned_integral Size>
+void refuse_negative(Size size, const char* what) {
+  if (was_negative(size))
+    throw std::invalid_argument(std::string(what) + " is " + size_text(size) + ", but can't be negative");
+}
+
+} // namespace feedline::detail

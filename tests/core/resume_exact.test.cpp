@@ -1,0 +1,801 @@
+// SPDX-License-Identifier: MIT
+// A resumed run stands exactly where the earlier one stood, whatever fails or heals in between, or fails there by
+// the name of the sample.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/outcome.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+template <class Item>
+std::string text_of(const Item& item) {
+  if constexpr (requires { item.values(); }) {
+    std::string text;
+    for (const int n : item.values()) text += std::to_string(n) + " ";
+    return text;
+  } else {
+    return std::to_string(item);
+  }
+}
+
+/// What comes next, behind the failures before it; or the error.
+template <class Loader>
+std::string next_text(Loader& loader) {
+  std::string text;
+  const std::size_t before = loader.failures().size();
+  try {
+    const auto item = loader.next();
+    for (std::size_t i = before; i < loader.failures().size(); ++i)
+      text += "[" + loader.failures()[i].message + "] ";
+    return text + (item ? text_of(*item) : "end");
+  } catch (const fl::pipeline_error& error) {
+    return text + error.what();
+  }
+}
+
+/// Leaves a run behind each of its first items, and compares what is left of it with what the resumed one gives.
+template <class Start>
+void check_every_place(const Start& start, int items) {
+  const watchdog guard("a run that is resumed at every place");
+  std::vector<std::string> expected;
+  std::vector<fl::checkpoint> places;
+  auto whole = start(std::optional<fl::checkpoint>());
+  places.push_back(whole.checkpoint());
+  for (int i = 0; i < items && (expected.empty() || !expected.back().ends_with("end")); ++i) {
+    expected.push_back(next_text(whole));
+    places.push_back(whole.checkpoint());
+  }
+  for (std::size_t at = 0; at < expected.size(); ++at) {
+    INFO("left behind item " << at);
+    auto resumed = start(std::optional(fl::checkpoint::from_bytes(places[at].to_bytes())));
+    for (std::size_t i = at; i < expected.size(); ++i) REQUIRE(next_text(resumed) == expected[i]);
+  }
+}
+
+template <class Pipeline>
+void check_both_modes(const Pipeline& pipeline, int items) {
+  check_every_place([&](const auto& resume) { return pipeline.finite({.epochs = 3, .resume = resume}); },
+                    items);
+  check_every_place([&](const auto& resume) { return pipeline.infinite({.resume = resume}); }, items);
+}
+
+/// Emits, then remembers.
+struct difference {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    emit(n - last);
+    last = n;
+  }
+
+  void state(auto& archive) { archive(last); }
+
+  int last = 0;
+};
+
+/// Several for one, and a number of its own in each.
+struct several {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    for (int i = 0; i < n % 4; ++i) emit(++given * 100 + n);
+  }
+
+  void state(auto& archive) { archive(given); }
+
+  int given = 0;
+};
+
+/// Sums of three, over the ends of epochs; gives two more at the end of each.
+struct sums {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    sum += n;
+    if (++count % 3 != 0) return;
+    emit(sum);
+    sum = 0;
+  }
+
+  void finish(auto& emit) {
+    emit(-sum);
+    emit(-count);
+    sum = 0;
+  }
+
+  void state(auto& archive) { archive(sum, count); }
+
+  int sum = 0, count = 0;
+};
+
+/// Fails on its sample number `bad` as long as `is_broken`, or once.
+struct fragile {
+  int operator()(int n) const {
+    if (n == bad && (once ? is_broken->exchange(false) : is_broken->load()))
+      throw std::runtime_error("broken " + std::to_string(n));
+    return n;
+  }
+
+  int bad;
+  std::atomic<bool>* is_broken;
+  bool once = false;
+};
+
+constexpr int samples = 203;
+
+template <class Look>
+void for_each_composition(const fragile& f, const Look& look) {
+  const auto all = fl::from(count_to(samples));
+  look("one thread", all | fl::map(f) | fl::batch(8));
+  look("workers", all | fl::map(f, fl::workers{3}) | fl::batch(8));
+  look("a buffer", all | fl::map(f) | fl::shuffle({.capacity = 20}) | fl::batch(8));
+  look("workers and a buffer",
+       all | fl::map(f, fl::workers{3}) | fl::shuffle({.capacity = 20}) | fl::batch(8));
+  look("a shuffled set", all | fl::shuffled() | fl::map(f, fl::workers{3}) | fl::batch(8));
+  look("a shuffled set and a buffer",
+       all | fl::shuffled() | fl::map(f, fl::workers{3}) | fl::shuffle({.capacity = 20}) | fl::batch(8));
+  look("queues",
+       all | fl::map(f) | fl::prefetch(5) | fl::shuffle({.capacity = 20}) | fl::prefetch(5) | fl::batch(8));
+}
+
+} // namespace
+
+TEST_CASE("A stage of one's own is saved between its calls, whatever it does in one") {
+  const auto all = fl::from(count_to(17));
+  check_both_modes(all | difference() | fl::batch(3), 40);
+  check_both_modes(all | several() | fl::batch(3), 40);
+  check_both_modes(all | several() | fl::prefetch(1), 60);
+  check_both_modes(all | several() | difference() | fl::prefetch(2), 60);
+  check_both_modes(all | fl::map([](int n) { return n; }, fl::workers{2}) | several() | fl::batch(4), 40);
+  check_both_modes(
+      all | difference() | fl::map([](int n) { return n; }, fl::workers{2}) | several() | fl::batch(2), 60);
+  check_both_modes(all | sums() | fl::batch(2), 40);
+  check_both_modes(all | sums() | several() | fl::shuffle({.capacity = 4}) | fl::batch(2), 60);
+}
+
+TEST_CASE("What a stage of one's own makes of one sample are parts of it") {
+  std::vector<fl::sample_id> ids;
+  auto loader = (fl::from(count_to(4)) | several() | fl::batch(10)).finite();
+  const auto batch = loader.next();
+  ids.assign(batch->ids().begin(), batch->ids().end());
+  CHECK(ids == std::vector<fl::sample_id>{{1, 0, 0}, {2, 0, 0}, {2, 1, 0}, {3, 0, 0}, {3, 1, 0}, {3, 2, 0}});
+}
+
+namespace {
+
+/// Says nothing of its state, so that all that it saw is worked out again.
+struct opaque {
+  using output = int;
+
+  void operator()(int n, auto& emit) { emit(n); }
+};
+
+} // namespace
+
+TEST_CASE("A sample that fails while a resumed run comes to its place ends it by name") {
+  const watchdog guard("a hiccup");
+  std::atomic<bool> is_broken = false;
+  const auto check = [&](const auto& pipeline, int bad, bool is_read_again) {
+    for (const auto how : {fl::on_error::fail, fl::on_error::skip}) {
+      is_broken = false;
+      std::string expected;
+      const auto checkpoint = [&] { // of a run that no longer reads
+        auto first = pipeline.infinite({.on_error = how});
+        for (int i = 0; i < 25; ++i) first.next();
+        auto place = first.checkpoint();
+        expected = text_of(*first.next());
+        return place;
+      }();
+      is_broken = true;
+      auto again = pipeline.infinite({.on_error = how, .resume = checkpoint});
+      const std::string got = next_text(again);
+      INFO("sample " << bad << " gave " << got);
+      CHECK(again.failures().empty());
+      if (got == expected && !is_read_again) continue;
+      CHECK(got.starts_with("map failed on sample " + std::to_string(bad) + ": broken " +
+                            std::to_string(bad) + " (the run that is resumed had read this sample)"));
+    }
+  };
+  const auto all = fl::from(count_to(1000));
+  for (int bad = 0; bad < 96; bad += 3) { // the last batch in which it is worked out again is whole
+    const fragile f{bad, &is_broken, true};
+    check(all | fl::map(f) | opaque() | fl::batch(4), bad, true);
+    check(all | fl::map(f, fl::workers{2}) | opaque() | fl::batch(4), bad, true);
+    check(all | fl::map(f, fl::workers{2}) | fl::batch(4), bad, false);
+  }
+}
+
+TEST_CASE("What a failure drains isn't taken for what the run that is resumed had given") {
+  const watchdog guard("a drained buffer");
+  std::atomic<bool> is_broken = false;
+  int failed_at_once = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed)
+    for (int bad = 0; bad < 40; ++bad) {
+      const fragile f{bad, &is_broken};
+      const auto pipeline = fl::from(count_to(40)) | fl::map(f) | opaque() | fl::shuffle({.capacity = 3});
+      is_broken = false;
+      auto first = pipeline.finite({.seed = seed});
+      std::set<int> given;
+      for (int i = 0; i < 20; ++i) given.insert(*first.next());
+      const fl::checkpoint place = first.checkpoint();
+      is_broken = true;
+      auto again = pipeline.finite({.seed = seed, .resume = place});
+      INFO("seed " << seed << ", sample " << bad);
+      try {
+        while (const auto n = again.next()) REQUIRE(given.insert(*n).second);
+        FAIL("it should have failed");
+      } catch (const fl::pipeline_error& error) {
+        CHECK(error.failure().index == static_cast<std::uint64_t>(bad));
+        failed_at_once += given.size() == 20;
+      }
+    }
+  CHECK(failed_at_once >= 30 * 17);
+}
+
+TEST_CASE("A run that is left while it gives what a failure drains goes on there") {
+  std::atomic<bool> is_broken = true;
+  for (const int bad : {5, 20, 33}) {
+    const auto pipeline = fl::from(count_to(40)) | fl::map(fragile{bad, &is_broken}) | opaque();
+    const auto shuffle = fl::shuffle({.capacity = 6});
+    const auto check = [&](const auto& whole) {
+      check_every_place([&](const auto& resume) { return whole.finite({.seed = 1, .resume = resume}); },
+                        bad + 3);
+    };
+    check(pipeline | shuffle);
+    check(pipeline | shuffle | fl::prefetch(1) | fl::map([](int n) { return n; }, fl::workers{2}));
+    check(pipeline | fl::prefetch(1) | opaque() | shuffle | fl::prefetch(2));
+  }
+}
+
+namespace {
+
+struct given_and_places {
+  std::vector<int> given;
+  std::vector<fl::checkpoint> places; // behind each of them
+};
+
+/// All that a run gives, in batches of one, up to its failure.
+template <class Loader>
+given_and_places run_until_failure(Loader loader) {
+  given_and_places all;
+  try {
+    while (const auto batch = loader.next()) {
+      all.given.push_back(batch->values()[0]);
+      all.places.push_back(loader.checkpoint());
+    }
+  } catch (const fl::pipeline_error&) {
+  }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("What a failure drained doesn't come twice where its sample has healed") {
+  const watchdog guard("a sample that healed during a drain");
+  std::atomic<bool> is_broken = true;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const auto pipeline = fl::from(count_to(80)) | fl::map(fragile{50, &is_broken}, fl::workers{2}) |
+                          fl::shuffle({.capacity = 9}) | fl::batch(1);
+    is_broken = true;
+    const auto [given, places] = run_until_failure(pipeline.finite({.seed = seed}));
+    is_broken = false;
+    for (std::size_t at = given.size() - 8; at < given.size(); ++at) {
+      INFO("seed " << seed << ", left behind item " << at);
+      std::set<int> seen(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+      auto again = pipeline.finite({.seed = seed, .resume = places[at]});
+      try {
+        while (const auto batch = again.next()) REQUIRE(seen.insert(batch->values()[0]).second);
+        CHECK(seen.size() == 80);
+      } catch (const fl::pipeline_error& error) {
+        CHECK(std::string(error.what()).find("can't come to the place") != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("A failure that nobody needed doesn't matter to a run that is resumed") {
+  std::atomic<bool> is_broken = true;
+  const auto pipeline = fl::from(count_to(60)) | opaque() | fl::map(fragile{8, &is_broken}) |
+                        fl::prefetch(100) | fl::take(6) | fl::batch(3);
+  for (int round = 0; round < 20; ++round)
+    check_every_place([&](const auto& resume) { return pipeline.finite({.epochs = 3, .resume = resume}); },
+                      6);
+}
+
+TEST_CASE("A drain that nobody needed ends with its epoch") {
+  const auto pipeline = fl::from(count_to(60)) | fl::map([](int n, fl::context& c) {
+                          if (n == 20 && c.epoch == 0) throw std::runtime_error("not needed");
+                          return n;
+                        }) |
+                        fl::shuffle({.capacity = 5}) | fl::prefetch(100) | fl::take(6) | fl::prefetch(100);
+  for (int round = 0; round < 20; ++round)
+    check_every_place([&](const auto& resume) { return pipeline.finite({.epochs = 3, .resume = resume}); },
+                      18);
+}
+
+TEST_CASE("A failure of one epoch that nobody needed is forgotten in the next") {
+  const watchdog guard("failures of two epochs");
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    std::atomic<bool> is_broken = true;
+    const auto pipeline = fl::from(count_to(60)) | fl::map([&](int n, fl::context& c) {
+                            if (n == 50 && c.epoch == 0) throw std::runtime_error("not needed");
+                            if (n == 20 && c.epoch == 1 && is_broken) throw std::runtime_error("broken");
+                            return n;
+                          }) |
+                          fl::shuffle({.capacity = 5}) | fl::prefetch(8192) | fl::take(30) | fl::batch(1);
+    const auto [given, places] = run_until_failure(pipeline.finite({.seed = seed, .epochs = 2}));
+    is_broken = false;
+    for (std::size_t at = 40; at < given.size(); ++at) {
+      auto again = pipeline.finite({.seed = seed, .epochs = 2, .resume = places[at]});
+      std::set<int> seen(given.begin() + 30, given.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+      try {
+        while (const auto batch = again.next()) REQUIRE(seen.insert(batch->values()[0]).second);
+      } catch (const fl::pipeline_error& error) {
+        CHECK(std::string(error.what()).find("can't come to the place") != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("What a stage keeps over epochs is worked out exactly, although the epoch's rest isn't wanted") {
+  const watchdog guard("an end of an epoch");
+  const auto pipeline = [](std::atomic<bool>* is_broken) {
+    return fl::from(count_to(2)) | fl::map(fragile{0, is_broken, true}) | sums() |
+           fl::map([](int n) { return n; }, fl::workers{2}) | fl::batch(5);
+  };
+  std::atomic<bool> never = false, is_broken = true; // the first run may still read while the second one does
+  auto first = pipeline(&never).finite({.epochs = 3});
+  next_text(first); // what there is at the end of the first epoch
+  auto again = pipeline(&is_broken).finite({.epochs = 3, .resume = first.checkpoint()});
+  const std::string got = next_text(again);
+  INFO(got);
+  if (is_broken) CHECK(got == next_text(first));
+  else CHECK(got.starts_with("map failed on sample 0: broken 0"));
+}
+
+TEST_CASE("A sample that a buffer held and that can't be had again is told with the reason") {
+  const watchdog guard("a sample that was held");
+  std::atomic<bool> is_broken = false;
+  const auto map = fl::map(
+      [&](int n) {
+        if (is_broken) throw std::runtime_error("broken " + std::to_string(n));
+        return n;
+      },
+      fl::workers{2});
+  const auto check = [&](const auto& source) {
+    const auto pipeline = source | map | fl::shuffle({.capacity = 500}) | fl::batch(4);
+    is_broken = false;
+    auto first = pipeline.infinite();
+    first.next();
+    const fl::checkpoint place = first.checkpoint();
+    is_broken = true;
+    auto again = pipeline.infinite({.resume = place});
+    try {
+      again.next();
+      FAIL("samples came although none could be read");
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      INFO(text);
+      CHECK(text.find("of epoch 0, which the run held") != std::string::npos);
+      CHECK(text.find("map failed on sample") != std::string::npos);
+      CHECK(text.find("broken") != std::string::npos);
+    }
+  };
+  check(fl::from(count_to(1000)));
+  check(fl::from(count_to(1000)) | fl::shuffled());
+}
+
+TEST_CASE("A sample that was skipped and could be read when the run is resumed stays left out") {
+  const watchdog guard("a sample that healed");
+  std::atomic<bool> is_broken = true;
+  int resumed = 0;
+  for (int bad = 0; bad < 120; bad += 3)
+    for_each_composition({bad, &is_broken}, [&](const char* name, const auto& pipeline) {
+      is_broken = true;
+      fl::finite_options options{.seed = 1, .on_error = fl::on_error::skip};
+      auto first = pipeline.finite(options);
+      for (int i = 0; i < 14; ++i) first.next();
+      if (first.failures().empty()) return; // it lies ahead
+      ++resumed;
+      options.resume = first.checkpoint();
+      is_broken = false;
+      auto again = pipeline.finite(options);
+      INFO(name << ", sample " << bad);
+      for (std::string text; text != "end";) {
+        text = next_text(first);
+        REQUIRE(next_text(again) == text);
+      }
+    });
+  CHECK(resumed > 100);
+}
+
+TEST_CASE("A run that failed is resumed without a loss, from each of its checkpoints") {
+  const watchdog guard("a run that failed");
+  std::atomic<bool> is_broken = true;
+  for (const int bad : {0, 7, 8, 103, 202})
+    for_each_composition({bad, &is_broken}, [&](const char* name, const auto& pipeline) {
+      is_broken = true;
+      const fl::finite_options options{.seed = 1};
+      std::vector<int> seen;
+      auto first = pipeline.finite(options);
+      fl::checkpoint last = first.checkpoint();
+      try {
+        while (const auto batch = first.next()) {
+          seen.insert(seen.end(), batch->values().begin(), batch->values().end());
+          last = first.checkpoint();
+        }
+        FAIL("it should have failed");
+      } catch (const fl::pipeline_error&) {
+      }
+      INFO(name << ", sample " << bad << " fails behind " << seen.size());
+      auto resumed = options;
+      resumed.resume = fl::checkpoint::from_bytes(last.to_bytes());
+      CHECK_THROWS_AS(pipeline.finite(resumed).next(), fl::pipeline_error);
+      is_broken = false;
+      for (const auto& batch : pipeline.finite(resumed))
+        seen.insert(seen.end(), batch.values().begin(), batch.values().end());
+      std::sort(seen.begin(), seen.end());
+      CHECK(seen == count_to(samples));
+    });
+}
+
+TEST_CASE("A run that failed and dropped its last batch reads those samples again") {
+  std::atomic<bool> is_broken = true;
+  const auto pipeline =
+      fl::from(count_to(20)) | fl::map(fragile{6, &is_broken}) | fl::batch(4, {.drop_last = true});
+  auto first = pipeline.finite();
+  CHECK(next_text(first) == "0 1 2 3 ");
+  CHECK(next_text(first).find("broken 6") != std::string::npos);
+  is_broken = false;
+  auto again = pipeline.finite({.resume = first.checkpoint()});
+  CHECK(next_text(again) == "4 5 6 7 ");
+}
+
+TEST_CASE("What a run has skipped doesn't fail the one that resumes it and doesn't skip") {
+  const watchdog guard("another on_error");
+  std::atomic<bool> is_broken = true;
+  for_each_composition({21, &is_broken}, [&](const char* name, const auto& pipeline) {
+    INFO(name);
+    auto first = pipeline.finite({.seed = 1, .on_error = fl::on_error::skip});
+    while (first.failures().empty()) REQUIRE(first.next());
+    for (std::string text; text != "end";) {
+      auto again = pipeline.finite({.seed = 1, .resume = first.checkpoint()});
+      text = next_text(first);
+      CHECK(next_text(again) == text);
+    }
+  });
+}
+
+TEST_CASE("A source's failures that were skipped are passed over as well") {
+  struct source {
+    std::optional<int> next() {
+      if (at == 40) return std::nullopt;
+      if (++at % 7 == 0) throw std::runtime_error("unreadable " + std::to_string(at));
+      return at;
+    }
+
+    int at = 0;
+  };
+
+  const auto pipeline = source() | fl::map([](int n) { return n; }, fl::workers{2}) | fl::batch(3);
+  check_every_place(
+      [&](const auto& resume) {
+        return pipeline.finite({.epochs = 2, .on_error = fl::on_error::skip, .resume = resume});
+      },
+      40);
+}
+
+namespace {
+
+struct bad_behind_5 {
+  std::optional<int> next() {
+    if (at >= 10) return std::nullopt;
+    if (++at > 5) throw std::runtime_error("unreadable " + std::to_string(at));
+    return at;
+  }
+
+  void state(auto& archive) { archive(at); }
+
+  int at = 0;
+};
+
+} // namespace
+
+TEST_CASE("take() that had enough has enough when it is resumed") {
+  const watchdog guard("take");
+
+  const auto check = [](const auto& pipeline) {
+    for (const auto how : {fl::on_error::fail, fl::on_error::skip})
+      check_every_place(
+          [&](const auto& resume) { return pipeline.infinite({.on_error = how, .resume = resume}); }, 6);
+  };
+  check(bad_behind_5() | fl::take(5) | fl::batch(5));
+  check(fl::from(count_to(10)) |
+        fl::map(
+            [](int n) {
+              if (n > 4) throw std::runtime_error("bad");
+              return n;
+            },
+            fl::workers{2}) |
+        fl::take(5) | fl::batch(5));
+  check(fl::generate([n = 0]() mutable { return std::optional(n++); }) |
+        fl::filter([](int n) { return n < 5; }) | fl::take(5) | fl::batch(5));
+}
+
+namespace {
+
+/// take() as a user would write it.
+struct first_ones {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    emit(n);
+    if (++taken == 5) emit.enough();
+  }
+
+  void end_epoch() { taken = 0; }
+
+  void state(auto& archive) { archive(taken); }
+
+  int taken = 0;
+};
+
+} // namespace
+
+TEST_CASE("A stage of one's own that had enough has enough when it is resumed") {
+  const auto pipeline = fl::generate([n = 0]() mutable {
+                          if (n >= 5) throw std::runtime_error("there are no more");
+                          return std::optional(n++);
+                        }) |
+                        first_ones() | fl::prefetch(1);
+  check_every_place([&](const auto& resume) { return pipeline.finite({.epochs = 3, .resume = resume}); }, 20);
+}
+
+TEST_CASE("The failure limit gives what came before, and counts on when a run is resumed") {
+  const auto pipeline = fl::from(count_to(20)) | fl::map([](int n) {
+                          if (n % 5 == 3) throw std::runtime_error("bad " + std::to_string(n));
+                          return n;
+                        }) |
+                        fl::batch(4);
+  const fl::finite_options options{.on_error = fl::on_error::skip, .failure_limit = 2};
+  auto whole = pipeline.finite(options);
+  CHECK(next_text(whole) == "[bad 3] 0 1 2 4 ");
+  CHECK(next_text(whole) == "[bad 8] 5 6 7 9 ");
+  auto resumed = options;
+  resumed.resume = fl::checkpoint::from_bytes(whole.checkpoint().to_bytes());
+  auto again = pipeline.finite(resumed);
+  for (auto* const loader : {&whole, &again}) {
+    CHECK(next_text(*loader) == "10 11 12 ");
+    CHECK(next_text(*loader) == "map failed on sample 13: bad 13 (one failure more than the limit of 2)");
+  }
+  resumed.failure_limit = 3;
+  auto third = pipeline.finite(resumed);
+  CHECK(next_text(third) == "[bad 13] 10 11 12 14 ");
+}
+
+TEST_CASE("The failure limit holds behind workers and buffers too") {
+  for (const std::size_t workers : worker_counts) {
+    const auto pipeline = fl::from(count_to(100)) |
+                          fl::map(
+                              [](int n) {
+                                if (n % 10 == 9) throw std::runtime_error("bad");
+                                return n;
+                              },
+                              fl::workers{workers}) |
+                          fl::shuffle({.capacity = 16}) | fl::batch(7);
+    auto loader = pipeline.finite({.on_error = fl::on_error::skip, .failure_limit = 4});
+    std::set<int> seen;
+    try {
+      while (const auto batch = loader.next()) seen.insert(batch->values().begin(), batch->values().end());
+      FAIL("five failures are too many");
+    } catch (const fl::pipeline_error& error) {
+      CHECK(error.failure().index == 49);
+    }
+    CHECK(seen.size() == 45);
+    CHECK(*seen.rbegin() == 48);
+
+    const auto by_place = fl::from(count_to(100)) | fl::shuffled() |
+                          fl::map(
+                              [](int n) {
+                                if (n % 10 == 9) throw std::runtime_error("bad");
+                                return n;
+                              },
+                              fl::workers{workers}) |
+                          fl::batch(7);
+    check_every_place(
+        [&](const auto& resume) {
+          return by_place.infinite(
+              {.seed = 1, .on_error = fl::on_error::skip, .failure_limit = 12, .resume = resume});
+        },
+        30);
+  }
+}
+
+TEST_CASE("An infinite run that never gives anything says so") {
+  const watchdog guard("an infinite run without items");
+  const auto all = fl::from(count_to(10));
+  const auto fails = [](const auto& pipeline) {
+    auto loader = pipeline.infinite();
+    return next_text(loader).find("would never yield anything") != std::string::npos;
+  };
+  const auto none = fl::filter([](int) { return false; });
+  CHECK(fails(all | none | fl::batch(2)));
+  CHECK(fails(all | none | fl::prefetch(2)));
+  CHECK(fails(all | fl::filter([](int) { return false; }, fl::workers{2}) | fl::prefetch(2)));
+  CHECK(fails(all | fl::filter([](int) { return false; }, fl::workers{2}) | fl::shuffle({.capacity = 3}) |
+              fl::batch(2)));
+  CHECK(fails(all | fl::shuffled() | fl::filter([](int) { return false; }, fl::workers{2}) | fl::batch(2)));
+  CHECK(fails(all | fl::take(0) | fl::batch(2)));
+  CHECK(fails(all | fl::skip(100) | fl::batch(2)));
+  CHECK(fails(all | none | fl::take(3) | fl::batch(2)));
+}
+
+TEST_CASE("An infinite run that gathers several epochs for an item goes on") {
+  auto loader =
+      (fl::from(count_to(3)) | fl::shuffle({.capacity = 7, .min_fill = 7}) | fl::batch(10)).infinite();
+  CHECK(loader.next()->size() == 10);
+}
+
+TEST_CASE("Ranks of a source that knows nothing of them have their own samples, also with take()") {
+  for (const std::size_t capacity : {0u, 1u, 100u})
+    for (std::uint32_t number = 0; number < 2; ++number) {
+      auto loader = (fl::from(count_to(12)) | fl::map([](int n) { return n; }, fl::workers{2}) | fl::take(3) |
+                     fl::batch(3))
+                        .infinite({.queue_capacity = capacity, .rank = {number, 2}});
+      for (int epoch = 0; epoch < 5; ++epoch) CHECK(next_text(loader) == (number == 0 ? "0 2 4 " : "1 3 5 "));
+    }
+}
+
+TEST_CASE("A rank that gets an empty file now and then goes on") {
+  const watchdog guard("an empty file");
+  const temporary_folder folder;
+  std::vector<std::string> names;
+  for (int i = 0; i < 3; ++i)
+    names.push_back(folder.write(std::to_string(i), i == 1 ? "" : "1\n2\n3\n4\n5\n"));
+  for (std::uint32_t number = 0; number < 2; ++number) {
+    auto loader = (fl::lines(names) | fl::batch(2)).infinite({.seed = 3, .rank = {number, 2}});
+    for (int i = 0; i < 300; ++i) REQUIRE(loader.next());
+  }
+}
+
+TEST_CASE("A source isn't asked for more behind its end, whatever ranks do with the rest") {
+  struct counted {
+    std::optional<int> next() {
+      if (has_ended) throw std::logic_error("asked behind its end");
+      if (at == 5) has_ended = true;
+      return has_ended ? std::nullopt : std::optional(at++);
+    }
+
+    int at = 0;
+    bool has_ended = false;
+  };
+
+  for (const auto rest : {fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep})
+    for (std::uint32_t number = 0; number < 4; ++number) {
+      const auto result =
+          run_to_end((counted() | fl::prefetch(2)).finite({.epochs = 2, .rank = {number, 4, rest}}));
+      CHECK_FALSE(result.failed);
+    }
+}
+
+TEST_CASE("A failure behind an epoch's last good sample is told once") {
+  const auto pipeline = fl::from(count_to(10)) | fl::shuffled() | fl::map([](int n) {
+                          if (n == 3) throw std::runtime_error("bad");
+                          return n;
+                        }) |
+                        fl::batch(4);
+  for (std::uint64_t seed = 0; seed < 30; ++seed)
+    check_every_place(
+        [&](const auto& resume) {
+          return pipeline.finite({.seed = seed,
+                                  .epochs = 3,
+                                  .on_error = fl::on_error::skip,
+                                  .failure_limit = 3,
+                                  .resume = resume});
+        },
+        20);
+}
+
+TEST_CASE("A data set that has grown grows behind the epoch in hand, wherever the caller stands") {
+  const auto check = [](const auto& make) {
+    for (const bool finite : {false, true})
+      for (int cut = 0; cut < 12; ++cut) {
+        std::map<std::uint32_t, std::multiset<std::uint64_t>> seen;
+        const auto start = [&](const auto& pipeline, const std::optional<fl::checkpoint>& resume) {
+          const bool grown = resume.has_value();
+          if (finite)
+            return pipeline.finite({.seed = 1, .epochs = 12, .resume = resume, .data_may_have_grown = grown});
+          return pipeline.infinite({.seed = 1, .resume = resume, .data_may_have_grown = grown});
+        };
+        const auto take = [&](auto& loader, int batches) {
+          for (int i = 0; i < batches; ++i) {
+            const auto batch = loader.next();
+            if (!batch) return;
+            for (const fl::sample_id& id : batch->ids()) seen[id.epoch].insert(id.index);
+          }
+        };
+        auto first = start(make(3), {});
+        take(first, cut);
+        auto second = start(make(5), first.checkpoint());
+        take(second, 3);
+        auto third = start(make(5), second.checkpoint()); // which knows which epoch was the last old one
+        take(third, 12);
+        INFO("cut " << cut << (finite ? ", finite" : ", infinite"));
+        bool has_grown = false;
+        for (const auto& [epoch, indices] : seen) {
+          INFO("epoch " << epoch << " has " << indices.size() << " samples");
+          CHECK(std::set<std::uint64_t>(indices.begin(), indices.end()).size() == indices.size());
+          if (epoch == seen.rbegin()->first) continue;
+          has_grown = has_grown || indices.size() == 5;
+          CHECK(indices.size() == (has_grown ? 5 : 3));
+        }
+      }
+  };
+  const auto same = [](int n) { return n; };
+  check([](int size) { return fl::from(count_to(size)) | fl::batch(2); });
+  check([&](int size) { return fl::from(count_to(size)) | fl::map(same, fl::workers{2}) | fl::batch(2); });
+  check([](int size) { return fl::from(count_to(size)) | fl::shuffled() | fl::batch(2); });
+  check([](int size) {
+    return fl::from(count_to(size)) | fl::shuffled() |
+           fl::flat_map([](int n) { return std::vector{n}; }, fl::workers{2}) | fl::batch(2);
+  });
+}
+
+TEST_CASE("An index that can't be told is a failure of its sample") {
+  struct set {
+    std::optional<int> next() { return std::nullopt; }
+
+    std::uint64_t size() const { return 30; }
+
+    int at(std::uint64_t place) const { return static_cast<int>(place); }
+
+    std::uint64_t index_at(std::uint64_t place) const {
+      if (place == 25) throw std::runtime_error("no index");
+      return place;
+    }
+  };
+
+  const auto check = [](const auto& pipeline) {
+    const auto result = run_to_end(pipeline.finite({.on_error = fl::on_error::skip}));
+    CHECK(result.items.size() == 29);
+    CHECK(result.skipped.size() == 1);
+  };
+  check(set() | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) | fl::prefetch(3));
+  check(set() | fl::shuffled() | fl::prefetch(3));
+
+  struct rows {
+    std::optional<int> next() { return at < 12 ? std::optional(at++) : std::nullopt; }
+
+    std::uint64_t index() const {
+      if (at == 5) throw std::runtime_error("no index");
+      return static_cast<std::uint64_t>(at);
+    }
+
+    int at = 0;
+  };
+
+  const auto by_one_thread = fl::from(rows()) | fl::batch(1);
+  check_every_place(
+      [&](const auto& resume) {
+        return by_one_thread.finite({.epochs = 2, .on_error = fl::on_error::skip, .resume = resume});
+      },
+      24);
+}

@@ -1,0 +1,1293 @@
+// SPDX-License-Identifier: MIT
+// Random compositions against a reference of their own, one item at a time in one thread: first the run as it is,
+// then what it gives when it is left at some item and resumed, with samples that fail, heal and fail again.
+//
+// FEEDLINE_RESUME_FIRST=n and FEEDLINE_RESUME_COUNT=n run other compositions than the first ones,
+// FEEDLINE_RESUME_AXES=+name,-name,… turns axes on and off, FEEDLINE_RESUME_VERBOSE=1 says what is being done,
+// FEEDLINE_RESUME_SIMPLIFY=1 looks for a simpler composition that fails as well.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/leave_and_resume.hpp"
+#include "support/reference.hpp"
+#include "support/rounds.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+// What is composed.
+
+constexpr int compositions = 2000;
+
+/// What compositions are drawn from. One that is off is left out of them.
+struct axes {
+  bool own_repeats = true;     ///< own stages that emit several items for one
+  bool own_emits_first = true; ///< … that emit and then change their state
+  bool own_finishes = true;    ///< … that give something at the end of an epoch
+  bool own_opaque = true;      ///< … that say nothing of their state
+  bool changing_faults = true; ///< samples that fail in one run and not in another
+  bool drained = true;         ///< checkpoints taken behind items that came because of a failure
+  bool other_on_error = true;  ///< a run that is resumed does something else with failures
+  bool taken = true;           ///< take() that has had enough
+  bool ranks = true;           ///< one of several ranks
+  bool taken_ranks = true;     ///< … with take(), in infinite mode
+  bool elastic = true;         ///< another number of ranks goes on
+  bool elastic_faults = true;  ///< samples that fail in runs that another number of ranks could go on with
+  bool grown = true;           ///< the data set has grown
+  bool two_flat_maps = true;
+  bool empty = true;  ///< nothing ever comes out of an infinite run
+  bool limit = true;  ///< more failures than the limit
+  bool at_end = true; ///< checkpoints of runs that have ended
+
+  struct name {
+    const char* text;
+    bool axes::*axis;
+  };
+
+  static constexpr auto names() {
+    return std::array{name{"own_repeats", &axes::own_repeats},
+                      name{"own_emits_first", &axes::own_emits_first},
+                      name{"own_finishes", &axes::own_finishes},
+                      name{"own_opaque", &axes::own_opaque},
+                      name{"changing_faults", &axes::changing_faults},
+                      name{"drained", &axes::drained},
+                      name{"other_on_error", &axes::other_on_error},
+                      name{"taken", &axes::taken},
+                      name{"ranks", &axes::ranks},
+                      name{"taken_ranks", &axes::taken_ranks},
+                      name{"elastic", &axes::elastic},
+                      name{"elastic_faults", &axes::elastic_faults},
+                      name{"grown", &axes::grown},
+                      name{"two_flat_maps", &axes::two_flat_maps},
+                      name{"empty", &axes::empty},
+                      name{"limit", &axes::limit},
+                      name{"at_end", &axes::at_end}};
+  }
+
+  static const axes& chosen() {
+    static const axes all = [] {
+      axes a;
+      const char* const text = std::getenv("FEEDLINE_RESUME_AXES");
+      for (std::string_view rest = text ? text : ""; !rest.empty();) {
+        const std::string_view word = rest.substr(0, rest.find(','));
+        rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+        bool known = false;
+        for (const name& n : names())
+          if (word.substr(1) == n.text || word.substr(1) == "all") {
+            a.*n.axis = word[0] == '+';
+            known = true;
+          }
+        if (!known) throw std::invalid_argument("no axis " + std::string(word));
+      }
+      return a;
+    }();
+    return all;
+  }
+};
+
+/// A composition and one of its runs.
+struct scenario {
+  composition c;
+  int run = 1;
+  mutable std::array<std::atomic<bool>, 8> asked{}; // the faults that strike once
+
+  scenario(composition what, int number) : c(std::move(what)), run(number) {}
+
+  void check(std::size_t place, std::uint64_t number, std::uint32_t epoch) const {
+    bool fails = false;
+    for (std::size_t f = 0; f < c.faults.size(); ++f) {
+      if (!c.faults[f].is_of(place, number, epoch) || !c.faults[f].strikes(run)) continue;
+      fails |= c.faults[f].time != fault_time::hiccup || !asked[f].exchange(true);
+    }
+    if (fails) throw std::runtime_error(text_of_fault(place, number, epoch));
+  }
+
+  const stage_plan& stage(std::size_t place) const { return c.stages[place - 1]; }
+
+  std::uint64_t source_size() const { return run > 1 && c.grown_size > 0 ? c.grown_size : c.source.size; }
+};
+
+using scenario_ptr = std::shared_ptr<const scenario>;
+
+// Sources of a user's own.
+
+struct plain_source {
+  void start_epoch(const fl::epoch& e) { epoch = e.number; }
+
+  std::optional<item> next() {
+    if (at == s->c.source.size) return std::nullopt;
+    const std::uint64_t number = at++;
+    s->check(0, number, epoch);
+    return make_item(number);
+  }
+
+  scenario_ptr s;
+  std::uint64_t at = 0;
+  std::uint32_t epoch = 0;
+};
+
+struct stated_source {
+  static constexpr const char* kind = "stated";
+
+  void start_epoch(const fl::epoch& e) { epoch = e.number; }
+
+  std::optional<item> next() {
+    if (at == size) return std::nullopt;
+    const std::uint64_t number = first + at++;
+    s->check(0, number, epoch);
+    return with_epoch(make_item(number), epoch);
+  }
+
+  std::uint64_t index() const { return at - 1; }
+
+  void state(auto& archive) { archive(at); }
+
+  void go_near(std::uint64_t index) { at = index; }
+
+  scenario_ptr s;
+  std::uint64_t size;
+  std::uint64_t first = 0;
+  std::uint64_t at = 0;
+  std::uint32_t epoch = 0;
+};
+
+struct indexed_source {
+  static constexpr const char* kind = "indexed";
+
+  std::optional<item> next() { return at_place < size() ? std::optional(at(at_place++)) : std::nullopt; }
+
+  std::uint64_t size() const { return s->c.source.size; }
+
+  item at(std::uint64_t place) const {
+    s->check(0, place, fault::any_epoch);
+    return make_item(place);
+  }
+
+  std::uint64_t index() const { return index_at(at_place - 1); }
+
+  std::uint64_t index_at(std::uint64_t place) const { return index_of_place(place); }
+
+  scenario_ptr s;
+  std::uint64_t at_place = 0;
+};
+
+// Functions.
+
+struct mapping {
+  item operator()(item x, fl::context& c) const {
+    s->check(place, number_of(x), c.epoch);
+    return mapped(x, c.epoch, c.random);
+  }
+
+  scenario_ptr s;
+  std::size_t place;
+};
+
+struct keeping {
+  bool operator()(const item& x, fl::context& c) const {
+    s->check(place, number_of(x), c.epoch);
+    return is_kept(x, s->stage(place).size, c.random);
+  }
+
+  scenario_ptr s;
+  std::size_t place;
+};
+
+struct parting {
+  std::vector<item> operator()(item& x, fl::context& c) const {
+    s->check(place, number_of(x), c.epoch);
+    return parts_of(x, s->stage(place).size, c.random);
+  }
+
+  scenario_ptr s;
+  std::size_t place;
+};
+
+struct joining {
+  item operator()(const std::pair<item, item>& both) const { return mixed(both.first, both.second); }
+};
+
+struct numbering {
+  item operator()(const fl::enumerated<item>& e) const { return mixed(e.value, e.number); }
+};
+
+// Stages of a user's own.
+
+struct opaque_stage {
+  using output = item;
+
+  opaque_stage(scenario_ptr scenario, std::size_t number)
+      : s(std::move(scenario)), place(number), does(s->stage(number).own) {}
+
+  void operator()(item x, auto& emit, fl::context& c) {
+    s->check(place, number_of(x), c.epoch);
+    does.take(x, emit);
+  }
+
+  void finish(auto& emit) { does.give_rest(emit); }
+
+  void end_epoch() { does.end_epoch(); }
+
+  scenario_ptr s;
+  std::size_t place;
+  own_behaviour does;
+};
+
+struct own_stage : opaque_stage {
+  static constexpr const char* kind = "own";
+
+  using opaque_stage::opaque_stage;
+
+  void state(auto& archive) { does.state(archive); }
+};
+
+// Pipelines: one type each, whatever the parameters.
+
+auto list(const scenario_ptr& s, std::uint64_t size, std::uint64_t first = 0) {
+  static_cast<void>(s);
+  std::vector<item> all(size);
+  for (std::uint64_t i = 0; i < size; ++i) all[i] = make_item(first + i);
+  return fl::from(std::move(all));
+}
+
+auto whole_list(const scenario_ptr& s) { return list(s, s->source_size()); }
+
+auto stated(const scenario_ptr& s, std::uint64_t size, std::uint64_t first = 0) {
+  return fl::from(stated_source{s, size, first});
+}
+
+auto buffer(const scenario_ptr& s, std::size_t place) {
+  const stage_plan& plan = s->stage(place);
+  return fl::shuffle({.capacity = plan.size, .min_fill = plan.more});
+}
+
+auto batches(const scenario_ptr& s, std::size_t place) {
+  return fl::batch(s->stage(place).size, {.drop_last = s->stage(place).drop_last});
+}
+
+/// How a run is started.
+struct start_options {
+  circumstances around;
+  std::optional<fl::checkpoint> resume{};
+};
+
+class any_run {
+ public:
+  virtual ~any_run() = default;
+  virtual step next() = 0;
+  virtual fl::checkpoint checkpoint() const = 0;
+  virtual std::uint64_t digest() const = 0;
+};
+
+template <class Loader>
+class held_run final : public any_run {
+ public:
+  held_run(Loader loader, const composition& c) : loader_(std::move(loader)), parts_(c.parts_are_defined) {}
+
+  step next() override {
+    step s;
+    const std::size_t before = loader_.failures().size();
+    try {
+      const auto item = loader_.next();
+      if (item) add(s, *item);
+      else s.kind = step_kind::end;
+    } catch (const fl::pipeline_error& e) {
+      s.kind = step_kind::error;
+      s.error = text(e.failure(), e.what());
+    } catch (const std::exception& e) {
+      s.kind = step_kind::error;
+      s.error = std::string("no pipeline_error: ") + e.what();
+    }
+    for (std::size_t i = before; i < loader_.failures().size(); ++i)
+      s.failures.push_back(text(loader_.failures()[i], loader_.failures()[i].message));
+    return s;
+  }
+
+  fl::checkpoint checkpoint() const override { return loader_.checkpoint(); }
+
+  std::uint64_t digest() const override { return loader_.digest(); }
+
+ private:
+  // A source need not know the index of what it can't read.
+  static std::string text(const fl::failure& f, const std::string& otherwise) {
+    if (!f.message.starts_with("fault ")) return otherwise;
+    return f.message.ends_with(" 0") ? f.message : f.message + " at " + std::to_string(f.index);
+  }
+
+  void add(step& s, item x) { s.samples.push_back(text_of(x)); }
+
+  template <class Mode>
+  void add(step& s, const fl::batch_of<item, Mode>& b) {
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      const fl::sample_id& id = b.ids()[i];
+      std::string text = std::to_string(id.epoch) + ":";
+      if (id.index == fl::sample_id::no_index) text += "-";
+      else text += std::to_string(id.index >> 56) + "'" + std::to_string(id.index & 0xffffffffffff);
+      if (parts_) text += "." + std::to_string(id.part);
+      s.samples.push_back(text + "=" + text_of(b.values()[i]));
+    }
+  }
+
+  Loader loader_;
+  bool parts_;
+};
+
+fl::on_error on_error_of(const scenario& s) {
+  return s.c.skips_in(s.run) ? fl::on_error::skip : fl::on_error::fail;
+}
+
+fl::rank rank_of(const composition& c) {
+  constexpr std::array rests{fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep};
+  return {c.rank, c.ranks, rests[static_cast<std::size_t>(c.rest)]};
+}
+
+/// Throws what starting the run throws.
+template <class Make>
+std::unique_ptr<any_run> start_run(const scenario_ptr& s, const start_options& o) {
+  const auto pipeline = Make{}(s, o.around);
+  using loader = fl::loader_of<decltype(pipeline)>;
+  const composition& c = s->c;
+  if (c.finite)
+    return std::make_unique<held_run<loader>>(pipeline.finite({.seed = c.seed,
+                                                               .epochs = c.epochs,
+                                                               .on_error = on_error_of(*s),
+                                                               .failure_limit = c.failure_limit,
+                                                               .queue_capacity = o.around.queue_capacity,
+                                                               .rank = rank_of(c),
+                                                               .resume = o.resume,
+                                                               .data_may_have_grown = c.grown_size > 0}),
+                                              c);
+  return std::make_unique<held_run<loader>>(pipeline.infinite({.seed = c.seed,
+                                                               .on_error = on_error_of(*s),
+                                                               .failure_limit = c.failure_limit,
+                                                               .queue_capacity = o.around.queue_capacity,
+                                                               .rank = rank_of(c),
+                                                               .resume = o.resume,
+                                                               .data_may_have_grown = c.grown_size > 0}),
+                                            c);
+}
+
+// Descriptions, drawn.
+
+stage_plan stage_of(stage_kind kind, std::uint64_t size = 0, std::uint64_t more = 0) {
+  stage_plan s;
+  s.kind = kind;
+  s.size = size;
+  s.more = more;
+  return s;
+}
+
+stage_plan drawn_filter(draw& d) { return stage_of(stage_kind::filter, d(2, 5)); }
+
+stage_plan drawn_flat_map(draw& d) { return stage_of(stage_kind::flat_map, d(1, 4)); }
+
+stage_plan drawn_shuffle(draw& d) {
+  const std::size_t capacity = d(1, 40);
+  return stage_of(stage_kind::shuffle, capacity, d(0, capacity));
+}
+
+stage_plan drawn_batch(draw& d) {
+  stage_plan s = stage_of(stage_kind::batch, d(1, 9));
+  s.drop_last = d(0, 3) == 0;
+  return s;
+}
+
+stage_plan drawn_own(draw& d, const axes& a, stage_kind kind = stage_kind::own) {
+  stage_plan s = stage_of(kind);
+  const auto call = static_cast<own_call>(d(0, 6));
+  const auto finish = static_cast<own_finish>(d(0, 3));
+  const bool several = call == own_call::repeats || call == own_call::packs;
+  const bool first = call == own_call::emits_first || call == own_call::delays;
+  const bool is_off = (several && !a.own_repeats) || (first && !a.own_emits_first);
+  s.own.call = is_off ? own_call::counts : call;
+  s.own.finish = a.own_finishes ? finish : own_finish::nothing;
+  s.own.resets = d.coin();
+  return s;
+}
+
+/// Many times few, at times many.
+std::uint64_t drawn_size(draw& d) {
+  const std::size_t large = d(1, 300), small = d(1, 40), kind = d(0, 4);
+  return kind == 0 ? large : small;
+}
+
+source_plan drawn_source(draw& d, source_kind kind) {
+  source_plan s;
+  s.kind = kind;
+  s.size = drawn_size(d);
+  s.second_size = d(1, 60);
+  s.samples = d(1, 80);
+  s.weight = static_cast<double>(d(1, 9)) / 10;
+  s.stops = d.coin();
+  return s;
+}
+
+struct shape {
+  const char* name;
+  source_kind source;
+  void (*draw_stages)(composition&, draw&, const axes&);
+  std::unique_ptr<any_run> (*start)(const scenario_ptr&, const start_options&);
+};
+
+template <class Make>
+shape make_shape(const char* name, source_kind source, void (*draw_stages)(composition&, draw&, const axes&),
+                 Make) {
+  return {name, source, draw_stages, &start_run<Make>};
+}
+
+const std::vector<shape>& all_shapes() {
+  static const std::vector<shape> shapes{
+      make_shape(
+          "one thread", source_kind::list,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {drawn_own(d, a), stage_of(stage_kind::map), drawn_own(d, a), drawn_shuffle(d),
+                        drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances&) {
+            return whole_list(s) | own_stage(s, 1) | fl::map(mapping{s, 2}) | own_stage(s, 3) | buffer(s, 4) |
+                   batches(s, 5);
+          }),
+      make_shape(
+          "workers between own stages", source_kind::stated,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {drawn_own(d, a),  stage_of(stage_kind::map), drawn_own(d, a),
+                        drawn_shuffle(d), drawn_own(d, a),           drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return stated(s, s->c.source.size) | own_stage(s, 1) |
+                   fl::map(mapping{s, 2}, fl::workers{v.workers}) | own_stage(s, 3) | buffer(s, 4) |
+                   own_stage(s, 5) | batches(s, 6);
+          }),
+      make_shape(
+          "buffers", source_kind::stated,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {drawn_flat_map(d), drawn_shuffle(d), stage_of(stage_kind::map),
+                        drawn_flat_map(d), drawn_shuffle(d), drawn_batch(d)};
+            if (!a.two_flat_maps) c.stages[3].size = 1;
+            c.parts_are_defined = false;
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return stated(s, s->c.source.size) | fl::flat_map(parting{s, 1}) | buffer(s, 2) |
+                   fl::map(mapping{s, 3}, fl::workers{v.workers}) | fl::flat_map(parting{s, 4}) |
+                   buffer(s, 5) | batches(s, 6);
+          }),
+      make_shape(
+          "shuffled, dealt to workers", source_kind::shuffled_indexed,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {drawn_flat_map(d), drawn_filter(d), drawn_shuffle(d), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return fl::from(indexed_source{s}) | fl::shuffled() |
+                   fl::flat_map(parting{s, 1}, fl::workers{v.workers}) | fl::filter(keeping{s, 2}) |
+                   buffer(s, 3) | batches(s, 4);
+          }),
+      make_shape(
+          "shuffled, one thread", source_kind::shuffled_list,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::map), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances&) {
+            return whole_list(s) | fl::shuffled() | fl::map(mapping{s, 1}) | batches(s, 2);
+          }),
+      make_shape(
+          "shuffled, workers", source_kind::shuffled_list,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::map), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return whole_list(s) | fl::shuffled() | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
+                   batches(s, 2);
+          }),
+      make_shape(
+          "counting", source_kind::plain,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::skip, d(0, (c.source.size - 1) / 2)),
+                        stage_of(stage_kind::map),
+                        stage_of(stage_kind::take, d(1, 60)),
+                        stage_of(stage_kind::enumerate),
+                        stage_of(stage_kind::number),
+                        drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return fl::from(plain_source{s}) | fl::skip(s->stage(1).size) |
+                   fl::map(mapping{s, 2}, fl::workers{v.workers}) | fl::take(s->stage(3).size) |
+                   fl::enumerate() | fl::map(numbering{}) | batches(s, 6);
+          }),
+      make_shape(
+          "take behind a filter, no batches", source_kind::list,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {drawn_filter(d), drawn_shuffle(d), stage_of(stage_kind::take, d(1, 60)),
+                        drawn_own(d, a)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return whole_list(s) | fl::filter(keeping{s, 1}, fl::workers{v.workers}) | buffer(s, 2) |
+                   fl::take(s->stage(3).size) | own_stage(s, 4) | fl::prefetch(v.queue);
+          }),
+      make_shape(
+          "two pools, no batches", source_kind::stated,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {stage_of(stage_kind::map), drawn_filter(d), drawn_own(d, a), drawn_flat_map(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return stated(s, s->c.source.size) | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
+                   fl::filter(keeping{s, 2}, fl::workers{v.queue % 3 + 1}) | own_stage(s, 3) |
+                   fl::flat_map(parting{s, 4}, fl::workers{v.workers}) | fl::prefetch(v.queue);
+          }),
+      make_shape(
+          "zip", source_kind::zipped,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {stage_of(stage_kind::join), drawn_own(d, a), stage_of(stage_kind::map),
+                        drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return fl::zip(stated(s, s->c.source.size), list(s, s->c.source.second_size, second_numbers)) |
+                   fl::map(joining{}) | own_stage(s, 2) | fl::map(mapping{s, 3}, fl::workers{v.workers}) |
+                   batches(s, 4);
+          }),
+      make_shape(
+          "with replacement", source_kind::replaced,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::map), drawn_shuffle(d), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return list(s, s->c.source.size) | fl::with_replacement({.samples = s->c.source.samples}) |
+                   fl::map(mapping{s, 1}, fl::workers{v.workers}) | buffer(s, 2) | batches(s, 3);
+          }),
+      make_shape(
+          "mix", source_kind::mixed,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::map), drawn_shuffle(d), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            const source_plan& p = s->c.source;
+            return fl::mix(fl::weighted(stated(s, p.size), p.weight),
+                           fl::weighted(list(s, p.second_size, second_numbers), 1 - p.weight),
+                           fl::mix_options{p.stops ? fl::when_one_ends::stop : fl::when_one_ends::go_on}) |
+                   fl::map(mapping{s, 1}, fl::workers{v.workers}) | buffer(s, 2) | batches(s, 3);
+          }),
+      make_shape(
+          "concat into buckets", source_kind::joined,
+          [](composition& c, draw& d, const axes&) {
+            stage_plan buckets = stage_of(stage_kind::bucket_batch, d(1, 6), d(10, 60));
+            buckets.drop_last = d(0, 3) == 0;
+            c.stages = {stage_of(stage_kind::map), buckets};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            const stage_plan& plan = s->stage(2);
+            return fl::concat(list(s, s->c.source.size), stated(s, s->c.source.second_size, second_numbers)) |
+                   fl::map(mapping{s, 1}) | fl::prefetch(v.queue) |
+                   fl::bucket_batch({.bounds = {5, 12},
+                                     .size = plan.size,
+                                     .tokens = plan.more,
+                                     .drop_last = plan.drop_last},
+                                    [](const item& x) { return length_of(x); });
+          }),
+      make_shape(
+          "an own stage that says nothing of its state", source_kind::list,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {stage_of(stage_kind::map), drawn_own(d, a, stage_kind::opaque_own), drawn_shuffle(d),
+                        drawn_batch(d)};
+            if (!a.own_opaque) c.stages[1].own = {};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return whole_list(s) | fl::map(mapping{s, 1}, fl::workers{v.workers}) | opaque_stage(s, 2) |
+                   buffer(s, 3) | batches(s, 4);
+          }),
+      make_shape(
+          "batches that are shuffled and taken apart", source_kind::stated,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::batch, d(1, 9)), drawn_shuffle(d), stage_of(stage_kind::unbatch),
+                        drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return stated(s, s->c.source.size) | fl::batch(s->stage(1).size, fl::as_list) | buffer(s, 2) |
+                   fl::flat_map([](auto& b) -> std::vector<item>& { return b.values(); },
+                                fl::workers{v.workers}) |
+                   batches(s, 4);
+          }),
+      make_shape(
+          "a part of the data, take at the end", source_kind::shuffled_list,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::partition), stage_of(stage_kind::map), drawn_batch(d),
+                        stage_of(stage_kind::take, d(1, 12))};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return whole_list(s) | fl::shuffled() | fl::partition({80, 20}, 0) |
+                   fl::map(mapping{s, 2}, fl::workers{v.workers}) | batches(s, 3) |
+                   fl::take(s->stage(4).size);
+          }),
+  };
+  return shapes;
+}
+
+bool has_stage(const composition& c, std::initializer_list<stage_kind> kinds) {
+  return std::any_of(c.stages.begin(), c.stages.end(), [&](const stage_plan& s) {
+    return std::find(kinds.begin(), kinds.end(), s.kind) != kinds.end();
+  });
+}
+
+/// Whether some stage gives more than it has got when epochs end.
+bool gives_at_end(const composition& c) {
+  return std::any_of(c.stages.begin(), c.stages.end(),
+                     [](const stage_plan& s) { return s.own.finish != own_finish::nothing; });
+}
+
+/// Where the run stands follows from the last sample that came.
+bool could_be_elastic(const composition& c) {
+  return c.source.kind == source_kind::shuffled_list && c.stages.size() == 2;
+}
+
+bool is_list(source_kind kind) { return kind == source_kind::list || kind == source_kind::shuffled_list; }
+
+/// The places where samples can fail.
+std::vector<std::size_t> places_that_fail(const composition& c) {
+  std::vector<std::size_t> places;
+  if (!is_list(c.source.kind) && c.source.kind != source_kind::replaced) places.push_back(0);
+  for (std::size_t i = 0; i < c.stages.size(); ++i) switch (c.stages[i].kind) {
+    case stage_kind::map:
+    case stage_kind::filter:
+    case stage_kind::flat_map:
+    case stage_kind::own:
+    case stage_kind::opaque_own:
+      places.push_back(i + 1);
+      break;
+    default:
+      break;
+    }
+  return places;
+}
+
+/// Whether the stage that fails sees one item of that sample.
+bool comes_once(const composition& c, const fault& f) {
+  if (f.epoch == fault::any_epoch || c.source.kind == source_kind::replaced) return false;
+  for (std::size_t i = 0; i + 1 < f.place; ++i) {
+    const stage_kind kind = c.stages[i].kind;
+    if (kind == stage_kind::flat_map || kind == stage_kind::own || kind == stage_kind::opaque_own)
+      return false;
+  }
+  return true;
+}
+
+void draw_faults(composition& c, draw& d, const axes& a) {
+  const std::vector<std::size_t> places = places_that_fail(c);
+  const std::size_t kind = d(0, 3), count = d(1, 5);
+  for (std::size_t i = 0; i < count; ++i) {
+    fault f;
+    const std::size_t place = d(0, 1000), time = d(0, 3);
+    f.number = d(0, static_cast<std::size_t>(c.source.size) - 1);
+    const std::size_t second = d(0, static_cast<std::size_t>(c.source.second_size) - 1);
+    if (c.source.kind == source_kind::joined && second % 2 == 0) f.number = second_numbers + second;
+    const std::size_t epoch = d(0, 5);
+    if (kind == 0 || places.empty()) continue;
+    f.place = places[place % places.size()];
+    // Places give the same each time.
+    if (epoch < 3 && !(f.place == 0 && c.source.kind == source_kind::shuffled_indexed))
+      f.epoch = static_cast<std::uint32_t>(epoch);
+    if (a.changing_faults) f.time = static_cast<fault_time>(time);
+    // Of a sample that comes several times nobody knows when it is asked for first.
+    if (f.time == fault_time::hiccup && !comes_once(c, f)) f.time = fault_time::later_runs;
+    if (f.place == 0 && c.source.kind == source_kind::joined && f.number < second_numbers)
+      f.number += second_numbers;
+    c.faults.push_back(f);
+  }
+}
+
+/// Whether the stage that meets one failure more than the limit knows all those before, and gives what it holds.
+bool can_be_limited(const composition& c) {
+  // Threads before take() read on, and count what fails there, until they know that it has enough.
+  if (has_stage(c, {stage_kind::take})) return false;
+  // A checkpoint that any number of ranks can take up has no count for each thread.
+  if (could_be_elastic(c)) return false;
+  // A stage doesn't know what later threads have met, and then keeps what it holds to itself.
+  std::size_t first = c.stages.size(), last = 0;
+  for (const fault& f : c.faults) {
+    first = std::min(first, f.place);
+    last = std::max(last, f.place);
+  }
+  for (std::size_t place = std::max<std::size_t>(first, 1); place < last; ++place)
+    switch (c.stages[place - 1].kind) {
+    case stage_kind::own:
+    case stage_kind::opaque_own:
+    case stage_kind::shuffle:
+    case stage_kind::batch:
+      return false;
+    default:
+      break;
+    }
+  return true;
+}
+
+composition drawn_composition(std::uint64_t number, const axes& a) {
+  draw d(fl::detail::key(number, 7));
+  const shape& s = all_shapes()[number % all_shapes().size()];
+  composition c;
+  c.shape = s.name;
+  c.source = drawn_source(d, s.source);
+  s.draw_stages(c, d, a);
+  c.finite = d.coin();
+  c.epochs = static_cast<std::uint32_t>(d(1, 3));
+  c.seed = d(0, 1000);
+  draw_faults(c, d, a);
+  if (!a.elastic_faults && could_be_elastic(c)) c.faults.clear();
+  const bool skips = d(0, 2) > 0, others[2] = {d.coin(), d.coin()};
+  c.skips[0] = skips;
+  c.skips[1] = a.other_on_error ? others[0] : skips;
+  c.skips[2] = a.other_on_error ? others[1] : skips;
+  const std::size_t limit = d(0, 12);
+  if (a.limit && limit < 4 && can_be_limited(c)) c.failure_limit = limit;
+
+  const std::uint32_t ranks = static_cast<std::uint32_t>(d(1, 4));
+  const std::uint32_t rank = static_cast<std::uint32_t>(d(0, ranks - 1));
+  const auto rest = static_cast<rank_rest>(d(0, 2));
+  const bool on_ranks = d(0, 3) == 0;
+  const bool one_to_one =
+      !has_stage(c, {stage_kind::filter, stage_kind::flat_map, stage_kind::unbatch, stage_kind::own,
+                     stage_kind::opaque_own, stage_kind::partition, stage_kind::bucket_batch});
+  const bool takes = has_stage(c, {stage_kind::take});
+  if (a.ranks && on_ranks && (c.finite || !takes || a.taken_ranks)) {
+    c.ranks = ranks;
+    c.rank = rank;
+    c.rest = one_to_one ? rest : rank_rest::keep;
+    // A rest that is filled up from an epoch's beginning needs to know of failures what nobody says.
+    if (c.rest == rank_rest::wrap &&
+        std::any_of(c.faults.begin(), c.faults.end(), [](const fault& f) { return f.place == 0; }))
+      c.rest = rank_rest::keep;
+  }
+  const std::size_t grows = d(0, 3), by = d(1, 40);
+  if (a.grown && grows == 0 && is_list(c.source.kind)) c.grown_size = c.source.size + by;
+  const std::size_t empties = d(0, 9);
+  if (a.empty && empties == 0)
+    for (stage_plan& stage : c.stages) {
+      if (stage.kind == stage_kind::filter) stage.size = 1;
+      if (stage.kind == stage_kind::take) stage.size = 0;
+      if (stage.kind == stage_kind::skip) stage.size = 1000;
+    }
+  if (!a.taken)
+    for (stage_plan& stage : c.stages)
+      if (stage.kind == stage_kind::take) stage.size = 1'000'000;
+  return c;
+}
+
+// What must hold.
+
+/// A run that gave something else, in words.
+struct mismatch : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string both(const step& expected, const step& got) {
+  return "\n  expected: " + to_string(expected) + "\n  got:      " + to_string(got);
+}
+
+bool is_empty_error(const step& s) {
+  return s.kind == step_kind::error && s.error.find(empty_error) != std::string::npos;
+}
+
+/// Throws a mismatch. True: the run has ended.
+bool check_step(const reference_step& expected, const step& got, const std::string& when) {
+  if (expected.kind == step_kind::error && expected.error == empty_error && is_empty_error(got)) return true;
+  if (expected.may_fail && is_empty_error(got)) return true;
+  if (static_cast<const step&>(expected) != got) throw mismatch(when + both(expected, got));
+  return got.kind != step_kind::gives;
+}
+
+/// The faults that strike in a later run and didn't when they were asked for, or the other way round.
+std::vector<fault> changed_faults(const composition& c, const reference_step* last, int run) {
+  std::vector<fault> changed;
+  for (std::size_t f = 0; last && f < c.faults.size(); ++f)
+    if (last->asked[f] &&
+        (last->struck[f] != c.faults[f].strikes(run) || c.faults[f].epoch == fault::any_epoch)) {
+      // One of every epoch may have struck in some and not yet in others.
+      if (c.faults[f].time != fault_time::always) changed.push_back(c.faults[f]);
+    }
+  return changed;
+}
+
+/// Those that may keep a run from coming to its place: what map could not make stays left out, though it could now.
+std::vector<fault> hindering(const composition& c, std::vector<fault> changed) {
+  std::erase_if(changed, [&](const fault& f) {
+    return f.time == fault_time::first_run && f.place > 0 && c.stages[f.place - 1].kind == stage_kind::map;
+  });
+  return changed;
+}
+
+/// Whether the text names such a sample.
+bool names_one(const std::string& text, const std::vector<fault>& faults) {
+  // A source that doesn't know its samples' indices can't name one.
+  if (!faults.empty() && text.find("can't come to the place") != std::string::npos) return true;
+  return std::any_of(faults.begin(), faults.end(), [&](const fault& f) {
+    const std::string number = std::to_string(f.number);
+    for (const std::string& name :
+         {"fault " + number + "@", "sample " + number + " ",
+          "sample " + std::to_string(index_of_place(f.number)) + " ",
+          "sample " + std::to_string(std::uint64_t{1} << 56 | (f.number - second_numbers)) + " "})
+      if (text.find(name) != std::string::npos) return true;
+    return false;
+  });
+}
+
+struct statistics {
+  std::size_t grown = 0, grown_refused = 0;
+  std::size_t drained = 0, drained_refused = 0;
+  std::size_t followed = 0, unclear = 0;
+};
+
+statistics& all_statistics() {
+  static statistics s;
+  return s;
+}
+
+class trial {
+ public:
+  explicit trial(std::uint64_t number, const axes& a) : trial(number, a, drawn_composition(number, a)) {}
+
+  trial(std::uint64_t number, const axes& a, composition c, std::uint64_t attempt = 0)
+      : axes_(a),
+        c_(std::move(c)),
+        shape_(all_shapes()[number % all_shapes().size()]),
+        d_(fl::detail::key(number, 8, attempt)),
+        most_(d_(5, 60)) {}
+
+  const composition& what() const { return c_; }
+
+  /// Throws a mismatch.
+  void run() {
+    whole_ = reference(c_, most_);
+    if (!is_comparable(whole_)) return;
+    say("whole");
+    run_whole();
+    for (int cut = 0; cut < 3; ++cut) leave_and_resume_at(drawn_cut());
+    if (axes_.elastic && is_elastic()) resume_on_other_ranks();
+  }
+
+ private:
+  std::unique_ptr<any_run> start(int run, const std::optional<fl::checkpoint>& resume) {
+    return shape_.start(std::make_shared<const scenario>(c_, run), {circumstances(d_), resume});
+  }
+
+  // Whether it is defined, and the axes that it belongs to are on.
+  bool is_comparable(const reference_step& s) const {
+    // In which epoch an infinite run gives up, and with it what such stages then give, is nobody's promise.
+    if (s.may_fail && gives_at_end(c_)) return false;
+    // … nor after how many epochs in which all samples of a rank failed.
+    if (s.may_fail && c_.ranks > 1 && !c_.faults.empty()) return false;
+    // That own stages take samples and never give any isn't noticed: such a run has no end.
+    if (s.kind == step_kind::error && s.error == empty_error) return s.may_fail && axes_.empty;
+    return !s.over_limit || (axes_.limit && can_be_limited(c_));
+  }
+
+  bool is_comparable(const std::vector<reference_step>& steps) const {
+    return std::all_of(steps.begin(), steps.end(), [&](const reference_step& s) { return is_comparable(s); });
+  }
+
+  static void say(const std::string& what) {
+    if (std::getenv("FEEDLINE_RESUME_VERBOSE")) std::fprintf(stderr, "%s\n", what.c_str());
+  }
+
+  // How many items come.
+  std::size_t items() const { return whole_.size() - (whole_.back().kind != step_kind::gives); }
+
+  void run_whole() {
+    const auto run = start(1, {});
+    checkpoints_.push_back(run->checkpoint());
+    for (std::size_t i = 0; i < whole_.size(); ++i) {
+      const bool ended =
+          check_step(whole_[i], run->next(), "without a resumption, step " + std::to_string(i));
+      checkpoints_.push_back(run->checkpoint());
+      digests_.push_back(run->digest());
+      if (!ended) continue;
+      // It may have given up earlier than it had to.
+      whole_.resize(i + 1);
+      if (whole_[i].may_fail) {
+        whole_[i].kind = step_kind::error;
+        whole_[i].error = empty_error;
+      }
+    }
+  }
+
+  // At the beginning, around failures, at the end, or somewhere.
+  std::size_t drawn_cut() {
+    const std::size_t kind = d_(0, 5), any = d_(0, items()), next = d_(0, 1);
+    const std::size_t step = d_(0, whole_.size() - 1);
+    switch (kind) {
+    case 0:
+      return 0;
+    case 1:
+      return axes_.at_end ? whole_.size() : items();
+    case 2:
+    case 3:
+      for (std::size_t i = 0; i < whole_.size(); ++i) {
+        const reference_step& s = whole_[(step + i) % whole_.size()];
+        if (s.failures.empty() && s.kind != step_kind::error) continue;
+        return std::min(items(), (step + i) % whole_.size() + next);
+      }
+      return any;
+    default:
+      return any;
+    }
+  }
+
+  bool has_same_policies() const {
+    return c_.skips[0] == c_.skips[1] && c_.skips[0] == c_.skips[2] && c_.grown_size == 0 &&
+           std::all_of(c_.faults.begin(), c_.faults.end(),
+                       [](const fault& f) { return f.time == fault_time::always; });
+  }
+
+  void leave_and_resume_at(std::size_t at) {
+    const std::string when = "left behind item " + std::to_string(at) + " of " + std::to_string(items());
+    say(when);
+    const std::size_t second_cut = at + d_(0, 5);
+    const bool as_json = d_.coin();
+    const fl::checkpoint left = as_json ? fl::checkpoint::from_json(checkpoints_[at].to_json())
+                                        : fl::checkpoint::from_bytes(checkpoints_[at].to_bytes());
+    if (at > items()) {
+      if (whole_.back().kind == step_kind::end) check_ended(left);
+      else if (axes_.drained && c_.failure_limit >= 1000 && whole_.back().error != empty_error)
+        check_drained(left, items(), when + ", after its error");
+      return;
+    }
+    if (at > 0 && whole_[at - 1].drained) {
+      if (axes_.drained) check_drained(left, at, when);
+      return;
+    }
+    std::vector<std::size_t> cuts{at};
+    std::unique_ptr<any_run> run = resumed(2, left, cuts, when);
+    if (!run) return;
+    if (follow(*run, cuts, second_cut, when)) return;
+    cuts.push_back(second_cut);
+    const auto second = fl::checkpoint::from_bytes(run->checkpoint().to_bytes());
+    run.reset();
+    const std::string again = when + ", then behind item " + std::to_string(second_cut);
+    say(again);
+    run = resumed(3, second, cuts, again);
+    if (run) follow(*run, cuts, most_ + 1, again);
+  }
+
+  // Null: it was refused or has ended as it should.
+  std::unique_ptr<any_run> resumed(int number, const fl::checkpoint& from,
+                                   const std::vector<std::size_t>& cuts, const std::string& when) {
+    if (number == 2 && c_.grown_size > 0) ++all_statistics().grown;
+    try {
+      return start(number, from);
+    } catch (const fl::pipeline_error& e) {
+      if (names_one(e.what(), hindering(c_, changed_in(number, cuts)))) return nullptr;
+      throw mismatch(when + ", refused: " + e.what());
+    } catch (const std::exception& e) {
+      if (c_.grown_size > 0 && std::string(e.what()).find("grown") != std::string::npos) {
+        ++all_statistics().grown_refused;
+        return nullptr;
+      }
+      throw mismatch(when + ", refused: " + e.what());
+    }
+  }
+
+  // What the run before was given up to where it was left.
+  std::vector<fault> changed_in(int number, const std::vector<std::size_t>& cuts) const {
+    std::vector<std::size_t> before(cuts.begin(), cuts.end() - 1);
+    if (cuts.back() == 0) return {};
+    const auto steps = reference(c_, cuts.back(), before);
+    return changed_faults(c_, &steps[cuts.back() - 1], number);
+  }
+
+  // True: it has ended, as it should have. False: it has come to `until`.
+  bool follow(any_run& run, const std::vector<std::size_t>& cuts, std::size_t until,
+              const std::string& when) {
+    ++all_statistics().followed;
+    const std::size_t at = cuts.back();
+    std::vector<reference_step> expected = reference(c_, most_, cuts), other;
+    if (c_.grown_size > 0) other = with_other_growth(expected, cuts);
+    const std::vector<fault> changed = changed_in(static_cast<int>(cuts.size()) + 1, cuts);
+    for (std::size_t i = at; i < expected.size(); ++i) {
+      if (!is_comparable(expected[i])) return true;
+      if (i == until) return i > at && expected[i - 1].drained;
+      step got = run.next();
+      if (i == at && got.kind == step_kind::error && names_one(got.error, hindering(c_, changed)))
+        return true;
+      // What came because of a failure had seen more than the reference counts as asked for.
+      if (i == at && cannot_go_on(got) && !(c_.skips[0] && (cuts.size() == 1 || c_.skips[1]))) return true;
+      if (i == at) leave_out(got.failures, expected[i].failures, changed);
+      if (i < other.size() && static_cast<const step&>(other[i]) == got &&
+          static_cast<const step&>(expected[i]) != got)
+        expected = std::exchange(other, {}); // from here on it is that one
+      try {
+        if (check_step(expected[i], got, when + ", step " + std::to_string(i))) return true;
+      } catch (const mismatch&) {
+        if (!is_unclear(cuts, expected[at])) throw;
+        ++all_statistics().unclear;
+        return true;
+      }
+      if (has_same_policies() && run.digest() != digests_[i])
+        throw mismatch(when + ", step " + std::to_string(i) + ": another digest");
+    }
+    return true;
+  }
+
+  // It says that it can't come to its place again, because of a sample that does fail.
+  bool cannot_go_on(const step& s) const {
+    return s.kind == step_kind::error && names_one(s.error, c_.faults) &&
+           (s.error.find("had read this sample") != std::string::npos ||
+            s.error.find("can't come to the place") != std::string::npos);
+  }
+
+  // Samples of which nothing came may have been read before the run was left, or not yet: nobody knows how they fared.
+  bool is_unclear(const std::vector<std::size_t>& cuts, const reference_step& first) const {
+    const auto could_be = [&](const reference_step& s) {
+      for (std::size_t f = 0; f < c_.faults.size(); ++f)
+        if (s.asked_since[f] && c_.faults[f].time != fault_time::always) return true;
+      return false;
+    };
+    // Nor whether a failure came at once, if take() leaves out what it drains.
+    if (has_stage(c_, {stage_kind::take}) && whole_[cuts[0]].kind == step_kind::error) return true;
+    return could_be(first) || (cuts.size() == 2 && could_be(reference(c_, most_, {cuts[0]})[cuts[0]]));
+  }
+
+  // Failures of samples that it met once more on its way count as told.
+  static void leave_out(std::vector<std::string>& told, const std::vector<std::string>& expected,
+                        const std::vector<fault>& changed) {
+    while (told.size() > expected.size() && names_one(told.front(), changed)) told.erase(told.begin());
+  }
+
+  // At the end of an epoch, who knows whether the next one has begun?
+  std::vector<reference_step> with_other_growth(const std::vector<reference_step>& expected,
+                                                const std::vector<std::size_t>& cuts) const {
+    static_cast<void>(expected);
+    const std::size_t first = cuts.front();
+    if (first == 0) return reference(c_, most_, cuts, 1);
+    if (!whole_[first - 1].ends_epoch) return {};
+    return reference(c_, most_, cuts, whole_[first - 1].epoch + 2);
+  }
+
+  void check_ended(const fl::checkpoint& left) {
+    step got;
+    try {
+      got = start(2, left)->next();
+    } catch (const std::exception& e) {
+      throw mismatch(std::string("left at its end: ") + e.what());
+    }
+    if (got.kind == step_kind::error && names_one(got.error, c_.faults))
+      return; // one that healed, or fails since
+    // What came behind the last item, and was left out, may be read once more.
+    leave_out(got.failures, {}, c_.faults);
+    if (got.kind != step_kind::end || !got.failures.empty())
+      throw mismatch("left at its end: got " + to_string(got));
+  }
+
+  // Behind items that came because of a failure: what is still to come is all that has not come yet, in
+  // whichever order.
+  void check_drained(const fl::checkpoint& left, std::size_t at, const std::string& when) {
+    std::size_t first = at;
+    while (first > 0 && whole_[first - 1].drained) --first;
+    const std::vector<fault> changed = changed_in(2, {first});
+    std::vector<std::string> came;
+    const auto add = [&](const step& s) { came.insert(came.end(), s.samples.begin(), s.samples.end()); };
+    for (std::size_t i = 0; i < at; ++i) add(whole_[i]);
+    const std::size_t most = 2 * most_ + 400;
+    const std::vector<reference_step> expected = reference(c_, c_.finite ? 1'000'000 : most, {first});
+    if (!is_comparable(expected)) return;
+    step got;
+    ++all_statistics().drained;
+    try {
+      const auto run = start(2, left);
+      for (std::size_t i = 0; i < most && got.kind == step_kind::gives; ++i) add(got = run->next());
+    } catch (const std::exception& e) {
+      if (names_one(e.what(), changed)) return;
+      throw mismatch(when + ", refused: " + e.what());
+    }
+    if (got.kind == step_kind::error && names_one(got.error, changed)) return;
+    if (cannot_go_on(got)) {
+      ++all_statistics().drained_refused;
+      return;
+    }
+    if (!keeps_samples(c_) || c_.source.kind == source_kind::replaced) return;
+    std::sort(came.begin(), came.end());
+    const auto twice = std::adjacent_find(came.begin(), came.end());
+    if (twice != came.end()) throw mismatch(when + ": sample " + *twice + " comes twice");
+    // What fails only now may have come before, and a data set that has grown has done so since some epoch or the next.
+    const bool may_fail_now = std::any_of(c_.faults.begin(), c_.faults.end(), [](const fault& f) {
+      return f.time == fault_time::later_runs || f.time == fault_time::hiccup;
+    });
+    if (!c_.finite || may_fail_now || c_.grown_size > 0) return;
+    if (expected.back().kind != got.kind) throw mismatch(when + ": ends with " + to_string(got));
+    if (got.kind == step_kind::error) return; // whichever samples came before it
+    std::vector<std::string> all;
+    for (const reference_step& s : expected) all.insert(all.end(), s.samples.begin(), s.samples.end());
+    std::sort(all.begin(), all.end());
+    if (all != came)
+      throw mismatch(when + ": of " + std::to_string(all.size()) + " samples " + std::to_string(came.size()) +
+                     " came");
+  }
+
+  bool is_elastic() const {
+    return !c_.finite && c_.faults.empty() && c_.grown_size == 0 && could_be_elastic(c_);
+  }
+
+  // So many samples together in a step, whatever the number of ranks.
+  void resume_on_other_ranks() {
+    constexpr std::uint64_t global = 12;
+    c_.ranks = static_cast<std::uint32_t>(d_(1, 4));
+    c_.rank = static_cast<std::uint32_t>(d_(0, c_.ranks - 1));
+    c_.stages[1].size = global / c_.ranks;
+    const std::size_t at = d_(0, 20);
+    std::optional<fl::checkpoint> left;
+    {
+      const auto run = start(1, {});
+      for (std::size_t i = 0; i < at; ++i) run->next();
+      left = fl::checkpoint::from_bytes(run->checkpoint().to_bytes());
+    }
+    const std::string when = "left by rank " + std::to_string(c_.rank) + " of " + std::to_string(c_.ranks) +
+                             " behind item " + std::to_string(at);
+    c_.ranks = static_cast<std::uint32_t>(d_(1, 4));
+    c_.rank = static_cast<std::uint32_t>(d_(0, c_.ranks - 1));
+    c_.stages[1].size = global / c_.ranks;
+    const std::vector<reference_step> expected = reference(c_, at + 20);
+    try {
+      const auto run = start(2, left);
+      for (std::size_t i = at; i < expected.size(); ++i)
+        check_step(expected[i], run->next(), when + ", step " + std::to_string(i));
+    } catch (const std::invalid_argument& e) {
+      throw mismatch(when + ", refused: " + e.what());
+    }
+  }
+
+  const axes& axes_;
+  composition c_;
+  const shape& shape_;
+  draw d_;
+  std::size_t most_;
+  std::vector<reference_step> whole_;
+  std::vector<fl::checkpoint> checkpoints_; // behind so many items; one more at the end
+  std::vector<std::uint64_t> digests_;
+};
+
+/// A simpler composition that fails as well, and how.
+class simplifier {
+ public:
+  simplifier(std::uint64_t number, composition c, std::string failure)
+      : number_(number), c_(std::move(c)), failure_(std::move(failure)) {}
+
+  std::string simplest() {
+    for (bool simpler = true; simpler;) {
+      simpler = false;
+      for (std::size_t i = 0; i < c_.faults.size(); ++i)
+        simpler |=
+            still_fails([i](composition& c) { c.faults.erase(c.faults.begin() + static_cast<int>(i)); });
+      simpler |= still_fails([](composition& c) { c.ranks = 1, c.rank = 0; });
+      simpler |= still_fails([](composition& c) { c.grown_size = 0; });
+      simpler |= still_fails([](composition& c) { c.epochs = 1; });
+      if (c_.skips[0] != c_.skips[1] || c_.skips[0] != c_.skips[2])
+        for (const bool skips : {true, false})
+          simpler |= still_fails([skips](composition& c) { c.skips[0] = c.skips[1] = c.skips[2] = skips; });
+      for (auto size : {&source_plan::size, &source_plan::second_size, &source_plan::samples}) {
+        simpler |= still_fails([size](composition& c) { c.source.*size = (c.source.*size + 1) / 2; });
+        simpler |= still_fails([size](composition& c) { c.source.*size -= c.source.*size > 1; });
+      }
+      for (std::size_t i = 0; i < c_.stages.size(); ++i) {
+        simpler |= still_fails([i](composition& c) { c.stages[i].own = {}; });
+        simpler |= still_fails([i](composition& c) { c.stages[i].own.call = own_call::passes; });
+        simpler |= still_fails([i](composition& c) { c.stages[i].own.finish = own_finish::nothing; });
+        simpler |= still_fails([i](composition& c) { c.stages[i].own.resets = false; });
+        simpler |= still_fails([i](composition& c) { c.stages[i].drop_last = false; });
+        simpler |= still_fails([i](composition& c) { c.stages[i].more = 0; });
+        simpler |= still_fails([i](composition& c) { plain(c.stages[i]); });
+        simpler |= still_fails([i](composition& c) { c.stages[i].size -= c.stages[i].size > 2; });
+      }
+    }
+    return describe(c_) + "\n  " + failure_;
+  }
+
+ private:
+  // With as little effect as it can have.
+  static void plain(stage_plan& s) {
+    switch (s.kind) {
+    case stage_kind::filter:
+    case stage_kind::take:
+      s.size = 1'000'000;
+      break;
+    case stage_kind::skip:
+      s.size = 0;
+      break;
+    case stage_kind::flat_map:
+    case stage_kind::shuffle:
+    case stage_kind::batch:
+    case stage_kind::bucket_batch:
+      s.size = 1;
+      s.more = 0;
+      break;
+    default:
+      break;
+    }
+  }
+
+  template <class Change>
+  bool still_fails(Change change) {
+    composition simpler = c_;
+    change(simpler);
+    if (describe(simpler) == describe(c_)) return false;
+    for (std::uint64_t attempt = 0; attempt < 12; ++attempt) {
+      try {
+        trial(number_, axes::chosen(), simpler, attempt).run();
+      } catch (const std::exception& e) {
+        c_ = std::move(simpler);
+        failure_ = e.what();
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::uint64_t number_;
+  composition c_;
+  std::string failure_;
+};
+
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+} // namespace
+
+TEST_CASE("Runs that are left and resumed give what a reference gives") {
+  const std::uint64_t first = number_from("FEEDLINE_RESUME_FIRST", 0);
+  const std::uint64_t count = number_from("FEEDLINE_RESUME_COUNT", rounds(compositions));
+  const axes& a = axes::chosen();
+  std::size_t failed = 0;
+  for (std::uint64_t number = first; number < first + count && failed < 20; ++number) {
+    trial t(number, a);
+    const std::string what = "FEEDLINE_RESUME_FIRST=" + std::to_string(number) + ", " + describe(t.what());
+    if (std::getenv("FEEDLINE_RESUME_VERBOSE")) std::fprintf(stderr, "%s\n", what.c_str());
+    const watchdog guard(what, std::chrono::seconds(100));
+    try {
+      t.run();
+    } catch (const std::exception& e) {
+      ++failed;
+      FAIL_CHECK(what << "\n  " << e.what());
+      if (std::getenv("FEEDLINE_RESUME_SIMPLIFY"))
+        std::fprintf(stderr, "simplified: %s\n", simplifier(number, t.what(), e.what()).simplest().c_str());
+    }
+  }
+  const statistics& s = all_statistics();
+  if (s.grown > 100) CHECK(s.grown_refused < s.grown / 2);
+  if (s.drained > 100) CHECK(s.drained_refused < s.drained / 2);
+  if (s.followed > 100) CHECK(s.unclear < s.followed / 100);
+  CHECK(failed == 0);
+}

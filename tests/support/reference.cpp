@@ -1,0 +1,689 @@
+// SPDX-License-Identifier: MIT
+#include "support/reference.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <stdexcept>
+
+namespace feedline::test {
+
+using detail::key;
+
+std::string text_of(item x) {
+  return std::to_string(number_of(x)) + "@" + std::to_string(x >> 40 & 0xff) + "/" +
+         std::to_string(x >> 32 & 0xff) + "#" + std::to_string(x & 0xffffffff);
+}
+
+item mapped(item x, std::uint32_t epoch, random_generator& random) {
+  return mixed(with_epoch(x, epoch), random.below(16));
+}
+
+bool is_kept(item x, std::uint64_t keep, random_generator& random) {
+  return (number_of(x) + random.below(2)) % keep != 0;
+}
+
+std::vector<item> parts_of(item x, std::uint64_t most, random_generator& random) {
+  std::vector<item> parts(random.below(most + 1), x);
+  for (std::size_t k = 0; k < parts.size(); ++k) parts[k] = mixed(with_part(x, k), k);
+  return parts;
+}
+
+std::size_t length_of(item x) { return static_cast<std::size_t>(x % 20); }
+
+std::string text_of_fault(std::size_t place, std::uint64_t number, std::uint32_t epoch) {
+  const std::string in = epoch == fault::any_epoch ? "any" : std::to_string(epoch);
+  return "fault " + std::to_string(number) + "@" + in + " in place " + std::to_string(place);
+}
+
+bool keeps_samples(const composition& c) {
+  return std::all_of(c.stages.begin(), c.stages.end(), [](const stage_plan& s) {
+    switch (s.kind) {
+    case stage_kind::own:
+    case stage_kind::opaque_own:
+      return s.own.call == own_call::passes && s.own.finish == own_finish::nothing;
+    case stage_kind::number:
+    case stage_kind::enumerate:
+    case stage_kind::take:
+    case stage_kind::skip:
+    case stage_kind::unbatch: // whose samples have the identity of their batch
+      return false;
+    default:
+      return !s.drop_last;
+    }
+  });
+}
+
+namespace {
+
+/// A sample on its way, or several in a batch.
+struct packed {
+  item value = 0;
+  item second = 0; // of a pair
+  std::uint64_t index = ~std::uint64_t{0};
+  std::uint64_t part = 0;
+  std::uint32_t epoch = 0;
+  std::uint64_t number = 0; // given by enumerate
+  std::vector<packed> batch;
+  bool is_batch = false;
+};
+
+/// What a source gives next, or fails with.
+struct entry {
+  static constexpr std::uint64_t counted = ~std::uint64_t{0};
+
+  packed value;
+  std::uint64_t fault_number = ~std::uint64_t{0};
+};
+
+struct struck {
+  std::string text;
+};
+
+/// The run is over.
+struct over {};
+
+std::uint64_t drawn(std::uint64_t places, std::uint64_t order_key, std::uint64_t i) {
+  return random_generator(key(order_key, i)).below(places);
+}
+
+/// All that the source of an epoch has, for all ranks.
+std::vector<entry> entries_of(const source_plan& s, std::uint64_t seed, std::uint32_t epoch) {
+  std::vector<entry> all;
+  const auto add = [&](item value, std::uint64_t index, std::uint64_t fault_number = ~std::uint64_t{0}) {
+    entry e;
+    e.value.value = value;
+    e.value.index = index;
+    e.value.epoch = epoch;
+    e.fault_number = fault_number;
+    all.push_back(e);
+  };
+  const auto own = [&](std::uint64_t number) { return with_epoch(make_item(number), epoch); };
+  const std::uint64_t order_key = key(seed, epoch);
+  switch (s.kind) {
+  case source_kind::list:
+    for (std::uint64_t i = 0; i < s.size; ++i) add(make_item(i), i);
+    break;
+  case source_kind::plain:
+    for (std::uint64_t i = 0; i < s.size; ++i) add(make_item(i), entry::counted, i);
+    break;
+  case source_kind::stated:
+    for (std::uint64_t i = 0; i < s.size; ++i) add(own(i), i, i);
+    break;
+  case source_kind::shuffled_list:
+  case source_kind::shuffled_indexed: {
+    const permutation order(s.size, order_key);
+    const bool is_list = s.kind == source_kind::shuffled_list;
+    for (std::uint64_t i = 0; i < s.size; ++i)
+      add(make_item(order[i]), is_list ? order[i] : index_of_place(order[i]),
+          is_list ? ~std::uint64_t{0} : order[i]);
+    break;
+  }
+  case source_kind::replaced:
+    for (std::uint64_t i = 0; i < s.samples; ++i) {
+      const std::uint64_t place = drawn(s.size, order_key, i);
+      add(make_item(place), place);
+    }
+    break;
+  case source_kind::zipped:
+    for (std::uint64_t i = 0; i < std::min(s.size, s.second_size); ++i) {
+      add(own(i), i, i);
+      all.back().value.second = make_item(second_numbers + i);
+    }
+    break;
+  case source_kind::mixed: {
+    std::uint64_t next[2] = {0, 0};
+    const std::uint64_t sizes[2] = {s.size, s.second_size};
+    bool ended[2] = {false, false};
+    for (std::uint64_t choice = 0; !(ended[0] && ended[1]) && !(s.stops && (ended[0] || ended[1]));
+         ++choice) {
+      const double first = ended[0] ? 0 : s.weight;
+      const double sum = first + (ended[1] ? 0 : 1 - s.weight);
+      const double place = sum * random_generator(key(seed, epoch, choice)).uniform();
+      const std::size_t chosen = ended[1] || place < first ? 0 : 1;
+      const std::uint64_t i = next[chosen];
+      ended[chosen] = i == sizes[chosen];
+      if (ended[chosen]) continue;
+      ++next[chosen];
+      if (chosen == 0) add(own(i), i, i);
+      else add(make_item(second_numbers + i), std::uint64_t{1} << 56 | i);
+    }
+    break;
+  }
+  case source_kind::joined:
+    for (std::uint64_t i = 0; i < s.size; ++i) add(make_item(i), i);
+    for (std::uint64_t i = 0; i < s.second_size; ++i)
+      add(own(second_numbers + i), std::uint64_t{1} << 56 | i, second_numbers + i);
+    break;
+  }
+  return all;
+}
+
+bool shares_places(source_kind kind) {
+  return kind == source_kind::shuffled_list || kind == source_kind::shuffled_indexed ||
+         kind == source_kind::replaced;
+}
+
+class walk {
+ public:
+  walk(const composition& c, std::size_t most, const std::vector<std::size_t>& left,
+       std::optional<std::uint32_t> grown_from)
+      : c_(c), most_(most), left_(left), grown_from_(grown_from), states_(c.stages.size()) {
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      states_[i].own = own_behaviour(c.stages[i].own);
+      states_[i].left = c.stages[i].size;
+      states_[i].buckets.resize(3);
+    }
+  }
+
+  std::vector<reference_step> run() {
+    begin_next_run();
+    try {
+      for (std::uint32_t epoch = 0; !c_.finite || epoch < c_.epochs; ++epoch) run_epoch(epoch);
+      next_.kind = step_kind::end;
+      add_step();
+    } catch (const over&) {
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  struct stage_state {
+    own_behaviour own;
+    std::uint64_t left = 0; // of take and skip
+    std::uint64_t number = 0;
+    std::vector<packed> held;
+    bool growing = false;
+    std::uint64_t picks = 0, rounds = 0;
+    std::vector<std::vector<packed>> buckets;
+  };
+
+  static constexpr std::uint32_t endless = 2'000; // epochs without an item
+
+  bool skips() const { return c_.skips_in(run_); }
+
+  void run_epoch(std::uint32_t epoch) {
+    now_.epoch = epoch;
+    now_.ends_epoch = false;
+    source_plan source = c_.source;
+    if (c_.grown_size != 0 && run_ > 1 && epoch >= first_grown_) source.size = c_.grown_size;
+    const std::vector<entry> all = entries_of(source, c_.seed, epoch);
+    std::uint64_t given = 0; // to all ranks
+    arrived_ = false;
+    const std::vector<std::size_t> mine = share(all.size());
+    bool is_wanted = true;
+    std::size_t counted = 0; // of those before
+    std::size_t failed = 0;  // in the source
+    for (std::size_t i = 0; is_wanted && i < mine.size(); ++i) {
+      for (; !shares_places(source.kind) && counted < mine[i] && mine[i] < all.size(); ++counted)
+        given += !strikes(0, all[counted].fault_number, epoch);
+      const entry& e = all[mine[i] % all.size()];
+      now_.ends_epoch = i + 1 == mine.size();
+      packed value = e.value;
+      if (e.fault_number != ~std::uint64_t{0} && strikes(0, e.fault_number, epoch)) {
+        const bool knows_epoch = c_.source.kind != source_kind::shuffled_indexed;
+        is_wanted =
+            caught(-1, epoch, text_of_fault(0, e.fault_number, knows_epoch ? epoch : fault::any_epoch));
+        counted = mine[i] + 1;
+        ++failed;
+        continue;
+      }
+      if (value.index == entry::counted) value.index = mine[i] < all.size() ? given : mine[i] % all.size();
+      given += mine[i] < all.size();
+      counted = mine[i] + 1;
+      is_wanted = push(0, std::move(value));
+    }
+    if (!c_.finite && !shares_places(source.kind) && failed == mine.size() && failed > 0) {
+      next_.may_fail = true;
+      if (c_.ranks == 1) give_up();
+    }
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      if (c_.finite) finish(i, epoch);
+      states_[i].own.end_epoch();
+      states_[i].number = 0;
+      if (is_limited(i)) states_[i].left = c_.stages[i].size;
+    }
+    if (c_.finite) return;
+    // Where a stage can have enough nobody knows how much of the epoch a source that knows nothing of ranks gave.
+    bool may_have_enough = !is_wanted;
+    for (std::size_t i = 0; i < c_.stages.size(); ++i)
+      may_have_enough = may_have_enough || (c_.stages[i].kind == stage_kind::take && !is_behind_state(i));
+    if (may_have_enough && !shares_places(c_.source.kind)) position_ = 0;
+    else position_ += all.size();
+    epochs_without_arrival_ = arrived_ ? 0 : epochs_without_arrival_ + 1;
+    if (epochs_without_arrival_ >= 30) next_.may_fail = true; // what is rare may come in the next epoch
+    if (++epochs_without_item_ > endless) give_up();
+  }
+
+  // Which entries of an epoch are this rank's. Beyond its end it begins anew.
+  std::vector<std::size_t> share(std::size_t size) const {
+    std::vector<std::size_t> mine;
+    if (!c_.finite) {
+      for (std::size_t i = 0; i < size; ++i)
+        if ((position_ + i) % c_.ranks == c_.rank) mine.push_back(i);
+      return mine;
+    }
+    std::size_t rounds = size / c_.ranks;
+    if (c_.rest == rank_rest::wrap && size % c_.ranks != 0) ++rounds;
+    if (c_.rest == rank_rest::keep && c_.rank < size % c_.ranks) ++rounds;
+    for (std::size_t i = 0; i < rounds; ++i) mine.push_back(i * c_.ranks + c_.rank);
+    return mine;
+  }
+
+  bool is_limited(std::size_t i) const {
+    return c_.stages[i].kind == stage_kind::take || c_.stages[i].kind == stage_kind::skip;
+  }
+
+  bool strikes(std::size_t place, std::uint64_t number, std::uint32_t epoch) {
+    bool any = false;
+    for (std::size_t f = 0; f < c_.faults.size(); ++f) {
+      if (!c_.faults[f].is_of(place, number, epoch)) continue;
+      const bool does = c_.faults[f].strikes(run_);
+      any |= does;
+      now_.asked[f] = now_.asked_since[f] = true;
+      if (does) now_.struck[f] = true;
+    }
+    return any;
+  }
+
+  void check(std::size_t i, const packed& s) {
+    if (strikes(i + 1, number_of(s.value), s.epoch))
+      throw struck{text_of_fault(i + 1, number_of(s.value), s.epoch)};
+  }
+
+  random_generator random_of(std::size_t i, const packed& s) const {
+    return random_generator(key(key(c_.seed, i + 1), s.epoch, s.index, s.part));
+  }
+
+  // Some stage before it takes state along from epoch to epoch.
+  bool is_behind_state(std::size_t i) const {
+    for (std::size_t before = 0; before < i; ++before) switch (c_.stages[before].kind) {
+      case stage_kind::own:
+      case stage_kind::opaque_own:
+      case stage_kind::shuffle:
+      case stage_kind::batch:
+      case stage_kind::bucket_batch:
+        return true;
+      default:
+        break;
+      }
+    return false;
+  }
+
+  /// What a stage calls.
+  struct emitter {
+    walk& run;
+    std::size_t stage;
+    packed id; // of the sample in hand
+    bool wanted = true;
+    std::uint64_t given = 0;
+
+    bool operator()(packed s) {
+      if (wanted) wanted = run.push(stage + 1, std::move(s));
+      return wanted;
+    }
+
+    bool operator()(item value) {
+      packed s = id;
+      s.value = value;
+      if (const std::uint64_t k = given++; k > 0) s.part = s.part == 0 ? k : key(s.part, k);
+      return (*this)(std::move(s));
+    }
+
+    void enough() {
+      if (run.c_.finite || !run.is_behind_state(stage)) wanted = false;
+    }
+  };
+
+  // False: no more of the epoch is wanted.
+  bool push(std::size_t i, packed s) {
+    if (i == states_.size()) {
+      deliver(s);
+      return true;
+    }
+    emitter emit{*this, i, s};
+    emit.id.batch.clear();
+    emit.id.is_batch = false;
+    try {
+      call(i, std::move(s), emit);
+    } catch (const struck& e) {
+      return caught(static_cast<int>(i), emit.id.epoch, e.text + index_text(emit.id));
+    }
+    return emit.wanted;
+  }
+
+  static std::string index_text(const packed& s) { return " at " + std::to_string(s.index); }
+
+  void call(std::size_t i, packed s, emitter& emit) {
+    const stage_plan& plan = c_.stages[i];
+    stage_state& state = states_[i];
+    random_generator random = random_of(i, s);
+    switch (plan.kind) {
+    case stage_kind::map:
+      check(i, s);
+      s.value = mapped(s.value, s.epoch, random);
+      emit(std::move(s));
+      break;
+    case stage_kind::filter:
+      check(i, s);
+      if (is_kept(s.value, plan.size, random)) emit(std::move(s));
+      break;
+    case stage_kind::flat_map: {
+      check(i, s);
+      std::uint64_t k = 0;
+      for (const item part : parts_of(s.value, plan.size, random)) {
+        packed p = s;
+        p.value = part;
+        p.part = s.part == 0 ? k : key(s.part, k);
+        ++k;
+        if (!emit(std::move(p))) break;
+      }
+      break;
+    }
+    case stage_kind::unbatch: {
+      std::uint32_t k = 0;
+      for (packed p : s.batch) {
+        p.index = s.index;
+        p.epoch = s.epoch;
+        p.part = k++;
+        if (!emit(std::move(p))) break;
+      }
+      break;
+    }
+    case stage_kind::join:
+      s.value = mixed(s.value, s.second);
+      emit(std::move(s));
+      break;
+    case stage_kind::number:
+      s.value = mixed(s.value, s.number);
+      emit(std::move(s));
+      break;
+    case stage_kind::enumerate:
+      s.number = state.number++;
+      emit(std::move(s));
+      break;
+    case stage_kind::own:
+    case stage_kind::opaque_own:
+      check(i, s);
+      arrived_ = true;
+      state.own.take(s.value, emit);
+      break;
+    case stage_kind::shuffle:
+      arrived_ = true;
+      state.held.push_back(std::move(s));
+      if (state.held.size() < plan.more) break;
+      if (state.held.size() < plan.size) {
+        state.growing = !state.growing;
+        if (state.growing) break;
+      }
+      emit(pick(i));
+      break;
+    case stage_kind::take:
+      if (state.left > 0) {
+        --state.left;
+        emit(std::move(s));
+      }
+      if (state.left == 0) emit.enough();
+      break;
+    case stage_kind::skip:
+      if (state.left > 0) --state.left;
+      else emit(std::move(s));
+      break;
+    case stage_kind::partition:
+      if (static_cast<double>(key(s.value) >> 11) * 0x1p-53 * 100 < 80) emit(std::move(s));
+      break;
+    case stage_kind::batch:
+      arrived_ = true;
+      state.held.push_back(std::move(s));
+      if (state.held.size() == plan.size) give_batch(state.held, emit);
+      break;
+    case stage_kind::bucket_batch: {
+      arrived_ = true;
+      const std::size_t length = length_of(s.value);
+      std::vector<packed>& bucket = state.buckets[length <= 5 ? 0 : length <= 12 ? 1 : 2];
+      std::size_t longest = length;
+      for (const packed& held : bucket) longest = std::max(longest, length_of(held.value));
+      const auto most_of = [&](std::size_t l) {
+        return std::min<std::size_t>(plan.size,
+                                     std::max<std::size_t>(1, plan.more / std::max<std::size_t>(1, l)));
+      };
+      if (bucket.empty() || bucket.size() < most_of(longest)) {
+        bucket.push_back(std::move(s));
+        // A batch has room for as many as its first sample says.
+        if (bucket.size() == most_of(length_of(bucket.front().value))) give_batch(bucket, emit);
+      } else {
+        std::vector<packed> full = std::move(bucket);
+        bucket.clear();
+        bucket.push_back(std::move(s));
+        give_batch(full, emit);
+      }
+      break;
+    }
+    }
+  }
+
+  packed pick(std::size_t i) {
+    stage_state& state = states_[i];
+    const auto at = static_cast<std::size_t>(
+        random_generator(key(key(c_.seed, i + 1), state.rounds, state.picks++)).below(state.held.size()));
+    std::swap(state.held[at], state.held.back());
+    packed s = std::move(state.held.back());
+    state.held.pop_back();
+    return s;
+  }
+
+  static void give_batch(std::vector<packed>& held, emitter& emit) {
+    packed b = held.back();
+    b.batch = std::move(held);
+    b.is_batch = true;
+    held.clear();
+    emit(std::move(b));
+  }
+
+  // What a stage gives at the end of an epoch, or before a failure.
+  void finish(std::size_t i, std::uint32_t epoch) {
+    const stage_plan& plan = c_.stages[i];
+    stage_state& state = states_[i];
+    packed id;
+    id.epoch = epoch;
+    emitter emit{*this, i, id};
+    switch (plan.kind) {
+    case stage_kind::own:
+    case stage_kind::opaque_own:
+      state.own.give_rest(emit);
+      break;
+    case stage_kind::shuffle:
+      while (emit.wanted && !state.held.empty()) emit(pick(i));
+      state.held.clear();
+      state.growing = false;
+      state.picks = 0;
+      ++state.rounds;
+      break;
+    case stage_kind::batch:
+      if (state.held.empty()) break;
+      if (plan.drop_last) state.held.clear();
+      else give_batch(state.held, emit);
+      break;
+    case stage_kind::bucket_batch:
+      for (std::vector<packed>& bucket : state.buckets) {
+        if (bucket.empty()) continue;
+        if (plan.drop_last || !emit.wanted) bucket.clear();
+        else give_batch(bucket, emit);
+      }
+      break;
+    default:
+      break;
+    }
+  }
+
+  // A sample failed in a stage, or -1, in the source. False: no more of the epoch is wanted.
+  bool caught(int stage, std::uint32_t epoch, const std::string& text) {
+    if (skips() && failures_ < c_.failure_limit) {
+      ++failures_;
+      next_.failures.push_back(text);
+      arrived_ = true;
+      return true;
+    }
+    now_.drained = true;
+    now_.over_limit = skips();
+    for (std::size_t i = static_cast<std::size_t>(std::max(stage, 0)); i < states_.size(); ++i)
+      finish(i, epoch);
+    if (skips()) next_.failures.push_back(text); // the failure beyond the limit is one that was skipped, too
+    next_.kind = step_kind::error;
+    next_.error = text;
+    add_step();
+    throw over();
+  }
+
+  [[noreturn]] void give_up() {
+    now_.drained = true;
+    if (next_.may_fail) // else nobody notices, and what comes next is not compared
+      for (std::size_t i = 0; i < states_.size(); ++i) finish(i, now_.epoch);
+    next_.kind = step_kind::error;
+    next_.error = empty_error;
+    add_step();
+    throw over();
+  }
+
+  void deliver(const packed& s) {
+    arrived_ = true;
+    epochs_without_item_ = 0;
+    if (s.is_batch) {
+      for (const packed& p : s.batch) {
+        const std::string index = p.index == ~std::uint64_t{0} ? "-"
+                                                               : std::to_string(p.index >> 56) + "'" +
+                                                                     std::to_string(p.index & 0xffffffffffff);
+        next_.samples.push_back(std::to_string(p.epoch) + ":" + index +
+                                (c_.parts_are_defined ? "." + std::to_string(p.part) : std::string()) + "=" +
+                                text_of(p.value));
+      }
+    } else {
+      next_.samples.push_back(text_of(s.value));
+    }
+    add_step();
+    ++delivered_;
+    while (run_ <= static_cast<int>(left_.size()) && delivered_ == left_[static_cast<std::size_t>(run_) - 1])
+      begin_run_behind_item();
+    if (steps_.size() >= most_) throw over();
+  }
+
+  void begin_next_run() { // before anything has come
+    now_.asked.resize(c_.faults.size());
+    now_.struck.resize(c_.faults.size());
+    now_.asked_since.resize(c_.faults.size());
+    while (run_ <= static_cast<int>(left_.size()) && left_[static_cast<std::size_t>(run_) - 1] == 0)
+      begin_run_behind_item();
+  }
+
+  void begin_run_behind_item() {
+    if (run_ == 1) first_grown_ = grown_from_.value_or(delivered_ == 0 ? 0 : now_.epoch + 1);
+    ++run_;
+  }
+
+  void add_step() {
+    reference_step s(std::exchange(next_, {}));
+    s.drained = now_.drained;
+    s.over_limit = now_.over_limit;
+    s.epoch = now_.epoch;
+    s.ends_epoch = now_.ends_epoch;
+    s.asked = now_.asked;
+    s.struck = now_.struck;
+    s.asked_since = std::exchange(now_.asked_since, std::vector<bool>(c_.faults.size()));
+    steps_.push_back(std::move(s));
+  }
+
+  const composition& c_;
+  std::size_t most_;
+  const std::vector<std::size_t>& left_;
+  std::optional<std::uint32_t> grown_from_;
+  std::vector<stage_state> states_;
+  int run_ = 1;
+  std::vector<reference_step> steps_;
+  reference_step next_, now_;
+  std::size_t delivered_ = 0;
+  std::size_t failures_ = 0;
+  std::uint32_t first_grown_ = 0;
+  std::uint64_t position_ = 0; // of the epoch in the stream that ranks share, where it has no end
+  int epochs_without_arrival_ = 0;
+  bool arrived_ = false; // something, in this epoch, where it stays or comes out
+  std::uint32_t epochs_without_item_ = 0;
+};
+
+std::string text_of(source_kind kind) {
+  constexpr std::array names{"from(list)",         "own source",           "own source with state",
+                             "list | shuffled",    "indexed | shuffled",   "list | with_replacement",
+                             "zip(stated,list)",   "zip(replaced,stated)", "mix(stated,list)",
+                             "concat(list,stated)"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::string text_of(const stage_plan& s) {
+  constexpr std::array names{"map",
+                             "filter",
+                             "flat_map",
+                             "map(join)",
+                             "map(number)",
+                             "enumerate",
+                             "own",
+                             "own without state",
+                             "shuffle",
+                             "take",
+                             "skip",
+                             "partition",
+                             "batch",
+                             "bucket_batch",
+                             "flat_map(batch)"};
+  constexpr std::array calls{"passes", "counts", "sums", "emits_first", "delays", "repeats", "packs"};
+  constexpr std::array finishes{"", ", gives rest", ", gives several", ", gives and keeps"};
+  std::string text = names[static_cast<std::size_t>(s.kind)];
+  if (s.kind == stage_kind::own || s.kind == stage_kind::opaque_own)
+    return text + "(" + calls[static_cast<std::size_t>(s.own.call)] +
+           finishes[static_cast<std::size_t>(s.own.finish)] + (s.own.resets ? ", resets" : "") + ")";
+  if (s.size != 0 || s.more != 0) text += "(" + std::to_string(s.size);
+  if (s.more != 0) text += "," + std::to_string(s.more);
+  if (s.size != 0 || s.more != 0) text += ")";
+  return text + (s.drop_last ? " drop_last" : "");
+}
+
+} // namespace
+
+std::vector<reference_step> reference(const composition& c, std::size_t most,
+                                      const std::vector<std::size_t>& left,
+                                      std::optional<std::uint32_t> grown_from) {
+  return walk(c, most, left, grown_from).run();
+}
+
+std::string describe(const composition& c) {
+  std::string text = c.shape + ": " + text_of(c.source.kind) + " of " + std::to_string(c.source.size);
+  if (c.source.kind >= source_kind::replaced)
+    text += " and " + std::to_string(c.source.second_size) + ", draws " + std::to_string(c.source.samples);
+  if (c.grown_size != 0) text += " grown to " + std::to_string(c.grown_size);
+  for (const stage_plan& s : c.stages) text += " | " + text_of(s);
+  text += c.finite ? "; finite, epochs " + std::to_string(c.epochs) : "; infinite";
+  text += ", seed " + std::to_string(c.seed) + "; on_error";
+  for (const bool skips : c.skips) text += skips ? " skip" : " fail";
+  if (c.failure_limit < 1000) text += ", limit " + std::to_string(c.failure_limit);
+  if (c.ranks > 1)
+    text += "; rank " + std::to_string(c.rank) + " of " + std::to_string(c.ranks) +
+            std::array{", drop", ", wrap", ", keep"}[static_cast<std::size_t>(c.rest)];
+  for (const fault& f : c.faults)
+    text += "; sample " + std::to_string(f.number) +
+            (f.epoch == fault::any_epoch ? "" : " of epoch " + std::to_string(f.epoch)) + " fails in place " +
+            std::to_string(f.place) +
+            std::array{"", " in the first run", " in later runs",
+                       " once in the second run"}[static_cast<std::size_t>(f.time)];
+  return text;
+}
+
+std::string to_string(const step& s) {
+  std::string text;
+  constexpr std::size_t most = 8;
+  for (std::size_t i = 0; i < std::min(most, s.failures.size()); ++i) text += "[" + s.failures[i] + "] ";
+  if (s.failures.size() > most) text += "… " + std::to_string(s.failures.size()) + " failures ";
+  for (const std::string& f : s.samples) text += f + " ";
+  if (s.kind == step_kind::end) text += "end";
+  if (s.kind == step_kind::error) text += "error: " + s.error;
+  return text;
+}
+
+} // namespace feedline::test
