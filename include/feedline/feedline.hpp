@@ -3,6 +3,7 @@
 // All of feedline's core. Components have headers of their own beside this one.
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/half.hpp>
+#include <feedline/core/held_samples.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics.hpp>

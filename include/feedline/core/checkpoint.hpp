@@ -210,7 +210,7 @@ class checkpoint {
     for (const std::byte b : bytes)
       for (const int shift : {4, 0}) hex += "0123456789abcdef"[std::to_integer<unsigned>(b) >> shift & 15];
     std::size_t held = 0;
-    for (const detail::held& h : state_.at.held) held += h.list().ids.size();
+    for (const detail::held& h : state_.at.held) held += h.ids().size();
     const auto field = [](const char* name, std::uint64_t value) {
       return std::string("  \"") + name + "\": " + std::to_string(value) + ",\n";
     };
@@ -292,15 +292,14 @@ class checkpoint {
 
   // An index is split as that of a sample in files is, file and place in it, and what is rare takes no room.
   static void write(detail::byte_writer& out, const detail::held& h) {
-    const detail::held_list list = h.list();
+    const std::vector<sample_id> ids = h.ids();
     out.number(h.place);
-    out.number(list.words.size());
-    for (const std::uint64_t word : list.words) out.number(word);
+    out.number(h.buffer);
     std::uint32_t first_epoch = ~std::uint32_t{0};
-    for (const sample_id& id : list.ids) first_epoch = std::min(first_epoch, id.epoch);
-    out.number(list.ids.size());
+    for (const sample_id& id : ids) first_epoch = std::min(first_epoch, id.epoch);
+    out.number(ids.size());
     out.number(first_epoch);
-    for (const sample_id& id : list.ids) {
+    for (const sample_id& id : ids) {
       const std::uint32_t epochs = id.epoch - first_epoch;
       out.number(id.index >> 40 << 2 | (epochs != 0 ? 2u : 0u) | (id.part != 0 ? 1u : 0u));
       out.number(id.index & ((std::uint64_t{1} << 40) - 1));
@@ -310,9 +309,8 @@ class checkpoint {
   }
 
   static void read(detail::byte_reader& in, detail::held& h) {
-    detail::held_list& list = h.listed;
     h.place = static_cast<std::size_t>(in.number());
-    for (std::size_t n = in.count(); n > 0; --n) list.words.push_back(in.number());
+    h.buffer = static_cast<std::size_t>(in.number());
     std::size_t n = in.count();
     const auto first_epoch = static_cast<std::uint32_t>(in.number());
     for (; n > 0; --n) {
@@ -322,7 +320,7 @@ class checkpoint {
       if ((head & 1) != 0) id.part = in.number();
       id.epoch = first_epoch;
       if ((head & 2) != 0) id.epoch += static_cast<std::uint32_t>(in.number());
-      list.ids.push_back(id);
+      h.listed.push_back(id);
     }
   }
 

@@ -190,7 +190,6 @@ class loader {
           spent = true;
           return ended();
         }
-        if (packet->refills != 0) packet->clear(); // nobody held that
         input.begin(*packet);
         if constexpr (Run::is_measured && !detail::comes_in_batches<value_type>) count_queued(packet->size());
       }

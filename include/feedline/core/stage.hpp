@@ -103,6 +103,10 @@ concept is_own_stage = !stateless<S> && !requires { typename S::feedline_part; }
 template <class S>
 concept hands_on_unchanged = requires { requires S::hands_on_unchanged; };
 
+/// A stage whose state may have buffers of samples: the library's say so, a user's own may.
+template <class S>
+concept may_hold_samples = is_own_stage<S> || requires { requires S::holds_samples; };
+
 template <class T>
 concept movable_item = std::is_object_v<T> && std::is_nothrow_move_constructible_v<T>;
 

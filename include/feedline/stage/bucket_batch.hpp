@@ -8,13 +8,13 @@
 #include <limits>
 #include <memory>
 #include <memory_resource>
-#include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/cut.hpp>
+#include <feedline/core/held_samples.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
@@ -47,6 +47,7 @@ class bucket_batch_stage {
  public:
   using feedline_part = void;
   static constexpr const char* kind = "bucket_batch";
+  static constexpr bool holds_samples = true;
 
   bucket_batch_stage(bucket_batch_options options, Mode mode, Length length)
       : options_(std::move(options)), mode_(mode), length_(std::move(length)) {}
@@ -100,38 +101,9 @@ class bucket_batch_stage {
 
     void end_epoch() noexcept { dropped_ = false; }
 
-    bool held_now(held& into) const {
-      std::vector<sample_id>& ids = into.listed.ids;
-      for (const bucket& b : buckets_) ids.insert(ids.end(), b.batch.ids().begin(), b.batch.ids().end());
-      return !ids.empty();
-    }
-
-    void expect(const held_list& list) {
-      missing_ = list.ids;
-      returned_.resize(missing_.size());
-    }
-
-    // They come in the source's order.
-    void hold(sample<In>&& s, auto&, context& c) {
-      for (std::size_t i = 0; i < missing_.size(); ++i) {
-        if (missing_[i] != s.id || returned_[i]) continue;
-        const std::size_t length = length_of(s.value, c);
-        returned_[i].emplace(std::move(s), length);
-        return;
-      }
-    }
-
-    void has_all() {
-      for (std::size_t i = 0; i < missing_.size(); ++i) {
-        if (!returned_[i]) throw lost_sample(missing_[i]);
-        auto& [s, length] = *returned_[i];
-        bucket& b = bucket_of(length);
-        if (b.size() > 0 && (b.batch.is_full() || !fits_beside(b, length)))
-          throw std::runtime_error("feedline: samples that the run held have other lengths now");
-        put(b, std::move(s), length);
-      }
-      missing_.clear();
-      returned_.clear();
+    void state(auto& archive) {
+      held_rows rows{*this};
+      archive(rows);
     }
 
    private:
@@ -142,10 +114,41 @@ class bucket_batch_stage {
       std::size_t size() const noexcept { return batch.ids().size(); }
     };
 
+    /// The samples that have become rows of all buckets, as held_samples would keep them.
+    struct held_rows {
+      using feedline_held_samples = void;
+
+      bool empty() const noexcept {
+        return std::all_of(of.buckets_.begin(), of.buckets_.end(),
+                           [](const bucket& b) { return b.size() == 0; });
+      }
+
+      void save(held& into) const {
+        for (const bucket& b : of.buckets_)
+          into.listed.insert(into.listed.end(), b.batch.ids().begin(), b.batch.ids().end());
+      }
+
+      void load(const std::vector<sample_id>& ids, read_again& found) {
+        for (const sample_id& id : ids) {
+          sample<In> s = dynamic_cast<samples_read_again<In>&>(found).take(id);
+          context c = make_context(id, of.key_, of.stop_);
+          const std::size_t length = of.length_of(s.value, c);
+          bucket& b = of.bucket_of(length);
+          if (b.size() > 0 && (b.batch.is_full() || !of.fits_beside(b, length)))
+            throw std::runtime_error("feedline: samples that the run held have other lengths now");
+          of.put(b, std::move(s), length);
+        }
+      }
+
+      running& of;
+    };
+
     friend bucket_batch_stage;
 
-    explicit running(const bucket_batch_stage& stage)
-        : options_(stage.options_),
+    running(const bucket_batch_stage& stage, const stage_info& info)
+        : key_(info.key),
+          stop_(info.stop),
+          options_(stage.options_),
           memory_(block_cache::over(options_.memory)),
           mode_(stage.mode_),
           length_(stage.length_.bind()) {
@@ -182,21 +185,20 @@ class bucket_batch_stage {
       b.longest = std::max(b.longest, length);
     }
 
+    std::uint64_t key_;
+    std::stop_token stop_;
     bucket_batch_options options_;
     std::shared_ptr<block_cache> memory_;
     Mode mode_;
     decltype(std::declval<const Length&>().bind()) length_;
     std::vector<bucket> buckets_;
     bool dropped_ = false; // samples of this epoch
-    // Samples that a resumed run waits for, counted through all buckets, and those that have come.
-    std::vector<sample_id> missing_;
-    std::vector<std::optional<std::pair<sample<In>, std::size_t>>> returned_;
   };
 
   template <class In>
     requires(bucket_batch_stage::template fits<In>() == fit::yes)
-  running<In> bind(const stage_info&) const {
-    return running<In>(*this);
+  running<In> bind(const stage_info& info) const {
+    return running<In>(*this, info);
   }
 
   template <class In>

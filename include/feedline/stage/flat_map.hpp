@@ -102,60 +102,35 @@ class flat_map_stage {
     using result = call_result_t<typename Held::called, In&>;
     using output = element_of_t<result>;
 
-    void operator()(sample<In>&& s, auto& emit, context& c) { give(std::move(s), emit, c, 0); }
-
-    /// In the middle of a range: the sample that it was made of, and how many of its elements were given.
-    bool held_now(held& into) const {
-      if (given == 0) return false;
-      into.listed.words.push_back(given);
-      into.listed.ids.push_back(in_hand);
-      return true;
-    }
-
-    void expect(const held_list& list) {
-      if (list.words.size() != 1 || list.ids.size() != 1)
-        throw std::invalid_argument("feedline: the checkpoint is not whole");
-      missing = list.ids[0];
-      given_of_missing = list.words[0];
-    }
-
-    void hold(sample<In>&& s, auto& emit, context& c) {
-      if (given_of_missing != 0 && s.id == missing)
-        give(std::move(s), emit, c, std::exchange(given_of_missing, 0));
-    }
-
-    void has_all() const {
-      if (given_of_missing != 0) throw lost_sample(missing);
-    }
-
-   private:
     // The item stays alive while what was made of it is gone through: views of it are welcome.
-    void give(sample<In>&& s, auto& emit, context& c, std::uint64_t first) {
+    void operator()(sample<In>&& s, auto& emit, context& c) {
       const struct leave {
-        std::uint64_t& given;
+        bool& is_in_range;
 
-        ~leave() { given = 0; }
-      } leave{given};
+        ~leave() { is_in_range = false; }
+      } leave{is_in_range};
 
-      in_hand = s.id;
+      const sample_id whole = s.id;
       std::uint64_t k = 0;
       auto&& range = call(f.get(), s.value, c);
       for (auto&& item : range) {
-        const sample_id id = part_of(in_hand, k++);
-        if (k <= first) continue;
-        given = k;
-        const auto give_one = [&](output&& value) {
+        is_in_range = true;
+        const auto give = [&](output&& value) {
           check_largest(value, limit);
-          return emit(sample<output>{std::move(value), id});
+          return emit(sample<output>{std::move(value), part_of(whole, k++)});
         };
         if constexpr (owns_elements<result>) {
-          if (!give_one(output(std::move(item)))) return;
+          if (!give(output(std::move(item)))) return;
         } else {
-          if (!give_one(output(std::forward<decltype(item)>(item)))) return;
+          if (!give(output(std::forward<decltype(item)>(item)))) return;
         }
       }
     }
 
+    /// Whether it isn't in the middle of a range.
+    bool at_rest() const noexcept { return !is_in_range; }
+
+   private:
     friend flat_map_stage;
 
     running(function function_of_items, largest_item largest)
@@ -163,10 +138,7 @@ class flat_map_stage {
 
     function f;
     largest_item limit;
-    sample_id in_hand;
-    std::uint64_t given = 0; // elements of what was made of it, while they are given
-    sample_id missing; // which a resumed run waits for, as long as some of its elements were given before:
-    std::uint64_t given_of_missing = 0;
+    bool is_in_range = false;
   };
 
   template <class In>

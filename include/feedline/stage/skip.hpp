@@ -27,7 +27,6 @@ struct skip_stage {
   template <class In>
   struct running {
     using output = In;
-    static constexpr bool hands_on_unchanged = true;
 
     void operator()(sample<In>&& s, auto& emit) {
       if (left > 0) --left;

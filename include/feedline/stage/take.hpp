@@ -29,7 +29,6 @@ struct take_stage {
   template <class In>
   struct running {
     using output = In;
-    static constexpr bool hands_on_unchanged = true;
 
     void operator()(sample<In>&& s, auto& emit) {
       if (left > 0) {

@@ -62,12 +62,12 @@ class node {
   using output = typename Stage::output;
   using emitter_type = emitter<output, Next, Traits.is_own>;
 
-  // Samples that another stage held pass through as they are.
-  static constexpr bool hands_on = hands_on_unchanged<Stage>;
-
   // A sample that failed here in the run that is resumed need not be tried: nothing else came of it.
   static constexpr bool can_fail_again =
       Traits.is_stateless && Traits.is_one_to_one && !runs_stages_inside<Stage>;
+
+  // Its state can't be told at all times.
+  static constexpr bool has_rest = requires(const Stage& s) { s.at_rest(); };
 
  public:
   static constexpr bool is_measured = Next::is_measured;
@@ -86,11 +86,6 @@ class node {
 
   // Inlined also where two pipelines of a program end alike, so that one function could serve both.
   [[gnu::always_inline]] flow push(sample<In>&& s) {
-    if constexpr (hands_on || holds_samples<Stage>)
-      if (const std::size_t stage = progress().refills; stage != 0) [[unlikely]] {
-        if (stage == place_.number) return refill(std::move(s));
-        if constexpr (hands_on) return next_.push(std::move(s));
-      }
     if constexpr (is_measured) ++received_;
     if constexpr (Traits.keeps_over_epochs) got_some_ = true;
     if constexpr (can_fail_again)
@@ -188,40 +183,29 @@ class node {
 
   /// Makes the states of the stages part of their segment's, now that the chain has its place in memory.
   void attach() {
-    constexpr bool has_parts = has_state<Stage> || holds_samples<Stage> || requires { stage_.at_rest(); };
+    constexpr bool has_parts = has_state<Stage> || has_rest;
     if constexpr (has_parts) progress().add(stage_, place_.number, !place_.behind_opaque);
     else if constexpr (!Traits.is_stateless) progress().cannot_save();
     next_.attach();
   }
 
   /// Takes up the states of a run that is resumed, in the order of attach().
-  void load(state_reader& reader, const held_parts& all) {
-    if constexpr (has_state<Stage>) read_state(stage_, reader);
-    if constexpr (requires { stage_.has_enough(); })
-      if (stage_.has_enough() && hears_enough(place_)) progress().enough = true;
-    if constexpr (holds_samples<Stage>)
-      for (const held& h : all)
-        if (h.place == place_.number) {
-          stage_.expect(h.list());
-          ++progress().awaited;
-        }
-    next_.load(reader, all);
-  }
-
-  /// The stage for which samples came has got all of them.
-  flow end_refill() {
-    if constexpr (holds_samples<Stage>) {
-      if (progress().refills == place_.number) {
-        progress().refills = 0;
-        check_has_all();
-        --progress().awaited;
-        return flow::more;
+  void load(state_reader& reader, const resumption& from) {
+    if constexpr (has_state<Stage>) {
+      read_again* const found = from.samples_of(place_.number);
+      reader.begin_stage(from.held(), place_.number, found);
+      try {
+        read_state(stage_, reader);
+      } catch (const std::exception& error) {
+        if (!found || found->why_lost.empty()) throw;
+        throw std::runtime_error(std::string(error.what()) +
+                                 "; the first failure on reading such samples again: " + found->why_lost);
       }
     }
-    return next_.end_refill();
+    if constexpr (requires { stage_.has_enough(); })
+      if (stage_.has_enough() && hears_enough(place_)) progress().enough = true;
+    next_.load(reader, from);
   }
-
-  flow begin_refill(std::size_t stage) { return next_.begin_refill(stage); }
 
   /// Before a worker's packet: its first item is in this place of the stream.
   void begin_packet(std::uint64_t first_place) {
@@ -257,6 +241,7 @@ class node {
       return caught(emit.id(), true);
     }
     count_failures_inside(emit);
+    if constexpr (has_rest) sink().note_owed_cut();
     return emit.flow();
   }
 
@@ -337,37 +322,6 @@ class node {
     return result;
   }
 
-  // A sample that this stage held comes back. What it does with it then belongs to the stream.
-  flow refill(sample<In>&& s) {
-    if constexpr (holds_samples<Stage>) {
-      const sample_id id = s.id;
-      emitter_type emit(next_, place_, id);
-      const std::size_t stage = std::exchange(progress().refills, 0);
-      try {
-        context c = make_context(s.id, key_, place_.run.stop);
-        stage_.hold(std::move(s), emit, c);
-      } catch (...) {
-        if (caught(emit.id(), true) == flow::stop) return flow::stop;
-      }
-      count_failures_inside(emit);
-      progress().refills = stage;
-      return emit.flow();
-    } else {
-      return flow::more;
-    }
-  }
-
-  void check_has_all() {
-    try {
-      stage_.has_all();
-    } catch (const std::exception& error) {
-      const std::string why = place_.run.lost.text();
-      if (why.empty()) throw;
-      throw std::runtime_error(std::string(error.what()) +
-                               "; the first failure on reading such samples again: " + why);
-    }
-  }
-
   // Those that a stage which runs others inside it has handed on.
   void count_failures_inside(const emitter_type& emit) noexcept {
     if constexpr (runs_stages_inside<Stage>) add_relaxed(counters_.failures, emit.failures());
@@ -377,11 +331,6 @@ class node {
   // have met it, if they had enough of the epoch before.
   [[gnu::noinline, gnu::cold]] flow caught(sample_id id, bool holds_earlier_ones = false,
                                            bool can_go_back = true) {
-    // If it was one that is needed, that will be noticed.
-    if (progress().refills != 0 && progress().refills != segment_progress::for_replay) {
-      place_.run.lost.note(current_failure(place_.name, id));
-      return flow::more;
-    }
     add_relaxed(counters_.failures, 1);
     failure_ptr f = note_failure(place_.name, id, {place_.number, id});
     if (place_.run.skips(f->call) && progress().skip_one(place_.run.failure_limit))

@@ -17,12 +17,6 @@
 
 namespace feedline::detail {
 
-/// What a stage holds: numbers of its own, and samples in its order.
-struct held_list {
-  std::vector<std::uint64_t> words;
-  std::vector<sample_id> ids;
-};
-
 /// What is wrong where a sample that some stage held can't be had again.
 inline std::runtime_error lost_sample(const sample_id& id) {
   return std::runtime_error("feedline: sample " + std::to_string(id.index) + " of epoch " +
@@ -30,29 +24,88 @@ inline std::runtime_error lost_sample(const sample_id& id) {
                             ", which the run held when the checkpoint was taken, can't be had again");
 }
 
-/// A stage's notes of what it held, for any moment since it began them. Read while the stage goes on noting.
+/// What a buffer held at some moment and what came and went since: who asks for a later moment does that again on
+/// identities. Read while the buffer goes on noting.
 class held_log {
  public:
-  held_log() = default;
-  held_log(held_log&&) = delete;
-  virtual ~held_log() = default;
+  explicit held_log(std::size_t most) : most_(most), notes_(new note[most]) {}
 
-  virtual held_list at(std::uint64_t moment) const = 0;
+  held_log(held_log&&) = delete;
+
+  /// How many notes the log of a buffer for so many samples has room for.
+  static constexpr std::size_t most_notes(std::size_t capacity) noexcept {
+    return capacity < 4096 ? 4096 : capacity;
+  }
+
+  static constexpr std::size_t bytes_of_note() noexcept { return sizeof(note); }
+
+  /// The notes begin with what the buffer holds now.
+  template <class Samples>
+  void begin(const Samples& samples) {
+    size_ = 0;
+    ids_.clear();
+    for (const auto& s : samples) ids_.push_back(s.id);
+  }
+
+  bool is_full() const noexcept { return size_ == most_; }
+
+  /// How many notes there are: that many make a moment.
+  std::size_t size() const noexcept { return size_; }
+
+  void added(const sample_id& id) noexcept { notes_[size_++] = {id, behind_last}; }
+
+  void replaced(std::size_t place, const sample_id& id) noexcept { notes_[size_++] = {id, place}; }
+
+  void taken(std::size_t place) noexcept { notes_[size_++] = {{}, place}; }
+
+  void cleared() noexcept { notes_[size_++] = {{}, behind_last}; }
+
+  std::vector<sample_id> at(std::size_t moment) const {
+    std::vector<sample_id> ids = ids_;
+    for (std::size_t i = 0; i < moment; ++i) {
+      const note& n = notes_[i];
+      const bool is_sample = n.id.index != sample_id::no_index;
+      if (is_sample && n.place == behind_last) {
+        ids.push_back(n.id);
+      } else if (is_sample) {
+        ids[n.place] = n.id;
+      } else if (n.place == behind_last) {
+        ids.clear();
+      } else {
+        ids[n.place] = ids.back();
+        ids.pop_back();
+      }
+    }
+    return ids;
+  }
+
+ private:
+  static constexpr std::size_t behind_last = ~std::size_t{0};
+
+  struct note {
+    sample_id id;
+    std::size_t place;
+  };
+
+  std::vector<sample_id> ids_;
+  std::size_t most_;
+  std::unique_ptr<note[]> notes_; // written by one thread at its end, read by others before that
+  std::size_t size_ = 0;
 };
 
-/// What the stage in some place holds: what its notes say of a moment, or a list.
+/// What one buffer of the stage in some place holds: what its notes say of a moment, or a list.
 struct held {
   std::size_t place = 0;
+  std::size_t buffer = 0;              // which of the stage's, in the order in which its state names them
   std::shared_ptr<const held_log> log; // null: there is a list
-  std::uint64_t moment = 0;
-  held_list listed;
+  std::size_t moment = 0;
+  std::vector<sample_id> listed;
 
-  held_list list() const { return log ? log->at(moment) : listed; }
+  std::vector<sample_id> ids() const { return log ? log->at(moment) : listed; }
 
   void clear() noexcept {
     log.reset();
-    listed.words.clear();
-    listed.ids.clear();
+    listed.clear();
   }
 };
 
@@ -127,18 +180,60 @@ inline std::uint64_t epoch_of(const cut& c) noexcept { return source_word(c, 0);
 template <class T>
 concept word_like = std::integral<T> || std::is_enum_v<T>;
 
+/// A buffer of samples that is part of a stage's state: held_samples.
+template <class T>
+concept holds_samples = requires { typename T::feedline_held_samples; };
+
 /// Takes down the state of a source or a stage: what its `state(archive)` names.
 class state_writer {
  public:
   explicit state_writer(std::vector<std::uint64_t>& words) : words_(words) {}
 
-  template <word_like... Value>
+  /// Buffers of samples go to `buffers`, as those of the stage in that place.
+  state_writer(std::vector<std::uint64_t>& words, held_parts& buffers, std::size_t place)
+      : words_(words), buffers_(&buffers), place_(place) {}
+
+  template <class... Value>
   void operator()(const Value&... values) {
-    (words_.push_back(static_cast<std::uint64_t>(values)), ...);
+    (write(values), ...);
   }
 
+  /// Whether some buffer wasn't empty.
+  bool held_some() const noexcept { return held_some_; }
+
  private:
+  template <word_like Value>
+  void write(const Value& value) {
+    words_.push_back(static_cast<std::uint64_t>(value));
+  }
+
+  template <holds_samples Buffer>
+  void write(const Buffer& buffer) {
+    const std::size_t number = buffer_++;
+    if (buffer.empty()) return;
+    held_some_ = true;
+    if (!buffers_) return;
+    held& h = buffers_->add();
+    h.place = place_;
+    h.buffer = number;
+    buffer.save(h);
+  }
+
   std::vector<std::uint64_t>& words_;
+  held_parts* buffers_ = nullptr;
+  std::size_t place_ = 0;
+  std::size_t buffer_ = 0;
+  bool held_some_ = false;
+};
+
+/// The samples that a stage held, read again.
+class read_again {
+ public:
+  read_again() = default;
+  read_again(read_again&&) = delete;
+  virtual ~read_again() = default;
+
+  std::string why_lost; ///< the first failure on reading them; empty: none
 };
 
 /// Gives it back to another one in the same order.
@@ -151,12 +246,33 @@ class state_reader {
   /// How many words are left.
   std::size_t left() const noexcept { return words_.size(); }
 
-  template <word_like... Value>
+  /// From now on buffers of samples are those of the stage in that place, which held the samples `found`.
+  void begin_stage(const held_parts& buffers, std::size_t place, read_again* found) noexcept {
+    buffers_ = &buffers;
+    place_ = place;
+    buffer_ = 0;
+    found_ = found;
+  }
+
+  template <class... Value>
   void operator()(Value&... values) {
-    ((values = static_cast<Value>(next())), ...);
+    (read(values), ...);
   }
 
  private:
+  template <word_like Value>
+  void read(Value& value) {
+    value = static_cast<Value>(next());
+  }
+
+  template <holds_samples Buffer>
+  void read(Buffer& buffer) {
+    const std::size_t number = buffer_++;
+    if (!buffers_ || !found_) return;
+    for (const held& h : *buffers_)
+      if (h.place == place_ && h.buffer == number) buffer.load(h.ids(), *found_);
+  }
+
   std::uint64_t next() noexcept {
     if (words_.empty()) return 0; // was left out
     const std::uint64_t word = words_.front();
@@ -165,6 +281,10 @@ class state_reader {
   }
 
   std::span<const std::uint64_t> words_;
+  const held_parts* buffers_ = nullptr;
+  std::size_t place_ = 0;
+  std::size_t buffer_ = 0;
+  read_again* found_ = nullptr;
 };
 
 /// A part of a run, source or stage, that names its state.
@@ -180,15 +300,6 @@ void read_state(Part& part, state_reader& reader) {
   part.state(reader);
   if constexpr (requires { part.resumed(); }) part.resumed();
 }
-
-/// A stage that keeps samples for later: it tells which, if there are any, and takes them back when a run is
-/// resumed.
-template <class Stage>
-concept holds_samples = requires(Stage& stage, const Stage& same, held& into, const held_list& list) {
-  { same.held_now(into) } -> std::same_as<bool>;
-  stage.expect(list);
-  stage.has_all();
-};
 
 /// Writes one section of a cut.
 template <class Write>

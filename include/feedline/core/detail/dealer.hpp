@@ -4,7 +4,6 @@
 // themselves.
 #include <algorithm>
 #include <atomic>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,9 +17,9 @@
 #include <feedline/core/detail/activity.hpp>
 #include <feedline/core/detail/edge.hpp>
 #include <feedline/core/detail/emitter.hpp>
-#include <feedline/core/detail/find_samples.hpp>
 #include <feedline/core/detail/packet.hpp>
 #include <feedline/core/detail/progress.hpp>
+#include <feedline/core/detail/sample_finder.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
@@ -28,19 +27,6 @@
 #include <feedline/queue/mpmc_queue.hpp>
 
 namespace feedline::detail {
-
-/// A source that knows, once an epoch has started, how many samples it has and can give each from any thread:
-/// where number i of the epoch is, and the sample and the index at that place; and where an index is.
-template <class S>
-concept dealt_source = source<S> && requires(const S& s, std::uint64_t i) {
-  { s.epoch_size() } -> std::same_as<std::uint64_t>;
-  { s.places() } -> std::same_as<std::uint64_t>;
-  { s.next_first() } -> std::same_as<std::uint64_t>;
-  { s.place_of(i) } -> std::same_as<std::uint64_t>;
-  { s.sample_at(i) } -> std::same_as<source_item_t<S>>;
-  { s.index_at(i) } -> std::same_as<std::uint64_t>;
-  { s.find(i) } -> std::same_as<std::optional<std::uint64_t>>;
-};
 
 /// Looks like an edge to the workers behind it.
 template <class Source, bool Measured>
@@ -68,12 +54,6 @@ class dealer : public edge_base {
     number_ = static_cast<std::uint32_t>(progress.source.epoch);
     reached_ = progress.source.calls();
     first_ = progress.source.first;
-    for (const held& h : in_order_of_refill(resumed.held())) {
-      for (const auto& [epoch, indices] : indices_of(h.list().ids))
-        for (const auto& [index, often] : indices)
-          refills_.insert(refills_.end(), often, {h.place, epoch, index});
-      refills_.push_back({h.place, 0, sample_id::no_index});
-    }
   }
 
   /// The worker's next samples. Null: there are no more.
@@ -87,19 +67,15 @@ class dealer : public edge_base {
     p->first_place = next->first_item;
     p->generation = next->generation;
     p->last = true;
-    p->refills = next->refills;
-    p->ends_refill = next->ends_refill;
     p->put_at = now_ns(); // reading is part of the work that the packet is worth
     packet_writer<item> writer;
     writer.open(std::move(p), config().packet_items);
-    std::uint64_t given = 0;
-    if (next->refills != 0) fill_again(writer, *next);
-    else given = fill(writer, *next);
+    const std::uint64_t given = fill(writer, *next);
     if (next->ends_epoch) {
       writer.add(event_kind::epoch_end, next->epoch, nullptr);
       writer.current().events().back().samples = next->first + next->count;
     }
-    if (next->refills == 0) put_cut(writer, *next);
+    put_cut(writer, *next);
     if constexpr (Measured) {
       stage_counters_->given.fetch_add(given, std::memory_order_relaxed);
       counters().put.fetch_add(given, std::memory_order_relaxed);
@@ -132,18 +108,9 @@ class dealer : public edge_base {
     std::uint64_t sequence = 0;
     std::uint64_t generation = 0;
     bool ends_epoch = false;
-    failure_ptr failed;      // to begin the epoch
-    std::size_t refills = 0; // the stage for which samples are read again: those of refills_ from first on
-    bool ends_refill = false;
+    failure_ptr failed;            // to begin the epoch
     std::uint64_t first_place = 0; // of this rank's in the epoch's order,
     std::uint64_t next_first = 0;  // and in the next one's
-  };
-
-  /// A sample that a stage held. The last one for a stage is none.
-  struct refill {
-    std::size_t stage;
-    std::uint32_t epoch;
-    std::uint64_t index;
   };
 
   std::optional<share> take_share() {
@@ -151,10 +118,6 @@ class dealer : public edge_base {
     if (context_->stopped.load(std::memory_order_relaxed) || ended_.load(std::memory_order_relaxed))
       return {};
     share s;
-    if (refilled_ < refills_.size()) {
-      take_refill(s);
-      return s;
-    }
     if (!epoch_) {
       if (number_ >= options_->epochs && !is_endless()) return {};
       begin_epoch(s.failed);
@@ -184,27 +147,6 @@ class dealer : public edge_base {
 
   bool is_endless() const noexcept { return options_->epochs == run_options::for_ever; }
 
-  void take_refill(share& s) {
-    if (!refill_source_) {
-      try {
-        const auto source = std::make_shared<Source>(*source_);
-        start_source(*source, make_epoch(*options_, number_, context_->stop, 0));
-        refill_source_ = source;
-      } catch (...) { // then the stages will miss what they held
-      }
-    }
-    s.source = refill_source_;
-    s.sequence = sequence_++;
-    s.generation = generation_;
-    s.refills = refills_[refilled_].stage;
-    s.first = refilled_;
-    const std::size_t most = std::min<std::size_t>(target(), refills_.size() - refilled_);
-    while (s.count < most && !s.ends_refill) {
-      s.ends_refill = refills_[refilled_++].index == sample_id::no_index;
-      ++s.count;
-    }
-  }
-
   void begin_epoch(failure_ptr& failed) {
     size_ = 0;
     try {
@@ -233,20 +175,6 @@ class dealer : public edge_base {
     p.has_cut = true;
     p.cut_items = writer.size();
     p.cut_events = p.events().size();
-  }
-
-  // Those that can't be had are left out: the stage that held them will miss them.
-  void fill_again(packet_writer<item>& writer, const share& s) {
-    for (std::uint64_t i = s.first; s.source && i < s.first + s.count; ++i) {
-      const refill& wanted = refills_[static_cast<std::size_t>(i)];
-      try {
-        if (wanted.index == sample_id::no_index) continue;
-        if (const auto place = s.source->find(wanted.index))
-          writer.add(sample<item>{s.source->sample_at(*place), {wanted.index, 0, wanted.epoch}});
-      } catch (...) {
-        context_->lost.note(current_failure(place_->name, {wanted.index, 0, wanted.epoch}));
-      }
-    }
   }
 
   // Reads the samples; those that fail become events. How many could be read.
@@ -302,7 +230,6 @@ class dealer : public edge_base {
   known_failures* known_ = nullptr;
   mpmc_queue<packet_ptr> spares_;
   std::atomic<bool> ended_{false};
-  std::vector<refill> refills_;
 
   std::mutex mutex_; // of what follows
   std::shared_ptr<const Source> epoch_;
@@ -313,8 +240,6 @@ class dealer : public edge_base {
   std::uint32_t number_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t generation_ = 0;
-  std::size_t refilled_ = 0; // of refills_
-  std::shared_ptr<const Source> refill_source_;
 };
 
 } // namespace feedline::detail

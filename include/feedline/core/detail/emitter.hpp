@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -27,25 +26,6 @@ enum class flow : unsigned char {
   stop,   ///< no more at all
 };
 
-/// Why a sample that some stage had held could not be read again: the first failure on the way.
-class lost_reason {
- public:
-  void note(const failure& f) {
-    const std::lock_guard lock(mutex_);
-    if (text_.empty()) text_ = to_string(f);
-  }
-
-  /// Empty: it didn't fail, it was not there.
-  std::string text() const {
-    const std::lock_guard lock(mutex_);
-    return text_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string text_;
-};
-
 /// What all threads of a run share.
 struct run_context {
   std::uint64_t seed;
@@ -60,7 +40,6 @@ struct run_context {
   bool counts_ranks = false;      // a rank's share of an epoch depends on how many samples the one before had
   std::uint32_t empty_epochs = 1; // so many in a row show that the source will never give a sample
   known_failures* known = nullptr; // of the run that is resumed
-  mutable lost_reason lost{};
 
   /// Whether what that call threw leaves the sample out, rather than end the stream.
   bool skips(const failed_call& call) const noexcept {
@@ -145,11 +124,6 @@ class emitter {
   /// nobody wants more.
   bool failed(failure_ptr f) {
     auto& progress = next_.progress();
-    // If it was one that is needed, that will be noticed.
-    if (progress.refills != 0 && progress.refills != progress.for_replay) {
-      place_.run.lost.note(*f);
-      return true;
-    }
     if (flow_ != detail::flow::more) return false;
     ++failures_;
     f->call = {place_.number, id_};

@@ -88,13 +88,4 @@ flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
   return wanted == flow::stop ? flow::stop : flow::more;
 }
 
-/// Pushes a packet of samples that a stage held before the run was resumed.
-template <class In, class Chain>
-flow feed_refill(Chain& chain, packet& p) {
-  if (chain.progress().refills != p.refills && chain.begin_refill(p.refills) == flow::stop) return flow::stop;
-  for (std::size_t i = 0; i < p.size(); ++i)
-    if (chain.push(sample<In>{std::move(p.values<In>()[i]), p.ids()[i]}) == flow::stop) return flow::stop;
-  return p.ends_refill && !chain.sink().is_worker() ? chain.end_refill() : flow::more;
-}
-
 } // namespace feedline::detail

@@ -204,13 +204,6 @@ known_bytes bytes_kept(const Stage& stage) {
   else return std::nullopt;
 }
 
-/// Notes for checkpoints, of so many bytes each, of which each covers what becomes of so many samples. Those that
-/// cover a sample on its way stay.
-struct note_size {
-  std::size_t bytes;
-  std::size_t samples;
-};
-
 /// How many items it holds half made, of those that it gives, beside the one at the end of its segment.
 template <class Stage>
 std::size_t items_begun(const Stage& stage) {

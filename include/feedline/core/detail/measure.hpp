@@ -16,6 +16,7 @@
 #include <feedline/core/detail/packet.hpp>
 #include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/stage_list.hpp>
+#include <feedline/core/held_samples.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/source.hpp>
 

@@ -69,7 +69,13 @@ class packer {
     if (!packet_.is_open() || waits()) return flow::more;
     if (is_due_ || !packet_.has_room()) return flush(true);
     if constexpr (comes_in_batches<T>) note_cut(false);
+    else note_owed_cut();
     return flow::more;
+  }
+
+  /// A stage has come to rest: if the place couldn't be told when the last packet was pushed, perhaps it can now.
+  void note_owed_cut() {
+    if (owes_cut_ && packet_.is_open() && !waits()) note_cut(false);
   }
 
   flow end_epoch(const epoch_end& e, bool) {
@@ -109,23 +115,7 @@ class packer {
 
   void attach() noexcept {}
 
-  void load(state_reader&, const held_parts&) noexcept {}
-
-  /// From now on samples are meant for a stage that held them; 0: they are the stream's again.
-  flow begin_refill(std::size_t stage) {
-    const flow wanted = hand_over();
-    progress_.refills = stage;
-    return wanted;
-  }
-
-  /// That stage, behind this segment, has got all of them.
-  flow end_refill() {
-    if (!packet_.is_open()) begin_packet();
-    packet_.current().ends_refill = true;
-    const flow wanted = is_worker_ ? flow::more : flush(true);
-    progress_.refills = 0;
-    return wanted;
-  }
+  void load(state_reader&, const resumption&) noexcept {}
 
   void begin_packet(std::uint64_t) noexcept {}
 
@@ -152,14 +142,12 @@ class packer {
     sequence_ = p.sequence;
     generation_ = p.generation;
     first_place_ = p.first_place;
-    progress_.refills = p.refills;
   }
 
   /// … and has done it. False: nobody takes it.
   bool complete(packet& p) {
     if (!packet_.is_open()) begin_packet();
     packet& made = packet_.current();
-    made.ends_refill = p.ends_refill;
     made.has_cut = p.has_cut && p.cut_items == p.size() && p.cut_events == p.events().size();
     made.cut_items = packet_.size();
     made.cut_events = made.events().size();
@@ -175,14 +163,13 @@ class packer {
     // Never more than workers downstream want at once, whoever fills it.
     packet_.open(edge_.spare(&packet::make<T>),
                  is_worker_ ? edge_.target() : std::min(edge_.target(), fill_target_));
-    packet_.current().refills = progress_.refills;
     return flow::more;
   }
 
   // How far all have come, with the packet as it is now. Without memory for that an earlier place must do.
   void note_cut(bool ends_epoch) {
     packet& p = packet_.current();
-    if (is_worker_ || p.refills != 0) return;
+    if (is_worker_) return;
     try {
       if (!progress_.save(p.cut, ends_epoch)) return;
     } catch (const std::bad_alloc&) {
@@ -192,6 +179,7 @@ class packer {
     p.has_cut = true;
     p.cut_items = packet_.size();
     p.cut_events = p.events().size();
+    owes_cut_ = false;
   }
 
   void add_event(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
@@ -212,6 +200,7 @@ class packer {
   flow push_packet(bool last) {
     is_due_ = false;
     packet_ptr p = packet_.close();
+    owes_cut_ = !p->has_cut;
     p->sequence = sequence_;
     p->generation = generation_;
     p->first_place = is_worker_ ? first_place_ : items_;
@@ -250,8 +239,9 @@ class packer {
   std::uint64_t first_place_ = 0; // of what is left of the packet that a worker has in hand
   std::uint64_t pushes_ = 0;
   bool is_worker_ = false;
-  bool drains_ = false; // what it gets comes because of a failure
-  bool is_due_ = false; // the packet tells of a failure, and is not to be held back
+  bool drains_ = false;   // what it gets comes because of a failure
+  bool owes_cut_ = false; // no place could be told with the last packet
+  bool is_due_ = false;   // the packet tells of a failure, and is not to be held back
 };
 
 } // namespace feedline::detail

@@ -90,8 +90,6 @@ class packet {
     events_.clear();
     cut.clear();
     has_cut = false;
-    refills = 0;
-    ends_refill = false;
   }
 
   std::size_t size() const noexcept { return size_; }
@@ -125,10 +123,6 @@ class packet {
   bool has_cut = false;       ///< … if that could be said, …
   std::size_t cut_items = 0;  ///< … or before so many of its samples
   std::size_t cut_events = 0; ///< and events
-
-  std::size_t refills =
-      0; ///< the samples are meant for this stage, which held them; 0: they are the stream's
-  bool ends_refill = false; ///< they were the last ones that it held
 
  private:
   template <class T>

@@ -3,6 +3,8 @@
 // How far the parts of a run have come: what is put down in cuts, and where a resumed run takes it up again.
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -40,24 +42,21 @@ class segment_progress {
 
   segment_progress(segment_progress&&) = delete;
 
-  stream_position input;   ///< in what stands before; not in the source's segment
-  source_place source;     ///< in the source's segment
-  std::size_t ending = 0;  ///< at the end of an epoch: the stage that gives what it holds; else 0
-  bool enough = false;     ///< some stage wants no more of this epoch
-  std::size_t calls = 0;   ///< of stages of a user's own that have not returned: their state can't be told
-  std::size_t refills = 0; ///< the stage for which the samples in hand are meant, which held them; else 0
-  /// The samples in hand are for whoever looks at them behind the last stage.
-  static constexpr std::size_t for_replay = ~std::size_t{0};
-  std::size_t awaited = 0;    ///< stages that have not got again what they held
+  stream_position input;      ///< in what stands before; not in the source's segment
+  source_place source;        ///< in the source's segment
+  std::size_t ending = 0;     ///< at the end of an epoch: the stage that gives what it holds; else 0
+  bool enough = false;        ///< some stage wants no more of this epoch
+  std::size_t calls = 0;      ///< of stages of a user's own that have not returned: their state can't be told
   std::uint64_t failures = 0; ///< skipped so far, of all that passed here
   bool is_in_order = true;    ///< false: a worker, which can't say how many failures come before one
   bool is_resumed = false;    ///< the epoch in hand was begun by an earlier run
   bool can_repeat = true; ///< the source can be asked again for its last sample, by the number of its call
 
   /// Tells of the source or a stage whose state belongs to this segment's. The source comes last.
+  /// `can_read_again`: the samples that it holds can be read again by their identities.
   template <class Part>
-  void add(const Part& object, std::size_t place, bool can_be_refilled) {
-    parts_.push_back({&object, place, can_be_refilled, &is_at_rest<Part>, &write<Part>, &held_by<Part>});
+  void add(const Part& object, std::size_t place, bool can_read_again) {
+    parts_.push_back({&object, place, can_read_again, &is_at_rest<Part>, &write<Part>});
   }
 
   /// Some stage's state can't be put down: this segment is taken up from the beginning of the run.
@@ -93,14 +92,9 @@ class segment_progress {
 
   /// Writes how far everything up to here has come. False, and nothing written: that can't be said now.
   bool save(cut& target, bool ends_epoch) const {
-    if (!can_save_ || calls > 0 || awaited > 0 || (failed_ && !can_save_failure_)) return false;
-    for (const part& p : parts_) {
-      if (!p.is_at_rest(p.object)) return false;
-      if (p.can_be_refilled) continue;
-      const bool holds_some = p.held_by(p.object, scratch_);
-      scratch_.clear();
-      if (holds_some) return false;
-    }
+    if (!can_save_ || calls > 0 || (failed_ && !can_save_failure_)) return false;
+    for (const part& p : parts_)
+      if (!p.is_at_rest(p.object) || (!p.can_read_again && holds_some(p))) return false;
     const std::size_t back = failed_ ? samples_back_ : 0;
     stream_place since;
     if (segment_ == 0) {
@@ -122,10 +116,8 @@ class segment_progress {
       for (const part& p : parts_) {
         const bool is_source = p.place == 0;
         if (is_source && (ends_epoch || without_state)) continue; // a fresh one begins the next epoch
-        p.write(p.object, writer);
-        held& h = target.held.add();
-        h.place = p.place;
-        if (!p.held_by(p.object, h)) target.held.drop_last();
+        state_writer writer_of_part(target.words, target.held, p.place);
+        p.write(p.object, writer_of_part);
       }
     });
     return true;
@@ -162,11 +154,17 @@ class segment_progress {
   struct part {
     const void* object;
     std::size_t place;
-    bool can_be_refilled;
+    bool can_read_again;
     bool (*is_at_rest)(const void*);
     void (*write)(const void*, state_writer&);
-    bool (*held_by)(const void*, held&);
   };
+
+  bool holds_some(const part& p) const {
+    scratch_.clear();
+    state_writer writer(scratch_);
+    p.write(p.object, writer);
+    return writer.held_some();
+  }
 
   void read_ending(state_reader& reader) {
     unsigned what = 0;
@@ -190,12 +188,6 @@ class segment_progress {
     if constexpr (has_state<Part>) const_cast<Part*>(static_cast<const Part*>(object))->state(writer);
   }
 
-  template <class Part>
-  static bool held_by(const void* object, held& into) {
-    if constexpr (holds_samples<Part>) return static_cast<const Part*>(object)->held_now(into);
-    else return false;
-  }
-
   std::size_t segment_;
   bool can_save_ = true;
   bool failed_ = false;
@@ -203,7 +195,7 @@ class segment_progress {
   bool can_save_failure_ = false;
   std::size_t samples_back_ = 0; // from the sample that failed to the place that is saved
   std::vector<part> parts_;
-  mutable held scratch_; // of save()
+  mutable std::vector<std::uint64_t> scratch_; // of holds_some()
 };
 
 /// A cut, read: what each segment of a run finds there, and the caller, who counts as one more segment.
@@ -225,7 +217,7 @@ class resumption {
       if (segment == segments) fits = at == words.size();
     }
     std::size_t place = 0;
-    for (const detail::held& h : cut_.held) fits = fits && h.place > std::exchange(place, h.place);
+    for (const detail::held& h : cut_.held) fits = fits && h.place >= std::exchange(place, h.place);
     if (!fits) throw std::invalid_argument("feedline: the checkpoint is not whole");
   }
 
@@ -253,6 +245,16 @@ class resumption {
   }
 
   const held_parts& held() const noexcept { return cut_.held; }
+
+  /// What the stage in that place held, read again; null: it held nothing, or it wasn't.
+  read_again* samples_of(std::size_t place) const noexcept {
+    const auto found = read_again_.find(place);
+    return found == read_again_.end() ? nullptr : found->second.get();
+  }
+
+  void found_again(std::size_t place, std::unique_ptr<read_again> samples) {
+    read_again_[place] = std::move(samples);
+  }
 
   /// The last epoch of which anybody had seen anything.
   std::uint64_t last_epoch() const {
@@ -293,6 +295,7 @@ class resumption {
 
   cut cut_;
   std::vector<section> sections_;
+  std::map<std::size_t, std::unique_ptr<read_again>> read_again_; // by the place of the stage that held them
 };
 
 } // namespace feedline::detail

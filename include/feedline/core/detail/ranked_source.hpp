@@ -9,8 +9,8 @@
 #include <utility>
 
 #include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/find_samples.hpp>
 #include <feedline/core/detail/progress.hpp>
+#include <feedline/core/detail/sample_finder.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/rank.hpp>

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/detail/build_chain.hpp>
 #include <feedline/core/detail/chain.hpp>
 #include <feedline/core/detail/dealer.hpp>
 #include <feedline/core/detail/elastic.hpp>
@@ -27,40 +28,12 @@
 #include <feedline/core/detail/packer.hpp>
 #include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/progress.hpp>
+#include <feedline/core/detail/read_held.hpp>
 #include <feedline/core/detail/run_base.hpp>
 #include <feedline/core/detail/source_loop.hpp>
 #include <feedline/core/options.hpp>
 
 namespace feedline::detail {
-
-/// Builds the chain of `Count` stages of a list, from number First on, in front of a sink.
-template <class In, std::size_t First, std::size_t Count, class List, class Sink>
-auto make_chain(const List& list, Sink sink, activity& who, std::size_t counter, const stage_place* place) {
-  if constexpr (Count == 0) {
-    return sink;
-  } else {
-    const auto& stage = list.template get<First>();
-    using stage_type = std::remove_cvref_t<decltype(stage)>;
-    using running = bound_t<stage_type, In>;
-    auto next = make_chain<typename running::output, First + 1, Count - 1>(list, std::move(sink), who,
-                                                                           counter + 1, place + 1);
-    const auto start = [&]() -> running {
-      try {
-        if constexpr (binds_to<stage_type, In>)
-          return stage.template bind<In>(
-              stage_info{place->random_key(), place->run.stop, place->items_behind});
-        else return stage;
-      } catch (...) {
-        throw pipeline_error(current_failure(place->name, {}));
-      }
-    };
-    constexpr node_traits traits{.is_stateless = stateless<stage_type>,
-                                 .is_one_to_one = one_to_one<stage_type>,
-                                 .keeps_over_epochs = keeps_over_epochs<stage_type>,
-                                 .is_own = is_own_stage<stage_type>};
-    return node<running, In, decltype(next), traits>(start(), *place, who.stages[counter], std::move(next));
-  }
-}
 
 template <bool Measured, source Source, class... Stages>
 class run : public run_base {
@@ -122,7 +95,11 @@ class run : public run_base {
 
   ~run() { end(); }
 
-  void start() { start_segments(std::make_index_sequence<segment_count>()); }
+  /// Stages get again what they held in the run that is resumed, then the threads begin.
+  void start() {
+    read_all_held(std::make_index_sequence<sizeof...(Stages)>());
+    start_segments(std::make_index_sequence<segment_count>());
+  }
 
   /// What it holds at most.
   memory_plan memory() const { return memory(capacity_); }
@@ -308,11 +285,45 @@ class run : public run_base {
   /// How many stages stand before segment I, those inside parallel_stages counted one by one.
   template <std::size_t I>
   static consteval std::size_t places_before() {
+    return places_before_stage(I < segment_count ? plan.segments[I].first : sizeof...(Stages));
+  }
+
+  static constexpr std::size_t places_before_stage(std::size_t number) {
     constexpr std::array<std::size_t, sizeof...(Stages) + 1> sizes{stages_in<Stages>..., 0};
-    const std::size_t end = I < segment_count ? plan.segments[I].first : sizeof...(Stages);
     std::size_t before = 0;
-    for (std::size_t i = 0; i < end; ++i) before += sizes[i];
+    for (std::size_t i = 0; i < number; ++i) before += sizes[i];
     return before;
+  }
+
+  template <std::size_t... I>
+  void read_all_held(std::index_sequence<I...>) {
+    (read_held_by<I>(), ...);
+  }
+
+  // What number I of the list held, if it may hold samples that can be read again.
+  template <std::size_t I>
+  void read_held_by() {
+    using stage = std::remove_cvref_t<decltype(stages_.template get<I>())>;
+    if constexpr (I <= stages_of_one_sample<Stages...>() && may_hold_samples<stage>) {
+      const std::size_t place = 1 + places_before_stage(I);
+      std::vector<sample_id> ids;
+      for (const held& h : resumed().held())
+        if (h.place == place) {
+          const std::vector<sample_id> of_buffer = h.ids();
+          ids.insert(ids.end(), of_buffer.begin(), of_buffer.end());
+        }
+      if (ids.empty()) return;
+      found_again(place, read_held<I, Source, Stages...>(source_, stages_, options(), std::move(ids),
+                                                         most_workers(), context().stop, context().stopped));
+    }
+  }
+
+  // Of any segment, as far as processors or waiting justify them.
+  std::size_t most_workers() const {
+    std::size_t most = 1;
+    for (const segment_record& s : segments())
+      most = std::max(most, s.team ? s.team->active() : s.workers.size());
+    return most;
   }
 
   template <std::size_t... I>
@@ -330,12 +341,13 @@ class run : public run_base {
 
   template <std::size_t I>
   void run_segment(activity& who) {
+    if (stopped()) return; // what stages held may not have been read again
     segment_progress progress(I, options().rank);
     packer<segment_output<I>, edge_behind<I>> sink(std::get<I>(edges_), who, progress);
     if constexpr (I == 0) {
       auto chain = chain_of<I, source_item_t<Source>>(sink, who, 1);
       const state_reader rest = take_up<I>(chain);
-      source_loop(source_, options(), context(), places()[0], chain, who).run(resumed().held(), rest);
+      source_loop(source_, options(), context(), places()[0], chain, who).run(rest);
     } else {
       auto& from = std::get<I - 1>(edges_);
       const crew_member member(segments()[I].team.get(), who);
@@ -349,7 +361,7 @@ class run : public run_base {
         if (!p) return;
         if constexpr (is_parallel_segment(I))
           wanted = work<segment_output<I - 1>>(chain, *p, from, is_dealt && I == 1 ? p->put_at : now_ns());
-        else wanted = take<segment_output<I - 1>>(chain, *p, from) != flow::stop;
+        else wanted = feed<segment_output<I - 1>>(chain, *p, from, context()) != flow::stop;
         member.worked(p->size());
         from.recycle(std::move(p));
         chain.publish();
@@ -367,13 +379,8 @@ class run : public run_base {
     if (!resumed().has(I)) return reader;
     const std::size_t first = segments()[I].first_place;
     chain.progress().load(reader, resumed().before(I, first), I > 0 && places()[first].behind_state);
-    chain.load(reader, resumed().held());
+    chain.load(reader, resumed());
     return reader;
-  }
-
-  template <class In, class Chain>
-  flow take(Chain& chain, packet& p, edge_base& from) {
-    return p.refills != 0 ? feed_refill<In>(chain, p) : feed<In>(chain, p, from, context());
   }
 
   /// A worker's share: one packet in, one out. False: no more is wanted.
@@ -381,7 +388,7 @@ class run : public run_base {
   bool work(Chain& chain, packet& p, edge_base& from, std::uint64_t began) {
     chain.sink().open(p);
     chain.begin_packet(p.first_place);
-    const flow result = take<In>(chain, p, from);
+    const flow result = feed<In>(chain, p, from, context());
     from.worked(now_ns() - began, p.size());
     return chain.sink().complete(p) && result != flow::stop;
   }

@@ -196,6 +196,10 @@ class run_base {
     context_.known = known_->is_empty() ? nullptr : known_.get();
   }
 
+  void found_again(std::size_t place, std::unique_ptr<read_again> samples) {
+    resumed_.found_again(place, std::move(samples));
+  }
+
   [[noreturn]] static void refuse(const std::string& why) {
     throw std::invalid_argument("feedline: can't resume from this checkpoint: " + why);
   }

@@ -15,7 +15,6 @@
 #include <feedline/core/detail/activity.hpp>
 #include <feedline/core/detail/cut.hpp>
 #include <feedline/core/detail/emitter.hpp>
-#include <feedline/core/detail/find_samples.hpp>
 #include <feedline/core/detail/packet.hpp>
 #include <feedline/core/detail/progress.hpp>
 #include <feedline/core/detail/ranked_source.hpp>
@@ -41,21 +40,15 @@ class source_loop {
     if (context.known && source_.can_repeat() && context.known->has_some_of(0)) known_ = context.known;
   }
 
-  /// From where the chain's progress says, after giving again what stages held there. `rest`: what was put
-  /// down of the source's own state.
-  void run(const held_parts& all_held, state_reader rest) {
+  /// From where the chain's progress says. `rest`: what was put down of the source's own state.
+  void run(state_reader rest) {
     const bool for_ever = options_.epochs == run_options::for_ever;
-    // The source is taken up first: its state belongs to what is put down from now on.
-    bool has_begun = !wants_none() && (for_ever || at_.epoch < options_.epochs);
-    bool began = has_begun && begin_epoch(rest);
-    if (!refill(all_held)) return;
     while (for_ever || at_.epoch < options_.epochs) {
       const auto number = static_cast<std::uint32_t>(at_.epoch);
       bool may_be_empty = !for_ever;
       at_.next_first = for_ever ? 0 : options_.rank.number;
       if (!wants_none()) {
-        if (!std::exchange(has_begun, false)) began = begin_epoch(rest);
-        if (began) {
+        if (begin_epoch(rest)) {
           if (!run_epoch()) return;
           if (for_ever) source_.find_next_first(context_.may_end_epochs);
         } else {
@@ -76,18 +69,6 @@ class source_loop {
  private:
   /// The rest of the epoch in hand was of no use to the run that is resumed.
   bool wants_none() noexcept { return chain_.progress().ending != 0 || chain_.progress().enough; }
-
-  /// Gives what stages held. False: no more is wanted.
-  bool refill(const held_parts& all_held) {
-    for (const held& h : in_order_of_refill(all_held)) {
-      if (chain_.begin_refill(h.place) == flow::stop) return false;
-      for (const auto& [epoch, indices] : indices_of(h.list().ids))
-        if (!give_again(epoch, indices)) return false;
-      if (chain_.end_refill() == flow::stop) return false;
-      chain_.publish();
-    }
-    return true;
-  }
 
   /// False: it failed.
   bool begin_epoch(state_reader& rest) {
@@ -205,24 +186,6 @@ class source_loop {
   flow fail(failure_ptr f, bool can_go_back) {
     chain_.sink().begin_failure(0, can_go_back, *f);
     return chain_.fail(std::move(f));
-  }
-
-  /// Gives those samples of an epoch that some stage held. One that can't be had is not given: that stage will
-  /// miss it. False: no more is wanted.
-  bool give_again(std::uint32_t number, const std::vector<wanted_index>& wanted) {
-    flow result = flow::more;
-    const auto note_failure = [&] { context_.lost.note(current_failure(place_.name, {.epoch = number})); };
-    const auto give = [&](source_item_t<Source>&& value, std::uint64_t index) {
-      result = chain_.push(sample<source_item_t<Source>>{std::move(value), {index, 0, number}});
-      return result != flow::stop;
-    };
-    try {
-      Source source = source_.another(number);
-      find_samples(source, wanted, context_.stopped, ~std::uint64_t{0}, give, note_failure);
-    } catch (...) { // nothing of this epoch can be had
-      note_failure();
-    }
-    return result != flow::stop && !is_stopped();
   }
 
   bool is_stopped() const noexcept { return context_.stopped.load(std::memory_order_relaxed); }

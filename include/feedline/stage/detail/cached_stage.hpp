@@ -112,7 +112,7 @@ class cached_stage {
   std::string whole_name() const {
     std::string text;
     const auto add = [&](const auto& s) { text += (text.empty() ? "" : " + ") + stage_name(s); };
-    for_each_inner(stages_, add);
+    for_each_single_stage(stages_, add);
     return text + " | cache";
   }
 
@@ -122,7 +122,7 @@ class cached_stage {
       hash = detail::key(hash, stable_hash(stage_name(s)));
       if constexpr (requires { s.fingerprint(); }) hash = detail::key(hash, s.fingerprint());
     };
-    for_each_inner(stages_, add);
+    for_each_single_stage(stages_, add);
     return hash;
   }
 
@@ -143,71 +143,39 @@ class cached_stage {
           inner_(std::make_unique<inner_run<In, output, Inner...>>(stage.stages_, stop,
                                                                    stage.store_->items_per_sample())) {}
 
-    void operator()(sample<In>&& s, auto& emit) { give(std::move(s), emit, 0); }
-
-    /// In the middle of what came of a sample: that sample, and how much of it was given.
-    bool held_now(held& into) const
-      requires(!keeps_one_to_one)
-    {
-      if (given_ == 0) return false;
-      into.listed.words.push_back(given_);
-      into.listed.ids.push_back(in_hand_);
-      return true;
-    }
-
-    void expect(const held_list& list)
-      requires(!keeps_one_to_one)
-    {
-      if (list.words.size() != 1 || list.ids.size() != 1)
-        throw std::invalid_argument("feedline: the checkpoint is not whole");
-      missing_ = list.ids[0];
-      given_of_missing_ = list.words[0];
-    }
-
-    void hold(sample<In>&& s, auto& emit, context&)
-      requires(!keeps_one_to_one)
-    {
-      if (given_of_missing_ != 0 && s.id == missing_)
-        give(std::move(s), emit, std::exchange(given_of_missing_, 0));
-    }
-
-    void has_all() const
-      requires(!keeps_one_to_one)
-    {
-      if (given_of_missing_ != 0) throw lost_sample(missing_);
-    }
-
-   private:
-    // Values and failures count alike: what is given again, on resuming, begins behind the first so many.
-    void give(sample<In>&& s, auto& emit, std::uint64_t first) {
+    void operator()(sample<In>&& s, auto& emit) {
       const struct leave {
-        std::uint64_t& given;
+        bool& is_whole;
 
-        ~leave() { given = 0; }
-      } leave{given_};
+        ~leave() { is_whole = true; }
+      } leave{is_whole_};
 
-      in_hand_ = s.id;
+      const sample_id in_hand = s.id;
       outcomes<output>& out = outcome_of(std::move(s));
       const std::size_t count = out.values.size() + out.failures.size();
       auto failure = out.failures.begin();
       for (std::size_t k = 0, value = 0; k < count; ++k) {
-        const bool is_failure = failure != out.failures.end() && failure->position == value;
-        auto* const failed = is_failure ? &*failure++ : nullptr;
-        if (!is_failure) ++value;
-        if (k < first) continue;
-        given_ = k + 1 < count ? k + 1 : 0;
-        if (is_failure) {
-          failed->failure->index = in_hand_.index;
-          failed->failure->epoch = in_hand_.epoch;
-          if (!emit.failed(std::move(failed->failure))) return;
+        is_whole_ = k + 1 == count;
+        if (failure != out.failures.end() && failure->position == value) {
+          failure->failure->index = in_hand.index;
+          failure->failure->epoch = in_hand.epoch;
+          if (!emit.failed(std::move((failure++)->failure))) return;
         } else {
-          sample<output>& one = out.values[value - 1];
-          if (!emit(sample<output>{std::move(one.value), {in_hand_.index, one.id.part, in_hand_.epoch}}))
+          sample<output>& one = out.values[value++];
+          if (!emit(sample<output>{std::move(one.value), {in_hand.index, one.id.part, in_hand.epoch}}))
             return;
         }
       }
     }
 
+    /// Whether it isn't in the middle of what came of a sample.
+    bool at_rest() const noexcept
+      requires(!keeps_one_to_one)
+    {
+      return is_whole_;
+    }
+
+   private:
     outcomes<output>& outcome_of(sample<In>&& s) {
       sample_id id{stage_.index_(s.id.index), s.id.part, 0};
       const cache_key k = stage_.key_of(s.value, id);
@@ -259,10 +227,7 @@ class cached_stage {
     cache_table& table_;
     std::unique_ptr<inner_run<In, output, Inner...>> inner_;
     scratch_memory scratch_;
-    sample_id in_hand_;
-    std::uint64_t given_ = 0; // of what came of it, while it is given and more is to come
-    sample_id missing_; // which a resumed run waits for, as long as some of what came of it was given before:
-    std::uint64_t given_of_missing_ = 0;
+    bool is_whole_ = true; // what came of the sample in hand was given
   };
 
   template <class In>
@@ -312,7 +277,7 @@ class cached_stage {
         hash = detail::key(hash, stable_hash(typeid(typename S::on_one_thread).name()));
       else hash = detail::key(hash, stable_hash(typeid(S).name()));
     };
-    for_each_inner(stages_, add);
+    for_each_single_stage(stages_, add);
     return hash;
   }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/detail/build_chain.hpp>
 #include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/stage.hpp>
@@ -38,14 +39,11 @@ struct outcomes {
 
 /// Where the chain of the inner stages ends.
 template <class T>
-class outcome_sink {
+class outcome_sink : public sample_sink {
  public:
-  static constexpr bool is_measured = false;
-  static constexpr bool has_room = false;
-
   /// `most`: values of a sample, if it isn't 0.
-  outcome_sink(outcomes<T>& into, const std::stop_token& stop, segment_progress& progress, std::size_t most)
-      : into_(into), stop_(stop), progress_(progress), most_(most) {}
+  outcome_sink(segment_progress& progress, outcomes<T>& into, const std::stop_token& stop, std::size_t most)
+      : sample_sink(progress), into_(into), stop_(stop), most_(most) {}
 
   flow push(sample<T>&& s) {
     if (most_ > 0 && into_.values.size() == most_)
@@ -62,81 +60,37 @@ class outcome_sink {
 
   flow fail(failure_ptr f) { return skipped(std::move(f)); }
 
-  void begin_failure(std::size_t, bool, const noted_failure&) noexcept {}
-
-  outcome_sink& sink() noexcept { return *this; }
-
-  segment_progress& progress() noexcept { return progress_; }
-
  private:
   outcomes<T>& into_;
   const std::stop_token& stop_;
-  segment_progress& progress_;
   std::size_t most_;
 };
-
-/// Calls f with each stage of a list, those inside parallel_stages one by one.
-template <class List, class F>
-void for_each_inner(const List& stages, F& f) {
-  const auto one_or_more = [&]<class S>(const S& s) {
-    if constexpr (is_parallel<S>) for_each_stage(s.stages, f);
-    else f(s);
-  };
-  for_each_stage(stages, one_or_more);
-}
 
 /// Stages at work for one worker. They see each sample as that of a run with seed 0 in its epoch 0, and are counted
 /// from 1 on: what they make of it is a matter of the sample alone.
 template <class In, class Out, class... Stages>
 class inner_run {
-  static constexpr std::size_t count = sizeof...(Stages);
-
  public:
   inner_run(const stage_list<Stages...>& stages, const std::stop_token& stop, std::size_t most_values)
-      : context_{0, on_error::skip, false, stop},
-        places_(make_places(stages, context_)),
-        who_(places_.size()),
-        progress_(0),
-        chain_(make_replay_chain<In, 0, count>(
-            stages, outcome_sink<Out>(outcomes_, context_.stop, progress_, most_values), who_,
-            places_.data() + 1)) {}
+      : stop_(stop), worker_({}, stages, 0, on_error::skip, stop_, outcomes_, stop_, most_values) {}
 
   inner_run(inner_run&&) = delete;
 
   /// What came of the sample, until the next call.
   outcomes<Out>& run(In&& value, const sample_id& id) {
     outcomes_.clear();
-    chain_.push(sample<In>{std::move(value), id});
+    worker_.push(sample<In>{std::move(value), id});
     return outcomes_;
   }
 
   outcomes<Out>& outcome() noexcept { return outcomes_; }
 
-  bool is_stopped() const noexcept { return context_.stop.stop_requested(); }
+  bool is_stopped() const noexcept { return stop_.stop_requested(); }
 
  private:
-  // Number 0 stands for the source; and behind the last stage there is one to point to.
-  static std::vector<stage_place> make_places(const stage_list<Stages...>& stages,
-                                              const run_context& context) {
-    std::vector<stage_place> places{{context, {}, 0, false, false}};
-    const auto add = [&](const auto& s) {
-      places.push_back({context, stage_name(s), places.size(), false, false});
-    };
-    for_each_inner(stages, add);
-    places.push_back(places.back());
-    return places;
-  }
-
-  using chain = decltype(make_replay_chain<In, 0, count>(
-      std::declval<const stage_list<Stages...>&>(), std::declval<outcome_sink<Out>>(),
-      std::declval<activity&>(), std::declval<const stage_place*>()));
-
-  run_context context_;
-  std::vector<stage_place> places_;
-  activity who_;
-  segment_progress progress_;
+  std::stop_token stop_;
   outcomes<Out> outcomes_;
-  chain chain_;
+  sample_worker<In, sizeof...(Stages), outcome_sink<Out>, Stages...> worker_;
 };
 
 /// A stage that stood on one thread, among those of several workers: its function is called by one at a time.

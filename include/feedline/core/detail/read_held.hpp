@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Reads samples again that stages held when a run was left, before the run that resumes it begins.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/build_chain.hpp>
+#include <feedline/core/detail/progress.hpp>
+#include <feedline/core/detail/sample_finder.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/held_samples.hpp>
+#include <feedline/core/options.hpp>
+
+namespace feedline::detail {
+
+/// Where the chains end through which samples are read again: it keeps those that are wanted.
+template <class T>
+class held_sink : public sample_sink {
+ public:
+  /// `wanted`: sorted.
+  held_sink(segment_progress& progress, const std::vector<sample_id>& wanted, std::vector<sample<T>>& found,
+            std::string& why_lost)
+      : sample_sink(progress), wanted_(wanted), found_(found), why_lost_(why_lost) {}
+
+  flow push(sample<T>&& s) {
+    if (std::binary_search(wanted_.begin(), wanted_.end(), s.id)) found_.push_back(std::move(s));
+    return flow::more;
+  }
+
+  flow skipped(failure_ptr f) {
+    if (why_lost_.empty()) why_lost_ = to_string(*f);
+    return flow::more;
+  }
+
+  flow fail(failure_ptr f) { return skipped(std::move(f)); }
+
+ private:
+  const std::vector<sample_id>& wanted_;
+  std::vector<sample<T>>& found_;
+  std::string& why_lost_;
+};
+
+/// Calls `work` on so many threads at once, of which the caller's is one; returns when all have come back. An error
+/// of one of them is thrown.
+template <class Work>
+void run_on_threads(std::size_t count, const Work& work) {
+  std::mutex mutex;
+  std::exception_ptr failed;
+  const auto one = [&] {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failed = std::current_exception();
+    }
+  };
+  std::vector<std::jthread> others;
+  others.reserve(count);
+  try {
+    while (others.size() + 1 < count) others.emplace_back(one);
+  } catch (const std::system_error&) { // then fewer must do
+  }
+  one();
+  others.clear();
+  if (failed) std::rethrow_exception(failed);
+}
+
+/// Reads the samples with these identities again, as they came into the stage behind the first `Count` of a list: on
+/// as many threads as the run has workers. A sample that can't be had is left out. `stop` is the run's, and `stopped`
+/// the same.
+template <std::size_t Count, source Source, class... Stages>
+auto read_held(const Source& described, const stage_list<Stages...>& stages, const run_options& options,
+               std::vector<sample_id> ids, std::size_t threads, const std::stop_token& stop,
+               const std::atomic<bool>& stopped) {
+  using item = source_item_t<Source>;
+  using result = typename output_after_first<Count, item, Stages...>::type;
+  const std::string name = stage_name(described);
+  const auto by_epoch = indices_of(ids);
+  std::sort(ids.begin(), ids.end());
+  std::mutex mutex;
+  std::vector<sample<result>> all;
+  std::string why_lost;
+  const auto lost = [&](const std::string& why) {
+    if (why_lost.empty()) why_lost = why;
+  };
+  for (const auto& [epoch, wanted] : by_epoch) {
+    try {
+      Source source(described);
+      start_source(source, make_epoch(options, epoch, stop, 0));
+      sample_finder<Source> finder(std::move(source), wanted, epoch, stopped);
+      run_on_threads(std::min(threads, wanted.size()), [&] {
+        std::vector<sample<result>> found;
+        std::string why;
+        sample_worker<item, Count, held_sink<result>, Stages...> worker(
+            name, stages, options.seed, on_error::skip, stop, ids, found, why);
+        const auto failed = [&](const sample_id& id) {
+          if (why.empty()) why = to_string(current_failure(name, id));
+        };
+        while (auto s = finder.next(failed)) worker.push(std::move(*s));
+        const std::lock_guard lock(mutex);
+        lost(why);
+        std::move(found.begin(), found.end(), std::back_inserter(all));
+      });
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (...) { // nothing of this epoch can be had
+      lost(to_string(current_failure(name, {.epoch = epoch})));
+    }
+  }
+  auto found = std::make_unique<samples_read_again<result>>(std::move(all));
+  found->why_lost = std::move(why_lost);
+  return found;
+}
+
+} // namespace feedline::detail

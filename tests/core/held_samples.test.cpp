@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/core/held_samples.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/outcome.hpp"
+#include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+static_assert(std::is_copy_constructible_v<fl::held_samples<std::unique_ptr<int>>>);
+
+template <class T>
+fl::sample<T> numbered(T value, std::uint64_t index) {
+  return {std::move(value), {index, 0, 0}};
+}
+
+/// Keeps a random choice of all that came, and gives it at the end of an epoch (Vitter's algorithm R).
+class reservoir {
+ public:
+  using output = int;
+
+  explicit reservoir(std::size_t size) : kept_(size) {}
+
+  void operator()(fl::sample<int> s, auto& emit, fl::context& c) {
+    ++seen_;
+    if (kept_.size() < kept_.capacity()) {
+      kept_.push_back(std::move(s));
+    } else if (const std::uint64_t place = c.random.below(seen_); place < kept_.size()) {
+      emit(kept_.exchange(place, std::move(s))); // what leaves goes on, so that each sample comes once
+    } else {
+      emit(std::move(s));
+    }
+  }
+
+  void finish(auto& emit) {
+    while (!kept_.empty()) emit(kept_.take(0));
+    seen_ = 0;
+  }
+
+  void state(auto& archive) { archive(seen_, kept_); }
+
+  std::size_t items_held() const { return kept_.capacity(); }
+
+ private:
+  fl::held_samples<int> kept_;
+  std::uint64_t seen_ = 0;
+};
+
+/// Two buffers: even and odd numbers leave in pairs.
+struct pairs {
+  using output = int;
+
+  void operator()(fl::sample<int> s, auto& emit) {
+    fl::held_samples<int>& of = s.value % 2 == 0 ? even : odd;
+    if (of.empty()) return of.push_back(std::move(s));
+    emit(of.take(0));
+    emit(std::move(s));
+  }
+
+  void finish(auto& emit) {
+    for (fl::held_samples<int>* of : {&even, &odd})
+      if (!of->empty()) emit(of->take(0));
+  }
+
+  void state(auto& archive) { archive(even, odd); }
+
+  fl::held_samples<int> even{1}, odd{1};
+};
+
+template <class Start>
+void check_every_place(const Start& start, int items) {
+  const watchdog guard("a run that is resumed at every place");
+  std::vector<std::optional<int>> expected;
+  std::vector<fl::checkpoint> places;
+  auto whole = start(std::optional<fl::checkpoint>());
+  for (int i = 0; i < items && (expected.empty() || expected.back()); ++i) {
+    places.push_back(whole.checkpoint());
+    expected.push_back(whole.next());
+  }
+  for (std::size_t at = 0; at < expected.size(); ++at) {
+    INFO("left in front of item " << at);
+    auto resumed = start(std::optional(fl::checkpoint::from_bytes(places[at].to_bytes())));
+    for (std::size_t i = at; i < expected.size(); ++i) REQUIRE(resumed.next() == expected[i]);
+  }
+}
+
+} // namespace
+
+TEST_CASE("A buffer holds samples in the places in which they were put") {
+  fl::held_samples<std::string> buffer(3);
+  CHECK(buffer.empty());
+  CHECK(buffer.capacity() == 3);
+  buffer.push_back(numbered<std::string>("a", 0));
+  buffer.push_back(numbered<std::string>("b", 1));
+  buffer.push_back(numbered<std::string>("c", 2));
+  CHECK_THROWS_AS(buffer.push_back(numbered<std::string>("d", 3)), std::length_error);
+  CHECK(buffer.exchange(0, numbered<std::string>("e", 4)).value == "a");
+  CHECK(buffer.take(0).value == "e"); // the last one takes its place
+  CHECK(buffer[0].value == "c");
+  CHECK(buffer[1].id.index == 1);
+  CHECK(std::distance(buffer.begin(), buffer.end()) == 2);
+  const fl::held_samples<std::string> copy = buffer;
+  CHECK(copy.empty());
+  CHECK(copy.capacity() == 3);
+  buffer.clear();
+  CHECK(buffer.empty());
+}
+
+TEST_CASE("A buffer without room is refused") {
+  CHECK_THROWS_AS(fl::held_samples<int>(0), std::invalid_argument);
+  CHECK_THROWS_AS(fl::held_samples<int>(static_cast<std::size_t>(-1)), std::invalid_argument);
+  fl::held_samples<int> huge(~std::size_t{0} / 2);
+  CHECK_THROWS_AS(huge.push_back(numbered(1, 0)), std::bad_alloc);
+}
+
+TEST_CASE("What a user's own stage holds in a buffer is read again, and its calls aren't repeated") {
+  for (const std::size_t size : {std::size_t{3}, std::size_t{40}}) { // listed in checkpoints, and noted
+    const auto pipeline = fl::from(count_to(150)) | fl::map([](int n) { return n + 1000; }, fl::workers{2}) |
+                          reservoir(size) | fl::prefetch(3);
+    check_every_place(
+        [&](const auto& resume) { return pipeline.finite({.seed = 3, .epochs = 2, .resume = resume}); }, 400);
+    check_every_place([&](const auto& resume) { return pipeline.infinite({.seed = 3, .resume = resume}); },
+                      400);
+  }
+}
+
+TEST_CASE("A stage may have several buffers") {
+  const auto pipeline = fl::from(std::vector<int>{1, 3, 2, 5, 4, 6, 8, 7, 9, 2}) | pairs() | fl::prefetch(1);
+  check_every_place([&](const auto& resume) { return pipeline.finite({.epochs = 3, .resume = resume}); }, 40);
+}
+
+TEST_CASE("A resumed run reads what was held again, and nothing of what came before it") {
+  const watchdog guard("a buffer of a stage of one's own");
+  std::atomic<int> reads = 0;
+  const auto pipeline = fl::from(count_to(10'000)) | fl::map([&](int n) {
+                          ++reads;
+                          return n;
+                        }) |
+                        reservoir(50) | fl::prefetch(1);
+  const fl::checkpoint place = [&] {
+    auto first = pipeline.finite();
+    for (int i = 0; i < 9'000; ++i) first.next();
+    return first.checkpoint();
+  }();
+  reads = 0;
+  int left = 0;
+  auto again = pipeline.finite({.resume = place});
+  while (again.next()) ++left;
+  CHECK(left == 1'000);
+  CHECK(reads < 1'000 + 50 + 100);
+}
+
+TEST_CASE("A checkpoint that holds more than the buffer is refused") {
+  const watchdog guard("a smaller buffer");
+  const auto with = [](std::size_t size) { return fl::from(count_to(100)) | reservoir(size) | fl::batch(4); };
+  auto first = with(20).infinite();
+  first.next();
+  auto again = with(10).infinite({.resume = first.checkpoint()});
+  CHECK(throws_saying<fl::pipeline_error>("more samples than the buffer", [&] { again.next(); }));
+}
