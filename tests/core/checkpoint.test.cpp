@@ -42,7 +42,7 @@ std::vector<int> iota(std::size_t size) {
 /// Epochs of so many samples, whose indices count on from one epoch to the next.
 class counted_on {
  public:
-  static constexpr const char* kind = "counted_on";
+  static constexpr fl::source_traits traits{.kind = "counted_on"};
 
   explicit counted_on(std::uint64_t length) : length_(length) {}
 

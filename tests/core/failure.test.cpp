@@ -228,7 +228,7 @@ enum class place { item, finish, end_epoch };
 
 struct throws_in {
   using output = int;
-  static constexpr const char* kind = "own";
+  static constexpr fl::stage_traits traits{.kind = "own"};
 
   place where;
 

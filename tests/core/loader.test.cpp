@@ -347,7 +347,7 @@ namespace {
 
 struct copied_sparingly {
   using output = int;
-  static constexpr const char* kind = "sparing";
+  static constexpr fl::stage_traits traits{.kind = "sparing"};
 
   copied_sparingly() = default;
 

@@ -58,7 +58,7 @@ const auto fill_example = [](int n, fl::batch_slot<example>& slot) { slot.get<&e
 
 /// Keeps texts and gives them later. What it says of that, if anything, is the derived class's.
 struct keeps_texts {
-  static constexpr const char* kind = "keeps_texts";
+  static constexpr fl::stage_traits traits{.kind = "keeps_texts"};
   using output = std::string;
 
   void operator()(std::string text, auto& emit) {

@@ -410,7 +410,7 @@ namespace {
 
 /// Gives every second item.
 struct every_second {
-  static constexpr bool gives_by_count = true;
+  static constexpr fl::stage_traits traits{.gives_by_count = true};
   using output = int;
 
   void operator()(int n, auto& emit) {
@@ -421,7 +421,7 @@ struct every_second {
 };
 
 struct even_ones {
-  static constexpr const char* kind = "even_ones";
+  static constexpr fl::stage_traits traits{.kind = "even_ones"};
   using output = int;
 
   void operator()(int n, auto& emit) {

@@ -146,7 +146,7 @@ struct plain_source {
 };
 
 struct stated_source {
-  static constexpr const char* kind = "stated";
+  static constexpr fl::source_traits traits{.kind = "stated"};
 
   void start_epoch(const fl::epoch& e) { epoch = e.number; }
 
@@ -171,7 +171,7 @@ struct stated_source {
 };
 
 struct indexed_source {
-  static constexpr const char* kind = "indexed";
+  static constexpr fl::source_traits traits{.kind = "indexed"};
 
   std::optional<item> next() { return at_place < size() ? std::optional(at(at_place++)) : std::nullopt; }
 
@@ -253,7 +253,7 @@ struct opaque_stage {
 };
 
 struct own_stage : opaque_stage {
-  static constexpr const char* kind = "own";
+  static constexpr fl::stage_traits traits{.kind = "own"};
 
   using opaque_stage::opaque_stage;
 

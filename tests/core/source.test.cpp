@@ -35,7 +35,7 @@ struct fibonacci {
 
 // One that uses all that a source may have.
 struct rows {
-  static constexpr const char* kind = "rows";
+  static constexpr fl::source_traits traits{.kind = "rows"};
 
   void start_epoch(const fl::epoch& e) { at = e.shuffled ? 3 + e.number : 0; }
 
@@ -240,7 +240,7 @@ struct squares {
 
 /// Indices of its own, and names for them.
 struct named_squares : squares {
-  static constexpr const char* kind = "squares";
+  static constexpr fl::source_traits traits{.kind = "squares"};
 
   std::uint64_t index_at(std::uint64_t place) const { return 100 + place; }
 

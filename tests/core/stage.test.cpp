@@ -37,7 +37,7 @@ struct running_sum {
 
 // One that holds items back, gives what is left at the end, and starts afresh for the next epoch.
 struct pairs {
-  static constexpr const char* kind = "pairs";
+  static constexpr fl::stage_traits traits{.kind = "pairs"};
   using output = std::pair<int, int>;
 
   void operator()(int n, auto& emit) {

@@ -23,7 +23,7 @@ struct unlucky : std::runtime_error {
 /// unlucky ones.
 class numbers {
  public:
-  static constexpr const char* kind = "numbers";
+  static constexpr feedline::source_traits traits{.kind = "numbers"};
   static constexpr int next_epoch = 1'000'000;
 
   explicit numbers(int count, std::vector<int> bad = {}) : count_(count), bad_(std::move(bad)) {}

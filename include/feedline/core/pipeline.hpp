@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/replay.hpp>
 #include <feedline/core/detail/run.hpp>
+#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/options.hpp>
@@ -112,12 +112,10 @@ struct composition<Before, Item, S, Rest...> : fit_check_of<Before, Item, S>::ty
   static constexpr bool fits = rest_fits<fit_of<S, Item>() == fit::yes, Item, S, Rest...>;
 };
 
-template <class Before, class Item, class... Rest>
-struct composition<Before, Item, queue_place, Rest...> : composition<Before, Item, Rest...> {};
-
-template <class Before, class Item, bool Ordered, class... Inner, class... Rest>
-struct composition<Before, Item, parallel_stages<Ordered, Inner...>, Rest...>
-    : composition<Before, Item, Inner..., Rest...> {};
+template <class Before, class Item, class... Stages>
+consteval bool fits_behind(types<Stages...>) {
+  return composition<Before, Item, Stages...>::fits;
+}
 
 /// Stands for a pipeline that was refused, and for its loader, its batches and whatever else is made of it, so
 /// that one mistake gives one message.
@@ -158,16 +156,17 @@ struct refused_pipeline {
 } // namespace detail
 
 /// Stages without a source yet: what `map(f) | filter(g)` gives.
-template <class... Stages>
+template <class... Segments>
 struct stage_row {
   using feedline_part = void;
+  using segments = detail::segment_list<Segments...>;
 
-  detail::stage_list<Stages...> stages;
+  segments stages;
 };
 
-/// A source and its stages. An inexpensive value: copies share the functions and the data of the source. It
-/// can be run many times, also at once.
-template <source Source, class... Stages>
+/// A source and its stages, by the segments that share threads. An inexpensive value: copies share the functions and
+/// the data of the source. It can be run many times, also at once.
+template <source Source, class... Segments>
 class pipeline {
   static_assert(detail::movable_item<source_item_t<Source>>,
                 "feedline: the items that this Source gives can't be moved without throwing, so no queue can "
@@ -175,10 +174,10 @@ class pipeline {
 
  public:
   using feedline_part = void;
-  using item = typename detail::output_after<source_item_t<Source>, Stages...>::type;
+  using segments = detail::segment_list<Segments...>;
+  using item = typename segments::stage_types::template output<source_item_t<Source>>;
 
-  pipeline(Source source, detail::stage_list<Stages...> stages)
-      : source_(std::move(source)), stages_(std::move(stages)) {}
+  pipeline(Source source, segments stages) : source_(std::move(source)), stages_(std::move(stages)) {}
 
   /// Starts a run over all of the data, `epochs` times: each sample exactly once per epoch, in an order of
   /// each epoch's own if there are several; what stages hold back is given at each epoch's end.
@@ -194,7 +193,7 @@ class pipeline {
 
   /// What a run with these options would hold at most, a finite one as well. Throws what starting it would.
   memory_plan memory(const infinite_options& o = {}) const {
-    return detail::run<true, Source, Stages...>(source_, stages_, detail::as_run_options(o)).memory();
+    return detail::run<true, Source, Segments...>(source_, stages_, detail::as_run_options(o)).memory();
   }
 
   /// One sample as a run with that seed saw it in that epoch, random numbers and all; `part`: which of the items
@@ -204,9 +203,9 @@ class pipeline {
   /// std::runtime_error where a source, which may never end, has given 100 million other samples or has failed 100,000
   /// times in a row.
   auto replay(std::uint64_t seed, std::uint32_t epoch, std::uint64_t index, std::uint64_t part = 0) const {
-    if constexpr (requires { Source::pairs_by_order; })
+    if constexpr (requires { Source::traits; })
       static_assert(
-          !Source::pairs_by_order,
+          !Source::traits.pairs_by_order,
           "feedline: which samples a zip of files pairs depends on the run's mode: give replay() the "
           "options of the run in place of its seed");
     infinite_options options;
@@ -218,14 +217,12 @@ class pipeline {
   /// finite run of one epoch than in any other.
   auto replay(const infinite_options& options, std::uint32_t epoch, std::uint64_t index,
               std::uint64_t part = 0) const {
-    return detail::replay<Source, Stages...>(source_, stages_, detail::as_run_options(options), epoch, index,
-                                             part);
+    return detail::replay(source_, stages_, detail::as_run_options(options), epoch, index, part);
   }
 
   auto replay(const finite_options& options, std::uint32_t epoch, std::uint64_t index,
               std::uint64_t part = 0) const {
-    return detail::replay<Source, Stages...>(source_, stages_, detail::as_run_options(options), epoch, index,
-                                             part);
+    return detail::replay(source_, stages_, detail::as_run_options(options), epoch, index, part);
   }
 
   /// There is nothing to iterate over before the pipeline runs.
@@ -244,17 +241,17 @@ class pipeline {
 
   Source&& source() && { return std::move(source_); }
 
-  const detail::stage_list<Stages...>& stages() const& { return stages_; }
+  const segments& stages() const& { return stages_; }
 
-  detail::stage_list<Stages...>&& stages() && { return std::move(stages_); }
+  segments&& stages() && { return std::move(stages_); }
 
  private:
   template <bool Measured>
   [[gnu::cold]] auto start(const detail::run_options& options) const {
-    static_assert(sizeof...(Stages) > 0,
+    static_assert(segments::stage_count > 0 || segments::traits[0].has_queue,
                   "feedline: nothing stands behind the source: a pipeline needs a stage, such as "
                   "batch(256), or prefetch(1000) for the samples as they are");
-    using run = detail::run<Measured, Source, Stages...>;
+    using run = detail::run<Measured, Source, Segments...>;
     try {
       return loader<run>(std::make_unique<run>(source_, stages_, options));
     } catch (const std::bad_alloc&) {
@@ -263,7 +260,7 @@ class pipeline {
   }
 
   Source source_;
-  detail::stage_list<Stages...> stages_;
+  segments stages_;
 };
 
 /// What `pipeline.infinite()` and `pipeline.finite()` return, for a member or a parameter.
@@ -274,13 +271,19 @@ namespace detail {
 
 template <class T>
 inline constexpr bool is_pipeline = false;
-template <class Source, class... Stages>
-inline constexpr bool is_pipeline<pipeline<Source, Stages...>> = true;
+template <class Source, class... Segments>
+inline constexpr bool is_pipeline<pipeline<Source, Segments...>> = true;
 
 template <class T>
 concept starts_pipeline = is_pipeline<T> || source<T> || only_indexed<T>;
 
-/// The last of a pipeline's stages that does something to items.
+/// A pipeline of a source and nothing else.
+template <class T>
+inline constexpr bool is_source_alone = false;
+template <class Source>
+inline constexpr bool is_source_alone<pipeline<Source, segment<segment_traits{}>>> = true;
+
+/// The source, or the last of the stages behind it.
 template <class Last, class... Rest>
 struct last_of {
   using type = Last;
@@ -289,30 +292,47 @@ struct last_of {
 template <class Before, class S, class... Rest>
 struct last_of<Before, S, Rest...> : last_of<S, Rest...> {};
 
-template <class Before, class... Rest>
-struct last_of<Before, queue_place, Rest...> : last_of<Before, Rest...> {};
+template <class Source, class... Stages>
+std::type_identity<typename last_of<Source, Stages...>::type> last_behind(types<Stages...>);
 
-template <class S>
-stage_row<S> as_row(S stage) {
-  return {{{}, std::move(stage)}};
+template <class... Segments>
+stage_row<Segments...> row_of(segment_list<Segments...> segments) {
+  return {std::move(segments)};
 }
 
-template <class... Stages>
-stage_row<Stages...> as_row(stage_row<Stages...> row) {
+template <segment_traits Traits, class... Stages>
+auto as_row(segment<Traits, Stages...> s) {
+  return row_of(as_segments(listed(empty_list(), std::move(s))));
+}
+
+template <class... Segments>
+stage_row<Segments...> as_row(stage_row<Segments...> row) {
   return row;
 }
 
+template <class S>
+auto as_row(S stage) {
+  return as_row(segment<segment_traits{}, S>{listed(empty_list(), std::move(stage))});
+}
+
 template <class... Before, class... Behind>
-stage_row<Before..., Behind...> append(stage_row<Before...> before, const stage_row<Behind...>& behind) {
-  return {joined(std::move(before.stages), behind.stages)};
+auto append(stage_row<Before...> before, const stage_row<Behind...>& behind) {
+  return row_of(as_segments(with_segments(std::move(before.stages.all), behind.stages.all)));
+}
+
+template <class Source, class... Segments>
+pipeline<Source, Segments...> pipeline_of(Source source, segment_list<Segments...> segments) {
+  return {std::move(source), std::move(segments)};
 }
 
 template <class Source, class... Before, class... Behind>
 auto append(pipeline<Source, Before...> p, const stage_row<Behind...>& behind) {
-  using last = typename last_of<Source, Before...>::type;
-  if constexpr (composition<last, typename pipeline<Source, Before...>::item, Behind...>::fits)
-    return pipeline<Source, Before..., Behind...>(std::move(p).source(),
-                                                  joined(std::move(p).stages(), behind.stages));
+  using before = pipeline<Source, Before...>;
+  using last = typename decltype(last_behind<Source>(typename before::segments::stage_types()))::type;
+  using stages = typename stage_row<Behind...>::segments::stage_types;
+  if constexpr (fits_behind<last, typename before::item>(stages()))
+    return pipeline_of(std::move(p).source(),
+                       as_segments(with_segments(std::move(p).stages().all, behind.stages.all)));
   else return refused_pipeline();
 }
 
@@ -324,8 +344,9 @@ template <class T>
 auto as_pipeline(T source) {
   if constexpr (is_pipeline<T>) return source;
   else if constexpr (only_indexed<T>)
-    return pipeline<samples_in_order<T>>(samples_in_order<T>(std::move(source)), {});
-  else return pipeline<T>(std::move(source), {});
+    return pipeline<samples_in_order<T>, segment<segment_traits{}>>(samples_in_order<T>(std::move(source)),
+                                                                    {});
+  else return pipeline<T, segment<segment_traits{}>>(std::move(source), {});
 }
 
 template <class T>

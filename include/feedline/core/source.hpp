@@ -17,6 +17,17 @@
 
 namespace feedline {
 
+/// What is known of a source whatever its samples are: `static constexpr source_traits traits{…}` in its class.
+struct source_traits {
+  const char* kind = nullptr; ///< its name in messages and metrics; else that of its type
+  bool shares_files = false;  ///< it gives each rank its part of the files: see epoch
+  bool shares_places = false; ///< it gives each rank its part of an epoch's places
+  bool names_files = false;   ///< its samples are names of files, what is in them being the data
+  bool pairs_by_order =
+      false; ///< what is in a sample depends on the order of files, and so on the run's mode
+  bool repeats_samples = false; ///< a sample may come several times in an epoch
+};
+
 namespace detail {
 
 template <class T>
@@ -46,7 +57,7 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 ///   files or elements it consists, and a hash that tells the first so many of them from others;
 /// - `std::optional<std::size_t> largest_item() const`: the most bytes that a sample takes with all that
 ///   belongs to it, or nothing, for a memory_budget where the samples' type doesn't tell;
-/// - `static constexpr const char* kind`: its name in error messages and metrics.
+/// - `static constexpr source_traits traits{.kind = "numbers", …}`: what else is to be known of it.
 template <class S>
 concept source = std::copy_constructible<S> && std::is_object_v<S> && requires(S& s) {
   s.next();
@@ -66,7 +77,7 @@ using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
 ///
 /// A source that is indexed samples itself, or has an `indexed()` that gives them, can be shuffled as
 /// a whole. A class with size() and at() alone is enough to stand where a source does: it gives its samples by
-/// rising place, and may have a source's `kind`, `extent()`, `fingerprint()` and `largest_item()`.
+/// rising place, and may have a source's `traits`, `extent()`, `fingerprint()` and `largest_item()`.
 template <class D>
 concept indexed_samples = std::copy_constructible<D> && requires(const D& d, std::uint64_t place) {
   { d.size() } -> std::convertible_to<std::uint64_t>;
@@ -117,9 +128,13 @@ concept only_indexed = indexed_samples<T> && !source<T> && !requires(const T& t)
 template <only_indexed D>
 class samples_in_order {
  public:
-  static constexpr const char* kind = [] {
-    if constexpr (requires { D::kind; }) return D::kind;
-    else return type_name<D>.data();
+  static constexpr source_traits traits = [] {
+    source_traits t{.kind = type_name<D>.data()};
+    if constexpr (requires { D::traits; }) {
+      t = D::traits;
+      if (!t.kind) t.kind = type_name<D>.data();
+    }
+    return t;
   }();
 
   explicit samples_in_order(D samples) : samples_(std::move(samples)) {}
@@ -206,15 +221,15 @@ void skip_samples(S& source, std::uint64_t calls, std::uint64_t failures, const 
 
 /// A source of files that gives each rank its part of them.
 template <class S>
-concept shares_files = requires { requires S::shares_files; };
+concept shares_files = requires { requires S::traits.shares_files; };
 
 /// A source whose texts are names of files, what is in them being the data.
 template <class S>
-concept names_files = requires { requires S::names_files; };
+concept names_files = requires { requires S::traits.names_files; };
 
 /// A source that gives each rank its part of an epoch's places.
 template <class S>
-concept shares_places = requires { requires S::shares_places; };
+concept shares_places = requires { requires S::traits.shares_places; };
 
 /// What is wrong with an epoch without samples in infinite mode, of a source and …
 inline std::runtime_error empty_epoch() {

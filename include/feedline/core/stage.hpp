@@ -21,6 +21,30 @@ struct stage_info {
   std::size_t items_behind = 1; ///< that other threads may not have taken yet, where it has workers: at most
 };
 
+/// What is known of a stage whatever its items are: `static constexpr stage_traits traits{…}` in its class.
+struct stage_traits {
+  const char* kind =
+      nullptr; ///< its name in messages and checkpoints; else that of its type, which compilers write
+               ///< in different ways
+  /// It does the same with an item whatever came before, may be copied and can run on several workers.
+  bool stateless = false;
+  /// How many items it gives follows from how many come, not from what they are: ranks may have it in finite mode.
+  bool gives_by_count = false;
+  /// Each item that it gives is made of the samples since the one before it: where the stage stands follows from the
+  /// last sample that it gave.
+  bool keeps_place = false;
+  /// It gives items just as they came, if it gives them.
+  bool unchanged = false;
+  /// It begins each epoch as if there had been none before.
+  bool begins_anew = false;
+  /// It calls `emit.enough()`. (Else this isn't heard in an infinite run of several ranks over a source that knows
+  /// nothing of them.)
+  bool ends_epochs = false;
+  /// Its state is right whenever it emits, so that a checkpoint may be taken in the middle of a call; and of several
+  /// items that it makes of one sample it names the parts itself.
+  bool saves_in_calls = false;
+};
+
 /// Why a stage doesn't fit behind another one.
 enum class fit {
   yes,
@@ -87,25 +111,24 @@ concept running_stage =
     requires { typename R::output; } && (takes_value<R, In> || takes_value_and_context<R, In> ||
                                          takes_sample<R, In> || takes_sample_and_context<R, In>);
 
-/// A stage that may run in parallel, as it does the same with an item whatever came before.
+/// What the class of a stage says of it.
 template <class S>
-concept stateless = requires { requires S::is_stateless; };
+consteval stage_traits traits_of() {
+  if constexpr (requires { S::traits; }) return S::traits;
+  else return {};
+}
 
-/// A stage that calls emit.enough().
+/// A stage that may run in parallel.
 template <class S>
-concept can_end_epochs = requires { requires S::ends_epochs; };
+concept stateless = traits_of<S>().stateless;
 
-/// A stage of a user's own, of which the library knows only what it says.
+/// It may give in one epoch what it got in another.
 template <class S>
-concept is_own_stage = !stateless<S> && !requires { typename S::feedline_part; };
+concept keeps_over_epochs = !stateless<S> && !traits_of<S>().begins_anew;
 
-/// A stage through which samples that a later one held pass as they are, when a run is resumed.
+/// What it makes of a sample can be made again of that one alone.
 template <class S>
-concept hands_on_unchanged = requires { requires S::hands_on_unchanged; };
-
-/// A stage whose state may have buffers of samples: the library's say so, a user's own may.
-template <class S>
-concept may_hold_samples = is_own_stage<S> || requires { requires S::holds_samples; };
+concept makes_of_one_sample = stateless<S> || traits_of<S>().unchanged;
 
 template <class T>
 concept movable_item = std::is_object_v<T> && std::is_nothrow_move_constructible_v<T>;
@@ -124,8 +147,11 @@ consteval fit fit_of() {
 /// What a source or a stage is called: its kind, or its type where it names none.
 template <class S>
 consteval const char* kind_of() {
-  if constexpr (requires { S::kind; }) return S::kind;
-  else return type_name<S>.data();
+  if constexpr (requires { S::traits.kind; }) {
+    const char* const given = S::traits.kind;
+    if (given) return given;
+  }
+  return type_name<S>.data();
 }
 
 /// "map `decode`", or the kind alone where the user gave no name.
@@ -157,14 +183,9 @@ std::string stage_name(const S& stage) {
 /// - `std::size_t bytes_kept() const`: the most bytes that it keeps beside those; for the memory plan, which else
 ///   knows only of a stage that can be copied as bytes that it holds nothing. Both are asked before a run begins;
 /// - `std::size_t largest_item() const`: the most bytes of an item that it gives, where its type doesn't tell;
-/// - `static constexpr bool gives_by_count = true`: how much it gives follows from how many items came, not from
-///   what they are, so that ranks may have it in finite mode;
-/// - `static constexpr const char* kind`: its name in messages and checkpoints, by default that of its type, which
-///   compilers write in different ways;
+/// - `static constexpr stage_traits traits{.kind = "packer", …}`: what else is to be known of it;
 /// - `std::uint64_t fingerprint() const`: of its parameters. A checkpoint is refused by a pipeline whose stages have
 ///   other names or fingerprints;
-/// - `static constexpr bool ends_epochs = true`: it calls `emit.enough()`. (Without it this isn't heard in an
-///   infinite run of several ranks over a source that knows nothing of them.)
 /// - `bool has_enough() const`: whether it would call `emit.enough()` at once, for a run that is resumed.
 ///
 /// Each run has its own copy, called from one thread.

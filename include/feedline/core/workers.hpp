@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include <feedline/core/detail/plan.hpp>
+#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/detail/given_size.hpp>
 
@@ -42,7 +42,7 @@ inline constexpr unordered_t unordered{};
 namespace detail {
 
 template <bool Ordered, class... Stages>
-auto make_parallel(workers w, stage_row<Stages...> row) {
+auto make_parallel(workers w, list_of<Stages...> stages, types<Stages...>) {
   static_assert((stateless<Stages> && ...), "feedline: only stages without a state of their own (map, "
                                             "filter, flat_map, tap) can run on several workers");
   const std::size_t most = w.up_to == 0 ? w.count : w.up_to;
@@ -50,7 +50,19 @@ auto make_parallel(workers w, stage_row<Stages...> row) {
     throw std::invalid_argument("feedline::workers: " + size_text(w.count) +
                                 (w.up_to == 0 ? "" : " to " + size_text(w.up_to)) + " asked for, 1 to " +
                                 std::to_string(workers::limit) + " are possible");
-  return parallel_stages<Ordered, Stages...>{std::move(row.stages), {w.count, most, w.waits}};
+  using parallel = segment<segment_traits{.parallel = true, .ordered = Ordered}, Stages...>;
+  return as_row(parallel{std::move(stages), {w.count, most, w.waits}});
+}
+
+/// Stages that stand in one row on one thread, for workers.
+template <bool Ordered, class Row>
+auto make_parallel(workers w, const Row& row) {
+  static_assert(
+      Row::segments::size == 1 && Row::segments::traits[0].ordered && !Row::segments::traits[0].parallel &&
+          !Row::segments::traits[0].has_queue,
+      "feedline: stages that share workers stand side by side: without workers or queues of their own");
+  return make_parallel<Ordered>(w, row.stages.template get<0>().stages,
+                                typename Row::segments::stage_types());
 }
 
 } // namespace detail

@@ -77,8 +77,8 @@ class concat_source {
   using item = source_item_t<First>;
 
  public:
-  static constexpr const char* kind = "concat";
-  static constexpr bool names_files = detail::names_files<First> || (detail::names_files<Rest> || ...);
+  static constexpr source_traits traits{
+      .kind = "concat", .names_files = detail::names_files<First> || (detail::names_files<Rest> || ...)};
 
   explicit concat_source(First first, Rest... rest)
       : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
@@ -184,7 +184,7 @@ auto concat(Sources... sources) {
     return detail::refused_pipeline();
   } else {
     using source = detail::concat_source<detail::source_of_t<Sources>...>;
-    return pipeline<source>(source(detail::source_of(std::move(sources))...), {});
+    return detail::as_pipeline(source(detail::source_of(std::move(sources))...));
   }
 }
 

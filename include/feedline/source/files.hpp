@@ -34,8 +34,7 @@ namespace detail {
 
 class files_source {
  public:
-  static constexpr const char* kind = "files";
-  static constexpr bool names_files = true;
+  static constexpr source_traits traits{.kind = "files", .names_files = true};
 
   files_source(const std::string& directory, const std::string& pattern, files_options options) {
     file_search::expect_folder(directory);
@@ -107,7 +106,7 @@ class files_source {
 /// Example: `files("train", "*.jpg") | map(read_file, workers{8})`
 inline auto files(const std::string& directory, const std::string& pattern = "*",
                   files_options options = {}) {
-  return pipeline<detail::files_source>(detail::files_source(directory, pattern, options), {});
+  return detail::as_pipeline(detail::files_source(directory, pattern, options));
 }
 
 /// Reads a whole file. Throws std::system_error, whose what() is "PATH: REASON".

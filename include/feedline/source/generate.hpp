@@ -26,7 +26,7 @@ class generate_source {
                                              std::invoke_result<F&>>::type;
 
  public:
-  static constexpr const char* kind = "generate";
+  static constexpr source_traits traits{.kind = "generate"};
 
   generate_source(F f, feedline::largest_item limit) : f_(std::move(f)), limit_(limit) {
     refuse_negative(limit.bytes, "feedline: the largest_item");
@@ -92,7 +92,7 @@ auto generate(F f, largest_item limit = {}) {
   static_assert(
       detail::is_optional<decltype(std::declval<source&>().next())>,
       "feedline::generate: the function must return a std::optional: a sample, or nothing at the end");
-  return pipeline<source>(source(std::move(f), limit), {});
+  return detail::as_pipeline(source(std::move(f), limit));
 }
 
 } // namespace feedline

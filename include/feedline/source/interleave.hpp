@@ -25,8 +25,7 @@ namespace detail {
 template <file_source Source>
 class interleaved_source {
  public:
-  static constexpr const char* kind = kind_of<Source>();
-  static constexpr bool shares_files = true;
+  static constexpr source_traits traits{.kind = kind_of<Source>(), .shares_files = true};
 
   interleaved_source(Source source, std::size_t at_once)
       : source_(std::move(source)), at_once_(at_once), order_(source_.files()) {}
@@ -121,15 +120,15 @@ struct interleave_part {
   using feedline_part = void;
   using feedline_changes_source = void;
 
-  template <class Source, class... Stages>
-  auto changed(pipeline<Source, Stages...> p) const {
-    static_assert(sizeof...(Stages) == 0, "feedline: interleave() must stand right behind the source");
+  template <class Source, class... Segments>
+  auto changed(pipeline<Source, Segments...> p) const {
+    constexpr bool is_bare = is_source_alone<pipeline<Source, Segments...>>;
+    static_assert(is_bare, "feedline: interleave() must stand right behind the source");
     static_assert(file_source<Source>,
                   "feedline: this Source doesn't read one file after another, so there are "
                   "none to interleave: it takes lines, records and tar_samples");
-    if constexpr (sizeof...(Stages) == 0 && file_source<Source>) {
-      using source = interleaved_source<Source>;
-      return pipeline<source>(source(std::move(p).source(), at_once), {});
+    if constexpr (is_bare && file_source<Source>) {
+      return as_pipeline(interleaved_source<Source>(std::move(p).source(), at_once));
     } else {
       return refused_pipeline();
     }

@@ -27,8 +27,7 @@ namespace detail {
 
 class lines_source {
  public:
-  static constexpr const char* kind = "lines";
-  static constexpr bool shares_files = true;
+  static constexpr source_traits traits{.kind = "lines", .shares_files = true};
 
   lines_source(const std::vector<std::string>& patterns, lines_options options)
       : files_(patterns), options_(options) {
@@ -128,7 +127,7 @@ class lines_source {
 ///          read, in its place (then comes the next file); std::length_error for a line that is too long
 /// Example: `lines({"corpus/*.txt"}) | map(tokenize, workers{4}) | batch(32, padded{})`
 inline auto lines(const std::vector<std::string>& patterns, lines_options options = {}) {
-  return pipeline<detail::lines_source>(detail::lines_source(patterns, options), {});
+  return detail::as_pipeline(detail::lines_source(patterns, options));
 }
 
 } // namespace feedline

@@ -119,8 +119,8 @@ class mix_source {
   using item = source_item_t<First>;
 
  public:
-  static constexpr const char* kind = "mix";
-  static constexpr bool names_files = detail::names_files<First> || (detail::names_files<Rest> || ...);
+  static constexpr source_traits traits{
+      .kind = "mix", .names_files = detail::names_files<First> || (detail::names_files<Rest> || ...)};
 
   explicit mix_source(mix_options options, weighted_source<First> first, weighted_source<Rest>... rest)
       : options_(options), parts_(mixed_part(std::move(first)), mixed_part(std::move(rest))...) {}
@@ -275,7 +275,7 @@ auto make_mix(mix_options options, weighted_source<Source>... sources) {
     return refused_pipeline();
   } else {
     using source = mix_source<Source...>;
-    return pipeline<source>(source(options, std::move(sources)...), {});
+    return as_pipeline(source(options, std::move(sources)...));
   }
 }
 

@@ -36,7 +36,7 @@ class range_source {
       is_indexed && std::is_lvalue_reference_v<decltype(*std::declval<iterator&>())>;
 
  public:
-  static constexpr const char* kind = "from";
+  static constexpr source_traits traits{.kind = "from"};
   using value = std::decay_t<decltype(*std::declval<iterator&>())>;
 
   explicit range_source(Range range) : range_(std::make_shared<const Range>(std::move(range))) {
@@ -147,7 +147,7 @@ auto from(T&& thing) {
         "a copyable class with next(), or with size() and at()");
     return detail::refused_pipeline();
   } else {
-    return pipeline<detail::range_source<plain>>(detail::range_source<plain>(std::forward<T>(thing)), {});
+    return detail::as_pipeline(detail::range_source<plain>(std::forward<T>(thing)));
   }
 }
 

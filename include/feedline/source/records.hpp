@@ -37,8 +37,7 @@ class indexed_records;
 template <class Read>
 class records_source {
  public:
-  static constexpr const char* kind = "records";
-  static constexpr bool shares_files = true;
+  static constexpr source_traits traits{.kind = "records", .shares_files = true};
   using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
 
   records_source(const std::vector<std::string>& patterns, std::size_t size) : files_(patterns), size_(size) {
@@ -206,13 +205,13 @@ template <class T>
   requires std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>
 auto records(const std::vector<std::string>& patterns) {
   using source = detail::records_source<detail::read_as<T>>;
-  return pipeline<source>(source(patterns, sizeof(T)), {});
+  return detail::as_pipeline(source(patterns, sizeof(T)));
 }
 
 /// The same for records of a size known at run time, in bytes; gives std::vector<std::byte>.
 inline auto records(const std::vector<std::string>& patterns, std::size_t size) {
   using source = detail::records_source<detail::read_bytes>;
-  return pipeline<source>(source(patterns, size), {});
+  return detail::as_pipeline(source(patterns, size));
 }
 
 } // namespace feedline

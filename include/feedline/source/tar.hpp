@@ -46,8 +46,7 @@ struct tar_options {
 /// Shards are opened when they are reached, and mapped: don't shorten one in place meanwhile (SIGBUS).
 class tar_samples {
  public:
-  static constexpr const char* kind = "tar_samples";
-  static constexpr bool shares_files = true;
+  static constexpr source_traits traits{.kind = "tar_samples", .shares_files = true};
 
   explicit tar_samples(const std::string& pattern, tar_options options = {})
       : tar_samples(std::vector{pattern}, options) {}

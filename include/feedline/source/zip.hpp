@@ -64,10 +64,12 @@ class zip_source {
   using all_numbers = std::make_index_sequence<count>;
 
  public:
-  static constexpr const char* kind = "zip";
-  static constexpr bool names_files = detail::names_files<First> || (detail::names_files<Rest> || ...);
+  static constexpr source_traits traits{.kind = "zip",
+                                        .names_files =
+                                            detail::names_files<First> || (detail::names_files<Rest> || ...),
+                                        .pairs_by_order = shares_files<First> || (shares_files<Rest> || ...)};
+
   /// Of files, whose order isn't the same in every mode.
-  static constexpr bool pairs_by_order = shares_files<First> || (shares_files<Rest> || ...);
 
   explicit zip_source(First first, Rest... rest)
       : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
@@ -144,7 +146,7 @@ class zip_source {
 };
 
 template <class S>
-concept repeats_samples = requires { requires S::repeats_samples; };
+concept repeats_samples = requires { requires S::traits.repeats_samples; };
 
 /// Whether the first source, whose indices are those of the whole, gives a sample several times in an epoch.
 template <class First, class...>
@@ -178,7 +180,7 @@ auto zip(Sources... sources) {
     return detail::refused_pipeline();
   } else {
     using source = detail::zip_source<detail::source_of_t<Sources>...>;
-    return pipeline<source>(source(detail::source_of(std::move(sources))...), {});
+    return detail::as_pipeline(source(detail::source_of(std::move(sources))...));
   }
 }
 

@@ -467,8 +467,8 @@ known_bytes bytes_of_batch(std::size_t size, known_bytes row) {
 template <class Mode>
 struct batch_stage {
   using feedline_part = void;
-  static constexpr const char* kind = "batch";
-  static constexpr bool keeps_one_to_one = true;
+  static constexpr stage_traits traits{
+      .kind = "batch", .gives_by_count = true, .keeps_place = true, .saves_in_calls = true};
 
   template <class In>
   static consteval fit fits() {

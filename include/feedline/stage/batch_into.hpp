@@ -39,9 +39,11 @@ template <class T, class Held>
 class fill_stage {
  public:
   using feedline_part = void;
-  static constexpr const char* kind = "batch_into";
-  static constexpr bool is_stateless = true;
-  static constexpr bool keeps_one_to_one = true;
+  static constexpr stage_traits traits{.kind = "batch_into",
+                                       .stateless = true,
+                                       .gives_by_count = true,
+                                       .keeps_place = true,
+                                       .saves_in_calls = true};
 
   fill_stage(row_plan plan, Held f, std::string name)
       : f_(std::move(f)), name_(std::move(name)), places_(std::make_shared<row_places<T>>(std::move(plan))) {}
@@ -167,8 +169,8 @@ class row_gatherer {
 template <class T>
 struct gather_stage {
   using feedline_part = void;
-  static constexpr const char* kind = "batch";
-  static constexpr bool keeps_one_to_one = true;
+  static constexpr stage_traits traits{
+      .kind = "batch", .gives_by_count = true, .keeps_place = true, .saves_in_calls = true};
 
   template <class In>
   static consteval fit fits() {

@@ -46,8 +46,7 @@ template <class Mode, class Length>
 class bucket_batch_stage {
  public:
   using feedline_part = void;
-  static constexpr const char* kind = "bucket_batch";
-  static constexpr bool holds_samples = true;
+  static constexpr stage_traits traits{.kind = "bucket_batch", .saves_in_calls = true};
 
   bucket_batch_stage(bucket_batch_options options, Mode mode, Length length)
       : options_(std::move(options)), mode_(mode), length_(std::move(length)) {}

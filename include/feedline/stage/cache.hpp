@@ -45,43 +45,44 @@ struct cache_check<item_in_front<In>, kept_item<Out>, Key, Stages> {
                 "another: give it a key, cache(options, [](const auto& item) { return item.name; })");
 };
 
-/// Stages that may run in any order and on any thread.
-template <class S>
-inline constexpr bool runs_anywhere = stateless<S> || is_parallel<S>;
-
-template <class... Stages>
-consteval std::size_t stages_to_keep() {
-  std::size_t count = 0;
-  ((count = runs_anywhere<Stages> ? count + 1 : 0), ...);
+/// How many stages at the end of some segments may run in any order and on any thread, with no queue between.
+template <class... Segments, class... Stages>
+consteval std::size_t stages_to_keep(const segment_list<Segments...>*, types<Stages...>) {
+  using all = segment_list<Segments...>;
+  std::size_t count = 0, number = 0;
+  const auto look = [&](bool is_stateless) {
+    count = is_stateless ? count + 1 : 0;
+    ++number;
+    const std::size_t i = all::segment_of(number - 1);
+    if (number == all::first_stage[i + 1] && all::traits[i].has_queue) count = 0;
+  };
+  (look(stateless<Stages>), ...);
   return count;
 }
 
-/// A stage as workers may run it.
-template <class S>
-auto for_workers(const S& stage) {
-  if constexpr (is_parallel<S>) return stage;
-  else return one_at_a_time<S>(stage);
+/// The first N elements of a list.
+template <std::size_t N, class List>
+auto first_of(const List& list) {
+  if constexpr (N == List::size) return list;
+  else return first_of<N>(list.front);
 }
 
-template <class S>
-worker_range workers_of(const S& stage) {
-  if constexpr (is_parallel<S>) return stage.workers;
-  else return {1, 1, false};
+template <segment_traits Traits, class List, class... Stages>
+auto segment_with(List stages, types<Stages...>) {
+  return segment<Traits, Stages...>{std::move(stages)};
 }
 
-template <class S>
-inline constexpr bool keeps_order = true;
-template <class... Inner>
-inline constexpr bool keeps_order<parallel_stages<false, Inner...>> = false;
-
-template <class List>
-List listed(List list) {
-  return list;
-}
-
-template <class List, class S, class... Rest>
-auto listed(List list, S stage, Rest... rest) {
-  return listed(longer_list<List, S>{std::move(list), std::move(stage)}, std::move(rest)...);
+/// A list of segments without their last `Count` stages, which are all of a parallel one or none.
+template <std::size_t Count, class Front, segment_traits Traits, class... Stages>
+auto without_last(const longer_list<Front, segment<Traits, Stages...>>& list) {
+  if constexpr (Count == 0) {
+    return list;
+  } else if constexpr (Count < sizeof...(Stages) || Front::size == 0) {
+    auto stages = first_of<sizeof...(Stages) - Count>(list.last.stages);
+    return listed(list.front, segment_with<Traits>(stages, typename elements_of<decltype(stages)>::type()));
+  } else {
+    return without_last<Count - sizeof...(Stages)>(list.front);
+  }
 }
 
 /// What stands behind a pipeline and has its last stages kept. Copies share what they keep.
@@ -96,42 +97,50 @@ class cache_part {
 
   cache_stats stats() const noexcept { return store_->stats(); }
 
-  template <class Source, class... Stages>
-  auto changed(pipeline<Source, Stages...> p) const {
-    constexpr std::size_t count = stages_to_keep<Stages...>();
-    constexpr std::size_t first = sizeof...(Stages) - count;
-    using in = typename output_after_first<first, source_item_t<Source>, Stages...>::type;
-    using out = typename pipeline<Source, Stages...>::item;
+  template <class Source, class... Segments>
+  auto changed(const pipeline<Source, Segments...>& p) const {
+    using segments = segment_list<Segments...>;
+    using stages = typename segments::stage_types;
+    constexpr std::size_t count = stages_to_keep(static_cast<const segments*>(nullptr), stages());
+    constexpr std::size_t first = segments::stage_count - count;
+    using in = typename stages::template output_of_first<first, source_item_t<Source>>;
+    using out = typename pipeline<Source, Segments...>::item;
     if constexpr (cache_check<item_in_front<in>, kept_item<out>, Key, count>::passed)
-      return changed(p, std::make_index_sequence<first>(), std::make_index_sequence<count>());
+      return append(pipeline_of(p.source(), as_segments(without_last<count>(p.stages().all))),
+                    keep<Source, first>(p.source(), p.stages(), std::make_index_sequence<count>()));
     else return refused_pipeline();
   }
 
  private:
-  template <class Source, class... Stages, std::size_t... Front, std::size_t... Kept>
-  auto changed(const pipeline<Source, Stages...>& p, std::index_sequence<Front...>,
-               std::index_sequence<Kept...>) const {
-    const auto& stages = p.stages();
-    auto kept = keep<names_files<Source>>(index_of_data(p.source()),
-                                          stages.template get<sizeof...(Front) + Kept>()...);
-    using result =
-        pipeline<Source, std::remove_cvref_t<decltype(stages.template get<Front>())>..., decltype(kept)>;
-    return result(p.source(), listed(no_stages(), stages.template get<Front>()..., std::move(kept)));
-  }
-
-  template <bool NamesFiles, class Index, class... Stages>
-  auto keep(const Index& index, const Stages&... stages) const {
-    const auto one = [&](auto... inner) {
-      return cached_stage<Key, NamesFiles, Index, decltype(inner)...>(
-          listed(no_stages(), std::move(inner)...), key_, index, store_->next_pipeline(), store_);
+  /// Those stages as one, in a row of its own.
+  template <class Source, std::size_t First, class... Segments, std::size_t... Kept>
+  auto keep(const Source& source, const segment_list<Segments...>& segments,
+            std::index_sequence<Kept...>) const {
+    using all = segment_list<Segments...>;
+    constexpr auto is_parallel = [](std::size_t stage) {
+      return all::traits[all::segment_of(stage)].parallel;
     };
-    if constexpr ((is_parallel<Stages> || ...)) {
-      auto stage = one(for_workers(stages)...);
-      return parallel_stages<(keeps_order<Stages> && ...), decltype(stage)>{
-          listed(no_stages(), std::move(stage)),
-          std::max({workers_of(stages)...}, [](const auto& a, const auto& b) { return a.most < b.most; })};
+    constexpr bool any_parallel = (is_parallel(First + Kept) || ...);
+    const auto index = index_of_data(source);
+    const auto one = [&](auto... inner) {
+      return cached_stage<Key, names_files<Source>, std::remove_const_t<decltype(index)>, decltype(inner)...>(
+          listed(empty_list(), std::move(inner)...), key_, index, store_->next_pipeline(), store_);
+    };
+    if constexpr (any_parallel) {
+      // A stage that stood on one thread is called by one worker at a time.
+      auto stage = one([&] {
+        const auto& s = segments.template stage<First + Kept>();
+        if constexpr (is_parallel(First + Kept)) return s;
+        else return one_at_a_time<std::remove_cvref_t<decltype(s)>>(s);
+      }()...);
+      constexpr bool ordered = (all::traits[all::segment_of(First + Kept)].ordered && ...);
+      using parallel = segment<segment_traits{.parallel = true, .ordered = ordered}, decltype(stage)>;
+      const auto fewer = [](const worker_range& a, const worker_range& b) { return a.most < b.most; };
+      return as_row(
+          parallel{listed(empty_list(), std::move(stage)),
+                   std::max({segments.template get<all::segment_of(First + Kept)>().workers...}, fewer)});
     } else {
-      return one(stages...);
+      return as_row(one(segments.template stage<First + Kept>()...));
     }
   }
 

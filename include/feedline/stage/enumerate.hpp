@@ -21,9 +21,8 @@ namespace detail {
 
 struct enumerate_stage {
   using feedline_part = void;
-  static constexpr const char* kind = "enumerate";
-  static constexpr bool begins_anew = true; // with each epoch
-  static constexpr bool gives_by_count = true;
+  static constexpr stage_traits traits{
+      .kind = "enumerate", .gives_by_count = true, .begins_anew = true, .saves_in_calls = true};
 
   template <class In>
   static consteval fit fits() {

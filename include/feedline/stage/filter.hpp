@@ -18,10 +18,8 @@ template <class Held>
 class filter_stage {
  public:
   using feedline_part = void;
-  static constexpr const char* kind = "filter";
-  static constexpr bool is_stateless = true;
-  static constexpr bool keeps_one_to_one = true;
-  static constexpr bool leaves_out = true;
+  static constexpr stage_traits traits{
+      .kind = "filter", .stateless = true, .keeps_place = true, .saves_in_calls = true};
 
   filter_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 

@@ -65,8 +65,7 @@ template <class Held>
 class flat_map_stage {
  public:
   using feedline_part = void;
-  static constexpr const char* kind = "flat_map";
-  static constexpr bool is_stateless = true;
+  static constexpr stage_traits traits{.kind = "flat_map", .stateless = true, .saves_in_calls = true};
 
   flat_map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 

@@ -22,9 +22,8 @@ template <class Held>
 class map_stage {
  public:
   using feedline_part = void;
-  static constexpr const char* kind = "map";
-  static constexpr bool is_stateless = true;
-  static constexpr bool keeps_one_to_one = true;
+  static constexpr stage_traits traits{
+      .kind = "map", .stateless = true, .gives_by_count = true, .keeps_place = true, .saves_in_calls = true};
 
   map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 

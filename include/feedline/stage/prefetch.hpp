@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <stdexcept>
 
-#include <feedline/core/detail/plan.hpp>
+#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/detail/given_size.hpp>
 
@@ -26,7 +26,7 @@ namespace feedline {
 inline auto prefetch(std::size_t items) {
   if (items == 0) throw std::invalid_argument("feedline::prefetch: a queue needs room for at least one item");
   detail::refuse_negative(items, "feedline::prefetch: the number of items");
-  return detail::queue_place{items};
+  return detail::as_row(detail::segment<detail::segment_traits{.has_queue = true}>{.capacity = items});
 }
 
 } // namespace feedline

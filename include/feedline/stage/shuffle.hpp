@@ -25,10 +25,8 @@ namespace detail {
 
 struct shuffle_stage {
   using feedline_part = void;
-  static constexpr const char* kind = "shuffle";
-  static constexpr bool gives_by_count = true;
-  static constexpr bool hands_on_unchanged = true;
-  static constexpr bool holds_samples = true;
+  static constexpr stage_traits traits{
+      .kind = "shuffle", .gives_by_count = true, .unchanged = true, .saves_in_calls = true};
 
   template <class In>
   static consteval fit fits() {

@@ -14,10 +14,8 @@ namespace detail {
 
 struct skip_stage {
   using feedline_part = void;
-  static constexpr const char* kind = "skip";
-  static constexpr bool begins_anew = true; // with each epoch
-  static constexpr bool gives_by_count = true;
-  static constexpr bool hands_on_unchanged = true;
+  static constexpr stage_traits traits{
+      .kind = "skip", .gives_by_count = true, .unchanged = true, .begins_anew = true, .saves_in_calls = true};
 
   template <class In>
   static consteval fit fits() {

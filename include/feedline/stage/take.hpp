@@ -15,11 +15,12 @@ namespace detail {
 
 struct take_stage {
   using feedline_part = void;
-  static constexpr const char* kind = "take";
-  static constexpr bool begins_anew = true; // with each epoch
-  static constexpr bool gives_by_count = true;
-  static constexpr bool ends_epochs = true;
-  static constexpr bool hands_on_unchanged = true;
+  static constexpr stage_traits traits{.kind = "take",
+                                       .gives_by_count = true,
+                                       .unchanged = true,
+                                       .begins_anew = true,
+                                       .ends_epochs = true,
+                                       .saves_in_calls = true};
 
   template <class In>
   static consteval fit fits() {

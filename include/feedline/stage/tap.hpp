@@ -15,9 +15,8 @@ template <class Held>
 class tap_stage {
  public:
   using feedline_part = void;
-  static constexpr const char* kind = "tap";
-  static constexpr bool is_stateless = true;
-  static constexpr bool keeps_one_to_one = true;
+  static constexpr stage_traits traits{
+      .kind = "tap", .stateless = true, .gives_by_count = true, .keeps_place = true, .saves_in_calls = true};
 
   tap_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 

@@ -48,9 +48,9 @@ concept runs_stages_inside = requires { typename Stage::feedline_runs_stages; };
 /// What a node must know of the stage that it runs.
 struct node_traits {
   bool is_stateless;
-  bool is_one_to_one;
+  bool keeps_place;       // see stage_traits
   bool keeps_over_epochs; // it may give in one epoch what it got in another
-  bool is_own; // not the library's: what is its state in the middle of a call, only its author knows
+  bool saves_in_calls;    // …
 };
 
 /// A stage in its place: calls it, counts, and catches what it throws. What comes behind catches its own.
@@ -60,11 +60,11 @@ struct node_traits {
 template <class Stage, class In, class Next, node_traits Traits>
 class node {
   using output = typename Stage::output;
-  using emitter_type = emitter<output, Next, Traits.is_own>;
+  using emitter_type = emitter<output, Next, !Traits.saves_in_calls>;
 
   // A sample that failed here in the run that is resumed need not be tried: nothing else came of it.
   static constexpr bool can_fail_again =
-      Traits.is_stateless && Traits.is_one_to_one && !runs_stages_inside<Stage>;
+      Traits.is_stateless && Traits.keeps_place && !runs_stages_inside<Stage>;
 
   // Its state can't be told at all times.
   static constexpr bool has_rest = requires(const Stage& s) { s.at_rest(); };
@@ -91,8 +91,8 @@ class node {
     if constexpr (can_fail_again)
       if (known_ && known_->take({place_.number, s.id})) [[unlikely]]
         return failed_before(s.id);
-    if constexpr (Traits.is_own) return push_own(std::move(s));
-    else return call(std::move(s));
+    if constexpr (Traits.saves_in_calls) return call(std::move(s));
+    else return push_own(std::move(s));
   }
 
   /// The same for a row of samples; counts in `taken` before it hands on.
@@ -352,7 +352,7 @@ class node {
     const sample_id id{.epoch = epoch};
     emitter_type emit(next_, place_, id);
     if constexpr (requires { stage_.finish(emit); }) {
-      progress().calls += Traits.is_own;
+      progress().calls += !Traits.saves_in_calls;
       bool failed = false;
       flow result = flow::more;
       try {
@@ -361,7 +361,7 @@ class node {
         failed = true;
         result = caught(id, false, false);
       }
-      progress().calls -= Traits.is_own;
+      progress().calls -= !Traits.saves_in_calls;
       if (failed) return result;
     }
     return emit.flow();

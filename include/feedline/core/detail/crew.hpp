@@ -14,24 +14,9 @@
 #include <vector>
 
 #include <feedline/core/detail/activity.hpp>
+#include <feedline/core/detail/segments.hpp>
 
 namespace feedline::detail {
-
-/// How many workers a stage has at least and at most.
-struct worker_range {
-  std::size_t least;
-  std::size_t most;
-  bool waits; ///< rather than compute: there may be more of them than processors
-
-  bool is_fixed() const noexcept { return least == most; }
-
-  /// The same on a machine with so many processors.
-  worker_range on(std::size_t processors) const noexcept {
-    if (is_fixed() || waits) return *this;
-    const std::size_t top = std::min(most, processors);
-    return {std::min(least, top), top, waits};
-  }
-};
 
 /// What was seen of a stage's workers during a span of time.
 struct work_seen {

@@ -31,6 +31,12 @@ enum class transport {
   ordered_spread, ///< workers to workers: the same, taken from in turns
 };
 
+/// The queue behind a segment that is parallel or not, in front of workers or not.
+constexpr transport transport_between(bool from_workers, bool to_workers) {
+  if (!from_workers) return to_workers ? transport::spread : transport::serial;
+  return to_workers ? transport::ordered_spread : transport::ordered;
+}
+
 struct edge_config {
   const char* giver;        ///< the last stage upstream of it
   std::size_t packets;      ///< how many packets fit

@@ -8,8 +8,8 @@
 
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/progress.hpp>
+#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
@@ -18,9 +18,11 @@ namespace feedline::detail {
 
 /// Its source's places are shared out, each comes once per epoch, and its stages keep nothing behind a batch.
 template <class Source, class... Stages>
-concept elastic = shares_places<Source> && requires(const Source& s, std::uint64_t index) {
-  s.number_of(index);
-} && (one_to_one<Stages> && ...);
+consteval bool is_elastic(types<Stages...>) {
+  if constexpr (requires(const Source& s, std::uint64_t index) { s.number_of(index); })
+    return shares_places<Source> && (traits_of<Stages>().keeps_place && ...);
+  else return false;
+}
 
 /// The next sample is the one in that place of the epoch's order. `failures` were left out so far.
 inline cut cut_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments,

@@ -14,8 +14,7 @@
 
 #include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/detail/packet.hpp>
-#include <feedline/core/detail/plan.hpp>
-#include <feedline/core/detail/stage_list.hpp>
+#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/held_samples.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/source.hpp>
@@ -26,7 +25,7 @@ namespace feedline::detail {
 template <class Stage>
 std::optional<std::size_t> samples_in_one(const Stage& stage) {
   if constexpr (part_of_library<Stage> && requires { stage.samples_in_one(); }) return stage.samples_in_one();
-  else if constexpr (gives_by_count<Stage>) return 1;
+  else if constexpr (traits_of<Stage>().gives_by_count) return 1;
   else return std::nullopt;
 }
 
@@ -77,11 +76,8 @@ known_bytes bytes_behind(const List& list, known_bytes in) {
     return in;
   } else {
     const auto& stage = list.template get<I>();
-    using S = std::remove_cvref_t<decltype(stage)>;
-    known_bytes out;
-    if constexpr (is_parallel<S>) out = bytes_behind<In, 0>(stage.stages, in);
-    else out = bytes_given<In>(stage, in);
-    return bytes_behind<typename output_after<In, S>::type, I + 1>(list, out);
+    using out = stage_output_t<std::remove_cvref_t<decltype(stage)>, In>;
+    return bytes_behind<out, I + 1>(list, bytes_given<In>(stage, in));
   }
 }
 
@@ -92,66 +88,34 @@ known_bytes bytes_between(const List& list, known_bytes in) {
     return 0;
   } else {
     const auto& stage = list.template get<I>();
-    using S = std::remove_cvref_t<decltype(stage)>;
-    known_bytes sum, out;
-    if constexpr (is_parallel<S>) {
-      out = bytes_behind<In, 0>(stage.stages, in);
-      sum = bytes_between<In, 0>(stage.stages, in);
-    } else {
-      sum = out = bytes_given<In>(stage, in);
-    }
-    return sum_of(sum, bytes_between<typename output_after<In, S>::type, I + 1>(list, out));
+    using stage_type = std::remove_cvref_t<decltype(stage)>;
+    const known_bytes given = bytes_given<In>(stage, in);
+    return sum_of(given, bytes_between<stage_output_t<stage_type, In>, I + 1>(list, given));
   }
 }
 
 /// Finds the sizes of all segments of a pipeline.
-template <source Source, class... Stages>
+template <source Source, class Segments>
 class measurement {
-  static constexpr auto plan = make_plan<Stages...>();
-
  public:
-  using sizes = std::array<segment_size, plan.count>;
+  using sizes = std::array<segment_size, Segments::size>;
 
-  static sizes of(const Source& source, const stage_list<Stages...>& stages) {
+  static sizes of(const Source& source, const Segments& segments) {
     sizes all;
     using item = source_item_t<Source>;
     all[0] = {stage_name(source), largest_item_of(source)};
     if (!bytes_of_type<item>()) all[0].bytes = announced_bytes<item>(all[0].bytes);
-    walk<item, 0>(stages, all[0].bytes, all);
+    walk<item, 0>(segments, all[0].bytes, all);
     return all;
   }
 
  private:
-  static constexpr std::size_t segment_of(std::size_t stage) {
-    std::size_t i = plan.count - 1;
-    while (i > 0 && (plan.segments[i].count == 0 || plan.segments[i].first > stage)) --i;
-    return i;
-  }
-
-  template <class In, std::size_t I, class List>
-  static void walk(const List& list, known_bytes in, sizes& all) {
-    if constexpr (I < List::size) {
-      const auto& stage = list.template get<I>();
-      using S = std::remove_cvref_t<decltype(stage)>;
-      if constexpr (std::is_same_v<S, queue_place>) {
-        walk<In, I + 1>(list, in, all);
-      } else {
-        segment_size& here = all[segment_of(I)];
-        if constexpr (is_parallel<S>) in = inside<In, 0>(stage.stages, in, here);
-        else in = step<In>(stage, in, here);
-        walk<typename output_after<In, S>::type, I + 1>(list, in, all);
-      }
-    }
-  }
-
-  template <class In, std::size_t I, class List>
-  static known_bytes inside(const List& list, known_bytes in, segment_size& here) {
-    if constexpr (I == List::size) {
-      return in;
-    } else {
-      const auto& stage = list.template get<I>();
-      const known_bytes out = step<In>(stage, in, here);
-      return inside<stage_output_t<std::remove_cvref_t<decltype(stage)>, In>, I + 1>(list, out, here);
+  template <class In, std::size_t N>
+  static void walk(const Segments& segments, known_bytes in, sizes& all) {
+    if constexpr (N < Segments::stage_count) {
+      const auto& stage = segments.template stage<N>();
+      in = step<In>(stage, in, all[Segments::segment_of(N)]);
+      walk<stage_output_t<std::remove_cvref_t<decltype(stage)>, In>, N + 1>(segments, in, all);
     }
   }
 

@@ -246,6 +246,17 @@ class resumption {
 
   const held_parts& held() const noexcept { return cut_.held; }
 
+  /// The samples that the stage in that place held.
+  std::vector<sample_id> held_by(std::size_t place) const {
+    std::vector<sample_id> all;
+    for (const detail::held& h : cut_.held) {
+      if (h.place != place) continue;
+      const std::vector<sample_id> ids = h.ids();
+      all.insert(all.end(), ids.begin(), ids.end());
+    }
+    return all;
+  }
+
   /// What the stage in that place held, read again; null: it held nothing, or it wasn't.
   read_again* samples_of(std::size_t place) const noexcept {
     const auto found = read_again_.find(place);

@@ -73,15 +73,15 @@ void run_on_threads(std::size_t count, const Work& work) {
   if (failed) std::rethrow_exception(failed);
 }
 
-/// Reads the samples with these identities again, as they came into the stage behind the first `Count` of a list: on
+/// Reads the samples with these identities again, as they came into the stage behind the first `Count`: on
 /// as many threads as the run has workers. A sample that can't be had is left out. `stop` is the run's, and `stopped`
 /// the same.
-template <std::size_t Count, source Source, class... Stages>
-auto read_held(const Source& described, const stage_list<Stages...>& stages, const run_options& options,
+template <std::size_t Count, source Source, class Segments>
+auto read_held(const Source& described, const Segments& stages, const run_options& options,
                std::vector<sample_id> ids, std::size_t threads, const std::stop_token& stop,
                const std::atomic<bool>& stopped) {
   using item = source_item_t<Source>;
-  using result = typename output_after_first<Count, item, Stages...>::type;
+  using result = typename Segments::stage_types::template output_of_first<Count, item>;
   const std::string name = stage_name(described);
   const auto by_epoch = indices_of(ids);
   std::sort(ids.begin(), ids.end());
@@ -99,8 +99,8 @@ auto read_held(const Source& described, const stage_list<Stages...>& stages, con
       run_on_threads(std::min(threads, wanted.size()), [&] {
         std::vector<sample<result>> found;
         std::string why;
-        sample_worker<item, Count, held_sink<result>, Stages...> worker(
-            name, stages, options.seed, on_error::skip, stop, ids, found, why);
+        sample_worker<item, Count, held_sink<result>, Segments> worker(name, stages, options.seed,
+                                                                       on_error::skip, stop, ids, found, why);
         const auto failed = [&](const sample_id& id) {
           if (why.empty()) why = to_string(current_failure(name, id));
         };

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <feedline/core/detail/build_chain.hpp>
-#include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/sample_finder.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
@@ -43,15 +42,16 @@ class replay_sink : public sample_sink {
   failure_ptr& failed_;
 };
 
-template <source Source, class... Stages>
-auto replay(const Source& described, const stage_list<Stages...>& stages, const run_options& options,
-            std::uint32_t epoch, std::uint64_t index, std::uint64_t part) {
-  constexpr std::size_t count = stages_of_one_sample<Stages...>();
+template <source Source, class Segments>
+auto replay(const Source& described, const Segments& stages, const run_options& options, std::uint32_t epoch,
+            std::uint64_t index, std::uint64_t part) {
+  using all = typename Segments::stage_types;
+  constexpr std::size_t count = stages_of_one_sample(all());
   using item = source_item_t<Source>;
-  using result = typename output_after_first<count, item, Stages...>::type;
+  using result = typename all::template output_of_first<count, item>;
   std::optional<result> found;
   failure_ptr failed;
-  sample_worker<item, count, replay_sink<result>, Stages...> worker(
+  sample_worker<item, count, replay_sink<result>, Segments> worker(
       stage_name(described), stages, options.seed, on_error::fail, options.stop, part, found, failed);
   std::atomic<bool>& stopped = worker.context().stopped;
   const auto stop = [&] { stopped.store(true, std::memory_order_relaxed); };

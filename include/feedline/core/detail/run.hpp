@@ -26,38 +26,42 @@
 #include <feedline/core/detail/feed.hpp>
 #include <feedline/core/detail/measure.hpp>
 #include <feedline/core/detail/packer.hpp>
-#include <feedline/core/detail/plan.hpp>
 #include <feedline/core/detail/progress.hpp>
 #include <feedline/core/detail/read_held.hpp>
 #include <feedline/core/detail/run_base.hpp>
+#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/detail/source_loop.hpp>
 #include <feedline/core/options.hpp>
 
 namespace feedline::detail {
 
-template <bool Measured, source Source, class... Stages>
+template <bool Measured, source Source, class... Segments>
 class run : public run_base {
-  static constexpr auto plan = make_plan<Stages...>();
-  static constexpr std::size_t segment_count = plan.count;
+  using segment_types = segment_list<Segments...>;
+  using stage_types = typename segment_types::stage_types;
+
+  static constexpr std::size_t segment_count = sizeof...(Segments);
 
   template <std::size_t I>
-  using segment_output = typename output_after_first<plan.segments[I].first + plan.segments[I].count,
-                                                     source_item_t<Source>, Stages...>::type;
+  static constexpr segment_traits traits = segment_types::traits[I];
+
+  template <std::size_t I>
+  using segment_output = typename stage_types::template output_of_first<segment_types::first_stage[I + 1],
+                                                                        source_item_t<Source>>;
 
   static constexpr bool is_parallel_segment(std::size_t i) {
-    return i < plan.count && plan.segments[i].parallel;
+    return i < segment_count && segment_types::traits[i].parallel;
   }
 
   // Where workers stand right behind a source that can be asked by several, it needs neither thread nor
   // queue.
-  static constexpr bool is_dealt = dealt_source<Source> && plan.segments[0].count == 0 &&
-                                   plan.segments[0].capacity_given == segment_plan::none &&
-                                   is_parallel_segment(1);
+  static constexpr bool is_dealt = dealt_source<Source> && segment_types::first_stage[1] == 0 &&
+                                   !segment_types::traits[0].has_queue && is_parallel_segment(1);
 
   template <std::size_t I>
   using edge_behind =
       std::conditional_t<is_dealt && I == 0, dealer<Source, Measured>,
-                         edge<transport_between(plan.segments[I], is_parallel_segment(I + 1)), Measured>>;
+                         edge<transport_between(traits<I>.parallel, is_parallel_segment(I + 1)), Measured>>;
 
   template <std::size_t... I>
   static auto edges_type(std::index_sequence<I...>) -> std::tuple<edge_behind<I>...>;
@@ -66,22 +70,18 @@ class run : public run_base {
 
  public:
   static constexpr bool is_measured = Measured;
-  static constexpr bool is_ordered = [] {
-    for (std::size_t i = 0; i < plan.count; ++i)
-      if (!plan.segments[i].ordered) return false;
-    return true;
-  }();
+  static constexpr bool is_ordered = (Segments::traits.ordered && ...);
   using item = segment_output<segment_count - 1>;
   /// Whether an epoch may give in the next one what came in it.
-  static constexpr bool keeps_over_epochs = ([]<class S>(const S*) {
-    return !is_parallel<S> && !std::is_same_v<S, queue_place> && detail::keeps_over_epochs<S>;
-  }(static_cast<const Stages*>(nullptr)) || ...);
+  static constexpr bool keeps_over_epochs = []<class... S>(types<S...>) {
+    return (detail::keeps_over_epochs<S> || ...);
+  }(stage_types());
 
-  [[gnu::cold]] run(const Source& source, const stage_list<Stages...>& stages, const run_options& options)
+  [[gnu::cold]] run(const Source& source, const segment_types& stages, const run_options& options)
       : run_base(options, &origin_in_source, empty_epochs_of<Source>(options.rank)),
         source_(source),
         stages_(stages),
-        sizes_(measurement<Source, Stages...>::of(source_, stages_)),
+        sizes_(measurement<Source, segment_types>::of(source_, stages_)),
         capacity_(detail::fitting_capacity(options.memory_budget, options.queue_capacity,
                                            [this](std::size_t capacity) { return memory(capacity); })),
         edges_(make_edges(std::make_index_sequence<segment_count>())) {
@@ -97,7 +97,7 @@ class run : public run_base {
 
   /// Stages get again what they held in the run that is resumed, then the threads begin.
   void start() {
-    read_all_held(std::make_index_sequence<sizeof...(Stages)>());
+    read_all_held(std::make_index_sequence<stages_of_one_sample(stage_types()) + 1>());
     start_segments(std::make_index_sequence<segment_count>());
   }
 
@@ -116,35 +116,27 @@ class run : public run_base {
     context().counts_ranks = !shares_places<Source> && !shares_files<Source> && !options().rank.is_alone();
     add_place(stage_name(source_), false, false, 0);
     bool behind_state = false, behind_opaque = false;
-    std::size_t number = 0, segment = 0; // of the stage in the list, and in the plan
+    std::size_t number = 0;
     const auto add = [&]<class S>(const S& s) {
-      std::uint64_t hash = key(segment, is_ordered);
+      std::uint64_t hash = key(segment_types::segment_of(number++), is_ordered);
       if constexpr (requires { s.fingerprint(); }) hash = key(hash, s.fingerprint());
       // Where ranks may become more or fewer, what counts is the batch that they make together.
       if constexpr (requires { s.fingerprint_of_ranks(1); })
         hash = key(hash, s.fingerprint_of_ranks(is_elastic ? options().rank.of : 1));
       add_place(stage_name(s), behind_state, behind_opaque, hash);
-      if (can_end_epochs<S>) {
+      if (traits_of<S>().ends_epochs) {
         context().may_end_epochs |= !behind_state;
         context().may_have_enough |= !behind_state || options().epochs != run_options::for_ever;
       }
-      if constexpr (detail::keeps_over_epochs<S>) behind_state = true;
-      if constexpr (!stateless<S> && !hands_on_unchanged<S>) behind_opaque = true;
+      behind_state |= detail::keeps_over_epochs<S>;
+      behind_opaque |= !makes_of_one_sample<S>;
     };
-    const auto add_all = [&]<class S>(const S& s) {
-      while (segment + 1 < plan.count && plan.segments[segment + 1].first <= number &&
-             plan.segments[segment + 1].count > 0)
-        ++segment;
-      ++number;
-      if constexpr (is_parallel<S>) for_each_stage(s.stages, add);
-      else if constexpr (!std::is_same_v<S, queue_place>) add(s);
-    };
-    for_each_stage(stages_, add_all);
+    stages_.for_each_stage(add);
   }
 
  public:
   /// Where such a run stands follows from the last sample that came out.
-  static constexpr bool is_elastic = elastic<Source, Stages...>;
+  static constexpr bool is_elastic = detail::is_elastic<Source>(stage_types());
 
   /// What all of the run is behind the sample that came out last, and the one that was left out last, of so many.
   std::optional<cut> cut_behind(const sample_id& last, const std::optional<sample_id>& failed,
@@ -178,7 +170,7 @@ class run : public run_base {
     const checkpoint_state& earlier = this->options().resume->state();
     const std::string ranks = "it was taken on " + to_string(rank{earlier.run.rank, earlier.run.ranks}) +
                               ", this is " + to_string(this->options().rank);
-    if constexpr (is_elastic && (keeps_ranks_equal<Stages> && ...)) {
+    if constexpr (is_elastic && gives_by_count) {
       if (earlier.failures > 0)
         refuse(ranks + ", and failures that were skipped made ranks come unequally far");
       const auto at = cut_of_other_rank(source_, this->options(), earlier, segment_count);
@@ -193,26 +185,25 @@ class run : public run_base {
   void check_ranks_get_equally_many() const {
     const rank& r = options().rank;
     if (r.is_alone() || options().epochs == run_options::for_ever || r.rest == uneven::keep) return;
-    const auto check = [](const auto& stage) {
-      if constexpr (!gives_by_count<std::remove_cvref_t<decltype(stage)>>)
+    const auto check = []<class S>(const S& stage) {
+      if constexpr (!traits_of<S>().gives_by_count)
         throw std::invalid_argument(
             "feedline: " + stage_name(stage) +
             " may leave out more samples on one rank than on another, so in finite mode some ranks would "
             "wait for "
             "others: use infinite(), leave them out of the source's data instead, or say uneven::keep");
     };
-    const auto check_all = [&]<class S>(const S& s) {
-      if constexpr (is_parallel<S>) for_each_stage(s.stages, check);
-      else check(s);
-    };
-    for_each_stage(stages_, check_all);
+    stages_.for_each_stage(check);
   }
+
+  // Ranks that gave equally much have taken equally many.
+  static constexpr bool gives_by_count = []<class... S>(types<S...>) {
+    return (traits_of<S>().gives_by_count && ...);
+  }(stage_types());
 
   template <std::size_t I>
   worker_range workers_of() const {
-    if constexpr (is_parallel_segment(I))
-      return stages_.template get<plan.segments[I].first>().workers.on(processors());
-    else return {1, 1, false};
+    return stages_.template get<I>().workers.on(processors());
   }
 
   template <std::size_t I>
@@ -223,12 +214,8 @@ class run : public run_base {
 
   template <std::size_t I>
   packet_plan packets_of(std::size_t capacity) const {
-    constexpr std::size_t queue_place_number = plan.segments[I].capacity_given;
-    std::size_t prefetch = 0;
-    if constexpr (queue_place_number != segment_plan::none)
-      prefetch = stages_.template get<queue_place_number>().capacity;
-    return plan_packets<segment_output<I>>(workers_of<I>().most, takers_of<I>(), prefetch, capacity,
-                                           sizes_[I].bytes);
+    return plan_packets<segment_output<I>>(workers_of<I>().most, takers_of<I>(),
+                                           stages_.template get<I>().capacity, capacity, sizes_[I].bytes);
   }
 
   // With queues of at most so many items.
@@ -262,7 +249,7 @@ class run : public run_base {
             .packet_items = p.items,
             .ends = takers_of<I>() + workers_of<I>().most + 1,
             .to_workers = is_parallel_segment(I + 1),
-            .unordered = !plan.segments[I].ordered,
+            .unordered = !traits<I>.ordered,
             .stop = context().stop,
             .attention = &context().attention};
   }
@@ -275,24 +262,11 @@ class run : public run_base {
   template <std::size_t... I>
   void add_segments(std::index_sequence<I...>) {
     // The source is place 0, in front of the first stage.
-    (add_segment(I == 0 ? 0 : places_before<I>() + 1, places_before<I + 1>() - places_before<I>() + (I == 0),
-                 plan.segments[I].parallel, !(is_dealt && I == 0), workers_of<I>(),
-                 items_behind<I>(capacity_), std::get<I>(edges_)),
+    (add_segment(I == 0 ? 0 : segment_types::first_stage[I] + 1, Segments::size + (I == 0),
+                 traits<I>.parallel, !(is_dealt && I == 0), workers_of<I>(), items_behind<I>(capacity_),
+                 std::get<I>(edges_)),
      ...);
     make_crews();
-  }
-
-  /// How many stages stand before segment I, those inside parallel_stages counted one by one.
-  template <std::size_t I>
-  static consteval std::size_t places_before() {
-    return places_before_stage(I < segment_count ? plan.segments[I].first : sizeof...(Stages));
-  }
-
-  static constexpr std::size_t places_before_stage(std::size_t number) {
-    constexpr std::array<std::size_t, sizeof...(Stages) + 1> sizes{stages_in<Stages>..., 0};
-    std::size_t before = 0;
-    for (std::size_t i = 0; i < number; ++i) before += sizes[i];
-    return before;
   }
 
   template <std::size_t... I>
@@ -300,21 +274,18 @@ class run : public run_base {
     (read_held_by<I>(), ...);
   }
 
-  // What number I of the list held, if it may hold samples that can be read again.
-  template <std::size_t I>
+  // What stage number N held, if it may hold samples that can be read again.
+  template <std::size_t N>
   void read_held_by() {
-    using stage = std::remove_cvref_t<decltype(stages_.template get<I>())>;
-    if constexpr (I <= stages_of_one_sample<Stages...>() && may_hold_samples<stage>) {
-      const std::size_t place = 1 + places_before_stage(I);
-      std::vector<sample_id> ids;
-      for (const held& h : resumed().held())
-        if (h.place == place) {
-          const std::vector<sample_id> of_buffer = h.ids();
-          ids.insert(ids.end(), of_buffer.begin(), of_buffer.end());
-        }
-      if (ids.empty()) return;
-      found_again(place, read_held<I, Source, Stages...>(source_, stages_, options(), std::move(ids),
-                                                         most_workers(), context().stop, context().stopped));
+    if constexpr (N < segment_types::stage_count) {
+      using stage = std::remove_cvref_t<decltype(stages_.template stage<N>())>;
+      using in = typename stage_types::template output_of_first<N, source_item_t<Source>>;
+      if constexpr (!stateless<stage> && has_state<bound_t<stage, in>>) {
+        const std::vector<sample_id> ids = resumed().held_by(N + 1);
+        if (!ids.empty())
+          found_again(N + 1, read_held<N>(source_, stages_, options(), ids, most_workers(), context().stop,
+                                          context().stopped));
+      }
     }
   }
 
@@ -395,20 +366,14 @@ class run : public run_base {
 
   template <std::size_t I, class In, class Sink>
   auto chain_of(Sink& sink, activity& who, std::size_t counter) {
-    constexpr segment_plan p = plan.segments[I];
     const stage_place* place = places().data() + segments()[I].first_place + counter;
-    if constexpr (p.parallel) {
-      const auto& inner = stages_.template get<p.first>().stages;
-      return make_chain<In, 0, std::remove_cvref_t<decltype(inner)>::size>(inner, std::move(sink), who,
-                                                                           counter, place);
-    } else {
-      return make_chain<In, p.first, p.count>(stages_, std::move(sink), who, counter, place);
-    }
+    return make_chain<In, segment_types::first_stage[I], segment_types::first_stage[I + 1]>(
+        stages_, std::move(sink), who, counter, place);
   }
 
   Source source_;
-  stage_list<Stages...> stages_;
-  typename measurement<Source, Stages...>::sizes sizes_;
+  segment_types stages_;
+  typename measurement<Source, segment_types>::sizes sizes_;
   std::size_t capacity_; // of queues, in items; 0: what suits the workers
   edges edges_;
 };

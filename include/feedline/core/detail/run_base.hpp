@@ -64,7 +64,7 @@ class run_base {
 
   bool is_endless() const { return options_.epochs == run_options::for_ever; }
 
-  /// The source and the stages in order, those inside parallel_stages one by one.
+  /// The source and the stages in order, segment by segment.
   const std::vector<stage_place>& places() const { return places_; }
 
   const std::vector<segment_record>& segments() const { return segments_; }

@@ -38,6 +38,10 @@ class shared_lazy {
   std::shared_ptr<state> shared_ = std::make_shared<state>();
 };
 
+/// An order in which a place may come twice.
+template <class Orders>
+concept repeats_places = requires { requires Orders::repeats_places; };
+
 /// `orders(places, key)` gives an epoch's order: size() and, for each number below it, the place at [number].
 /// If no place comes twice it may also have find(place), the other way round.
 template <indexed_source Source, class Orders>
@@ -46,10 +50,10 @@ class reordered_source {
   using order = decltype(std::declval<const Orders&>()(0, 0));
 
  public:
-  static constexpr const char* kind = kind_of<Source>();
-  static constexpr bool shares_places = true;
-  static constexpr bool repeats_samples = requires { requires Orders::repeats_places; };
-  static constexpr bool names_files = detail::names_files<Source>;
+  static constexpr source_traits traits{.kind = kind_of<Source>(),
+                                        .shares_places = true,
+                                        .names_files = names_files<Source>,
+                                        .repeats_samples = repeats_places<Orders>};
 
   reordered_source(Source source, Orders orders) : source_(std::move(source)), orders_(std::move(orders)) {}
 
@@ -149,17 +153,16 @@ struct reordering {
   using feedline_part = void;
   using feedline_changes_source = void;
 
-  template <class Source, class... Stages>
-  auto changed(pipeline<Source, Stages...> p) const {
-    static_assert(sizeof...(Stages) == 0,
-                  "feedline: shuffled() and with_replacement() must stand right behind the source");
+  template <class Source, class... Segments>
+  auto changed(pipeline<Source, Segments...> p) const {
+    constexpr bool is_bare = is_source_alone<pipeline<Source, Segments...>>;
+    static_assert(is_bare, "feedline: shuffled() and with_replacement() must stand right behind the source");
     static_assert(
         indexed_source<Source>,
         "feedline: the samples of this Source can't be had by their place, so they can't be shuffled as "
         "a whole: use shuffle({.capacity = ...})");
-    if constexpr (sizeof...(Stages) == 0 && indexed_source<Source>) {
-      using source = reordered_source<Source, Orders>;
-      return pipeline<source>(source(std::move(p).source(), orders), {});
+    if constexpr (is_bare && indexed_source<Source>) {
+      return as_pipeline(reordered_source<Source, Orders>(std::move(p).source(), orders));
     } else {
       return refused_pipeline();
     }

@@ -27,7 +27,7 @@ Source source_of(Source source) {
 }
 
 template <source Source>
-Source source_of(pipeline<Source> p) {
+Source source_of(pipeline<Source, segment<segment_traits{}>> p) {
   return std::move(p).source();
 }
 

@@ -95,12 +95,13 @@ template <class Key, bool NamesFiles, class Index, class... Inner>
 class cached_stage {
  public:
   using feedline_part = void;
-  static constexpr const char* kind = "cache";
-  static constexpr bool is_stateless = true;
-  static constexpr bool keeps_one_to_one = (one_to_one<Inner> && ...);
-  static constexpr bool leaves_out = !(keeps_ranks_equal<Inner> && ...);
+  static constexpr stage_traits traits{.kind = "cache",
+                                       .stateless = true,
+                                       .gives_by_count = (traits_of<Inner>().gives_by_count && ...),
+                                       .keeps_place = (traits_of<Inner>().keeps_place && ...),
+                                       .saves_in_calls = true};
 
-  cached_stage(stage_list<Inner...> stages, Key key_of_item, Index index, std::uint64_t pipeline,
+  cached_stage(list_of<Inner...> stages, Key key_of_item, Index index, std::uint64_t pipeline,
                std::shared_ptr<cache_store> store)
       : stages_(std::move(stages)),
         key_(std::move(key_of_item)),
@@ -112,7 +113,7 @@ class cached_stage {
   std::string whole_name() const {
     std::string text;
     const auto add = [&](const auto& s) { text += (text.empty() ? "" : " + ") + stage_name(s); };
-    for_each_single_stage(stages_, add);
+    for_each_in(stages_, add);
     return text + " | cache";
   }
 
@@ -122,7 +123,7 @@ class cached_stage {
       hash = detail::key(hash, stable_hash(stage_name(s)));
       if constexpr (requires { s.fingerprint(); }) hash = detail::key(hash, s.fingerprint());
     };
-    for_each_single_stage(stages_, add);
+    for_each_in(stages_, add);
     return hash;
   }
 
@@ -135,7 +136,7 @@ class cached_stage {
   class running {
    public:
     using feedline_runs_stages = void;
-    using output = typename output_after<In, Inner...>::type;
+    using output = typename output_of<In, Inner...>::type;
 
     running(const cached_stage& stage, const std::stop_token& stop)
         : stage_(stage),
@@ -170,7 +171,7 @@ class cached_stage {
 
     /// Whether it isn't in the middle of what came of a sample.
     bool at_rest() const noexcept
-      requires(!keeps_one_to_one)
+      requires(!traits.keeps_place)
     {
       return is_whole_;
     }
@@ -246,8 +247,8 @@ class cached_stage {
   /// and, for a directory, as bytes.
   template <class In>
   known_bytes bytes_gathered(known_bytes in) const {
-    using out = typename output_after<In, Inner...>::type;
-    const std::size_t items = keeps_one_to_one ? 1 : store_->items_per_sample();
+    using out = typename output_of<In, Inner...>::type;
+    const std::size_t items = traits.keeps_place ? 1 : store_->items_per_sample();
     const known_bytes item = bytes_given<In>(in);
     if (items == 0) return std::nullopt;
     return sum_of(
@@ -257,7 +258,7 @@ class cached_stage {
 
   /// Where that isn't known although the size of an item is.
   std::string unknown() const {
-    if (keeps_one_to_one || store_->items_per_sample() > 0) return {};
+    if (traits.keeps_place || store_->items_per_sample() > 0) return {};
     return "how many items " + whole_name() +
            " gathers of one sample: say items_per_sample in the options of the cache, or put it in front of "
            "the stages "
@@ -277,7 +278,7 @@ class cached_stage {
         hash = detail::key(hash, stable_hash(typeid(typename S::on_one_thread).name()));
       else hash = detail::key(hash, stable_hash(typeid(S).name()));
     };
-    for_each_single_stage(stages_, add);
+    for_each_in(stages_, add);
     return hash;
   }
 
@@ -301,7 +302,7 @@ class cached_stage {
     return {id.index, rest.value()};
   }
 
-  stage_list<Inner...> stages_;
+  list_of<Inner...> stages_;
   [[no_unique_address]] Key key_;
   [[no_unique_address]] Index index_;
   std::uint64_t pipeline_;

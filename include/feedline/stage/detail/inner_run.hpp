@@ -71,8 +71,10 @@ class outcome_sink : public sample_sink {
 template <class In, class Out, class... Stages>
 class inner_run {
  public:
-  inner_run(const stage_list<Stages...>& stages, const std::stop_token& stop, std::size_t most_values)
-      : stop_(stop), worker_({}, stages, 0, on_error::skip, stop_, outcomes_, stop_, most_values) {}
+  inner_run(const list_of<Stages...>& stages, const std::stop_token& stop, std::size_t most_values)
+      : stop_(stop),
+        worker_({}, as_segments(listed(empty_list(), all{stages})), 0, on_error::skip, stop_, outcomes_,
+                stop_, most_values) {}
 
   inner_run(inner_run&&) = delete;
 
@@ -88,9 +90,11 @@ class inner_run {
   bool is_stopped() const noexcept { return stop_.stop_requested(); }
 
  private:
+  using all = segment<segment_traits{}, Stages...>;
+
   std::stop_token stop_;
   outcomes<Out> outcomes_;
-  sample_worker<In, sizeof...(Stages), outcome_sink<Out>, Stages...> worker_;
+  sample_worker<In, sizeof...(Stages), outcome_sink<Out>, segment_list<all>> worker_;
 };
 
 /// A stage that stood on one thread, among those of several workers: its function is called by one at a time.
@@ -98,10 +102,11 @@ template <class S>
 class one_at_a_time {
  public:
   using on_one_thread = S;
-  static constexpr const char* kind = kind_of<S>();
-  static constexpr bool is_stateless = true;
-  static constexpr bool keeps_one_to_one = one_to_one<S>;
-  static constexpr bool leaves_out = !keeps_ranks_equal<S>;
+  static constexpr stage_traits traits{.kind = kind_of<S>(),
+                                       .stateless = true,
+                                       .gives_by_count = traits_of<S>().gives_by_count,
+                                       .keeps_place = traits_of<S>().keeps_place,
+                                       .saves_in_calls = true};
 
   explicit one_at_a_time(S stage) : stage_(std::move(stage)), mutex_(std::make_shared<std::mutex>()) {}
 

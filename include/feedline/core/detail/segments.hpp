@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// How a pipeline falls into segments: rows of stages that share threads, with a queue behind each. All of it is known
+// to the compiler.
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/stage.hpp>
+
+namespace feedline::detail {
+
+struct empty_list {
+  static constexpr std::size_t size = 0;
+};
+
+/// Like a tuple, but nested to the left: a list with one element more contains the shorter list as it is, so
+/// that a pipeline of n stages costs the compiler n small classes and not n tuples of up to n members.
+template <class Front, class Last>
+struct longer_list {
+  static constexpr std::size_t size = Front::size + 1;
+
+  template <std::size_t I>
+  const auto& get() const {
+    if constexpr (I + 1 == size) return last;
+    else return front.template get<I>();
+  }
+
+  Front front;
+  Last last;
+};
+
+template <class List, class... Elements>
+struct append_to {
+  using type = List;
+};
+
+template <class List, class E, class... Rest>
+struct append_to<List, E, Rest...> : append_to<longer_list<List, E>, Rest...> {};
+
+template <class... Elements>
+using list_of = typename append_to<empty_list, Elements...>::type;
+
+template <class List>
+List listed(List list) {
+  return list;
+}
+
+/// The list with more elements behind it.
+template <class List, class E, class... Rest>
+auto listed(List list, E element, Rest... rest) {
+  return listed(longer_list<List, E>{std::move(list), std::move(element)}, std::move(rest)...);
+}
+
+/// Calls f with each element in order.
+template <class F>
+void for_each_in(const empty_list&, F&) {}
+
+template <class Front, class Last, class F>
+void for_each_in(const longer_list<Front, Last>& list, F& f) {
+  for_each_in(list.front, f);
+  f(list.last);
+}
+
+/// `front` with the elements of another list behind it.
+template <class Front>
+Front joined(Front front, const empty_list&) {
+  return front;
+}
+
+template <class Front, class Before, class Last>
+auto joined(Front front, const longer_list<Before, Last>& behind) {
+  auto all = joined(std::move(front), behind.front);
+  return longer_list<decltype(all), Last>{std::move(all), behind.last};
+}
+
+/// How many threads a segment has at least and at most.
+struct worker_range {
+  std::size_t least;
+  std::size_t most;
+  bool waits; ///< rather than compute: there may be more of them than processors
+
+  bool is_fixed() const noexcept { return least == most; }
+
+  /// The same on a machine with so many processors.
+  worker_range on(std::size_t processors) const noexcept {
+    if (is_fixed() || waits) return *this;
+    const std::size_t top = most < processors ? most : processors;
+    return {least < top ? least : top, top, waits};
+  }
+};
+
+struct segment_traits {
+  bool parallel = false;  ///< its stages run on workers
+  bool ordered = true;    ///< what workers give is put back in order
+  bool has_queue = false; ///< the user has put a queue behind it
+};
+
+/// Stages that share threads.
+template <segment_traits Traits, class... Stages>
+struct segment {
+  static constexpr segment_traits traits = Traits;
+  static constexpr std::size_t size = sizeof...(Stages);
+  /// Whether stages may be added to it.
+  static constexpr bool is_open = !Traits.parallel && !Traits.has_queue;
+
+  list_of<Stages...> stages{};
+  worker_range workers{1, 1, false};
+  std::size_t capacity = 0; ///< of the user's queue, in items
+};
+
+/// What comes out of stages that items of type In go into, one after another.
+template <class In, class... Stages>
+struct output_of {
+  using type = In;
+};
+
+template <class In, class S, class... Rest>
+struct output_of<In, S, Rest...> : output_of<stage_output_t<S, In>, Rest...> {};
+
+/// The same for the first N stages.
+template <std::size_t N, class In, class... Stages>
+struct output_of_first {
+  using type = In;
+};
+
+template <std::size_t N, class In, class S, class... Rest>
+  requires(N > 0)
+struct output_of_first<N, In, S, Rest...> : output_of_first<N - 1, stage_output_t<S, In>, Rest...> {};
+
+/// Types, as a value for functions to deduce.
+template <class... T>
+struct types {
+  static constexpr std::size_t size = sizeof...(T);
+
+  template <class In>
+  using output = typename output_of<In, T...>::type;
+
+  template <std::size_t N, class In>
+  using output_of_first = typename detail::output_of_first<N, In, T...>::type;
+};
+
+template <class... A, class... B>
+types<A..., B...> operator+(types<A...>, types<B...>) {
+  return {};
+}
+
+template <segment_traits Traits, class... Stages>
+types<Stages...> stages_of(const segment<Traits, Stages...>*);
+
+/// The segments of a pipeline. The first one shares the source's thread, and may have no stages.
+template <class... Segments>
+struct segment_list {
+  /// The types of all their stages, in order.
+  using stage_types = decltype((types<>() + ... + stages_of(static_cast<const Segments*>(nullptr))));
+
+  static constexpr std::size_t size = sizeof...(Segments);
+  static constexpr std::array<segment_traits, size> traits{Segments::traits...};
+  static constexpr std::size_t stage_count = stage_types::size;
+
+  /// How many stages lie in front of each segment, and in all.
+  static constexpr std::array<std::size_t, size + 1> first_stage = [] {
+    std::array<std::size_t, size + 1> first{};
+    std::size_t segment = 0;
+    ((first[segment + 1] = first[segment] + Segments::size, ++segment), ...);
+    return first;
+  }();
+
+  static constexpr std::size_t segment_of(std::size_t stage) {
+    std::size_t i = 0;
+    while (first_stage[i + 1] <= stage) ++i;
+    return i;
+  }
+
+  template <std::size_t I>
+  const auto& get() const {
+    return all.template get<I>();
+  }
+
+  /// The stage of that number, counted through all segments.
+  template <std::size_t N>
+  const auto& stage() const {
+    constexpr std::size_t i = segment_of(N);
+    return get<i>().stages.template get<N - first_stage[i]>();
+  }
+
+  template <class F>
+  void for_each_stage(F& f) const {
+    const auto stages_in = [&](const auto& segment) { for_each_in(segment.stages, f); };
+    for_each_in(all, stages_in);
+  }
+
+  list_of<Segments...> all;
+};
+
+/// The types of a list's elements.
+template <class List>
+struct elements_of;
+
+template <>
+struct elements_of<empty_list> {
+  using type = types<>;
+};
+
+template <class Front, class Last>
+struct elements_of<longer_list<Front, Last>> {
+  using type = decltype(typename elements_of<Front>::type() + types<Last>());
+};
+
+template <class List, class... Segments>
+segment_list<Segments...> as_segments(List list, types<Segments...>) {
+  return {std::move(list)};
+}
+
+/// A list as the segments that it consists of.
+template <class List>
+auto as_segments(List list) {
+  return as_segments(std::move(list), typename elements_of<List>::type());
+}
+
+/// Puts a segment behind others: its stages join the last one if that is open and they are serial, and a queue
+/// without stages belongs to what stands in front of it.
+template <class Front, segment_traits A, class... Before, segment_traits B, class... Behind>
+auto with_segment(const longer_list<Front, segment<A, Before...>>& list, const segment<B, Behind...>& next) {
+  constexpr bool joins = !B.parallel && segment<A, Before...>::is_open;
+  constexpr bool is_queue = !B.parallel && sizeof...(Behind) == 0;
+  if constexpr (joins || is_queue) {
+    constexpr segment_traits traits{A.parallel, A.ordered, A.has_queue || B.has_queue};
+    using both = segment<traits, Before..., Behind...>;
+    return longer_list<Front, both>{list.front,
+                                    {joined(list.last.stages, next.stages), list.last.workers,
+                                     B.has_queue ? next.capacity : list.last.capacity}};
+  } else {
+    return listed(list, next);
+  }
+}
+
+template <segment_traits B, class... Behind>
+auto with_segment(const empty_list&, const segment<B, Behind...>& next) {
+  return listed(empty_list(), next);
+}
+
+template <class List>
+List with_segments(List list, const empty_list&) {
+  return list;
+}
+
+template <class List, class Front, class Last>
+auto with_segments(List list, const longer_list<Front, Last>& behind) {
+  return with_segment(with_segments(std::move(list), behind.front), behind.last);
+}
+
+} // namespace feedline::detail
