@@ -4,6 +4,8 @@
 #include <feedline/queue/queue_status.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <list>
 #include <memory>
@@ -20,6 +22,7 @@
 
 using feedline::queue_status;
 using namespace feedline::test;
+using namespace std::chrono_literals;
 
 #define EVERY_QUEUE spsc_kind, fenced_spsc_kind, mpmc_kind, reorder_kind, mutex_kind
 
@@ -203,11 +206,14 @@ TEMPLATE_TEST_CASE("items left inside are destroyed with the queue", "[queue]", 
 namespace {
 
 enum class ending { close, stop, token };
+enum class form { single, bulk, timed };
+
+constexpr auto long_time = 200s; // a hang rather than a time out
 
 // Parks as many threads as the queue admits on one side, does `meanwhile`, ends the queue and looks at what
 // their calls returned. All waits here are for events that a broken queue would withhold: it would hang.
 template <class Kind, class Meanwhile>
-void end_while_parked(bool producers, bool bulk, ending how, Meanwhile meanwhile) {
+void end_while_parked(bool producers, form called, ending how, Meanwhile meanwhile) {
   lifetimes all;
   std::stop_source source;
   typename Kind::template queue<counted_item> queue(3, source.get_token());
@@ -220,12 +226,14 @@ void end_while_parked(bool producers, bool bulk, ending how, Meanwhile meanwhile
   {
     std::list<parking_thread> threads;
     for (queue_status& status : statuses)
-      threads.emplace_back([&, producers, bulk] {
+      threads.emplace_back([&, producers, called] {
         auto some = items(all, 100, 2);
-        std::size_t moved = 0;
-        if (bulk) moved = producers ? queue.push_bulk(some) : queue.pop_bulk(some);
-        else status = producers ? queue.push(std::move(some[0])) : queue.pop(some[0]);
-        if (bulk && moved == 0) status = queue_status::closed;
+        if (called == form::single) status = producers ? queue.push(std::move(some[0])) : queue.pop(some[0]);
+        else if (called == form::timed)
+          status =
+              producers ? queue.push_for(std::move(some[0]), long_time) : queue.pop_for(some[0], long_time);
+        else if ((producers ? queue.push_bulk(some) : queue.pop_bulk(some)) == 0)
+          status = queue_status::closed;
         if (some[0].value() != 100) status = queue_status::full; // closed leaves the item as it was
       });
     for (const auto& thread : threads) thread.await_parked();
@@ -242,14 +250,15 @@ void end_while_parked(bool producers, bool bulk, ending how, Meanwhile meanwhile
 
 TEMPLATE_TEST_CASE("every parked thread is woken by close and by stop", "[queue]", EVERY_QUEUE) {
   const bool producers = GENERATE(false, true);
-  const bool bulk = GENERATE(false, true);
+  const auto called = GENERATE(form::single, form::bulk, form::timed);
   const auto how = GENERATE(ending::close, ending::stop, ending::token);
-  end_while_parked<TestType>(producers, bulk, how, [](auto&) {});
+  end_while_parked<TestType>(producers, called, how, [](auto&) {});
 }
 
 TEMPLATE_TEST_CASE("parked threads use no processor time", "[queue]", EVERY_QUEUE) {
   const bool producers = GENERATE(false, true);
-  end_while_parked<TestType>(producers, false, ending::close, [](auto& threads) {
+  const auto called = GENERATE(form::single, form::timed);
+  end_while_parked<TestType>(producers, called, ending::close, [](auto& threads) {
     std::vector<long> before;
     for (auto& thread : threads) before.insert(before.end(), {thread.cpu_time(), thread.switches()});
     burn(50);
@@ -263,22 +272,86 @@ TEMPLATE_TEST_CASE("a parked consumer gets the next item, a parked producer the 
                    EVERY_QUEUE) {
   lifetimes all;
   typename TestType::template queue<counted_item> queue(1);
+  const bool timed = GENERATE(false, true);
   for (int round = 0; round < 50; ++round) {
     counted_item taken;
     {
-      const parking_thread consumer([&] { queue.pop(taken); });
+      const parking_thread consumer([&] { timed ? queue.pop_for(taken, long_time) : queue.pop(taken); });
       consumer.await_parked();
       REQUIRE(queue.try_push(counted_item(all, round)) == queue_status::success);
     }
     REQUIRE(taken.value() == round);
     REQUIRE(queue.try_push(counted_item(all, 1)) == queue_status::success);
     {
-      const parking_thread producer([&] { queue.push(counted_item(all, 2)); });
+      const parking_thread producer([&] {
+        counted_item item(all, 2);
+        timed ? queue.push_for(std::move(item), long_time) : queue.push(std::move(item));
+      });
       producer.await_parked();
       REQUIRE(queue.try_pop(taken) == queue_status::success);
     }
     REQUIRE(drain(queue) == numbers(2, 1));
   }
+}
+
+TEMPLATE_TEST_CASE("a timed push or pop gives up when its time has passed, and not before", "[queue]",
+                   EVERY_QUEUE) {
+  const auto time = GENERATE(values<std::chrono::nanoseconds>({-1h, 0ns, 1ns, 20us, 3ms}));
+  lifetimes all;
+  typename TestType::template queue<counted_item> queue(1);
+  const auto start = std::chrono::steady_clock::now();
+  const auto passed = [&] { return std::chrono::steady_clock::now() - start; };
+  counted_item item(all, 1);
+  REQUIRE(queue.pop_for(item, time) == queue_status::empty);
+  REQUIRE(passed() >= time);
+  REQUIRE(item.value() == 1);
+  REQUIRE(queue.push_for(std::move(item), time) == queue_status::success);
+  counted_item refused(all, 2);
+  REQUIRE(queue.push_for(std::move(refused), time) == queue_status::full);
+  REQUIRE(passed() >= 2 * time);
+  REQUIRE(refused.value() == 2);
+  REQUIRE(queue.pop_for(item, time) == queue_status::success);
+  REQUIRE(item.value() == 1);
+  queue.close();
+  REQUIRE(queue.push_for(std::move(refused), time) == queue_status::closed);
+  REQUIRE(refused.value() == 2);
+  REQUIRE(queue.pop_for(item, time) == queue_status::closed);
+}
+
+TEMPLATE_TEST_CASE("a time that the clock can't count to is as good as none", "[queue]", spsc_kind,
+                   fenced_spsc_kind, mpmc_kind, reorder_kind) {
+  lifetimes all;
+  typename TestType::template queue<counted_item> queue(1);
+  counted_item taken;
+  queue_status status = queue_status::full;
+  {
+    const parking_thread consumer([&] { status = queue.pop_for(taken, std::chrono::nanoseconds::max()); });
+    consumer.await_parked();
+    REQUIRE(queue.push_for(counted_item(all, 7), std::chrono::nanoseconds::max()) == queue_status::success);
+  }
+  REQUIRE(status == queue_status::success);
+  REQUIRE(taken.value() == 7);
+}
+
+TEMPLATE_TEST_CASE("who gives up takes no wake-up from those who wait on", "[queue]", mpmc_kind, mutex_kind) {
+  lifetimes all;
+  typename TestType::template queue<counted_item> queue(4);
+  std::vector<counted_item> taken(2);
+  {
+    std::atomic<bool> over = false;
+    std::list<parking_thread> hasty, patient;
+    for (counted_item& item : taken) patient.emplace_back([&] { queue.pop(item); });
+    for (const auto& thread : patient) thread.await_parked();
+    for (int i = 0; i < 4; ++i)
+      hasty.emplace_back([&] {
+        for (counted_item item; !over;)
+          if (queue.pop_for(item, 1us) == queue_status::success) queue.push(std::move(item));
+      });
+    for (int i = 0; i < 2; ++i) queue.push(counted_item(all, i));
+    patient.clear();
+    over = true;
+  }
+  REQUIRE(taken[0].value() + taken[1].value() == 1);
 }
 
 namespace {

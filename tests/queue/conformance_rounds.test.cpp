@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -48,6 +49,9 @@ void dawdle(std::uint64_t most) {
   for (std::uint64_t left = jitter.below(most); left > 0; --left)
     std::atomic_signal_fence(std::memory_order_seq_cst);
 }
+
+// Often passes while other threads are at it.
+std::chrono::nanoseconds some_time() { return std::chrono::microseconds(jitter.below(100)); }
 
 // An item that dawdles while it is moved, which is in the middle of a push or a pop.
 struct slow_item {
@@ -143,8 +147,10 @@ class stress {
         moved = blocking ? queue_->push_bulk(some) : queue_->try_push_bulk(some);
         open = !blocking || moved == want;
       } else {
-        const auto status =
-            jitter.below(2) == 0 ? queue_->push(std::move(some[0])) : queue_->try_push(std::move(some[0]));
+        const auto choice = jitter.below(3);
+        const auto status = choice == 0   ? queue_->push(std::move(some[0]))
+                            : choice == 1 ? queue_->try_push(std::move(some[0]))
+                                          : queue_->push_for(std::move(some[0]), some_time());
         moved = status == queue_status::success ? 1 : 0;
         open = status != queue_status::closed;
       }
@@ -165,16 +171,18 @@ class stress {
     for (bool open = true; open;) {
       dawdle(50);
       std::size_t moved = 0;
-      const auto choice = jitter.below(4);
+      const auto choice = jitter.below(5);
       const std::span some(items.data(),
-                           choice < 2 ? 1 : 1 + static_cast<std::size_t>(jitter.below(items.size())));
-      if (choice < 2) {
-        const auto status = choice == 0 ? queue_->pop(some[0]) : queue_->try_pop(some[0]);
+                           choice < 3 ? 1 : 1 + static_cast<std::size_t>(jitter.below(items.size())));
+      if (choice < 3) {
+        const auto status = choice == 0   ? queue_->pop(some[0])
+                            : choice == 1 ? queue_->try_pop(some[0])
+                                          : queue_->pop_for(some[0], some_time());
         moved = status == queue_status::success ? 1 : 0;
         open = status != queue_status::closed;
       } else {
-        moved = choice == 2 ? queue_->pop_bulk(some) : queue_->try_pop_bulk(some);
-        open = choice == 3 || moved > 0;
+        moved = choice == 3 ? queue_->pop_bulk(some) : queue_->try_pop_bulk(some);
+        open = choice == 4 || moved > 0;
       }
       for (std::size_t i = 0; i < moved; ++i) seen.push_back(some[i].item.value());
     }

@@ -2,6 +2,8 @@
 // The tokens by which threads are woken: each wake-up goes to exactly one thread that waits, and none is left over.
 #include <feedline/detail/waiting.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <list>
 #include <thread>
 
@@ -9,7 +11,9 @@
 #include "support/parked.hpp"
 #include "support/watchdog.hpp"
 
+using feedline::detail::after;
 using feedline::detail::waiting_room;
+using namespace std::chrono_literals;
 using namespace feedline::test;
 
 TEST_CASE("who leaves a room that nobody was woken in leaves it as it was", "[queue]") {
@@ -105,4 +109,46 @@ TEST_CASE("a room that was alerted stays occupied, and its waiters are counted b
   room.wait();
   CHECK(room.occupied());
   CHECK(room.word().load() == 1U << 31);
+}
+
+TEST_CASE("who has waited long enough leaves the room as it was, and takes a token that is there",
+          "[queue]") {
+  const watchdog guard("wait with a deadline");
+  waiting_room room;
+  const auto start = std::chrono::steady_clock::now();
+  room.announce();
+  CHECK_FALSE(room.wait(after(2ms)));
+  CHECK(std::chrono::steady_clock::now() - start >= 2ms);
+  CHECK_FALSE(room.occupied());
+  room.announce();
+  CHECK_FALSE(room.wait(after(-1s)));
+
+  room.announce();
+  room.announce();
+  room.wake(1);
+  CHECK(room.wait(after(-1s))); // too late, but the token may have been meant for this thread
+  CHECK_FALSE(room.wait(after(0s)));
+  CHECK_FALSE(room.occupied());
+}
+
+TEST_CASE("a token outlives those whose time is over until someone takes it", "[queue]") {
+  const watchdog guard("tokens and deadlines");
+  waiting_room room;
+  std::atomic<int> woken = 0;
+  {
+    std::list<parking_thread> threads;
+    for (int i = 0; i < 8; ++i)
+      threads.emplace_back([&] {
+        for (bool got = false; !got;) {
+          room.announce();
+          got = room.wait(after(1us));
+        }
+        ++woken;
+      });
+    for (int given = 1; given <= 8; ++given) {
+      while (woken < given) room.wake(1); // a wake-up that finds nobody waiting is none
+    }
+  }
+  CHECK(woken == 8);
+  CHECK_FALSE(room.occupied());
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 namespace fl = feedline;
 using namespace std::chrono_literals;
 using buffer = fl::concurrent_shuffle_buffer<int>;
+using fl::queue_status;
 using fl::test::parking_thread;
 
 static_assert(!std::is_copy_constructible_v<buffer>);
@@ -106,6 +108,47 @@ TEST_CASE("a closed buffer refuses what is pushed, leaves it untouched, and give
   CHECK_FALSE(b.try_pop(long_time));
 }
 
+TEST_CASE("push_for and pop_for wait for a time, and leave the item as it was when it has passed") {
+  fl::concurrent_shuffle_buffer<std::unique_ptr<int>> b({.capacity = 2, .min_fill = 2});
+  const auto start = std::chrono::steady_clock::now();
+  auto one = std::make_unique<int>(1), two = std::make_unique<int>(2), three = std::make_unique<int>(3);
+  std::unique_ptr<int> taken;
+  CHECK(b.push_for(std::move(one), 0s) == queue_status::success);
+  CHECK(b.pop_for(taken, 1ms) == queue_status::empty);
+  CHECK_FALSE(taken);
+  CHECK(b.push_for(std::move(two), std::chrono::nanoseconds::max()) == queue_status::success);
+  CHECK(b.push_for(std::move(three), 1ms) == queue_status::full);
+  REQUIRE(three);
+  CHECK(b.push_for(std::move(three), -1h) == queue_status::full);
+  REQUIRE(three);
+  CHECK(std::chrono::steady_clock::now() - start >= 2ms);
+  CHECK(b.pop_for(taken, std::chrono::nanoseconds::max()) == queue_status::success);
+  REQUIRE(taken);
+  b.close();
+  CHECK(b.push_for(std::move(three), long_time) == queue_status::closed);
+  REQUIRE(three);
+  CHECK(b.pop_for(taken, long_time) == queue_status::success);
+  CHECK(b.pop_for(taken, long_time) == queue_status::closed);
+}
+
+TEST_CASE("a timed push gets the next place, a timed pop the next item") {
+  buffer b({.capacity = 1});
+  int taken = -1;
+  {
+    parking_thread consumer([&] { b.pop_for(taken, long_time); });
+    consumer.await_parked();
+    fill(b, 1);
+  }
+  CHECK(taken == 0);
+  fill(b, 1);
+  {
+    parking_thread producer([&] { b.push_for(5, long_time); });
+    producer.await_parked();
+    CHECK(b.try_pop(0s) == 0);
+  }
+  CHECK(b.try_pop(0s) == 5);
+}
+
 TEST_CASE("push waits while the buffer is full") {
   buffer b({.capacity = 2});
   fill(b, 2);
@@ -142,8 +185,13 @@ TEST_CASE("close wakes producers and consumers") {
   std::atomic<int> refused = 0, given = 0;
   {
     const auto push = [&] { refused += !full.push(7); };
+    const auto push_for = [&] { refused += full.push_for(7, long_time) == queue_status::closed; };
     const auto take = [&] { given += empty.try_pop(long_time).has_value(); };
-    parking_thread p1(push), p2(push), c1(take), c2(take);
+    const auto pop_for = [&] {
+      int item = 0;
+      given += empty.pop_for(item, long_time) == queue_status::success;
+    };
+    parking_thread p1(push), p2(push_for), c1(take), c2(pop_for);
     for (const auto* thread : {&p1, &p2, &c1, &c2}) thread->await_parked();
     full.close();
     empty.close();
@@ -151,6 +199,39 @@ TEST_CASE("close wakes producers and consumers") {
   CHECK(refused == 2);
   CHECK(given == 1); // the one that was left
   CHECK(drain(full) == std::vector{0});
+}
+
+TEST_CASE("stop wakes producers and consumers, who get nothing more") {
+  const bool by_token = GENERATE(false, true);
+  std::stop_source source;
+  buffer full({.capacity = 1}, 0, source.get_token()),
+      empty({.capacity = 2, .min_fill = 2}, 0, source.get_token());
+  fill(full, 1);
+  fill(empty, 1);
+  std::atomic<int> refused = 0, given = 0;
+  {
+    const auto push = [&] { refused += full.push_for(7, long_time) == queue_status::closed; };
+    const auto take = [&] { given += empty.try_pop(long_time).has_value(); };
+    parking_thread p1(push), p2(push), c1(take), c2(take);
+    for (const auto* thread : {&p1, &p2, &c1, &c2}) thread->await_parked();
+    if (by_token) source.request_stop();
+    full.stop();
+    empty.stop();
+  }
+  CHECK(refused == 2);
+  CHECK(given == 0);
+  CHECK(full.is_closed());
+  CHECK_FALSE(full.push(8));
+  int item = 0;
+  CHECK(full.pop_for(item, long_time) == queue_status::closed);
+}
+
+TEST_CASE("a buffer made with a stopped token is stopped") {
+  std::stop_source source;
+  source.request_stop();
+  buffer b({.capacity = 1}, 0, source.get_token());
+  CHECK_FALSE(b.push(1));
+  CHECK_FALSE(b.try_pop(long_time));
 }
 
 TEST_CASE("which item comes depends on the seed") {

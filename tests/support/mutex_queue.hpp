@@ -2,6 +2,7 @@
 #pragma once
 // The plainest queue with the promises of feedline's: the reference of the conformance suite and the
 // benchmarks.
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -38,6 +39,12 @@ class mutex_queue {
     return put(item);
   }
 
+  queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
+    std::unique_lock lock(mutex_);
+    room_.wait_for(lock, longest, [&] { return closed_ || items_.size() < capacity_; });
+    return put(item);
+  }
+
   std::size_t push_bulk(std::span<T> items) {
     std::size_t moved = 0;
     while (moved < items.size() && push(std::move(items[moved])) == queue_status::success) ++moved;
@@ -59,6 +66,12 @@ class mutex_queue {
 
   queue_status try_pop(T& item) {
     const std::lock_guard lock(mutex_);
+    return take(item);
+  }
+
+  queue_status pop_for(T& item, std::chrono::nanoseconds longest) {
+    std::unique_lock lock(mutex_);
+    filled_.wait_for(lock, longest, [&] { return closed_ || !items_.empty(); });
     return take(item);
   }
 

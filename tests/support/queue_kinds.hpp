@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The queues that the conformance suite runs over, with how many threads each admits on either side.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -25,6 +26,14 @@ class ticketed_reorder_queue {
 
   queue_status push(T&& item) { return queue_.push(ticket(), std::move(item)); }
 
+  // A number that wasn't pushed in time must not be missing: so one producer at a time waits for its place.
+  queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
+    const std::lock_guard lock(mutex_);
+    const queue_status status = queue_.push_for(next_, std::move(item), longest);
+    if (status == queue_status::success) ++next_;
+    return status;
+  }
+
   queue_status try_push(T&& item) {
     const std::lock_guard lock(mutex_);
     const queue_status status = queue_.try_push(next_, std::move(item));
@@ -47,6 +56,8 @@ class ticketed_reorder_queue {
   queue_status pop(T& item) { return queue_.pop(item); }
 
   queue_status try_pop(T& item) { return queue_.try_pop(item); }
+
+  queue_status pop_for(T& item, std::chrono::nanoseconds longest) { return queue_.pop_for(item, longest); }
 
   std::size_t pop_bulk(std::span<T> items) {
     if (items.empty() || pop(items[0]) != queue_status::success) return 0;

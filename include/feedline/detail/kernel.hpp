@@ -2,12 +2,15 @@
 #pragma once
 // What the queues ask of the processor and the operating system. All that depends on the platform is here.
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 
 #include <pthread.h>
 
 #if __has_include(<linux/futex.h>) && __has_include(<linux/membarrier.h>)
+#include <cerrno>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/mman.h>
@@ -15,6 +18,9 @@
 #include <unistd.h>
 #define FEEDLINE_DETAIL_LINUX 1
 #else
+#include <array>
+#include <condition_variable>
+#include <mutex>
 #define FEEDLINE_DETAIL_LINUX 0
 #endif
 
@@ -47,26 +53,73 @@ inline void spin_pause() noexcept {
 #endif
 }
 
-/// Sleeps while `word` is `old`; may also return without reason.
-inline void park(const std::atomic<std::uint32_t>& word, std::uint32_t old) noexcept {
+/// When a wait ends at the latest. On Linux this is CLOCK_MONOTONIC, which futexes go by.
+using deadline = std::chrono::steady_clock::time_point;
+
+/// For a wait that only a wake-up ends.
+inline constexpr deadline no_deadline = deadline::max();
+
+/// The time in `longest` from now; no_deadline if the clock doesn't count that far.
+inline deadline after(std::chrono::nanoseconds longest) noexcept {
+  const deadline now = std::chrono::steady_clock::now();
+  return longest < no_deadline - now ? now + longest : no_deadline;
+}
+
 #if FEEDLINE_DETAIL_LINUX
+
+/// Sleeps while `word` is `old`; may also return without reason. False if `until` has passed.
+inline bool park(const std::atomic<std::uint32_t>& word, std::uint32_t old,
+                 deadline until = no_deadline) noexcept {
   static_assert(sizeof(word) == 4, "a futex is 4 bytes");
-  ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
-#else
-  word.wait(old);
-#endif
+  const std::chrono::nanoseconds time = until.time_since_epoch();
+  std::timespec limit{};
+  limit.tv_sec = static_cast<std::time_t>(time.count() / 1'000'000'000);
+  limit.tv_nsec = static_cast<long>(time.count() % 1'000'000'000);
+  // FUTEX_WAIT_BITSET, unlike FUTEX_WAIT, takes a time on the clock.
+  return ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, old, until == no_deadline ? nullptr : &limit,
+                   nullptr, FUTEX_BITSET_MATCH_ANY) == 0 ||
+         errno != ETIMEDOUT;
 }
 
 /// Wakes up to `count` threads that are parked on `word`.
 inline void unpark(std::atomic<std::uint32_t>& word, std::uint32_t count) noexcept {
-#if FEEDLINE_DETAIL_LINUX
   ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, count > 0x7fffffffU ? 0x7fffffffU : count, nullptr, nullptr,
             0);
-#else
-  if (count == 1) word.notify_one();
-  else word.notify_all();
-#endif
 }
+
+#else
+
+// std::atomic has no wait with a deadline. So threads park beside the word, in a place that its address
+// chooses and that it may share with other words.
+struct parking_place {
+  std::mutex mutex;
+  std::condition_variable woken;
+};
+
+inline parking_place& parking_place_of(const std::atomic<std::uint32_t>& word) noexcept {
+  static std::array<parking_place, 64> places;
+  return places[reinterpret_cast<std::uintptr_t>(&word) / cache_line % places.size()];
+}
+
+/// Sleeps while `word` is `old`; may also return without reason. False if `until` has passed.
+inline bool park(const std::atomic<std::uint32_t>& word, std::uint32_t old,
+                 deadline until = no_deadline) noexcept {
+  parking_place& place = parking_place_of(word);
+  std::unique_lock lock(place.mutex);
+  if (word.load(std::memory_order_seq_cst) != old) return true;
+  if (until != no_deadline) return place.woken.wait_until(lock, until) == std::cv_status::no_timeout;
+  place.woken.wait(lock);
+  return true;
+}
+
+/// Wakes up to `count` threads that are parked on `word`; here all, as it can't choose.
+inline void unpark(std::atomic<std::uint32_t>& word, std::uint32_t) noexcept {
+  parking_place& place = parking_place_of(word);
+  { const std::lock_guard lock(place.mutex); } // whoever looked at the word before its change is parked now
+  place.woken.notify_all();
+}
+
+#endif
 
 /// True if heavy_barrier() works here: then the other side of a pair needs no barrier instruction.
 inline bool has_heavy_barrier() noexcept {

@@ -73,16 +73,19 @@ class waiting_room {
     } while (!state_.compare_exchange_weak(state, next, std::memory_order_relaxed));
   }
 
-  /// Parks until woken.
-  void wait() noexcept {
+  /// Parks until woken: true; or until the deadline has passed: false, the announcement taken back.
+  bool wait(deadline until = no_deadline) noexcept {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
-    for (;;) {
-      if (tokens(state) == 0) {
-        park(state_, state);
+    for (bool in_time = true;;) {
+      if (tokens(state) != 0) { // also after the deadline: nobody else may be left to take it
+        if (state_.compare_exchange_weak(state, state - one_waiter - one_token, std::memory_order_acquire,
+                                         std::memory_order_relaxed))
+          return true;
+      } else if (in_time) {
+        in_time = park(state_, state, until);
         state = state_.load(std::memory_order_relaxed);
-      } else if (state_.compare_exchange_weak(state, state - one_waiter - one_token,
-                                              std::memory_order_acquire, std::memory_order_relaxed)) {
-        return;
+      } else if (state_.compare_exchange_weak(state, state - one_waiter, std::memory_order_relaxed)) {
+        return false;
       }
     }
   }
@@ -126,13 +129,21 @@ class waiting_room {
   patience patience_;
 };
 
-/// Waits in `room` until `ready` holds or a wake-up has come; the caller looks again.
-template <class Ready>
-void wait_in(waiting_room& room, Ready ready) {
-  if (room.spin_until(ready)) return;
+/// Waits in `room` until `ready` holds or a wake-up has come: true, and the caller looks again; or until the
+/// deadline has passed: false. `before_look` runs between the announcement and the last look.
+template <class Ready, class BeforeLook>
+bool wait_in(waiting_room& room, deadline until, Ready ready, BeforeLook before_look) {
+  if (room.spin_until(ready)) return true;
   room.announce();
-  if (ready()) room.leave();
-  else room.wait();
+  before_look();
+  if (!ready()) return room.wait(until);
+  room.leave();
+  return true;
+}
+
+template <class Ready>
+bool wait_in(waiting_room& room, deadline until, Ready ready) {
+  return wait_in(room, until, ready, [] {});
 }
 
 } // namespace feedline::detail

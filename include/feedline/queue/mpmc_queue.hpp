@@ -4,6 +4,7 @@
 //
 //     producers ──push──▶ [ moodycamel::ConcurrentQueue ] ──pop──▶ consumers
 #include <atomic>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -53,13 +54,7 @@ class mpmc_queue {
 
   /// Puts an item in, waiting while the queue is full. Returns success or closed; closed leaves `item`
   /// untouched.
-  queue_status push(T&& item) {
-    for (;;) {
-      const queue_status status = try_push(std::move(item));
-      if (status != queue_status::full) return status;
-      wait_for_room();
-    }
-  }
+  queue_status push(T&& item) { return push_until(item, detail::no_deadline); }
 
   /// The same with a copy of `item`.
   queue_status push(const T& item)
@@ -73,6 +68,14 @@ class mpmc_queue {
     if (reserve(1) == 0) return is_closed() ? queue_status::closed : queue_status::full;
     publish(1, items_.enqueue(std::move(item)));
     return queue_status::success;
+  }
+
+  /// Puts an item in, waiting for at most `longest` while the queue is full. Returns success, full or closed;
+  /// the last two leave `item` untouched.
+  queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
+    const queue_status status = try_push(std::move(item));
+    if (status != queue_status::full || longest.count() <= 0) return status;
+    return push_until(item, detail::after(longest));
   }
 
   /// Puts all `items` in, in order, waiting while the queue is full. Returns how many went in: fewer only if
@@ -98,13 +101,7 @@ class mpmc_queue {
   }
 
   /// Takes an item out, waiting while there is none. Returns success or closed.
-  queue_status pop(T& item) {
-    for (;;) {
-      const queue_status status = try_pop(item);
-      if (status != queue_status::empty) return status;
-      wait_for_items();
-    }
-  }
+  queue_status pop(T& item) { return pop_until(item, detail::no_deadline); }
 
   /// Takes an item out if there is one. Returns success, empty or closed.
   queue_status try_pop(T& item) {
@@ -114,6 +111,13 @@ class mpmc_queue {
     while (!items_.try_dequeue(item)) std::this_thread::yield();
     release(1);
     return queue_status::success;
+  }
+
+  /// Takes an item out, waiting for at most `longest` while there is none. Returns success, empty or closed.
+  queue_status pop_for(T& item, std::chrono::nanoseconds longest) {
+    const queue_status status = try_pop(item);
+    if (status != queue_status::empty || longest.count() <= 0) return status;
+    return pop_until(item, detail::after(longest));
   }
 
   /// Takes out at least one and at most items.size() items, waiting while there is none. Returns how many: 0
@@ -218,15 +222,30 @@ class mpmc_queue {
     if (ended(state)) consumers_.wake_all();
   }
 
-  void wait_for_room() {
-    detail::wait_in(producers_, [&] {
+  queue_status push_until(T& item, detail::deadline until) {
+    for (;;) {
+      const queue_status status = try_push(std::move(item));
+      if (status != queue_status::full || !wait_for_room(until)) return status;
+    }
+  }
+
+  queue_status pop_until(T& item, detail::deadline until) {
+    for (;;) {
+      const queue_status status = try_pop(item);
+      if (status != queue_status::empty || !wait_for_items(until)) return status;
+    }
+  }
+
+  // The waits return false if the deadline has passed, true if it is time to look again.
+  bool wait_for_room(detail::deadline until = detail::no_deadline) {
+    return detail::wait_in(producers_, until, [&] {
       const std::uint64_t state = state_.load(std::memory_order_seq_cst);
       return (state & closed) != 0 || reserved(state) < capacity_;
     });
   }
 
-  void wait_for_items() {
-    detail::wait_in(consumers_, [&] {
+  bool wait_for_items(detail::deadline until = detail::no_deadline) {
+    return detail::wait_in(consumers_, until, [&] {
       const std::uint64_t state = state_.load(std::memory_order_seq_cst);
       return available(state) > 0 || ended(state);
     });

@@ -6,6 +6,7 @@
 //     producer 3 ─┼─push(sequence)─▶ [ slots ] ──pop──▶ consumer: 3, 4, 5, …
 //     producer 4 ─┘
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -60,13 +61,15 @@ class reorder_queue {
   /// is a part, and more of the same sequence number follow from the same thread; only a last part lets the
   /// consumer go on to the next number. Returns success or closed; closed leaves `item` untouched.
   queue_status push(std::uint64_t sequence, T&& item, bool last = true) {
-    for (;;) {
-      const queue_status status = try_push(sequence, std::move(item), last);
-      if (status != queue_status::full) return status;
-      wait_for(slot_of(sequence), producers_, [wanted = round_of(sequence)](std::uint32_t state) {
-        return (state & closed) != 0 || (state & ~waiting) == wanted;
-      });
-    }
+    return push_until(sequence, item, last, detail::no_deadline);
+  }
+
+  /// The same, but waits for at most `longest` and then returns full, which leaves `item` untouched.
+  queue_status push_for(std::uint64_t sequence, T&& item, std::chrono::nanoseconds longest,
+                        bool last = true) {
+    const queue_status status = try_push(sequence, std::move(item), last);
+    if (status != queue_status::full || longest.count() <= 0) return status;
+    return push_until(sequence, item, last, detail::after(longest));
   }
 
   /// The same, but returns full where push would wait; full leaves `item` untouched.
@@ -90,13 +93,13 @@ class reorder_queue {
   }
 
   /// Takes the next item in order out, waiting until it is there. Returns success or closed.
-  queue_status pop(T& item) {
-    for (;;) {
-      const queue_status status = try_pop(item);
-      if (status != queue_status::empty) return status;
-      wait_for(slots_[head_], consumer_,
-               [](std::uint32_t state) { return (state & (filled | closed)) != 0; });
-    }
+  queue_status pop(T& item) { return pop_until(item, detail::no_deadline); }
+
+  /// Takes the next item in order out, waiting for it for at most `longest`. Returns success, empty or closed.
+  queue_status pop_for(T& item, std::chrono::nanoseconds longest) {
+    const queue_status status = try_pop(item);
+    if (status != queue_status::empty || longest.count() <= 0) return status;
+    return pop_until(item, detail::after(longest));
   }
 
   /// Takes the next item in order out if it is there. Returns success, empty or closed.
@@ -204,15 +207,34 @@ class reorder_queue {
     return state;
   }
 
-  // Waits until `ready` holds for the slot's state, or it has changed.
+  queue_status push_until(std::uint64_t sequence, T& item, bool last, detail::deadline until) {
+    const auto free = [wanted = round_of(sequence)](std::uint32_t state) {
+      return (state & closed) != 0 || (state & ~waiting) == wanted;
+    };
+    for (;;) {
+      const queue_status status = try_push(sequence, std::move(item), last);
+      if (status != queue_status::full || !wait_for(slot_of(sequence), producers_, until, free))
+        return status;
+    }
+  }
+
+  queue_status pop_until(T& item, detail::deadline until) {
+    const auto there = [](std::uint32_t state) { return (state & (filled | closed)) != 0; };
+    for (;;) {
+      const queue_status status = try_pop(item);
+      if (status != queue_status::empty || !wait_for(slots_[head_], consumer_, until, there)) return status;
+    }
+  }
+
+  // Waits until `ready` holds for the slot's state, or it has changed; false if the deadline has passed.
   template <class Ready>
-  static void wait_for(slot& target, detail::patience& patience, Ready ready) {
-    if (patience.spin_until([&] { return ready(target.state.load(std::memory_order_relaxed)); })) return;
+  static bool wait_for(slot& target, detail::patience& patience, detail::deadline until, Ready ready) {
+    if (patience.spin_until([&] { return ready(target.state.load(std::memory_order_relaxed)); })) return true;
     std::uint32_t state = target.state.load(std::memory_order_relaxed);
     do {
-      if (ready(state)) return;
+      if (ready(state)) return true;
     } while (!target.state.compare_exchange_weak(state, state | waiting, std::memory_order_relaxed));
-    detail::park(target.state, state | waiting);
+    return detail::park(target.state, state | waiting, until);
   }
 
   const std::size_t capacity_;

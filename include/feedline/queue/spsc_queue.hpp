@@ -4,6 +4,7 @@
 //
 //     producer ──push──▶ [ ring ] ──pop──▶ consumer
 #include <atomic>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -56,14 +57,7 @@ class spsc_queue {
 
   /// Puts an item in, waiting while the queue is full. Returns success or closed; closed leaves `item`
   /// untouched.
-  queue_status push(T&& item) {
-    for (;;) {
-      const queue_status status = try_push(std::move(item));
-      if (status != queue_status::full) [[likely]]
-        return status;
-      wait_for_room();
-    }
-  }
+  queue_status push(T&& item) { return push_until(item, detail::no_deadline); }
 
   /// The same with a copy of `item`.
   queue_status push(const T& item)
@@ -85,6 +79,14 @@ class spsc_queue {
       return queue_status::success;
     take_from(target, item); // not take(): it would force each item through memory
     return queue_status::closed;
+  }
+
+  /// Puts an item in, waiting for at most `longest` while the queue is full. Returns success, full or closed;
+  /// the last two leave `item` untouched.
+  queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
+    const queue_status status = try_push(std::move(item));
+    if (status != queue_status::full || longest.count() <= 0) return status;
+    return push_until(item, detail::after(longest));
   }
 
   /// Puts all `items` in, in order, waiting while the queue is full. Returns how many went in: fewer only if
@@ -117,14 +119,7 @@ class spsc_queue {
   }
 
   /// Takes the oldest item out, waiting while the queue is empty. Returns success or closed.
-  queue_status pop(T& item) {
-    for (;;) {
-      const queue_status status = try_pop(item);
-      if (status != queue_status::empty) [[likely]]
-        return status;
-      wait_for_items();
-    }
-  }
+  queue_status pop(T& item) { return pop_until(item, detail::no_deadline); }
 
   /// Takes the oldest item out if there is one. Returns success, empty or closed.
   queue_status try_pop(T& item) {
@@ -133,6 +128,14 @@ class spsc_queue {
     take_from(ring_.at(head), item);
     end_pop(head, 1);
     return queue_status::success;
+  }
+
+  /// Takes the oldest item out, waiting for at most `longest` while the queue is empty. Returns success, empty
+  /// or closed.
+  queue_status pop_for(T& item, std::chrono::nanoseconds longest) {
+    const queue_status status = try_pop(item);
+    if (status != queue_status::empty || longest.count() <= 0) return status;
+    return pop_until(item, detail::after(longest));
   }
 
   /// Takes out the oldest items, at least one and at most items.size(), waiting while the queue is empty.
@@ -271,23 +274,37 @@ class spsc_queue {
     return true;
   }
 
-  [[gnu::noinline, gnu::cold]] void wait_for_room() {
+  queue_status push_until(T& item, detail::deadline until) {
+    for (;;) {
+      const queue_status status = try_push(std::move(item));
+      if (status != queue_status::full) [[likely]]
+        return status;
+      if (!wait_for_room(until)) return status;
+    }
+  }
+
+  queue_status pop_until(T& item, detail::deadline until) {
+    for (;;) {
+      const queue_status status = try_pop(item);
+      if (status != queue_status::empty) [[likely]]
+        return status;
+      if (!wait_for_items(until)) return status;
+    }
+  }
+
+  // The waits return false if the deadline has passed, true if it is time to look again.
+  [[gnu::noinline, gnu::cold]] bool wait_for_room(detail::deadline until = detail::no_deadline) {
     const std::uint64_t full = tail_.load(std::memory_order_relaxed) - capacity_;
-    wait_in(producer_, [&] { return head_.load(std::memory_order_seq_cst) != full || is_closed(); });
+    return detail::wait_in(
+        producer_, until, [&] { return head_.load(std::memory_order_seq_cst) != full || is_closed(); },
+        [&] { barrier_.settle(); });
   }
 
-  [[gnu::noinline, gnu::cold]] void wait_for_items() {
+  [[gnu::noinline, gnu::cold]] bool wait_for_items(detail::deadline until = detail::no_deadline) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    wait_in(consumer_, [&] { return tail_.load(std::memory_order_seq_cst) != head || ended(head); });
-  }
-
-  template <class Ready>
-  void wait_in(detail::waiting_room& room, Ready ready) {
-    if (room.spin_until(ready)) return;
-    room.announce();
-    barrier_.settle();
-    if (ready()) room.leave();
-    else room.wait();
+    return detail::wait_in(
+        consumer_, until, [&] { return tail_.load(std::memory_order_seq_cst) != head || ended(head); },
+        [&] { barrier_.settle(); });
   }
 
   void end(std::uint32_t how) {
