@@ -20,6 +20,7 @@
 #include <feedline/core/tensor.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
+#include <feedline/queue/object_pool.hpp>
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
 #include <feedline/source/concat.hpp>
