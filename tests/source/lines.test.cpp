@@ -18,12 +18,14 @@
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
 
 namespace fl = feedline;
 using namespace std::string_literals;
 using fl::test::collect;
 using fl::test::run_to_end;
 using fl::test::temporary_folder;
+using fl::test::throws_saying;
 using fl::test::worker_counts;
 
 namespace {
@@ -93,8 +95,14 @@ TEST_CASE("lines goes through files as listed and patterns in the order of the b
   folder.write("z.txt", "z1\n");
   CHECK(lines_of(texts{folder / "*.txt"}) == texts{"a1", "b1", "b2", "z1"});
   CHECK(lines_of(texts{folder / "z.txt", folder / "{b,a}.txt"}) == texts{"z1", "b1", "b2", "a1"});
-  CHECK_THROWS_AS(fl::lines({folder / "*.csv"}), std::runtime_error);
-  CHECK(lines_of(texts{}).empty());
+}
+
+TEST_CASE("lines of no file are an error at once, which names the pattern or says that the list is empty") {
+  const temporary_folder folder;
+  const std::string pattern = folder / "*.csv";
+  CHECK(throws_saying<std::runtime_error>("no file matches `" + pattern, [&] { fl::lines({pattern}); }));
+  CHECK(throws_saying<std::invalid_argument>("feedline::lines: the list of files is empty",
+                                             [&] { fl::lines(texts{}); }));
 }
 
 TEST_CASE("the index of a line is its file's number and its place, unique and the same in every epoch") {

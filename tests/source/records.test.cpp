@@ -23,11 +23,13 @@
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
 using fl::test::run_to_end;
 using fl::test::temporary_folder;
+using fl::test::throws_saying;
 using fl::test::worker_counts;
 
 namespace {
@@ -164,6 +166,14 @@ TEST_CASE("an error names a record by its file and place") {
   REQUIRE(result.failed);
   CHECK(result.failed->index == second_file + 1);
   CHECK(result.failed->origin == folder / "1: record 1");
+}
+
+TEST_CASE("records of no file are an error at once, which names the pattern or says that the list is empty") {
+  const temporary_folder folder;
+  const std::string pattern = folder / "*.bin";
+  CHECK(throws_saying<std::runtime_error>("no file matches `" + pattern, [&] { fl::records({pattern}, 4); }));
+  CHECK(throws_saying<std::invalid_argument>("feedline::records: the list of files is empty",
+                                             [&] { fl::records<int>({}); }));
 }
 
 TEST_CASE("records of empty files give nothing, and a loop over records may be left early") {

@@ -183,8 +183,12 @@ TEST_CASE("patterns that match nothing, or too much, are errors at once") {
       "take more than 1 GB", [&] { tar_samples("{0..9999}{0..99}{" + zeros + "," + zeros + "}"); }));
   CHECK(tar_samples({"a.tar", "b.tar"}).shards() == strings{"a.tar", "b.tar"});
   CHECK(tar_samples{"a.tar"}.shards() == strings{"a.tar"});
-  tar_samples none(strings{});
-  CHECK(!none.next());
+  CHECK(throws_saying<std::invalid_argument>("feedline::tar_samples: the list of files is empty",
+                                             [&] { tar_samples(strings{}); }));
+  CHECK(throws_saying<std::invalid_argument>("feedline::tar_samples: a file in the list has an empty name",
+                                             [&] {
+                                               tar_samples({"a.tar", ""});
+                                             }));
 }
 
 TEST_CASE("names that a terminal would obey are made harmless in messages") {

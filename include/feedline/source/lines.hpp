@@ -30,7 +30,7 @@ class lines_source {
   static constexpr source_traits traits{.kind = "lines", .shares_files = true};
 
   lines_source(const std::vector<std::string>& patterns, lines_options options)
-      : files_(patterns), options_(options) {
+      : files_(patterns, kind), options_(options) {
     refuse_negative(options_.longest, "feedline::lines: the longest line");
   }
 
@@ -123,8 +123,9 @@ class lines_source {
 ///          it isn't empty. The index of a line is `number of its file << 40 | line in the file`, both from 0
 /// Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in each
 ///          epoch
-/// Throws:  std::runtime_error for wildcards that match nothing; std::system_error for a file that can't be
-///          read, in its place (then comes the next file); std::length_error for a line that is too long
+/// Throws:  at once std::invalid_argument for an empty list and std::runtime_error for wildcards that match
+///          nothing; std::system_error for a file that can't be read, in its place (then comes the next file);
+///          std::length_error for a line that is too long
 /// Example: `lines({"corpus/*.txt"}) | map(tokenize, workers{4}) | batch(32, padded{})`
 inline auto lines(const std::vector<std::string>& patterns, lines_options options = {}) {
   return detail::as_pipeline(detail::lines_source(patterns, options));

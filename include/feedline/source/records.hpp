@@ -40,7 +40,8 @@ class records_source {
   static constexpr source_traits traits{.kind = "records", .shares_files = true};
   using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
 
-  records_source(const std::vector<std::string>& patterns, std::size_t size) : files_(patterns), size_(size) {
+  records_source(const std::vector<std::string>& patterns, std::size_t size)
+      : files_(patterns, kind), size_(size) {
     if (size == 0) throw std::invalid_argument("feedline::records: a record needs at least one byte");
     refuse_negative(size, "feedline::records: the size of a record");
   }
@@ -197,9 +198,9 @@ struct read_bytes {
 ///          file`
 /// Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in each
 ///          epoch
-/// Throws:  std::runtime_error for wildcards that match nothing, and for a file whose end is no whole record,
-///          behind its last whole one; std::system_error for a file that can't be read, in its place (then
-///          comes the next file)
+/// Throws:  at once std::invalid_argument for an empty list and std::runtime_error for wildcards that match
+///          nothing; std::runtime_error for a file whose end is no whole record, behind its last whole one;
+///          std::system_error for a file that can't be read, in its place (then comes the next file)
 /// Example: `records<position>({"games/*.bin"}) | shuffle({.capacity = 1'000'000}) | batch(4096)`
 template <class T>
   requires std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>

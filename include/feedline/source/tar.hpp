@@ -32,8 +32,8 @@ struct tar_options {
 ///          `train-{0000..0146}.tar`, `{a,b}.tar`; a file of exactly that name is preferred.
 /// Gives:   tar_sample. index() is `shard << 40 | place in the shard`, shards counted in listed order.
 /// Skips:   directories, links, devices, `._*` and members of unknown types.
-/// Throws:  the constructor std::runtime_error for wildcards that match nothing and std::length_error for
-///          more than 2^24 shards. next() throws tar_error, each in its place, and then goes on:
+/// Throws:  the constructor std::invalid_argument for an empty list, std::runtime_error for wildcards that
+///          match nothing and std::length_error for more than 2^24 shards. next() throws tar_error, each in its place, and then goes on:
 ///         - for a shard that can't be opened or isn't plain TAR: with the next shard;
 ///         - for a sample with a sparse member or with two of the same name: with the next sample;
 ///         - for a damaged or cut off shard, once all that was complete before has come: with the next shard.
@@ -58,7 +58,7 @@ class tar_samples {
       : tar_samples(std::vector<std::string>(patterns.begin(), patterns.end()), options) {}
 
   explicit tar_samples(const std::vector<std::string>& patterns, tar_options options = {})
-      : files_(patterns), options_(options) {}
+      : files_(patterns, kind), options_(options) {}
 
   /// The shards in listed order.
   const std::vector<std::string>& shards() const noexcept { return files_.names(); }

@@ -49,11 +49,17 @@ inline void refuse_doubles(const std::vector<std::string>& names) {
 /// The index of a sample is `number of its file << 40 | place in the file`, files counted in listed order.
 class file_order {
  public:
-  /// Throws std::runtime_error for wildcards that match nothing, std::system_error for a folder that can't be listed,
-  /// std::invalid_argument for a file that is listed twice, std::length_error for more than 2^24 files.
-  explicit file_order(const std::vector<std::string>& patterns) {
+  /// Throws std::invalid_argument for an empty list, an empty name and a file that is listed twice,
+  /// std::runtime_error for wildcards that match nothing, std::system_error for a folder that can't be listed,
+  /// std::length_error for more than 2^24 files. `source` is named in what() of the first two.
+  file_order(const std::vector<std::string>& patterns, const char* source) {
+    const auto refuse = [&](const char* reason) {
+      throw std::invalid_argument("feedline::" + std::string(source) + ": " + reason);
+    };
+    if (patterns.empty()) refuse("the list of files is empty: it needs at least one name or pattern");
     std::vector<std::string> names;
     for (const std::string& pattern : patterns) {
+      if (pattern.empty()) refuse("a file in the list has an empty name");
       append_files(names, pattern);
       if (names.size() > most_files) too_many_files(pattern);
     }
