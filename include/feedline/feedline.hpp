@@ -16,6 +16,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/core/state.hpp>
 #include <feedline/core/stop_on_signal.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/core/workers.hpp>

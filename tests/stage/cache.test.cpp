@@ -69,16 +69,14 @@ using cached_texts = decltype(fl::from(std::vector<int>()) | fl::flat_map(twice_
                               fl::cache({.memory = 1}));
 static_assert(std::is_same_v<cached_texts::item, std::string>);
 
-template <class Part>
-constexpr bool one_to_one_of = fl::detail::one_to_one<Part> && fl::detail::keeps_ranks_equal<Part>;
+/// Whether ranks of it give equally many samples, and one of them tells where they stand.
+template <class Pipeline>
+constexpr bool keeps_equal = []<class... Stage>(fl::detail::types<Stage...>) {
+  return ((fl::detail::traits_of<Stage>().keeps_place && fl::detail::traits_of<Stage>().gives_by_count) && ...);
+}(typename Pipeline::segments::stage_types());
 
-template <class Source, class Stage>
-constexpr bool keeps_equal(const fl::pipeline<Source, Stage>*) {
-  return one_to_one_of<Stage>;
-}
-
-static_assert(keeps_equal(static_cast<const cached_numbers*>(nullptr)));
-static_assert(!keeps_equal(static_cast<const cached_texts*>(nullptr)));
+static_assert(keeps_equal<cached_numbers>);
+static_assert(!keeps_equal<cached_texts>);
 
 } // namespace
 

@@ -14,6 +14,7 @@
 
 #include <feedline/core/detail/type_name.hpp>
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/state.hpp>
 
 namespace feedline {
 
@@ -45,9 +46,9 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 ///   every epoch (by default samples are counted from 0);
 /// - `std::string origin(std::uint64_t index) const`: names a sample (file, member) for error messages;
 ///   called on the described source from any thread;
-/// - `void state(auto& archive)`: calls `archive(x, y, …)` with the whole numbers that say how far the epoch
-///   has come. A run that is resumed reads them into a copy on which `start_epoch` was called, and then calls
-///   `void resumed()` if there is one;
+/// - `void state(auto& archive)`: calls `archive(x, y, …)` with all that says how far the epoch has come: numbers,
+///   strings, lists and what state_writer names beside them. A run that is resumed reads it into a copy on which
+///   `start_epoch` was called, and then calls `void resumed()` if there is one;
 /// - `void skip(std::uint64_t count)`, in its place: goes on as if next() had been called so often. (A source
 ///   with neither is read again from its beginning.)
 /// - `void go_near(std::uint64_t index)`: makes next() give the sample with that index before long, and those

@@ -11,6 +11,7 @@
 
 #include <feedline/core/detail/type_name.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/state.hpp>
 
 namespace feedline {
 
@@ -176,9 +177,9 @@ std::string stage_name(const S& stage) {
 /// and perhaps
 /// - `void finish(auto& emit)`: gives what it still holds, at the end of each epoch of finite mode;
 /// - `void end_epoch()`: called at the end of each epoch in either mode;
-/// - `void state(auto& archive)`: calls `archive(x, y, …)` with the whole numbers that are all its state
-///   between two items. A run that is resumed gives them back. (Without it a resumed run works out the state of
-///   such a stage from the beginning of the run.)
+/// - `void state(auto& archive)`: calls `archive(x, y, …)` with all that is its state between two items: numbers,
+///   strings, lists and what state_writer names beside them. A run that is resumed gives it back. (Without it a
+///   resumed run works out the state of such a stage from the beginning of the run.)
 /// - `std::size_t items_held() const`: the most items of its input that it holds back, and
 /// - `std::size_t bytes_kept() const`: the most bytes that it keeps beside those; for the memory plan, which else
 ///   knows only of a stage that can be copied as bytes that it holds nothing. Both are asked before a run begins;

@@ -30,7 +30,7 @@ class lines_source {
   static constexpr source_traits traits{.kind = "lines", .shares_files = true};
 
   lines_source(const std::vector<std::string>& patterns, lines_options options)
-      : files_(patterns, kind), options_(options) {
+      : files_(patterns, traits.kind), options_(options) {
     refuse_negative(options_.longest, "feedline::lines: the longest line");
   }
 

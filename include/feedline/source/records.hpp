@@ -41,7 +41,7 @@ class records_source {
   using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
 
   records_source(const std::vector<std::string>& patterns, std::size_t size)
-      : files_(patterns, kind), size_(size) {
+      : files_(patterns, traits.kind), size_(size) {
     if (size == 0) throw std::invalid_argument("feedline::records: a record needs at least one byte");
     refuse_negative(size, "feedline::records: the size of a record");
   }

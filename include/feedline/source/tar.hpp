@@ -58,7 +58,7 @@ class tar_samples {
       : tar_samples(std::vector<std::string>(patterns.begin(), patterns.end()), options) {}
 
   explicit tar_samples(const std::vector<std::string>& patterns, tar_options options = {})
-      : files_(patterns, kind), options_(options) {}
+      : files_(patterns, traits.kind), options_(options) {}
 
   /// The shards in listed order.
   const std::vector<std::string>& shards() const noexcept { return files_.names(); }

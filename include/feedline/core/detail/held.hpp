@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The samples that stages hold, as checkpoints know them: by their identities.
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/sample.hpp>
+
+namespace feedline::detail {
+
+/// What is wrong where a sample that some stage held can't be had again.
+inline std::runtime_error lost_sample(const sample_id& id) {
+  return std::runtime_error("feedline: sample " + std::to_string(id.index) + " of epoch " +
+                            std::to_string(id.epoch) +
+                            ", which the run held when the checkpoint was taken, can't be had again");
+}
+
+/// What a buffer held at some moment and what came and went since: who asks for a later moment does that again on
+/// identities. Read while the buffer goes on noting.
+class held_log {
+ public:
+  explicit held_log(std::size_t most) : most_(most), notes_(new note[most]) {}
+
+  held_log(held_log&&) = delete;
+
+  /// How many notes the log of a buffer for so many samples has room for.
+  static constexpr std::size_t most_notes(std::size_t capacity) noexcept {
+    return capacity < 4096 ? 4096 : capacity;
+  }
+
+  static constexpr std::size_t bytes_of_note() noexcept { return sizeof(note); }
+
+  /// The notes begin with what the buffer holds now.
+  template <class Samples>
+  void begin(const Samples& samples) {
+    size_ = 0;
+    ids_.clear();
+    for (const auto& s : samples) ids_.push_back(s.id);
+  }
+
+  bool is_full() const noexcept { return size_ == most_; }
+
+  /// How many notes there are: that many make a moment.
+  std::size_t size() const noexcept { return size_; }
+
+  void added(const sample_id& id) noexcept { notes_[size_++] = {id, behind_last}; }
+
+  void replaced(std::size_t place, const sample_id& id) noexcept { notes_[size_++] = {id, place}; }
+
+  void taken(std::size_t place) noexcept { notes_[size_++] = {{}, place}; }
+
+  void cleared() noexcept { notes_[size_++] = {{}, behind_last}; }
+
+  std::vector<sample_id> at(std::size_t moment) const {
+    std::vector<sample_id> ids = ids_;
+    for (std::size_t i = 0; i < moment; ++i) {
+      const note& n = notes_[i];
+      const bool is_sample = n.id.index != sample_id::no_index;
+      if (is_sample && n.place == behind_last) {
+        ids.push_back(n.id);
+      } else if (is_sample) {
+        ids[n.place] = n.id;
+      } else if (n.place == behind_last) {
+        ids.clear();
+      } else {
+        ids[n.place] = ids.back();
+        ids.pop_back();
+      }
+    }
+    return ids;
+  }
+
+ private:
+  static constexpr std::size_t behind_last = ~std::size_t{0};
+
+  struct note {
+    sample_id id;
+    std::size_t place;
+  };
+
+  std::vector<sample_id> ids_;
+  std::size_t most_;
+  std::unique_ptr<note[]> notes_; // written by one thread at its end, read by others before that
+  std::size_t size_ = 0;
+};
+
+/// What one buffer of the stage in some place holds: what its notes say of a moment, or a list.
+struct held {
+  std::size_t place = 0;
+  std::size_t buffer = 0;              // which of the stage's, in the order in which its state names them
+  std::shared_ptr<const held_log> log; // null: there is a list
+  std::size_t moment = 0;
+  std::vector<sample_id> listed;
+
+  std::vector<sample_id> ids() const { return log ? log->at(moment) : listed; }
+
+  void clear() noexcept {
+    log.reset();
+    listed.clear();
+  }
+};
+
+/// What the stages hold, one after another. It keeps its memory for what is held next.
+class held_parts {
+ public:
+  held_parts() = default;
+
+  held_parts(const held_parts& other) { *this = other; }
+
+  held_parts(held_parts&& other) noexcept
+      : parts_(std::move(other.parts_)), size_(std::exchange(other.size_, 0)) {}
+
+  held_parts& operator=(const held_parts& other) {
+    if (this == &other) return *this;
+    clear();
+    for (const held& h : other) add() = h;
+    return *this;
+  }
+
+  held_parts& operator=(held_parts&& other) noexcept {
+    parts_.swap(other.parts_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+
+  /// One more, which holds nothing yet.
+  held& add() {
+    if (size_ == parts_.size()) parts_.emplace_back();
+    return parts_[size_++];
+  }
+
+  void drop_last() noexcept { parts_[--size_].clear(); }
+
+  void clear() noexcept {
+    while (size_ > 0) drop_last();
+  }
+
+  std::size_t size() const noexcept { return size_; }
+
+  const held* begin() const noexcept { return parts_.data(); }
+
+  const held* end() const noexcept { return parts_.data() + size_; }
+
+ private:
+  std::vector<held> parts_; // those behind the first size_ hold nothing
+  std::size_t size_ = 0;
+};
+
+/// The samples that a stage held, read again.
+class read_again {
+ public:
+  read_again() = default;
+  read_again(read_again&&) = delete;
+  virtual ~read_again() = default;
+
+  std::string why_lost; ///< the first failure on reading them; empty: none
+};
+
+/// A buffer of samples that is part of a stage's state: held_samples.
+template <class T>
+concept holds_samples = requires { typename T::feedline_held_samples; };
+
+} // namespace feedline::detail

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What a source or a stage can name as its state, and how a checkpoint keeps it.
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/held.hpp>
+#include <feedline/core/half.hpp>
+#include <feedline/core/sample.hpp>
+
+namespace feedline {
+
+class state_writer;
+class state_reader;
+
+namespace detail {
+
+/// A value that fits into a word.
+template <class T>
+concept word_like = (std::integral<T> || std::is_enum_v<T>)&&sizeof(T) <= sizeof(std::uint64_t);
+
+template <class T>
+concept state_float =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, long double> ||
+    std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+/// A class that names a state itself, which may be part of another one's.
+template <class T>
+concept state_part = std::is_class_v<T> && requires(T& part, state_writer& writer, state_reader& reader) {
+  part.state(writer);
+  part.state(reader);
+};
+
+template <class T>
+inline constexpr bool is_state_optional = false;
+template <class T>
+inline constexpr bool is_state_optional<std::optional<T>> = true;
+
+/// std::pair and std::tuple.
+template <class T>
+inline constexpr bool is_state_tuple = false;
+template <class... T>
+inline constexpr bool is_state_tuple<std::tuple<T...>> = true;
+template <class First, class Second>
+inline constexpr bool is_state_tuple<std::pair<First, Second>> = true;
+
+template <class T>
+inline constexpr bool is_state_sample = std::is_same_v<T, sample_id>;
+template <class T>
+inline constexpr bool is_state_sample<sample<T>> = true;
+
+/// The members of a sample or of its identity.
+template <class T>
+auto members_of_sample(T& s) {
+  if constexpr (requires { s.value; }) return std::tie(s.value, s.id);
+  else return std::tie(s.index, s.part, s.epoch);
+}
+
+template <class T>
+inline constexpr bool is_state_array = std::is_array_v<T>;
+template <class T, std::size_t Size>
+inline constexpr bool is_state_array<std::array<T, Size>> = true;
+
+/// A string, std::vector, std::deque or std::list: it owns its elements and grows at its end.
+template <class T>
+concept state_list =
+    std::default_initializable<typename T::value_type> && requires(T& list, typename T::value_type value) {
+      list.clear();
+      list.push_back(std::move(value));
+      { std::as_const(list).size() } -> std::convertible_to<std::size_t>;
+      list.begin();
+    };
+
+/// How many elements of such a list share a word: text and bools are kept close together.
+template <class Element>
+inline constexpr std::size_t elements_in_word = std::is_same_v<Element, bool>                  ? 64
+                                                : word_like<Element> && (sizeof(Element) == 1) ? 8
+                                                                                               : 1;
+
+template <class T>
+constexpr std::size_t words_of_float = sizeof(T) <= sizeof(std::uint64_t) ? 1 : 2;
+
+[[noreturn]] inline void throw_state_not_whole() {
+  throw std::invalid_argument("feedline: the checkpoint is not whole");
+}
+
+template <class T>
+consteval bool can_be_state() {
+  return word_like<T> || state_float<T> || state_part<T> || is_state_optional<T> || is_state_tuple<T> ||
+         is_state_sample<T> || is_state_array<T> || state_list<T> || holds_samples<T>;
+}
+
+} // namespace detail
+
+/// Takes down the state of a source or a stage: the `archive` of its `state(auto& archive)`, which calls
+/// `archive(x, y, …)` with all that makes up its state. That may be
+/// - whole numbers, bool and enums;
+/// - floating-point numbers, of which all bits are kept;
+/// - strings, std::vector, std::deque and std::list;
+/// - std::array, std::pair, std::tuple and std::optional;
+/// - samples of such values, and their identities;
+/// - classes with a `state` of their own;
+/// - held_samples, whose samples a resumed run reads again;
+///
+/// and any of these inside each other. The state is taken down often, about once for each packet of samples:
+/// what is large and doesn't change belongs into `fingerprint()` instead.
+///
+/// A checkpoint keeps words of 64 bits. Zeros at its end are left out, so a list is followed by a 1: what lies
+/// before that is complete, and its length can be checked against the words that are there.
+class state_writer {
+ public:
+  explicit state_writer(std::vector<std::uint64_t>& words) : words_(words) {}
+
+  /// For the run: what buffers of samples hold goes to `buffers`, as those of the stage in that place.
+  state_writer(std::vector<std::uint64_t>& words, detail::held_parts& buffers, std::size_t place)
+      : words_(words), buffers_(&buffers), place_(place) {}
+
+  /// Whether some buffer of samples wasn't empty.
+  bool held_some() const noexcept { return held_some_; }
+
+  template <class... Value>
+  void operator()(const Value&... values) {
+    (write(values), ...);
+  }
+
+ private:
+  template <class Value>
+  void write(const Value& value) {
+    static_assert(
+        detail::can_be_state<Value>(),
+        "feedline: a state can't keep a `Value`: name numbers, strings, lists, arrays, pairs or optionals of "
+        "those, or give Value a state(auto& archive) of its own");
+    if constexpr (detail::holds_samples<Value>) {
+      write_held(value);
+    } else if constexpr (detail::word_like<Value>) {
+      words_.push_back(static_cast<std::uint64_t>(value));
+    } else if constexpr (detail::state_float<Value>) {
+      std::array<std::uint64_t, detail::words_of_float<Value>> bits{};
+      // A long double of x86 has 10 bytes and then some that mean nothing.
+      constexpr std::size_t size =
+          std::is_same_v<Value, long double> && std::numeric_limits<Value>::digits == 64 ? 10 : sizeof(Value);
+      std::memcpy(bits.data(), &value, size);
+      for (const std::uint64_t word : bits) words_.push_back(word);
+    } else if constexpr (detail::state_part<Value>) {
+      const_cast<Value&>(value).state(*this); // state() serves both directions, and so isn't const
+    } else if constexpr (detail::is_state_optional<Value>) {
+      words_.push_back(value ? 1 : 0);
+      if (value) write(*value);
+    } else if constexpr (detail::is_state_tuple<Value>) {
+      std::apply(*this, value);
+    } else if constexpr (detail::is_state_sample<Value>) {
+      std::apply(*this, detail::members_of_sample(value));
+    } else if constexpr (detail::is_state_array<Value>) {
+      for (const auto& element : value) write(element);
+    } else if constexpr (detail::state_list<Value>) {
+      write_list(value);
+    }
+  }
+
+  template <class Buffer>
+  void write_held(const Buffer& buffer) {
+    const std::size_t number = buffer_++;
+    if (buffer.empty()) return;
+    held_some_ = true;
+    if (!buffers_) return;
+    detail::held& h = buffers_->add();
+    h.place = place_;
+    h.buffer = number;
+    buffer.save(h);
+  }
+
+  template <class List>
+  void write_list(const List& list) {
+    using element = typename List::value_type;
+    constexpr std::size_t in_word = detail::elements_in_word<element>;
+    words_.push_back(list.size());
+    if (list.size() == 0) return;
+    if constexpr (in_word > 1) {
+      std::size_t number = 0;
+      for (const element value : list) {
+        if (number % in_word == 0) words_.push_back(0);
+        words_.back() |= static_cast<std::uint64_t>(static_cast<unsigned char>(value))
+                         << (number % in_word * (64 / in_word));
+        ++number;
+      }
+    } else {
+      const std::size_t begin = words_.size();
+      for (const element& value : list) write(value);
+      // Elements without any state: the length is still one of words that are there.
+      if (words_.size() - begin < list.size()) words_.resize(begin + list.size());
+    }
+    words_.push_back(1);
+  }
+
+  std::vector<std::uint64_t>& words_;
+  detail::held_parts* buffers_ = nullptr;
+  std::size_t place_ = 0;
+  std::size_t buffer_ = 0; // number of the next one
+  bool held_some_ = false;
+};
+
+/// Gives it back to another one in the same order. Throws std::invalid_argument for words that no state_writer has
+/// written, before it takes memory for them.
+class state_reader {
+ public:
+  explicit state_reader(std::span<const std::uint64_t> words) : words_(words) {}
+
+  bool is_empty() const noexcept { return words_.empty(); }
+
+  /// How many words are left.
+  std::size_t left() const noexcept { return words_.size(); }
+
+  /// For the run: from now on buffers of samples are those of the stage in that place, which held the samples `found`.
+  void begin_stage(const detail::held_parts& buffers, std::size_t place, detail::read_again* found) noexcept {
+    buffers_ = &buffers;
+    place_ = place;
+    buffer_ = 0;
+    found_ = found;
+  }
+
+  template <class... Value>
+  void operator()(Value&... values) {
+    (read(values), ...);
+  }
+
+ private:
+  std::uint64_t next() {
+    if (words_.empty()) {
+      if (lists_ > 0) detail::throw_state_not_whole();
+      return 0; // was left out
+    }
+    const std::uint64_t word = words_.front();
+    words_ = words_.subspan(1);
+    return word;
+  }
+
+  template <class Value>
+  void read(Value& value) {
+    static_assert(!std::is_const_v<Value>,
+                  "feedline: what a state names can't be const: it is read back, too");
+    static_assert(
+        detail::can_be_state<Value>(),
+        "feedline: a state can't keep a `Value`: name numbers, strings, lists, arrays, pairs or optionals of "
+        "those, or give Value a state(auto& archive) of its own");
+    if constexpr (detail::holds_samples<Value>) {
+      const std::size_t number = buffer_++;
+      if (!buffers_ || !found_) return;
+      for (const detail::held& h : *buffers_)
+        if (h.place == place_ && h.buffer == number) value.load(h.ids(), *found_);
+    } else if constexpr (detail::word_like<Value>) {
+      value = word_as<Value>(next());
+    } else if constexpr (detail::state_float<Value>) {
+      std::array<std::uint64_t, detail::words_of_float<Value>> bits{};
+      for (std::uint64_t& word : bits) word = next();
+      if constexpr (sizeof(Value) < sizeof(std::uint64_t))
+        if (bits[0] >> (8 * sizeof(Value)) != 0) detail::throw_state_not_whole();
+      std::memcpy(static_cast<void*>(&value), bits.data(), sizeof(Value));
+    } else if constexpr (detail::state_part<Value>) {
+      value.state(*this);
+    } else if constexpr (detail::is_state_optional<Value>) {
+      if (!word_as<bool>(next())) value.reset();
+      else read(value.emplace());
+    } else if constexpr (detail::is_state_tuple<Value>) {
+      std::apply(*this, value);
+    } else if constexpr (detail::is_state_sample<Value>) {
+      std::apply(*this, detail::members_of_sample(value));
+    } else if constexpr (detail::is_state_array<Value>) {
+      for (auto& element : value) read(element);
+    } else if constexpr (detail::state_list<Value>) {
+      read_list(value);
+    }
+  }
+
+  template <class Value>
+  static Value word_as(std::uint64_t word) {
+    const auto value = static_cast<Value>(word);
+    if (static_cast<std::uint64_t>(value) != word) detail::throw_state_not_whole();
+    return value;
+  }
+
+  // Elements are added one by one: a length that lies has no more effect than the words that are there.
+  template <class List>
+  void read_list(List& list) {
+    using element = typename List::value_type;
+    constexpr std::size_t in_word = detail::elements_in_word<element>;
+    list.clear();
+    const std::uint64_t size = next();
+    if (size == 0) return;
+    const std::uint64_t least = size / in_word + (size % in_word != 0);
+    if (least >= words_.size()) detail::throw_state_not_whole();
+    ++lists_;
+    const std::size_t words_before = words_.size();
+    if constexpr (in_word > 1) {
+      std::uint64_t word = 0;
+      for (std::uint64_t number = 0; number < size; ++number) {
+        if (number % in_word == 0) word = next();
+        constexpr std::uint64_t mask = in_word == 8 ? 0xff : 1;
+        list.push_back(static_cast<element>(static_cast<unsigned char>(word & mask)));
+        word >>= 64 / in_word;
+      }
+      if (word != 0) detail::throw_state_not_whole();
+    } else {
+      for (std::uint64_t number = 0; number < size; ++number) {
+        element value{};
+        read(value);
+        list.push_back(std::move(value));
+      }
+      while (words_before - words_.size() < size) next();
+    }
+    if (next() != 1) detail::throw_state_not_whole();
+    --lists_;
+  }
+
+  std::span<const std::uint64_t> words_;
+  const detail::held_parts* buffers_ = nullptr;
+  std::size_t place_ = 0;
+  std::size_t buffer_ = 0; // number of the next one
+  detail::read_again* found_ = nullptr;
+  std::size_t lists_ = 0; // that are being read: of those nothing was left out
+};
+
+} // namespace feedline
