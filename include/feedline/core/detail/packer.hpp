@@ -23,14 +23,16 @@ namespace feedline::detail {
 /// In a serial segment each packet has the next sequence number. A worker instead opens a packet for the
 /// sequence number of the one that it works on and completes it when it's done; if it makes more than fit, or than
 /// workers downstream want at once, it pushes parts.
-template <class T, class Edge>
+template <class T, class Edge, bool IsWorker>
 class packer {
  public:
   static constexpr bool is_measured = Edge::is_measured;
   static constexpr bool has_room = true;
 
   packer(Edge& edge, activity& who, segment_progress& progress)
-      : edge_(edge), who_(who), progress_(progress) {}
+      : edge_(edge), who_(who), progress_(progress) {
+    progress_.is_in_order = !IsWorker;
+  }
 
   packer(packer&&) noexcept = default;
 
@@ -86,7 +88,7 @@ class packer {
     progress_.ending = 0;
     progress_.enough = progress_.is_resumed = false;
     drains_ = false;
-    return is_worker_ ? flow::more : flush(true);
+    return IsWorker ? flow::more : flush(true);
   }
 
   /// The stream will end with this failure, see segment_progress. What comes before that comes because of it.
@@ -104,10 +106,10 @@ class packer {
     if (!packet_.is_open()) begin_packet();
     note_cut(false); // the place in front of the failure
     add_event(event_kind::failed, epoch, std::move(f));
-    return is_worker_ ? flow::more : flush(true);
+    return IsWorker ? flow::more : flush(true);
   }
 
-  bool is_worker() const noexcept { return is_worker_; }
+  static constexpr bool is_worker() noexcept { return IsWorker; }
 
   packer& sink() noexcept { return *this; }
 
@@ -128,7 +130,7 @@ class packer {
   flow wanted() const noexcept { return edge_.is_abandoned(generation_) ? flow::enough : flow::more; }
 
   /// Pushes what there is, before a wait: nobody should wait for an item that is there.
-  flow hand_over() { return packet_.is_open() && !is_worker_ ? flush(true) : flow::more; }
+  flow hand_over() { return packet_.is_open() && !IsWorker ? flush(true) : flow::more; }
 
   /// The same if what there is took long already.
   flow hand_over_if_late() {
@@ -137,8 +139,6 @@ class packer {
 
   /// A worker starts on a packet …
   void open(const packet& p) {
-    is_worker_ = true;
-    progress_.is_in_order = false;
     sequence_ = p.sequence;
     generation_ = p.generation;
     first_place_ = p.first_place;
@@ -159,17 +159,17 @@ class packer {
  private:
   [[gnu::noinline]] flow begin_packet() {
     if (packet_.is_open())
-      if (const flow wanted = push_packet(!is_worker_); wanted != flow::more) return wanted;
+      if (const flow wanted = push_packet(!IsWorker); wanted != flow::more) return wanted;
     // Never more than workers downstream want at once, whoever fills it.
     packet_.open(edge_.spare(&packet::make<T>),
-                 is_worker_ ? edge_.target() : std::min(edge_.target(), fill_target_));
+                 IsWorker ? edge_.target() : std::min(edge_.target(), fill_target_));
     return flow::more;
   }
 
   // How far all have come, with the packet as it is now. Without memory for that an earlier place must do.
   void note_cut(bool ends_epoch) {
     packet& p = packet_.current();
-    if (is_worker_) return;
+    if (IsWorker) return;
     try {
       if (!progress_.save(p.cut, ends_epoch)) return;
     } catch (const std::bad_alloc&) {
@@ -189,7 +189,7 @@ class packer {
 
   // A worker's packet waits until it has done all of its share, and what a call of a stage of a user's own gives until
   // it has returned.
-  bool waits() const noexcept { return is_worker_ || progress_.calls > 0; }
+  bool waits() const noexcept { return IsWorker || progress_.calls > 0; }
 
   // With the place that all have come to, which is behind what the packet holds.
   [[gnu::noinline]] flow flush(bool last) {
@@ -203,19 +203,19 @@ class packer {
     owes_cut_ = !p->has_cut;
     p->sequence = sequence_;
     p->generation = generation_;
-    p->first_place = is_worker_ ? first_place_ : items_;
+    p->first_place = IsWorker ? first_place_ : items_;
     p->last = last;
     items_ += p->size();
     first_place_ += p->size();
     const bool abandoned = edge_.is_abandoned(generation_);
-    if (!is_worker_) {
+    if (!IsWorker) {
       ++sequence_;
       if (p->ends_epoch()) ++generation_;
       adjust_fill_target();
     }
     ++pushes_;
     if (!edge_.push(std::move(p), who_)) return flow::stop;
-    if (!is_worker_) filled_at_ = now_ns();
+    if (!IsWorker) filled_at_ = now_ns();
     return abandoned ? flow::enough : flow::more;
   }
 
@@ -238,7 +238,6 @@ class packer {
   std::uint64_t items_ = 0;       // pushed
   std::uint64_t first_place_ = 0; // of what is left of the packet that a worker has in hand
   std::uint64_t pushes_ = 0;
-  bool is_worker_ = false;
   bool drains_ = false;   // what it gets comes because of a failure
   bool owes_cut_ = false; // no place could be told with the last packet
   bool is_due_ = false;   // the packet tells of a failure, and is not to be held back

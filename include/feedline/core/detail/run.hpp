@@ -314,7 +314,7 @@ class run : public run_base {
   void run_segment(activity& who) {
     if (stopped()) return; // what stages held may not have been read again
     segment_progress progress(I, options().rank);
-    packer<segment_output<I>, edge_behind<I>> sink(std::get<I>(edges_), who, progress);
+    packer<segment_output<I>, edge_behind<I>, traits<I>.parallel> sink(std::get<I>(edges_), who, progress);
     if constexpr (I == 0) {
       auto chain = chain_of<I, source_item_t<Source>>(sink, who, 1);
       const state_reader rest = take_up<I>(chain);
