@@ -2,6 +2,7 @@
 #include <feedline/core/loader.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <latch>
 #include <memory>
 #include <new>
@@ -431,4 +432,67 @@ TEST_CASE("An item of one's own may have a member ids()") {
   std::vector<int> seen;
   while (const auto t = loader.next()) seen.push_back(t->ids()[0]);
   CHECK(seen == std::vector{0, 1, 2});
+}
+
+namespace {
+
+/// Holds item 5 back until it is opened.
+std::atomic<bool>* gate = nullptr;
+
+void wait_at_5(int n, const fl::context& c) {
+  const std::stop_callback wake(c.stop, [] {
+    *gate = true;
+    gate->notify_all();
+  });
+  if (n == 5) gate->wait(false);
+}
+
+} // namespace
+
+TEST_CASE("try_next() and next_for() tell an item from nothing yet and from the end") {
+  const watchdog guard("a consumer that doesn't wait");
+  std::atomic<bool> is_open = false;
+  gate = &is_open;
+  test_loader loader = pipeline_of(numbers(8), {wait_at_5}).finite();
+  CHECK(loader.state() == fl::run_state::running);
+  for (int n = 0; n < 5;) {
+    if (auto next = loader.try_next()) REQUIRE(*next == n++);
+    else REQUIRE(!next.has_ended());
+  }
+  auto none = loader.try_next();
+  CHECK((!none && !none.has_ended()));
+  auto late = loader.next_for(std::chrono::milliseconds(20));
+  CHECK((!late && !late.has_ended()));
+  CHECK(loader.state() == fl::run_state::running);
+  is_open = true;
+  is_open.notify_all();
+  const auto long_enough = std::chrono::hours(1);
+  for (int n = 5; n < 8; ++n) CHECK(*loader.next_for(long_enough) == n);
+  CHECK(loader.next_for(long_enough).has_ended());
+  CHECK(loader.try_next().has_ended());
+  CHECK(loader.state() == fl::run_state::finished);
+}
+
+TEST_CASE("next_for() is woken by a stop, and throws what next() throws") {
+  const watchdog guard("a consumer that waits for a while");
+  std::atomic<bool> is_open = false;
+  gate = &is_open;
+  std::stop_source stop;
+  test_loader waiting = pipeline_of(numbers(8), {wait_at_5}).finite({.stop = stop.get_token()});
+  for (int n = 0; n < 5; ++n) waiting.next();
+  std::thread stopper([&] { stop.request_stop(); });
+  CHECK(waiting.next_for(std::chrono::hours(1)).has_ended());
+  stopper.join();
+  CHECK(waiting.state() == fl::run_state::stopped);
+
+  test_loader failing = pipeline_of(numbers(40), {throw_at_20}).finite();
+  for (int n = 0; n < 20; ++n) failing.next();
+  CHECK(failing.state() == fl::run_state::running);
+  CHECK_THROWS_AS(failing.next_for(std::chrono::hours(1)), fl::pipeline_error);
+  CHECK(failing.state() == fl::run_state::failed);
+  CHECK_THROWS_AS(failing.try_next(), fl::pipeline_error);
+
+  test_loader moved = std::move(failing);
+  CHECK(failing.state() == fl::run_state::stopped);
+  CHECK(failing.try_next().has_ended());
 }

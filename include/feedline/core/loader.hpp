@@ -2,6 +2,7 @@
 #pragma once
 // A pipeline that runs: the caller's end of it.
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -21,12 +22,45 @@
 
 namespace feedline {
 
+/// What `try_next()` and `next_for()` found: an item, nothing yet, or the end of the stream.
+template <class T>
+class next_result {
+ public:
+  /// Nothing yet, or the end.
+  explicit next_result(bool has_ended) : has_ended_(has_ended) {}
+
+  explicit next_result(T&& item) : item_(std::move(item)) {}
+
+  /// Whether there is an item.
+  explicit operator bool() const noexcept { return item_.has_value(); }
+
+  /// Whether none will come any more.
+  bool has_ended() const noexcept { return has_ended_; }
+
+  T& operator*() noexcept { return *item_; }
+
+  T* operator->() noexcept { return &*item_; }
+
+ private:
+  std::optional<T> item_;
+  bool has_ended_ = false;
+};
+
+/// How far a run has come, as its consumer sees it.
+enum class run_state {
+  running,  ///< next() may give an item
+  finished, ///< next() has met the end of the stream
+  stopped,  ///< by `stop()` or through its stop token
+  failed,   ///< next() has thrown, and will again
+};
+
 /// Owns the threads and queues of one run of a pipeline, and gives what comes out of it. Move-only; may be
 /// moved while it runs. Its destructor stops and joins everything, whatever the run is doing; in
 /// a child of fork(), where its threads don't exist, it does nothing.
 ///
 /// |                           | running           | finished         | stopped         | failed                      |
 /// |---------------------------|-------------------|------------------|-----------------|-----------------------------|
+/// | `state()`                 | running           | finished         | stopped         | failed                      |
 /// | `next()`                  | waits for an item | nothing          | nothing         | throws the same error again |
 /// | `stop()`                  | it is stopped     | nothing happens  | nothing happens | it stays failed             |
 /// | `metrics()`, `failures()` | so far            | of the whole run | until the stop  | until the failure           |
@@ -37,17 +71,25 @@ namespace feedline {
 /// stopped one without metrics.
 template <class Run>
 class loader {
-  struct state;
+  struct inside;
 
  public:
   using value_type = typename Run::item;
 
   /// Starts the run. Throws std::system_error if a thread can't be started.
-  explicit loader(std::unique_ptr<Run> run) : state_(new state(std::move(run))) {}
+  explicit loader(std::unique_ptr<Run> run) : state_(new inside(std::move(run))) {}
 
   /// Waits for the next item. Nothing: the stream has ended or was stopped. Throws pipeline_error at the
   /// place of a sample that failed, or when more samples were skipped than `failure_limit` allows.
   std::optional<value_type> next() { return state_ ? state_->next() : std::nullopt; }
+
+  /// The next item if it is there. Throws as next() does.
+  next_result<value_type> try_next() { return next_for(std::chrono::nanoseconds(0)); }
+
+  /// The next item if it comes within that time. Throws as next() does.
+  next_result<value_type> next_for(std::chrono::nanoseconds longest) {
+    return state_ ? state_->next_for(longest) : next_result<value_type>(true);
+  }
 
   /// Tells every thread of the run to stop, and returns at once. Nothing more comes out.
   void stop() {
@@ -56,6 +98,13 @@ class loader {
 
   /// Whether the run was stopped, by `stop()` or through its stop token.
   bool stopped() const { return !state_ || state_->run->stopped(); }
+
+  /// Whether items may come, or why not. For the thread that calls next(): it knows what that has met.
+  run_state state() const {
+    if (state_ && (state_->failed || state_->run->panic())) return run_state::failed;
+    if (stopped()) return run_state::stopped;
+    return state_->spent ? run_state::finished : run_state::running;
+  }
 
   /// The samples left out so far, in the order of the stream: those in front of the item that came last.
   const std::vector<failure>& failures() const {
@@ -116,7 +165,7 @@ class loader {
     friend bool operator==(const iterator& it, std::default_sentinel_t) { return it.from_ == nullptr; }
 
    private:
-    state* from_ = nullptr;
+    inside* from_ = nullptr;
   };
 
   /// Takes the next item. A loader is passed through once: `begin()` goes on where `next()` stopped, and throws
@@ -151,8 +200,8 @@ class loader {
   };
 
   // Behind a pointer of its own, so that threads and iterators don't care where the loader is moved to.
-  struct state {
-    explicit state(std::unique_ptr<Run> r) : run(std::move(r)) {
+  struct inside {
+    explicit inside(std::unique_ptr<Run> r) : run(std::move(r)) {
       const std::size_t end = run->segments().size();
       detail::state_reader reader(run->resumed().words(end));
       input.resume(run->resumed().before(end, run->places().size()), detail::read_place(reader));
@@ -166,27 +215,53 @@ class loader {
     }
 
     std::optional<value_type> next() {
+      std::optional<value_type> item;
+      advance(item, [this] {
+        packet = run->output().pop(run->consumer(), [] {});
+        return packet ? queue_status::success : queue_status::closed;
+      });
+      return item;
+    }
+
+    next_result<value_type> next_for(std::chrono::nanoseconds longest) {
+      const std::uint64_t began = longest.count() > 0 ? detail::now_ns() : 0;
+      std::optional<value_type> item;
+      const queue_status status = advance(item, [&] {
+        const auto passed = std::chrono::nanoseconds(began == 0 ? 0 : detail::now_ns() - began);
+        return run->output().pop_for(packet, longest - passed, run->consumer());
+      });
+      if (item) return next_result<value_type>(std::move(*item));
+      return next_result<value_type>(status == queue_status::closed);
+    }
+
+    /// Takes the next item out of the packet in hand, or out of those that `pop` gets. Returns success, empty if `pop`
+    /// found none, or closed at the end.
+    template <class Pop>
+    queue_status advance(std::optional<value_type>& into, const Pop& pop) {
 #ifndef NDEBUG
       const one_caller check(is_inside);
 #endif
       if (failed) detail::throw_pipeline_error(*failed, remark);
       for (;;) {
         if (run->stopped()) return ended();
-        if (packet && take_events() && input.items < packet->size()) {
-          if constexpr (Run::is_measured) count_item();
-          value_type& item = packet->template values<value_type>()[input.items];
-          last = packet->ids()[input.items++];
-          came = true;
-          if constexpr (detail::comes_in_batches<value_type>) digest.add(item.ids());
-          else digest.add(last);
-          return std::move(item);
-        }
         if (packet) {
+          take_events();
+          if (input.items < packet->size()) {
+            if constexpr (Run::is_measured) count_item();
+            value_type& item = packet->template values<value_type>()[input.items];
+            last = packet->ids()[input.items++];
+            came = true;
+            if constexpr (detail::comes_in_batches<value_type>) digest.add(item.ids());
+            else digest.add(last);
+            into.emplace(std::move(item));
+            return queue_status::success;
+          }
           input.end();
           run->output().recycle(std::move(packet));
         }
-        packet = run->output().pop(run->consumer(), [] {});
-        if (!packet) {
+        const queue_status status = pop();
+        if (status == queue_status::empty) return status;
+        if (status != queue_status::success) {
           spent = true;
           return ended();
         }
@@ -214,11 +289,11 @@ class loader {
       return feedline::checkpoint(std::move(s));
     }
 
-    std::optional<value_type> ended() {
+    queue_status ended() {
       if (run->consumer().ended.load(std::memory_order_relaxed) == 0)
         run->consumer().ended.store(detail::now_ns(), std::memory_order_relaxed);
       if (const std::exception_ptr error = run->panic()) std::rethrow_exception(error);
-      return std::nullopt;
+      return queue_status::closed;
     }
 
     // Small items of a packet count as taken out of the queue together; batches one by one.
@@ -234,7 +309,7 @@ class loader {
     }
 
     // Handles what happened in front of the next item.
-    bool take_events() {
+    void take_events() {
       std::vector<detail::event>& events = packet->events();
       for (; input.events < events.size() && events[input.events].position <= input.items; ++input.events) {
         detail::event& e = events[input.events];
@@ -254,7 +329,6 @@ class loader {
         came = true;
         last_failed = {e.cause->index, 0, e.cause->epoch};
       }
-      return true;
     }
 
     void note_end(const detail::epoch_end& e) {
@@ -303,12 +377,12 @@ class loader {
   // A child of fork() inherits the loader without its threads, whose locks may be held for ever: it leaves the
   // memory as it is.
   struct delete_in_own_process {
-    void operator()(state* s) const {
+    void operator()(inside* s) const {
       if (!s->run->is_inherited()) delete s;
     }
   };
 
-  std::unique_ptr<state, delete_in_own_process> state_;
+  std::unique_ptr<inside, delete_in_own_process> state_;
 };
 
 } // namespace feedline

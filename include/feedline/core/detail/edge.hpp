@@ -3,6 +3,7 @@
 // A queue between two segments of a run, with its accounts and the way back for empty packets.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -210,6 +211,19 @@ class edge : public edge_base {
     }
     if (Measured && p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
     return p;
+  }
+
+  /// Takes a packet if one comes within that time. Returns success, empty or closed.
+  queue_status pop_for(packet_ptr& p, std::chrono::nanoseconds longest, activity& who)
+    requires(Transport != transport::ordered_spread)
+  {
+    queue_status status = queue_.try_pop(p);
+    if (status == queue_status::empty && longest.count() > 0) {
+      const wait_timer timer(who, wait_kind::starved);
+      status = queue_.pop_for(p, longest);
+    }
+    if (Measured && p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
+    return status;
   }
 
   void close() { queue_.close(); }
