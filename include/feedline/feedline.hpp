@@ -30,6 +30,7 @@
 #include <feedline/source/interleave.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/mix.hpp>
+#include <feedline/source/push_source.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/source/records.hpp>
 #include <feedline/source/shuffled.hpp>

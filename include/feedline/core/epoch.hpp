@@ -21,6 +21,7 @@ struct epoch {
   /// (`shares_places`, from place `first` of the epoch's order on); of others the run takes its part itself.
   feedline::rank rank{};
   std::uint64_t first = 0;
+  bool endless = false; ///< the run has no end of its own: it is an infinite one
 };
 
 } // namespace feedline

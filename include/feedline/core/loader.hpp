@@ -130,6 +130,10 @@ class loader {
     static_assert(Run::is_ordered,
                   "feedline: a run with unordered workers can't be resumed: which samples came before a "
                   "checkpoint would depend on time");
+    static_assert(
+        Run::is_resumable,
+        "feedline: a run of a live source can't be resumed, as what it gave can't be given again: give the "
+        "source a state(auto& archive) if it can");
     if (!state_) throw std::logic_error("feedline: no checkpoint of a loader that was moved from");
     return state_->checkpoint();
   }

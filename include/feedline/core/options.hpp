@@ -69,6 +69,7 @@ struct run_options {
   feedline::rank rank;
   std::optional<checkpoint> resume;
   bool data_may_have_grown;
+  bool endless = false;               // an infinite run, also of a live source, which has one epoch
   std::uint64_t old_extent = 0;       // of a data set that has grown,
   std::uint64_t old_extent_until = 0; // in the epochs before this one
 };
@@ -79,6 +80,7 @@ inline epoch make_epoch(const run_options& o, std::uint32_t number, std::stop_to
   epoch e{o.seed, number, std::move(stop), o.epochs != 1};
   e.rank = o.rank;
   if (o.epochs == run_options::for_ever) e.rank.rest = uneven::keep; // they go on in the next epoch
+  e.endless = o.endless;
   e.first = first;
   if (number < o.old_extent_until) e.extent = o.old_extent;
   return e;
@@ -99,7 +101,8 @@ run_options as_run_options(const Options& o, std::uint32_t epochs) {
           o.memory_budget,
           o.rank,
           o.resume,
-          o.data_may_have_grown};
+          o.data_may_have_grown,
+          epochs == run_options::for_ever};
 }
 
 inline run_options as_run_options(const finite_options& o) {

@@ -27,6 +27,10 @@ struct source_traits {
   bool pairs_by_order =
       false; ///< what is in a sample depends on the order of files, and so on the run's mode
   bool repeats_samples = false; ///< a sample may come several times in an epoch
+  /// It gives what arrives, which can't be given again: a run of it has one epoch, which in an infinite run lasts until
+  /// it gives no more, and has checkpoints only if the source has a `state` all the same. Ranks each have one of their
+  /// own.
+  bool live = false;
 };
 
 namespace detail {
@@ -42,6 +46,8 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 /// as it was described; each epoch of each run works on a fresh copy, from one thread. After an exception
 /// `next()` may be called again and goes on behind what it couldn't read. It may also have
 /// - `void start_epoch(const epoch&)`: called on the fresh copy before its first `next()`;
+/// - `bool ready() const`: whether next() would give a sample, or end the epoch, without a wait. If not, what was given
+///   so far goes to the consumer at once before next() is called, which then waits until the epoch's `stop` wakes it;
 /// - `std::uint64_t index() const`: the index of the sample that `next()` gave last, unique and the same in
 ///   every epoch (by default samples are counted from 0);
 /// - `std::string origin(std::uint64_t index) const`: names a sample (file, member) for error messages;
@@ -231,6 +237,24 @@ concept names_files = requires { requires S::traits.names_files; };
 /// A source that gives each rank its part of an epoch's places.
 template <class S>
 concept shares_places = requires { requires S::traits.shares_places; };
+
+/// A source of what arrives.
+template <class S>
+concept live_source = requires { requires S::traits.live; };
+
+/// A source that says whether next() would wait.
+template <class S>
+concept says_when_ready = requires(const S& s) {
+  { s.ready() } -> std::convertible_to<bool>;
+};
+
+/// A source of which a run can go on where an earlier one stood.
+template <class S>
+concept can_be_resumed = !live_source<S> || requires(S& s, state_writer& archive) { s.state(archive); };
+
+/// Every rank gets all that its own source gives.
+template <class S>
+concept shares_itself = shares_files<S> || shares_places<S> || live_source<S>;
 
 /// What is wrong with an epoch without samples in infinite mode, of a source and …
 inline std::runtime_error empty_epoch() {

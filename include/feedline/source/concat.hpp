@@ -77,8 +77,10 @@ class concat_source {
   using item = source_item_t<First>;
 
  public:
-  static constexpr source_traits traits{
-      .kind = "concat", .names_files = detail::names_files<First> || (detail::names_files<Rest> || ...)};
+  static constexpr source_traits traits{.kind = "concat",
+                                        .names_files =
+                                            detail::names_files<First> || (detail::names_files<Rest> || ...),
+                                        .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit concat_source(First first, Rest... rest)
       : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
@@ -112,7 +114,17 @@ class concat_source {
     });
   }
 
-  void state(auto& archive) {
+  bool ready() const
+    requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
+  {
+    bool is_ready = true;
+    if (number_ < end_) with_part(parts_, number_, [&](const auto& part) { is_ready = part.ready(); });
+    return is_ready;
+  }
+
+  void state(auto& archive)
+    requires(can_be_resumed<First> && (can_be_resumed<Rest> && ...))
+  {
     archive(number_);
     if (number_ < end_)
       with_part(parts_, number_, [&](auto& part) { part.state(archive, epoch_of_part(epoch_, number_)); });

@@ -119,8 +119,10 @@ class mix_source {
   using item = source_item_t<First>;
 
  public:
-  static constexpr source_traits traits{
-      .kind = "mix", .names_files = detail::names_files<First> || (detail::names_files<Rest> || ...)};
+  static constexpr source_traits traits{.kind = "mix",
+                                        .names_files =
+                                            detail::names_files<First> || (detail::names_files<Rest> || ...),
+                                        .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit mix_source(mix_options options, weighted_source<First> first, weighted_source<Rest>... rest)
       : options_(options), parts_(mixed_part(std::move(first)), mixed_part(std::move(rest))...) {}
@@ -169,7 +171,17 @@ class mix_source {
                      [&](const auto& part) { return origin_of(part.described(), place.index); });
   }
 
-  void state(auto& archive) {
+  bool ready() const
+    requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
+  {
+    bool are_ready = true;
+    for_each_part(parts_, [&](const auto& part, std::size_t) { are_ready = are_ready && part.ready(); });
+    return are_ready;
+  }
+
+  void state(auto& archive)
+    requires(can_be_resumed<First> && (can_be_resumed<Rest> && ...))
+  {
     archive(choices_);
     for_each_part(parts_, [&](auto& part, std::size_t number) {
       archive(part.pass);

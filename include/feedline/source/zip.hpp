@@ -67,9 +67,8 @@ class zip_source {
   static constexpr source_traits traits{.kind = "zip",
                                         .names_files =
                                             detail::names_files<First> || (detail::names_files<Rest> || ...),
-                                        .pairs_by_order = shares_files<First> || (shares_files<Rest> || ...)};
-
-  /// Of files, whose order isn't the same in every mode.
+                                        .pairs_by_order = shares_files<First> || (shares_files<Rest> || ...),
+                                        .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit zip_source(First first, Rest... rest)
       : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
@@ -85,7 +84,17 @@ class zip_source {
 
   std::string origin(std::uint64_t index) const { return origin_of(std::get<0>(parts_).described(), index); }
 
-  void state(auto& archive) {
+  bool ready() const
+    requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
+  {
+    bool are_ready = true;
+    for_each_part(parts_, [&](const auto& part, std::size_t) { are_ready = are_ready && part.ready(); });
+    return are_ready;
+  }
+
+  void state(auto& archive)
+    requires(can_be_resumed<First> && (can_be_resumed<Rest> && ...))
+  {
     for_each_part(parts_, [&](auto& part, std::size_t) { part.state(archive, epoch_); });
   }
 

@@ -105,6 +105,8 @@ class measurement {
     using item = source_item_t<Source>;
     all[0] = {stage_name(source), largest_item_of(source)};
     if (!bytes_of_type<item>()) all[0].bytes = announced_bytes<item>(all[0].bytes);
+    if constexpr (requires { source.items_held(); })
+      all[0].held.push_back({"held by " + stage_name(source), source.items_held(), all[0].bytes});
     walk<item, 0>(segments, all[0].bytes, all);
     return all;
   }

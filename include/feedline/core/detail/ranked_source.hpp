@@ -32,7 +32,7 @@ class ranked_source {
         options_(options),
         stop_(stop),
         at_(at),
-        passes_over_others_(!shares_places<Source> && !shares_files<Source> && !options.rank.is_alone()) {}
+        passes_over_others_(!shares_itself<Source> && !options.rank.is_alone()) {}
 
   ranked_source(ranked_source&&) = delete; // get() is lent
 

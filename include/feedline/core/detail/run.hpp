@@ -72,13 +72,14 @@ class run : public run_base {
   static constexpr bool is_measured = Measured;
   static constexpr bool is_ordered = (Segments::traits.ordered && ...);
   using item = segment_output<segment_count - 1>;
+  static constexpr bool is_resumable = can_be_resumed<Source>;
   /// Whether an epoch may give in the next one what came in it.
   static constexpr bool keeps_over_epochs = []<class... S>(types<S...>) {
     return (detail::keeps_over_epochs<S> || ...);
   }(stage_types());
 
   [[gnu::cold]] run(const Source& source, const segment_types& stages, const run_options& options)
-      : run_base(options, &origin_in_source, empty_epochs_of<Source>(options.rank)),
+      : run_base(as_run_of_source(options), &origin_in_source, empty_epochs_of<Source>(options.rank)),
         source_(source),
         stages_(stages),
         sizes_(measurement<Source, segment_types>::of(source_, stages_)),
@@ -108,12 +109,18 @@ class run : public run_base {
   auto& output() { return std::get<segment_count - 1>(edges_); }
 
  private:
+  // What is live has one epoch.
+  static run_options as_run_of_source(run_options options) {
+    if (live_source<Source> && options.endless) options.epochs = 1;
+    return options;
+  }
+
   static std::string origin_in_source(const run_base& self, std::uint64_t index) {
     return origin_of(static_cast<const run&>(self).source_, index);
   }
 
   void add_places() {
-    context().counts_ranks = !shares_places<Source> && !shares_files<Source> && !options().rank.is_alone();
+    context().counts_ranks = !shares_itself<Source> && !options().rank.is_alone();
     add_place(stage_name(source_), false, false, 0);
     bool behind_state = false, behind_opaque = false;
     std::size_t number = 0;
@@ -158,9 +165,11 @@ class run : public run_base {
           return static_cast<std::uint32_t>(mix(hash));
         },
         segment_count);
-    if constexpr (shares_files<Source>)
-      if (!this->options().rank.is_alone() && this->options().epochs != run_options::for_ever &&
-          this->options().rank.rest != uneven::keep)
+    if (this->options().resume && !is_resumable)
+      refuse("its source is live: what it gave can't be given again");
+    if constexpr (shares_files<Source> || live_source<Source>)
+      if (!this->options().rank.is_alone() && !this->options().endless &&
+          this->options().epochs != run_options::for_ever && this->options().rank.rest != uneven::keep)
         throw std::invalid_argument(
             "feedline: ranks that share out files don't have equally many samples, so in finite mode some "
             "would "

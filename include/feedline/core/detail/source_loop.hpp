@@ -90,7 +90,7 @@ class source_loop {
     const std::uint64_t given_before = counter.load(std::memory_order_relaxed) - at_.given;
     for (flow wanted = flow::more; wanted == flow::more && !ended_;) {
       if (is_stopped()) return false;
-      if constexpr (Chain::has_room && !has_index<Source> && !has_state<Source>)
+      if constexpr (Chain::has_room && !has_index<Source> && !has_state<Source> && !says_when_ready<Source>)
         wanted = options_.rank.is_alone() ? give_row() : give_each();
       else wanted = give_each();
       // Stages that let little through must not hide that nobody wants more, nor hold back what they let.
@@ -112,6 +112,10 @@ class source_loop {
     const std::uint64_t pushes = sink.pushes();
     const auto epoch = static_cast<std::uint32_t>(at_.epoch);
     for (int left = 256; left > 0 && !is_stopped() && pushes == sink.pushes(); --left) {
+      if constexpr (says_when_ready<Source>)
+        if (!source_.get().ready())
+          if (const flow wanted = chain_.sink().hand_over(); wanted != flow::more || left < 256)
+            return wanted;
       auto value = next();
       if (!value) {
         ended_ = !failed_;

@@ -115,6 +115,12 @@ class sub_source {
   }
 
   /// A source's state(); in a run that is resumed it starts for `e`, unless it is running already.
+  /// Whether the next sample, or the end, is there without a wait.
+  bool ready() const {
+    if constexpr (says_when_ready<Source>) return !running_ || running_->ready();
+    else return true;
+  }
+
   void state(auto& archive, const epoch& e) {
     phase now = phase_;
     archive(now, given_);

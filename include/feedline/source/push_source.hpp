@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// push_source: a source that the caller's own threads feed.
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/detail/given_size.hpp>
+#include <feedline/detail/ring.hpp>
+#include <feedline/queue/queue_status.hpp>
+
+namespace feedline {
+
+/// What becomes of an item that is pushed while a push_source is full.
+enum class overflow {
+  block,       ///< push() waits for room
+  drop_newest, ///< the item isn't taken
+  drop_oldest, ///< the item that has waited longest is dropped for it
+};
+
+struct push_options {
+  std::size_t capacity = 1024; ///< the most items that wait for the run
+  feedline::overflow overflow = overflow::block;
+  std::size_t largest_item =
+      0; ///< the most bytes of an item, for a memory_budget where its type doesn't tell; 0: unknown
+};
+
+/// A source of what threads of the caller's push into it: frames of a camera, results of self-play, requests.
+///
+///     fl::push_source<frame> frames({.overflow = fl::overflow::drop_oldest});
+///     camera.on_frame([=](frame f) mutable { frames.push(std::move(f)); });
+///     for (const auto& batch : (frames | fl::map(prepare, fl::workers{4}) | fl::batch(8)).infinite()) step(batch);
+///
+/// Its copies are handles of one buffer: keep one to push, put another in front of stages. Any number of threads may
+/// push. Of two runs at once each gets part of the items.
+///
+/// Takes:   items of type T, which move without throwing
+/// Gives:   them in the order in which they were pushed, at once; the run ends when the source was closed and is empty,
+///          also an infinite one
+/// Throws:  std::invalid_argument for a capacity of 0; what fail() was given, as a failure of the source
+/// Stops:   at once; what waits in the buffer stays for the next run
+/// Order:   of one producer kept. A run can't be resumed: the compiler refuses its checkpoint()
+template <class T>
+class push_source {
+  static_assert(std::is_object_v<T> && std::is_nothrow_move_constructible_v<T>,
+                "feedline::push_source: items are moved between threads, which must not throw");
+
+ public:
+  static constexpr source_traits traits{.kind = "push_source", .live = true};
+
+  explicit push_source(const push_options& options = {})
+      : buffer_(std::make_shared<buffer>(checked(options))) {}
+
+  /// Adds an item; what happens if there is no room is a matter of the options' `overflow`. Returns
+  /// - success: the item was taken;
+  /// - full: it was not, and stays the caller's (with drop_newest, which counts it as dropped);
+  /// - closed: it was not, as the source is closed.
+  queue_status push(T&& item) { return buffer_->push(item, std::nullopt, true); }
+
+  queue_status push(const T& item)
+    requires std::copy_constructible<T>
+  {
+    return push(T(item));
+  }
+
+  /// The same without a wait, and without dropping what isn't taken.
+  queue_status try_push(T&& item) { return buffer_->push(item, std::chrono::steady_clock::now(), false); }
+
+  /// The same as push() with a wait of at most that time; then full.
+  queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
+    return buffer_->push(item, std::chrono::steady_clock::now() + longest, true);
+  }
+
+  /// Nothing more can be pushed: what was accepted is delivered, then the stream ends.
+  void close() { buffer_->close(nullptr); }
+
+  /// The same, but the stream ends with that error.
+  void fail(std::exception_ptr error) { buffer_->close(std::move(error)); }
+
+  template <class Error>
+    requires std::derived_from<Error, std::exception>
+  void fail(Error error) {
+    fail(std::make_exception_ptr(std::move(error)));
+  }
+
+  bool is_closed() const { return buffer_->is_closed(); }
+
+  /// How many items were dropped so far as there was no room.
+  std::uint64_t dropped() const { return buffer_->dropped(); }
+
+  /// How many items wait, about.
+  std::size_t size_approx() const { return buffer_->size(); }
+
+  // What follows is for the run.
+
+  void start_epoch(const epoch& e) { stop_ = e.stop; }
+
+  bool ready() const { return buffer_->ready(); }
+
+  std::optional<T> next() { return buffer_->pop(stop_); }
+
+  std::size_t items_held() const noexcept { return buffer_->options.capacity; }
+
+  std::optional<std::size_t> largest_item() const noexcept {
+    const std::size_t bytes = buffer_->options.largest_item;
+    return bytes == 0 ? std::nullopt : std::optional(bytes);
+  }
+
+ private:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  static push_options checked(const push_options& options) {
+    if (options.capacity == 0)
+      throw std::invalid_argument("feedline::push_source: a buffer needs room for at least one item");
+    detail::refuse_negative(options.capacity, "feedline::push_source: the capacity");
+    detail::refuse_negative(options.largest_item, "feedline::push_source: the largest_item");
+    return options;
+  }
+
+  struct buffer {
+    explicit buffer(const push_options& o) : options(o), items_(o.capacity) {}
+
+    ~buffer() {
+      while (begin_ != end_) std::destroy_at(items_.at(begin_++));
+    }
+
+    queue_status push(T& item, std::optional<time_point> deadline, bool may_drop) {
+      std::unique_lock lock(mutex_);
+      if (closed_) return queue_status::closed;
+      if (is_full()) {
+        if (options.overflow == overflow::drop_oldest) {
+          std::destroy_at(items_.at(begin_++));
+          ++dropped_;
+        } else if (options.overflow == overflow::drop_newest) {
+          dropped_ += may_drop;
+          return queue_status::full;
+        } else {
+          const auto has_room = [&] { return !is_full() || closed_; };
+          if (!deadline) room_.wait(lock, has_room);
+          else if (!room_.wait_until(lock, *deadline, has_room)) return queue_status::full;
+          if (closed_) return queue_status::closed;
+        }
+      }
+      std::construct_at(items_.at(end_++), std::move(item));
+      lock.unlock();
+      items_came_.notify_one();
+      return queue_status::success;
+    }
+
+    std::optional<T> pop(const std::stop_token& stop) {
+      std::unique_lock lock(mutex_);
+      if (!items_came_.wait(lock, stop, [&] { return begin_ != end_ || closed_; })) return std::nullopt;
+      if (begin_ != end_) {
+        T* const first = items_.at(begin_++);
+        std::optional<T> item(std::move(*first));
+        std::destroy_at(first);
+        lock.unlock();
+        room_.notify_one();
+        return item;
+      }
+      if (const std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
+      return std::nullopt;
+    }
+
+    void close(std::exception_ptr error) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (std::exchange(closed_, true)) return;
+        error_ = std::move(error);
+      }
+      items_came_.notify_all();
+      room_.notify_all();
+    }
+
+    bool ready() const {
+      const std::lock_guard lock(mutex_);
+      return begin_ != end_ || closed_;
+    }
+
+    bool is_closed() const {
+      const std::lock_guard lock(mutex_);
+      return closed_;
+    }
+
+    std::uint64_t dropped() const {
+      const std::lock_guard lock(mutex_);
+      return dropped_;
+    }
+
+    std::size_t size() const {
+      const std::lock_guard lock(mutex_);
+      return static_cast<std::size_t>(end_ - begin_);
+    }
+
+    const push_options options;
+
+   private:
+    bool is_full() const noexcept { return end_ - begin_ == options.capacity; }
+
+    mutable std::mutex mutex_; // of what follows
+    std::condition_variable_any items_came_;
+    std::condition_variable_any room_;
+    detail::ring<T> items_; // those in [begin_, end_)
+    std::uint64_t begin_ = 0;
+    std::uint64_t end_ = 0;
+    std::uint64_t dropped_ = 0;
+    bool closed_ = false;
+    std::exception_ptr error_; // that ends the stream
+  };
+
+  std::shared_ptr<buffer> buffer_;
+  std::stop_token stop_; // of the run
+};
+
+} // namespace feedline

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/source/push_source.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/catch.hpp"
+#include "support/lifetimes.hpp"
+#include "support/outcome.hpp"
+#include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+static_assert(fl::source<fl::push_source<int>>);
+static_assert(fl::source<fl::push_source<std::unique_ptr<int>>>);
+
+namespace {
+
+constexpr auto long_enough = std::chrono::hours(1);
+
+auto doubled(const fl::push_source<int>& numbers, std::size_t workers) {
+  return numbers | fl::map([](int n) { return 2 * n; }, fl::workers{workers}) | fl::prefetch(100);
+}
+
+} // namespace
+
+TEST_CASE("What threads push comes out, and the run ends when the source is closed") {
+  const watchdog guard("producers");
+  for (const bool finite : {true, false}) {
+    fl::push_source<int> numbers({.capacity = 7});
+    auto loader = [&] {
+      const auto pipeline = doubled(numbers, 2);
+      return finite ? pipeline.finite() : pipeline.infinite();
+    }();
+    std::vector<std::thread> producers;
+    std::atomic<int> refused = 0;
+    for (int p = 0; p < 3; ++p)
+      producers.emplace_back([&, p, numbers]() mutable {
+        for (int i = 0; i < 1000; ++i) refused += numbers.push(p * 1000 + i) != fl::queue_status::success;
+      });
+    std::vector<int> last{-1, 999, 1999};
+    for (int i = 0; i < 3000; ++i) {
+      const int n = *loader.next() / 2;
+      REQUIRE(n == ++last[static_cast<std::size_t>(n / 1000)]); // of each producer in order
+    }
+    for (std::thread& t : producers) t.join();
+    CHECK(refused == 0);
+    CHECK(!loader.try_next());
+    CHECK(loader.state() == fl::run_state::running);
+    numbers.close();
+    CHECK(!loader.next());
+    CHECK(loader.state() == fl::run_state::finished);
+    CHECK(numbers.push(1) == fl::queue_status::closed);
+    CHECK(numbers.is_closed());
+  }
+}
+
+TEST_CASE("What has arrived reaches the consumer at once, however long the next one takes") {
+  const watchdog guard("an item that is held back");
+  fl::push_source<int> numbers;
+  auto serial = (numbers | fl::map([](int n) { return n; }) | fl::prefetch(1000)).infinite();
+  for (int n = 0; n < 100; ++n) { // nothing more comes before this one was seen
+    numbers.push(int(n));
+    REQUIRE(serial.next() == n);
+  }
+  for (int n = 0; n < 50; ++n) numbers.push(int(n)); // several at once
+  for (int n = 0; n < 50; ++n) REQUIRE(serial.next() == n);
+  serial.stop();
+
+  fl::push_source<int> others;
+  auto parallel = doubled(others, 3).infinite();
+  for (int n = 0; n < 100; ++n) {
+    others.push(int(n));
+    REQUIRE(parallel.next() == 2 * n);
+  }
+}
+
+TEST_CASE("What a live source gives through mix, concat and zip isn't held back either") {
+  const watchdog guard("a mixture");
+  fl::push_source<int> numbers;
+  auto loader = (fl::concat(fl::from(count_to(2)), numbers) | fl::prefetch(1000)).finite();
+  CHECK(loader.next() == 0);
+  CHECK(loader.next() == 1);
+  for (int n = 0; n < 20; ++n) {
+    numbers.push(int(n));
+    REQUIRE(loader.next() == n);
+  }
+  fl::push_source<int> left, right;
+  auto pairs = (fl::zip(left, right) | fl::prefetch(1000)).finite();
+  for (int n = 0; n < 20; ++n) {
+    left.push(int(n));
+    right.push(-n);
+    REQUIRE(pairs.next() == std::pair(n, -n));
+  }
+}
+
+TEST_CASE("A consumer that waits for a live source is woken by a stop") {
+  const watchdog guard("a stop");
+  fl::push_source<int> numbers;
+  std::stop_source stop;
+  auto loader = doubled(numbers, 2).infinite({.stop = stop.get_token()});
+  std::thread stopper([&] { stop.request_stop(); });
+  CHECK(!loader.next());
+  stopper.join();
+  { const auto left = doubled(numbers, 2).infinite(); } // one that nobody asked
+}
+
+TEST_CASE("What waits when a run is left stays for the next one") {
+  const watchdog guard("two runs");
+  fl::push_source<int> numbers;
+  { auto none = (numbers | fl::prefetch(1)).finite(); }
+  for (int n = 0; n < 3; ++n) numbers.push(int(n));
+  numbers.close();
+  auto loader = (numbers | fl::prefetch(1)).finite();
+  for (int n = 0; n < 3; ++n) CHECK(loader.next() == n);
+  CHECK(!loader.next());
+}
+
+TEST_CASE("A source that is full blocks, or drops the newest or the oldest, and counts") {
+  const watchdog guard("a full buffer");
+  fl::push_source<std::unique_ptr<int>> blocking({.capacity = 2});
+  for (int n = 0; n < 2; ++n) CHECK(blocking.push(std::make_unique<int>(n)) == fl::queue_status::success);
+  auto third = std::make_unique<int>(2);
+  CHECK(blocking.try_push(std::move(third)) == fl::queue_status::full);
+  CHECK(blocking.push_for(std::move(third), std::chrono::milliseconds(5)) == fl::queue_status::full);
+  REQUIRE(third); // still the caller's
+  auto status = fl::queue_status::success;
+  std::thread producer([&] { status = blocking.push(std::move(third)); });
+  while (blocking.size_approx() != 2) std::this_thread::yield();
+  blocking.close();
+  producer.join();
+  CHECK(status == fl::queue_status::closed);
+  CHECK(third);
+  CHECK(blocking.dropped() == 0);
+
+  fl::push_source<int> newest({.capacity = 2, .overflow = fl::overflow::drop_newest});
+  for (int n = 0; n < 5; ++n) newest.push(int(n));
+  CHECK(newest.try_push(7) == fl::queue_status::full); // isn't dropped: it is still the caller's
+  CHECK(newest.dropped() == 3);
+  newest.close();
+  CHECK(run_to_end((newest | fl::prefetch(9)).finite()).items == std::vector<int>{0, 1});
+
+  fl::push_source<int> oldest({.capacity = 2, .overflow = fl::overflow::drop_oldest});
+  for (int n = 0; n < 5; ++n) CHECK(oldest.push(int(n)) == fl::queue_status::success);
+  CHECK(oldest.dropped() == 3);
+  oldest.close();
+  CHECK(run_to_end((oldest | fl::prefetch(9)).finite()).items == std::vector<int>{3, 4});
+}
+
+TEST_CASE("A producer that waits for room goes on when there is some") {
+  const watchdog guard("room");
+  fl::push_source<int> numbers({.capacity = 1});
+  std::thread producer([&] {
+    for (int n = 0; n < 500; ++n) numbers.push_for(int(n), long_enough);
+    numbers.close();
+  });
+  CHECK(run_to_end(doubled(numbers, 2).finite()).items.size() == 500);
+  producer.join();
+}
+
+TEST_CASE("An error that a producer reports comes behind what was pushed") {
+  const watchdog guard("a failure");
+  for (const fl::on_error how : {fl::on_error::fail, fl::on_error::skip}) {
+    fl::push_source<int> numbers;
+    numbers.push(1);
+    numbers.push(2);
+    numbers.fail(std::runtime_error("the camera is gone"));
+    numbers.fail(std::runtime_error("the second one doesn't count"));
+    CHECK(numbers.push(3) == fl::queue_status::closed);
+    auto loader = doubled(numbers, 1).infinite({.on_error = how});
+    CHECK(loader.next() == 2);
+    CHECK(loader.next() == 4);
+    if (how == fl::on_error::fail) {
+      CHECK(throws_saying<fl::pipeline_error>("push_source failed", [&] { loader.next(); }));
+      CHECK(throws_saying<fl::pipeline_error>("the camera is gone", [&] { loader.next(); }));
+    } else {
+      CHECK(!loader.next());
+      REQUIRE(loader.failures().size() == 1);
+      CHECK(loader.failures()[0].message == "the camera is gone");
+    }
+  }
+}
+
+TEST_CASE("Each rank gets all that its own live source gives") {
+  const watchdog guard("ranks");
+  fl::push_source<int> numbers;
+  for (int n = 0; n < 6; ++n) numbers.push(int(n));
+  numbers.close();
+  CHECK(run_to_end((numbers | fl::prefetch(9)).infinite({.rank = {1, 3}})).items.size() == 6);
+  CHECK_THROWS_AS((numbers | fl::prefetch(9)).finite({.rank = {1, 3}}), std::invalid_argument);
+}
+
+TEST_CASE("A memory plan knows what a live source holds") {
+  fl::push_source<int> numbers({.capacity = 1000});
+  CHECK((numbers | fl::batch(4)).memory().bytes().value() > 4000);
+  fl::push_source<std::string> texts({.capacity = 1000});
+  CHECK_THROWS_AS((texts | fl::prefetch(4)).finite({.memory_budget = 100'000'000}), std::invalid_argument);
+  fl::push_source<std::string> short_ones({.capacity = 1000, .largest_item = 1000});
+  CHECK((short_ones | fl::prefetch(4)).memory().bytes().value() > 1'000'000);
+  CHECK_THROWS_AS(fl::push_source<int>({.capacity = 0}), std::invalid_argument);
+}
