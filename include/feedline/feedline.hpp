@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // All of feedline's core. Components have headers of their own beside this one.
+#include <feedline/core/any_loader.hpp>
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/half.hpp>
 #include <feedline/core/held_samples.hpp>

@@ -54,6 +54,48 @@ enum class run_state {
   failed,   ///< next() has thrown, and will again
 };
 
+namespace detail {
+
+/// Goes through what `From::next()` gives, and keeps the item in hand in `From::current`.
+template <class From>
+class item_iterator {
+ public:
+  using iterator_concept = std::input_iterator_tag;
+  using value_type = typename From::value_type;
+  using difference_type = std::ptrdiff_t;
+
+  item_iterator() = default;
+
+  explicit item_iterator(From* from) : from_(from) { ++*this; }
+
+  value_type& operator*() const { return *from_->current; }
+
+  value_type* operator->() const { return &*from_->current; }
+
+  item_iterator& operator++() {
+    if (from_) {
+      from_->current.reset(); // its memory serves what comes next
+      if (!(from_->current = from_->next())) from_ = nullptr;
+    }
+    return *this;
+  }
+
+  void operator++(int) { ++*this; }
+
+  friend bool operator==(const item_iterator& it, std::default_sentinel_t) { return it.from_ == nullptr; }
+
+ private:
+  From* from_ = nullptr;
+};
+
+[[noreturn]] inline void refuse_spent() {
+  throw std::logic_error(
+      "feedline: this loader is spent, as its run has come to its end: start another run by "
+      "finite() or infinite() to pass over the data again");
+}
+
+} // namespace detail
+
 /// Owns the threads and queues of one run of a pipeline, and gives what comes out of it. Move-only; may be
 /// moved while it runs. Its destructor stops and joins everything, whatever the run is doing; in
 /// a child of fork(), where its threads don't exist, it does nothing.
@@ -75,6 +117,8 @@ class loader {
 
  public:
   using value_type = typename Run::item;
+  /// Whether checkpoint() compiles.
+  static constexpr bool has_checkpoints = Run::is_ordered && Run::is_resumable;
 
   /// Starts the run. Throws std::system_error if a thread can't be started.
   explicit loader(std::unique_ptr<Run> run) : state_(new inside(std::move(run))) {}
@@ -142,44 +186,13 @@ class loader {
   /// one chance in 2^64, only if those were the same. A run that was resumed counts what came before it.
   std::uint64_t digest() const { return state_ ? state_->digest.value() : 0; }
 
-  class iterator {
-   public:
-    using iterator_concept = std::input_iterator_tag;
-    using value_type = loader::value_type;
-    using difference_type = std::ptrdiff_t;
-
-    iterator() = default;
-
-    explicit iterator(loader& from) : from_(from.state_.get()) { ++*this; }
-
-    value_type& operator*() const { return *from_->current; }
-
-    value_type* operator->() const { return &*from_->current; }
-
-    iterator& operator++() {
-      if (from_) {
-        from_->current.reset(); // its memory serves what comes next
-        if (!(from_->current = from_->next())) from_ = nullptr;
-      }
-      return *this;
-    }
-
-    void operator++(int) { ++*this; }
-
-    friend bool operator==(const iterator& it, std::default_sentinel_t) { return it.from_ == nullptr; }
-
-   private:
-    inside* from_ = nullptr;
-  };
+  using iterator = detail::item_iterator<inside>;
 
   /// Takes the next item. A loader is passed through once: `begin()` goes on where `next()` stopped, and throws
   /// std::logic_error if the run had come to its end before.
   iterator begin() {
-    if (state_ && state_->spent && !stopped())
-      throw std::logic_error(
-          "feedline: this loader is spent, as its run has come to its end: start another run by "
-          "finite() or infinite() to pass over the data again");
-    return iterator(*this);
+    if (state() == run_state::finished) detail::refuse_spent();
+    return iterator(state_.get());
   }
 
   std::default_sentinel_t end() const { return {}; }
@@ -205,6 +218,8 @@ class loader {
 
   // Behind a pointer of its own, so that threads and iterators don't care where the loader is moved to.
   struct inside {
+    using value_type = loader::value_type;
+
     explicit inside(std::unique_ptr<Run> r) : run(std::move(r)) {
       const std::size_t end = run->segments().size();
       detail::state_reader reader(run->resumed().words(end));

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// any_loader, any_pipeline: without the stages in their type, for class members and for files compiled on their own.
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/checkpoint.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/loader.hpp>
+#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/metrics.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/pipeline.hpp>
+
+namespace feedline {
+
+/// A loader of items of one type, whatever the pipeline. Each member does what loader's of that name does, at the cost of
+/// a virtual call. One that was made without a loader, or moved from, behaves as a stopped one.
+template <class Item>
+class any_loader {
+  struct base;
+
+ public:
+  using value_type = Item;
+
+  any_loader() = default;
+
+  template <class Run>
+    requires std::same_as<typename loader<Run>::value_type, Item>
+  any_loader(loader<Run> run) : run_(std::make_unique<held<loader<Run>>>(std::move(run))) {}
+
+  std::optional<Item> next() { return run_ ? run_->next() : std::nullopt; }
+
+  next_result<Item> try_next() { return next_for(std::chrono::nanoseconds(0)); }
+
+  next_result<Item> next_for(std::chrono::nanoseconds longest) {
+    return run_ ? run_->next_for(longest) : next_result<Item>(true);
+  }
+
+  run_state state() const { return run_ ? run_->state() : run_state::stopped; }
+
+  void stop() {
+    if (run_) run_->stop();
+  }
+
+  bool stopped() const { return !run_ || run_->stopped(); }
+
+  const std::vector<failure>& failures() const {
+    static const std::vector<failure> none;
+    return run_ ? run_->failures() : none;
+  }
+
+  feedline::metrics metrics() { return run_ ? run_->metrics() : feedline::metrics{}; }
+
+  memory_plan memory() const { return run_ ? run_->memory() : memory_plan{}; }
+
+  /// Throws std::logic_error where loader's wouldn't compile: for unordered workers and live sources.
+  feedline::checkpoint checkpoint() const {
+    if (!run_) throw std::logic_error("feedline: no checkpoint of a loader that was moved from");
+    return run_->checkpoint();
+  }
+
+  std::uint64_t digest() const { return run_ ? run_->digest() : 0; }
+
+  using iterator = detail::item_iterator<base>;
+
+  iterator begin() {
+    if (state() == run_state::finished) detail::refuse_spent();
+    return iterator(run_.get());
+  }
+
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  struct base {
+    using value_type = Item;
+
+    virtual ~base() = default;
+    virtual std::optional<Item> next() = 0;
+    virtual next_result<Item> next_for(std::chrono::nanoseconds longest) = 0;
+    virtual run_state state() const = 0;
+    virtual void stop() = 0;
+    virtual bool stopped() const = 0;
+    virtual const std::vector<failure>& failures() const = 0;
+    virtual feedline::metrics metrics() = 0;
+    virtual memory_plan memory() const = 0;
+    virtual feedline::checkpoint checkpoint() const = 0;
+    virtual std::uint64_t digest() const = 0;
+
+    std::optional<Item> current; // of the iterator
+  };
+
+  template <class Loader>
+  struct held final : base {
+    explicit held(Loader run) : run_(std::move(run)) {}
+
+    std::optional<Item> next() override { return run_.next(); }
+
+    next_result<Item> next_for(std::chrono::nanoseconds longest) override { return run_.next_for(longest); }
+
+    run_state state() const override { return run_.state(); }
+
+    void stop() override { run_.stop(); }
+
+    bool stopped() const override { return run_.stopped(); }
+
+    const std::vector<failure>& failures() const override { return run_.failures(); }
+
+    feedline::metrics metrics() override { return run_.metrics(); }
+
+    memory_plan memory() const override { return run_.memory(); }
+
+    feedline::checkpoint checkpoint() const override {
+      if constexpr (Loader::has_checkpoints) return run_.checkpoint();
+      else
+        throw std::logic_error(
+            "feedline: a run with unordered workers, or of a live source, can't be resumed");
+    }
+
+    std::uint64_t digest() const override { return run_.digest(); }
+
+   private:
+    Loader run_;
+  };
+
+  std::unique_ptr<base> run_;
+};
+
+/// A pipeline of items of one type, whatever its stages. An inexpensive value; a file that is compiled on its own gives
+/// one, and those that include its header needn't compile the stages:
+///
+///     fl::any_pipeline<fl::batch_of<photo>> photos(const options& o); // its .cpp file composes the pipeline
+template <class Item>
+class any_pipeline {
+ public:
+  using item = Item;
+
+  template <class Source, class... Segments>
+    requires std::same_as<typename pipeline<Source, Segments...>::item, Item>
+  any_pipeline(pipeline<Source, Segments...> p)
+      : pipeline_(std::make_shared<const held<pipeline<Source, Segments...>>>(std::move(p))) {}
+
+  any_loader<Item> finite(const finite_options& o = {}) const { return pipeline_->finite(o); }
+
+  any_loader<Item> infinite(const infinite_options& o = {}) const { return pipeline_->infinite(o); }
+
+  memory_plan memory(const infinite_options& o = {}) const { return pipeline_->memory(o); }
+
+ private:
+  struct base {
+    virtual ~base() = default;
+    virtual any_loader<Item> finite(const finite_options& o) const = 0;
+    virtual any_loader<Item> infinite(const infinite_options& o) const = 0;
+    virtual memory_plan memory(const infinite_options& o) const = 0;
+  };
+
+  template <class Pipeline>
+  struct held final : base {
+    explicit held(Pipeline p) : pipeline_(std::move(p)) {}
+
+    any_loader<Item> finite(const finite_options& o) const override { return pipeline_.finite(o); }
+
+    any_loader<Item> infinite(const infinite_options& o) const override { return pipeline_.infinite(o); }
+
+    memory_plan memory(const infinite_options& o) const override { return pipeline_.memory(o); }
+
+   private:
+    Pipeline pipeline_;
+  };
+
+  std::shared_ptr<const base> pipeline_;
+};
+
+} // namespace feedline
