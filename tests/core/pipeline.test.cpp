@@ -165,3 +165,38 @@ TEST_CASE("Function pointers and pointers to members are functions, too") {
         std::vector<int>{-1, -2});
   CHECK(collect((examples | fl::map(&example::twice, fl::workers{2})).finite()) == std::vector<int>{2, 4});
 }
+
+TEST_CASE("How many items an epoch gives is known without running, where sources and stages know") {
+  const auto numbers = fl::from(count_to(103));
+  CHECK((numbers | fl::prefetch(1)).size() == 103u);
+  CHECK((numbers | fl::batch(10)).size() == 11u);
+  CHECK((numbers | fl::batch(10, {.drop_last = true})).size() == 10u);
+  CHECK((numbers | fl::batch(10)).size(fl::infinite_options()) == 10u);
+  CHECK((numbers | fl::map([](int n) { return n; }, fl::workers{2}) | fl::shuffle({.capacity = 7}) |
+         fl::skip(3) | fl::take(55) | fl::enumerate() | fl::batch(10, fl::as_list))
+            .size() == 6u);
+  CHECK((numbers | fl::batch_into<int>(10, [](int n, fl::batch_slot<int>& slot) {
+           slot.value() = n;
+         })).size() == 11u);
+  CHECK((numbers | fl::shuffled() | fl::batch(10)).size() == 11u);
+  CHECK((numbers | fl::with_replacement({.samples = 5}) | fl::prefetch(1)).size() == 5u);
+  CHECK((fl::from(std::vector<int>()) | fl::batch(10)).size() == 0u);
+  CHECK(!(numbers | fl::filter([](int n) { return n > 3; }) | fl::batch(10)).size());
+  CHECK(!(numbers | fl::flat_map([](int n) { return std::vector<int>(3, n); }) | fl::batch(10)).size());
+  CHECK(!(fl::generate([] { return std::optional(1); }) | fl::batch(10)).size());
+}
+
+TEST_CASE("What is said of an epoch's items is what a run of each rank gives") {
+  for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep})
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      const fl::finite_options options{.rank = {rank, 3, rest}};
+      const auto check = [&](const auto& pipeline) {
+        std::uint64_t items = 0;
+        auto loader = pipeline.finite(options);
+        while (loader.next()) ++items;
+        CHECK(pipeline.size(options) == items);
+      };
+      check(fl::from(count_to(103)) | fl::batch(10));
+      check(fl::from(count_to(103)) | fl::shuffled() | fl::batch(10));
+    }
+}

@@ -2,12 +2,15 @@
 #pragma once
 // Composition: source | stage | stage … gives a pipeline, a value that describes the work and starts nothing.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/detail/epoch_size.hpp>
 #include <feedline/core/detail/replay.hpp>
 #include <feedline/core/detail/run.hpp>
 #include <feedline/core/detail/segments.hpp>
@@ -194,6 +197,18 @@ class pipeline {
   /// What a run with these options would hold at most, a finite one as well. Throws what starting it would.
   memory_plan memory(const infinite_options& o = {}) const {
     return detail::run<true, Source, Segments...>(source_, stages_, detail::as_run_options(o)).memory();
+  }
+
+  /// How many items an epoch of a run with these options gives, if nothing fails. Nothing: that can't be known without
+  /// running, as a source doesn't know how many samples it has, or a stage leaves out some. May read a data set's index;
+  /// throws what starting a run would.
+  std::optional<std::uint64_t> size(const finite_options& o = {}) const {
+    return detail::items_in_epoch(source_, stages_, detail::as_run_options(o));
+  }
+
+  /// The same on average, as batches run on from one epoch to the next, rounded down.
+  std::optional<std::uint64_t> size(const infinite_options& o) const {
+    return detail::items_in_epoch(source_, stages_, detail::as_run_options(o));
   }
 
   /// One sample as a run with that seed saw it in that epoch, random numbers and all; `part`: which of the items

@@ -29,7 +29,10 @@ struct stage_traits {
                ///< in different ways
   /// It does the same with an item whatever came before, may be copied and can run on several workers.
   bool stateless = false;
+  /// It gives one item for each that comes.
+  bool one_to_one = false;
   /// How many items it gives follows from how many come, not from what they are: ranks may have it in finite mode.
+  /// (So it is also where it is one to one.)
   bool gives_by_count = false;
   /// Each item that it gives is made of the samples since the one before it: where the stage stands follows from the
   /// last sample that it gave.
@@ -115,8 +118,10 @@ concept running_stage =
 /// What the class of a stage says of it.
 template <class S>
 consteval stage_traits traits_of() {
-  if constexpr (requires { S::traits; }) return S::traits;
-  else return {};
+  stage_traits t;
+  if constexpr (requires { S::traits; }) t = S::traits;
+  t.gives_by_count |= t.one_to_one;
+  return t;
 }
 
 /// A stage that may run in parallel.
@@ -185,6 +190,8 @@ std::string stage_name(const S& stage) {
 ///   knows only of a stage that can be copied as bytes that it holds nothing. Both are asked before a run begins;
 /// - `std::size_t largest_item() const`: the most bytes of an item that it gives, where its type doesn't tell;
 /// - `static constexpr stage_traits traits{.kind = "packer", …}`: what else is to be known of it;
+/// - `std::uint64_t items_given(std::uint64_t items, bool drains) const`: how many items it gives in an epoch in which so
+///   many come, for pipeline.size(), where it isn't one to one; `drains`: it gives what it holds at the epoch's end;
 /// - `std::uint64_t fingerprint() const`: of its parameters. A checkpoint is refused by a pipeline whose stages have
 ///   other names or fingerprints;
 /// - `bool has_enough() const`: whether it would call `emit.enough()` at once, for a run that is resumed.

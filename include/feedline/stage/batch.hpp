@@ -464,6 +464,11 @@ known_bytes bytes_of_batch(std::size_t size, known_bytes row) {
                 rows ? sum_of(rows, *rows / 8) : rows);
 }
 
+/// How many batches so many items make. `with_rest`: also of what doesn't fill one.
+constexpr std::uint64_t batches_of(std::uint64_t items, std::size_t size, bool with_rest) noexcept {
+  return items / size + (with_rest && items % size != 0);
+}
+
 template <class Mode>
 struct batch_stage {
   using feedline_part = void;
@@ -498,6 +503,10 @@ struct batch_stage {
   std::size_t items_begun() const noexcept { return std::is_same_v<Mode, padded>; }
 
   std::size_t samples_in_one() const noexcept { return size; }
+
+  std::uint64_t items_given(std::uint64_t items, bool drains) const noexcept {
+    return batches_of(items, size, drains && !options.drop_last);
+  }
 
   std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
     return key(size * ranks, options.drop_last);

@@ -41,7 +41,7 @@ class fill_stage {
   using feedline_part = void;
   static constexpr stage_traits traits{.kind = "batch_into",
                                        .stateless = true,
-                                       .gives_by_count = true,
+                                       .one_to_one = true,
                                        .keeps_place = true,
                                        .saves_in_calls = true};
 
@@ -193,6 +193,10 @@ struct gather_stage {
   std::size_t items_begun() const noexcept { return 2; }
 
   std::size_t samples_in_one() const noexcept { return size; }
+
+  std::uint64_t items_given(std::uint64_t items, bool drains) const noexcept {
+    return batches_of(items, size, drains && !options.drop_last);
+  }
 
   std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
     return key(size * ranks, options.drop_last);

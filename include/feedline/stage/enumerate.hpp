@@ -22,7 +22,7 @@ namespace detail {
 struct enumerate_stage {
   using feedline_part = void;
   static constexpr stage_traits traits{
-      .kind = "enumerate", .gives_by_count = true, .begins_anew = true, .saves_in_calls = true};
+      .kind = "enumerate", .one_to_one = true, .begins_anew = true, .saves_in_calls = true};
 
   template <class In>
   static consteval fit fits() {

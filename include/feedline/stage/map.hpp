@@ -23,7 +23,7 @@ class map_stage {
  public:
   using feedline_part = void;
   static constexpr stage_traits traits{
-      .kind = "map", .stateless = true, .gives_by_count = true, .keeps_place = true, .saves_in_calls = true};
+      .kind = "map", .stateless = true, .one_to_one = true, .keeps_place = true, .saves_in_calls = true};
 
   map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 

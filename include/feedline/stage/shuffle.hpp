@@ -26,7 +26,7 @@ namespace detail {
 struct shuffle_stage {
   using feedline_part = void;
   static constexpr stage_traits traits{
-      .kind = "shuffle", .gives_by_count = true, .unchanged = true, .saves_in_calls = true};
+      .kind = "shuffle", .one_to_one = true, .unchanged = true, .saves_in_calls = true};
 
   template <class In>
   static consteval fit fits() {

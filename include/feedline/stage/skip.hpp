@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // skip: all but the first items of each epoch.
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -42,6 +43,10 @@ struct skip_stage {
   template <class In>
   running<In> bind(const stage_info&) const {
     return {count};
+  }
+
+  std::uint64_t items_given(std::uint64_t items, bool) const noexcept {
+    return items - std::min(items, count);
   }
 
   std::uint64_t fingerprint() const noexcept { return count; }

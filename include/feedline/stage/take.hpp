@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // take: the first items of each epoch.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -53,6 +54,8 @@ struct take_stage {
   running<In> bind(const stage_info&) const {
     return {count};
   }
+
+  std::uint64_t items_given(std::uint64_t items, bool) const noexcept { return std::min(items, count); }
 
   std::uint64_t fingerprint() const noexcept { return count; }
 

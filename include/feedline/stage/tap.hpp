@@ -16,7 +16,7 @@ class tap_stage {
  public:
   using feedline_part = void;
   static constexpr stage_traits traits{
-      .kind = "tap", .stateless = true, .gives_by_count = true, .keeps_place = true, .saves_in_calls = true};
+      .kind = "tap", .stateless = true, .one_to_one = true, .keeps_place = true, .saves_in_calls = true};
 
   tap_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 

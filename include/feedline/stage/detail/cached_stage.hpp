@@ -97,6 +97,7 @@ class cached_stage {
   using feedline_part = void;
   static constexpr stage_traits traits{.kind = "cache",
                                        .stateless = true,
+                                       .one_to_one = (traits_of<Inner>().one_to_one && ...),
                                        .gives_by_count = (traits_of<Inner>().gives_by_count && ...),
                                        .keeps_place = (traits_of<Inner>().keeps_place && ...),
                                        .saves_in_calls = true};

@@ -104,6 +104,7 @@ class one_at_a_time {
   using on_one_thread = S;
   static constexpr stage_traits traits{.kind = kind_of<S>(),
                                        .stateless = true,
+                                       .one_to_one = traits_of<S>().one_to_one,
                                        .gives_by_count = traits_of<S>().gives_by_count,
                                        .keeps_place = traits_of<S>().keeps_place,
                                        .saves_in_calls = true};

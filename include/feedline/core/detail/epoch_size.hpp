@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// How many items an epoch gives, where that can be known before it runs.
+#include <cstdint>
+#include <optional>
+
+#include <feedline/core/detail/place_share.hpp>
+#include <feedline/core/detail/sample_finder.hpp>
+#include <feedline/core/detail/segments.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/core/stage.hpp>
+
+namespace feedline::detail {
+
+/// Samples that a source gives in the first epoch.
+template <source Source>
+std::optional<std::uint64_t> samples_in_epoch(const Source& described, const run_options& options) {
+  const epoch e = make_epoch(options, 0, options.stop, options.rank.number);
+  if constexpr (dealt_source<Source>) {
+    Source source(described);
+    start_source(source, e);
+    return source.epoch_size();
+  } else if constexpr (requires { std::uint64_t{described.size()}; } && !live_source<Source>) {
+    if (!shares_itself<Source>) return place_share(described.size(), e).size;
+    if (options.rank.is_alone()) return described.size();
+  }
+  return std::nullopt;
+}
+
+/// Items that the stages make of them.
+template <source Source, class Segments>
+std::optional<std::uint64_t> items_in_epoch(const Source& described, const Segments& stages,
+                                            const run_options& options) {
+  const bool drains = options.epochs != run_options::for_ever;
+  std::optional<std::uint64_t> items;
+  bool are_known = true;
+  const auto look = [&]<class S>(const S&) {
+    are_known &= traits_of<S>().one_to_one || requires(const S& s) { s.items_given(0, true); };
+  };
+  stages.for_each_stage(look);
+  if (are_known) items = samples_in_epoch(described, options);
+  const auto pass = [&]<class S>(const S& stage) {
+    if constexpr (requires { stage.items_given(0, true); })
+      if (items) items = stage.items_given(*items, drains);
+  };
+  stages.for_each_stage(pass);
+  return items;
+}
+
+} // namespace feedline::detail
