@@ -5,15 +5,16 @@
 #include <feedline/source/range.hpp>
 #include <feedline/source/shuffled.hpp>
 #include <feedline/stage/map.hpp>
+#include <feedline/stage/take.hpp>
 
 namespace fl = feedline;
 
 int main() {
   auto same = fl::map([](int n) { return n; });
 #ifdef FEEDLINE_COMPILE_PASS
-  auto p = fl::from(std::vector{1, 2, 3}) | fl::shuffled() | same;
-#else
   auto p = fl::from(std::vector{1, 2, 3}) | same | fl::shuffled();
+#else
+  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::take(2) | fl::shuffled();
   // expect: must stand right behind the source
 #endif
   static_cast<void>(p.finite().next());

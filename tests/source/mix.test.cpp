@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/source/mix.hpp>
 
+#include <feedline/source/concat.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/source/shuffled.hpp>
+#include <feedline/source/zip.hpp>
 #include <feedline/stage/batch.hpp>
+#include <feedline/stage/filter.hpp>
 #include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/shuffle.hpp>
 
 #include <algorithm>
@@ -16,7 +20,9 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -25,6 +31,7 @@
 #include "support/outcome.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using namespace feedline::test;
@@ -296,4 +303,103 @@ TEST_CASE("Resumed: a mix of sources with and without a state") {
 TEST_CASE("weights whose sum is no number are refused") {
   const auto s = fl::from(count_to(3));
   CHECK_THROWS_AS(fl::mix(fl::weighted(s, 1e308), fl::weighted(s, 1e308)), std::invalid_argument);
+}
+
+namespace {
+
+struct scaled {
+  int operator()(int n) const {
+    if (n == bad) throw std::runtime_error("broken " + std::to_string(n));
+    return 100 * n;
+  }
+
+  int bad = -1;
+};
+
+struct jittered {
+  double operator()(int n, fl::context& c) const { return n + c.random.uniform() / 2; }
+};
+
+template <class Start>
+void check_places(const Start& start, int items) {
+  const watchdog guard("a run that is resumed at every place");
+  auto whole = start(std::optional<fl::checkpoint>());
+  using item = typename decltype(whole)::value_type;
+  std::vector<item> expected;
+  std::vector<fl::checkpoint> places;
+  for (int i = 0; i < items; ++i) {
+    places.push_back(whole.checkpoint());
+    auto next = whole.next();
+    if (!next) break;
+    expected.push_back(*next);
+  }
+  for (std::size_t at = 0; at < expected.size(); ++at) {
+    auto resumed = start(std::optional(fl::checkpoint::from_bytes(places[at].to_bytes())));
+    for (std::size_t i = at; i < expected.size(); ++i) REQUIRE(*resumed.next() == expected[i]);
+  }
+}
+
+} // namespace
+
+TEST_CASE("Sources of a mix may have stages without a state, and items of several types") {
+  const auto even = fl::from(count_to(20)) | fl::filter([](int n) { return n % 2 == 0; }) | fl::map(scaled());
+  const auto plain = fl::from(count_to(7));
+  const auto mixed = fl::mix(fl::weighted(even, 0.6), fl::weighted(plain, 0.4)) | fl::prefetch(3);
+  std::multiset<int> all;
+  for (const int n : collect(mixed.finite())) all.insert(n);
+  std::multiset<int> expected;
+  for (int n = 0; n < 20; n += 2) expected.insert(100 * n);
+  for (int n = 0; n < 7; ++n) expected.insert(n);
+  CHECK(all == expected);
+
+  const auto random = plain | fl::map(jittered());
+  const auto several = fl::mix(fl::weighted(even, 1), fl::weighted(random, 1), fl::weighted(plain, 1));
+  using item = typename decltype(several)::item;
+  static_assert(std::is_same_v<item, std::variant<int, double>>);
+  std::size_t doubles = 0;
+  for (const item& i : collect((several | fl::prefetch(3)).finite())) doubles += i.index() == 1;
+  CHECK(doubles == 7);
+  static_assert(std::is_same_v<decltype(fl::concat(even, random))::item, std::variant<int, double>>);
+  check_places(
+      [&](const auto& resume) { return (several | fl::prefetch(3)).finite({.epochs = 2, .resume = resume}); },
+      100);
+  check_places([&](const auto& resume) { return (several | fl::prefetch(3)).infinite({.resume = resume}); },
+               100);
+  const auto buffered = fl::concat(even, random) | fl::map([](const item& i) { return i; }, fl::workers{2}) |
+                        fl::shuffle({.capacity = 5}) | fl::prefetch(2);
+  check_places([&](const auto& resume) { return buffered.infinite({.resume = resume}); }, 100);
+  const auto pairs = fl::zip(even, random) | fl::prefetch(2);
+  check_places([&](const auto& resume) { return pairs.finite({.epochs = 2, .resume = resume}); }, 100);
+  CHECK(collect(pairs.finite()).size() == 7);
+}
+
+TEST_CASE("A stage inside a mix that fails is named, and the others go on") {
+  const auto broken = fl::from(count_to(5)) | fl::map(scaled{3}, fl::name{"scale"});
+  const auto mixed = fl::concat(broken, fl::from(count_to(2))) | fl::prefetch(3);
+  const auto failed = run_to_end(mixed.finite());
+  CHECK(failed.items == std::vector{0, 100, 200});
+  auto skipping = mixed.finite({.on_error = fl::on_error::skip});
+  std::vector<int> rest;
+  while (const auto n = skipping.next()) rest.push_back(*n);
+  CHECK(rest == std::vector{0, 100, 200, 400, 0, 1});
+  REQUIRE(skipping.failures().size() == 1);
+  CHECK(skipping.failures()[0].stage == "map `scale` in concat");
+  CHECK(skipping.failures()[0].message == "broken 3");
+}
+
+TEST_CASE("A whole set may be shuffled behind stages without a state") {
+  const auto before = fl::from(count_to(50)) | fl::shuffled() | fl::map(scaled()) | fl::prefetch(3);
+  const auto behind = fl::from(count_to(50)) | fl::map(scaled()) | fl::shuffled() | fl::prefetch(3);
+  CHECK(collect(before.finite({.seed = 5})) == collect(behind.finite({.seed = 5})));
+}
+
+TEST_CASE("Ranks share what a mix of sources with stages gives") {
+  const auto even = fl::from(count_to(30)) | fl::filter([](int n) { return n % 2 == 0; });
+  const auto mixed = fl::mix(fl::weighted(even, 1), fl::weighted(fl::from(count_to(9)), 1)) | fl::prefetch(3);
+  std::multiset<int> all;
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    for (const int n : collect(mixed.finite({.rank = {rank, 3, fl::uneven::keep}}))) all.insert(n);
+  CHECK(all.size() == 15 + 9);
+  CHECK(all.count(28) == 1);
+  CHECK(all.count(8) == 2);
 }

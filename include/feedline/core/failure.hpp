@@ -73,12 +73,25 @@ class pipeline_error : public std::runtime_error, public std::nested_exception {
 
 namespace detail {
 
+/// What a source throws for the failure of a stage inside it.
+struct failure_inside : std::exception {
+  explicit failure_inside(feedline::failure f) : failure(std::move(f)) {}
+
+  const char* what() const noexcept override { return failure.message.c_str(); }
+
+  feedline::failure failure;
+};
+
 /// The error being handled, as a failure of a stage.
 inline failure current_failure(const std::string& stage, const sample_id& id) {
   failure f{
       stage, id.index, id.epoch, {}, "an exception that is no std::exception", std::current_exception()};
   try {
     throw;
+  } catch (const failure_inside& inner) {
+    f.stage = inner.failure.stage + " in " + stage;
+    f.message = inner.failure.message;
+    f.error = inner.failure.error;
   } catch (const std::bad_alloc& error) {
     f.message = std::string("there was no memory left (") + error.what() +
                 "): a memory_budget bounds what a run holds";

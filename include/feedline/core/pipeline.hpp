@@ -292,11 +292,17 @@ inline constexpr bool is_pipeline<pipeline<Source, Segments...>> = true;
 template <class T>
 concept starts_pipeline = is_pipeline<T> || source<T> || only_indexed<T>;
 
-/// A pipeline of a source and nothing else.
-template <class T>
-inline constexpr bool is_source_alone = false;
-template <class Source>
-inline constexpr bool is_source_alone<pipeline<Source, segment<segment_traits{}>>> = true;
+/// Whether the order of samples doesn't matter to any of the stages, so that they may stand behind what changes it.
+template <class... Stages>
+consteval bool keep_any_order(types<Stages...>) {
+  return ((stateless<Stages> && traits_of<Stages>().keeps_place) && ...);
+}
+
+/// The pipeline with another source in place of its own.
+template <class NewSource, class Source, class... Segments>
+pipeline<NewSource, Segments...> with_source(NewSource source, const pipeline<Source, Segments...>& p) {
+  return {std::move(source), p.stages()};
+}
 
 /// The source, or the last of the stages behind it.
 template <class Last, class... Rest>

@@ -34,7 +34,7 @@ class indexed_concat {
   Item at(std::uint64_t place) const {
     return in_part(place, [](const auto& part, std::size_t number, std::uint64_t within) -> Item {
       part_index::join(number, detail::index_at(part, within)); // refuses one that has no index here
-      return part.at(within);
+      return as_any<Item>(part.at(within));
     });
   }
 
@@ -74,7 +74,7 @@ class indexed_concat {
 template <source First, source... Rest>
 class concat_source {
   static constexpr std::size_t count = 1 + sizeof...(Rest);
-  using item = source_item_t<First>;
+  using item = any_item_t<source_item_t<First>, source_item_t<Rest>...>;
 
  public:
   static constexpr source_traits traits{.kind = "concat",
@@ -94,11 +94,12 @@ class concat_source {
 
   std::optional<item> next() {
     for (; number_ < end_; ++number_) {
-      auto value = with_part(parts_, number_, [this](auto& part) {
+      auto value = with_part(parts_, number_, [this](auto& part) -> std::optional<item> {
         if (part.is_idle()) part.start(epoch_of_part(epoch_, number_));
         auto next = part.next();
-        if (next) index_ = part_index::join(number_, part.index());
-        return next;
+        if (!next) return std::nullopt;
+        index_ = part_index::join(number_, part.index());
+        return as_any<item>(std::move(*next));
       });
       if (value) return value;
     }
@@ -172,8 +173,8 @@ class concat_source {
 
 /// Gives all samples of one source, then those of the next.
 ///
-/// Takes:   up to 255 sources, or pipelines without stages, that give items of one type
-/// Gives:   their items; the index of a sample is `number of its source << 56 | its index there`, sources
+/// Takes:   up to 255 sources, perhaps with map, filter or tap behind them
+/// Gives:   their items, as a std::variant where they are of several types; the index of a sample is `number of its source << 56 | its index there`, sources
 ///          counted from 0. A concat of indexed sources is indexed: shuffled() behind it reaches over all of
 ///          them
 /// Order:   that of each source, one source after another; the seed of each is its own, so that equal sources
@@ -186,13 +187,11 @@ template <class... Sources>
 auto concat(Sources... sources) {
   static_assert(sizeof...(Sources) > 0 && sizeof...(Sources) <= detail::part_index::most_parts,
                 "feedline::concat: give it 1 to 255 sources");
-  if constexpr (!(detail::bare_source<Sources> && ...)) {
-    static_assert((detail::bare_source<Sources> && ...),
-                  "feedline::concat: it takes sources, and pipelines without stages: stages stand behind it");
-    return detail::refused_pipeline();
-  } else if constexpr (!detail::give_same_item<Sources...>) {
-    static_assert(detail::give_same_item<Sources...>,
-                  "feedline::concat: its sources must give items of one type");
+  if constexpr (!(detail::part_source<Sources> && ...)) {
+    static_assert(
+        (detail::part_source<Sources> && ...),
+        "feedline::concat: it takes sources, perhaps with map, filter or tap behind them, without workers: "
+        "other stages, and workers, stand behind it");
     return detail::refused_pipeline();
   } else {
     using source = detail::concat_source<detail::source_of_t<Sources>...>;

@@ -121,14 +121,16 @@ struct interleave_part {
   using feedline_changes_source = void;
 
   template <class Source, class... Segments>
-  auto changed(pipeline<Source, Segments...> p) const {
-    constexpr bool is_bare = is_source_alone<pipeline<Source, Segments...>>;
-    static_assert(is_bare, "feedline: interleave() must stand right behind the source");
+  auto changed(const pipeline<Source, Segments...>& p) const {
+    constexpr bool may_stand_here =
+        keep_any_order(typename pipeline<Source, Segments...>::segments::stage_types());
+    static_assert(may_stand_here,
+                  "feedline: interleave() must stand right behind the source, or behind map, filter and tap");
     static_assert(file_source<Source>,
                   "feedline: this Source doesn't read one file after another, so there are "
                   "none to interleave: it takes lines, records and tar_samples");
-    if constexpr (is_bare && file_source<Source>) {
-      return as_pipeline(interleaved_source<Source>(std::move(p).source(), at_once));
+    if constexpr (may_stand_here && file_source<Source>) {
+      return with_source(interleaved_source<Source>(p.source(), at_once), p);
     } else {
       return refused_pipeline();
     }
@@ -140,7 +142,7 @@ struct interleave_part {
 } // namespace detail
 
 /// Has a source read so many of its files at once, and gives one sample of each in turn. When a file ends,
-/// the next one takes its place. It stands right behind the source.
+/// the next one takes its place. It stands right behind the source, or behind map, filter and tap.
 ///
 /// Takes:   lines, records and tar_samples; how many files, at least one
 /// Gives:   every sample of the source, under the same index

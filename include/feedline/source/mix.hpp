@@ -116,7 +116,7 @@ template <source First, source... Rest>
 class mix_source {
   static constexpr std::size_t count = 1 + sizeof...(Rest);
   static constexpr pass_index indices{count};
-  using item = source_item_t<First>;
+  using item = any_item_t<source_item_t<First>, source_item_t<Rest>...>;
 
  public:
   static constexpr source_traits traits{.kind = "mix",
@@ -246,10 +246,10 @@ class mix_source {
   std::optional<item> next_of(auto& part, std::size_t number) {
     if (part.is_idle()) part.start(epoch_of_part(epoch_, number, part.pass));
     auto value = part.next();
-    if (value)
-      index_ = repeats() ? indices.join({number, part.pass, part.index()})
-                         : part_index::join(number, part.index());
-    return value;
+    if (!value) return std::nullopt;
+    index_ =
+        repeats() ? indices.join({number, part.pass, part.index()}) : part_index::join(number, part.index());
+    return as_any<item>(std::move(*value));
   }
 
   pass_index::place place_of(std::uint64_t index) const noexcept {
@@ -282,27 +282,21 @@ auto make_mix(mix_options options, weighted_source<Source>... sources) {
   static_assert(sizeof...(Source) <= part_index::most_parts, "feedline::mix: give it 1 to 255 sources");
   if (std::isinf((0.0 + ... + sources.weight)))
     throw std::invalid_argument("feedline::mix: the weights add up to more than a double can hold");
-  if constexpr (!give_same_item<Source...>) {
-    static_assert(give_same_item<Source...>, "feedline::mix: its sources must give items of one type");
-    return refused_pipeline();
-  } else {
-    using source = mix_source<Source...>;
-    return as_pipeline(source(options, std::move(sources)...));
-  }
+  return as_pipeline(mix_source<Source...>(options, std::move(sources)...));
 }
 
 } // namespace detail
 
-/// A source for mix(), or a pipeline without stages, and how often it is chosen: in any unit, above 0.
+/// A source for mix(), perhaps with map, filter or tap behind it, and how often it is chosen: in any unit, above 0.
 template <class Source>
 auto weighted(Source source, double weight) {
   if (!(weight > 0) || std::isinf(weight))
     throw std::invalid_argument("feedline::mix: a weight is a number above 0, not " + std::to_string(weight));
-  if constexpr (!detail::bare_source<Source>) {
+  if constexpr (!detail::part_source<Source>) {
     static_assert(
-        detail::bare_source<Source>,
-        "feedline::weighted: it takes a source, or a pipeline without stages: stages stand behind the "
-        "mix");
+        detail::part_source<Source>,
+        "feedline::weighted: it takes a source, perhaps with map, filter or tap behind it, without workers: "
+        "other stages, and workers, stand behind the mix");
     return detail::refused_pipeline();
   } else {
     return detail::weighted_source<detail::source_of_t<Source>>{detail::source_of(std::move(source)), weight};
@@ -311,10 +305,10 @@ auto weighted(Source source, double weight) {
 
 /// Gives samples of several sources, each from a source that is chosen at random by weight.
 ///
-/// Takes:   up to 255 sources with their weights, which give items of one type; perhaps mix_options behind
+/// Takes:   up to 255 sources with their weights; perhaps mix_options behind
 ///          them: when one source ends, the epoch may stop, go on with the others, their weights as they are
 ///          among those left (the default), or repeat that source, until each has ended once
-/// Gives:   their items. The index of a sample is `number of its source << 56 | its index there`, sources
+/// Gives:   their items, as a std::variant where they are of several types. The index of a sample is `number of its source << 56 | its index there`, sources
 ///          counted from 0; with repeat, where samples come again, it also tells the pass over the source: of
 ///          64 bits as few as do for the number of any source, 5 for the width of the pass, that many for the
 ///          pass, counted from 0, and the rest for the index in the source

@@ -165,7 +165,7 @@ inline constexpr bool first_repeats = repeats_samples<First>;
 
 /// Gives one sample of each source at a time, until one of them ends.
 ///
-/// Takes:   up to 255 sources, or pipelines without stages
+/// Takes:   up to 255 sources, perhaps with map, filter or tap behind them
 /// Gives:   std::pair of the items of two sources, else std::tuple of all; the index is that of the first
 ///          source's sample. A zip of indexed sources is indexed, so that shuffled() may stand behind it
 /// Order:   that of the sources. All are told the same of an epoch, so that files that correspond to each
@@ -177,9 +177,10 @@ template <class... Sources>
 auto zip(Sources... sources) {
   static_assert(sizeof...(Sources) > 0 && sizeof...(Sources) <= detail::part_index::most_parts,
                 "feedline::zip: give it 1 to 255 sources");
-  if constexpr (!(detail::bare_source<Sources> && ...)) {
-    static_assert((detail::bare_source<Sources> && ...),
-                  "feedline::zip: it takes sources, and pipelines without stages: stages stand behind it");
+  if constexpr (!(detail::part_source<Sources> && ...)) {
+    static_assert((detail::part_source<Sources> && ...), "feedline::zip: it takes sources, perhaps with map, "
+                                                         "filter or tap behind them, without workers: other "
+                                                         "stages, and workers, stand behind it");
     return detail::refused_pipeline();
   } else if constexpr (detail::first_repeats<detail::source_of_t<Sources>...>) {
     static_assert(

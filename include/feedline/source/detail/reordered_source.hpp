@@ -154,15 +154,18 @@ struct reordering {
   using feedline_changes_source = void;
 
   template <class Source, class... Segments>
-  auto changed(pipeline<Source, Segments...> p) const {
-    constexpr bool is_bare = is_source_alone<pipeline<Source, Segments...>>;
-    static_assert(is_bare, "feedline: shuffled() and with_replacement() must stand right behind the source");
+  auto changed(const pipeline<Source, Segments...>& p) const {
+    constexpr bool may_stand_here =
+        keep_any_order(typename pipeline<Source, Segments...>::segments::stage_types());
+    static_assert(may_stand_here,
+                  "feedline: shuffled() and with_replacement() must stand right behind the source, or behind "
+                  "map, filter and tap");
     static_assert(
         indexed_source<Source>,
         "feedline: the samples of this Source can't be had by their place, so they can't be shuffled as "
         "a whole: use shuffle({.capacity = ...})");
-    if constexpr (is_bare && indexed_source<Source>) {
-      return as_pipeline(reordered_source<Source, Orders>(std::move(p).source(), orders));
+    if constexpr (may_stand_here && indexed_source<Source>) {
+      return with_source(reordered_source<Source, Orders>(p.source(), orders), p);
     } else {
       return refused_pipeline();
     }

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include <feedline/core/detail/cut.hpp>
 #include <feedline/core/detail/item_bytes.hpp>
@@ -18,6 +19,7 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/source/detail/mapped_source.hpp>
 
 namespace feedline::detail {
 
@@ -31,21 +33,55 @@ Source source_of(pipeline<Source, segment<segment_traits{}>> p) {
   return std::move(p).source();
 }
 
+template <source Source, class... Stages>
+  requires(sizeof...(Stages) > 0 && (can_stand_in_source<Stages> && ...))
+auto source_of(pipeline<Source, segment<segment_traits{}, Stages...>> p) {
+  using segments = typename decltype(p)::segments;
+  return mapped_source<Source, segments>(p.source(), p.stages());
+}
+
 template <only_indexed D>
 samples_in_order<D> source_of(D samples) {
   return samples_in_order<D>(std::move(samples));
 }
 
-/// A source, or a pipeline that has no stages.
+/// A source, or a pipeline that can serve as one: it has no stages, or such as make at most one item of each, without
+/// a state, on one thread.
 template <class T>
-concept bare_source = requires(T (&make)()) { source_of(make()); };
+concept part_source = requires(T (&make)()) { source_of(make()); };
 
-template <bare_source T>
+template <part_source T>
 using source_of_t = decltype(source_of(std::declval<T>()));
 
-template <class First, class... Rest>
-inline constexpr bool give_same_item =
-    (std::is_same_v<source_item_t<source_of_t<First>>, source_item_t<source_of_t<Rest>>> && ...);
+/// The type of items that may be of any of these types: a variant, unless they are the same.
+template <class Seen, class... Items>
+struct any_item;
+
+template <class Item>
+struct any_item<types<Item>> {
+  using type = Item;
+};
+
+template <class... Items>
+  requires(sizeof...(Items) > 1)
+struct any_item<types<Items...>> {
+  using type = std::variant<Items...>;
+};
+
+template <class... Seen, class Item, class... Rest>
+struct any_item<types<Seen...>, Item, Rest...>
+    : any_item<std::conditional_t<(std::is_same_v<Seen, Item> || ...), types<Seen...>, types<Seen..., Item>>,
+               Rest...> {};
+
+template <class... Items>
+using any_item_t = typename any_item<types<>, Items...>::type;
+
+/// A value as an item of that type.
+template <class Any, class Item>
+Any as_any(Item&& item) {
+  if constexpr (std::is_same_v<Any, Item>) return std::move(item);
+  else return Any(std::in_place_type<Item>, std::move(item));
+}
 
 /// A source as it was described, and the copy of it that works on an epoch, which is gone when it has ended.
 template <source Source>
@@ -114,13 +150,13 @@ class sub_source {
     }
   }
 
-  /// A source's state(); in a run that is resumed it starts for `e`, unless it is running already.
   /// Whether the next sample, or the end, is there without a wait.
   bool ready() const {
     if constexpr (says_when_ready<Source>) return !running_ || running_->ready();
     else return true;
   }
 
+  /// A source's state(); in a run that is resumed it starts for `e`, unless it is running already.
   void state(auto& archive, const epoch& e) {
     phase now = phase_;
     archive(now, given_);

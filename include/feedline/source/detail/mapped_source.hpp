@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A source with stages behind it, as one source: for those that consist of several.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <feedline/core/detail/build_chain.hpp>
+#include <feedline/core/detail/measure.hpp>
+#include <feedline/core/detail/segments.hpp>
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/source.hpp>
+
+namespace feedline::detail {
+
+/// A stage that makes at most one item of each, whatever came before.
+template <class S>
+concept can_stand_in_source = stateless<S> && traits_of<S>().keeps_place;
+
+/// Where the chain of stages inside a source ends: there is one item at most.
+template <class T>
+class one_item_sink : public sample_sink {
+ public:
+  one_item_sink(segment_progress& progress, std::optional<T>& made, failure_ptr& failed)
+      : sample_sink(progress), made_(made), failed_(failed) {}
+
+  flow push(sample<T>&& s) {
+    made_.emplace(std::move(s.value));
+    return flow::more;
+  }
+
+  flow skipped(failure_ptr f) { return fail(std::move(f)); }
+
+  flow fail(failure_ptr f) {
+    failed_ = std::move(f);
+    return flow::more;
+  }
+
+ private:
+  std::optional<T>& made_;
+  failure_ptr& failed_;
+};
+
+/// The source's samples behind the stages, on the source's thread. Those that a stage leaves out are passed over.
+template <source Source, class Segments>
+class mapped_source {
+  using item_of_source = source_item_t<Source>;
+  using item = typename Segments::stage_types::template output<item_of_source>;
+
+ public:
+  static constexpr source_traits traits = [] {
+    source_traits t;
+    if constexpr (requires { Source::traits; }) t = Source::traits;
+    t.kind = kind_of<Source>();
+    t.names_files = false;
+    return t;
+  }();
+
+  mapped_source(Source source, Segments stages) : source_(std::move(source)), stages_(std::move(stages)) {}
+
+  mapped_source(const mapped_source& other) : mapped_source(other.source_, other.stages_) {}
+
+  mapped_source(mapped_source&&) noexcept = default;
+
+  void start_epoch(const epoch& e) {
+    epoch_ = e.number;
+    stop_ = e.stop;
+    // Stages behind the whole have numbers of their own: they must not see the same random numbers.
+    at_work_ =
+        std::make_unique<at_work>(source_, stages_, key(e.seed, stable_hash("inside a source")), stop_);
+    if constexpr (requires { source_.start_epoch(e); }) source_.start_epoch(e);
+  }
+
+  std::optional<item> next() {
+    while (!stop_.stop_requested()) {
+      ++calls_;
+      auto value = source_.next();
+      if (!value) break;
+      ++given_;
+      if (auto made = at_work_->make({std::move(*value), {index_of(source_, given_ - 1), 0, epoch_}}))
+        return made;
+    }
+    return std::nullopt;
+  }
+
+  std::uint64_t index() const { return index_of(source_, given_ - 1); }
+
+  std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
+
+  bool ready() const
+    requires says_when_ready<Source>
+  {
+    return source_.ready();
+  }
+
+  void state(auto& archive)
+    requires can_be_resumed<Source>
+  {
+    archive(calls_, given_);
+    if constexpr (has_state<Source>) source_.state(archive);
+  }
+
+  void resumed() {
+    if constexpr (!has_state<Source>) skip_samples(source_, calls_, calls_ - given_, stop_);
+    else if constexpr (requires { source_.resumed(); }) source_.resumed();
+  }
+
+  void go_near(std::uint64_t index)
+    requires requires(Source& s) { s.go_near(index); }
+  {
+    source_.go_near(index);
+  }
+
+  std::uint64_t extent() const {
+    if constexpr (requires { source_.extent(); }) return source_.extent();
+    else return 0;
+  }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const {
+    std::uint64_t hash = 0;
+    if constexpr (requires { source_.fingerprint(extent); }) hash = source_.fingerprint(extent);
+    const auto add = [&](const auto& stage) {
+      hash = key(hash, stable_hash(stage_name(stage)));
+      if constexpr (requires { stage.fingerprint(); }) hash = key(hash, stage.fingerprint());
+    };
+    stages_.for_each_stage(add);
+    return hash;
+  }
+
+  std::optional<std::size_t> largest_item() const {
+    if (const known_bytes known = bytes_of_type<item>()) return known;
+    return bytes_behind<item_of_source, 0>(stages_.template get<0>().stages, largest_item_of(source_));
+  }
+
+ private:
+  /// The stages in an epoch.
+  struct at_work {
+    at_work(const Source& source, const Segments& stages, std::uint64_t seed, const std::stop_token& stop)
+        : worker(stage_name(source), stages, seed, on_error::fail, stop, made, failed) {}
+
+    at_work(at_work&&) = delete;
+
+    std::optional<item> make(sample<item_of_source>&& s) {
+      made.reset();
+      failed.reset();
+      worker.push(std::move(s));
+      if (failed) throw failure_inside(std::move(*failed));
+      return std::move(made);
+    }
+
+    std::optional<item> made;
+    failure_ptr failed;
+    sample_worker<item_of_source, Segments::stage_count, one_item_sink<item>, Segments> worker;
+  };
+
+  Source source_;
+  Segments stages_;
+  std::unique_ptr<at_work> at_work_;
+  std::uint32_t epoch_ = 0;
+  std::stop_token stop_;
+  std::uint64_t calls_ = 0; // of the source's next() in this epoch
+  std::uint64_t given_ = 0; // by it
+};
+
+} // namespace feedline::detail
