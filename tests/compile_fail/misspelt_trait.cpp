@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <vector>
+
 #include <feedline/core/pipeline.hpp>
-#include <feedline/source/generate.hpp>
+#include <feedline/source/range.hpp>
 #include <feedline/stage/batch.hpp>
 
 struct halved {
@@ -17,5 +19,5 @@ struct halved {
 
 int main() {
   namespace fl = feedline;
-  static_cast<void>(fl::generate([] { return 1; }) | halved() | fl::batch(2));
+  static_cast<void>(fl::from(std::vector{1, 2, 3}) | halved() | fl::batch(2));
 }
