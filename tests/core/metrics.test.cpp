@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cctype>
+#include <chrono>
 #include <cstdint>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -320,17 +322,18 @@ TEST_CASE("How long items lay ready is told by the last queue") {
 }
 
 TEST_CASE("Quantiles of durations are right to within the width of a bucket") {
-  fl::detail::duration_histogram histogram;
+  using durations = fl::detail::consumer_activity::histogram;
+  durations histogram;
   for (std::uint64_t us = 1; us <= 1000; ++us) histogram.add(us * 1000, 1);
   const auto counts = histogram.read();
-  CHECK(fl::detail::duration_histogram::quantile(counts, 0.5) == Approx(500e3).epsilon(0.06));
-  CHECK(fl::detail::duration_histogram::quantile(counts, 0.99) == Approx(990e3).epsilon(0.06));
+  CHECK(durations::quantile(counts, 0.5) == Approx(500e3).epsilon(0.06));
+  CHECK(durations::quantile(counts, 0.99) == Approx(990e3).epsilon(0.06));
   histogram.add(~std::uint64_t{0}, 1000000); // beyond the last bucket
-  CHECK(fl::detail::duration_histogram::quantile(histogram.read(), 0.5) > 1e14);
-  CHECK(fl::detail::duration_histogram::quantile({}, 0.5) == 0);
-  fl::detail::duration_histogram small;
+  CHECK(durations::quantile(histogram.read(), 0.5) > 1e14);
+  CHECK(durations::quantile({}, 0.5) == 0);
+  durations small;
   for (std::uint64_t ns = 0; ns < 32; ++ns) small.add(ns, 1);
-  CHECK(fl::detail::duration_histogram::quantile(small.read(), 1) == Approx(31.5));
+  CHECK(durations::quantile(small.read(), 1) == Approx(31.5));
 }
 
 TEST_CASE("Metrics read as a table and as JSON") {
@@ -411,4 +414,113 @@ TEST_CASE("Batches count as the consumer's once it has them, also those that cam
   auto loader = (fl::from(count_to(100'000)) | fl::batch(2)).finite();
   for (int i = 0; i < 60; ++i) REQUIRE(loader.next());
   CHECK(loader.metrics().total.consumer.items == 60);
+}
+
+namespace {
+
+/// Gives every item at once, and reports how many it saw.
+struct reporting {
+  using output = int;
+
+  void operator()(int n, auto& emit, fl::context& c) {
+    if (++seen % 2 == 0) c.count("even ones");
+    emit(n);
+  }
+
+  void state(auto& archive) { archive(seen); }
+
+  void metrics(auto& out) const { out("seen", seen); }
+
+  int seen = 0;
+};
+
+const fl::stage_metrics& stage_of(const fl::interval_metrics& m, std::string_view name) {
+  for (const fl::stage_metrics& s : m.stages)
+    if (s.name == name) return s;
+  throw std::logic_error("no such stage");
+}
+
+} // namespace
+
+TEST_CASE("Metrics tell how long each stage takes for an item, without those behind it") {
+  const watchdog guard("times of stages");
+  auto loader = (fl::from(count_to(40)) |
+                 fl::map(
+                     [](int n) {
+                       std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                       return n;
+                     },
+                     fl::name{"slow"}) |
+                 fl::filter([](int) { return true; }, fl::name{"quick"}) | fl::prefetch(1))
+                    .finite();
+  while (loader.next()) {
+  }
+  const fl::metrics m = loader.metrics();
+  const fl::stage_times slow = stage_of(m.total, "map `slow`").time,
+                        quick = stage_of(m.total, "filter `quick`").time;
+  CHECK(slow.timed > 0);
+  CHECK(slow.mean >= 0.002);
+  CHECK(slow.percentile90 >= 0.0016);
+  CHECK(slow.percentile99 >= slow.percentile90);
+  CHECK(quick.timed > 0);
+  CHECK(quick.mean < slow.mean / 2);
+  CHECK(loader.metrics().recent.stages[1].time.timed == 0); // nothing since
+}
+
+TEST_CASE("Metrics tell how full buffers of samples are") {
+  const watchdog guard("fills");
+  auto loader = (fl::from(count_to(1000)) | fl::shuffle({.capacity = 50}) | fl::batch(10)).infinite();
+  for (int i = 0; i < 100; ++i) loader.next();
+  const fl::stage_metrics s = stage_of(loader.metrics().total, "shuffle");
+  CHECK(s.capacity == 50);
+  CHECK(s.held > 40);
+  CHECK(s.held <= 50);
+}
+
+TEST_CASE("Metrics give the counters and gauges that users' functions and stages report") {
+  const watchdog guard("numbers of the user's");
+  auto loader = (fl::from(count_to(100)) | reporting() |
+                 fl::map(
+                     [](int n, fl::context& c) {
+                       if (n % 10 == 0) c.count("tens");
+                       if (n % 20 == 0) c.count("weight", 5);
+                       return n;
+                     },
+                     fl::workers{2}, fl::name{"counting"}) |
+                 fl::batch(10))
+                    .finite();
+  while (loader.next()) {
+  }
+  const auto value = [](const fl::stage_metrics& s, std::string_view name) {
+    for (const fl::user_metric& n : s.numbers)
+      if (n.name == name) return n.value;
+    return -1.0;
+  };
+  const fl::metrics m = loader.metrics();
+  const fl::stage_metrics& counting = stage_of(m.total, "map `counting`");
+  CHECK(value(counting, "tens") == 10);
+  CHECK(value(counting, "weight") == 25);
+  CHECK(value(m.total.stages[1], "even ones") == 50);
+  CHECK(value(m.total.stages[1], "seen") == 100);
+  const fl::metrics later = loader.metrics();
+  CHECK(value(later.recent.stages[1], "even ones") == 0); // a counter counts since then, …
+  CHECK(value(later.recent.stages[1], "seen") == 100);    // … and a gauge says what is
+  CHECK(to_string(m).find("tens 10") != std::string::npos);
+  CHECK(json_checker::accepts(to_json(m)));
+}
+
+TEST_CASE("Time that a function says it waits doesn't count as busy") {
+  const watchdog guard("a wait inside a function");
+  auto loader = (fl::from(count_to(20)) | fl::map([](int n, fl::context& c) {
+                   const auto waiting = c.waiting();
+                   std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                   return n;
+                 }) |
+                 fl::prefetch(1))
+                    .finite();
+  while (loader.next()) {
+  }
+  const fl::worker_metrics w = loader.metrics().total.segments[0].workers[0];
+  CHECK(w.waiting >= 0.1);
+  CHECK(w.busy < w.waiting);
 }

@@ -84,12 +84,13 @@ class simulated_crew {
     const std::size_t count = active();
     const auto seen = stage.seen_with(count, random);
     const auto ns = [](double seconds) { return static_cast<std::uint64_t>(std::max(0.0, seconds) * 1e9); };
+    using kind = fl::detail::wait_kind;
     for (const auto& m : members_) {
-      if (m->number < count) m->starved += ns(0.1 - seen.busy / static_cast<double>(count));
-      else m->parked += ns(0.1);
+      if (m->number < count) m->waited(kind::starved) += ns(0.1 - seen.busy / static_cast<double>(count));
+      else m->waited(kind::parked) += ns(0.1);
     }
-    taker_.starved += ns(0.1 * seen.taker_waited);
-    consumer_.starved += ns(0.1 * seen.taker_waited);
+    taker_.waited(kind::starved) += ns(0.1 * seen.taker_waited);
+    consumer_.waited(kind::starved) += ns(0.1 * seen.taker_waited);
     simulated_ns += ns(0.1);
     for (std::size_t packets = std::max<std::size_t>(10, 2 * count); packets > 1; --packets) crew_.worked(0);
     crew_.worked(static_cast<std::size_t>(100 * seen.items)); // now it looks

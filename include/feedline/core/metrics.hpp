@@ -9,12 +9,32 @@
 
 namespace feedline {
 
+/// How long a stage takes for an item, in seconds, without the stages behind it: of items that were timed, about one of
+/// each packet. (Of a source: nothing, as its time is that of its thread.)
+struct stage_times {
+  std::uint64_t timed = 0; ///< items
+  double mean = 0;
+  double percentile90 = 0; ///< to within 25 %
+  double percentile99 = 0;
+};
+
+/// A counter or a gauge that a function or a stage of the user's reports: context::count(), or a stage's metrics(out).
+/// Of several workers it is the sum.
+struct user_metric {
+  std::string name;
+  double value = 0;
+};
+
 /// Items of one stage (samples, or batches behind a batcher). Counts are brought up to date packet by packet.
 struct stage_metrics {
   std::string name;           ///< "map `decode`"
   std::uint64_t received = 0; ///< items in; for a source: 0
   std::uint64_t given = 0;    ///< items out
   std::uint64_t failures = 0; ///< calls that threw
+  stage_times time{};
+  std::uint64_t held = 0;     ///< samples in its buffers (held_samples) now, …
+  std::uint64_t capacity = 0; ///< which have room for so many
+  std::vector<user_metric> numbers{};
 };
 
 /// Where a thread's time went, in seconds.
@@ -22,6 +42,7 @@ struct worker_metrics {
   double busy = 0;    ///< in the stages' code
   double starved = 0; ///< waiting for input
   double blocked = 0; ///< waiting for room behind it
+  double waiting = 0; ///< in functions that said so by context::waiting()
 };
 
 /// A run of stages that share threads.
@@ -36,7 +57,7 @@ struct segment_metrics {
     double busy = 0, all = 0;
     for (const worker_metrics& w : workers) {
       busy += w.busy;
-      all += w.busy + w.starved + w.blocked;
+      all += w.busy + w.starved + w.blocked + w.waiting;
     }
     return all > 0 ? busy / all : 0;
   }
@@ -97,6 +118,8 @@ inline std::string digits(double value) {
   return text;
 }
 
+inline std::string signed_digits(double value) { return value < 0 ? "-" + digits(-value) : digits(value); }
+
 inline std::string pad_left(std::string text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
@@ -154,14 +177,22 @@ inline std::string json_of(const interval_metrics& m) {
     for (const auto& item : items) text += (text.size() > 1 ? ", " : "") + one(item);
     return text + "]";
   };
+  const auto named = [&](const user_metric& n) {
+    return "{" + number("name", json_string(n.name)) + ", " + number("value", signed_digits(n.value)) + "}";
+  };
   const auto stage = [&](const stage_metrics& s) {
     return "{" + number("name", json_string(s.name)) + ", " + number("received", std::to_string(s.received)) +
            ", " + number("given", std::to_string(s.given)) + ", " +
-           number("failures", std::to_string(s.failures)) + "}";
+           number("failures", std::to_string(s.failures)) + ", " +
+           number("timed", std::to_string(s.time.timed)) + ", " + number("mean_time", digits(s.time.mean)) +
+           ", " + number("percentile90_time", digits(s.time.percentile90)) + ", " +
+           number("percentile99_time", digits(s.time.percentile99)) + ", " +
+           number("held", std::to_string(s.held)) + ", " + number("capacity", std::to_string(s.capacity)) +
+           ", " + number("numbers", list(s.numbers, named)) + "}";
   };
   const auto worker = [&](const worker_metrics& w) {
     return "{" + number("busy", digits(w.busy)) + ", " + number("starved", digits(w.starved)) + ", " +
-           number("blocked", digits(w.blocked)) + "}";
+           number("blocked", digits(w.blocked)) + ", " + number("waiting", digits(w.waiting)) + "}";
   };
   const auto segment = [&](const segment_metrics& s) {
     return "{" + number("name", json_string(s.name)) + ", " +
@@ -195,22 +226,29 @@ inline std::string to_string(const interval_metrics& m) {
   for (const segment_metrics& s : m.segments) width = std::max(width, s.name.size() + 2);
   for (const queue_metrics& q : m.queues) width = std::max(width, q.name.size() + 2);
 
-  std::string text = pad_right("stage", width) + "          in         out  failures\n";
-  for (const stage_metrics& s : m.stages)
+  std::string text = pad_right("stage", width) + "          in         out  failures   mean us    99th %\n";
+  for (const stage_metrics& s : m.stages) {
     text += pad_right(s.name, width) + pad_left(std::to_string(s.received), 12) +
-            pad_left(std::to_string(s.given), 12) + pad_left(std::to_string(s.failures), 10) + "\n";
-  text += pad_right("threads", width) + "       count        busy   starved   blocked\n";
+            pad_left(std::to_string(s.given), 12) + pad_left(std::to_string(s.failures), 10);
+    if (s.time.timed > 0)
+      text += pad_left(digits(s.time.mean * 1e6), 10) + pad_left(digits(s.time.percentile99 * 1e6), 10);
+    if (s.capacity > 0) text += "  holds " + std::to_string(s.held) + " of " + std::to_string(s.capacity);
+    for (const user_metric& n : s.numbers) text += "  " + n.name + " " + detail::signed_digits(n.value);
+    text += "\n";
+  }
+  text += pad_right("threads", width) + "       count        busy   starved   blocked   waiting\n";
   for (const segment_metrics& s : m.segments) {
     worker_metrics sum;
     for (const worker_metrics& w : s.workers) {
       sum.busy += w.busy;
       sum.starved += w.starved;
       sum.blocked += w.blocked;
+      sum.waiting += w.waiting;
     }
-    const double all = std::max(sum.busy + sum.starved + sum.blocked, 1e-9);
+    const double all = std::max(sum.busy + sum.starved + sum.blocked + sum.waiting, 1e-9);
     text += pad_right(s.name, width) + pad_left(std::to_string(s.active), 12) +
             pad_left(percent(sum.busy / all), 12) + pad_left(percent(sum.starved / all), 10) +
-            pad_left(percent(sum.blocked / all), 10) + "\n";
+            pad_left(percent(sum.blocked / all), 10) + pad_left(percent(sum.waiting / all), 10) + "\n";
   }
   text += pad_right("queue", width) + "    capacity   mean fill      peak\n";
   for (const queue_metrics& q : m.queues)

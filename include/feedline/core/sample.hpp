@@ -3,8 +3,11 @@
 // What travels through a pipeline, a value with its identity, and what a user's function may know of it.
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <stop_token>
+#include <string_view>
 
+#include <feedline/core/detail/activity.hpp>
 #include <feedline/core/random.hpp>
 
 namespace feedline {
@@ -27,14 +30,41 @@ struct sample {
   sample_id id;
 };
 
+namespace detail {
+
+/// Times a wait inside a function of the user's.
+class waiting_inside {
+ public:
+  explicit waiting_inside(stage_counters* counters) {
+    if (counters) timer_.emplace(*counters->who, wait_kind::inside);
+  }
+
+  waiting_inside(const waiting_inside&) = delete;
+
+ private:
+  std::optional<wait_timer> timer_;
+};
+
+} // namespace detail
+
 /// What a function `(item, context)` is told beside the item. Two calls for the same sample, epoch, seed and
 /// stage see the same numbers, whichever worker makes them.
 struct context {
   std::uint64_t index;
   std::uint64_t part;
   std::uint32_t epoch;
-  random_generator random;     ///< this call's own, keyed by (seed, stage, epoch, index, part)
-  const std::stop_token& stop; ///< asks a long call to give up; valid during the call
+  random_generator random;                    ///< this call's own, keyed by (seed, stage, epoch, index, part)
+  const std::stop_token& stop;                ///< asks a long call to give up; valid during the call
+  detail::stage_counters* counters = nullptr; ///< the run's
+
+  /// Adds to a counter of that name, which metrics() gives with the stage's.
+  void count(std::string_view name, std::uint64_t times = 1) const {
+    if (counters) counters->numbers.count(name, times);
+  }
+
+  /// As long as what it returns lives the thread counts as waiting, not as busy: for a disk or a network, say. One at a
+  /// time.
+  detail::waiting_inside waiting() const { return detail::waiting_inside(counters); }
 };
 
 namespace detail {
@@ -46,8 +76,10 @@ inline sample_id part_of(sample_id id, std::uint64_t k) noexcept {
   return id;
 }
 
-inline context make_context(const sample_id& id, std::uint64_t stage_key, const std::stop_token& stop) {
-  return {id.index, id.part, id.epoch, random_generator(key(stage_key, id.epoch, id.index, id.part)), stop};
+inline context make_context(const sample_id& id, std::uint64_t stage_key, const std::stop_token& stop,
+                            stage_counters* counters = nullptr) {
+  return {id.index, id.part, id.epoch, random_generator(key(stage_key, id.epoch, id.index, id.part)),
+          stop,     counters};
 }
 
 } // namespace detail

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,59 +19,39 @@
 
 namespace feedline::detail {
 
-/// Counts durations in buckets that are 1/16 of a power of two wide.
-class duration_histogram {
- public:
-  static constexpr std::size_t buckets = 16 * 44; // up to 2^47 ns: 39 hours
-  using counts = std::array<std::uint64_t, buckets>;
-
-  void add(std::uint64_t ns, std::uint64_t times) noexcept { add_relaxed(counts_[bucket_of(ns)], times); }
-
-  counts read() const {
-    counts now;
-    for (std::size_t i = 0; i < buckets; ++i) now[i] = counts_[i].load(std::memory_order_relaxed);
-    return now;
-  }
-
-  /// The duration in ns below which the given part of them lie.
-  static double quantile(const counts& c, double part) {
-    std::uint64_t all = 0;
-    for (const std::uint64_t n : c) all += n;
-    const double wanted = part * static_cast<double>(all);
-    double below = 0;
-    for (std::size_t i = 0; i < buckets; ++i) {
-      below += static_cast<double>(c[i]);
-      if (c[i] > 0 && below >= wanted) return (lower_end(i) + lower_end(i + 1)) / 2;
-    }
-    return 0;
-  }
-
- private:
-  static std::size_t bucket_of(std::uint64_t ns) noexcept {
-    if (ns < 16) return ns;
-    const auto shift = static_cast<unsigned>(std::bit_width(ns)) - 5;
-    return std::min(buckets - 1, std::size_t{16} * (shift + 1) + ((ns >> shift) - 16));
-  }
-
-  static double lower_end(std::size_t bucket) {
-    if (bucket < 32) return static_cast<double>(bucket);
-    return static_cast<double>(std::uint64_t{16 + bucket % 16} << (bucket / 16 - 1));
-  }
-
-  std::array<std::atomic<std::uint64_t>, buckets> counts_{};
-};
-
 /// What the caller's thread notes.
 struct consumer_activity {
+  using histogram = duration_histogram<16, std::uint64_t>;
+
   std::atomic<std::uint64_t> items{0};
   std::atomic<std::uint64_t> queued_ns{0}; // of all items together
-  duration_histogram queued;
+  histogram queued;
 };
 
 /// All counters of a run at one moment.
 struct snapshot {
   struct stage {
-    std::uint64_t received = 0, given = 0, failures = 0;
+    std::uint64_t received = 0, given = 0, failures = 0, held = 0, capacity = 0, timed = 0, timed_ns = 0;
+    stage_counters::histogram::counts times{};
+    std::vector<user_numbers::number> numbers;
+
+    void add(const stage_counters& c) {
+      const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
+      received += read(c.received);
+      given += read(c.given);
+      failures += read(c.failures);
+      held += read(c.held);
+      capacity += read(c.capacity);
+      timed += read(c.timed);
+      timed_ns += read(c.timed_ns);
+      c.times.add_to(times);
+      for (const user_numbers::number& n : c.numbers.read()) {
+        const auto same =
+            std::find_if(numbers.begin(), numbers.end(), [&](const auto& o) { return o.name == n.name; });
+        if (same == numbers.end()) numbers.push_back(n);
+        else same->value += n.value;
+      }
+    }
   };
 
   struct queue {
@@ -84,7 +63,7 @@ struct snapshot {
   std::vector<std::vector<worker_times>> segments;
   std::vector<queue> queues;
   std::uint64_t items = 0, waited = 0, queued_ns = 0;
-  duration_histogram::counts queued{};
+  consumer_activity::histogram::counts queued{};
 };
 
 inline snapshot take_snapshot(const run_base& run, const consumer_activity& consumer) {
@@ -104,12 +83,7 @@ inline snapshot take_snapshot(const run_base& run, const consumer_activity& cons
     auto& workers = s.segments.emplace_back();
     for (const auto& a : record.workers) {
       workers.push_back(read_times(*a, s.time));
-      for (std::size_t i = 0; i < record.stages; ++i) {
-        snapshot::stage& stage = s.stages[record.first_place + i];
-        stage.received += a->stages[i].received.load(std::memory_order_relaxed);
-        stage.given += a->stages[i].given.load(std::memory_order_relaxed);
-        stage.failures += a->stages[i].failures.load(std::memory_order_relaxed);
-      }
+      for (std::size_t i = 0; i < record.stages; ++i) s.stages[record.first_place + i].add(a->stages[i]);
     }
     // What a stage gives is what the next one receives, or what was put into the queue.
     for (std::size_t i = 0; i < record.stages; ++i) {
@@ -121,7 +95,7 @@ inline snapshot take_snapshot(const run_base& run, const consumer_activity& cons
   s.items = consumer.items.load(std::memory_order_relaxed);
   s.waited = read_times(run.consumer(), s.time).starved;
   s.queued_ns = consumer.queued_ns.load(std::memory_order_relaxed);
-  s.queued = consumer.queued.read();
+  consumer.queued.add_to(s.queued);
   return s;
 }
 
@@ -132,6 +106,28 @@ inline std::uint64_t since(std::uint64_t now, std::uint64_t before) {
   return now > before ? now - before : 0;
 }
 
+inline stage_times times_between(const snapshot::stage& a, const snapshot::stage& b) {
+  using histogram = stage_counters::histogram;
+  const std::uint64_t timed = since(b.timed, a.timed);
+  if (timed == 0) return {};
+  histogram::counts times;
+  for (std::size_t k = 0; k < times.size(); ++k) times[k] = since(b.times[k], a.times[k]);
+  return {timed, seconds(since(b.timed_ns, a.timed_ns)) / static_cast<double>(timed),
+          histogram::quantile(times, 0.9) * 1e-9, histogram::quantile(times, 0.99) * 1e-9};
+}
+
+inline std::vector<user_metric> numbers_between(const std::vector<user_numbers::number>& before,
+                                                const std::vector<user_numbers::number>& now) {
+  std::vector<user_metric> all;
+  for (const user_numbers::number& n : now) {
+    double value = n.value;
+    for (const user_numbers::number& b : before)
+      if (n.adds_up && b.name == n.name) value -= b.value;
+    all.push_back({n.name, value});
+  }
+  return all;
+}
+
 inline interval_metrics interval_between(const run_base& run, const snapshot& before, const snapshot& now,
                                          bool whole) {
   interval_metrics m;
@@ -139,7 +135,8 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
   for (std::size_t i = 0; i < now.stages.size(); ++i) {
     const snapshot::stage &a = before.stages[i], &b = now.stages[i];
     m.stages.push_back({run.places()[i].name, since(b.received, a.received), since(b.given, a.given),
-                        since(b.failures, a.failures)});
+                        since(b.failures, a.failures), times_between(a, b), b.held, b.capacity,
+                        numbers_between(a.numbers, b.numbers)});
   }
   std::string asked; // the source, if the workers ask it themselves
   for (std::size_t i = 0; i < now.segments.size(); ++i) {
@@ -156,10 +153,11 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
       segment.name += (segment.name.empty() ? "" : " + ") + run.places()[place].name;
     for (std::size_t w = 0; w < now.segments[i].size(); ++w) {
       const worker_times &a = before.segments[i][w], &b = now.segments[i][w];
-      const double starved = seconds(since(b.starved, a.starved)),
-                   blocked = seconds(since(b.blocked, a.blocked));
-      segment.workers.push_back(
-          {std::max(0.0, seconds(since(b.alive, a.alive)) - starved - blocked), starved, blocked});
+      const double starved = seconds(since(b.starved, a.starved));
+      const double blocked = seconds(since(b.blocked, a.blocked));
+      const double waiting = seconds(since(b.inside, a.inside));
+      const double busy = seconds(since(b.alive, a.alive)) - starved - blocked - waiting;
+      segment.workers.push_back({std::max(0.0, busy), starved, blocked, waiting});
     }
     m.segments.push_back(std::move(segment));
   }
@@ -177,13 +175,13 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
          puts > 0 ? static_cast<double>(since(b.fill_sum, a.fill_sum)) / static_cast<double>(puts) : 0,
          whole ? b.peak : b.recent_peak});
   }
-  duration_histogram::counts queued;
+  using histogram = consumer_activity::histogram;
+  histogram::counts queued;
   for (std::size_t k = 0; k < queued.size(); ++k) queued[k] = since(now.queued[k], before.queued[k]);
   const std::uint64_t items = since(now.items, before.items);
   m.consumer = {items, seconds(since(now.waited, before.waited)),
                 items > 0 ? seconds(since(now.queued_ns, before.queued_ns)) / static_cast<double>(items) : 0,
-                duration_histogram::quantile(queued, 0.5) * 1e-9,
-                duration_histogram::quantile(queued, 0.99) * 1e-9};
+                histogram::quantile(queued, 0.5) * 1e-9, histogram::quantile(queued, 0.99) * 1e-9};
   m.bottleneck = bottleneck_of(m);
   return m;
 }

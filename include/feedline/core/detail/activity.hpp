@@ -2,11 +2,17 @@
 #pragma once
 // What a thread of a run notes of its time and its items, written by that thread alone, read by any.
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace feedline::detail {
 
@@ -20,47 +26,154 @@ inline void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amoun
   counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
 }
 
+/// Counts durations in buckets that are 1/Steps of a power of two wide.
+template <std::size_t Steps, class Count>
+class duration_histogram {
+  static constexpr unsigned step_bits = std::bit_width(Steps) - 1;
+
+ public:
+  static constexpr std::size_t buckets = Steps * (48 - step_bits); // up to 2^47 ns: 39 hours
+  using counts = std::array<std::uint64_t, buckets>;
+
+  void add(std::uint64_t ns, std::uint64_t times) noexcept {
+    std::atomic<Count>& count = counts_[bucket_of(ns)];
+    count.store(static_cast<Count>(count.load(std::memory_order_relaxed) + times), std::memory_order_relaxed);
+  }
+
+  counts read() const noexcept {
+    counts now{};
+    add_to(now);
+    return now;
+  }
+
+  void add_to(counts& sum) const noexcept {
+    for (std::size_t i = 0; i < buckets; ++i) sum[i] += counts_[i].load(std::memory_order_relaxed);
+  }
+
+  /// The duration in ns below which the given part of them lie.
+  static double quantile(const counts& c, double part) {
+    std::uint64_t all = 0;
+    for (const std::uint64_t n : c) all += n;
+    const double wanted = part * static_cast<double>(all);
+    double below = 0;
+    for (std::size_t i = 0; i < buckets; ++i) {
+      below += static_cast<double>(c[i]);
+      if (c[i] > 0 && below >= wanted) return (lower_end(i) + lower_end(i + 1)) / 2;
+    }
+    return 0;
+  }
+
+ private:
+  static std::size_t bucket_of(std::uint64_t ns) noexcept {
+    if (ns < Steps) return ns;
+    const auto shift = static_cast<unsigned>(std::bit_width(ns)) - step_bits - 1;
+    return std::min(buckets - 1, Steps * (shift + 1) + ((ns >> shift) - Steps));
+  }
+
+  static double lower_end(std::size_t bucket) {
+    if (bucket < 2 * Steps) return static_cast<double>(bucket);
+    return static_cast<double>(std::uint64_t{Steps + bucket % Steps} << (bucket / Steps - 1));
+  }
+
+  std::array<std::atomic<Count>, buckets> counts_{};
+};
+
+/// Numbers that functions and stages of the user's report, by name.
+class user_numbers {
+ public:
+  struct number {
+    std::string name;
+    double value;
+    bool adds_up; // over time, as a counter does; else it is what holds now
+  };
+
+  void count(std::string_view name, std::uint64_t times) {
+    const std::lock_guard lock(mutex_);
+    find(name, true).value += static_cast<double>(times);
+  }
+
+  void set(std::string_view name, double value) {
+    const std::lock_guard lock(mutex_);
+    find(name, false).value = value;
+  }
+
+  std::vector<number> read() const {
+    const std::lock_guard lock(mutex_);
+    return all_;
+  }
+
+ private:
+  number& find(std::string_view name, bool adds_up) {
+    for (number& n : all_)
+      if (n.name == name) return n;
+    return all_.emplace_back(number{std::string(name), 0, adds_up});
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<number> all_;
+};
+
+struct activity;
+
+/// What one thread does in one stage.
 struct stage_counters {
+  using histogram = duration_histogram<4, std::uint32_t>;
+
   std::atomic<std::uint64_t> received{0};
   std::atomic<std::uint64_t> given{0};
   std::atomic<std::uint64_t> failures{0};
+  std::atomic<std::uint64_t> held{0};     ///< samples in its buffers, …
+  std::atomic<std::uint64_t> capacity{0}; ///< which have room for so many
+  std::atomic<std::uint64_t> timed{0};    ///< items, …
+  std::atomic<std::uint64_t> timed_ns{0}; ///< which took so long together
+  histogram times;
+  user_numbers numbers;
+  activity* who = nullptr;
+
+  void add_time(std::uint64_t ns) noexcept {
+    add_relaxed(timed, 1);
+    add_relaxed(timed_ns, ns);
+    times.add(ns, 1);
+  }
 };
 
-enum class wait_kind : std::uint32_t { none, starved, blocked, parked };
+/// `inside`: a function of the user's waits, and says so.
+enum class wait_kind : std::uint32_t { none, starved, blocked, parked, inside };
 
 /// One thread's account. Time that is neither waiting for input, nor for room, nor to be needed counts as
 /// busy.
 struct alignas(64) activity {
   explicit activity(std::size_t stage_count, std::size_t number_among_workers = 0)
-      : number(number_among_workers), stages(std::make_unique<stage_counters[]>(stage_count)) {}
+      : number(number_among_workers), stages(std::make_unique<stage_counters[]>(stage_count)) {
+    for (std::size_t i = 0; i < stage_count; ++i) stages[i].who = this;
+  }
 
   const std::size_t number;
 
   std::atomic<std::uint64_t> began{0};
   std::atomic<std::uint64_t> ended{0};
-  std::atomic<std::uint64_t> starved{0};
-  std::atomic<std::uint64_t> blocked{0};
-  std::atomic<std::uint64_t> parked{0};
-  // A wait that is still going on: its beginning in ns, with its kind in the two lowest bits; 0: none.
+  std::array<std::atomic<std::uint64_t>, 5> waits{}; // by kind, in ns
+  // A wait that is still going on: its beginning in ns, with its kind in the three lowest bits; 0: none.
   std::atomic<std::uint64_t> waiting{0};
   std::unique_ptr<stage_counters[]> stages;
+
+  std::atomic<std::uint64_t>& waited(wait_kind kind) noexcept {
+    return waits[static_cast<std::size_t>(kind)];
+  }
 };
 
 /// Times a wait.
 class wait_timer {
  public:
   wait_timer(activity& who, wait_kind kind) noexcept : who_(who), kind_(kind), begin_(now_ns()) {
-    who_.waiting.store((begin_ << 2) | static_cast<std::uint64_t>(kind), std::memory_order_relaxed);
+    who_.waiting.store((begin_ << 3) | static_cast<std::uint64_t>(kind), std::memory_order_relaxed);
   }
 
   wait_timer(const wait_timer&) = delete;
 
   ~wait_timer() {
     who_.waiting.store(0, std::memory_order_relaxed);
-    add_relaxed(kind_ == wait_kind::starved   ? who_.starved
-                : kind_ == wait_kind::blocked ? who_.blocked
-                                              : who_.parked,
-                now_ns() - begin_);
+    add_relaxed(who_.waited(kind_), now_ns() - begin_);
   }
 
  private:
@@ -74,24 +187,24 @@ struct worker_times {
   std::uint64_t alive = 0; ///< but for being parked
   std::uint64_t starved = 0;
   std::uint64_t blocked = 0;
+  std::uint64_t inside = 0; ///< waits of users' functions
 
-  std::uint64_t busy() const noexcept { return alive - std::min(alive, starved + blocked); }
+  std::uint64_t busy() const noexcept { return alive - std::min(alive, starved + blocked + inside); }
 };
 
 inline worker_times read_times(const activity& a, std::uint64_t now) noexcept {
   const std::uint64_t began = a.began.load(std::memory_order_relaxed);
   const std::uint64_t ended = a.ended.load(std::memory_order_relaxed);
   if (began == 0) return {};
-  worker_times t{std::max(ended ? ended : now, began) - began, a.starved.load(std::memory_order_relaxed),
-                 a.blocked.load(std::memory_order_relaxed)};
-  std::uint64_t parked = a.parked.load(std::memory_order_relaxed);
+  std::array<std::uint64_t, 5> waited{};
+  for (std::size_t kind = 0; kind < waited.size(); ++kind)
+    waited[kind] = a.waits[kind].load(std::memory_order_relaxed);
   const std::uint64_t waiting = a.waiting.load(std::memory_order_relaxed);
-  const std::uint64_t since = now > waiting >> 2 ? now - (waiting >> 2) : 0;
-  if (static_cast<wait_kind>(waiting & 3) == wait_kind::starved) t.starved += since;
-  if (static_cast<wait_kind>(waiting & 3) == wait_kind::blocked) t.blocked += since;
-  if (static_cast<wait_kind>(waiting & 3) == wait_kind::parked) parked += since;
-  t.alive -= std::min(t.alive, parked);
-  return t;
+  if (const std::uint64_t begin = waiting >> 3; now > begin) waited[waiting & 7] += now - begin;
+  const auto of = [&](wait_kind kind) { return waited[static_cast<std::size_t>(kind)]; };
+  const std::uint64_t alive = std::max(ended ? ended : now, began) - began;
+  return {alive - std::min(alive, of(wait_kind::parked)), of(wait_kind::starved), of(wait_kind::blocked),
+          of(wait_kind::inside)};
 }
 
 } // namespace feedline::detail

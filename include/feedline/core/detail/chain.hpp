@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -44,6 +45,62 @@ concept lends_room = requires(Stage& stage) {
 /// A stage that runs others and hands on their failures.
 template <class Stage>
 concept runs_stages_inside = requires { typename Stage::feedline_runs_stages; };
+
+/// Finds in a stage's state(archive) how full its buffers of samples are.
+struct buffer_fill {
+  template <class... Value>
+  void operator()(const Value&... values) {
+    (look(values), ...);
+  }
+
+  template <class Value>
+  void look(const Value& value) {
+    if constexpr (requires { value.capacity(); } && detail::holds_samples<Value>) {
+      held += value.size();
+      capacity += value.capacity();
+    }
+  }
+
+  std::uint64_t held = 0;
+  std::uint64_t capacity = 0;
+};
+
+/// What a stage's metrics(out) calls with a name and a number.
+struct stage_numbers {
+  void operator()(std::string_view name, double value) const { all.set(name, value); }
+
+  user_numbers& all;
+};
+
+/// Times a stage's share of the work on one item, if this one is to be timed: without what the stages behind it take.
+class stage_timing {
+ public:
+  explicit stage_timing(timed_item& item) noexcept : item_(item) {
+    if (item.is_timed) [[unlikely]]
+      begin();
+  }
+
+  void end(stage_counters& counters) noexcept {
+    if (began_ != 0) [[unlikely]]
+      note(counters);
+  }
+
+ private:
+  [[gnu::noinline]] void begin() noexcept {
+    behind_ = std::exchange(item_.behind_ns, 0);
+    began_ = now_ns();
+  }
+
+  [[gnu::noinline]] void note(stage_counters& counters) noexcept {
+    const std::uint64_t all = now_ns() - began_;
+    counters.add_time(all - std::min(all, item_.behind_ns));
+    item_.behind_ns = behind_ + all;
+  }
+
+  timed_item& item_;
+  std::uint64_t began_ = 0;
+  std::uint64_t behind_ = 0; // ns that the stages behind the one in front of this one have taken so far
+};
 
 /// What a node must know of the stage that it runs.
 struct node_traits {
@@ -91,8 +148,14 @@ class node {
     if constexpr (can_fail_again)
       if (known_ && known_->take({place_.number, s.id})) [[unlikely]]
         return failed_before(s.id);
-    if constexpr (Traits.saves_in_calls) return call(std::move(s));
-    else return push_own(std::move(s));
+    if constexpr (!is_measured) {
+      return call_or_push_own(std::move(s));
+    } else {
+      stage_timing timing(progress().timed_stages);
+      const flow wanted = call_or_push_own(std::move(s));
+      timing.end(counters_);
+      return wanted;
+    }
   }
 
   /// The same for a row of samples; counts in `taken` before it hands on.
@@ -216,10 +279,23 @@ class node {
   /// Makes the counts visible to other threads.
   void publish() noexcept {
     counters_.received.store(received_, std::memory_order_relaxed);
+    if constexpr (is_measured && has_state<Stage>) publish_held();
+    if constexpr (is_measured && requires(stage_numbers out) { stage_.metrics(out); }) {
+      try {
+        stage_numbers out{counters_.numbers};
+        stage_.metrics(out);
+      } catch (...) { // they aren't worth a failure
+      }
+    }
     next_.publish();
   }
 
  private:
+  [[gnu::always_inline]] flow call_or_push_own(sample<In>&& s) {
+    if constexpr (Traits.saves_in_calls) return call(std::move(s));
+    else return push_own(std::move(s));
+  }
+
   [[gnu::always_inline]] flow call(sample<In>&& s) {
     // A stage that gets the whole sample may put another in its place.
     constexpr bool takes_id = takes_sample<Stage, In> || takes_sample_and_context<Stage, In>;
@@ -227,14 +303,14 @@ class node {
     emitter_type emit(next_, place_, id);
     try {
       if constexpr (takes_value_and_context<Stage, In>) {
-        context c = make_context(s.id, key_, place_.run.stop);
+        context c = make_context(s.id, key_, place_.run.stop, &counters_);
         stage_(std::move(s.value), emit, c);
       } else if constexpr (takes_value<Stage, In>) {
         stage_(std::move(s.value), emit);
       } else if constexpr (takes_sample<Stage, In>) {
         stage_(std::move(s), emit);
       } else {
-        context c = make_context(s.id, key_, place_.run.stop);
+        context c = make_context(s.id, key_, place_.run.stop, &counters_);
         stage_(std::move(s), emit, c);
       }
     } catch (...) {
@@ -243,6 +319,16 @@ class node {
     count_failures_inside(emit);
     if constexpr (has_rest) sink().note_owed_cut();
     return emit.flow();
+  }
+
+  void publish_held() noexcept {
+    try {
+      buffer_fill fill;
+      stage_.state(fill);
+      counters_.held.store(fill.held, std::memory_order_relaxed);
+      counters_.capacity.store(fill.capacity, std::memory_order_relaxed);
+    } catch (...) { // nor is that
+    }
   }
 
   // No state is saved before the call has returned: only its author knows what is its state in between.
@@ -302,13 +388,17 @@ class node {
     if constexpr (can_fail_again)
       if (known_ && !known_->is_empty()) [[unlikely]]
         return push_first(values, ids, taken);
+    const std::uint64_t began = is_measured ? now_ns() : 0;
+    std::uint64_t ended = began;
     try {
       for (; made < count && (result = wanted()) == flow::more; ++made) {
-        context c = make_context(ids[made], key_, place_.run.stop);
+        context c = make_context(ids[made], key_, place_.run.stop, &counters_);
         std::construct_at(&target[made], stage_.convert(std::move(values[made]), c));
       }
+      if constexpr (is_measured) ended = now_ns();
     } catch (...) {
       failed = true;
+      if constexpr (is_measured) ended = now_ns();
       taken += made;
       result = next_.commit(made, ids);
       ++taken;
@@ -318,7 +408,10 @@ class node {
       taken += made;
       if (const flow committed = next_.commit(made, ids); committed != flow::more) result = committed;
     }
-    received_ += is_measured ? made + failed : 0;
+    if (is_measured && made + failed > 0) {
+      received_ += made + failed;
+      counters_.add_time((ended - began) / (made + failed));
+    }
     return result;
   }
 

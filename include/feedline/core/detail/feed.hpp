@@ -21,11 +21,14 @@ flow feed_samples(Chain& chain, packet& p, std::size_t begin, std::size_t end, c
   if constexpr (Chain::takes_rows) {
     return chain.push_row({values + begin, values + end}, ids.from(begin), wanted, taken);
   } else {
+    bool& is_timed = chain.progress().timed_stages.is_timed;
+    is_timed = true; // the first one
     for (std::size_t i = begin; i < end; ++i) {
       flow result = wanted();
       if (result == flow::more) [[likely]] {
         taken = i + 1;
         result = chain.push(sample<In>{std::move(values[i]), ids[i]});
+        is_timed = false;
       }
       if (result != flow::more) [[unlikely]]
         return result;

@@ -32,6 +32,12 @@ struct source_place {
   std::uint64_t calls() const noexcept { return given + failed; }
 };
 
+/// Whether each stage times what it does with the item in hand.
+struct timed_item {
+  bool is_timed = false;
+  std::uint64_t behind_ns = 0; // that stages behind the one that is timed have taken
+};
+
 /// One thread's share in cuts. A stage's state belongs to a cut as it is when an item has just been handed on, or, of
 /// a user's own, when its call has returned.
 class segment_progress {
@@ -42,10 +48,11 @@ class segment_progress {
 
   segment_progress(segment_progress&&) = delete;
 
-  stream_position input;      ///< in what stands before; not in the source's segment
-  source_place source;        ///< in the source's segment
-  std::size_t ending = 0;     ///< at the end of an epoch: the stage that gives what it holds; else 0
-  bool enough = false;        ///< some stage wants no more of this epoch
+  stream_position input;  ///< in what stands before; not in the source's segment
+  source_place source;    ///< in the source's segment
+  std::size_t ending = 0; ///< at the end of an epoch: the stage that gives what it holds; else 0
+  bool enough = false;    ///< some stage wants no more of this epoch
+  timed_item timed_stages;
   std::size_t calls = 0;      ///< of stages of a user's own that have not returned: their state can't be told
   std::uint64_t failures = 0; ///< skipped so far, of all that passed here
   bool is_in_order = true;    ///< false: a worker, which can't say how many failures come before one

@@ -289,7 +289,7 @@ class run : public run_base {
     if constexpr (N < segment_types::stage_count) {
       using stage = std::remove_cvref_t<decltype(stages_.template stage<N>())>;
       using in = typename stage_types::template output_of_first<N, source_item_t<Source>>;
-      if constexpr (!stateless<stage> && has_state<bound_t<stage, in>>) {
+      if constexpr (may_hold_samples<stage> && has_state<bound_t<stage, in>>) {
         const std::vector<sample_id> ids = resumed().held_by(N + 1);
         if (!ids.empty())
           found_again(N + 1, read_held<N>(source_, stages_, options(), ids, most_workers(), context().stop,

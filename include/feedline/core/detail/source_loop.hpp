@@ -123,6 +123,7 @@ class source_loop {
       }
       std::uint64_t index = 0;
       if (!may_give(index)) break;
+      chain_.progress().timed_stages.is_timed = left == 256;
       const flow wanted = chain_.push(sample<source_item_t<Source>>{std::move(*value), {index, 0, epoch}});
       if (wanted != flow::more) return wanted;
     }
