@@ -25,12 +25,16 @@
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/page_cache.hpp"
 #include "support/rounds.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
+using fl::test::comes_into_memory;
+using fl::test::file_system_reads_ahead;
+using fl::test::is_in_memory;
 using fl::test::run_to_end;
 using fl::test::temporary_folder;
 using fl::test::worker_counts;
@@ -188,6 +192,20 @@ TEST_CASE("files of an empty folder are an error") {
   const temporary_folder folder;
   CHECK(fl::test::throws_saying<std::runtime_error>("no file in `" + folder.path() + "` matches `*`",
                                                     [&] { found(folder); }));
+}
+
+TEST_CASE("on request the system reads a file when the name of the one before it is given") {
+  const temporary_folder folder;
+  constexpr std::size_t size = 1 << 20;
+  const auto first = folder.write("a", std::string(size, 'a')),
+             second = folder.write("b", std::string(size, 'b'));
+  if (!file_system_reads_ahead(second, size / 2)) return;
+  for (const bool read_ahead : {false, true}) {
+    auto loader = (fl::files(folder.path(), "*", {.read_ahead = read_ahead}) | fl::prefetch(4)).finite();
+    REQUIRE(loader.next() == first);
+    REQUIRE(loader.next() == second);
+    CHECK((read_ahead ? comes_into_memory(second, size / 2) : !is_in_memory(second, size / 2)));
+  }
 }
 
 #ifndef __SANITIZE_THREAD__ // which doesn't follow a fork of a process with threads

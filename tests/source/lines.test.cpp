@@ -16,6 +16,7 @@
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/page_cache.hpp"
 #include "support/refusing.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
@@ -23,6 +24,8 @@
 namespace fl = feedline;
 using namespace std::string_literals;
 using fl::test::collect;
+using fl::test::comes_into_memory;
+using fl::test::file_system_reads_ahead;
 using fl::test::run_to_end;
 using fl::test::temporary_folder;
 using fl::test::throws_saying;
@@ -191,4 +194,15 @@ TEST_CASE("a file that is deleted while its lines are read is read to its end") 
   std::filesystem::remove(folder / "big");
   for (int i = 1; i < 5000; ++i) REQUIRE(loader.next() == std::to_string(i));
   CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("while lines reads a file, the system reads the beginning of the next one") {
+  const temporary_folder folder;
+  constexpr std::size_t size = 1 << 20;
+  const auto first = folder.write("a", std::string(size, '\n')),
+             second = folder.write("b", std::string(size, '\n'));
+  if (!file_system_reads_ahead(second, size / 2)) return;
+  auto loader = (fl::lines({folder / "?"}) | fl::prefetch(1)).finite();
+  REQUIRE(loader.next());
+  CHECK(comes_into_memory(second, size / 2));
 }

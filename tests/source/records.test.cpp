@@ -21,12 +21,15 @@
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/page_cache.hpp"
 #include "support/refusing.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
+using fl::test::comes_into_memory;
+using fl::test::file_system_reads_ahead;
 using fl::test::run_to_end;
 using fl::test::temporary_folder;
 using fl::test::throws_saying;
@@ -214,4 +217,15 @@ TEST_CASE("a checkpoint knows the size of the records") {
   loader.next();
   const auto of_eight = fl::records({path}, 8) | fl::prefetch(2);
   CHECK_THROWS_AS(of_eight.infinite({.resume = loader.checkpoint()}), std::invalid_argument);
+}
+
+TEST_CASE("while records reads a file, the system reads the beginning of the next one") {
+  const temporary_folder folder;
+  constexpr std::size_t size = 1 << 20;
+  const auto first = folder.write("a", std::string(size, 'r')),
+             second = folder.write("b", std::string(size, 'r'));
+  if (!file_system_reads_ahead(second, size / 2)) return;
+  auto loader = (fl::records({folder / "?"}, 8) | fl::prefetch(1)).finite();
+  REQUIRE(loader.next());
+  CHECK(comes_into_memory(second, size / 2));
 }

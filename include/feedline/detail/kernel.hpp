@@ -11,6 +11,7 @@
 
 #if __has_include(<linux/futex.h>) && __has_include(<linux/membarrier.h>)
 #include <cerrno>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/mman.h>
@@ -150,6 +151,18 @@ inline void use_huge_pages(void* memory, std::size_t bytes) noexcept {
   ::madvise(memory, bytes, MADV_HUGEPAGE); // a wish
 #else
   static_cast<void>(memory);
+  static_cast<void>(bytes);
+#endif
+}
+
+/// Has the system begin to read the first `bytes` bytes of an open file, where they aren't in memory yet.
+inline void read_soon(int file, std::uint64_t bytes) noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  constexpr std::uint64_t step = std::uint64_t{256} << 10; // systems cut short longer requests
+  for (std::uint64_t at = 0; at < bytes; at += step)
+    ::posix_fadvise(file, static_cast<::off_t>(at), static_cast<::off_t>(step), POSIX_FADV_WILLNEED);
+#else
+  static_cast<void>(file);
   static_cast<void>(bytes);
 #endif
 }

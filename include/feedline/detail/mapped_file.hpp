@@ -240,9 +240,10 @@ struct announced_file {
   std::shared_ptr<const mapped_file> file;
   std::uint64_t bytes = 0;
 
+  static constexpr std::uint64_t step = std::uint64_t{256} << 10; // systems cut short longer requests
+
   /// It will be needed up to there.
   void reach(std::uint64_t end) {
-    constexpr std::uint64_t step = std::uint64_t{256} << 10; // systems cut short longer requests
     for (; bytes < std::min<std::uint64_t>(end, file->bytes().size()); bytes += step)
       file->will_need(bytes, step);
   }

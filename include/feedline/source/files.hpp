@@ -15,19 +15,26 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/detail/file_patterns.hpp>
+#include <feedline/detail/kernel.hpp>
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline {
 
 struct files_options {
   bool recursive = false; ///< also in the directories below
+
+  /// Has the system begin to read a file when the name of the one before it is given, in the source's order. For
+  /// pipelines that read one file at a time; with workers, several are being read anyway.
+  bool read_ahead = false;
 };
 
 namespace detail {
@@ -36,7 +43,8 @@ class files_source {
  public:
   static constexpr source_traits traits{.kind = "files", .names_files = true};
 
-  files_source(const std::string& directory, const std::string& pattern, files_options options) {
+  files_source(const std::string& directory, const std::string& pattern, files_options options)
+      : reads_ahead_(options.read_ahead) {
     file_search::expect_folder(directory);
     file_search search(pattern, file_search::kind::regular_files);
     if (options.recursive) search.look_everywhere();
@@ -49,6 +57,7 @@ class files_source {
 
   std::optional<std::string> next() {
     if (next_ >= end_) return std::nullopt;
+    if (reads_ahead_ && next_ + 1 < end_) announce((*names_)[next_ + 1]);
     return (*names_)[next_++];
   }
 
@@ -88,9 +97,17 @@ class files_source {
   }
 
  private:
+  static void announce(const std::string& name) noexcept {
+    constexpr std::uint64_t most = std::uint64_t{8} << 20; // bytes
+    // Without O_NONBLOCK opening what has become a named pipe would wait for its writer.
+    const open_file file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file) read_soon(file.number(), std::min(most, file.size()));
+  }
+
   std::shared_ptr<const std::vector<std::string>> names_;
   std::size_t next_ = 0;
   std::size_t end_;
+  bool reads_ahead_;
 };
 
 } // namespace detail

@@ -16,6 +16,7 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/read_ahead.hpp>
 
 namespace feedline {
 
@@ -34,7 +35,10 @@ class lines_source {
     refuse_negative(options_.longest, "feedline::lines: the longest line");
   }
 
-  void start_epoch(const epoch& e) { files_.start(e); }
+  void start_epoch(const epoch& e) {
+    files_.start(e);
+    ahead_ = {};
+  }
 
   std::optional<std::string> next() {
     for (;;) {
@@ -42,7 +46,7 @@ class lines_source {
         const auto number = files_.next();
         if (!number) return std::nullopt;
         number_ = *number;
-        file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
+        file_ = ahead_.open(files_, number_);
         at_ = 0;
         line_ = 0;
       }
@@ -53,6 +57,7 @@ class lines_source {
         at_ = closed;
         continue;
       }
+      ahead_.announce(files_, file_, at_);
       const void* const end = std::memchr(begin, '\n', left);
       std::size_t length = end ? static_cast<std::size_t>(static_cast<const char*>(end) - begin) : left;
       at_ += end ? length + 1 : length;
@@ -108,6 +113,7 @@ class lines_source {
   file_order files_;
   lines_options options_;
   std::shared_ptr<const mapped_file> file_;
+  read_ahead ahead_;
   std::size_t number_ = 0;
   std::size_t at_ = closed; // in the file
   std::uint64_t line_ = 0;

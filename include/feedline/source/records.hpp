@@ -18,6 +18,7 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/read_ahead.hpp>
 
 namespace feedline {
 
@@ -46,7 +47,10 @@ class records_source {
     refuse_negative(size, "feedline::records: the size of a record");
   }
 
-  void start_epoch(const epoch& e) { files_.start(e); }
+  void start_epoch(const epoch& e) {
+    files_.start(e);
+    ahead_ = {};
+  }
 
   std::optional<value> next() {
     for (;;) {
@@ -54,11 +58,12 @@ class records_source {
         const auto number = files_.next();
         if (!number) return std::nullopt;
         number_ = *number;
-        file_ = std::make_shared<const mapped_file>(files_.names()[number_]);
+        file_ = ahead_.open(files_, number_);
         at_ = offset_of(std::exchange(first_, 0));
       }
       const std::size_t left = file_->bytes().size() - at_;
       if (left >= size_) {
+        ahead_.announce(files_, file_, at_);
         const std::byte* const record = file_->bytes().data() + at_;
         index_ = file_order::index_of(number_, at_ / size_);
         at_ += size_;
@@ -121,6 +126,7 @@ class records_source {
   file_order files_;
   std::size_t size_;
   std::shared_ptr<const mapped_file> file_;
+  read_ahead ahead_;
   std::size_t number_ = 0;
   std::size_t at_ = closed; // in the file
   std::uint64_t first_ = 0; // record at which the next file begins

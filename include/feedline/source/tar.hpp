@@ -13,6 +13,7 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/read_ahead.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/tar_sample.hpp>
@@ -66,7 +67,7 @@ class tar_samples {
   void start_epoch(const epoch& e) {
     files_.start(e);
     shard_.reset();
-    next_number_.reset();
+    ahead_ = {};
   }
 
   std::optional<tar_sample> next() {
@@ -80,7 +81,7 @@ class tar_samples {
       }
       const std::uint64_t last = std::exchange(index_, files_.index_of(number_, shard_->position()));
       if (auto sample = shard_->next()) {
-        announce();
+        ahead_.announce(files_, file_, shard_->begin());
         return sample;
       }
       index_ = last;
@@ -113,7 +114,6 @@ class tar_samples {
     if (shard_ && number_ == number && shard_->position() <= detail::file_order::place_of(index)) return;
     files_.go_to(number);
     shard_.reset();
-    next_number_.reset();
   }
 
   /// In which order its shards come.
@@ -141,33 +141,10 @@ class tar_samples {
  private:
   static constexpr std::uint64_t closed = ~std::uint64_t{0};
 
-  static constexpr std::uint64_t read_ahead = std::uint64_t{8} << 20; // bytes
-
   void open_shard() {
-    if (next_.file && next_number_ == number_) {
-      announced_ = std::exchange(next_, {});
-    } else {
-      announced_ = {detail::tar_shard::map(shards()[number_])};
-      next_ = {};
-    }
-    next_number_.reset();
-    shard_.emplace(announced_.file);
-  }
-
-  // Has the system read what isn't in memory, the next shard's beginning too, while samples before that are
-  // worked on.
-  void announce() {
-    const std::uint64_t end = shard_->begin() + read_ahead, size = announced_.file->bytes().size();
-    announced_.reach(end);
-    if (end <= size) return;
-    if (!next_number_) {
-      next_number_ = files_.peek();
-      try {
-        if (next_number_) next_.file = detail::tar_shard::map(shards()[*next_number_]);
-      } catch (const tar_error&) { // its own place will say so
-      }
-    }
-    if (next_.file) next_.reach(end - size);
+    file_ = ahead_.take(number_);
+    if (!file_) file_ = detail::tar_shard::map(shards()[number_]);
+    shard_.emplace(file_);
   }
 
   detail::file_order files_;
@@ -175,10 +152,9 @@ class tar_samples {
   std::optional<detail::tar_shard> shard_; // the one being read
   std::size_t number_ = 0;                 // of that one, as listed
   std::uint64_t index_ = 0;
-  std::uint64_t to_position_ = closed; // in the shard that was open, for resumed()
-  detail::announced_file announced_;   // the shard's
-  detail::announced_file next_;        // the one behind it
-  std::optional<std::size_t> next_number_;
+  std::uint64_t to_position_ = closed;              // in the shard that was open, for resumed()
+  std::shared_ptr<const detail::mapped_file> file_; // the shard's
+  detail::read_ahead ahead_;
   std::shared_ptr<detail::tar_names> names_ = std::make_shared<detail::tar_names>();
 };
 
