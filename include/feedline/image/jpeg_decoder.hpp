@@ -17,6 +17,7 @@
 #include <feedline/core/tensor.hpp>
 #include <feedline/image/crop.hpp>
 #include <feedline/image/detail/jpeg_memory.hpp>
+#include <feedline/image/detail/jpeg_part.hpp>
 #include <feedline/image/detail/jpeg_source.hpp>
 #include <feedline/image/detail/pixel_rows.hpp>
 #include <feedline/image/detail/resampler.hpp>
@@ -84,6 +85,7 @@ struct jpeg_header {
 class jpeg_decoder {
  public:
   jpeg_decoder() {
+    detail::mention_plain_libjpeg();
     state_.err = &errors_;
     try {
       errors_.run(who, [this] { jpeg_create_decompress(&state_); });
@@ -133,7 +135,7 @@ class jpeg_decoder {
 
   /// Decodes a part of an image and resizes it to fill `pixels`, in one go and no more of it than is needed:
   /// only the rows and columns that have a say, at a smaller size where that is enough, without an image in
-  /// between.
+  /// between. (A plain libjpeg decodes all columns, and all rows down to the last one that is needed.)
   ///
   ///     decoder.decode_crop(file, resized_center_crop{}, chw_view(tensor));
   ///
@@ -161,12 +163,13 @@ class jpeg_decoder {
     const auto map = [&](double begin, double length, std::size_t count, std::size_t all) {
       return detail::map_axis(begin * size, length * size, count, all, box.sees_outside);
     };
+    const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
     const detail::resampler::region region =
         resampler_.plan(map(stored.box.top, stored.box.height, to.height, state_.output_height),
-                        map(stored.box.left, stored.box.width, to.width, state_.output_width),
-                        header.channels == 1 ? 1 : 4, how.interpolation, how.antialias);
+                        map(stored.box.left, stored.box.width, to.width, state_.output_width), bytes,
+                        how.interpolation, how.antialias);
     const std::size_t left = start_region(region);
-    const std::size_t row_bytes = std::size_t{state_.output_width} * output_components();
+    const std::size_t row_bytes = std::size_t{state_.output_width} * std::max(bytes, output_components());
     resampler_.run(to, scale, region.left - left, row_bytes, [this](std::uint8_t** rows, std::size_t count) {
       errors_.run(who, [=, this] { read_rows(rows, count); });
     });
@@ -308,7 +311,7 @@ class jpeg_decoder {
     // Four bytes a pixel are easier to add up than three.
     if (options.color == pixel_color::rgb) {
       if (state_.out_color_space == JCS_CMYK) convert_ = &detail::cmyk_to_rgb<4>;
-      else state_.out_color_space = JCS_EXT_RGBX;
+      else convert_ = detail::choose_four_bytes(state_);
     }
     state_.scale_num = eighths;
     state_.scale_denom = 8;
@@ -329,8 +332,8 @@ class jpeg_decoder {
     errors_.run(who, [&] {
       jpeg_start_decompress(&state_);
       if (smooths_blocks()) left = 0;
-      else jpeg_crop_scanline(&state_, &left, &width);
-      if (top > 0) jpeg_skip_scanlines(&state_, top);
+      else detail::choose_columns(state_, left, width);
+      detail::skip_rows(state_, top, strip_);
     });
     return left;
   }

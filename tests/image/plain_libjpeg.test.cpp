@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The decoder as it is where libjpeg is a plain one. Its other tests are compiled for that as well.
+#include <feedline/image/jpeg_decoder.hpp>
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include "support/catch.hpp"
+#include "support/jpeg_writer.hpp"
+
+namespace fl = feedline;
+
+#ifndef FEEDLINE_PLAIN_LIBJPEG
+#error "this test is for FEEDLINE_PLAIN_LIBJPEG"
+#endif
+
+namespace {
+
+// What `call` prints on standard error.
+template <class Call>
+std::string printed(Call call) {
+  std::FILE* const capture = std::tmpfile();
+  REQUIRE(capture);
+  const int standard_error = ::dup(2);
+  ::dup2(::fileno(capture), 2);
+  call();
+  std::fflush(stderr);
+  ::dup2(standard_error, 2);
+  ::close(standard_error);
+  std::string text(static_cast<std::size_t>(std::ftell(capture)), ' ');
+  std::rewind(capture);
+  text.resize(std::fread(text.data(), 1, text.size(), capture));
+  std::fclose(capture);
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("a program says at most once that its libjpeg is a plain one") {
+  const auto file = fl::test::write_jpeg(fl::test::noise(20, 20, 3));
+  const auto decode = [&] {
+    fl::tensor<std::uint8_t> part(fl::shape{5, 5, 3});
+    const auto box = [](std::size_t, std::size_t) { return fl::crop_box{10, 10, 5, 5}; };
+    fl::jpeg_decoder().decode_crop(file, box, hwc_view(part));
+  };
+  const std::string first = printed(decode); // or a test before this one has had it said
+  CHECK((first.empty() || first.find("isn't libjpeg-turbo") != std::string::npos));
+  CHECK(printed([&] {
+          decode();
+          std::jthread another(decode);
+        }) == "");
+}
