@@ -43,8 +43,7 @@ class files_source {
  public:
   static constexpr source_traits traits{.kind = "files", .names_files = true};
 
-  files_source(const std::string& directory, const std::string& pattern, files_options options)
-      : reads_ahead_(options.read_ahead) {
+  files_source(const std::string& directory, const std::string& pattern, files_options options) {
     file_search::expect_folder(directory);
     file_search search(pattern, file_search::kind::regular_files);
     if (options.recursive) search.look_everywhere();
@@ -52,17 +51,17 @@ class files_source {
     if (names.empty())
       throw std::runtime_error("no file in " + in_backticks(directory) + " matches " + in_backticks(pattern));
     end_ = names.size();
-    names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
+    found_ = std::make_shared<const listing>(listing{std::move(names), options.read_ahead});
   }
 
   std::optional<std::string> next() {
     if (next_ >= end_) return std::nullopt;
-    if (reads_ahead_ && next_ + 1 < end_) announce((*names_)[next_ + 1]);
-    return (*names_)[next_++];
+    if (found_->reads_ahead && next_ + 1 < end_) announce(found_->names[next_ + 1]);
+    return found_->names[next_++];
   }
 
   void start_epoch(const epoch& e) {
-    end_ = static_cast<std::size_t>(std::min<std::uint64_t>(names_->size(), e.extent));
+    end_ = static_cast<std::size_t>(std::min<std::uint64_t>(found_->names.size(), e.extent));
   }
 
   void skip(std::uint64_t count) {
@@ -73,30 +72,35 @@ class files_source {
 
   void go_near(std::uint64_t index) noexcept { next_ = static_cast<std::size_t>(index); }
 
-  std::uint64_t extent() const noexcept { return names_->size(); }
+  std::uint64_t extent() const noexcept { return found_->names.size(); }
 
   std::uint64_t fingerprint(std::uint64_t extent) const {
     std::uint64_t hash = key(extent);
-    for (std::size_t i = 0; i < extent; ++i) hash = key(hash, stable_hash(last_name((*names_)[i])));
+    for (std::size_t i = 0; i < extent; ++i) hash = key(hash, stable_hash(last_name(found_->names[i])));
     return hash;
   }
 
-  std::uint64_t size() const noexcept { return names_->size(); }
+  std::uint64_t size() const noexcept { return found_->names.size(); }
 
-  std::string at(std::uint64_t place) const { return (*names_)[static_cast<std::size_t>(place)]; }
+  std::string at(std::uint64_t place) const { return found_->names[static_cast<std::size_t>(place)]; }
 
   /// The longest name.
   std::optional<std::size_t> largest_item() const noexcept {
     std::size_t longest = 0;
-    for (const std::string& name : *names_) longest = std::max(longest, name.size());
+    for (const std::string& name : found_->names) longest = std::max(longest, name.size());
     return sizeof(std::string) + longest + 1;
   }
 
   std::string origin(std::uint64_t index) const {
-    return index < names_->size() ? readable((*names_)[index]) : std::string();
+    return index < found_->names.size() ? readable(found_->names[index]) : std::string();
   }
 
  private:
+  struct listing {
+    std::vector<std::string> names;
+    bool reads_ahead;
+  };
+
   static void announce(const std::string& name) noexcept {
     constexpr std::uint64_t most = std::uint64_t{8} << 20; // bytes
     // Without O_NONBLOCK opening what has become a named pipe would wait for its writer.
@@ -104,10 +108,9 @@ class files_source {
     if (file) read_soon(file.number(), std::min(most, file.size()));
   }
 
-  std::shared_ptr<const std::vector<std::string>> names_;
+  std::shared_ptr<const listing> found_;
   std::size_t next_ = 0;
   std::size_t end_;
-  bool reads_ahead_;
 };
 
 } // namespace detail
