@@ -10,7 +10,8 @@ macro(complain)
 endmacro()
 
 # A folder includes itself and what stands before it. What is not here is a component: it comes last, and
-# components don't know each other. The file feedline.hpp gathers the core, image.hpp the component image/.
+# components don't know each other. The file feedline.hpp gathers the core, image.hpp the component image/, testing.hpp
+# the checks for what users write.
 set(rank_detail 0)
 set(rank_queue 1)
 set(rank_core 2)
@@ -24,7 +25,8 @@ set(rank_component 5)
 set(outside "^(concurrentqueue|dirent|errno|fcntl|fnmatch|glob|pthread|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
 
 # Headers that have no test of their own name, because they only gather or declare.
-set(untested feedline.hpp image.hpp image/resize_options.hpp stage/cache_options.hpp)
+set(untested feedline.hpp image.hpp image/resize_options.hpp stage/cache_options.hpp testing.hpp
+  testing/check_options.hpp)
 
 function(room_of header room_out rank_out)
   string(REGEX REPLACE "/.*" "" room "${header}")

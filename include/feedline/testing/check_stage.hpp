@@ -1,0 +1,801 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// check_stage: runs a stage through what the library promises of pipelines that it stands in.
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/core/state.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/testing/check_options.hpp>
+#include <feedline/testing/check_source.hpp>
+#include <feedline/testing/detail/items.hpp>
+#include <feedline/testing/detail/observed.hpp>
+#include <feedline/testing/detail/runs.hpp>
+
+namespace feedline::testing {
+
+namespace detail {
+
+/// Gives the inputs of a check, all but some.
+template <class T>
+class given_inputs {
+ public:
+  static constexpr const char* kind = "inputs";
+
+  given_inputs(std::shared_ptr<const std::vector<T>> inputs, const run_order& o)
+      : inputs_(std::move(inputs)),
+        left_out_(o.left_out),
+        ends_before_(o.ends_before),
+        last_epoch_(o.last_epoch),
+        is_empty_(o.without_inputs) {}
+
+  void start_epoch(const epoch& e) {
+    epoch_ = e.number;
+    if (epoch_ >= last_epoch_) throw std::runtime_error("the check has seen enough epochs");
+  }
+
+  std::optional<T> next() {
+    if (at_ == size()) return std::nullopt;
+    if (left_out_ == occasion{at_, epoch_}) ++at_;
+    if (at_ == size() || ends_before_ == occasion{at_, epoch_}) return std::nullopt;
+    return (*inputs_)[at_++];
+  }
+
+  std::uint64_t index() const { return at_ - 1; }
+
+  void state(auto& archive) { archive(at_); }
+
+  void go_near(std::uint64_t index) { at_ = index; }
+
+  std::uint64_t extent() const { return inputs_->size(); }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const { return extent; }
+
+ private:
+  std::size_t size() const { return is_empty_ ? 0 : inputs_->size(); }
+
+  std::shared_ptr<const std::vector<T>> inputs_;
+  std::optional<occasion> left_out_, ends_before_;
+  std::uint32_t last_epoch_;
+  bool is_empty_;
+  std::size_t at_ = 0;
+  std::uint32_t epoch_ = 0;
+};
+
+/// A call of a stage.
+struct hand_call {
+  enum class kind { item, finish, end_epoch };
+
+  kind is = kind::item;
+  std::size_t input = 0;
+  std::uint32_t epoch = 0;
+};
+
+inline std::string text_of_call(const hand_call& c) {
+  if (c.is == hand_call::kind::item)
+    return "input " + std::to_string(c.input) + " (counted from 0) of epoch " + std::to_string(c.epoch);
+  return std::string(c.is == hand_call::kind::finish ? "finish()" : "end_epoch()") + " of epoch " +
+         std::to_string(c.epoch);
+}
+
+struct hand_output {
+  std::size_t item = 0;
+  sample_id id;
+
+  friend bool operator==(const hand_output&, const hand_output&) = default;
+};
+
+/// What a call gives.
+struct hand_result {
+  std::vector<hand_output> given;
+  bool has_enough = false; // it called emit.enough()
+  std::string error;       // empty: it didn't throw
+  bool ignores_false = false;
+
+  friend bool operator==(const hand_result&, const hand_result&) = default;
+};
+
+/// A stage that is called without a run, whose type nobody here knows.
+class hand_stage {
+ public:
+  virtual ~hand_stage() = default;
+  virtual std::unique_ptr<hand_stage> copy() const = 0;
+  /// `wanted`: so many items until emit() returns false.
+  virtual hand_result call(const hand_call& c, std::size_t wanted = ~std::size_t{0}) = 0;
+  /// It used an emit whose call had returned.
+  virtual bool emitted_late() const = 0;
+
+  virtual bool has_state() const = 0;
+  virtual std::vector<std::uint64_t> write_state() = 0;
+  virtual std::ptrdiff_t read_state(std::vector<std::uint64_t> words) = 0;
+
+  virtual bool takes_samples() const = 0; // and gives them
+  virtual std::optional<std::size_t> items_held() const = 0;
+  virtual std::optional<bool> has_enough() const = 0;
+  virtual bool ends_epochs() const = 0;
+  virtual bool gives_by_count() const = 0;
+  virtual std::uint64_t fingerprint() const = 0;
+};
+
+class hand_stages {
+ public:
+  virtual ~hand_stages() = default;
+  virtual std::unique_ptr<hand_stage> make() = 0;
+};
+
+/// More than that behind an emit() that returned false is no oversight but a loop.
+inline constexpr std::size_t most_ignored = 1000;
+
+/// A loop that nothing ends.
+struct ignores_false {};
+
+template <class Out, class Table>
+class hand_emit {
+ public:
+  hand_emit(Table& table, const sample_id& id, std::size_t wanted, hand_result& result, bool& was_late)
+      : table_(table), id_(id), wanted_(wanted), result_(&result), was_late_(was_late) {}
+
+  template <class V>
+    requires std::constructible_from<Out, V>
+  bool operator()(V&& value) {
+    sample_id id = id_;
+    if (given_ > 0) id = feedline::detail::part_of(id_, given_);
+    return (*this)(sample<Out>{Out(std::forward<V>(value)), id});
+  }
+
+  bool operator()(sample<Out>&& s) {
+    if (!result_) {
+      was_late_ = true;
+      return false;
+    }
+    ++given_;
+    if (given_ > wanted_ + most_ignored) {
+      result_->ignores_false = true;
+      throw ignores_false();
+    }
+    if (given_ <= wanted_) result_->given.push_back({table_.number_of(s.value), s.id});
+    return given_ < wanted_;
+  }
+
+  void enough() {
+    if (result_) result_->has_enough = true;
+    else was_late_ = true;
+  }
+
+  void close() { result_ = nullptr; }
+
+ private:
+  Table& table_;
+  sample_id id_;
+  std::size_t wanted_;
+  hand_result* result_; // null: the call has returned
+  bool& was_late_;
+  std::size_t given_ = 0;
+};
+
+template <class Stage, class In, class Table>
+class typed_hand_stage final : public hand_stage {
+  using output = typename Stage::output;
+  using emit_type = hand_emit<output, Table>;
+  static constexpr bool takes_value = feedline::detail::takes_value<Stage, In>;
+  static constexpr bool takes_value_and_context = feedline::detail::takes_value_and_context<Stage, In>;
+  static constexpr bool takes_sample = feedline::detail::takes_sample<Stage, In>;
+
+ public:
+  typed_hand_stage(Stage stage, std::shared_ptr<const std::vector<In>> inputs, std::shared_ptr<Table> table,
+                   std::uint64_t seed)
+      : stage_(std::move(stage)), inputs_(std::move(inputs)), table_(std::move(table)), seed_(seed) {}
+
+  std::unique_ptr<hand_stage> copy() const override {
+    return std::make_unique<typed_hand_stage>(stage_, inputs_, table_, seed_);
+  }
+
+  hand_result call(const hand_call& c, std::size_t wanted) override {
+    hand_result result;
+    const bool is_item = c.is == hand_call::kind::item;
+    const sample_id id{is_item ? c.input : sample_id::no_index, 0, c.epoch};
+    emit_type& emit = emits_.emplace_back(*table_, id, wanted, result, was_late_);
+    try {
+      if (is_item) take(c, id, emit);
+      if constexpr (requires { stage_.finish(emit); })
+        if (c.is == hand_call::kind::finish) stage_.finish(emit);
+      if constexpr (requires { stage_.end_epoch(); })
+        if (c.is == hand_call::kind::end_epoch) stage_.end_epoch();
+    } catch (const ignores_false&) {
+    } catch (const std::exception& error) {
+      result.error = error.what();
+    }
+    emit.close();
+    return result;
+  }
+
+  bool emitted_late() const override { return was_late_; }
+
+  bool has_state() const override { return feedline::detail::has_state<Stage>; }
+
+  std::vector<std::uint64_t> write_state() override {
+    std::vector<std::uint64_t> words;
+    if constexpr (feedline::detail::has_state<Stage>) {
+      state_writer writer(words);
+      stage_.state(writer);
+    }
+    return words;
+  }
+
+  std::ptrdiff_t read_state(std::vector<std::uint64_t> words) override {
+    if constexpr (feedline::detail::has_state<Stage>) return read_words(stage_, std::move(words));
+    else return 0;
+  }
+
+  bool takes_samples() const override {
+    return !takes_value && !takes_value_and_context && std::is_same_v<In, output>;
+  }
+
+  std::optional<std::size_t> items_held() const override {
+    if constexpr (requires { stage_.items_held(); }) return stage_.items_held();
+    else return {};
+  }
+
+  std::optional<bool> has_enough() const override {
+    if constexpr (requires { stage_.has_enough(); }) return stage_.has_enough();
+    else return {};
+  }
+
+  bool ends_epochs() const override { return feedline::detail::can_end_epochs<Stage>; }
+
+  bool gives_by_count() const override {
+    return requires { requires Stage::gives_by_count; };
+  }
+
+  std::uint64_t fingerprint() const override {
+    if constexpr (requires { stage_.fingerprint(); }) return stage_.fingerprint();
+    else return 0;
+  }
+
+ private:
+  void take(const hand_call& c, const sample_id& id, emit_type& emit) {
+    In item = (*inputs_)[c.input];
+    const std::stop_token never;
+    context about = feedline::detail::make_context(id, feedline::detail::key(seed_, place), never);
+    if constexpr (takes_value_and_context) stage_(std::move(item), emit, about);
+    else if constexpr (takes_value) stage_(std::move(item), emit);
+    else if constexpr (takes_sample) stage_(sample<In>{std::move(item), id}, emit);
+    else stage_(sample<In>{std::move(item), id}, emit, about);
+  }
+
+  static constexpr std::size_t place = 2; // behind the inputs and a map, see around_stage
+
+  Stage stage_;
+  std::shared_ptr<const std::vector<In>> inputs_;
+  std::shared_ptr<Table> table_;
+  std::uint64_t seed_;
+  std::deque<emit_type> emits_; // also those whose call has returned, to notice who uses one
+  bool was_late_ = false;
+};
+
+template <class Make, class In, class Table>
+class typed_hand_stages final : public hand_stages {
+ public:
+  typed_hand_stages(Make make, std::shared_ptr<const std::vector<In>> inputs, std::shared_ptr<Table> table,
+                    std::uint64_t seed)
+      : make_(std::move(make)), inputs_(std::move(inputs)), table_(std::move(table)), seed_(seed) {}
+
+  std::unique_ptr<hand_stage> make() override {
+    using stage_type = decltype(make_());
+    return std::make_unique<typed_hand_stage<stage_type, In, Table>>(make_(), inputs_, table_, seed_);
+  }
+
+ private:
+  Make make_;
+  std::shared_ptr<const std::vector<In>> inputs_;
+  std::shared_ptr<Table> table_;
+  std::uint64_t seed_;
+};
+
+/// The promises of a stage of a user's own that can be seen without a run.
+class hand_stage_checks {
+ public:
+  hand_stage_checks(hand_stages& stages, std::size_t inputs, const item_texts& texts, observed& seen,
+                    const check_options& options)
+      : stages_(stages), inputs_(inputs), texts_(texts), seen_(seen), options_(options) {}
+
+  /// What a finite run gives; nothing: a call throws.
+  const std::optional<std::vector<std::size_t>>& finite_items() const { return finite_items_; }
+
+  void all() {
+    seen_.doing("made the stage");
+    described_ = stages_.make();
+    for (const bool finite : {true, false}) {
+      seen_.doing("called the stage with each input");
+      calls_ = all_calls(finite);
+      results_ = first_drive();
+      same_again();
+      if (!seen_.is_whole()) return;
+      states(finite);
+      if (!finite) continue;
+      identities();
+      held();
+      note_items();
+    }
+    ends();
+    unwanted();
+    counts();
+    if (described_->fingerprint() != stages_.make()->fingerprint())
+      seen_.broken("A fingerprint is the same in another process: two stages that were made alike have other "
+                   "ones. Let it "
+                   "follow from the parameters, not from addresses or time.");
+  }
+
+ private:
+  std::vector<hand_call> all_calls(bool finite, bool backwards = false) const {
+    std::vector<hand_call> calls;
+    for (std::uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
+      for (std::size_t i = 0; i < inputs_; ++i)
+        calls.push_back({hand_call::kind::item, backwards ? inputs_ - 1 - i : i, epoch});
+      if (finite) calls.push_back({hand_call::kind::finish, 0, epoch});
+      calls.push_back({hand_call::kind::end_epoch, 0, epoch});
+    }
+    return calls;
+  }
+
+  // Leaves out of the calls those that a stage with enough of an epoch doesn't get.
+  std::vector<hand_result> first_drive() {
+    std::vector<hand_result> results;
+    std::vector<hand_call> made;
+    const auto stage = described_->copy();
+    bool has_enough = false;
+    for (const hand_call& c : calls_) {
+      if (c.is != hand_call::kind::item) has_enough = has_enough && c.is == hand_call::kind::finish;
+      else if (has_enough) continue;
+      made.push_back(c);
+      results.push_back(stage->call(c));
+      has_enough = has_enough || results.back().has_enough;
+      if (results.back().given.size() > options_.most_items)
+        throw std::invalid_argument("feedline::testing: the stage gives more than " +
+                                    std::to_string(options_.most_items) +
+                                    " items for one: give the check other inputs, or raise most_items");
+    }
+    if (stage->emitted_late())
+      seen_.broken(
+          "A stage gives items while it is called: it used emit after the call that got it had returned. "
+          "Keep no "
+          "emit: what is to come later is kept as a member, and given by a later call or by finish().");
+    calls_ = std::move(made);
+    return results;
+  }
+
+  std::vector<hand_result> drive(hand_stage& stage, std::size_t begin = 0) const {
+    std::vector<hand_result> results;
+    for (std::size_t i = begin; i < calls_.size(); ++i) results.push_back(stage.call(calls_[i]));
+    return results;
+  }
+
+  std::string text(const hand_result& r) const {
+    std::string text;
+    for (const hand_output& o : r.given) {
+      text += (text.empty() ? "" : ", ") + texts_.text(o.item);
+      if (o.id.index != sample_id::no_index && described_->takes_samples())
+        text += " (" + text_of_occasion({o.id.index, o.id.epoch}) + ")";
+    }
+    if (text.empty()) text = "nothing";
+    if (r.has_enough) text += " and calls emit.enough()";
+    if (!r.error.empty()) text += " and throws: " + r.error;
+    return text;
+  }
+
+  bool complain(const std::string& promise, std::size_t begin, const std::vector<hand_result>& got,
+                const std::string& advice) {
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (got[i] == results_[begin + i]) continue;
+      seen_.broken(promise + ": for " + text_of_call(calls_[begin + i]) + " it gives " + text(got[i]) +
+                   ", not " + text(results_[begin + i]) + ". " + advice + ".");
+      return true;
+    }
+    return false;
+  }
+
+  void note_items() {
+    finite_items_.emplace();
+    for (const hand_result& r : results_) {
+      if (!r.error.empty()) return finite_items_.reset();
+      for (const hand_output& o : r.given) finite_items_->push_back(o.item);
+    }
+  }
+
+  void same_again() {
+    seen_.doing("called copies of the stage with each input");
+    const auto other = stages_.make();
+    const auto a = other->copy(), b = other->copy();
+    if (complain("Copies are independent: the same stage, copied and called once more, gives others", 0,
+                 drive(*described_->copy()),
+                 "Each run works on a copy of the stage: what a call changes must be a member, not a static "
+                 "or behind a "
+                 "pointer that copies share, and nothing may depend on time"))
+      return;
+    std::vector<hand_result> got[2];
+    for (const hand_call& c : calls_) {
+      got[0].push_back(a->call(c));
+      got[1].push_back(b->call(c));
+    }
+    for (const auto& results : got)
+      if (complain(
+              "Copies are independent: one of two copies, called in turn, gives others", 0, results,
+              "What a call changes must be a member, not a static or behind a pointer that copies share"))
+        return;
+    complain("The same seed gives the same items: a second stage that was made alike gives others", 0,
+             drive(*stages_.make()),
+             "Key random decisions by context.random, and let nothing depend on time or on addresses");
+  }
+
+  void states(bool finite) {
+    if (!described_->has_state()) return;
+    for (const std::size_t at : spread(calls_.size(), 2 * options_.places)) {
+      const std::string where = "before " + text_of_call(calls_[at]) + (finite ? "" : " of an infinite run");
+      seen_.doing("read the stage's state " + where);
+      const auto first = described_->copy();
+      for (std::size_t i = 0; i < at; ++i) first->call(calls_[i]);
+      const std::vector<std::uint64_t> words = first->write_state();
+      const auto second = stages_.make();
+      std::ptrdiff_t left = 0;
+      try {
+        left = second->read_state(words);
+      } catch (const std::exception& error) {
+        return seen_.broken("A state is read as it was written: " + where + " reading it throws: " +
+                            error.what() + ". Name the same members in the same order in both directions.");
+      }
+      if (left != 0)
+        return seen_.broken("A state is read as it was written: state() wrote " +
+                            std::to_string(words.size()) + " words " + where + " and read " +
+                            std::to_string(static_cast<std::ptrdiff_t>(words.size()) - left) +
+                            ". Name the same members in the same order in both directions.");
+      if (complain("A state is only looked at: a stage whose state was taken down " + where +
+                       " gives others afterwards",
+                   at, drive(*first, at), "Let state() change nothing when it is called with a state_writer"))
+        return;
+      if (complain("A stage goes on where its state says: with the state " + where +
+                       ", another one gives others",
+                   at, drive(*second, at),
+                   "Name all that a call, finish() and end_epoch() change in state(archive), or leave "
+                   "state() out"))
+        return;
+    }
+  }
+
+  /// Of a stage that takes and gives samples of one type.
+  void identities() {
+    if (!described_->takes_samples()) return;
+    std::set<sample_id> given;
+    std::set<std::pair<std::uint64_t, std::uint32_t>> received;
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      if (calls_[i].is == hand_call::kind::item) received.emplace(calls_[i].input, calls_[i].epoch);
+      for (const hand_output& o : results_[i].given) {
+        if (!received.contains({o.id.index, o.id.epoch}))
+          return seen_.broken("A sample keeps its identity: for " + text_of_call(calls_[i]) +
+                              " the stage gives " + text_of_occasion({o.id.index, o.id.epoch}) +
+                              ", which it did not get. Emit the sample that came, or one with its id.");
+        if (!given.insert(o.id).second)
+          return seen_.broken(
+              "A sample comes once: for " + text_of_call(calls_[i]) + " the stage gives " +
+              text_of_occasion({o.id.index, o.id.epoch}) +
+              " once more. Let finish() leave nothing behind, and give parts of a sample other id.part.");
+      }
+    }
+  }
+
+  /// How many inputs a stage holds: those that it gives later.
+  void held() {
+    if (!described_->takes_samples() || !described_->items_held()) return;
+    std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t> given_at;
+    for (std::size_t i = 0; i < calls_.size(); ++i)
+      for (const hand_output& o : results_[i].given) given_at[{o.id.index, o.id.epoch}] = i;
+    std::size_t most = 0, at = 0;
+    std::set<std::pair<std::uint64_t, std::uint32_t>> now;
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      if (calls_[i].is == hand_call::kind::item) now.emplace(calls_[i].input, calls_[i].epoch);
+      for (auto it = now.begin(); it != now.end();) {
+        const auto found = given_at.find(*it);
+        if (found == given_at.end() || found->second <= i) it = now.erase(it);
+        else ++it;
+      }
+      if (now.size() > most) {
+        most = now.size();
+        at = i;
+      }
+    }
+    if (most > *described_->items_held())
+      seen_.broken("A run says what it holds at most: behind " + text_of_call(calls_[at]) +
+                   " the stage holds " + std::to_string(most) + " items, but its items_held() is " +
+                   std::to_string(*described_->items_held()) +
+                   ". Let it be the most items that it ever holds back.");
+  }
+
+  /// emit.enough(), and what tells of it.
+  void ends() {
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      if (!results_[i].has_enough) continue;
+      if (!described_->ends_epochs())
+        return seen_.broken("A stage that can end an epoch says so: for " + text_of_call(calls_[i]) +
+                            " it calls emit.enough(). Give it static constexpr bool ends_epochs = true, or "
+                            "several ranks don't "
+                            "hear of it in an infinite run.");
+      const auto stage = described_->copy();
+      for (std::size_t k = 0; k <= i; ++k) stage->call(calls_[k]);
+      if (stage->has_enough() == false && calls_[i].is == hand_call::kind::item)
+        return seen_.broken("has_enough() says whether a stage would call emit.enough() at once: behind " +
+                            text_of_call(calls_[i]) + ", which called it, it says no.");
+    }
+  }
+
+  /// A stage that nobody wants anything of any more comes to an end.
+  void unwanted() {
+    seen_.doing("let emit() return false");
+    for (const std::size_t wanted : {1u, 2u}) {
+      const auto stage = described_->copy();
+      for (const hand_call& c : calls_)
+        if (stage->call(c, wanted).ignores_false)
+          return seen_.broken("A stop ends a run at once: for " + text_of_call(c) +
+                              " the stage goes on after emit() has returned false " +
+                              std::to_string(most_ignored) + " times. Return as soon as it does.");
+    }
+  }
+
+  void counts() {
+    if (!described_->gives_by_count()) return;
+    seen_.doing("called the stage with the inputs in another order");
+    calls_ = all_calls(true);
+    results_ = first_drive();
+    const std::vector<hand_call> calls = all_calls(true, true);
+    if (calls_.size() != calls.size()) return;
+    const auto stage = described_->copy();
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      if (const std::size_t count = stage->call(calls[i]).given.size(); count != results_[i].given.size())
+        return seen_.broken("A stage with gives_by_count gives as many items whatever they are: with the "
+                            "inputs in the other order call " +
+                            std::to_string(i) + " gives " + std::to_string(count) + ", not " +
+                            std::to_string(results_[i].given.size()) + ". Leave gives_by_count out.");
+  }
+
+  hand_stages& stages_;
+  std::size_t inputs_;
+  const item_texts& texts_;
+  observed& seen_;
+  const check_options& options_;
+  std::unique_ptr<hand_stage> described_;
+  std::vector<hand_call> calls_;
+  std::vector<hand_result> results_;
+  std::optional<std::vector<std::size_t>> finite_items_;
+};
+
+/// The map in front of a stage.
+struct look_in_front {
+  template <class T>
+  T operator()(T item, context& c) const {
+    if (fails && fails->index == c.index && fails->epoch == c.epoch) throw planned_failure();
+    return item;
+  }
+
+  std::optional<occasion> fails;
+};
+
+/// The map behind it.
+struct look_behind {
+  template <class T>
+  seen<T> operator()(T item, context& c) const {
+    return {std::move(item), {c.index, c.part, c.epoch}};
+  }
+};
+
+/// inputs | map | stage | map
+template <class Make, class In>
+struct around_stage {
+  auto operator()(const run_order& o) {
+    return given_inputs<In>(inputs, o) | map(look_in_front{o.fails}, feedline::workers{o.in_front}) | make() |
+           map(look_behind(), feedline::workers{o.behind});
+  }
+
+  Make make;
+  std::shared_ptr<const std::vector<In>> inputs;
+};
+
+/// What only a stage promises of its runs.
+class stage_run_checks {
+ public:
+  stage_run_checks(any_runs& runs, std::size_t inputs, observed& seen, const check_options& options)
+      : runs_(runs), inputs_(inputs), seen_(seen), options_(options), checks_(runs, seen, options, "stage") {}
+
+  /// A finite run gives what the stage gives when it is called with one item after another.
+  void given(const std::vector<std::size_t>& expected) {
+    std::vector<std::size_t> got;
+    for (const step& s : checks_.reference())
+      if (s.is == step::kind::item) got.push_back(s.item);
+    const auto at = static_cast<std::size_t>(
+        std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first - got.begin());
+    if (at == got.size() && at == expected.size()) return;
+    const auto text = [&](const std::vector<std::size_t>& items) {
+      return at < items.size() ? runs_.texts().text(items[at]) : "the end";
+    };
+    seen_.broken("A run gives what its stages give one item at a time: item " + std::to_string(at) +
+                 " (counted from 0) of a finite run of " + std::to_string(options_.epochs) + " epochs is " +
+                 text(got) + ", not " + text(expected) +
+                 ", which the stage gives when it is called directly. Let nothing depend on time, on the "
+                 "thread that calls or on the stop token.");
+  }
+
+  /// `wanted`: the numbers of the inputs, where the stage gives items of their type.
+  void all(const std::vector<std::size_t>& wanted) {
+    checks_.all();
+    failures();
+    without_inputs();
+    keeps(wanted);
+  }
+
+ private:
+  void failures() {
+    const std::vector<step>& whole = checks_.reference();
+    for (const std::size_t number : spread(options_.epochs * inputs_, options_.places)) {
+      const occasion fails{number % inputs_, static_cast<std::uint32_t>(number / inputs_)};
+      const std::string what = text_of_occasion(fails);
+      seen_.doing("let " + what + " fail in front of the stage");
+      run_order o = checks_.order();
+      o.ends_before = fails;
+      o.epochs = fails.epoch + 1;
+      std::vector<step> expected = checks_.run(o);
+      o = checks_.order();
+      o.fails = fails;
+      o.in_front = 2;
+      std::vector<step> got = checks_.run(o);
+      // A stage that had enough of the epoch before, or failed by itself, never meets the failure.
+      const bool fails_before = !expected.empty() && expected.back().is == step::kind::error;
+      if (got != whole && !(fails_before && got == expected)) {
+        const step last = got.empty() ? step() : got.back();
+        if (!got.empty()) got.pop_back();
+        if (!expected.empty()) expected.pop_back();
+        if (checks_.complain(expected, got,
+                             "What came before a failure is given: where " + what +
+                                 " fails in front of the stage, the run gives other "
+                                 "items than over the samples before it",
+                             "Let finish() give all that the stage holds"))
+          return;
+        if (last.is != step::kind::error || !(last.failed == fails))
+          return seen_.broken("A failure is named: where " + what +
+                              " fails in front of the stage, the run ends with " +
+                              text_of_step(last, runs_.texts()) + ".");
+      }
+      o = checks_.order();
+      o.left_out = fails;
+      o.on_error = on_error::skip;
+      expected = checks_.run(o);
+      o = checks_.order();
+      o.fails = fails;
+      o.in_front = 2;
+      o.on_error = on_error::skip;
+      got = checks_.run(o);
+      std::vector<occasion> skipped;
+      for (step& s : got) {
+        skipped.insert(skipped.end(), s.skipped.begin(), s.skipped.end());
+        s.skipped.clear();
+      }
+      for (step& s : expected) s.skipped.clear();
+      if (checks_.complain(expected, got,
+                           "A skipped sample takes nothing with it: where " + what +
+                               " fails in front of the stage and is skipped, the run "
+                               "gives other items than without that sample",
+                           "Let nothing depend on time or on the thread that calls"))
+        return;
+      const bool is_named = std::count(skipped.begin(), skipped.end(), fails) == 1;
+      if (!is_named && expected != whole)
+        return seen_.broken("A skipped sample is told: where " + what +
+                            " fails in front of the stage and is skipped, failures() doesn't name it.");
+    }
+  }
+
+  void without_inputs() {
+    seen_.doing("ran the stage without any inputs");
+    run_order o = checks_.order();
+    o.without_inputs = true;
+    const std::vector<step> got = checks_.run(o);
+    if (got.back().is == step::kind::error)
+      seen_.broken("A run without samples ends: without any inputs the stage fails: " + got.back().message +
+                   ". Let finish() do without items.");
+  }
+
+  void keeps(std::vector<std::size_t> wanted) {
+    if (!options_.keeps_all) return;
+    if (wanted.empty())
+      throw std::invalid_argument(
+          "feedline::testing: keeps_all is for stages that give items of the type that they take");
+    std::sort(wanted.begin(), wanted.end());
+    for (std::uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
+      std::vector<std::size_t> got;
+      for (const step& s : checks_.reference())
+        if (s.is == step::kind::item && s.id.epoch == epoch) got.push_back(s.item);
+      std::sort(got.begin(), got.end());
+      if (got == wanted) continue;
+      std::vector<std::size_t> lost, added;
+      std::set_difference(wanted.begin(), wanted.end(), got.begin(), got.end(), std::back_inserter(lost));
+      std::set_difference(got.begin(), got.end(), wanted.begin(), wanted.end(), std::back_inserter(added));
+      std::string text;
+      for (const std::size_t item : lost)
+        text += (text.empty() ? "" : ", ") + runs_.texts().text(item) + " is missing";
+      for (const std::size_t item : added)
+        text += (text.empty() ? "" : ", ") + runs_.texts().text(item) + " is too many";
+      return seen_.broken("Each sample appears once: of epoch " + std::to_string(epoch) +
+                          " of a finite run " + text +
+                          ". Let finish() give what is still held, once, and unset keeps_all if the stage "
+                          "leaves samples out.");
+    }
+  }
+
+  any_runs& runs_;
+  std::size_t inputs_;
+  observed& seen_;
+  const check_options& options_;
+  run_checks checks_;
+};
+
+} // namespace detail
+
+/// Runs a stage of your own through what the library promises to those who use it: the same items with any number of
+/// workers in front and behind, exact checkpoints, ends at any moment, failures in their place. Returns if they hold.
+///
+/// A stage of your own is called directly first (copies, state(), finish(), emit, identities, items_held()), and, if that
+/// is as it must be, in pipelines. Give it 10 to 50 inputs that bring it to its limits: every place is tried.
+///
+/// Takes:   a function that makes the stage as another process would, the same each time it is called: a stage of your
+///          own, one of the library's, or a row of stages; the inputs, at least one; check_options; and a projection,
+///          where items have no operator==. All are copied, and used from a thread of the check's own
+/// Throws:  broken_promise, whose what() has a sentence for each promise that is broken; std::invalid_argument for no
+///          inputs, or a stage that gives more items than options.most_items
+/// Example: `fl::testing::check_stage([] { return packer(128); }, tokens)`
+template <class Make, class In, class Project = as_it_is>
+void check_stage(Make make, std::vector<In> inputs, const check_options& options = {}, Project project = {}) {
+  using stage_type = decltype(make());
+  using assemble_type = detail::around_stage<Make, In>;
+  using pipeline_type = decltype(std::declval<assemble_type&>()(detail::run_order()));
+  using output = decltype(pipeline_type::item::value);
+  using table_type = detail::item_table<output, Project>;
+  if (inputs.empty()) throw std::invalid_argument("feedline::testing: check_stage needs at least one input");
+  const auto shared = std::make_shared<const std::vector<In>>(std::move(inputs));
+  detail::run_observed(options.patience, [make = std::move(make), shared, options,
+                                          project = std::move(project)](detail::observed& seen) {
+    const auto table = std::make_shared<table_type>(project);
+    std::optional<std::vector<std::size_t>> items;
+    if constexpr (feedline::detail::is_own_stage<stage_type>) {
+      detail::typed_hand_stages<Make, In, table_type> stages(make, shared, table, options.seed);
+      detail::hand_stage_checks by_hand(stages, shared->size(), *table, seen, options);
+      by_hand.all();
+      if (!seen.is_whole()) return;
+      items = by_hand.finite_items();
+    }
+    std::vector<std::size_t> wanted;
+    if constexpr (std::is_same_v<In, output>)
+      for (const In& input : *shared) wanted.push_back(table->number_of(input));
+    detail::typed_runs<assemble_type, table_type> runs(assemble_type{make, shared}, table);
+    detail::stage_run_checks by_runs(runs, shared->size(), seen, options);
+    if (items) by_runs.given(*items);
+    by_runs.all(wanted);
+  });
+}
+
+} // namespace feedline::testing

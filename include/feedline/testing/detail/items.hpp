@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Items of any type as numbers, equal ones as equal numbers, so that what compares them needn't know their type.
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/detail/fields.hpp>
+#include <feedline/core/sample.hpp>
+
+namespace feedline::testing {
+
+namespace detail {
+
+template <class T>
+concept text_like =
+    !std::is_array_v<T> && !std::is_pointer_v<T> && std::convertible_to<const T&, std::string_view>;
+
+template <class T>
+concept range_like = !text_like<T> && requires(const T& list) {
+  list.begin() != list.end();
+  *list.begin();
+};
+
+template <class T>
+concept tuple_like = !range_like<T> && requires { std::tuple_size<T>::value; };
+
+/// What a message shows of an item.
+template <class T>
+std::string text_of(const T& value) {
+  constexpr std::size_t most = 8;
+  if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return std::to_string(value);
+  } else if constexpr (std::is_enum_v<T>) {
+    return std::to_string(static_cast<std::underlying_type_t<T>>(value));
+  } else if constexpr (text_like<T>) {
+    const std::string_view text(value);
+    return "\"" + std::string(text.substr(0, 5 * most)) + (text.size() > 5 * most ? "…\"" : "\"");
+  } else if constexpr (range_like<T>) {
+    std::string text;
+    std::size_t count = 0;
+    for (const auto& element : value) {
+      if (count == most) return "[" + text + ", …]";
+      text += (count++ == 0 ? "" : ", ") + text_of<std::remove_cvref_t<decltype(element)>>(element);
+    }
+    return "[" + text + "]";
+  } else if constexpr (tuple_like<T>) {
+    std::string text;
+    std::apply([&](const auto&... field) { ((text += (text.empty() ? "" : ", ") + text_of(field)), ...); },
+               value);
+    return "(" + text + ")";
+  } else if constexpr (requires {
+                         value.has_value();
+                         *value;
+                       }) {
+    return value.has_value() ? text_of(*value) : "nothing";
+  } else if constexpr (requires {
+                         value.ids();
+                         value.values();
+                       }) {
+    return "a batch of " + text_of(value.values());
+  } else if constexpr (feedline::detail::has_fields<T>) {
+    return text_of(feedline::detail::fields_of(value));
+  } else {
+    return "another item";
+  }
+}
+
+} // namespace detail
+
+/// What the checks compare of an item: the item itself where it has an operator==; of lists, structs and batches
+/// without one their elements.
+struct as_it_is {
+  template <class T>
+  auto operator()(const T& item) const {
+    if constexpr (detail::text_like<T>) {
+      return std::string(std::string_view(item));
+    } else if constexpr (requires {
+                           item.ids();
+                           item.size();
+                         }) {
+      std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>> ids;
+      for (const sample_id& id : item.ids()) ids.emplace_back(id.index, id.part, id.epoch);
+      if constexpr (requires { item.values().begin(); })
+        return std::pair(std::move(ids), (*this)(item.values()));
+      else return ids;
+    } else if constexpr (detail::range_like<T>) {
+      using element = std::remove_cvref_t<decltype(*item.begin())>;
+      std::vector<std::decay_t<decltype((*this)(std::declval<const element&>()))>> all;
+      for (const auto& e : item) all.push_back((*this)(static_cast<const element&>(e)));
+      return all;
+    } else if constexpr (std::equality_comparable<T> && std::copy_constructible<T>) {
+      return item;
+    } else if constexpr (feedline::detail::has_fields<T>) {
+      return std::apply([this](const auto&... field) { return std::tuple((*this)(field)...); },
+                        feedline::detail::fields_of(item));
+    } else {
+      static_assert(
+          std::equality_comparable<T>,
+          "feedline: items of this type T can't be compared: give it an operator==, or give the check a "
+          "projection, a function that makes something with an operator== of an item");
+      return 0;
+    }
+  }
+};
+
+namespace detail {
+
+/// Shows items by their numbers.
+class item_texts {
+ public:
+  virtual ~item_texts() = default;
+
+  const std::string& text(std::size_t number) const { return texts_[number]; }
+
+ protected:
+  std::vector<std::string> texts_;
+};
+
+template <class Item, class Project>
+class item_table final : public item_texts {
+ public:
+  explicit item_table(Project project) : project_(std::move(project)) {}
+
+  std::size_t number_of(const Item& item) {
+    auto key = project_(item);
+    // Runs give much the same items in much the same order.
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      last_ = last_ + 1 < keys_.size() ? last_ + 1 : 0;
+      if (keys_[last_] == key) return last_;
+    }
+    keys_.push_back(std::move(key));
+    texts_.push_back(text_of(item));
+    return last_ = keys_.size() - 1;
+  }
+
+ private:
+  Project project_;
+  std::vector<std::decay_t<decltype(std::declval<const Project&>()(std::declval<const Item&>()))>> keys_;
+  std::size_t last_ = 0;
+};
+
+} // namespace detail
+
+} // namespace feedline::testing

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A check in a thread of its own, so that one that hangs can be told.
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <feedline/testing/check_options.hpp>
+
+namespace feedline::testing::detail {
+
+/// What a check does and has found.
+class observed {
+ public:
+  /// Every step of a check says what it does.
+  void doing(std::string what) {
+    const std::lock_guard lock(mutex_);
+    doing_ = std::move(what);
+    ++steps_;
+  }
+
+  void broken(std::string sentence) {
+    const std::lock_guard lock(mutex_);
+    sentences_.push_back(std::move(sentence));
+  }
+
+  bool is_whole() const {
+    const std::lock_guard lock(mutex_);
+    return sentences_.empty();
+  }
+
+  void end(std::exception_ptr error) {
+    {
+      const std::lock_guard lock(mutex_);
+      has_ended_ = true;
+      error_ = std::move(error);
+    }
+    ended_.notify_one();
+  }
+
+  /// False: nothing has happened for so long.
+  bool wait(std::chrono::seconds patience) {
+    std::unique_lock lock(mutex_);
+    for (std::uint64_t seen = steps_;; seen = steps_) {
+      if (ended_.wait_for(lock, patience, [this] { return has_ended_; })) return true;
+      if (seen != steps_) continue;
+      sentences_.push_back(
+          "A run never hangs: nothing happened for " + std::to_string(patience.count()) +
+          " s while the check " + doing_ +
+          ". Look for a loop that doesn't end or a wait that nobody wakes: emit() returns false once "
+          "nobody wants more, and context.stop and epoch.stop tell of a stop.");
+      return false;
+    }
+  }
+
+  /// Throws what was found, or else what has ended the check.
+  void conclude() const {
+    const std::lock_guard lock(mutex_);
+    if (!sentences_.empty()) throw broken_promise(sentences_);
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::string doing_;
+  std::uint64_t steps_ = 0;
+  std::vector<std::string> sentences_;
+  bool has_ended_ = false;
+  std::exception_ptr error_;
+};
+
+/// Calls body(observed&), which must own all that it uses: if it hangs, its thread is left to itself.
+template <class Body>
+void run_observed(std::chrono::seconds patience, Body body) {
+  const auto shared = std::make_shared<observed>();
+  std::thread thread([shared, body = std::move(body)]() mutable {
+    std::exception_ptr error;
+    try {
+      body(*shared);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    shared->end(std::move(error));
+  });
+  if (shared->wait(patience)) thread.join();
+  else thread.detach();
+  shared->conclude();
+}
+
+} // namespace feedline::testing::detail

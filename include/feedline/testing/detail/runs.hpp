@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Runs of one pipeline whose type nobody here knows, and the promises that are the same for all.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/checkpoint.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/rank.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/testing/check_options.hpp>
+#include <feedline/testing/detail/items.hpp>
+#include <feedline/testing/detail/observed.hpp>
+
+namespace feedline::testing::detail {
+
+/// Which sample of which epoch.
+struct occasion {
+  std::uint64_t index = sample_id::no_index;
+  std::uint32_t epoch = 0;
+
+  friend bool operator==(const occasion&, const occasion&) = default;
+};
+
+inline std::string text_of_occasion(const occasion& o) {
+  return "sample " + (o.index == sample_id::no_index ? "without an index" : std::to_string(o.index)) +
+         " of epoch " + std::to_string(o.epoch);
+}
+
+/// What a call of next() gives.
+struct step {
+  enum class kind { item, end, error };
+
+  kind is = kind::item;
+  std::size_t item = 0;          // its number in the table
+  sample_id id;                  // of the item
+  occasion failed;               // of an error
+  std::string message;           // of an error
+  std::vector<occasion> skipped; // before the item
+
+  friend bool operator==(const step&, const step&) = default;
+};
+
+/// What a run is told.
+struct run_order {
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  bool finite = true;
+  std::uint32_t epochs = 2;
+  std::uint64_t seed = 1;
+  std::size_t in_front = 1; // workers
+  std::size_t behind = 1;
+  std::size_t buffer = 1; // of a shuffle
+  std::size_t queue = 0;
+  std::size_t budget = 0;
+  feedline::on_error on_error = feedline::on_error::fail;
+  feedline::rank rank{};
+  std::optional<occasion> fails;       // in a map in front
+  std::optional<occasion> left_out;    // of the inputs
+  std::optional<occasion> ends_before; // the inputs
+  std::uint32_t last_epoch = none;     // in which the inputs fail
+  bool without_inputs = false;
+  const std::vector<std::byte>* resume = nullptr;
+};
+
+class any_run {
+ public:
+  virtual ~any_run() = default;
+  virtual step next() = 0;
+  virtual void stop() = 0;
+  virtual std::vector<std::byte> checkpoint() const = 0;
+};
+
+/// Starts runs, each of parts that were made afresh, as another process would.
+class any_runs {
+ public:
+  virtual ~any_runs() = default;
+  virtual std::unique_ptr<any_run> start(const run_order& order) = 0;
+  /// Two runs of one pipeline, which share what its copies share.
+  virtual std::pair<std::unique_ptr<any_run>, std::unique_ptr<any_run>> start_two(const run_order& order) = 0;
+  virtual memory_plan memory(const run_order& order) = 0;
+  virtual const item_texts& texts() const = 0;
+};
+
+/// What the map in front of a stage, or behind a source, throws where the check wants a failure.
+struct planned_failure : std::runtime_error {
+  planned_failure() : std::runtime_error("a failure that the check has planned") {}
+};
+
+/// An item and its identity, for the caller.
+template <class T>
+struct seen {
+  T value;
+  sample_id id;
+};
+
+template <class Loader, class Table>
+class typed_run final : public any_run {
+ public:
+  typed_run(Loader loader, std::shared_ptr<Table> table)
+      : table_(std::move(table)), loader_(std::move(loader)) {}
+
+  step next() override {
+    step s;
+    const std::size_t before = loader_.failures().size();
+    try {
+      if (const auto got = loader_.next()) {
+        s.item = table_->number_of(got->value);
+        s.id = got->id;
+      } else {
+        s.is = step::kind::end;
+      }
+    } catch (const pipeline_error& error) {
+      s.is = step::kind::error;
+      s.failed = {error.failure().index, error.failure().epoch};
+      s.message = error.what();
+    } catch (const std::exception& error) {
+      s.is = step::kind::error;
+      s.message = error.what();
+    }
+    for (std::size_t i = before; i < loader_.failures().size(); ++i)
+      s.skipped.push_back({loader_.failures()[i].index, loader_.failures()[i].epoch});
+    return s;
+  }
+
+  void stop() override { loader_.stop(); }
+
+  std::vector<std::byte> checkpoint() const override { return loader_.checkpoint().to_bytes(); }
+
+ private:
+  std::shared_ptr<Table> table_;
+  Loader loader_;
+};
+
+/// `Assemble`: makes the pipeline for an order.
+template <class Assemble, class Table>
+class typed_runs final : public any_runs {
+ public:
+  typed_runs(Assemble assemble, std::shared_ptr<Table> table)
+      : assemble_(std::move(assemble)), table_(std::move(table)) {}
+
+  std::unique_ptr<any_run> start(const run_order& order) override {
+    return start_one(assemble_(order), order);
+  }
+
+  std::pair<std::unique_ptr<any_run>, std::unique_ptr<any_run>> start_two(const run_order& order) override {
+    const auto pipeline = assemble_(order);
+    auto first = start_one(pipeline, order);
+    return {std::move(first), start_one(pipeline, order)};
+  }
+
+  memory_plan memory(const run_order& order) override { return assemble_(order).memory(infinite_of(order)); }
+
+  const item_texts& texts() const override { return *table_; }
+
+ private:
+  using pipeline_type = decltype(std::declval<Assemble&>()(std::declval<const run_order&>()));
+  using run_type = typed_run<loader_of<pipeline_type>, Table>;
+
+  std::unique_ptr<any_run> start_one(const pipeline_type& pipeline, const run_order& o) {
+    if (!o.finite) return std::make_unique<run_type>(pipeline.infinite(infinite_of(o)), table_);
+    const infinite_options i = infinite_of(o);
+    return std::make_unique<run_type>(pipeline.finite({.seed = i.seed,
+                                                       .epochs = o.epochs,
+                                                       .on_error = i.on_error,
+                                                       .queue_capacity = i.queue_capacity,
+                                                       .memory_budget = i.memory_budget,
+                                                       .rank = i.rank,
+                                                       .resume = i.resume}),
+                                      table_);
+  }
+
+  static infinite_options infinite_of(const run_order& o) {
+    infinite_options options{.seed = o.seed,
+                             .on_error = o.on_error,
+                             .queue_capacity = o.queue,
+                             .memory_budget = o.budget,
+                             .rank = o.rank};
+    if (o.resume) options.resume = checkpoint::from_bytes(*o.resume);
+    return options;
+  }
+
+  Assemble assemble_;
+  std::shared_ptr<Table> table_;
+};
+
+/// At most `most` numbers below `count`, evenly spread, with the first and the last.
+inline std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
+  std::vector<std::size_t> all;
+  if (count <= most || most < 2) {
+    for (std::size_t i = 0; i < std::min(count, most); ++i) all.push_back(i);
+    return all;
+  }
+  for (std::size_t i = 0; i < most; ++i) all.push_back(i * (count - 1) / (most - 1));
+  return all;
+}
+
+/// Takes items until the run ends or fails, or `most` have come.
+inline std::vector<step> read(any_run& run, std::size_t most) {
+  std::vector<step> all;
+  while (all.size() < most) {
+    all.push_back(run.next());
+    if (all.back().is != step::kind::item) break;
+  }
+  return all;
+}
+
+inline std::string text_of_step(const step& s, const item_texts& texts) {
+  std::string text;
+  for (const occasion& o : s.skipped) text += "(" + text_of_occasion(o) + " left out) ";
+  if (s.is == step::kind::end) return text + "the end";
+  if (s.is == step::kind::error) return text + "the error \"" + s.message + "\"";
+  text += texts.text(s.item);
+  if (s.id.index == sample_id::no_index) return text;
+  text += " (" + text_of_occasion({s.id.index, s.id.epoch});
+  return text + (s.id.part == 0 ? ")" : ", part " + std::to_string(s.id.part) + ")");
+}
+
+/// Empty, or where the two differ: "item 4 is 17 (sample 3 of epoch 1), not 16 (sample 2 of epoch 1)".
+inline std::string difference(const std::vector<step>& expected, const std::vector<step>& got,
+                              const item_texts& texts, std::size_t first = 0) {
+  for (std::size_t i = 0; i < std::max(expected.size(), got.size()); ++i) {
+    const bool is_missing = i >= got.size(), is_extra = i >= expected.size();
+    if (!is_missing && !is_extra && expected[i] == got[i]) continue;
+    return "item " + std::to_string(first + i) + " (counted from 0) is " +
+           (is_missing ? "missing" : text_of_step(got[i], texts)) + ", not " +
+           (is_extra ? "the end" : text_of_step(expected[i], texts));
+  }
+  return {};
+}
+
+/// Promises that are the same for sources and stages.
+class run_checks {
+ public:
+  /// `part`: "source" or "stage".
+  run_checks(any_runs& runs, observed& seen, const check_options& options, std::string part)
+      : runs_(runs), seen_(seen), options_(options), part_(std::move(part)) {}
+
+  /// A run's order with the options that the user gave.
+  run_order order(bool finite = true) const {
+    run_order o;
+    o.finite = finite;
+    o.epochs = options_.epochs;
+    o.seed = options_.seed;
+    if (!finite)
+      o.last_epoch = 1000; // a stage that gives something only at the end of an epoch is never heard of again
+    return o;
+  }
+
+  std::vector<step> run(const run_order& o) {
+    const auto run = runs_.start(o);
+    return read(*run, options_.epochs * options_.most_items + 1);
+  }
+
+  /// All that a run with one worker gives.
+  const std::vector<step>& reference() {
+    if (reference_.empty()) {
+      seen_.doing("ran a finite pipeline with one worker");
+      reference_ = run(order());
+      if (reference_.size() > options_.epochs * options_.most_items)
+        throw std::invalid_argument("feedline::testing: the " + part_ + " gives more than " +
+                                    std::to_string(options_.most_items) +
+                                    " items in an epoch: give the check fewer, or raise most_items");
+    }
+    return reference_;
+  }
+
+  void all() {
+    same_again();
+    workers();
+    stops();
+    resumes(true, 1);
+    resumes(false, 1);
+    memory();
+  }
+
+  void same_again() {
+    compare(order(), "The same seed gives the same items: a second run gives others",
+            "Key random decisions by the seed and the sample, as context.random is, and let nothing depend "
+            "on time, on "
+            "addresses or on what other runs did");
+    seen_.doing("took items of two runs of one pipeline in turn");
+    auto [first, second] = runs_.start_two(order());
+    std::vector<step> got[2];
+    any_run* const both[2] = {first.get(), second.get()};
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (const int i : {0, 1}) {
+        const bool has_ended = !got[i].empty() && got[i].back().is != step::kind::item;
+        if (has_ended || got[i].size() > reference().size()) continue;
+        got[i].push_back(both[i]->next());
+        goes_on = true;
+      }
+    }
+    for (const auto& items : got)
+      if (complain(
+              reference(), items,
+              "Runs don't disturb each other: of two runs of one pipeline, taken in turn, one gives others",
+              "Let copies of the " + part_ + " share only what never changes"))
+        return;
+  }
+
+  void workers() {
+    const std::size_t counts[][2] = {{2, 1}, {64, 1}, {1, 2}, {1, 64}, {2, 2}};
+    for (const auto& [in_front, behind] : counts) {
+      run_order o = order();
+      o.in_front = in_front;
+      o.behind = behind;
+      const std::string where = part_ == "source"
+                                    ? " behind the source"
+                                    : " in front of the stage and " + std::to_string(behind) + " behind it";
+      if (part_ == "source" && behind != 1) continue;
+      if (!compare(o,
+                   "Workers never change what comes out: with " + std::to_string(in_front) + " workers" +
+                       where + ", other items come",
+                   "Let nothing depend on time or on the thread that calls"))
+        return;
+    }
+    run_order o = order();
+    o.queue = 1;
+    compare(o, "Queues never change what comes out: with a queue_capacity of 1, other items come",
+            "Let nothing depend on time or on the thread that calls");
+  }
+
+  void stops() {
+    for (const bool finite : {true, false})
+      for (const std::size_t at : spread(reference().size(), options_.places)) {
+        for (const bool says_so : {true, false}) {
+          seen_.doing(std::string(says_so ? "stopped" : "destroyed") +
+                      (finite ? " a finite" : " an infinite") + " run behind item " + std::to_string(at));
+          run_order o = order(finite);
+          o.in_front = 2;
+          o.queue = at % 2;
+          const auto run = runs_.start(o);
+          read(*run, at);
+          if (!says_so) continue;
+          run->stop();
+          if (run->next().is == step::kind::item)
+            return seen_.broken("A stop ends a run: behind item " + std::to_string(at) +
+                                " one more came after stop()");
+        }
+      }
+  }
+
+  /// Leaves a run behind each item and compares what is left of it with what a resumed one gives.
+  void resumes(bool finite, std::size_t buffer) {
+    run_order o = order(finite);
+    o.queue = 1; // so that a place is saved with each item
+    o.buffer = buffer;
+    const std::string how =
+        std::string(finite ? "finite" : "infinite") + (buffer > 1 ? " run with a shuffle buffer" : " run");
+    seen_.doing("took checkpoints of a" + std::string(finite ? " " : "n ") + how);
+    const std::size_t most =
+        finite ? options_.epochs * options_.most_items : std::min<std::size_t>(2 * reference().size(), 100);
+    std::vector<step> expected;
+    std::vector<std::vector<std::byte>> places;
+    {
+      const auto whole = runs_.start(o);
+      while (expected.size() < most) {
+        places.push_back(whole->checkpoint());
+        expected.push_back(whole->next());
+        if (expected.back().is != step::kind::item) break;
+      }
+    }
+    if (!finite && (expected.empty() || expected.back().is != step::kind::item))
+      return; // it gives nothing more without an end
+    for (const std::size_t at : spread(places.size(), options_.places)) {
+      seen_.doing("resumed a" + std::string(finite ? " " : "n ") + how + " behind item " +
+                  std::to_string(at));
+      const std::string promise = "A resumed run goes on as if nothing had happened: a" +
+                                  std::string(finite ? " " : "n ") + how + " over " +
+                                  std::to_string(options_.epochs) + " epochs, resumed behind " +
+                                  std::to_string(at) + " items, gives others";
+      const std::string advice = part_ == "source"
+                                     ? "Name all that next() changes in state(archive), or leave state() "
+                                       "out; skip(), go_near() and fingerprint() must agree with it"
+                                     : "Name all that a call, finish() and end_epoch() change in "
+                                       "state(archive), or leave state() out";
+      o.resume = &places[at];
+      std::vector<step> got;
+      try {
+        const auto resumed = runs_.start(o);
+        got = read(*resumed, expected.size() - at);
+      } catch (const std::exception& error) {
+        return seen_.broken(promise + ": it can't be started: " + error.what() + ". " + advice + ".");
+      }
+      if (complain({expected.begin() + static_cast<std::ptrdiff_t>(at), expected.end()}, got, promise, advice,
+                   at))
+        return;
+    }
+  }
+
+  void memory() {
+    seen_.doing("worked out what a run holds");
+    memory_plan plan;
+    try {
+      plan = runs_.memory(order(false));
+    } catch (const std::exception& error) {
+      return seen_.broken("A run says what it holds at most: memory() throws: " + std::string(error.what()) +
+                          ". Look at items_held(), bytes_kept() and largest_item().");
+    }
+    if (!plan.bytes()) {
+      if (!options_.has_budget) return;
+      std::string unknown;
+      for (const memory_plan::part& p : plan.parts)
+        if (!p.bytes) unknown += (unknown.empty() ? "" : "; ") + p.name + ": " + p.unknown;
+      return seen_.broken("A run keeps to a memory_budget: what it holds isn't known (" + unknown + ").");
+    }
+    run_order o = order();
+    o.budget = *plan.bytes();
+    try {
+      compare(o, "A memory_budget never changes what comes out: with one, other items come",
+              "largest_item() must be the most bytes that an item takes");
+    } catch (const std::exception& error) {
+      seen_.broken("A run keeps to a memory_budget: with just what memory() says, it is refused: " +
+                   std::string(error.what()));
+    }
+  }
+
+  /// False, and told: a run with that order gives something else than one with one worker.
+  bool compare(const run_order& o, const std::string& promise, const std::string& advice) {
+    reference();
+    seen_.doing("compared two runs (" + promise.substr(0, promise.find(':')) + ")");
+    return !complain(reference(), run(o), promise, advice);
+  }
+
+  /// True, and told: they differ.
+  bool complain(const std::vector<step>& expected, const std::vector<step>& got, const std::string& promise,
+                const std::string& advice, std::size_t first = 0) {
+    const std::string text = difference(expected, got, runs_.texts(), first);
+    if (!text.empty()) seen_.broken(promise + ": " + text + ". " + advice + ".");
+    return !text.empty();
+  }
+
+ private:
+  any_runs& runs_;
+  observed& seen_;
+  const check_options& options_;
+  std::string part_;
+  std::vector<step> reference_;
+};
+
+} // namespace feedline::testing::detail

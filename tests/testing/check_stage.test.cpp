@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+// Each slip in a stage is found, with a sentence that says what it is.
+#include <feedline/testing/check_stage.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <semaphore>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "support/broken_promises.hpp"
+#include "support/catch.hpp"
+#include "support/outcome.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+using fl::testing::check_stage;
+
+namespace {
+
+enum class slip {
+  none,
+  forgets_held,
+  forgets_count,
+  forgets_what_finish_resets,
+  reads_less,
+  changes_when_saved,
+  shares_between_copies,
+  depends_on_time,
+  depends_on_address,
+  gives_again_after_finish,
+  loses_at_finish,
+  gives_twice,
+  makes_up_identity,
+  holds_more_than_it_says,
+  emits_after_its_call,
+  emits_for_ever,
+  waits_for_ever,
+  fails_without_items,
+  differs_in_a_run,
+};
+
+int called_ever = 0;
+
+/// Holds back three items, and gives the oldest; adds nothing to them.
+struct hold_back {
+  using output = int;
+  static constexpr const char* kind = "hold_back";
+
+  void operator()(fl::sample<int>&& s, auto& emit, fl::context& c) {
+    if (what == slip::depends_on_time && ++called_ever % 7 == 3) return;
+    if (what == slip::waits_for_ever && c.stop.stop_possible() && s.id.index == 5)
+      std::binary_semaphore(0).acquire();
+    if (what == slip::differs_in_a_run && c.stop.stop_possible() && s.id.index == 5) s.value = 77;
+    if (what == slip::makes_up_identity && s.id.index == 4) s.id = {};
+    if (what == slip::emits_after_its_call) later = [&emit](int n) { emit(n); };
+    if (what == slip::emits_for_ever && s.id.index == 6)
+      for (int i = 0; i < 3000; ++i) emit(s.value);
+    if (what == slip::gives_twice && s.id.index == 3) emit(fl::sample<int>(s));
+    if (what == slip::shares_between_copies) ++*shared;
+    ++count;
+    ++since_finish;
+    held.push_back(std::move(s));
+    const std::size_t most = what == slip::shares_between_copies && *shared % 40 > 20 ? 2 : 3;
+    if (what == slip::forgets_count && count % 5 == 0) return;
+    if (what == slip::forgets_what_finish_resets && since_finish % 25 == 20) return;
+    while (held.size() > most) give(emit);
+  }
+
+  void finish(auto& emit) {
+    if (what == slip::fails_without_items) static_cast<void>(held.at(0));
+    if (what == slip::loses_at_finish && !held.empty()) held.erase(held.begin());
+    if (what == slip::gives_again_after_finish) {
+      for (const auto& s : held) emit(fl::sample<int>(s));
+      return;
+    }
+    while (!held.empty()) give(emit);
+    since_finish = 0;
+  }
+
+  void end_epoch() {
+    if (later) later(1);
+  }
+
+  void state(auto& archive) {
+    if (what == slip::changes_when_saved && !held.empty()) held.back().value += 100;
+    if (what == slip::forgets_held) return archive(count);
+    constexpr bool is_reading = requires { archive.left(); };
+    if (is_reading && what == slip::reads_less) return archive(count, held);
+    archive(count, held);
+    if (what != slip::forgets_what_finish_resets) archive(since_finish);
+    if (what == slip::forgets_count && is_reading) count = 0;
+  }
+
+  std::size_t items_held() const { return what == slip::holds_more_than_it_says ? 2 : 3; }
+
+  std::uint64_t fingerprint() const {
+    return what == slip::depends_on_address ? reinterpret_cast<std::uintptr_t>(shared.get()) : 0;
+  }
+
+  void give(auto& emit) {
+    emit(std::move(held.front()));
+    held.erase(held.begin());
+  }
+
+  slip what = slip::none;
+  std::vector<fl::sample<int>> held;
+  int count = 0;
+  int since_finish = 0;
+  std::shared_ptr<int> shared = std::make_shared<int>(0);
+  std::function<void(int)> later{};
+};
+
+std::string found(slip what) {
+  std::string text = broken_promises([&] {
+    check_stage([what] { return hold_back{what, {}, 0, 0, std::make_shared<int>(0), {}}; }, count_to(13),
+                {.keeps_all = what == slip::none || what == slip::loses_at_finish,
+                 .patience = std::chrono::seconds(3)});
+  });
+  UNSCOPED_INFO(text);
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("A stage that keeps all promises passes") { CHECK(found(slip::none).empty()); }
+
+TEST_CASE("A state that isn't whole is found") {
+  CHECK(says(found(slip::forgets_held),
+             "A stage goes on where its state says: with the state before input 1 (counted from 0) of "
+             "epoch 0, another one gives others: for input 3"));
+  CHECK(says(found(slip::forgets_held),
+             "Name all that a call, finish() and end_epoch() change in state(archive)"));
+  CHECK(says(found(slip::forgets_count), "A stage goes on where its state says"));
+  CHECK(says(found(slip::forgets_what_finish_resets), "of an infinite run, another one gives others"));
+  CHECK(says(found(slip::reads_less), "A state is read as it was written: state() wrote"));
+  CHECK(says(found(slip::changes_when_saved), "A state is only looked at"));
+}
+
+TEST_CASE("A stage that doesn't depend on its input alone is found") {
+  CHECK(says(found(slip::shares_between_copies), "Copies are independent"));
+  CHECK(says(found(slip::depends_on_time), "nothing may depend on time"));
+  CHECK(says(found(slip::depends_on_address), "A fingerprint is the same in another process"));
+}
+
+TEST_CASE("Samples that come twice, never or as others are found") {
+  CHECK(says(found(slip::gives_again_after_finish),
+             "A sample comes once: for input 0 (counted from 0) of "
+             "epoch 1 the stage gives sample 10 of epoch 0 once more"));
+  CHECK(says(found(slip::gives_twice), "A sample comes once: for input 6 (counted from 0) of epoch 0 the "
+                                       "stage gives sample 3 of epoch 0 once more"));
+  CHECK(says(found(slip::loses_at_finish),
+             "Each sample appears once: of epoch 0 of a finite run 10 is missing"));
+  CHECK(says(found(slip::makes_up_identity), "A sample keeps its identity: for input 7"));
+}
+
+TEST_CASE("A stage that says too little of what it holds is found") {
+  CHECK(says(found(slip::holds_more_than_it_says), "the stage holds 3 items, but its items_held() is 2"));
+}
+
+TEST_CASE("Items at the wrong time are found") {
+  CHECK(says(found(slip::emits_after_its_call), "it used emit after the call that got it had returned"));
+  CHECK(says(found(slip::emits_for_ever), "the stage goes on after emit() has returned false"));
+}
+
+TEST_CASE("A stage that fails when it has got nothing is found") {
+  CHECK(says(found(slip::fails_without_items), "A run without samples ends"));
+}
+
+TEST_CASE("A hang is told with what was being done") {
+  // The stage waits wherever it can be told to stop, and doesn't listen.
+  CHECK(says(found(slip::waits_for_ever),
+             "A run never hangs: nothing happened for 3 s while the check ran a finite pipeline"));
+}
+
+namespace {
+
+struct first_five {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    emit(n);
+    if (++count >= 5) emit.enough();
+  }
+
+  void end_epoch() { count = 0; }
+
+  void state(auto& archive) { archive(count); }
+
+  int count = 0;
+};
+
+struct first_five_said : first_five {
+  static constexpr bool ends_epochs = true;
+
+  bool has_enough() const { return count > 5; }
+};
+
+struct odd_numbers {
+  using output = int;
+  static constexpr bool gives_by_count = true;
+
+  void operator()(int n, auto& emit) {
+    if (n % 2 == 1) emit(n);
+  }
+};
+
+} // namespace
+
+TEST_CASE("What a stage says of itself is held against what it does") {
+  CHECK(says(broken_promises([] { check_stage([] { return first_five(); }, count_to(9)); }),
+             "A stage that can end an epoch says so: for input 4 (counted from 0) of epoch 0"));
+  CHECK(says(broken_promises([] { check_stage([] { return first_five_said(); }, count_to(9)); }),
+             "has_enough() says whether a stage would call emit.enough() at once"));
+  CHECK(says(broken_promises([] { check_stage([] { return odd_numbers(); }, count_to(10)); }),
+             "A stage with gives_by_count gives as many items whatever they are"));
+}
+
+namespace {
+
+/// Random numbers of its own, as context.random gives them.
+struct noisy {
+  using output = double;
+
+  void operator()(int n, auto& emit, fl::context& c) {
+    sum += n + c.random.uniform();
+    emit(sum);
+  }
+
+  void state(auto& archive) { archive(sum); }
+
+  double sum = 0;
+};
+
+/// Throws for some, and loses nothing else.
+struct picky {
+  using output = std::string;
+
+  void operator()(int n, auto& emit) {
+    if (n % 4 == 3) throw std::runtime_error("three");
+    text += std::to_string(n);
+    emit(text);
+  }
+
+  std::string text;
+};
+
+} // namespace
+
+TEST_CASE("A stage that gives something else in a run than when it is called is found") {
+  CHECK(says(found(slip::differs_in_a_run),
+             "A run gives what its stages give one item at a time: item 5 (counted from 0)"));
+}
+
+TEST_CASE("Stages with random numbers, with failures of their own and without a state pass") {
+  check_stage([] { return noisy(); }, count_to(9), {.has_budget = true});
+  check_stage([] { return picky(); }, count_to(9));
+}
+
+TEST_CASE("A check needs inputs, and not too many items") {
+  const auto make = [] { return hold_back{}; };
+  CHECK_THROWS_AS(check_stage(make, std::vector<int>()), std::invalid_argument);
+  CHECK_THROWS_AS(check_stage(make, count_to(12), {.most_items = 5}), std::invalid_argument);
+}
