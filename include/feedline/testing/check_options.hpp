@@ -26,7 +26,7 @@ struct check_options {
   bool epochs_differ = false;
   /// A stage changes no item and loses none: in finite mode it gives each of an epoch once, in any order.
   bool keeps_all = false;
-  /// All sizes are known, so that a run with a memory_budget must be possible.
+  /// All sizes are known, from the types or from largest_item(), so that a run with a memory_budget must be possible.
   bool has_budget = false;
   /// So long may one step of a check take. What takes longer hangs.
   std::chrono::seconds patience{30};

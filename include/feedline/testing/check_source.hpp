@@ -551,10 +551,11 @@ template <class Make>
 struct behind_source {
   auto operator()(const run_order& o) {
     auto described = feedline::detail::as_pipeline(make());
+    using item = source_item_t<std::remove_cvref_t<decltype(described.source())>>;
     feedline::largest_item largest;
     if constexpr (requires { described.source().largest_item(); })
-      if (const auto bytes = described.source().largest_item(); bytes && o.budget > 0)
-        largest.bytes = *bytes + sizeof(sample_id);
+      if (const std::optional<std::size_t> bytes = described.source().largest_item())
+        largest.bytes = *bytes + sizeof(seen<item>) - sizeof(item);
     return std::move(described) | map(look_at_source{o.fails}, feedline::workers{o.in_front}, largest) |
            shuffle({.capacity = o.buffer});
   }

@@ -610,8 +610,16 @@ struct look_behind {
 template <class Make, class In>
 struct around_stage {
   auto operator()(const run_order& o) {
-    return given_inputs<In>(inputs, o) | map(look_in_front{o.fails}, feedline::workers{o.in_front}) | make() |
-           map(look_behind(), feedline::workers{o.behind});
+    auto stage = make();
+    feedline::largest_item largest;
+    if constexpr (requires {
+                    { stage.largest_item() } -> std::convertible_to<std::size_t>;
+                  }) {
+      using output = stage_output_t<decltype(stage), In>;
+      largest.bytes = stage.largest_item() + sizeof(seen<output>) - sizeof(output);
+    }
+    return given_inputs<In>(inputs, o) | map(look_in_front{o.fails}, feedline::workers{o.in_front}) |
+           std::move(stage) | map(look_behind(), feedline::workers{o.behind}, largest);
   }
 
   Make make;

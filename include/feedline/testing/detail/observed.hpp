@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,9 +20,10 @@ namespace feedline::testing::detail {
 /// What a check does and has found.
 class observed {
  public:
-  /// Every step of a check says what it does.
+  /// Every step of a check says what it does. Throws if nobody waits for it any more.
   void doing(std::string what) {
     const std::lock_guard lock(mutex_);
+    if (is_given_up_) throw std::runtime_error("the check was given up");
     doing_ = std::move(what);
     ++steps_;
   }
@@ -56,6 +58,7 @@ class observed {
           " s while the check " + doing_ +
           ". Look for a loop that doesn't end or a wait that nobody wakes: emit() returns false once "
           "nobody wants more, and context.stop and epoch.stop tell of a stop.");
+      is_given_up_ = true;
       return false;
     }
   }
@@ -74,6 +77,7 @@ class observed {
   std::uint64_t steps_ = 0;
   std::vector<std::string> sentences_;
   bool has_ended_ = false;
+  bool is_given_up_ = false;
   std::exception_ptr error_;
 };
 
