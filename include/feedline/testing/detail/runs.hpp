@@ -254,7 +254,7 @@ class run_checks {
     o.epochs = options_.epochs;
     o.seed = options_.seed;
     if (!finite)
-      o.last_epoch = 1000; // a stage that gives something only at the end of an epoch is never heard of again
+      o.last_epoch = 300; // a stage that gives something only at the end of an epoch is never heard of again
     return o;
   }
 
@@ -274,6 +274,17 @@ class run_checks {
                                     " items in an epoch: give the check fewer, or raise most_items");
     }
     return reference_;
+  }
+
+  /// Whether an infinite run gives items again and again. A stage that gives some only at the end of an epoch of finite
+  /// mode never does.
+  bool goes_on_for_ever() {
+    if (!goes_on_) {
+      seen_.doing("ran an infinite pipeline");
+      const std::vector<step> steps = read(*runs_.start(order(false)), infinite_items());
+      goes_on_ = !steps.empty() && steps.back().is == step::kind::item;
+    }
+    return *goes_on_;
   }
 
   void all() {
@@ -343,7 +354,7 @@ class run_checks {
           o.in_front = 2;
           o.queue = at % 2;
           const auto run = runs_.start(o);
-          read(*run, at);
+          if (finite || goes_on_for_ever()) read(*run, at);
           if (!says_so) continue;
           run->stop();
           if (run->next().is == step::kind::item)
@@ -355,14 +366,14 @@ class run_checks {
 
   /// Leaves a run behind each item and compares what is left of it with what a resumed one gives.
   void resumes(bool finite, std::size_t buffer) {
+    if (!finite && !goes_on_for_ever()) return;
     run_order o = order(finite);
     o.queue = 1; // so that a place is saved with each item
     o.buffer = buffer;
     const std::string how =
         std::string(finite ? "finite" : "infinite") + (buffer > 1 ? " run with a shuffle buffer" : " run");
     seen_.doing("took checkpoints of a" + std::string(finite ? " " : "n ") + how);
-    const std::size_t most =
-        finite ? options_.epochs * options_.most_items : std::min<std::size_t>(2 * reference().size(), 100);
+    const std::size_t most = finite ? options_.epochs * options_.most_items : infinite_items();
     std::vector<step> expected;
     std::vector<std::vector<std::byte>> places;
     {
@@ -373,8 +384,6 @@ class run_checks {
         if (expected.back().is != step::kind::item) break;
       }
     }
-    if (!finite && (expected.empty() || expected.back().is != step::kind::item))
-      return; // it gives nothing more without an end
     for (const std::size_t at : spread(places.size(), options_.places)) {
       seen_.doing("resumed a" + std::string(finite ? " " : "n ") + how + " behind item " +
                   std::to_string(at));
@@ -444,10 +453,14 @@ class run_checks {
   }
 
  private:
+  // So many of an infinite run are looked at.
+  std::size_t infinite_items() { return std::clamp<std::size_t>(2 * reference().size(), 4, 100); }
+
   any_runs& runs_;
   observed& seen_;
   const check_options& options_;
   std::string part_;
+  std::optional<bool> goes_on_;
   std::vector<step> reference_;
 };
 
