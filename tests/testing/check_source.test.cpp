@@ -265,6 +265,26 @@ TEST_CASE("Small sources pass: with next() alone, with size() and at(), with sam
   check_source([] { return only_next{0}; });
 }
 
+namespace {
+
+struct longer_than_said {
+  std::optional<std::string> next() {
+    return at < 9 ? std::optional(std::string(at++ * 9, 'x')) : std::nullopt;
+  }
+
+  std::optional<std::size_t> largest_item() const { return sizeof(std::string) + 40; }
+
+  std::size_t at = 0;
+};
+
+} // namespace
+
+TEST_CASE("A sample that is larger than largest_item() says is found") {
+  const std::string text = broken_promises([] { check_source([] { return longer_than_said(); }); });
+  INFO(text);
+  CHECK(says(text, "largest_item() is the most bytes that a sample takes: it is 72, but one takes"));
+}
+
 TEST_CASE("A source that is too large for the check is refused") {
   CHECK_THROWS_AS(check_source([] { return squares(); }, {.most_items = 5}), std::invalid_argument);
 }

@@ -259,6 +259,75 @@ struct picky {
 
 } // namespace
 
+namespace {
+
+/// Fails at the end of its second epoch.
+struct short_lived {
+  using output = int;
+
+  void operator()(int n, auto& emit) { emit(n); }
+
+  void finish(auto& emit) {
+    if (epoch == 1) throw std::runtime_error("no more");
+    emit(-1);
+  }
+
+  void end_epoch() { ++epoch; }
+
+  void state(auto& archive) { archive(epoch); }
+
+  int epoch = 0;
+};
+
+/// Says nothing of the memory that it takes.
+struct silent_window {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    last.push_back(n);
+    if (last.size() > 3) last.erase(last.begin());
+    emit(last.front());
+  }
+
+  void state(auto& archive) { archive(last); }
+
+  std::vector<int> last;
+};
+
+} // namespace
+
+TEST_CASE("A stage that says nothing of its memory passes, unless a run must keep to a budget") {
+  check_stage([] { return silent_window(); }, count_to(9));
+  const std::string text =
+      broken_promises([] { check_stage([] { return silent_window(); }, count_to(9), {.has_budget = true}); });
+  INFO(text);
+  CHECK(says(text, "A run keeps to a memory_budget: what it holds isn't known"));
+  CHECK(says(text, "items_held"));
+}
+
+namespace {
+
+struct repeats {
+  using output = std::string;
+
+  void operator()(int n, auto& emit) { emit(std::string(static_cast<std::size_t>(n) * 20, 'x')); }
+
+  std::size_t items_held() const { return 0; }
+
+  std::size_t largest_item() const { return sizeof(std::string) + most; }
+
+  std::size_t most = 0;
+};
+
+} // namespace
+
+TEST_CASE("An item that is larger than largest_item() says is found") {
+  check_stage([] { return repeats{200}; }, count_to(9), {.has_budget = true});
+  const std::string text = broken_promises([] { check_stage([] { return repeats{100}; }, count_to(9)); });
+  INFO(text);
+  CHECK(says(text, "more than the largest_item"));
+}
+
 TEST_CASE("A stage that gives something else in a run than when it is called is found") {
   CHECK(says(found(slip::differs_in_a_run),
              "A run gives what its stages give one item at a time: item 5 (counted from 0)"));
@@ -267,6 +336,7 @@ TEST_CASE("A stage that gives something else in a run than when it is called is 
 TEST_CASE("Stages with random numbers, with failures of their own and without a state pass") {
   check_stage([] { return noisy(); }, count_to(9), {.has_budget = true});
   check_stage([] { return picky(); }, count_to(9));
+  check_stage([] { return short_lived(); }, count_to(5));
 }
 
 TEST_CASE("A check needs inputs, and not too many items") {

@@ -65,6 +65,8 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 /// - `std::optional<std::size_t> largest_item() const`: the most bytes that a sample takes with all that
 ///   belongs to it, or nothing, for a memory_budget where the samples' type doesn't tell;
 /// - `static constexpr source_traits traits{.kind = "numbers", …}`: what else is to be known of it.
+///
+/// `check_source` of feedline/testing.hpp runs a source through all that is promised of it.
 template <class S>
 concept source = std::copy_constructible<S> && std::is_object_v<S> && requires(S& s) {
   s.next();

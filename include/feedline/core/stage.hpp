@@ -201,7 +201,8 @@ std::string stage_name(const S& stage) {
 ///   other names or fingerprints;
 /// - `bool has_enough() const`: whether it would call `emit.enough()` at once, for a run that is resumed.
 ///
-/// Each run has its own copy, called from one thread.
+/// Each run has its own copy, called from one thread. `check_stage` of feedline/testing.hpp runs a stage through all that
+/// is promised of it.
 template <class S, class In>
 concept stage_for = detail::fit_of<S, In>() == fit::yes;
 

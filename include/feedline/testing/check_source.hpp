@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
@@ -61,6 +62,8 @@ class hand_source {
   virtual std::uint64_t extent() const = 0;
   virtual std::uint64_t fingerprint() const = 0;
   virtual std::optional<std::size_t> largest_item() const = 0;
+  /// Of the samples that it has given, what the largest one takes.
+  virtual std::size_t largest_given() const = 0;
 
   virtual bool is_indexed() const = 0;
   /// The samples by place: (index, item).
@@ -98,6 +101,7 @@ class typed_hand_source final : public hand_source {
       if (!value) return s;
       s.index = feedline::detail::index_of(source_, given_++);
       s.item = table_->number_of(*value);
+      largest_given_ = std::max(largest_given_, feedline::detail::bytes_taken(*value));
     } catch (const std::exception& error) {
       s.error = std::string("the error ") + error.what();
     }
@@ -148,9 +152,12 @@ class typed_hand_source final : public hand_source {
   }
 
   std::optional<std::size_t> largest_item() const override {
-    if constexpr (requires { source_.largest_item(); }) return source_.largest_item();
+    if constexpr (requires { source_.largest_item(); })
+      return feedline::detail::announced_bytes<source_item_t<Source>>(source_.largest_item());
     else return std::nullopt;
   }
+
+  std::size_t largest_given() const override { return largest_given_; }
 
   bool is_indexed() const override { return indexed_source<Source>; }
 
@@ -184,6 +191,7 @@ class typed_hand_source final : public hand_source {
   Source source_;
   std::shared_ptr<Table> table_;
   std::uint64_t given_ = 0;
+  std::size_t largest_given_ = 0;
 };
 
 /// Makes a source as it was described.
@@ -520,6 +528,13 @@ class hand_source_checks {
                             ". It is called on the described source, on which start_epoch() was not called.");
       }
     }
+    const auto read = started(*described_, 0);
+    read_epoch(*read);
+    if (const auto largest = described_->largest_item(); largest && read->largest_given() > *largest)
+      return seen_.broken(
+          "largest_item() is the most bytes that a sample takes: it is " + std::to_string(*largest) +
+          ", but one takes " + std::to_string(read->largest_given()) +
+          ", with all that belongs to it. Let it be more, or give nothing where it isn't known.");
     const auto other = sources_.make();
     if (described_->extent() != other->extent() || described_->fingerprint() != other->fingerprint())
       return seen_.broken(
@@ -580,12 +595,17 @@ class source_run_checks {
   /// A finite run gives what next() gives, epoch by epoch.
   void given(const std::vector<std::vector<source_step>>& epochs) {
     std::vector<std::pair<std::uint64_t, std::size_t>> expected, got;
+    bool fails = false;
     for (const auto& steps : epochs)
       for (const source_step& s : steps)
-        if (!s.has_ended && s.error.empty()) expected.emplace_back(s.index, s.item);
+        if (fails = fails || !s.error.empty(); !s.has_ended && s.error.empty())
+          expected.emplace_back(s.index, s.item);
     for (const step& s : checks_.reference()) {
       if (s.is == step::kind::item) got.emplace_back(s.id.index, s.item);
-      if (s.is == step::kind::error) return; // the source fails by itself
+      if (s.is != step::kind::error) continue;
+      if (fails) return; // by itself
+      return seen_.broken("A run gives what its source gives: a finite run ends with the error \"" +
+                          s.message + "\", though next() throws nothing when it is called directly.");
     }
     if (expected != got)
       seen_.broken("A run gives what its source gives: a finite run of " + std::to_string(options_.epochs) +

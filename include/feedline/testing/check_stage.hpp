@@ -635,8 +635,13 @@ class stage_run_checks {
   /// A finite run gives what the stage gives when it is called with one item after another.
   void given(const std::vector<std::size_t>& expected) {
     std::vector<std::size_t> got;
-    for (const step& s : checks_.reference())
+    for (const step& s : checks_.reference()) {
       if (s.is == step::kind::item) got.push_back(s.item);
+      if (s.is == step::kind::error)
+        return seen_.broken(
+            "A run gives what its stages give one item at a time: a finite run ends with the error \"" +
+            s.message + "\", though the stage throws nothing when it is called directly.");
+    }
     const auto at = static_cast<std::size_t>(
         std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first - got.begin());
     if (at == got.size() && at == expected.size()) return;
@@ -719,6 +724,7 @@ class stage_run_checks {
   }
 
   void without_inputs() {
+    if (checks_.reference().back().is == step::kind::error) return; // it fails by itself
     seen_.doing("ran the stage without any inputs");
     run_order o = checks_.order();
     o.without_inputs = true;
