@@ -56,7 +56,8 @@ class matrix_rows {
  public:
   using row = std::array<float, Columns>;
 
-  static constexpr const char* kind = "matrix_rows"; // its name in messages and checkpoints
+  /// Its name in messages and checkpoints.
+  static constexpr feedline::source_traits traits{.kind = "matrix_rows"};
 
   explicit matrix_rows(std::string path)
       : path_(std::move(path)), bytes_(std::make_shared<const mapped_bytes>(path_)) {

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <feedline/feedline.hpp>
+
 /// Joins the tokens of documents, with a mark behind each, and cuts them into sequences of `Length`. What is left at the
 /// end of an epoch of finite mode is filled up with marks; in infinite mode it goes on with the next epoch.
 template <std::size_t Length>
@@ -14,8 +16,9 @@ class packer {
  public:
   using output = std::array<int, Length>;
 
-  static constexpr const char* kind = "packer"; // its name in messages and checkpoints
-  static constexpr int mark = 0;                // no token
+  /// Its name in messages and checkpoints.
+  static constexpr feedline::stage_traits traits{.kind = "packer"};
+  static constexpr int mark = 0; // no token
 
   void operator()(const std::vector<int>& document, auto& emit) {
     for (const int token : document)

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include <feedline/feedline.hpp>
 
@@ -17,22 +16,22 @@ class reservoir {
  public:
   using output = T;
 
-  static constexpr const char* kind = "reservoir";
-  static constexpr bool gives_by_count = true; // whatever the samples are
+  /// How many it gives doesn't depend on what they are.
+  static constexpr feedline::stage_traits traits{.kind = "reservoir", .gives_by_count = true};
 
-  explicit reservoir(std::size_t size) : size_(size) {}
+  explicit reservoir(std::size_t size) : held_(size) {}
 
   /// context.random is keyed by the sample: the same choice with any number of workers, and when a run is resumed.
   void operator()(feedline::sample<T>&& s, auto&, feedline::context& context) {
     ++seen_;
-    if (held_.size() < size_) held_.push_back(std::move(s));
-    else if (const std::uint64_t place = context.random.below(seen_); place < size_)
-      held_[place] = std::move(s);
+    if (held_.size() < held_.capacity()) held_.push_back(std::move(s));
+    else if (const std::uint64_t place = context.random.below(seen_); place < held_.size())
+      held_.exchange(place, std::move(s));
   }
 
   void finish(auto& emit) {
-    for (feedline::sample<T>& s : held_)
-      if (!emit(std::move(s))) break;
+    while (!held_.empty() && emit(held_.take(held_.size() - 1))) {
+    }
   }
 
   void end_epoch() {
@@ -40,14 +39,14 @@ class reservoir {
     seen_ = 0;
   }
 
+  /// A checkpoint lists the samples' indices, and a run that is resumed reads them again.
   void state(auto& archive) { archive(held_, seen_); }
 
-  std::size_t items_held() const { return size_; }
+  std::size_t items_held() const { return held_.capacity(); }
 
-  std::uint64_t fingerprint() const { return size_; }
+  std::uint64_t fingerprint() const { return held_.capacity(); }
 
  private:
-  std::size_t size_;
-  std::vector<feedline::sample<T>> held_;
+  feedline::held_samples<T> held_;
   std::uint64_t seen_ = 0; // in this epoch
 };

@@ -196,7 +196,7 @@ namespace {
 /// Text, lists and numbers that change with each item, and go back to zeros and nothing at times.
 struct diary {
   using output = std::string;
-  static constexpr const char* kind = "diary";
+  static constexpr fl::stage_traits traits{.kind = "diary"};
 
   void operator()(int n, auto& emit) {
     mean += (n - mean) / 3;
@@ -239,7 +239,7 @@ struct diary {
 
 /// A source whose place is text.
 struct spelled {
-  static constexpr const char* kind = "spelled";
+  static constexpr fl::source_traits traits{.kind = "spelled"};
 
   std::optional<int> next() {
     if (place.size() == 9) return std::nullopt;

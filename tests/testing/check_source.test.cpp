@@ -53,7 +53,7 @@ gate way_out;
 
 /// Twelve numbers, in each epoch rotated by its number; the index of number n is 10 n.
 struct rotated {
-  static constexpr const char* kind = "rotated";
+  static constexpr fl::source_traits traits{.kind = "rotated"};
   static constexpr std::uint64_t count = 12;
 
   explicit rotated(slip w) : what(w), number(++made_ever) {}
@@ -248,7 +248,7 @@ struct with_gaps {
 };
 
 struct squares {
-  static constexpr const char* kind = "squares";
+  static constexpr fl::source_traits traits{.kind = "squares"};
 
   std::uint64_t size() const { return 10; }
 

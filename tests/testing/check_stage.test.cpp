@@ -53,7 +53,7 @@ gate way_out;
 /// Holds back three items, and gives the oldest; adds nothing to them.
 struct hold_back {
   using output = int;
-  static constexpr const char* kind = "hold_back";
+  static constexpr fl::stage_traits traits{.kind = "hold_back"};
 
   void operator()(fl::sample<int>&& s, auto& emit, fl::context& c) {
     if (what == slip::depends_on_time && ++called_ever % 7 == 3) return;
@@ -203,14 +203,14 @@ struct first_five {
 };
 
 struct first_five_said : first_five {
-  static constexpr bool ends_epochs = true;
+  static constexpr fl::stage_traits traits{.ends_epochs = true};
 
   bool has_enough() const { return count > 5; }
 };
 
 struct odd_numbers {
   using output = int;
-  static constexpr bool gives_by_count = true;
+  static constexpr fl::stage_traits traits{.gives_by_count = true};
 
   void operator()(int n, auto& emit) {
     if (n % 2 == 1) emit(n);

@@ -72,11 +72,12 @@ class hand_source {
 };
 
 /// Reads a state; words that are asked for beyond the end count as negative.
-template <class Part>
-std::ptrdiff_t read_words(Part& part, std::vector<std::uint64_t> words) {
+template <class Part, class Prepare>
+std::ptrdiff_t read_words(Part& part, std::vector<std::uint64_t> words, const Prepare& prepare) {
   constexpr std::size_t beyond = 64;
   words.insert(words.end(), beyond, 0);
   state_reader reader(words);
+  prepare(reader);
   feedline::detail::read_state(part, reader);
   return static_cast<std::ptrdiff_t>(reader.left()) - static_cast<std::ptrdiff_t>(beyond);
 }
@@ -127,7 +128,8 @@ class typed_hand_source final : public hand_source {
   }
 
   std::ptrdiff_t read_state(std::vector<std::uint64_t> words) override {
-    if constexpr (feedline::detail::has_state<Source>) return read_words(source_, std::move(words));
+    if constexpr (feedline::detail::has_state<Source>)
+      return read_words(source_, std::move(words), [](state_reader&) {});
     else return 0;
   }
 

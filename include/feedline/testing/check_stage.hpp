@@ -41,7 +41,7 @@ namespace detail {
 template <class T>
 class given_inputs {
  public:
-  static constexpr const char* kind = "inputs";
+  static constexpr source_traits traits{.kind = "inputs"};
 
   given_inputs(std::shared_ptr<const std::vector<T>> inputs, const run_order& o)
       : inputs_(std::move(inputs)),
@@ -116,6 +116,12 @@ struct hand_result {
   friend bool operator==(const hand_result&, const hand_result&) = default;
 };
 
+/// What a stage names in its state.
+struct written_state {
+  std::vector<std::uint64_t> words;
+  feedline::detail::held_parts held;
+};
+
 /// A stage that is called without a run, whose type nobody here knows.
 class hand_stage {
  public:
@@ -127,8 +133,8 @@ class hand_stage {
   virtual bool emitted_late() const = 0;
 
   virtual bool has_state() const = 0;
-  virtual std::vector<std::uint64_t> write_state() = 0;
-  virtual std::ptrdiff_t read_state(std::vector<std::uint64_t> words) = 0;
+  virtual written_state write_state() = 0;
+  virtual std::ptrdiff_t read_state(const written_state& state) = 0;
 
   virtual bool takes_samples() const = 0; // and gives them
   virtual std::optional<std::size_t> items_held() const = 0;
@@ -234,18 +240,26 @@ class typed_hand_stage final : public hand_stage {
 
   bool has_state() const override { return feedline::detail::has_state<Stage>; }
 
-  std::vector<std::uint64_t> write_state() override {
-    std::vector<std::uint64_t> words;
+  written_state write_state() override {
+    written_state state;
     if constexpr (feedline::detail::has_state<Stage>) {
-      state_writer writer(words);
+      state_writer writer(state.words, state.held, place);
       stage_.state(writer);
     }
-    return words;
+    return state;
   }
 
-  std::ptrdiff_t read_state(std::vector<std::uint64_t> words) override {
-    if constexpr (feedline::detail::has_state<Stage>) return read_words(stage_, std::move(words));
-    else return 0;
+  std::ptrdiff_t read_state(const written_state& state) override {
+    if constexpr (feedline::detail::has_state<Stage>) {
+      std::vector<sample<In>> samples;
+      for (const feedline::detail::held& h : state.held)
+        for (const sample_id& id : h.ids()) samples.push_back({(*inputs_)[id.index], id});
+      feedline::detail::samples_read_again<In> found(std::move(samples));
+      return read_words(stage_, state.words,
+                        [&](state_reader& reader) { reader.begin_stage(state.held, place, &found); });
+    } else {
+      return 0;
+    }
   }
 
   bool takes_samples() const override {
@@ -262,11 +276,9 @@ class typed_hand_stage final : public hand_stage {
     else return {};
   }
 
-  bool ends_epochs() const override { return feedline::detail::can_end_epochs<Stage>; }
+  bool ends_epochs() const override { return feedline::detail::traits_of<Stage>().ends_epochs; }
 
-  bool gives_by_count() const override {
-    return requires { requires Stage::gives_by_count; };
-  }
+  bool gives_by_count() const override { return feedline::detail::traits_of<Stage>().gives_by_count; }
 
   std::uint64_t fingerprint() const override {
     if constexpr (requires { stage_.fingerprint(); }) return stage_.fingerprint();
@@ -455,19 +467,19 @@ class hand_stage_checks {
       seen_.doing("read the stage's state " + where);
       const auto first = described_->copy();
       for (std::size_t i = 0; i < at; ++i) first->call(calls_[i]);
-      const std::vector<std::uint64_t> words = first->write_state();
+      const written_state state = first->write_state();
       const auto second = stages_.make();
       std::ptrdiff_t left = 0;
       try {
-        left = second->read_state(words);
+        left = second->read_state(state);
       } catch (const std::exception& error) {
         return seen_.broken("A state is read as it was written: " + where + " reading it throws: " +
                             error.what() + ". Name the same members in the same order in both directions.");
       }
       if (left != 0)
         return seen_.broken("A state is read as it was written: state() wrote " +
-                            std::to_string(words.size()) + " words " + where + " and read " +
-                            std::to_string(static_cast<std::ptrdiff_t>(words.size()) - left) +
+                            std::to_string(state.words.size()) + " words " + where + " and read " +
+                            std::to_string(static_cast<std::ptrdiff_t>(state.words.size()) - left) +
                             ". Name the same members in the same order in both directions.");
       if (complain("A state is only looked at: a stage whose state was taken down " + where +
                        " gives others afterwards",
@@ -536,7 +548,7 @@ class hand_stage_checks {
       if (!results_[i].has_enough) continue;
       if (!described_->ends_epochs())
         return seen_.broken("A stage that can end an epoch says so: for " + text_of_call(calls_[i]) +
-                            " it calls emit.enough(). Give it static constexpr bool ends_epochs = true, or "
+                            " it calls emit.enough(). Set ends_epochs in its stage_traits, or "
                             "several ranks don't "
                             "hear of it in an infinite run.");
       const auto stage = described_->copy();
@@ -795,7 +807,8 @@ void check_stage(Make make, std::vector<In> inputs, const check_options& options
                                           project = std::move(project)](detail::observed& seen) {
     const auto table = std::make_shared<table_type>(project);
     std::optional<std::vector<std::size_t>> items;
-    if constexpr (feedline::detail::is_own_stage<stage_type>) {
+    if constexpr (feedline::detail::running_stage<stage_type, In> &&
+                  !feedline::detail::binds_to<stage_type, In>) {
       detail::typed_hand_stages<Make, In, table_type> stages(make, shared, table, options.seed);
       detail::hand_stage_checks by_hand(stages, shared->size(), *table, seen, options);
       by_hand.all();
