@@ -89,6 +89,18 @@ concept has_capacity = requires(const T& value) {
   value.begin();
 };
 
+/// Whether a value's elements lie in its own object, as those of short strings do.
+template <class T>
+bool lies_inside(const T& value) noexcept {
+  if constexpr (requires { value.data(); }) {
+    const auto* const elements = reinterpret_cast<const std::byte*>(value.data());
+    const auto* const object = reinterpret_cast<const std::byte*>(&value);
+    return elements >= object && elements < object + sizeof(T);
+  } else {
+    return false;
+  }
+}
+
 /// What a value takes with all that belongs to it, as far as that can be seen.
 template <class T>
 std::size_t bytes_taken(const T& value) {
@@ -97,7 +109,7 @@ std::size_t bytes_taken(const T& value) {
     if constexpr (std::is_same_v<T, std::vector<bool>>) {
       return sizeof(T) + value.capacity() / 8;
     } else if constexpr (std::is_trivially_copyable_v<element>) {
-      return sizeof(T) + value.capacity() * sizeof(element);
+      return sizeof(T) + (lies_inside(value) ? 0 : value.capacity() * sizeof(element));
     } else {
       std::size_t sum = sizeof(T) + (value.capacity() - value.size()) * sizeof(element);
       for (const element& e : value) sum += bytes_taken(e);
