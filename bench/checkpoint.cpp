@@ -12,7 +12,7 @@
 
 #include <benchmark/benchmark.h>
 #include <feedline/core/checkpoint.hpp>
-#include <feedline/core/detail/digest.hpp>
+#include <feedline/core/snapshot/digest.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>

@@ -24,8 +24,16 @@ set(rank_component 5)
 # files, processes, signals and waiting.
 set(outside "^(concurrentqueue|dirent|errno|fcntl|fnmatch|glob|pthread|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
 
+# The core's layers: each includes itself, those before it, and what users name, core/*.hpp.
+set(layers metrics snapshot transport plan run)
+
+# Sources, stages and components use what is public. But for these: stages run inside the first three, a queue is
+# part of the plan, ranks share out places, a batch takes rows of identities, and elements are data to be told apart.
+set(inside_core source/detail/mapped_source.hpp stage/detail/inner_run.hpp stage/detail/cached_stage.hpp
+  stage/prefetch.hpp source/detail/reordered_source.hpp stage/batch.hpp source/range.hpp)
+
 # Headers that have no test of their own name, because they only gather or declare.
-set(untested feedline.hpp image.hpp image/resize_options.hpp stage/cache_options.hpp testing.hpp
+set(untested core/item_bytes.hpp feedline.hpp image.hpp image/resize_options.hpp stage/cache_options.hpp testing.hpp
   testing/check_options.hpp)
 
 function(room_of header room_out rank_out)
@@ -54,7 +62,7 @@ foreach(header IN LISTS headers)
   endif()
 
   string(REGEX REPLACE "\\.hpp$" ".test.cpp" test "${header}")
-  if(NOT header MATCHES "^detail/|/detail/" AND NOT header IN_LIST untested AND NOT EXISTS "${root}/tests/${test}")
+  if(NOT header MATCHES "^detail/|/detail/|^core/[a-z]+/" AND NOT header IN_LIST untested AND NOT EXISTS "${root}/tests/${test}")
     complain("include/feedline/${header} has no tests/${test}")
   endif()
 
@@ -62,6 +70,17 @@ foreach(header IN LISTS headers)
   file(STRINGS "${root}/include/feedline/${header}" lines REGEX "^[ \t]*#[ \t]*include")
   foreach(line IN LISTS lines)
     string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*)[>\"].*" "\\1" included "${line}")
+    if(included MATCHES "^feedline/core/([a-z]+)/")
+      list(FIND layers "${CMAKE_MATCH_1}" included_layer)
+      if(header MATCHES "^core/([a-z]+)/")
+        list(FIND layers "${CMAKE_MATCH_1}" layer)
+        if(included_layer GREATER layer)
+          complain("include/feedline/${header} includes ${included}, which is of a layer above it")
+        endif()
+      elseif(NOT header MATCHES "^core/" AND NOT header IN_LIST inside_core)
+        complain("include/feedline/${header} includes ${included}, which isn't public")
+      endif()
+    endif()
     if(included MATCHES "^feedline/(.+)")
       room_of(${CMAKE_MATCH_1} included_room included_rank)
       if(NOT included_room STREQUAL room AND NOT included_rank LESS rank)

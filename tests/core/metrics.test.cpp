@@ -322,7 +322,7 @@ TEST_CASE("How long items lay ready is told by the last queue") {
 }
 
 TEST_CASE("Quantiles of durations are right to within the width of a bucket") {
-  using durations = fl::detail::consumer_activity::histogram;
+  using durations = fl::detail::consumer_counters::histogram;
   durations histogram;
   for (std::uint64_t us = 1; us <= 1000; ++us) histogram.add(us * 1000, 1);
   const auto counts = histogram.read();

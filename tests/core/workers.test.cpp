@@ -63,21 +63,21 @@ struct simulated_stage {
   }
 };
 
-/// The time of a crew that is simulated.
+/// The time of a worker_pool that is simulated.
 std::uint64_t simulated_ns = 0;
 
-/// The accounts of a crew's threads and of those downstream, written as if its stage were such a one.
-class simulated_crew {
+/// The accounts of a worker_pool's threads and of those downstream, written as if its stage were such a one.
+class simulated_pool {
  public:
-  explicit simulated_crew(std::size_t most)
-      : members_(members(most)), crew_({1, most, true}, 2, members_, {&taker_}, consumer_, {}, []() noexcept {
+  explicit simulated_pool(std::size_t most)
+      : members_(members(most)), pool_({1, most, true}, 2, members_, {&taker_}, consumer_, {}, []() noexcept {
           return simulated_ns;
         }) {
     for (const auto& m : members_) m->began = simulated_ns;
     taker_.began = consumer_.began = simulated_ns;
   }
 
-  std::size_t active() const { return crew_.active(); }
+  std::size_t active() const { return pool_.active(); }
 
   /// A tenth of a second passes.
   void step(const simulated_stage& stage, fl::random_generator& random) {
@@ -92,20 +92,21 @@ class simulated_crew {
     taker_.waited(kind::starved) += ns(0.1 * seen.taker_waited);
     consumer_.waited(kind::starved) += ns(0.1 * seen.taker_waited);
     simulated_ns += ns(0.1);
-    for (std::size_t packets = std::max<std::size_t>(10, 2 * count); packets > 1; --packets) crew_.worked(0);
-    crew_.worked(static_cast<std::size_t>(100 * seen.items)); // now it looks
+    for (std::size_t packets = std::max<std::size_t>(10, 2 * count); packets > 1; --packets) pool_.worked(0);
+    pool_.worked(static_cast<std::size_t>(100 * seen.items)); // now it looks
   }
 
  private:
-  static std::vector<std::unique_ptr<fl::detail::activity>> members(std::size_t count) {
-    std::vector<std::unique_ptr<fl::detail::activity>> all;
-    for (std::size_t i = 0; i < count; ++i) all.push_back(std::make_unique<fl::detail::activity>(1, i));
+  static std::vector<std::unique_ptr<fl::detail::thread_counters>> members(std::size_t count) {
+    std::vector<std::unique_ptr<fl::detail::thread_counters>> all;
+    for (std::size_t i = 0; i < count; ++i)
+      all.push_back(std::make_unique<fl::detail::thread_counters>(1, i));
     return all;
   }
 
-  std::vector<std::unique_ptr<fl::detail::activity>> members_;
-  fl::detail::activity taker_{1}, consumer_{1};
-  fl::detail::crew crew_;
+  std::vector<std::unique_ptr<fl::detail::thread_counters>> members_;
+  fl::detail::thread_counters taker_{1}, consumer_{1};
+  fl::detail::worker_pool pool_;
 };
 
 } // namespace
@@ -271,7 +272,7 @@ TEST_CASE("An automatic number of workers follows what is needed") {
   }
 }
 
-TEST_CASE("A crew becomes as many as pay by its threads' accounts, and stays so many") {
+TEST_CASE("A worker_pool becomes as many as pay by its threads' accounts, and stays so many") {
   fl::random_generator random(9);
   for (const simulated_stage& stage : {simulated_stage{3.6, 1000},       // the consumer takes no more
                                        simulated_stage{4.8, 1000, true}, // the source gives no more
@@ -279,17 +280,17 @@ TEST_CASE("A crew becomes as many as pay by its threads' accounts, and stays so 
                                        simulated_stage{1000, 6.5},       // they get in each other's way
                                        simulated_stage{0.1, 1000}}) {    // it has little to do
     simulated_ns = 1'000'000'000;
-    simulated_crew crew(24);
-    for (int step = 0; step < 100; ++step) crew.step(stage, random);
+    simulated_pool worker_pool(24);
+    for (int step = 0; step < 100; ++step) worker_pool.step(stage, random);
     const std::size_t best = stage.best_of(24);
     std::size_t changes = 0, away = 0;
     for (int step = 0; step < 400; ++step) {
-      const std::size_t before = crew.active();
-      crew.step(stage, random);
-      changes += crew.active() != before;
-      away += crew.active() + 1 < best || crew.active() > best + 1;
+      const std::size_t before = worker_pool.active();
+      worker_pool.step(stage, random);
+      changes += worker_pool.active() != before;
+      away += worker_pool.active() + 1 < best || worker_pool.active() > best + 1;
     }
-    INFO(crew.active() << " instead of " << best);
+    INFO(worker_pool.active() << " instead of " << best);
     CHECK(away <= 20);
     CHECK(changes <= 24);
   }

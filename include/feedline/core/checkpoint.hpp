@@ -17,10 +17,10 @@
 
 #include <unistd.h>
 
-#include <feedline/core/detail/cut.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/detail/open_file.hpp>
 
 namespace feedline {
@@ -48,7 +48,7 @@ struct checkpoint_state {
   run_identity run;
   std::uint64_t failures = 0; // samples left out so far
   std::uint64_t digest = 0;
-  cut at; // with a section for the caller
+  snapshot at; // with a section for the caller
 };
 
 class byte_writer {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/cut.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/held.hpp>
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline {

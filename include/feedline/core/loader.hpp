@@ -14,11 +14,11 @@
 #include <vector>
 
 #include <feedline/core/checkpoint.hpp>
-#include <feedline/core/detail/accounts.hpp>
-#include <feedline/core/detail/digest.hpp>
-#include <feedline/core/detail/progress.hpp>
-#include <feedline/core/detail/run.hpp>
 #include <feedline/core/metrics.hpp>
+#include <feedline/core/run/metrics_collector.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/run.hpp>
+#include <feedline/core/snapshot/digest.hpp>
 
 namespace feedline {
 
@@ -158,7 +158,7 @@ class loader {
 
   /// What every stage, worker and queue has done since the start and since the last call.
   feedline::metrics metrics() {
-    return state_ ? state_->accounts.report(*state_->run, state_->consumer) : feedline::metrics{};
+    return state_ ? state_->collector.report(*state_->run, state_->consumer) : feedline::metrics{};
   }
 
   /// What it holds at most: fixed before it starts. Empty for a loader that was moved from.
@@ -296,7 +296,7 @@ class loader {
       bool exact = false;
       if constexpr (Run::is_elastic) {
         if (detail::comes_once(run->options()))
-          if (auto at = run->cut_behind(last, last_failed, failures_passed)) {
+          if (auto at = run->snapshot_behind(last, last_failed, failures_passed)) {
             s.at = *std::move(at);
             exact = true;
           }
@@ -375,8 +375,8 @@ class loader {
     }
 
     std::unique_ptr<Run> run;
-    detail::consumer_activity consumer;
-    detail::accounts accounts;
+    detail::consumer_counters consumer;
+    detail::metrics_collector collector;
     detail::packet_ptr packet;
     detail::stream_position input;     // in packet
     sample_id last;                    // that came out, or of an item the last one

@@ -10,13 +10,13 @@
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/detail/epoch_size.hpp>
-#include <feedline/core/detail/replay.hpp>
-#include <feedline/core/detail/run.hpp>
-#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/plan/epoch_size.hpp>
+#include <feedline/core/plan/segments.hpp>
+#include <feedline/core/run/replay.hpp>
+#include <feedline/core/run/run.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 

@@ -7,7 +7,7 @@
 #include <stop_token>
 #include <string_view>
 
-#include <feedline/core/detail/activity.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/random.hpp>
 
 namespace feedline {
@@ -36,7 +36,7 @@ namespace detail {
 class waiting_inside {
  public:
   explicit waiting_inside(stage_counters* counters) {
-    if (counters) timer_.emplace(*counters->who, wait_kind::inside);
+    if (counters) timer_.emplace(*counters->thread, wait_kind::inside);
   }
 
   waiting_inside(const waiting_inside&) = delete;

@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/detail/type_name.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/state.hpp>
+#include <feedline/detail/type_name.hpp>
 
 namespace feedline {
 
@@ -257,6 +257,34 @@ concept can_be_resumed = !live_source<S> || requires(S& s, state_writer& archive
 /// Every rank gets all that its own source gives.
 template <class S>
 concept shares_itself = shares_files<S> || shares_places<S> || live_source<S>;
+
+/// A source that knows, once an epoch has started, how many samples it has and can give each from any thread:
+/// where number i of the epoch is, and the sample and the index at that place; and where an index is.
+template <class S>
+concept dealt_source = source<S> && requires(const S& s, std::uint64_t i) {
+  { s.epoch_size() } -> std::same_as<std::uint64_t>;
+  { s.places() } -> std::same_as<std::uint64_t>;
+  { s.next_first() } -> std::same_as<std::uint64_t>;
+  { s.place_of(i) } -> std::same_as<std::uint64_t>;
+  { s.sample_at(i) } -> std::same_as<source_item_t<S>>;
+  { s.index_at(i) } -> std::same_as<std::uint64_t>;
+  { s.find(i) } -> std::same_as<std::optional<std::uint64_t>>;
+};
+
+template <source Source>
+void start_source(Source& source, const epoch& e) {
+  if constexpr (requires { source.start_epoch(e); }) source.start_epoch(e);
+}
+
+template <source Source>
+inline constexpr bool has_index = requires(const Source& s) { s.index(); };
+
+/// The index of the sample that the source gave last, its `ordinal`-th.
+template <source Source>
+std::uint64_t index_of(const Source& source, std::uint64_t ordinal) {
+  if constexpr (has_index<Source>) return source.index();
+  else return ordinal;
+}
 
 /// What is wrong with an epoch without samples in infinite mode, of a source and …
 inline std::runtime_error empty_epoch() {

@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/detail/type_name.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/state.hpp>
+#include <feedline/detail/type_name.hpp>
 
 namespace feedline {
 

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/held.hpp>
 #include <feedline/core/half.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/held.hpp>
 
 namespace feedline {
 
@@ -330,5 +330,23 @@ class state_reader {
   detail::read_again* found_ = nullptr;
   std::size_t lists_ = 0; // that are being read: of those nothing was left out
 };
+
+namespace detail {
+
+/// A part of a run, source or stage, that names its state.
+template <class T>
+concept has_state = requires(T& part, state_writer& writer, state_reader& reader) {
+  part.state(writer);
+  part.state(reader);
+};
+
+/// Gives a part the state that another one named.
+template <has_state Part>
+void read_state(Part& part, state_reader& reader) {
+  part.state(reader);
+  if constexpr (requires { part.resumed(); }) part.resumed();
+}
+
+} // namespace detail
 
 } // namespace feedline

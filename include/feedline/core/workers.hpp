@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/plan/segments.hpp>
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline {

@@ -7,9 +7,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>

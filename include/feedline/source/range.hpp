@@ -11,11 +11,11 @@
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/detail/item_bytes.hpp>
-#include <feedline/core/detail/value_hash.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/snapshot/value_hash.hpp>
 #include <feedline/core/source.hpp>
 
 namespace feedline {

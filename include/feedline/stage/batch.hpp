@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/fields.hpp>
-#include <feedline/core/detail/item_bytes.hpp>
-#include <feedline/core/detail/packet.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/core/transport/packet.hpp>
+#include <feedline/detail/fields.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/columns.hpp>
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
-#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/stage.hpp>
 
 namespace feedline {

@@ -11,9 +11,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <stdexcept>
 
-#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/plan/segments.hpp>
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline {

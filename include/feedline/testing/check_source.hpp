@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/stage/map.hpp>

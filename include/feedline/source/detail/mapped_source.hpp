@@ -9,13 +9,13 @@
 #include <string>
 #include <utility>
 
-#include <feedline/core/detail/build_chain.hpp>
-#include <feedline/core/detail/measure.hpp>
-#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/plan/measure.hpp>
+#include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/run/build_chain.hpp>
 #include <feedline/core/source.hpp>
 
 namespace feedline::detail {

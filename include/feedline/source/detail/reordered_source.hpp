@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include <feedline/core/detail/place_share.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/plan/place_share.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
 

@@ -13,12 +13,12 @@
 #include <utility>
 #include <variant>
 
-#include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/core/state.hpp>
 #include <feedline/source/detail/mapped_source.hpp>
 
 namespace feedline::detail {

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/fields.hpp>
-#include <feedline/core/detail/item_bytes.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/tensor.hpp>
+#include <feedline/detail/fields.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/columns.hpp>
 

@@ -17,11 +17,10 @@
 
 #include <sys/stat.h>
 
-#include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/fields.hpp>
-#include <feedline/core/detail/measure.hpp>
+#include <feedline/core/plan/measure.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/fields.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/inner_run.hpp>
 #include <feedline/stage/detail/stored_value.hpp>

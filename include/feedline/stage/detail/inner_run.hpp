@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/build_chain.hpp>
-#include <feedline/core/detail/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/run/build_chain.hpp>
 #include <feedline/core/stage.hpp>
 
 namespace feedline::detail {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/fields.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/detail/fields.hpp>
 
 namespace feedline::testing {
 

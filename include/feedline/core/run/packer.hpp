@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/edge.hpp>
-#include <feedline/core/detail/emitter.hpp>
-#include <feedline/core/detail/packet.hpp>
-#include <feedline/core/detail/progress.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/transport/channel.hpp>
+#include <feedline/core/transport/packet.hpp>
 
 namespace feedline::detail {
 
@@ -23,14 +23,14 @@ namespace feedline::detail {
 /// In a serial segment each packet has the next sequence number. A worker instead opens a packet for the
 /// sequence number of the one that it works on and completes it when it's done; if it makes more than fit, or than
 /// workers downstream want at once, it pushes parts.
-template <class T, class Edge, bool IsWorker>
+template <class T, class Channel, bool IsWorker>
 class packer {
  public:
-  static constexpr bool is_measured = Edge::is_measured;
+  static constexpr bool is_measured = Channel::is_measured;
   static constexpr bool has_room = true;
 
-  packer(Edge& edge, activity& who, segment_progress& progress)
-      : edge_(edge), who_(who), progress_(progress) {
+  packer(Channel& channel, thread_counters& thread, segment_progress& progress)
+      : channel_(channel), thread_(thread), progress_(progress) {
     progress_.is_in_order = !IsWorker;
   }
 
@@ -42,7 +42,7 @@ class packer {
     packet_.add(std::move(s));
     // Behind a batch its stage holds no samples, as it may when the packet is pushed later.
     if constexpr (comes_in_batches<T>)
-      if (packet_.has_room()) note_cut(false);
+      if (packet_.has_room()) take_snapshot(false);
     // A worker's is perhaps the last of its sequence number, perhaps a part of it: what follows will tell.
     return packet_.has_room() || waits() ? flow::more : flush(true);
   }
@@ -70,21 +70,21 @@ class packer {
   flow settle() {
     if (!packet_.is_open() || waits()) return flow::more;
     if (is_due_ || !packet_.has_room()) return flush(true);
-    if constexpr (comes_in_batches<T>) note_cut(false);
-    else note_owed_cut();
+    if constexpr (comes_in_batches<T>) take_snapshot(false);
+    else take_owed_snapshot();
     return flow::more;
   }
 
   /// A stage has come to rest: if the place couldn't be told when the last packet was pushed, perhaps it can now.
-  void note_owed_cut() {
-    if (owes_cut_ && packet_.is_open() && !waits()) note_cut(false);
+  void take_owed_snapshot() {
+    if (owes_snapshot_ && packet_.is_open() && !waits()) take_snapshot(false);
   }
 
   flow end_epoch(const epoch_end& e, bool) {
     add_event(event_kind::epoch_end, e.epoch, nullptr);
     packet_.current().events().back().samples = e.samples;
     progress_.end_failure();
-    note_cut(true);
+    take_snapshot(true);
     progress_.ending = 0;
     progress_.enough = progress_.is_resumed = false;
     drains_ = false;
@@ -104,7 +104,7 @@ class packer {
   flow fail(failure_ptr f) {
     const std::uint32_t epoch = f->epoch;
     if (!packet_.is_open()) begin_packet();
-    note_cut(false); // the place in front of the failure
+    take_snapshot(false); // the place in front of the failure
     add_event(event_kind::failed, epoch, std::move(f));
     return IsWorker ? flow::more : flush(true);
   }
@@ -127,14 +127,15 @@ class packer {
   std::uint64_t pushes() const noexcept { return pushes_; }
 
   /// Is more of this epoch wanted, as far as anybody has said?
-  flow wanted() const noexcept { return edge_.is_abandoned(generation_) ? flow::enough : flow::more; }
+  flow wanted() const noexcept { return channel_.is_abandoned(generation_) ? flow::enough : flow::more; }
 
   /// Pushes what there is, before a wait: nobody should wait for an item that is there.
   flow hand_over() { return packet_.is_open() && !IsWorker ? flush(true) : flow::more; }
 
   /// The same if what there is took long already.
   flow hand_over_if_late() {
-    return packet_.is_open() && now_ns() - filled_at_ > edge_base::slow_packet_ns ? flush(true) : flow::more;
+    return packet_.is_open() && now_ns() - filled_at_ > channel_base::slow_packet_ns ? flush(true)
+                                                                                     : flow::more;
   }
 
   /// A worker starts on a packet …
@@ -148,11 +149,12 @@ class packer {
   bool complete(packet& p) {
     if (!packet_.is_open()) begin_packet();
     packet& made = packet_.current();
-    made.has_cut = p.has_cut && p.cut_items == p.size() && p.cut_events == p.events().size();
-    made.cut_items = packet_.size();
-    made.cut_events = made.events().size();
-    std::swap(made.cut, p.cut);
-    write_section(made.cut, [](state_writer&) {}); // workers have no state
+    made.has_snapshot =
+        p.has_snapshot && p.snapshot_items == p.size() && p.snapshot_events == p.events().size();
+    made.snapshot_items = packet_.size();
+    made.snapshot_events = made.events().size();
+    std::swap(made.snapshot, p.snapshot);
+    write_section(made.snapshot, [](state_writer&) {}); // workers have no state
     return flush(true) != flow::stop;
   }
 
@@ -161,25 +163,25 @@ class packer {
     if (packet_.is_open())
       if (const flow wanted = push_packet(!IsWorker); wanted != flow::more) return wanted;
     // Never more than workers downstream want at once, whoever fills it.
-    packet_.open(edge_.spare(&packet::make<T>),
-                 IsWorker ? edge_.target() : std::min(edge_.target(), fill_target_));
+    packet_.open(channel_.spare(&packet::make<T>),
+                 IsWorker ? channel_.target() : std::min(channel_.target(), fill_target_));
     return flow::more;
   }
 
   // How far all have come, with the packet as it is now. Without memory for that an earlier place must do.
-  void note_cut(bool ends_epoch) {
+  void take_snapshot(bool ends_epoch) {
     packet& p = packet_.current();
     if (IsWorker) return;
     try {
-      if (!progress_.save(p.cut, ends_epoch)) return;
+      if (!progress_.save(p.snapshot, ends_epoch)) return;
     } catch (const std::bad_alloc&) {
-      p.has_cut = false;
+      p.has_snapshot = false;
       return;
     }
-    p.has_cut = true;
-    p.cut_items = packet_.size();
-    p.cut_events = p.events().size();
-    owes_cut_ = false;
+    p.has_snapshot = true;
+    p.snapshot_items = packet_.size();
+    p.snapshot_events = p.events().size();
+    owes_snapshot_ = false;
   }
 
   void add_event(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
@@ -193,28 +195,28 @@ class packer {
 
   // With the place that all have come to, which is behind what the packet holds.
   [[gnu::noinline]] flow flush(bool last) {
-    if (!packet_.current().has_end()) note_cut(false);
+    if (!packet_.current().has_end()) take_snapshot(false);
     return push_packet(last);
   }
 
   flow push_packet(bool last) {
     is_due_ = false;
     packet_ptr p = packet_.close();
-    owes_cut_ = !p->has_cut;
+    owes_snapshot_ = !p->has_snapshot;
     p->sequence = sequence_;
     p->generation = generation_;
     p->first_place = IsWorker ? first_place_ : items_;
     p->last = last;
     items_ += p->size();
     first_place_ += p->size();
-    const bool abandoned = edge_.is_abandoned(generation_);
+    const bool abandoned = channel_.is_abandoned(generation_);
     if (!IsWorker) {
       ++sequence_;
       if (p->ends_epoch()) ++generation_;
       adjust_fill_target();
     }
     ++pushes_;
-    if (!edge_.push(std::move(p), who_)) return flow::stop;
+    if (!channel_.push(std::move(p), thread_)) return flow::stop;
     if (!IsWorker) filled_at_ = now_ns();
     return abandoned ? flow::enough : flow::more;
   }
@@ -222,13 +224,13 @@ class packer {
   // A packet is pushed early as long as it takes long to fill: nobody should wait for an item that's there.
   void adjust_fill_target() noexcept {
     const std::uint64_t ns = now_ns() - filled_at_;
-    if (ns > edge_base::slow_packet_ns) fill_target_ = std::max<std::size_t>(1, fill_target_ / 2);
-    else if (ns < edge_base::slow_packet_ns / 4)
-      fill_target_ = std::min(fill_target_ * 2, edge_.config().packet_items);
+    if (ns > channel_base::slow_packet_ns) fill_target_ = std::max<std::size_t>(1, fill_target_ / 2);
+    else if (ns < channel_base::slow_packet_ns / 4)
+      fill_target_ = std::min(fill_target_ * 2, channel_.config().packet_items);
   }
 
-  Edge& edge_;
-  activity& who_;
+  Channel& channel_;
+  thread_counters& thread_;
   segment_progress& progress_;
   packet_writer<T> packet_; // being filled
   std::size_t fill_target_ = 1;
@@ -238,9 +240,9 @@ class packer {
   std::uint64_t items_ = 0;       // pushed
   std::uint64_t first_place_ = 0; // of what is left of the packet that a worker has in hand
   std::uint64_t pushes_ = 0;
-  bool drains_ = false;   // what it gets comes because of a failure
-  bool owes_cut_ = false; // no place could be told with the last packet
-  bool is_due_ = false;   // the packet tells of a failure, and is not to be held back
+  bool drains_ = false;        // what it gets comes because of a failure
+  bool owes_snapshot_ = false; // no place could be told with the last packet
+  bool is_due_ = false;        // the packet tells of a failure, and is not to be held back
 };
 
 } // namespace feedline::detail

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/held.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/held.hpp>
 #include <feedline/core/state.hpp>
 
 namespace feedline::detail {
@@ -17,7 +17,7 @@ namespace feedline::detail {
 /// Everything up to some queue at one moment. Its words are the number of the first segment that has some
 /// (those before it are at their beginning), and from there on a section for each segment: how many words,
 /// zeros at the end left out, and those words.
-struct cut {
+struct snapshot {
   std::vector<std::uint64_t> words; // none: the beginning of the run
   held_parts held;
 
@@ -28,33 +28,19 @@ struct cut {
 };
 
 /// A word of the source's section, 0 if there is none.
-inline std::uint64_t source_word(const cut& c, std::size_t number) noexcept {
+inline std::uint64_t source_word(const snapshot& c, std::size_t number) noexcept {
   return c.words.size() > 2 + number && c.words[0] == 0 && c.words[1] > number ? c.words[2 + number] : 0;
 }
 
 /// The epoch that the source has come to.
-inline std::uint64_t epoch_of(const cut& c) noexcept { return source_word(c, 0); }
+inline std::uint64_t epoch_of(const snapshot& c) noexcept { return source_word(c, 0); }
 
 using feedline::state_reader;
 using feedline::state_writer;
 
-/// A part of a run, source or stage, that names its state.
-template <class T>
-concept has_state = requires(T& part, state_writer& writer, state_reader& reader) {
-  part.state(writer);
-  part.state(reader);
-};
-
-/// Gives a part the state that another one named.
-template <has_state Part>
-void read_state(Part& part, state_reader& reader) {
-  part.state(reader);
-  if constexpr (requires { part.resumed(); }) part.resumed();
-}
-
-/// Writes one section of a cut.
+/// Writes one section of a snapshot.
 template <class Write>
-void write_section(cut& target, Write write) {
+void write_section(snapshot& target, Write write) {
   const std::size_t begin = target.words.size();
   target.words.push_back(0);
   state_writer writer(target.words);

@@ -15,9 +15,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/packet.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/transport/packet.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
@@ -38,7 +38,7 @@ constexpr transport transport_between(bool from_workers, bool to_workers) {
   return to_workers ? transport::ordered_spread : transport::ordered;
 }
 
-struct edge_config {
+struct channel_config {
   const char* giver;        ///< the last stage upstream of it
   std::size_t packets;      ///< how many packets fit
   std::size_t packet_items; ///< how many samples a packet holds at most
@@ -49,7 +49,7 @@ struct edge_config {
   std::atomic<bool>* attention; ///< of the run: set when an epoch is abandoned
 };
 
-struct edge_counters {
+struct channel_counters {
   std::atomic<std::uint64_t> put{0};
   std::atomic<std::uint64_t> taken{0};
   std::atomic<std::uint64_t> puts{0};     ///< how often `fill` was looked at
@@ -60,17 +60,17 @@ struct edge_counters {
 };
 
 /// What does not depend on the type of the samples.
-class edge_base {
+class channel_base {
  public:
-  explicit edge_base(const edge_config& config)
+  explicit channel_base(const channel_config& config)
       : config_(config), target_(config.to_workers ? 1 : config.packet_items) {}
 
-  edge_base(edge_base&&) = delete;
+  channel_base(channel_base&&) = delete;
 
   /// Nobody behind this queue wants more of this epoch of the stream: all that lies before may leave the rest
   /// out.
   void abandon(std::uint64_t generation) noexcept {
-    for (edge_base* e = this; e; e = e->upstream_) {
+    for (channel_base* e = this; e; e = e->upstream_) {
       // Another segment may be ahead, in a later epoch.
       std::uint64_t known = e->abandoned_.load(std::memory_order_relaxed);
       while (known <= generation &&
@@ -84,13 +84,13 @@ class edge_base {
     return generation < abandoned_.load(std::memory_order_relaxed);
   }
 
-  void set_upstream(edge_base* upstream) noexcept { upstream_ = upstream; }
+  void set_upstream(channel_base* upstream) noexcept { upstream_ = upstream; }
 
-  const edge_config& config() const noexcept { return config_; }
+  const channel_config& config() const noexcept { return config_; }
 
-  edge_counters& counters() noexcept { return counters_; }
+  channel_counters& counters() noexcept { return counters_; }
 
-  const edge_counters& counters() const noexcept { return counters_; }
+  const channel_counters& counters() const noexcept { return counters_; }
 
   /// How many samples a packet should carry: fewer than fit as long as the workers need long for each.
   std::size_t target() const noexcept { return target_.load(std::memory_order_relaxed); }
@@ -107,11 +107,11 @@ class edge_base {
   static constexpr std::uint64_t slow_packet_ns = 100'000;
 
  private:
-  edge_config config_;
-  edge_counters counters_;
+  channel_config config_;
+  channel_counters counters_;
   std::atomic<std::uint64_t> abandoned_{0}; // generations below this one
   std::atomic<std::size_t> target_;
-  edge_base* upstream_ = nullptr;
+  channel_base* upstream_ = nullptr;
 };
 
 /// Numbers the packets of unordered workers in the order in which they are done, but keeps epochs apart: an
@@ -146,15 +146,15 @@ class epoch_gate {
 
 /// Without Measured it keeps no accounts: that is how benchmarks learn what accounts cost.
 template <transport Transport, bool Measured>
-class edge : public edge_base {
+class channel : public channel_base {
   static constexpr bool restores_order =
       Transport == transport::ordered || Transport == transport::ordered_spread;
 
  public:
   static constexpr bool is_measured = Measured;
 
-  explicit edge(const edge_config& config) try
-      : edge_base(config),
+  explicit channel(const channel_config& config) try
+      : channel_base(config),
         queue_(config.packets, config.stop),
         spares_(config.packets + config.ends, config.stop) {
   } catch (const std::bad_alloc&) {
@@ -179,7 +179,7 @@ class edge : public edge_base {
   }
 
   /// Waits for room. Returns false, and drops the packet, if nobody will take it.
-  bool push(packet_ptr&& p, activity& who) {
+  bool push(packet_ptr&& p, thread_counters& thread) {
     const std::size_t samples = p->size();
     if (restores_order && config().unordered) {
       const std::optional<std::uint64_t> number = gate_.enter(*p, config().stop);
@@ -190,7 +190,7 @@ class edge : public edge_base {
     if constexpr (Measured) p->put_at = now_ns();
     queue_status status = try_put(p);
     if (status == queue_status::full) {
-      const wait_timer timer(who, wait_kind::blocked);
+      const wait_timer timer(thread, wait_kind::blocked);
       status = put(p);
     }
     if (status != queue_status::success) return false;
@@ -200,13 +200,13 @@ class edge : public edge_base {
 
   /// Waits for a packet, but calls `before_wait` first. Null: there are no more.
   template <class BeforeWait>
-  packet_ptr pop(activity& who, BeforeWait before_wait) {
+  packet_ptr pop(thread_counters& thread, BeforeWait before_wait) {
     packet_ptr p;
     if constexpr (Transport == transport::ordered_spread) {
-      pop_in_turn(p, who);
+      pop_in_turn(p, thread);
     } else if (queue_.try_pop(p) == queue_status::empty) {
       before_wait();
-      const wait_timer timer(who, wait_kind::starved);
+      const wait_timer timer(thread, wait_kind::starved);
       if (queue_.pop(p) != queue_status::success) return nullptr;
     }
     if (Measured && p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
@@ -214,12 +214,12 @@ class edge : public edge_base {
   }
 
   /// Takes a packet if one comes within that time. Returns success, empty or closed.
-  queue_status pop_for(packet_ptr& p, std::chrono::nanoseconds longest, activity& who)
+  queue_status pop_for(packet_ptr& p, std::chrono::nanoseconds longest, thread_counters& thread)
     requires(Transport != transport::ordered_spread)
   {
     queue_status status = queue_.try_pop(p);
     if (status == queue_status::empty && longest.count() > 0) {
-      const wait_timer timer(who, wait_kind::starved);
+      const wait_timer timer(thread, wait_kind::starved);
       status = queue_.pop_for(p, longest);
     }
     if (Measured && p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
@@ -248,15 +248,15 @@ class edge : public edge_base {
   }
 
   // Several packets may carry one sequence number here, and the next workers need one each.
-  void pop_in_turn(packet_ptr& p, activity& who) {
+  void pop_in_turn(packet_ptr& p, thread_counters& thread) {
     std::unique_lock turn(turn_, std::try_to_lock);
     std::optional<wait_timer> timer;
     if (!turn) {
-      timer.emplace(who, wait_kind::starved);
+      timer.emplace(thread, wait_kind::starved);
       turn.lock();
     }
     if (queue_.try_pop(p) == queue_status::empty) {
-      if (!timer) timer.emplace(who, wait_kind::starved);
+      if (!timer) timer.emplace(thread, wait_kind::starved);
       if (queue_.pop(p) != queue_status::success) return;
     }
     if (!p) return;
@@ -267,7 +267,7 @@ class edge : public edge_base {
   }
 
   void count_put(std::size_t samples) noexcept {
-    edge_counters& c = counters();
+    channel_counters& c = counters();
     const std::uint64_t put = c.put.fetch_add(samples, std::memory_order_relaxed) + samples;
     const std::uint64_t taken = c.taken.load(std::memory_order_relaxed);
     raise(c.largest, samples);

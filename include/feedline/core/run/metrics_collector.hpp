@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/edge.hpp>
-#include <feedline/core/detail/run_base.hpp>
 #include <feedline/core/metrics.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/run/run_base.hpp>
+#include <feedline/core/transport/channel.hpp>
 
 namespace feedline::detail {
 
 /// What the caller's thread notes.
-struct consumer_activity {
+struct consumer_counters {
   using histogram = duration_histogram<16, std::uint64_t>;
 
   std::atomic<std::uint64_t> items{0};
@@ -29,7 +29,7 @@ struct consumer_activity {
 };
 
 /// All counters of a run at one moment.
-struct snapshot {
+struct counter_values {
   struct stage {
     std::uint64_t received = 0, given = 0, failures = 0, held = 0, capacity = 0, timed = 0, timed_ns = 0;
     stage_counters::histogram::counts times{};
@@ -63,16 +63,16 @@ struct snapshot {
   std::vector<std::vector<worker_times>> segments;
   std::vector<queue> queues;
   std::uint64_t items = 0, waited = 0, queued_ns = 0;
-  consumer_activity::histogram::counts queued{};
+  consumer_counters::histogram::counts queued{};
 };
 
-inline snapshot take_snapshot(const run_base& run, const consumer_activity& consumer) {
-  snapshot s;
+inline counter_values read_counters(const run_base& run, const consumer_counters& consumer) {
+  counter_values s;
   const std::uint64_t ended = run.consumer().ended.load(std::memory_order_relaxed);
   s.time = ended != 0 ? ended : now_ns();
-  for (edge_base* const queue : run.queues()) {
-    edge_base& e = *queue;
-    edge_counters& c = e.counters();
+  for (channel_base* const queue : run.queues()) {
+    channel_base& e = *queue;
+    channel_counters& c = e.counters();
     const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
     const std::uint64_t put = read(c.put), taken = read(c.taken);
     s.queues.push_back({put, taken, read(c.puts), read(c.fill_sum), read(c.peak),
@@ -106,7 +106,7 @@ inline std::uint64_t since(std::uint64_t now, std::uint64_t before) {
   return now > before ? now - before : 0;
 }
 
-inline stage_times times_between(const snapshot::stage& a, const snapshot::stage& b) {
+inline stage_times times_between(const counter_values::stage& a, const counter_values::stage& b) {
   using histogram = stage_counters::histogram;
   const std::uint64_t timed = since(b.timed, a.timed);
   if (timed == 0) return {};
@@ -128,12 +128,12 @@ inline std::vector<user_metric> numbers_between(const std::vector<user_numbers::
   return all;
 }
 
-inline interval_metrics interval_between(const run_base& run, const snapshot& before, const snapshot& now,
-                                         bool whole) {
+inline interval_metrics interval_between(const run_base& run, const counter_values& before,
+                                         const counter_values& now, bool whole) {
   interval_metrics m;
   m.seconds = seconds(since(now.time, before.time));
   for (std::size_t i = 0; i < now.stages.size(); ++i) {
-    const snapshot::stage &a = before.stages[i], &b = now.stages[i];
+    const counter_values::stage &a = before.stages[i], &b = now.stages[i];
     m.stages.push_back({run.places()[i].name, since(b.received, a.received), since(b.given, a.given),
                         since(b.failures, a.failures), times_between(a, b), b.held, b.capacity,
                         numbers_between(a.numbers, b.numbers)});
@@ -147,7 +147,7 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
     }
     segment_metrics segment{std::exchange(asked, {}),
                             record.parallel,
-                            record.team ? record.team->active() : record.workers.size(),
+                            record.pool ? record.pool->active() : record.workers.size(),
                             {}};
     for (std::size_t place = record.first_place; place < record.first_place + record.stages; ++place)
       segment.name += (segment.name.empty() ? "" : " + ") + run.places()[place].name;
@@ -163,8 +163,8 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
   }
   for (std::size_t i = 0; i < now.queues.size(); ++i) {
     if (!run.segments()[i].has_threads) continue; // nor is there a queue behind it
-    const edge_base& e = *run.queues()[i];
-    const snapshot::queue &a = before.queues[i], &b = now.queues[i];
+    const channel_base& e = *run.queues()[i];
+    const counter_values::queue &a = before.queues[i], &b = now.queues[i];
     const std::uint64_t puts = since(b.puts, a.puts);
     const std::size_t in_front = m.queues.size();
     const std::string behind = in_front + 1 < m.segments.size() ? m.segments[in_front + 1].name : "consumer";
@@ -175,7 +175,7 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
          puts > 0 ? static_cast<double>(since(b.fill_sum, a.fill_sum)) / static_cast<double>(puts) : 0,
          whole ? b.peak : b.recent_peak});
   }
-  using histogram = consumer_activity::histogram;
+  using histogram = consumer_counters::histogram;
   histogram::counts queued;
   for (std::size_t k = 0; k < queued.size(); ++k) queued[k] = since(now.queued[k], before.queued[k]);
   const std::uint64_t items = since(now.items, before.items);
@@ -187,8 +187,8 @@ inline interval_metrics interval_between(const run_base& run, const snapshot& be
 }
 
 /// All counters of a run before it did anything.
-inline snapshot beginning_of(const snapshot& now, std::uint64_t time) {
-  snapshot s;
+inline counter_values beginning_of(const counter_values& now, std::uint64_t time) {
+  counter_values s;
   s.time = time;
   s.stages.resize(now.stages.size());
   for (const auto& workers : now.segments) s.segments.emplace_back(workers.size());
@@ -197,21 +197,21 @@ inline snapshot beginning_of(const snapshot& now, std::uint64_t time) {
 }
 
 /// Remembers the last report, so that the next one can tell what has come since.
-class accounts {
+class metrics_collector {
  public:
-  metrics report(const run_base& run, const consumer_activity& consumer) {
+  metrics report(const run_base& run, const consumer_counters& consumer) {
     const std::lock_guard lock(mutex_);
-    snapshot now = take_snapshot(run, consumer);
-    const snapshot start = beginning_of(now, run.consumer().began.load(std::memory_order_relaxed));
+    counter_values now = read_counters(run, consumer);
+    const counter_values start = beginning_of(now, run.consumer().began.load(std::memory_order_relaxed));
     metrics m{interval_between(run, start, now, true),
               interval_between(run, previous_ ? *previous_ : start, now, false)};
-    previous_ = std::make_unique<snapshot>(std::move(now));
+    previous_ = std::make_unique<counter_values>(std::move(now));
     return m;
   }
 
  private:
   std::mutex mutex_;
-  std::unique_ptr<const snapshot> previous_;
+  std::unique_ptr<const counter_values> previous_;
 };
 
 } // namespace feedline::detail

@@ -8,12 +8,12 @@
 #include <stop_token>
 #include <utility>
 
-#include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/progress.hpp>
-#include <feedline/core/detail/sample_finder.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/rank.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/sample_finder.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
 
 namespace feedline::detail {

@@ -7,11 +7,11 @@
 #include <optional>
 
 #include <feedline/core/checkpoint.hpp>
-#include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/progress.hpp>
-#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/plan/segments.hpp>
+#include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
 
 namespace feedline::detail {
@@ -25,9 +25,9 @@ consteval bool is_elastic(types<Stages...>) {
 }
 
 /// The next sample is the one in that place of the epoch's order. `failures` were left out so far.
-inline cut cut_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments,
-                  std::uint64_t failures = 0) {
-  cut at{{0}, {}};
+inline snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments,
+                            std::uint64_t failures = 0) {
+  snapshot at{{0}, {}};
   write_section(at, [&](state_writer& writer) {
     writer(epoch, 0, 0, first);
     segment_progress::write_ending(writer, failures);
@@ -49,27 +49,27 @@ inline bool comes_once(const run_options& options) {
 /// `last` came out last, and `failed` was left out last, of so many, which may lie further on. Nothing: that can't be
 /// said.
 template <class Source>
-std::optional<cut> cut_behind(Source source, const run_options& options, const sample_id& last,
-                              const std::optional<sample_id>& failed, std::size_t segments,
-                              std::uint64_t failures) {
+std::optional<snapshot> snapshot_behind(Source source, const run_options& options, const sample_id& last,
+                                        const std::optional<sample_id>& failed, std::size_t segments,
+                                        std::uint64_t failures) {
   if (last.index == sample_id::no_index || (failed && failed->index == sample_id::no_index)) return {};
   const std::uint32_t epoch = failed ? std::max(last.epoch, failed->epoch) : last.epoch;
   source.start_epoch(make_epoch(options, epoch, {}, 0));
   std::uint64_t number = 0;
   if (last.epoch == epoch) number = source.number_of(last.index);
   if (failed && failed->epoch == epoch) number = std::max(number, source.number_of(failed->index));
-  return cut_at(epoch, number + options.rank.of, segments, failures);
+  return snapshot_at(epoch, number + options.rank.of, segments, failures);
 }
 
 /// Where this rank goes on, as all ranks of the earlier run had come equally far. Nothing: they can't have come
 /// there.
 template <class Source>
-std::optional<cut> cut_of_other_rank(Source source, const run_options& options,
-                                     const checkpoint_state& earlier, std::size_t segments) {
+std::optional<snapshot> snapshot_of_other_rank(Source source, const run_options& options,
+                                               const checkpoint_state& earlier, std::size_t segments) {
   const std::size_t with_caller = segments + 1;
   if (earlier.at.words.empty() || earlier.at.words[0] != 0) {
     const bool nothing_came = earlier.at.words.size() == 2;
-    return nothing_came ? std::optional(cut_at(0, options.rank.number, with_caller)) : std::nullopt;
+    return nothing_came ? std::optional(snapshot_at(0, options.rank.number, with_caller)) : std::nullopt;
   }
   if (!comes_once(options)) return {};
   std::uint64_t epoch = epoch_of(earlier.at);
@@ -86,7 +86,7 @@ std::optional<cut> cut_of_other_rank(Source source, const run_options& options,
     ++epoch;
     next -= places;
   }
-  return cut_at(epoch, next, with_caller);
+  return snapshot_at(epoch, next, with_caller);
 }
 
 } // namespace feedline::detail

@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/emitter.hpp>
-#include <feedline/core/detail/packet.hpp>
-#include <feedline/core/detail/progress.hpp>
-#include <feedline/core/detail/ranked_source.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/ranked_source.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/core/transport/packet.hpp>
 
 namespace feedline::detail {
 
@@ -28,12 +28,12 @@ template <source Source, class Chain>
 class source_loop {
  public:
   source_loop(const Source& described, const run_options& options, const run_context& context,
-              const stage_place& place, Chain& chain, activity& who)
+              const stage_place& place, Chain& chain, thread_counters& thread)
       : options_(options),
         context_(context),
         place_(place),
         chain_(chain),
-        who_(who),
+        thread_(thread),
         at_(chain.progress().source),
         source_(described, options, context.stop, at_) {
     chain.progress().can_repeat = source_.can_repeat();
@@ -86,7 +86,7 @@ class source_loop {
 
   /// Gives the samples of one epoch. False: no more is wanted.
   bool run_epoch() {
-    std::atomic<std::uint64_t>& counter = who_.stages[0].given;
+    std::atomic<std::uint64_t>& counter = thread_.stages[0].given;
     const std::uint64_t given_before = counter.load(std::memory_order_relaxed) - at_.given;
     for (flow wanted = flow::more; wanted == flow::more && !ended_;) {
       if (is_stopped()) return false;
@@ -95,7 +95,7 @@ class source_loop {
       else wanted = give_each();
       // Stages that let little through must not hide that nobody wants more, nor hold back what they let.
       if (wanted == flow::more) wanted = chain_.sink().wanted();
-      // The source is beyond the failure already: no cut may come between.
+      // The source is beyond the failure already: no snapshot may come between.
       if (failed_ && wanted == flow::more) wanted = give_failure();
       if (wanted == flow::more) wanted = chain_.sink().hand_over_if_late();
       if (wanted == flow::stop) return false;
@@ -215,13 +215,13 @@ class source_loop {
   }
 
   failure_ptr current_source_failure(const sample_id& id) {
-    add_relaxed(who_.stages[0].failures, 1);
+    add_relaxed(thread_.stages[0].failures, 1);
     return note_failure(place_.name, id, call_of_source(at_.given));
   }
 
   template <class Error>
   failure_ptr source_failure(Error error, const sample_id& id) {
-    add_relaxed(who_.stages[0].failures, 1);
+    add_relaxed(thread_.stages[0].failures, 1);
     return note_failure(place_.name, id, call_of_source(at_.given), std::move(error));
   }
 
@@ -229,7 +229,7 @@ class source_loop {
   const run_context& context_;
   const stage_place& place_;
   Chain& chain_;
-  activity& who_;
+  thread_counters& thread_;
   source_place& at_;
   ranked_source<Source> source_;
   bool is_part_ = false; // its state belongs to the segment's

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/build_chain.hpp>
-#include <feedline/core/detail/progress.hpp>
-#include <feedline/core/detail/sample_finder.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/held_samples.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/sample_finder.hpp>
 
 namespace feedline::detail {
 

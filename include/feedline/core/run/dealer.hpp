@@ -14,30 +14,30 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/edge.hpp>
-#include <feedline/core/detail/emitter.hpp>
-#include <feedline/core/detail/packet.hpp>
-#include <feedline/core/detail/progress.hpp>
-#include <feedline/core/detail/sample_finder.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/sample_finder.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/core/transport/channel.hpp>
+#include <feedline/core/transport/packet.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
 
 namespace feedline::detail {
 
-/// Looks like an edge to the workers behind it.
+/// Looks like an channel to the workers behind it.
 template <class Source, bool Measured>
-class dealer : public edge_base {
+class dealer : public channel_base {
   using item = source_item_t<Source>;
 
  public:
   static constexpr bool is_measured = Measured;
 
-  explicit dealer(const edge_config& config)
-      : edge_base(config), spares_(config.packets + config.ends, config.stop) {}
+  explicit dealer(const channel_config& config)
+      : channel_base(config), spares_(config.packets + config.ends, config.stop) {}
 
   /// Tells it whose samples it deals; the references must stay valid.
   void attach(const Source& source, const run_options& options, const run_context& context,
@@ -58,7 +58,7 @@ class dealer : public edge_base {
 
   /// The worker's next samples. Null: there are no more.
   template <class BeforeWait>
-  packet_ptr pop(activity&, BeforeWait) {
+  packet_ptr pop(thread_counters&, BeforeWait) {
     std::optional<share> next = take_share();
     if (!next) return nullptr;
     packet_ptr p;
@@ -75,7 +75,7 @@ class dealer : public edge_base {
       writer.add(event_kind::epoch_end, next->epoch, nullptr);
       writer.current().events().back().samples = next->first + next->count;
     }
-    put_cut(writer, *next);
+    put_snapshot(writer, *next);
     if constexpr (Measured) {
       stage_counters_->given.fetch_add(given, std::memory_order_relaxed);
       counters().put.fetch_add(given, std::memory_order_relaxed);
@@ -165,16 +165,16 @@ class dealer : public edge_base {
   }
 
   // How far the epoch has come behind these samples.
-  void put_cut(packet_writer<item>& writer, const share& s) {
+  void put_snapshot(packet_writer<item>& writer, const share& s) {
     packet& p = writer.current();
-    p.cut.words.assign(1, 0);
-    write_section(p.cut, [&](state_writer& state) {
+    p.snapshot.words.assign(1, 0);
+    write_section(p.snapshot, [&](state_writer& state) {
       if (s.ends_epoch) state(s.epoch + std::uint64_t{1}, 0, 0, s.next_first);
       else state(s.epoch, s.first + s.count, 0, s.first_place);
     });
-    p.has_cut = true;
-    p.cut_items = writer.size();
-    p.cut_events = p.events().size();
+    p.has_snapshot = true;
+    p.snapshot_items = writer.size();
+    p.snapshot_events = p.events().size();
   }
 
   // Reads the samples; those that fail become events. How many could be read.

@@ -15,15 +15,15 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/edge.hpp>
-#include <feedline/core/detail/emitter.hpp>
-#include <feedline/core/detail/packet.hpp>
-#include <feedline/core/detail/progress.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/core/transport/channel.hpp>
+#include <feedline/core/transport/packet.hpp>
 
 namespace feedline::detail {
 
@@ -317,7 +317,7 @@ class node {
       return caught(emit.id(), true);
     }
     count_failures_inside(emit);
-    if constexpr (has_rest) sink().note_owed_cut();
+    if constexpr (has_rest) sink().take_owed_snapshot();
     return emit.flow();
   }
 

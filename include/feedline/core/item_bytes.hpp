@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/fields.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/tensor.hpp>
+#include <feedline/detail/fields.hpp>
 
 namespace feedline::detail {
 

@@ -19,15 +19,15 @@
 #include <unistd.h>
 
 #include <feedline/core/checkpoint.hpp>
-#include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/crew.hpp>
-#include <feedline/core/detail/edge.hpp>
-#include <feedline/core/detail/emitter.hpp>
-#include <feedline/core/detail/progress.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/processors.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/worker_pool.hpp>
+#include <feedline/core/transport/channel.hpp>
 
 namespace feedline::detail {
 
@@ -38,8 +38,8 @@ struct segment_record {
   bool parallel;
   bool has_threads; // false: it is a source that the workers behind it ask themselves
   worker_range range;
-  std::vector<std::unique_ptr<activity>> workers; // as many as there may be
-  std::unique_ptr<crew> team;                     // null: their number is fixed
+  std::vector<std::unique_ptr<thread_counters>> workers; // as many as there may be
+  std::unique_ptr<worker_pool> pool;                     // null: their number is fixed
 };
 
 /// The threads of a run, what they share, and their accounts. Stages and queues are the derived class's.
@@ -70,15 +70,15 @@ class run_base {
   const std::vector<segment_record>& segments() const { return segments_; }
 
   /// The account of the thread that asks for items.
-  activity& consumer() { return consumer_; }
+  thread_counters& consumer() { return consumer_; }
 
-  const activity& consumer() const { return consumer_; }
+  const thread_counters& consumer() const { return consumer_; }
 
   /// Queue i lies behind segment i.
-  const std::vector<edge_base*>& queues() const { return queues_; }
+  const std::vector<channel_base*>& queues() const { return queues_; }
 
   /// What a checkpoint at that place says of the run.
-  run_identity identity(const cut& at) const {
+  run_identity identity(const snapshot& at) const {
     run_identity now = identity_;
     if (epoch_of(at) < options_.old_extent_until) {
       now.old_extent = options_.old_extent;
@@ -103,7 +103,7 @@ class run_base {
 
  protected:
   using origin_function = std::string (*)(const run_base&, std::uint64_t);
-  using segment_function = void (*)(run_base&, activity&);
+  using segment_function = void (*)(run_base&, thread_counters&);
   using close_function = void (*)(run_base&);
 
   run_base(const run_options& options, origin_function origin_of_sample, std::uint32_t empty_epochs)
@@ -133,13 +133,13 @@ class run_base {
 
   /// `items`: that may be on their way behind it.
   void add_segment(std::size_t first_place, std::size_t stages, bool parallel, bool has_threads,
-                   worker_range workers, std::size_t items, edge_base& behind) {
+                   worker_range workers, std::size_t items, channel_base& behind) {
     if (parallel)
       for (std::size_t i = 0; i < stages; ++i) places_[first_place + i].items_behind = items;
     segment_record& record =
         segments_.emplace_back(segment_record{first_place, stages, parallel, has_threads, workers, {}, {}});
     for (std::size_t i = 0; i < workers.most; ++i)
-      record.workers.push_back(std::make_unique<activity>(stages, i));
+      record.workers.push_back(std::make_unique<thread_counters>(stages, i));
     if (!queues_.empty()) behind.set_upstream(queues_.back());
     queues_.push_back(&behind);
   }
@@ -190,7 +190,7 @@ class run_base {
   }
 
   /// What is resumed instead of what the checkpoint says.
-  void resume_at(const cut& at, std::size_t segments) {
+  void resume_at(const snapshot& at, std::size_t segments) {
     resumed_ = resumption(at, segments);
     known_ = std::make_unique<known_failures>(resumed_.failures());
     context_.known = known_->is_empty() ? nullptr : known_.get();
@@ -205,16 +205,16 @@ class run_base {
   }
 
   /// Once all segments are there.
-  void make_crews() {
+  void make_worker_pools() {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       segment_record& record = segments_[i];
       if (record.range.is_fixed()) continue;
-      std::vector<const activity*> takers;
+      std::vector<const thread_counters*> takers;
       if (i + 1 == segments_.size()) takers.push_back(&consumer_);
       else
         for (const auto& a : segments_[i + 1].workers) takers.push_back(a.get());
-      record.team = std::make_unique<crew>(record.range, processors_, record.workers, std::move(takers),
-                                           consumer_, context_.stop);
+      record.pool = std::make_unique<worker_pool>(record.range, processors_, record.workers,
+                                                  std::move(takers), consumer_, context_.stop);
     }
   }
 
@@ -227,7 +227,7 @@ class run_base {
     for (const auto& worker : record.workers) {
       try {
         threads_.emplace_back(
-            [=, this, &record, &who = *worker] { run_thread(record, who, body, close, *working); });
+            [=, this, &record, &thread = *worker] { run_thread(record, thread, body, close, *working); });
       } catch (const std::system_error& error) {
         std::size_t all = 0;
         for (const segment_record& s : segments_) all += s.has_threads ? s.workers.size() : 0;
@@ -273,11 +273,11 @@ class run_base {
     void operator()() const { self->stop(); }
   };
 
-  void run_thread(const segment_record& segment, activity& who, segment_function body, close_function close,
-                  std::atomic<std::size_t>& working) {
-    who.began.store(now_ns(), std::memory_order_relaxed);
+  void run_thread(const segment_record& segment, thread_counters& thread, segment_function body,
+                  close_function close, std::atomic<std::size_t>& working) {
+    thread.began.store(now_ns(), std::memory_order_relaxed);
     try {
-      body(*this, who);
+      body(*this, thread);
     } catch (...) {
       const std::exception_ptr error = error_of(segment);
       {
@@ -287,7 +287,7 @@ class run_base {
       stop();
     }
     if (working.fetch_sub(1, std::memory_order_acq_rel) == 1) close(*this);
-    who.ended.store(now_ns(), std::memory_order_relaxed);
+    thread.ended.store(now_ns(), std::memory_order_relaxed);
   }
 
   // The error being handled, with the names of the stages on whose thread it came.
@@ -323,9 +323,9 @@ class run_base {
   std::stop_source stopping_;
   run_context context_;
   std::vector<stage_place> places_;
-  activity consumer_{0};
+  thread_counters consumer_{0};
   std::vector<segment_record> segments_;
-  std::vector<edge_base*> queues_;
+  std::vector<channel_base*> queues_;
   mutable std::mutex panic_mutex_;
   std::exception_ptr panic_;
   std::vector<std::thread> threads_;

@@ -13,10 +13,10 @@
 #include <tuple>
 #include <type_traits>
 
-#include <feedline/core/detail/fields.hpp>
 #include <feedline/core/half.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/tensor.hpp>
+#include <feedline/detail/fields.hpp>
 
 namespace feedline::detail {
 

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <utility>
 
-#include <feedline/core/detail/edge.hpp>
-#include <feedline/core/detail/emitter.hpp>
-#include <feedline/core/detail/packet.hpp>
-#include <feedline/core/detail/progress.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/transport/channel.hpp>
+#include <feedline/core/transport/packet.hpp>
 
 namespace feedline::detail {
 
@@ -39,7 +39,7 @@ flow feed_samples(Chain& chain, packet& p, std::size_t begin, std::size_t end, c
 
 /// Pushes a packet's samples, of type In, and events through a segment's chain.
 template <class In, class Chain>
-flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
+flow feed(Chain& chain, packet& p, channel_base& from, const run_context& run) {
   stream_position& position = chain.progress().input;
   const bool passes_over = position.passes_over_epoch();
   position.begin(p, run.may_have_enough);
@@ -87,7 +87,7 @@ flow feed(Chain& chain, packet& p, edge_base& from, const run_context& run) {
     if (result == flow::stop) return flow::stop;
   }
   if (wanted == flow::more) want(feed_samples<In>(chain, p, i, p.size(), {run, from, p.generation}));
-  if (!chain.sink().is_worker()) position.end(); // a worker's packet takes its cut along
+  if (!chain.sink().is_worker()) position.end(); // a worker's packet takes its snapshot along
   return wanted == flow::stop ? flow::stop : flow::more;
 }
 

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/item_bytes.hpp>
-#include <feedline/core/detail/packet.hpp>
-#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/held_samples.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
+#include <feedline/core/plan/segments.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/core/transport/packet.hpp>
 
 namespace feedline::detail {
 

@@ -10,12 +10,12 @@
 #include <string>
 #include <utility>
 
-#include <feedline/core/detail/edge.hpp>
-#include <feedline/core/detail/known_failures.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/known_failures.hpp>
+#include <feedline/core/transport/channel.hpp>
 
 namespace feedline::detail {
 
@@ -161,7 +161,7 @@ class emitter {
 /// Asked between two samples of a packet: are they still wanted?
 struct watch {
   const run_context& run;
-  const edge_base& from;
+  const channel_base& from;
   std::uint64_t generation;
 
   flow operator()() const noexcept {

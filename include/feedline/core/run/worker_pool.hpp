@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/segments.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/plan/segments.hpp>
 
 namespace feedline::detail {
 
@@ -103,11 +103,11 @@ class worker_policy {
 /// Which share of their time some threads wait for input, from one look to the next.
 class waiting_share {
  public:
-  explicit waiting_share(std::vector<const activity*> threads) : threads_(std::move(threads)) {}
+  explicit waiting_share(std::vector<const thread_counters*> threads) : threads_(std::move(threads)) {}
 
   double waited(std::uint64_t now) {
     std::uint64_t starved = 0, alive = 0; // without being parked
-    for (const activity* a : threads_) {
+    for (const thread_counters* a : threads_) {
       const worker_times times = read_times(*a, now);
       starved += times.starved;
       alive += times.alive;
@@ -120,21 +120,22 @@ class waiting_share {
   }
 
  private:
-  std::vector<const activity*> threads_;
+  std::vector<const thread_counters*> threads_;
   std::uint64_t starved_ = 0; // ns, until the last look
   std::uint64_t alive_ = 0;
 };
 
 /// The workers of one segment. They look at themselves from time to time, one of them for all.
-class crew {
+class worker_pool {
  public:
   using clock = std::uint64_t (*)() noexcept; // in ns
 
   /// `members`, `takers`, those downstream, and `consumer` must outlive it. It begins with as many as there are
   /// processors. Tests have a clock of their own.
-  crew(worker_range range, std::size_t processors, const std::vector<std::unique_ptr<activity>>& members,
-       std::vector<const activity*> takers, const activity& consumer, std::stop_token stop,
-       clock now = now_ns)
+  worker_pool(worker_range range, std::size_t processors,
+              const std::vector<std::unique_ptr<thread_counters>>& members,
+              std::vector<const thread_counters*> takers, const thread_counters& consumer,
+              std::stop_token stop, clock now = now_ns)
       : now_(now),
         policy_(range, std::clamp(processors, range.least, range.most)),
         members_(members),
@@ -148,11 +149,11 @@ class crew {
   std::size_t active() const noexcept { return active_.load(std::memory_order_relaxed); }
 
   /// Holds a worker up as long as it isn't needed.
-  void wait_turn(activity& who) {
-    if (who.number < active()) return;
-    const wait_timer timer(who, wait_kind::parked);
+  void wait_turn(thread_counters& thread) {
+    if (thread.number < active()) return;
+    const wait_timer timer(thread, wait_kind::parked);
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, stop_, [&] { return ending_ || who.number < active(); });
+    changed_.wait(lock, stop_, [&] { return ending_ || thread.number < active(); });
   }
 
   /// A worker has done a packet of so many items.
@@ -197,7 +198,7 @@ class crew {
 
   clock now_;
   worker_policy policy_;
-  const std::vector<std::unique_ptr<activity>>& members_;
+  const std::vector<std::unique_ptr<thread_counters>>& members_;
   waiting_share takers_, consumer_;
   std::stop_token stop_;
   std::atomic<std::size_t> active_;
@@ -210,28 +211,28 @@ class crew {
   bool ending_ = false;
 };
 
-/// A worker's place in its crew, if it has one. When it leaves there is no more to do for the others either.
-class crew_member {
+/// A worker's place in its worker_pool, if it has one. When it leaves there is no more to do for the others either.
+class pool_member {
  public:
-  crew_member(crew* all, activity& who) : crew_(all), who_(who) {}
+  pool_member(worker_pool* all, thread_counters& thread) : pool_(all), thread_(thread) {}
 
-  crew_member(const crew_member&) = delete;
+  pool_member(const pool_member&) = delete;
 
-  ~crew_member() {
-    if (crew_) crew_->end();
+  ~pool_member() {
+    if (pool_) pool_->end();
   }
 
   void wait_turn() const {
-    if (crew_) crew_->wait_turn(who_);
+    if (pool_) pool_->wait_turn(thread_);
   }
 
   void worked(std::size_t items) const {
-    if (crew_) crew_->worked(items);
+    if (pool_) pool_->worked(items);
   }
 
  private:
-  crew* crew_;
-  activity& who_;
+  worker_pool* pool_;
+  thread_counters& thread_;
 };
 
 } // namespace feedline::detail

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/packet.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
+#include <feedline/core/transport/packet.hpp>
 
 namespace feedline::detail {
 
@@ -56,9 +56,9 @@ inline stream_place read_place(state_reader& reader) {
   return p;
 }
 
-/// How far a reader of packets has come since the last cut that came with them.
+/// How far a reader of packets has come since the last snapshot that came with them.
 ///
-/// A reader that is resumed passes over what the earlier run had taken since that cut. It makes sure that it ends
+/// A reader that is resumed passes over what the earlier run had taken since that snapshot. It makes sure that it ends
 /// at the same sample, past the same failures: where anything else comes, the stream fails there.
 class stream_position {
  public:
@@ -66,7 +66,7 @@ class stream_position {
   std::size_t events = 0; ///< … and how many events
 
   /// The stream begins anew at `before`, and what was taken since then shall be passed over.
-  void resume(cut before, stream_place taken) {
+  void resume(snapshot before, stream_place taken) {
     before_ = std::move(before);
     taken_before_ = to_pass_over_ = std::move(taken);
   }
@@ -96,32 +96,32 @@ class stream_position {
     if (to_pass_over_.is_beginning()) {
       auto [base, since] = place(packet_->ends_epoch(), 0);
       since_ = std::move(since);
-      if (base != &before_) std::swap(before_, packet_->cut);
+      if (base != &before_) std::swap(before_, packet_->snapshot);
     }
     packet_ = nullptr;
   }
 
-  /// The last cut, and the place since then. `ends_epoch`: the packet in hand, with an end of an epoch, is
+  /// The last snapshot, and the place since then. `ends_epoch`: the packet in hand, with an end of an epoch, is
   /// gone through. `back`: before so many of the items that were taken last, of the packet in hand.
-  std::pair<const cut*, stream_place> now(bool ends_epoch = false, std::size_t back = 0) const {
+  std::pair<const snapshot*, stream_place> now(bool ends_epoch = false, std::size_t back = 0) const {
     if (!to_pass_over_.is_beginning()) return {&before_, taken_before_};
     return place(ends_epoch, back);
   }
 
  private:
-  std::pair<const cut*, stream_place> place(bool ends_epoch, std::size_t back) const {
+  std::pair<const snapshot*, stream_place> place(bool ends_epoch, std::size_t back) const {
     if (!packet_) return {&before_, since_};
     const std::vector<event>& all = packet_->events();
     const std::size_t taken = items - back;
-    const bool covered = ends_epoch ? packet_->cut_events == all.size()
-                                    : taken >= packet_->cut_items && events >= packet_->cut_events;
-    std::pair<const cut*, stream_place> result{&before_, {}};
+    const bool covered = ends_epoch ? packet_->snapshot_events == all.size()
+                                    : taken >= packet_->snapshot_items && events >= packet_->snapshot_events;
+    std::pair<const snapshot*, stream_place> result{&before_, {}};
     stream_place& since = result.second;
     std::size_t item = first_item_, event = first_event_;
-    if (packet_->has_cut && covered) {
-      result.first = &packet_->cut;
-      item = packet_->cut_items;
-      event = packet_->cut_events;
+    if (packet_->has_snapshot && covered) {
+      result.first = &packet_->snapshot;
+      item = packet_->snapshot_items;
+      event = packet_->snapshot_events;
       since.is_draining = since_.is_draining;
       for (std::size_t i = 0; i < event; ++i) {
         if (all[i].kind == event_kind::draining) since.is_draining = true;
@@ -232,7 +232,7 @@ class stream_position {
   bool ignores_failures_ = false;
   std::size_t first_item_ = 0;  // of the packet: those before were passed over
   std::size_t first_event_ = 0; // …
-  cut before_;
+  snapshot before_;
   stream_place since_;        // before_, up to the packet in hand
   stream_place taken_before_; // in the run that is resumed
   stream_place to_pass_over_; // what of it is still to come again

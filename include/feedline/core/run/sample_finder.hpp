@@ -19,19 +19,6 @@
 
 namespace feedline::detail {
 
-/// A source that knows, once an epoch has started, how many samples it has and can give each from any thread:
-/// where number i of the epoch is, and the sample and the index at that place; and where an index is.
-template <class S>
-concept dealt_source = source<S> && requires(const S& s, std::uint64_t i) {
-  { s.epoch_size() } -> std::same_as<std::uint64_t>;
-  { s.places() } -> std::same_as<std::uint64_t>;
-  { s.next_first() } -> std::same_as<std::uint64_t>;
-  { s.place_of(i) } -> std::same_as<std::uint64_t>;
-  { s.sample_at(i) } -> std::same_as<source_item_t<S>>;
-  { s.index_at(i) } -> std::same_as<std::uint64_t>;
-  { s.find(i) } -> std::same_as<std::optional<std::uint64_t>>;
-};
-
 /// A sample that is wanted, so many times.
 struct wanted_index {
   std::uint64_t index;
@@ -53,21 +40,6 @@ inline std::map<std::uint32_t, std::vector<wanted_index>> indices_of(std::vector
     of_epoch.back().often = std::max(of_epoch.back().often, same);
   }
   return all;
-}
-
-template <source Source>
-void start_source(Source& source, const epoch& e) {
-  if constexpr (requires { source.start_epoch(e); }) source.start_epoch(e);
-}
-
-template <source Source>
-inline constexpr bool has_index = requires(const Source& s) { s.index(); };
-
-/// The index of the sample that the source gave last, its `ordinal`-th.
-template <source Source>
-std::uint64_t index_of(const Source& source, std::uint64_t ordinal) {
-  if constexpr (has_index<Source>) return source.index();
-  else return ordinal;
 }
 
 /// Gives the samples of one epoch that are wanted, in any order, to any number of threads.

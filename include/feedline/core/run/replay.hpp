@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include <feedline/core/detail/build_chain.hpp>
-#include <feedline/core/detail/sample_finder.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/sample_finder.hpp>
 
 namespace feedline::detail {
 

@@ -19,19 +19,19 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/build_chain.hpp>
-#include <feedline/core/detail/chain.hpp>
-#include <feedline/core/detail/dealer.hpp>
-#include <feedline/core/detail/elastic.hpp>
-#include <feedline/core/detail/feed.hpp>
-#include <feedline/core/detail/measure.hpp>
-#include <feedline/core/detail/packer.hpp>
-#include <feedline/core/detail/progress.hpp>
-#include <feedline/core/detail/read_held.hpp>
-#include <feedline/core/detail/run_base.hpp>
-#include <feedline/core/detail/segments.hpp>
-#include <feedline/core/detail/source_loop.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/plan/measure.hpp>
+#include <feedline/core/plan/segments.hpp>
+#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/chain.hpp>
+#include <feedline/core/run/dealer.hpp>
+#include <feedline/core/run/elastic.hpp>
+#include <feedline/core/run/feed.hpp>
+#include <feedline/core/run/packer.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/read_held.hpp>
+#include <feedline/core/run/run_base.hpp>
+#include <feedline/core/run/source_loop.hpp>
 
 namespace feedline::detail {
 
@@ -59,14 +59,14 @@ class run : public run_base {
                                    !segment_types::traits[0].has_queue && is_parallel_segment(1);
 
   template <std::size_t I>
-  using edge_behind =
-      std::conditional_t<is_dealt && I == 0, dealer<Source, Measured>,
-                         edge<transport_between(traits<I>.parallel, is_parallel_segment(I + 1)), Measured>>;
+  using channel_behind = std::conditional_t<
+      is_dealt && I == 0, dealer<Source, Measured>,
+      channel<transport_between(traits<I>.parallel, is_parallel_segment(I + 1)), Measured>>;
 
   template <std::size_t... I>
-  static auto edges_type(std::index_sequence<I...>) -> std::tuple<edge_behind<I>...>;
+  static auto channels_type(std::index_sequence<I...>) -> std::tuple<channel_behind<I>...>;
 
-  using edges = decltype(edges_type(std::make_index_sequence<segment_count>()));
+  using channels = decltype(channels_type(std::make_index_sequence<segment_count>()));
 
  public:
   static constexpr bool is_measured = Measured;
@@ -85,13 +85,13 @@ class run : public run_base {
         sizes_(measurement<Source, segment_types>::of(source_, stages_)),
         capacity_(detail::fitting_capacity(options.memory_budget, options.queue_capacity,
                                            [this](std::size_t capacity) { return memory(capacity); })),
-        edges_(make_edges(std::make_index_sequence<segment_count>())) {
+        channels_(make_channels(std::make_index_sequence<segment_count>())) {
     add_places();
     identify();
     add_segments(std::make_index_sequence<segment_count>());
     if constexpr (is_dealt)
-      std::get<0>(edges_).attach(source_, this->options(), context(), places()[0],
-                                 segments()[0].workers[0]->stages[0], resumed());
+      std::get<0>(channels_).attach(source_, this->options(), context(), places()[0],
+                                    segments()[0].workers[0]->stages[0], resumed());
   }
 
   ~run() { end(); }
@@ -106,7 +106,7 @@ class run : public run_base {
   memory_plan memory() const { return memory(capacity_); }
 
   /// The queue to the caller.
-  auto& output() { return std::get<segment_count - 1>(edges_); }
+  auto& output() { return std::get<segment_count - 1>(channels_); }
 
  private:
   // What is live has one epoch.
@@ -146,9 +146,9 @@ class run : public run_base {
   static constexpr bool is_elastic = detail::is_elastic<Source>(stage_types());
 
   /// What all of the run is behind the sample that came out last, and the one that was left out last, of so many.
-  std::optional<cut> cut_behind(const sample_id& last, const std::optional<sample_id>& failed,
-                                std::uint64_t failures) const {
-    return detail::cut_behind(source_, options(), last, failed, segment_count, failures);
+  std::optional<snapshot> snapshot_behind(const sample_id& last, const std::optional<sample_id>& failed,
+                                          std::uint64_t failures) const {
+    return detail::snapshot_behind(source_, options(), last, failed, segment_count, failures);
   }
 
  private:
@@ -182,7 +182,7 @@ class run : public run_base {
     if constexpr (is_elastic && gives_by_count) {
       if (earlier.failures > 0)
         refuse(ranks + ", and failures that were skipped made ranks come unequally far");
-      const auto at = cut_of_other_rank(source_, this->options(), earlier, segment_count);
+      const auto at = snapshot_of_other_rank(source_, this->options(), earlier, segment_count);
       if (!at) refuse(ranks + ", and where that stood is known of that rank alone");
       resume_at(*at, segment_count);
     } else {
@@ -251,7 +251,7 @@ class run : public run_base {
   }
 
   template <std::size_t I>
-  edge_config config_of() {
+  channel_config config_of() {
     const packet_plan p = packets_of<I>(capacity_);
     return {.giver = sizes_[I].name.c_str(),
             .packets = p.packets,
@@ -264,8 +264,8 @@ class run : public run_base {
   }
 
   template <std::size_t... I>
-  edges make_edges(std::index_sequence<I...>) {
-    return edges(config_of<I>()...);
+  channels make_channels(std::index_sequence<I...>) {
+    return channels(config_of<I>()...);
   }
 
   template <std::size_t... I>
@@ -273,9 +273,9 @@ class run : public run_base {
     // The source is place 0, in front of the first stage.
     (add_segment(I == 0 ? 0 : segment_types::first_stage[I] + 1, Segments::size + (I == 0),
                  traits<I>.parallel, !(is_dealt && I == 0), workers_of<I>(), items_behind<I>(capacity_),
-                 std::get<I>(edges_)),
+                 std::get<I>(channels_)),
      ...);
-    make_crews();
+    make_worker_pools();
   }
 
   template <std::size_t... I>
@@ -302,7 +302,7 @@ class run : public run_base {
   std::size_t most_workers() const {
     std::size_t most = 1;
     for (const segment_record& s : segments())
-      most = std::max(most, s.team ? s.team->active() : s.workers.size());
+      most = std::max(most, s.pool ? s.pool->active() : s.workers.size());
     return most;
   }
 
@@ -315,29 +315,33 @@ class run : public run_base {
   void start_segment_number() {
     if constexpr (!(is_dealt && I == 0))
       start_segment(
-          I, [](run_base& self, activity& who) { static_cast<run&>(self).template run_segment<I>(who); },
-          [](run_base& self) { std::get<I>(static_cast<run&>(self).edges_).close(); });
+          I,
+          [](run_base& self, thread_counters& thread) {
+            static_cast<run&>(self).template run_segment<I>(thread);
+          },
+          [](run_base& self) { std::get<I>(static_cast<run&>(self).channels_).close(); });
   }
 
   template <std::size_t I>
-  void run_segment(activity& who) {
+  void run_segment(thread_counters& thread) {
     if (stopped()) return; // what stages held may not have been read again
     segment_progress progress(I, options().rank);
-    packer<segment_output<I>, edge_behind<I>, traits<I>.parallel> sink(std::get<I>(edges_), who, progress);
+    packer<segment_output<I>, channel_behind<I>, traits<I>.parallel> sink(std::get<I>(channels_), thread,
+                                                                          progress);
     if constexpr (I == 0) {
-      auto chain = chain_of<I, source_item_t<Source>>(sink, who, 1);
+      auto chain = chain_of<I, source_item_t<Source>>(sink, thread, 1);
       const state_reader rest = take_up<I>(chain);
-      source_loop(source_, options(), context(), places()[0], chain, who).run(rest);
+      source_loop(source_, options(), context(), places()[0], chain, thread).run(rest);
     } else {
-      auto& from = std::get<I - 1>(edges_);
-      const crew_member member(segments()[I].team.get(), who);
+      auto& from = std::get<I - 1>(channels_);
+      const pool_member member(segments()[I].pool.get(), thread);
       member.wait_turn();
-      auto chain = chain_of<I, segment_output<I - 1>>(sink, who, 0);
+      auto chain = chain_of<I, segment_output<I - 1>>(sink, thread, 0);
       if constexpr (!is_parallel_segment(I)) take_up<I>(chain);
       bool wanted = true;
       while (wanted) {
         member.wait_turn();
-        auto p = from.pop(who, [&] { chain.sink().hand_over(); });
+        auto p = from.pop(thread, [&] { chain.sink().hand_over(); });
         if (!p) return;
         if constexpr (is_parallel_segment(I))
           wanted = work<segment_output<I - 1>>(chain, *p, from, is_dealt && I == 1 ? p->put_at : now_ns());
@@ -365,7 +369,7 @@ class run : public run_base {
 
   /// A worker's share: one packet in, one out. False: no more is wanted.
   template <class In, class Chain>
-  bool work(Chain& chain, packet& p, edge_base& from, std::uint64_t began) {
+  bool work(Chain& chain, packet& p, channel_base& from, std::uint64_t began) {
     chain.sink().open(p);
     chain.begin_packet(p.first_place);
     const flow result = feed<In>(chain, p, from, context());
@@ -374,17 +378,17 @@ class run : public run_base {
   }
 
   template <std::size_t I, class In, class Sink>
-  auto chain_of(Sink& sink, activity& who, std::size_t counter) {
+  auto chain_of(Sink& sink, thread_counters& thread, std::size_t counter) {
     const stage_place* place = places().data() + segments()[I].first_place + counter;
     return make_chain<In, segment_types::first_stage[I], segment_types::first_stage[I + 1]>(
-        stages_, std::move(sink), who, counter, place);
+        stages_, std::move(sink), thread, counter, place);
   }
 
   Source source_;
   segment_types stages_;
   typename measurement<Source, segment_types>::sizes sizes_;
   std::size_t capacity_; // of queues, in items; 0: what suits the workers
-  edges edges_;
+  channels channels_;
 };
 
 } // namespace feedline::detail

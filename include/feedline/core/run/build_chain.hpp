@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/activity.hpp>
-#include <feedline/core/detail/chain.hpp>
-#include <feedline/core/detail/progress.hpp>
-#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/plan/segments.hpp>
+#include <feedline/core/run/chain.hpp>
+#include <feedline/core/run/progress.hpp>
 
 namespace feedline::detail {
 
@@ -22,7 +22,7 @@ namespace feedline::detail {
 /// `SkipUnchanged`: without those that only hand samples on.
 template <class In, std::size_t First, std::size_t Last, bool SkipUnchanged = false, class Segments,
           class Sink>
-auto make_chain(const Segments& segments, Sink sink, activity& who, std::size_t counter,
+auto make_chain(const Segments& segments, Sink sink, thread_counters& thread, std::size_t counter,
                 const stage_place* place) {
   if constexpr (First == Last) {
     return sink;
@@ -31,7 +31,7 @@ auto make_chain(const Segments& segments, Sink sink, activity& who, std::size_t 
     using stage_type = std::remove_cvref_t<decltype(stage)>;
     using running = bound_t<stage_type, In>;
     auto next = make_chain<typename running::output, First + 1, Last, SkipUnchanged>(
-        segments, std::move(sink), who, counter + 1, place + 1);
+        segments, std::move(sink), thread, counter + 1, place + 1);
     if constexpr (SkipUnchanged && traits_of<stage_type>().unchanged) {
       return next;
     } else {
@@ -49,7 +49,8 @@ auto make_chain(const Segments& segments, Sink sink, activity& who, std::size_t 
                                    .keeps_place = traits_of<stage_type>().keeps_place,
                                    .keeps_over_epochs = keeps_over_epochs<stage_type>,
                                    .saves_in_calls = traits_of<stage_type>().saves_in_calls};
-      return node<running, In, decltype(next), traits>(start(), *place, who.stages[counter], std::move(next));
+      return node<running, In, decltype(next), traits>(start(), *place, thread.stages[counter],
+                                                       std::move(next));
     }
   }
 }
@@ -79,7 +80,7 @@ class sample_sink {
 
   flow settle() noexcept { return flow::more; }
 
-  void note_owed_cut() noexcept {}
+  void take_owed_snapshot() noexcept {}
 
   void begin_packet(std::uint64_t) noexcept {}
 
@@ -98,9 +99,9 @@ class sample_worker {
                 const std::stop_token& stop, Rest&&... rest)
       : context_{seed, how, false, stop},
         places_(make_places(std::move(source_name), stages)),
-        who_(places_.size()),
+        thread_(places_.size()),
         progress_(0),
-        chain_(make_chain<In, 0, Last, true>(stages, Sink(progress_, std::forward<Rest>(rest)...), who_, 0,
+        chain_(make_chain<In, 0, Last, true>(stages, Sink(progress_, std::forward<Rest>(rest)...), thread_, 0,
                                              places_.data() + 1)) {
     chain_.begin_packet(~std::uint64_t{0}); // nowhere in a stream
   }
@@ -124,12 +125,12 @@ class sample_worker {
   }
 
   using chain = decltype(make_chain<In, 0, Last, true>(std::declval<const Segments&>(), std::declval<Sink>(),
-                                                       std::declval<activity&>(), 0,
+                                                       std::declval<thread_counters&>(), 0,
                                                        std::declval<const stage_place*>()));
 
   run_context context_;
   std::vector<stage_place> places_;
-  activity who_;
+  thread_counters thread_;
   segment_progress progress_;
   chain chain_;
 };

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/cut.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
 
 namespace feedline::detail {
 
@@ -88,8 +88,8 @@ class packet {
     destroy_values_(*this);
     size_ = 0;
     events_.clear();
-    cut.clear();
-    has_cut = false;
+    snapshot.clear();
+    has_snapshot = false;
   }
 
   std::size_t size() const noexcept { return size_; }
@@ -119,10 +119,10 @@ class packet {
   std::uint64_t put_at = 0;      ///< when it was pushed, in ns
   bool last = true;              ///< false: more packets of the same sequence follow
 
-  detail::cut cut;            ///< how far all had come that stands before this packet's end …
-  bool has_cut = false;       ///< … if that could be said, …
-  std::size_t cut_items = 0;  ///< … or before so many of its samples
-  std::size_t cut_events = 0; ///< and events
+  detail::snapshot snapshot;       ///< how far all had come that stands before this packet's end …
+  bool has_snapshot = false;       ///< … if that could be said, …
+  std::size_t snapshot_items = 0;  ///< … or before so many of its samples
+  std::size_t snapshot_events = 0; ///< and events
 
  private:
   template <class T>

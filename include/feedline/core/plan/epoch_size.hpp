@@ -4,10 +4,9 @@
 #include <cstdint>
 #include <optional>
 
-#include <feedline/core/detail/place_share.hpp>
-#include <feedline/core/detail/sample_finder.hpp>
-#include <feedline/core/detail/segments.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/plan/place_share.hpp>
+#include <feedline/core/plan/segments.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 

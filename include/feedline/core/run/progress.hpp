@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How far the parts of a run have come: what is put down in cuts, and where a resumed run takes it up again.
+// How far the parts of a run have come: what is put down in snapshots, and where a resumed run takes it up again.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/detail/cut.hpp>
-#include <feedline/core/detail/stream_position.hpp>
 #include <feedline/core/rank.hpp>
+#include <feedline/core/run/stream_position.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
 
 namespace feedline::detail {
 
@@ -38,7 +38,7 @@ struct timed_item {
   std::uint64_t behind_ns = 0; // that stages behind the one that is timed have taken
 };
 
-/// One thread's share in cuts. A stage's state belongs to a cut as it is when an item has just been handed on, or, of
+/// One thread's share in snapshots. A stage's state belongs to a snapshot as it is when an item has just been handed on, or, of
 /// a user's own, when its call has returned.
 class segment_progress {
  public:
@@ -98,7 +98,7 @@ class segment_progress {
   bool was_drained(std::size_t place) const noexcept { return failed_ && place >= failed_place_; }
 
   /// Writes how far everything up to here has come. False, and nothing written: that can't be said now.
-  bool save(cut& target, bool ends_epoch) const {
+  bool save(snapshot& target, bool ends_epoch) const {
     if (!can_save_ || calls > 0 || (failed_ && !can_save_failure_)) return false;
     for (const part& p : parts_)
       if (!p.is_at_rest(p.object) || (!p.can_read_again && holds_some(p))) return false;
@@ -132,7 +132,7 @@ class segment_progress {
 
   /// Takes up the numbers that save() puts in front of those of the parts. `is_behind_state`: what comes before must
   /// be worked out exactly, even if none of it is wanted.
-  void load(state_reader& reader, cut before, bool is_behind_state) {
+  void load(state_reader& reader, snapshot before, bool is_behind_state) {
     is_resumed = true;
     if (segment_ > 0) {
       stream_place taken = read_place(reader);
@@ -205,15 +205,15 @@ class segment_progress {
   mutable std::vector<std::uint64_t> scratch_; // of holds_some()
 };
 
-/// A cut, read: what each segment of a run finds there, and the caller, who counts as one more segment.
+/// A snapshot, read: what each segment of a run finds there, and the caller, thread counts as one more segment.
 class resumption {
  public:
   /// Of a run that begins at its beginning.
   resumption() = default;
 
-  /// Throws std::invalid_argument if the cut doesn't hold together.
-  resumption(cut from, std::size_t segments) : cut_(std::move(from)) {
-    const std::vector<std::uint64_t>& words = cut_.words;
+  /// Throws std::invalid_argument if the snapshot doesn't hold together.
+  resumption(snapshot from, std::size_t segments) : snapshot_(std::move(from)) {
+    const std::vector<std::uint64_t>& words = snapshot_.words;
     bool fits = !words.empty() && words[0] <= segments;
     for (std::size_t at = 1, segment = fits ? words[0] : 0; fits && segment <= segments; ++segment) {
       sections_.resize(segment);
@@ -224,7 +224,7 @@ class resumption {
       if (segment == segments) fits = at == words.size();
     }
     std::size_t place = 0;
-    for (const detail::held& h : cut_.held) fits = fits && h.place >= std::exchange(place, h.place);
+    for (const detail::held& h : snapshot_.held) fits = fits && h.place >= std::exchange(place, h.place);
     if (!fits) throw std::invalid_argument("feedline: the checkpoint is not whole");
   }
 
@@ -237,26 +237,26 @@ class resumption {
   std::span<const std::uint64_t> words(std::size_t segment) const {
     if (!has(segment)) return {};
     const section& s = sections_[segment];
-    return std::span(cut_.words).subspan(s.begin + 1, s.size);
+    return std::span(snapshot_.words).subspan(s.begin + 1, s.size);
   }
 
   /// How far all had come that stands before the segment whose first stage is in that place.
-  cut before(std::size_t segment, std::size_t first_place) const {
-    cut part;
+  snapshot before(std::size_t segment, std::size_t first_place) const {
+    snapshot part;
     if (!has(segment) || sections_[segment].begin == 1) return part;
-    part.words.assign(cut_.words.begin(),
-                      cut_.words.begin() + static_cast<std::ptrdiff_t>(sections_[segment].begin));
-    for (const detail::held& h : cut_.held)
+    part.words.assign(snapshot_.words.begin(),
+                      snapshot_.words.begin() + static_cast<std::ptrdiff_t>(sections_[segment].begin));
+    for (const detail::held& h : snapshot_.held)
       if (h.place < first_place) part.held.add() = h;
     return part;
   }
 
-  const held_parts& held() const noexcept { return cut_.held; }
+  const held_parts& held() const noexcept { return snapshot_.held; }
 
   /// The samples that the stage in that place held.
   std::vector<sample_id> held_by(std::size_t place) const {
     std::vector<sample_id> all;
-    for (const detail::held& h : cut_.held) {
+    for (const detail::held& h : snapshot_.held) {
       if (h.place != place) continue;
       const std::vector<sample_id> ids = h.ids();
       all.insert(all.end(), ids.begin(), ids.end());
@@ -276,7 +276,7 @@ class resumption {
 
   /// The last epoch of which anybody had seen anything.
   std::uint64_t last_epoch() const {
-    std::uint64_t epoch = epoch_of(cut_);
+    std::uint64_t epoch = epoch_of(snapshot_);
     for (const stream_place& p : places()) epoch += p.epochs;
     return epoch;
   }
@@ -289,7 +289,7 @@ class resumption {
   }
 
   bool is_beginning() const {
-    if (!cut_.words.empty() && cut_.words[0] == 0) return false;
+    if (!snapshot_.words.empty() && snapshot_.words[0] == 0) return false;
     for (const stream_place& p : places())
       if (!p.is_beginning()) return false;
     return true;
@@ -307,11 +307,11 @@ class resumption {
   }
 
   struct section {
-    std::size_t begin = 0; // of its length in the cut's words; 0: there is none
+    std::size_t begin = 0; // of its length in the snapshot's words; 0: there is none
     std::size_t size = 0;
   };
 
-  cut cut_;
+  snapshot snapshot_;
   std::vector<section> sections_;
   std::map<std::size_t, std::unique_ptr<read_again>> read_again_; // by the place of the stage that held them
 };

@@ -113,7 +113,7 @@ class user_numbers {
   std::vector<number> all_;
 };
 
-struct activity;
+struct thread_counters;
 
 /// What one thread does in one stage.
 struct stage_counters {
@@ -128,7 +128,7 @@ struct stage_counters {
   std::atomic<std::uint64_t> timed_ns{0}; ///< which took so long together
   histogram times;
   user_numbers numbers;
-  activity* who = nullptr;
+  thread_counters* thread = nullptr;
 
   void add_time(std::uint64_t ns) noexcept {
     add_relaxed(timed, 1);
@@ -142,10 +142,10 @@ enum class wait_kind : std::uint32_t { none, starved, blocked, parked, inside };
 
 /// One thread's account. Time that is neither waiting for input, nor for room, nor to be needed counts as
 /// busy.
-struct alignas(64) activity {
-  explicit activity(std::size_t stage_count, std::size_t number_among_workers = 0)
+struct alignas(64) thread_counters {
+  explicit thread_counters(std::size_t stage_count, std::size_t number_among_workers = 0)
       : number(number_among_workers), stages(std::make_unique<stage_counters[]>(stage_count)) {
-    for (std::size_t i = 0; i < stage_count; ++i) stages[i].who = this;
+    for (std::size_t i = 0; i < stage_count; ++i) stages[i].thread = this;
   }
 
   const std::size_t number;
@@ -165,19 +165,20 @@ struct alignas(64) activity {
 /// Times a wait.
 class wait_timer {
  public:
-  wait_timer(activity& who, wait_kind kind) noexcept : who_(who), kind_(kind), begin_(now_ns()) {
-    who_.waiting.store((begin_ << 3) | static_cast<std::uint64_t>(kind), std::memory_order_relaxed);
+  wait_timer(thread_counters& thread, wait_kind kind) noexcept
+      : thread_(thread), kind_(kind), begin_(now_ns()) {
+    thread_.waiting.store((begin_ << 3) | static_cast<std::uint64_t>(kind), std::memory_order_relaxed);
   }
 
   wait_timer(const wait_timer&) = delete;
 
   ~wait_timer() {
-    who_.waiting.store(0, std::memory_order_relaxed);
-    add_relaxed(who_.waited(kind_), now_ns() - begin_);
+    thread_.waiting.store(0, std::memory_order_relaxed);
+    add_relaxed(thread_.waited(kind_), now_ns() - begin_);
   }
 
  private:
-  activity& who_;
+  thread_counters& thread_;
   wait_kind kind_;
   std::uint64_t begin_;
 };
@@ -192,7 +193,7 @@ struct worker_times {
   std::uint64_t busy() const noexcept { return alive - std::min(alive, starved + blocked + inside); }
 };
 
-inline worker_times read_times(const activity& a, std::uint64_t now) noexcept {
+inline worker_times read_times(const thread_counters& a, std::uint64_t now) noexcept {
   const std::uint64_t began = a.began.load(std::memory_order_relaxed);
   const std::uint64_t ended = a.ended.load(std::memory_order_relaxed);
   if (began == 0) return {};
