@@ -109,7 +109,9 @@ class spsc_queue {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     const std::size_t count = is_closed() ? 0 : room(tail, items.size());
     if (count == 0) return 0;
-    put(tail, items.first(count));
+    const std::size_t run = smaller(count, ring_.run(tail));
+    std::uninitialized_move_n(items.data(), run, ring_.at(tail));
+    std::uninitialized_move_n(items.data() + run, count - run, ring_.at(tail + run));
     if (publish(tail, count)) [[likely]]
       return count;
     take(tail, items.first(count));
@@ -237,34 +239,19 @@ class spsc_queue {
     return smaller(there, wanted);
   }
 
-  // Moves items into the ring, from `position` on.
-  void put(std::uint64_t position, std::span<T> items) {
-    const std::size_t run = smaller(items.size(), ring_.run(position));
-    put_run(ring_.at(position), items.first(run));
-    if (run < items.size()) [[unlikely]]
-      put_run(ring_.at(position + run), items.subspan(run));
-  }
-
   // Moves items from `position` on out of the ring.
   void take(std::uint64_t position, std::span<T> items) {
     const std::size_t run = smaller(items.size(), ring_.run(position));
     take_run(ring_.at(position), items.first(run));
-    if (run < items.size()) [[unlikely]]
-      take_run(ring_.at(position + run), items.subspan(run));
-  }
-
-  // memmove, as g++ makes `rep movsq` of a memcpy whose size it knows to be limited: that takes long to begin.
-  static void put_run(T* target, std::span<T> items) {
-    if constexpr (std::is_trivially_copyable_v<T>)
-      std::memmove(static_cast<void*>(target), items.data(), items.size_bytes());
-    else std::uninitialized_move_n(items.data(), items.size(), target);
+    take_run(ring_.at(position + run), items.subspan(run));
   }
 
   static void take_run(T* source, std::span<T> items) {
-    if constexpr (std::is_trivially_copyable_v<T>)
-      std::memmove(static_cast<void*>(items.data()), source, items.size_bytes());
-    else
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (!items.empty()) std::memcpy(static_cast<void*>(items.data()), source, items.size_bytes());
+    } else {
       for (T& item : items) take_from(source++, item);
+    }
   }
 
   static void take_from(T* source, T& item) {
