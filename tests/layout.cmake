@@ -13,6 +13,7 @@ endmacro()
 # components don't know each other. The file feedline.hpp gathers the core, image.hpp the component image/, testing.hpp
 # the checks for what users write.
 set(rank_detail 0)
+set(rank_version.hpp 0)
 set(rank_queue 1)
 set(rank_core 2)
 set(rank_source 3)
@@ -33,7 +34,7 @@ set(inside_core source/detail/mapped_source.hpp stage/detail/inner_run.hpp stage
   stage/prefetch.hpp source/detail/reordered_source.hpp stage/batch.hpp source/range.hpp)
 
 # Headers that have no test of their own name, because they only gather or declare.
-set(untested core/item_bytes.hpp feedline.hpp image.hpp image/resize_options.hpp stage/cache_options.hpp testing.hpp
+set(untested core/item_bytes.hpp version.hpp feedline.hpp image.hpp image/resize_options.hpp stage/cache_options.hpp testing.hpp
   testing/check_options.hpp)
 
 function(room_of header room_out rank_out)

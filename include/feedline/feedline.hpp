@@ -54,3 +54,4 @@
 #include <feedline/stage/skip.hpp>
 #include <feedline/stage/take.hpp>
 #include <feedline/stage/tap.hpp>
+#include <feedline/version.hpp>

@@ -29,6 +29,7 @@ endif()
 
 # Brackets and semicolons have a meaning in CMake's lists: they are looked for as other characters.
 function(flatten text out)
+  string(REPLACE "feedline::v0::" "feedline::" text "${text}") # of which some compilers show the inline part
   string(REPLACE ";" "," text "${text}")
   string(REPLACE "[" "(" text "${text}")
   string(REPLACE "]" ")" text "${text}")

@@ -20,7 +20,7 @@
 #include <feedline/core/options.hpp>
 #include <feedline/core/pipeline.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A loader of items of one type, whatever the pipeline. Each member does what loader's of that name does, at the cost of
 /// a virtual call. One that was made without a loader, or moved from, behaves as a stopped one.
@@ -179,4 +179,4 @@ class any_pipeline {
   std::shared_ptr<const base> pipeline_;
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -23,7 +23,7 @@
 #include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/detail/open_file.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -327,4 +327,4 @@ class checkpoint {
   detail::checkpoint_state state_;
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

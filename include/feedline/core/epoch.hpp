@@ -6,7 +6,7 @@
 
 #include <feedline/core/rank.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// One pass over a data set, as a source's `start_epoch(const epoch&)` sees it.
 struct epoch {
@@ -24,4 +24,4 @@ struct epoch {
   bool endless = false; ///< the run has no end of its own: it is an infinite one
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -13,7 +13,7 @@
 
 #include <feedline/core/sample.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What becomes of a sample for which a source or a function threw.
 enum class on_error {
@@ -150,4 +150,4 @@ failure_ptr note_failure(const std::string& stage, const sample_id& id, const fa
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// IEEE 754's binary16: 11 bits of precision, up to 65504. Converts from float to the nearest one (of two the
 /// even one; what is too large becomes infinite), and back exactly.
@@ -63,4 +63,4 @@ struct bfloat16 {
   friend constexpr bool operator==(bfloat16, bfloat16) = default; ///< of the bits
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

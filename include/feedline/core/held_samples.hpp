@@ -16,7 +16,7 @@
 #include <feedline/core/snapshot/held.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -213,4 +213,4 @@ class held_samples {
   mutable std::shared_ptr<detail::held_log> log_; // null: nobody has asked since it was full
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

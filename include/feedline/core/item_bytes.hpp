@@ -18,7 +18,7 @@
 #include <feedline/core/tensor.hpp>
 #include <feedline/detail/fields.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 using known_bytes = std::optional<std::size_t>;
 
@@ -223,4 +223,4 @@ std::size_t items_begun(const Stage& stage) {
   else return 0;
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

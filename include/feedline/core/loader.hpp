@@ -20,7 +20,7 @@
 #include <feedline/core/run/run.hpp>
 #include <feedline/core/snapshot/digest.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What `try_next()` and `next_for()` found: an item, nothing yet, or the end of the stream.
 template <class T>
@@ -404,4 +404,4 @@ class loader {
   std::unique_ptr<inside, delete_in_own_process> state_;
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

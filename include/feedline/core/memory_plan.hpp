@@ -10,7 +10,7 @@
 
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// The most memory that a run's queues, buffers and batches take, with the batch that the caller has in hand.
 ///
@@ -99,4 +99,4 @@ inline std::string to_string(const memory_plan& plan) {
   return text + line("in all", "", "", size(plan.bytes()));
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// How long a stage takes for an item, in seconds, without the stages behind it: of items that were timed, about one of
 /// each packet. (Of a source: nothing, as its time is that of its thread.)
@@ -275,4 +275,4 @@ inline std::string to_json(const metrics& m) {
   return "{\"total\": " + detail::json_of(m.total) + ", \"recent\": " + detail::json_of(m.recent) + "}";
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

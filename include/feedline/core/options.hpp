@@ -15,7 +15,7 @@
 #include <feedline/core/failure.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// How many failed samples `on_error::skip` puts up with, unless told otherwise.
 inline constexpr std::size_t default_failure_limit = 1000;
@@ -120,4 +120,4 @@ inline run_options as_run_options(const infinite_options& o) {
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -11,7 +11,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A keyed permutation of [0, size), in memory that doesn't depend on the size: `p[i]` is the number at place
 /// i. Equal keys and sizes give equal permutations, on every platform.
@@ -104,4 +104,4 @@ class permutation {
   std::array<std::uint8_t, 256> list_{};
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

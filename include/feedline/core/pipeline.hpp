@@ -20,7 +20,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -406,4 +406,4 @@ using feedline::operator|; // for a user's own source in front of a stage, whose
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

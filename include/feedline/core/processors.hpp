@@ -15,7 +15,7 @@
 
 #include <feedline/detail/kernel.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -99,4 +99,4 @@ inline std::size_t processors() {
   return detail::processors_within(quota, count);
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -99,4 +99,4 @@ constexpr std::uint64_t stable_hash(Number number) noexcept {
   return detail::key(static_cast<std::uint64_t>(number));
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -10,7 +10,7 @@
 
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What becomes of samples that can't be shared out evenly, where an epoch ends for each rank on its own (in
 /// finite mode; in infinite mode ranks go on into the next epoch, and there is no rest).
@@ -83,4 +83,4 @@ struct rank {
   }
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

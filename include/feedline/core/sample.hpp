@@ -10,7 +10,7 @@
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/random.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Which sample a value comes from: the same in every epoch, with any number of workers.
 struct sample_id {
@@ -84,4 +84,4 @@ inline context make_context(const sample_id& id, std::uint64_t stage_key, const 
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -16,7 +16,7 @@
 #include <feedline/core/state.hpp>
 #include <feedline/detail/type_name.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What is known of a source whatever its samples are: `static constexpr source_traits traits{…}` in its class.
 struct source_traits {
@@ -314,4 +314,4 @@ std::string origin_of(const S& source, std::uint64_t index) {
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -13,7 +13,7 @@
 #include <feedline/core/state.hpp>
 #include <feedline/detail/type_name.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What a stage of the library is told when a run begins.
 struct stage_info {
@@ -215,4 +215,4 @@ struct name {
   std::string text;
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -20,7 +20,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/held.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 class state_writer;
 class state_reader;
@@ -349,4 +349,4 @@ void read_state(Part& part, state_reader& reader) {
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -13,7 +13,7 @@
 
 #include <semaphore.h>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// While it lives the first of its signals asks for a stop instead of killing the process; a second one kills
 /// as usual. The destructor puts the former handlers back. One object at a time.
@@ -115,4 +115,4 @@ class stop_on_signal {
   std::thread waiter_;
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -15,7 +15,7 @@
 #include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Tensors begin at a multiple of this many bytes: a cache line, and the widest vector register.
 inline constexpr std::size_t tensor_alignment = detail::block_cache::alignment;
@@ -220,4 +220,4 @@ inline constexpr bool is_tensor<tensor<T, Extents...>> = true;
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -10,7 +10,7 @@
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// How many threads a stage has: 1 to 256. The order of the items is kept, and results don't depend on it.
 ///
@@ -83,4 +83,4 @@ auto parallel(workers w, Row row, unordered_t) {
   return detail::make_parallel<false>(w, detail::as_row(std::move(row)));
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -8,7 +8,7 @@
 #include <feedline/detail/kernel.hpp>
 #include <feedline/detail/waiting.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// The barrier between two sides of which one acts often and the other rarely.
 ///
@@ -48,4 +48,4 @@ class asymmetric_barrier {
   bool kernel_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -13,7 +13,7 @@
 
 #include <feedline/detail/kernel.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Keeps freed blocks for the next tensor of about their size. The allocators of C libraries give blocks of
 /// this size back to the system instead, which then takes a page fault for each 4 KB of the next one: for a
@@ -207,4 +207,4 @@ class block_cache {
   bool is_abandoned_ = false;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

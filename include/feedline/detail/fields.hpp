@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 struct any_field {
   template <class T>
@@ -170,4 +170,4 @@ consteval std::size_t field_index() {
   return found;
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

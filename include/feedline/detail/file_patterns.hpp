@@ -22,7 +22,7 @@
 
 #include <feedline/detail/readable_text.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// No pattern gives more files.
 inline constexpr std::size_t most_files = std::size_t{1} << 24;
@@ -253,4 +253,4 @@ inline void append_files(std::vector<std::string>& files, const std::string& pat
   }
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

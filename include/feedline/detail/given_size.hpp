@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 template <std::unsigned_integral Size>
 constexpr bool was_negative(Size size) noexcept {
@@ -28,4 +28,4 @@ void refuse_negative(Size size, const char* what) {
     throw std::invalid_argument(std::string(what) + " is " + size_text(size) + ", but can't be negative");
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

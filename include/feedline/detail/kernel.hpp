@@ -36,7 +36,7 @@
 #define FEEDLINE_DETAIL_ASAN 0
 #endif
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// True if a tool watches over freed memory: then it should see each free.
 inline constexpr bool is_address_sanitized = FEEDLINE_DETAIL_ASAN;
@@ -186,7 +186,7 @@ inline void around_fork(void (*before)(), void (*behind)()) {
   ::pthread_atfork(before, behind, behind); // fails only for lack of memory; then forks go unprotected
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail
 
 #undef FEEDLINE_DETAIL_LINUX
 #undef FEEDLINE_DETAIL_ASAN

@@ -29,7 +29,7 @@
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// What tells a file, and what stood in it at other times, from others.
 struct file_state {
@@ -285,4 +285,4 @@ inline std::optional<std::uint64_t> size_of_regular_file(const std::string& path
   return static_cast<std::uint64_t>(status.st_size);
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// While it lives, a write of this thread beyond the largest size that files may have fails, instead of ending the
 /// process (SIGXFSZ).
@@ -118,4 +118,4 @@ class open_file {
   int number_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -7,7 +7,7 @@
 
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// True, or a compile error that says why T can't be a queue's item.
 template <class T>
@@ -38,4 +38,4 @@ struct stop_queue {
   void operator()() const noexcept { queue->stop(); }
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

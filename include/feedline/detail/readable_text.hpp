@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// A text in one line: control characters, which a terminal would obey, as \xNN.
 inline std::string readable(std::string_view text) {
@@ -27,4 +27,4 @@ inline std::string in_backticks(std::string_view name) {
   return text += name.size() > most ? "…`" : "`";
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

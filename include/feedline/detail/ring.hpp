@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Raw memory for at least `capacity` items, reached by a position that only ever grows. Who uses it creates
 /// and destroys the items.
@@ -31,4 +31,4 @@ class ring {
   T* items_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 inline constexpr std::size_t tar_block = 512;
 
@@ -166,4 +166,4 @@ inline std::string_view compression_of(std::string_view file) noexcept {
   return {};
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -14,7 +14,7 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_header.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 struct tar_member {
   std::string_view directory; ///< what ustar keeps apart, see full_name()
@@ -235,4 +235,4 @@ class tar_reader {
   std::string problem_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// A type as the compiler writes it, ended by a zero.
 template <class T>
@@ -21,4 +21,4 @@ consteval auto spelled() {
 template <class T>
 inline constexpr auto type_name = spelled<T>();
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -6,7 +6,7 @@
 
 #include <feedline/detail/kernel.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Spins before a wait, for about as long as it would take to be woken, but after some failures in a row only
 /// now and then. (Two threads that hand items to each other would else fall into a rhythm in which each
@@ -146,4 +146,4 @@ bool wait_in(waiting_room& room, deadline until, Ready ready) {
   return wait_in(room, until, ready, [] {});
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

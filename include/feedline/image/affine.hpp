@@ -9,7 +9,7 @@
 
 #include <feedline/image/image_view.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Where the pixels of a changed image come from: the pixel at (x, y), counted from the middle of the image,
 /// from (xx x + xy y + x0, yx x + yy y + y0) of the old one.
@@ -56,4 +56,4 @@ void transform(const image_view<T>& image, const affine_map& from, T fill = {}) 
     }
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -12,7 +12,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/image/image_view.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -230,4 +230,4 @@ struct color_jitter {
   }
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

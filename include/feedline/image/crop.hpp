@@ -13,7 +13,7 @@
 #include <feedline/detail/given_size.hpp>
 #include <feedline/image/detail/axis_filter.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A part of an image, in pixels of the upright image; it may begin and end within a pixel.
 struct crop_box {
@@ -157,4 +157,4 @@ struct resized_center_crop {
   }
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

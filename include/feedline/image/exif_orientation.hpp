@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What has to be done to a stored image to see it upright; the values are EXIF's own.
 enum class exif_orientation : std::uint8_t {
@@ -72,4 +72,4 @@ constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const 
   return std::nullopt;
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

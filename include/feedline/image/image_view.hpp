@@ -11,7 +11,7 @@
 #include <feedline/core/tensor.hpp>
 #include <feedline/image/exif_orientation.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Numbers of an image and the steps from one to the next, in elements: from row to row, from pixel to pixel
 /// of a row, and from channel to channel of a pixel. Owns nothing.
@@ -166,4 +166,4 @@ Oriented as_stored(const Oriented& upright, exif_orientation orientation) noexce
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -26,7 +26,7 @@
 #include <feedline/image/jpeg_error.hpp>
 #include <feedline/image/resize_options.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// The colours that pixels are decoded to: three bytes red, green, blue, or one byte of luma
 /// (0.299 R + 0.587 G + 0.114 B, as JPEG's own Y).
@@ -392,4 +392,4 @@ jpeg_header decode_jpeg_crop(std::span<const std::byte> file, const Choose& choo
   return detail::decoder_of_thread().decode_crop(file, choose, pixels, how, options);
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -13,7 +13,7 @@
 #include <feedline/core/tensor.hpp>
 #include <feedline/image/jpeg_error.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -120,4 +120,4 @@ std::vector<std::byte> encode_jpeg(const tensor<std::uint8_t, Extents...>& image
   return encode_jpeg({image.data(), image.size()}, image.shape(), quality);
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

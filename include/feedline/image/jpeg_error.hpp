@@ -16,7 +16,7 @@ extern "C" {
 #include <jerror.h>
 }
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A JPEG that can't be decoded or encoded. what() is a sentence that ends in libjpeg's own words.
 class jpeg_error : public std::runtime_error {
@@ -139,4 +139,4 @@ class libjpeg_errors : public jpeg_error_mgr {
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -11,7 +11,7 @@
 #include <feedline/image/color.hpp>
 #include <feedline/image/image_view.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Calls `times` times one of the changes, each `f(image, random)`, chosen at random; the same one perhaps
 /// again.
@@ -78,4 +78,4 @@ struct rand_augment {
   }
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -12,7 +12,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/image/image_view.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Paints over a rectangle of random area and aspect ratio at a random place, of an image of any kind and
 /// number of channels: torchvision's RandomErasing. Where ten rectangles don't fit it leaves the image as it
@@ -54,4 +54,4 @@ struct random_erasing {
   }
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

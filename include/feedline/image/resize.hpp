@@ -15,7 +15,7 @@
 #include <feedline/image/image_view.hpp>
 #include <feedline/image/resize_options.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Fills `to` with a part of an image, resized: by bilinear interpolation that averages where the image
 /// shrinks, as Pillow's `BILINEAR` and PyTorch's `interpolate(mode="bilinear", antialias=True)`, or as the
@@ -63,4 +63,4 @@ inline tensor<std::uint8_t> resize(const tensor<std::uint8_t>& image, std::size_
   return result;
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

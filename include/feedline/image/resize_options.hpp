@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// How pixels between those of an image are made.
 enum class interpolation : std::uint8_t {
@@ -33,4 +33,4 @@ struct resize_options {
   feedline::normalization normalization = {};
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -21,7 +21,7 @@
 #include <feedline/detail/waiting.hpp>
 #include <feedline/queue/queue_status.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A bounded, blocking queue for any number of producers and consumers. Each consumer gets the items of one
 /// producer in the order in which they were pushed; between producers there is no order.
@@ -265,4 +265,4 @@ class mpmc_queue {
   std::stop_callback<detail::stop_queue<mpmc_queue>> on_stop_; // last: it may run in the constructor
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

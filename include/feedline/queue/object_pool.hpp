@@ -17,7 +17,7 @@
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/kernel.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Objects that are costly to make (decoders, connections, buffers), at most `capacity` of them, each leased to
 /// one user at a time. A lease gives its object back at its end, as its user left it; the one that came back
@@ -239,4 +239,4 @@ class object_pool {
   std::shared_ptr<depot> depot_;
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

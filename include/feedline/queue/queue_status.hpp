@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What a queue's operation came to.
 enum class queue_status {
@@ -11,4 +11,4 @@ enum class queue_status {
   closed   ///< push: the queue is closed or stopped; pop: nothing more will come
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

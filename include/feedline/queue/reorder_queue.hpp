@@ -18,7 +18,7 @@
 #include <feedline/detail/waiting.hpp>
 #include <feedline/queue/queue_status.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A bounded, blocking queue from any number of producers to one consumer thread, which gets the items by
 /// ascending sequence number whatever the order of the pushes.
@@ -250,4 +250,4 @@ class reorder_queue {
       std::stop_callback<detail::stop_queue<reorder_queue>> on_stop_; // last: it may run in the constructor
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -22,7 +22,7 @@
 #include <feedline/detail/waiting.hpp>
 #include <feedline/queue/queue_status.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A bounded, blocking, lock-free queue for one producer thread and one consumer thread. The push operations
 /// belong to the one, the pop operations to the other; everything else may be called from any thread.
@@ -336,4 +336,4 @@ class spsc_queue {
       std::stop_callback<detail::stop_queue<spsc_queue>> on_stop_; // last: it may run in the constructor
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -15,7 +15,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -199,4 +199,4 @@ auto concat(Sources... sources) {
   }
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -27,7 +27,7 @@
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 struct files_options {
   bool recursive = false; ///< also in the directories below
@@ -153,4 +153,4 @@ inline constexpr auto read_file = [](const std::string& path) -> std::vector<std
   }
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

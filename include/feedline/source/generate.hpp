@@ -7,14 +7,14 @@
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -95,4 +95,4 @@ auto generate(F f, largest_item limit = {}) {
   return detail::as_pipeline(source(std::move(f), limit));
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -18,7 +18,7 @@
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -156,4 +156,4 @@ inline auto interleave(std::size_t files) {
   return detail::interleave_part{files};
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -18,7 +18,7 @@
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 struct lines_options {
   std::size_t longest = 0; ///< bytes of a line; one that has more is refused in its place; 0: any length
@@ -137,4 +137,4 @@ inline auto lines(const std::vector<std::string>& patterns, lines_options option
   return detail::as_pipeline(detail::lines_source(patterns, options));
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

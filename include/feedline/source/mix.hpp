@@ -20,7 +20,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What becomes of an epoch of mix() when one of its sources has no more samples.
 enum class when_one_ends {
@@ -338,4 +338,4 @@ auto mix(Arguments... arguments) {
   }
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -22,7 +22,7 @@
 #include <feedline/detail/ring.hpp>
 #include <feedline/queue/queue_status.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What becomes of an item that is pushed while a push_source is full.
 enum class overflow {
@@ -225,4 +225,4 @@ class push_source {
   std::stop_token stop_; // of the run
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -12,13 +12,13 @@
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
-#include <feedline/core/pipeline.hpp>
 #include <feedline/core/item_bytes.hpp>
+#include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/snapshot/value_hash.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -151,4 +151,4 @@ auto from(T&& thing) {
   }
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

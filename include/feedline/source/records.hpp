@@ -20,7 +20,7 @@
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -221,4 +221,4 @@ inline auto records(const std::vector<std::string>& patterns, std::size_t size) 
   return detail::as_pipeline(source(patterns, size));
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

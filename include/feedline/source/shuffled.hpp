@@ -6,7 +6,7 @@
 #include <feedline/core/permutation.hpp>
 #include <feedline/source/detail/reordered_source.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -30,4 +30,4 @@ struct permutations {
 /// Example: `tar_samples("train-*.tar") | shuffled() | map(decode, workers{8}) | batch(256)`
 inline auto shuffled() { return detail::reordering<detail::permutations>{}; }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -18,7 +18,7 @@
 #include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/tar_sample.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 struct tar_options {
   /// Where samples must be found by their place (see shuffled()): keeps what was found of each shard beside it,
@@ -158,4 +158,4 @@ class tar_samples {
   std::shared_ptr<detail::tar_names> names_ = std::make_shared<detail::tar_names>();
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

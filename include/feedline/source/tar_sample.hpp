@@ -18,7 +18,7 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A shard, or a sample of it, that can't be read. what() names the file and, where there is one, the member
 /// and its offset: "photos-0003.tar: member `000036.jpg` at offset 12288 is cut off: 5644 bytes announced,
@@ -181,4 +181,4 @@ class tar_sample {
   detail::tar_fields fields_;
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -16,7 +16,7 @@
 #include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/reordered_source.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 struct with_replacement_options {
   std::vector<double> weights{}; ///< one for each sample, in the source's order; none: all alike
@@ -108,4 +108,4 @@ inline auto with_replacement(const with_replacement_options& options = {}) {
   return detail::reordering<draws>{draws(options)};
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -16,7 +16,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -194,4 +194,4 @@ auto zip(Sources... sources) {
   }
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/pipeline.hpp>
 #include <feedline/core/item_bytes.hpp>
+#include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/transport/packet.hpp>
@@ -23,7 +23,7 @@
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/columns.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 struct batch_options {
   bool drop_last = false; ///< leave out a last batch that isn't full
@@ -550,4 +550,4 @@ inline auto batch(std::size_t size, padded mode, batch_options options = {}) {
   return detail::make_batch_stage(size, options, mode);
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

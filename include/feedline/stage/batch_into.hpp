@@ -22,7 +22,7 @@
 #include <feedline/stage/detail/batch_rows.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// The shapes of those tensors of a sample that tell theirs only at run time, in their order.
 struct shapes {
@@ -262,4 +262,4 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   else return detail::append(detail::as_row(std::move(fill)), detail::as_row(gather));
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

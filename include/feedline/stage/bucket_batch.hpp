@@ -21,7 +21,7 @@
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 struct bucket_batch_options {
   /// How long the samples of each bucket are at most, rising. One more bucket takes those that are longer.
@@ -271,4 +271,4 @@ auto bucket_batch(const bucket_batch_options& options, padded mode, Length lengt
   return detail::make_bucket_batch(options, mode, std::move(length));
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

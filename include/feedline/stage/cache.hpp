@@ -14,7 +14,7 @@
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/cached_stage.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -191,4 +191,4 @@ auto cache(cache_options options, Key key) {
   return detail::cache_part<Key>(std::move(options), std::move(key));
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

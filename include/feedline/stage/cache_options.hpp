@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// What hears of a cache's trouble: any function of a sentence.
 class trouble_listener {
@@ -54,4 +54,4 @@ struct cache_stats {
   bool full = false;       ///< something wasn't kept because there was no room
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

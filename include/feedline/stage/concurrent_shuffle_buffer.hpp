@@ -18,7 +18,7 @@
 #include <feedline/queue/queue_status.hpp>
 #include <feedline/stage/shuffle.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Any number of threads push items, any number take random ones. Which item comes depends on the seed and on
 /// the order in which threads come to it: for runs that repeat to the byte use the stage `shuffle`.
@@ -160,4 +160,4 @@ class concurrent_shuffle_buffer {
       on_stop_; // last: it may run in the constructor
 };
 
-} // namespace feedline
+} // namespace feedline::inline v0

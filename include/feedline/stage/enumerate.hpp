@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <utility>
 
-#include <feedline/core/pipeline.hpp>
 #include <feedline/core/item_bytes.hpp>
+#include <feedline/core/pipeline.hpp>
 #include <feedline/core/stage.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// An item and how many came before it in its epoch.
 template <class T>
@@ -65,4 +65,4 @@ struct enumerate_stage {
 /// Example: `source | enumerate() | map([](const auto& e) { return e.number % 2; })`
 inline auto enumerate() { return detail::enumerate_stage{}; }
 
-} // namespace feedline
+} // namespace feedline::inline v0

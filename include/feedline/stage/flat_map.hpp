@@ -11,13 +11,13 @@
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/item_bytes.hpp>
+#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -168,4 +168,4 @@ auto flat_map(F&& f, Options... options) {
   return detail::make_function_stage<detail::flat_map_stage>(std::forward<F>(f), std::move(options)...);
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -20,7 +20,7 @@
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/filter.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// The part of a data set that a hash falls into, where parts are as large as their weights say.
 class parts {
@@ -135,4 +135,4 @@ auto partition(const std::vector<double>& weights, std::size_t part, F key) {
   return detail::make_partition(weights, part, detail::given_key<F>{std::move(key)});
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -8,7 +8,7 @@
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// Puts a queue of its own at this place: what stands before it works ahead by up to so many items.
 ///
@@ -29,4 +29,4 @@ inline auto prefetch(std::size_t items) {
   return detail::as_row(detail::segment<detail::segment_traits{.has_queue = true}>{.capacity = items});
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

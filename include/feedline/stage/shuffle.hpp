@@ -14,7 +14,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 struct shuffle_options {
   std::size_t capacity;     ///< the most items that the buffer holds
@@ -123,4 +123,4 @@ inline auto shuffle(const shuffle_options& options) {
   return detail::shuffle_stage{options};
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

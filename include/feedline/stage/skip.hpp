@@ -9,7 +9,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -69,4 +69,4 @@ inline auto skip(std::uint64_t count) {
   return detail::skip_stage{count};
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -10,7 +10,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -79,4 +79,4 @@ inline auto take(std::uint64_t count) {
   return detail::take_stage{count};
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

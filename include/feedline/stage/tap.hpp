@@ -7,7 +7,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 namespace detail {
 
@@ -69,4 +69,4 @@ auto tap(F&& f, Options... options) {
   return detail::make_function_stage<detail::tap_stage>(std::forward<F>(f), std::move(options)...);
 }
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace feedline::testing {
+namespace feedline::inline v0::testing {
 
 /// Options of check_source() and check_stage().
 struct check_options {
@@ -51,4 +51,4 @@ class broken_promise : public std::runtime_error {
   std::vector<std::string> sentences_;
 };
 
-} // namespace feedline::testing
+} // namespace feedline::inline v0::testing

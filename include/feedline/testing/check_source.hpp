@@ -15,9 +15,9 @@
 #include <vector>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/stage/map.hpp>
@@ -27,7 +27,7 @@
 #include <feedline/testing/detail/observed.hpp>
 #include <feedline/testing/detail/runs.hpp>
 
-namespace feedline::testing {
+namespace feedline::inline v0::testing {
 
 namespace detail {
 
@@ -742,4 +742,4 @@ void check_source(Make make, const check_options& options = {}, Project project 
   });
 }
 
-} // namespace feedline::testing
+} // namespace feedline::inline v0::testing

@@ -33,7 +33,7 @@
 #include <feedline/testing/detail/observed.hpp>
 #include <feedline/testing/detail/runs.hpp>
 
-namespace feedline::testing {
+namespace feedline::inline v0::testing {
 
 namespace detail {
 
@@ -825,4 +825,4 @@ void check_stage(Make make, std::vector<In> inputs, const check_options& options
   });
 }
 
-} // namespace feedline::testing
+} // namespace feedline::inline v0::testing

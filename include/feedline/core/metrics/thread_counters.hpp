@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 inline std::uint64_t now_ns() noexcept {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
@@ -208,4 +208,4 @@ inline worker_times read_times(const thread_counters& a, std::uint64_t now) noex
           of(wait_kind::inside)};
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -10,7 +10,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Samples that a source gives in the first epoch.
 template <source Source>
@@ -47,4 +47,4 @@ std::optional<std::uint64_t> items_in_epoch(const Source& described, const Segme
   return items;
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

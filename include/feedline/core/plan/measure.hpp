@@ -19,7 +19,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/core/transport/packet.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// How many samples at most go into an item that a stage gives. Nothing: that isn't known, as it may leave out some.
 template <class Stage>
@@ -240,4 +240,4 @@ std::size_t fitting_capacity(std::size_t budget, std::size_t capacity, const Pla
       (largest->items == 1 ? "" : size_text(largest->items) + " of ") + bytes_text(*largest->bytes));
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

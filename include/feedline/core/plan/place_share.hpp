@@ -5,7 +5,7 @@
 
 #include <feedline/core/epoch.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Every so many of an epoch's places, from the first one on that the epoch names. The global batch that ranks
 /// take together so is a stretch of the order, however many they are.
@@ -45,4 +45,4 @@ struct place_share {
   std::uint64_t size = 0; ///< how many are this rank's
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

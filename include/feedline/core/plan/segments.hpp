@@ -9,7 +9,7 @@
 
 #include <feedline/core/stage.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 struct empty_list {
   static constexpr std::size_t size = 0;
@@ -251,4 +251,4 @@ auto with_segments(List list, const longer_list<Front, Last>& behind) {
   return with_segment(with_segments(std::move(list), behind.front), behind.last);
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

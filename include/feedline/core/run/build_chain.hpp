@@ -16,7 +16,7 @@
 #include <feedline/core/run/chain.hpp>
 #include <feedline/core/run/progress.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Builds the chain of stages number First to Last - 1 of some segments in front of a sink. `place`: the first one's.
 /// `SkipUnchanged`: without those that only hand samples on.
@@ -135,4 +135,4 @@ class sample_worker {
   chain chain_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -25,7 +25,7 @@
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// A running stage of the library's that can be given rows of samples: it makes one value of each, as map
 /// does, …
@@ -471,4 +471,4 @@ class node {
   empty_run_watch empty_run_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

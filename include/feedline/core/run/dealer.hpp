@@ -26,7 +26,7 @@
 #include <feedline/core/transport/packet.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Looks like an channel to the workers behind it.
 template <class Source, bool Measured>
@@ -242,4 +242,4 @@ class dealer : public channel_base {
   std::uint64_t generation_ = 0;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

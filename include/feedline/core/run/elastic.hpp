@@ -14,7 +14,7 @@
 #include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Its source's places are shared out, each comes once per epoch, and its stages keep nothing behind a batch.
 template <class Source, class... Stages>
@@ -89,4 +89,4 @@ std::optional<snapshot> snapshot_of_other_rank(Source source, const run_options&
   return snapshot_at(epoch, next, with_caller);
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -17,7 +17,7 @@
 #include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/transport/channel.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// What is wanted of whoever pushes.
 enum class flow : unsigned char {
@@ -172,4 +172,4 @@ struct watch {
   }
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

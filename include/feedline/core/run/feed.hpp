@@ -10,7 +10,7 @@
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Pushes some of a packet's samples, of type In, through a segment's chain.
 template <class In, class Chain>
@@ -91,4 +91,4 @@ flow feed(Chain& chain, packet& p, channel_base& from, const run_context& run) {
   return wanted == flow::stop ? flow::stop : flow::more;
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -17,7 +17,7 @@
 #include <feedline/core/run/run_base.hpp>
 #include <feedline/core/transport/channel.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// What the caller's thread notes.
 struct consumer_counters {
@@ -214,4 +214,4 @@ class metrics_collector {
   std::unique_ptr<const counter_values> previous_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -16,7 +16,7 @@
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// The end of every chain: fills packets and pushes them.
 ///
@@ -245,4 +245,4 @@ class packer {
   bool is_due_ = false;        // the packet tells of a failure, and is not to be held back
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

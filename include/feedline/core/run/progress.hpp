@@ -14,7 +14,7 @@
 #include <feedline/core/run/stream_position.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// How far the source's thread has come.
 struct source_place {
@@ -316,4 +316,4 @@ class resumption {
   std::map<std::size_t, std::unique_ptr<read_again>> read_again_; // by the place of the stage that held them
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

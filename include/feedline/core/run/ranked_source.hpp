@@ -16,7 +16,7 @@
 #include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Gives the samples of an epoch that are this rank's. Of a source that knows nothing of ranks it passes over
 /// those of the others. Counts in `at` what the source has given; a failure is counted there by whoever hands
@@ -168,4 +168,4 @@ class ranked_source {
   std::uint32_t empty_epochs_ = 0;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

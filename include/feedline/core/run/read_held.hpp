@@ -19,7 +19,7 @@
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/sample_finder.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Where the chains end through which samples are read again: it keeps those that are wanted.
 template <class T>
@@ -120,4 +120,4 @@ auto read_held(const Source& described, const Segments& stages, const run_option
   return found;
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

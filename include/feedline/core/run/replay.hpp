@@ -14,7 +14,7 @@
 #include <feedline/core/run/build_chain.hpp>
 #include <feedline/core/run/sample_finder.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Where the chain of a replay ends.
 template <class T>
@@ -71,4 +71,4 @@ auto replay(const Source& described, const Segments& stages, const run_options& 
   return found;
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

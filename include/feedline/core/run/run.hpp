@@ -33,7 +33,7 @@
 #include <feedline/core/run/run_base.hpp>
 #include <feedline/core/run/source_loop.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 template <bool Measured, source Source, class... Segments>
 class run : public run_base {
@@ -391,4 +391,4 @@ class run : public run_base {
   channels channels_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -29,7 +29,7 @@
 #include <feedline/core/run/worker_pool.hpp>
 #include <feedline/core/transport/channel.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// A segment as metrics see it.
 struct segment_record {
@@ -332,4 +332,4 @@ class run_base {
   std::stop_callback<stopper> external_stop_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -17,7 +17,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// A sample that is wanted, so many times.
 struct wanted_index {
@@ -167,4 +167,4 @@ class sample_finder {
   const char* gave_up_ = nullptr;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

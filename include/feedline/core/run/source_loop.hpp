@@ -22,7 +22,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/core/transport/packet.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 template <source Source, class Chain>
 class source_loop {
@@ -240,4 +240,4 @@ class source_loop {
   known_failures* known_ = nullptr;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -14,7 +14,7 @@
 #include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/transport/packet.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// A place in a stream, as seen from an earlier one: so many ends of epochs lie between, then so many samples and
 /// then so many failures.
@@ -238,4 +238,4 @@ class stream_position {
   stream_place to_pass_over_; // what of it is still to come again
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -16,7 +16,7 @@
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/plan/segments.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// What was seen of a stage's workers during a span of time.
 struct work_seen {
@@ -235,4 +235,4 @@ class pool_member {
   thread_counters& thread_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -9,7 +9,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 class running_digest {
  public:
@@ -44,4 +44,4 @@ class running_digest {
   std::uint64_t value_ = 0;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -10,7 +10,7 @@
 
 #include <feedline/core/sample.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// What is wrong where a sample that some stage held can't be had again.
 inline std::runtime_error lost_sample(const sample_id& id) {
@@ -164,4 +164,4 @@ class read_again {
 template <class T>
 concept holds_samples = requires { typename T::feedline_held_samples; };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

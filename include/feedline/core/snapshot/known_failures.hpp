@@ -10,7 +10,7 @@
 
 #include <feedline/core/failure.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Calls that failed in an earlier run. They count as failed in this one as well, also where they would succeed
 /// now: what comes later then is what came later there. Any thread may ask.
@@ -52,4 +52,4 @@ class known_failures {
   std::atomic<std::size_t> left_{0};
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

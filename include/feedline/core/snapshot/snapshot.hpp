@@ -12,7 +12,7 @@
 #include <feedline/core/snapshot/held.hpp>
 #include <feedline/core/state.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Everything up to some queue at one moment. Its words are the number of the first segment that has some
 /// (those before it are at their beginning), and from there on a section for each segment: how many words,
@@ -49,4 +49,4 @@ void write_section(snapshot& target, Write write) {
   target.words[begin] = target.words.size() - begin - 1;
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

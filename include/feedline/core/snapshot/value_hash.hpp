@@ -18,7 +18,7 @@
 #include <feedline/core/tensor.hpp>
 #include <feedline/detail/fields.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 template <class T>
 concept hashed_as_text = !std::is_array_v<T> && std::convertible_to<const T&, std::string_view>;
@@ -77,4 +77,4 @@ std::uint64_t value_hash(const T& value) {
   }
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -22,7 +22,7 @@
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Which queue joins two segments, by how many threads stand on each side.
 enum class transport {
@@ -294,4 +294,4 @@ class channel : public channel_base {
   std::uint64_t generation_ = 0;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

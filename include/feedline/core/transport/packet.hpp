@@ -15,7 +15,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 enum class event_kind : unsigned char {
   skipped,   ///< a sample was left out because of its failure; the stream goes on
@@ -281,4 +281,4 @@ constexpr packet_plan plan_packets(std::size_t givers, std::size_t takers, std::
   return {packets, items};
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

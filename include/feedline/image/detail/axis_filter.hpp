@@ -9,7 +9,7 @@
 
 #include <feedline/image/resize_options.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// A stretch of pixels [begin, begin + length) that becomes `count` new ones. Those outside [first, last)
 /// have no say.
@@ -115,4 +115,4 @@ class axis_filter {
   std::vector<double> exact_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

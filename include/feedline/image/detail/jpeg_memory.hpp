@@ -11,7 +11,7 @@
 #include <feedline/detail/kernel.hpp>
 #include <feedline/image/jpeg_error.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// libjpeg's memory manager with its per-image memory replaced: libjpeg's own takes dozens of blocks from the
 /// system for each image and gives them back behind it, this one keeps what it has. What a codec is made of, and
@@ -162,4 +162,4 @@ class jpeg_memory : public jpeg_memory_mgr {
   extra* extras_ = nullptr;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

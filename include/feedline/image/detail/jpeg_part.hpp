@@ -14,7 +14,7 @@
 #error "feedline needs libjpeg-turbo; it takes a plain libjpeg if -DFEEDLINE_ALLOW_PLAIN_LIBJPEG=ON"
 #endif
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 #ifdef FEEDLINE_PLAIN_LIBJPEG
 
@@ -73,4 +73,4 @@ inline void skip_rows(jpeg_decompress_struct& state, JDIMENSION top, std::vector
 
 #endif
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

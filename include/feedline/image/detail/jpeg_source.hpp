@@ -7,7 +7,7 @@
 
 #include <feedline/image/jpeg_error.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Bytes in memory as libjpeg's data source. (libjpeg's own one isn't in every version.)
 class jpeg_memory_source : public jpeg_source_mgr {
@@ -68,4 +68,4 @@ class jpeg_scan_limit : public jpeg_progress_mgr {
   std::uint64_t max_scan_pixels = 0;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

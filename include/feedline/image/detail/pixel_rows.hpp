@@ -7,7 +7,7 @@
 
 #include <feedline/image/exif_orientation.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Converts a row of `width` pixels in place, to pixels of fewer bytes.
 using row_conversion = void (*)(std::uint8_t* row, std::size_t width);
@@ -120,4 +120,4 @@ class pixel_layout {
   steps steps_; // in bytes
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

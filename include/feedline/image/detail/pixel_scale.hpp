@@ -12,7 +12,7 @@
 #include <feedline/core/half.hpp>
 #include <feedline/image/resize_options.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Applies a normalization. It subtracts whole numbers and multiplies once, so that no compiler can make
 /// something else of it.
@@ -54,4 +54,4 @@ class pixel_scale {
   std::array<float, 3> factor_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

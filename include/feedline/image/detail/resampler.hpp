@@ -14,7 +14,7 @@
 #include <feedline/image/detail/weighted_rows.hpp>
 #include <feedline/image/image_view.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Keep one per thread: its memory serves image after image.
 ///
@@ -175,4 +175,4 @@ class resampler {
   std::vector<const std::uint8_t*> taken_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

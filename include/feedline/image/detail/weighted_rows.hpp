@@ -12,7 +12,7 @@
 #define FEEDLINE_DETAIL_AVX2 [[gnu::target("avx2")]]
 #endif
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Rows that loops read or write have room for a multiple of so many elements.
 inline constexpr std::size_t row_block = 32;
@@ -147,4 +147,4 @@ inline void sum_pixels(const std::int16_t* row, const std::uint32_t* first, cons
   sum_pixels_plainly(row, first, weights, groups, pixels, sums);
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -20,7 +20,7 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Throws std::invalid_argument if a name stands there twice, however many slashes and `./` it has.
 inline void refuse_doubles(const std::vector<std::string>& names) {
@@ -206,4 +206,4 @@ class places_in_files {
   std::vector<std::uint64_t> firsts_{0}; // of each file; then the number of all
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -18,7 +18,7 @@
 #include <feedline/core/run/build_chain.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// A stage that makes at most one item of each, whatever came before.
 template <class S>
@@ -169,4 +169,4 @@ class mapped_source {
   std::uint64_t given_ = 0; // by it
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -11,7 +11,7 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// For a source that reads its files one after another: has the system read what isn't in memory, the next file's
 /// beginning too, while samples before that are worked on.
@@ -69,4 +69,4 @@ class read_ahead {
   std::uint64_t due_ = 0; // the offset at which there is more to announce
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

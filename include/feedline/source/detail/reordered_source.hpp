@@ -16,7 +16,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Makes something when it is first asked for. Copies share it.
 template <class T>
@@ -174,4 +174,4 @@ struct reordering {
   Orders orders;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -14,14 +14,14 @@
 #include <variant>
 
 #include <feedline/core/epoch.hpp>
-#include <feedline/core/pipeline.hpp>
 #include <feedline/core/item_bytes.hpp>
+#include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/source/detail/mapped_source.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 template <source Source>
 Source source_of(Source source) {
@@ -268,4 +268,4 @@ std::uint64_t fingerprint_of_parts(const Parts& parts, std::uint64_t extent) {
   return hash;
 }
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -32,7 +32,7 @@
 #include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/tar_sample.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// What is known of one shard.
 struct tar_index {
@@ -314,4 +314,4 @@ class tar_names {
   std::deque<scanned> shards_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

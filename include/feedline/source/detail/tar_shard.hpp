@@ -17,7 +17,7 @@
 #include <feedline/detail/tar_reader.hpp>
 #include <feedline/source/tar_sample.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// The samples of one shard.
 class tar_shard {
@@ -150,4 +150,4 @@ class tar_shard {
   std::uint64_t position_ = 0;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -23,7 +23,7 @@
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/columns.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// What one row of a field consists of. `shapes`: those of the tensors that tell theirs only at run time.
 template <class Field>
@@ -175,9 +175,9 @@ class batch_block {
 template <class T>
 class row_places;
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A row of a batch in the making. A function fills all of it; what it leaves out is unspecified.
 template <class T>
@@ -369,4 +369,4 @@ class row_places {
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -34,7 +34,7 @@
 #include <feedline/stage/detail/cache_table.hpp>
 #include <feedline/stage/detail/stored_value.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Called once with a sentence, when nothing more can be kept.
 using tell_trouble = void (*)(void* to_whom, const std::string& sentence);
@@ -385,4 +385,4 @@ class directory_table : public cache_table {
   std::atomic<bool> stopped_{false};
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -16,7 +16,7 @@
 #include <feedline/stage/detail/cache_directory.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// The tables of one cache, one for each pipeline that it is put into.
 class cache_store {
@@ -93,4 +93,4 @@ class cache_store {
   std::vector<place> tables_; // gone before the counters
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -16,7 +16,7 @@
 
 #include <feedline/stage/detail/stored_value.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// Of a sample, as what goes into the cached stages: 128 bits that no two of a data set share.
 struct cache_key {
@@ -173,4 +173,4 @@ class memory_table : public cache_table {
   shared_map<entry> entries_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

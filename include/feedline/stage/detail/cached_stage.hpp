@@ -25,7 +25,7 @@
 #include <feedline/stage/detail/inner_run.hpp>
 #include <feedline/stage/detail/stored_value.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 struct no_key {};
 
@@ -309,4 +309,4 @@ class cached_stage {
   std::shared_ptr<cache_store> store_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

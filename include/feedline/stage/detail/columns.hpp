@@ -18,7 +18,7 @@
 #include <feedline/core/half.hpp>
 #include <feedline/core/tensor.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 template <class T>
 concept number =
@@ -170,9 +170,9 @@ class stacked_column {
   shape sample_shape_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 /// A padded column: values [batch, longest, …] and how long each sample was.
 template <class T>
@@ -249,4 +249,4 @@ class padded_column {
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

@@ -12,7 +12,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
 
-namespace feedline {
+namespace feedline::inline v0 {
 
 template <class Factory>
 struct per_worker_t {
@@ -163,4 +163,4 @@ auto make_function_stage(F&& f, Options... options) {
 
 } // namespace detail
 
-} // namespace feedline
+} // namespace feedline::inline v0

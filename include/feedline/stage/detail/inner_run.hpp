@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/pipeline.hpp>
 #include <feedline/core/item_bytes.hpp>
+#include <feedline/core/pipeline.hpp>
 #include <feedline/core/run/build_chain.hpp>
 #include <feedline/core/stage.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// What came of a sample: values and failures, in their order.
 template <class T>
@@ -201,4 +201,4 @@ class one_at_a_time {
   std::shared_ptr<std::mutex> mutex_;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

@@ -21,7 +21,7 @@
 #include <feedline/detail/fields.hpp>
 #include <feedline/stage/detail/columns.hpp>
 
-namespace feedline::detail {
+namespace feedline::inline v0::detail {
 
 /// A hash of many bytes: four sums side by side, as each alone would wait for its own multiplications. Each step
 /// is a bijection of its sum, so that a difference in one place is never lost.
@@ -285,4 +285,4 @@ class scratch_memory {
   std::size_t size_ = 0;
 };
 
-} // namespace feedline::detail
+} // namespace feedline::inline v0::detail

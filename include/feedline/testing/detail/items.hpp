@@ -14,7 +14,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/detail/fields.hpp>
 
-namespace feedline::testing {
+namespace feedline::inline v0::testing {
 
 namespace detail {
 
@@ -150,4 +150,4 @@ class item_table final : public item_texts {
 
 } // namespace detail
 
-} // namespace feedline::testing
+} // namespace feedline::inline v0::testing

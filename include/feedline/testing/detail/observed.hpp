@@ -15,7 +15,7 @@
 
 #include <feedline/testing/check_options.hpp>
 
-namespace feedline::testing::detail {
+namespace feedline::inline v0::testing::detail {
 
 /// What a check does and has found.
 class observed {
@@ -99,4 +99,4 @@ void run_observed(std::chrono::seconds patience, Body body) {
   shared->conclude();
 }
 
-} // namespace feedline::testing::detail
+} // namespace feedline::inline v0::testing::detail

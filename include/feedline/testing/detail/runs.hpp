@@ -23,7 +23,7 @@
 #include <feedline/testing/detail/items.hpp>
 #include <feedline/testing/detail/observed.hpp>
 
-namespace feedline::testing::detail {
+namespace feedline::inline v0::testing::detail {
 
 /// Which sample of which epoch.
 struct occasion {
@@ -464,4 +464,4 @@ class run_checks {
   std::vector<step> reference_;
 };
 
-} // namespace feedline::testing::detail
+} // namespace feedline::inline v0::testing::detail
