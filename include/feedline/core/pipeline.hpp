@@ -189,7 +189,7 @@ class pipeline {
   /// Starts a run that never ends by itself: epoch after epoch, each in an order of its own, without a seam.
   auto infinite(const infinite_options& o = {}) const { return start<true>(detail::as_run_options(o)); }
 
-  /// As finite(), but keeps no accounts: all that its metrics() tell is times. It shows what accounts cost.
+  /// As finite(), but without counters: all that its metrics() tell is times. It shows what counters cost.
   auto finite_without_metrics(const finite_options& o = {}) const {
     return start<false>(detail::as_run_options(o));
   }

@@ -140,7 +140,7 @@ struct stage_counters {
 /// `inside`: a function of the user's waits, and says so.
 enum class wait_kind : std::uint32_t { none, starved, blocked, parked, inside };
 
-/// One thread's account. Time that is neither waiting for input, nor for room, nor to be needed counts as
+/// What one thread notes. Time that is neither waiting for input, nor for room, nor to be needed counts as
 /// busy.
 struct alignas(64) thread_counters {
   explicit thread_counters(std::size_t stage_count, std::size_t number_among_workers = 0)

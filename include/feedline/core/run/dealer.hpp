@@ -28,7 +28,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Looks like an channel to the workers behind it.
+/// Looks like a channel to the workers behind it.
 template <class Source, bool Measured>
 class dealer : public channel_base {
   using item = source_item_t<Source>;

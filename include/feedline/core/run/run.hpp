@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A pipeline at work: its threads, its queues, and the accounts of both.
+// A pipeline at work: its threads and its channels.
 #include <algorithm>
 #include <array>
 #include <atomic>

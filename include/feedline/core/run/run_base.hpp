@@ -42,7 +42,7 @@ struct segment_record {
   std::unique_ptr<worker_pool> pool;                     // null: their number is fixed
 };
 
-/// The threads of a run, what they share, and their accounts. Stages and queues are the derived class's.
+/// The threads of a run, what they share, and what they count. Stages and queues are the derived class's.
 class run_base {
  public:
   run_base(run_base&&) = delete;

@@ -211,7 +211,7 @@ class worker_pool {
   bool ending_ = false;
 };
 
-/// A worker's place in its worker_pool, if it has one. When it leaves there is no more to do for the others either.
+/// A worker's place in its pool, if it has one. When it leaves there is no more to do for the others either.
 class pool_member {
  public:
   pool_member(worker_pool* all, thread_counters& thread) : pool_(all), thread_(thread) {}

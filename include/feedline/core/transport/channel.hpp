@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A queue between two segments of a run, with its accounts and the way back for empty packets.
+// A queue between two segments of a run, with its counters and the way back for empty packets.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -144,7 +144,7 @@ class epoch_gate {
   std::uint64_t next_ = 0;
 };
 
-/// Without Measured it keeps no accounts: that is how benchmarks learn what accounts cost.
+/// Without Measured it counts nothing: that is how benchmarks learn what counters cost.
 template <transport Transport, bool Measured>
 class channel : public channel_base {
   static constexpr bool restores_order =
