@@ -78,7 +78,7 @@ class matrix_rows {
   /// What an error says of a row.
   std::string origin(std::uint64_t index) const { return path_ + ": row " + std::to_string(index); }
 
-  /// How many rows there are, for checkpoints: rows that are added at the end later are told from others …
+  /// How many rows there are, for checkpoints: rows that are added at the end later are distinguished from others …
   std::uint64_t extent() const { return size(); }
 
   /// … by this hash of the first and the last of those that a checkpoint knows: a checkpoint of another matrix is

@@ -9,7 +9,7 @@
 
 #include <feedline/feedline.hpp>
 
-/// Joins the tokens of documents, with a mark behind each, and cuts them into sequences of `Length`. What is left at the
+/// Joins the tokens of documents, with a mark after each, and cuts them into sequences of `Length`. What is left at the
 /// end of an epoch of finite mode is filled up with marks; in infinite mode it goes on with the next epoch.
 template <std::size_t Length>
 class packer {

@@ -799,3 +799,39 @@ TEST_CASE("An index that can't be told is a failure of its sample") {
       },
       24);
 }
+
+namespace {
+
+/// Wants five of each epoch.
+struct five {
+  static constexpr fl::stage_traits traits{.ends_epochs = true};
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    emit(n);
+    if (++count >= 5) emit.enough();
+  }
+
+  void end_epoch() { count = 0; }
+
+  bool has_enough() const { return count >= 5; }
+
+  void state(auto& archive) { archive(count); }
+
+  int count = 0;
+};
+
+} // namespace
+
+TEST_CASE("A stage that has enough gets nothing more of the epoch, not even what a buffer drains") {
+  for (const std::size_t capacity : {std::size_t{1}, std::size_t{4}, std::size_t{1000}}) {
+    const auto pipeline = fl::from(count_to(9)) | fl::shuffle({.capacity = 4}) | five();
+    const auto start = [&](const auto& resume) {
+      return pipeline.finite({.seed = 1, .epochs = 3, .queue_capacity = capacity, .resume = resume});
+    };
+    int items = 0;
+    for (auto loader = start(std::optional<fl::checkpoint>()); loader.next();) ++items;
+    CHECK(items == 15);
+    check_every_place(start, 20);
+  }
+}

@@ -179,12 +179,12 @@ TEST_CASE("A place that isn't taken up again is found") {
   CHECK(says(found(slip::reads_less),
              "A state is read as it was written: state() wrote 3 words before sample 0 and read 1"));
   CHECK(says(found(slip::skips_one_more),
-             "skip(n) goes on as n calls of next() would: behind skip(4) come others: sample 4"));
+             "skip(n) goes on as n calls of next() would: after skip(4) come others: sample 4"));
 }
 
 TEST_CASE("A go_near() that doesn't lead there is found") {
   CHECK(says(found(slip::goes_beyond), "go_near(0) is not followed by it"));
-  CHECK(says(found(slip::goes_nowhere), "behind others by rising index, is not followed by it"));
+  CHECK(says(found(slip::goes_nowhere), "after others by rising index, is not followed by it"));
   CHECK(found(slip::goes_back_wrongly).empty()); // slow, but in time
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What the checks of feedline/testing.hpp are told, and what they throw.
+// The options of the checks of feedline/testing.hpp, and what they throw.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace feedline::inline v0::testing {
 struct check_options {
   std::uint64_t seed = 1;   ///< of every run
   std::uint32_t epochs = 2; ///< of a finite run
-  /// Where a run is stopped, resumed or fails: behind so many of its items at most, evenly spread.
+  /// Where a run is stopped, resumed or fails: after at most this many of its items, evenly spread.
   std::size_t places = 30;
   /// The most samples of an epoch, or items of a run: a source or a stage that gives more is refused, as checking it
   /// would take too long.

@@ -127,7 +127,7 @@ class hand_stage {
  public:
   virtual ~hand_stage() = default;
   virtual std::unique_ptr<hand_stage> copy() const = 0;
-  /// `wanted`: so many items until emit() returns false.
+  /// `wanted`: how many items emit() takes before it returns false.
   virtual hand_result call(const hand_call& c, std::size_t wanted = ~std::size_t{0}) = 0;
   /// It used an emit whose call had returned.
   virtual bool emitted_late() const = 0;
@@ -150,7 +150,7 @@ class hand_stages {
   virtual std::unique_ptr<hand_stage> make() = 0;
 };
 
-/// More than that behind an emit() that returned false is no oversight but a loop.
+/// More than that after an emit() that returned false is no oversight but a loop.
 inline constexpr std::size_t most_ignored = 1000;
 
 /// A loop that nothing ends.
@@ -296,7 +296,7 @@ class typed_hand_stage final : public hand_stage {
     else stage_(sample<In>{std::move(item), id}, emit, about);
   }
 
-  static constexpr std::size_t place = 2; // behind the inputs and a map, see around_stage
+  static constexpr std::size_t place = 2; // after the inputs and a map, see around_stage
 
   Stage stage_;
   std::shared_ptr<const std::vector<In>> inputs_;
@@ -332,8 +332,11 @@ class hand_stage_checks {
                     const check_options& options)
       : stages_(stages), inputs_(inputs), texts_(texts), seen_(seen), options_(options) {}
 
-  /// What a finite run gives; nothing: a call throws.
-  const std::optional<std::vector<std::size_t>>& finite_items() const { return finite_items_; }
+  /// What a finite run gives.
+  const std::vector<std::size_t>& finite_items() const { return finite_items_; }
+
+  /// Some call throws.
+  bool fails() const { return fails_; }
 
   void all() {
     seen_.doing("made the stage");
@@ -428,10 +431,9 @@ class hand_stage_checks {
   }
 
   void note_items() {
-    finite_items_.emplace();
     for (const hand_result& r : results_) {
-      if (!r.error.empty()) return finite_items_.reset();
-      for (const hand_output& o : r.given) finite_items_->push_back(o.item);
+      fails_ = fails_ || !r.error.empty();
+      for (const hand_output& o : r.given) finite_items_.push_back(o.item);
     }
   }
 
@@ -510,7 +512,7 @@ class hand_stage_checks {
           return seen_.broken(
               "A sample comes once: for " + text_of_call(calls_[i]) + " the stage gives " +
               text_of_occasion({o.id.index, o.id.epoch}) +
-              " once more. Let finish() leave nothing behind, and give parts of a sample other id.part.");
+              " once more. Let finish() forget what it has given, and give parts of a sample other id.part.");
       }
     }
   }
@@ -536,7 +538,7 @@ class hand_stage_checks {
       }
     }
     if (most > *described_->items_held())
-      seen_.broken("A run says what it holds at most: behind " + text_of_call(calls_[at]) +
+      seen_.broken("A run says what it holds at most: after " + text_of_call(calls_[at]) +
                    " the stage holds " + std::to_string(most) + " items, but its items_held() is " +
                    std::to_string(*described_->items_held()) +
                    ". Let it be the most items that it ever holds back.");
@@ -554,7 +556,7 @@ class hand_stage_checks {
       const auto stage = described_->copy();
       for (std::size_t k = 0; k <= i; ++k) stage->call(calls_[k]);
       if (stage->has_enough() == false && calls_[i].is == hand_call::kind::item)
-        return seen_.broken("has_enough() says whether a stage would call emit.enough() at once: behind " +
+        return seen_.broken("has_enough() says whether a stage would call emit.enough() at once: after " +
                             text_of_call(calls_[i]) + ", which called it, it says no.");
     }
   }
@@ -596,11 +598,12 @@ class hand_stage_checks {
   std::unique_ptr<hand_stage> described_;
   std::vector<hand_call> calls_;
   std::vector<hand_result> results_;
-  std::optional<std::vector<std::size_t>> finite_items_;
+  std::vector<std::size_t> finite_items_;
+  bool fails_ = false;
 };
 
-/// The map in front of a stage.
-struct look_in_front {
+/// The map upstream of a stage.
+struct look_upstream {
   template <class T>
   T operator()(T item, context& c) const {
     if (fails && fails->index == c.index && fails->epoch == c.epoch) throw planned_failure();
@@ -610,8 +613,8 @@ struct look_in_front {
   std::optional<occasion> fails;
 };
 
-/// The map behind it.
-struct look_behind {
+/// The map downstream of it.
+struct look_downstream {
   template <class T>
   seen<T> operator()(T item, context& c) const {
     return {std::move(item), {c.index, c.part, c.epoch}};
@@ -630,8 +633,8 @@ struct around_stage {
       using output = stage_output_t<decltype(stage), In>;
       largest.bytes = stage.largest_item() + sizeof(seen<output>) - sizeof(output);
     }
-    return given_inputs<In>(inputs, o) | map(look_in_front{o.fails}, feedline::workers{o.in_front}) |
-           std::move(stage) | map(look_behind(), feedline::workers{o.behind}, largest);
+    return given_inputs<In>(inputs, o) | map(look_upstream{o.fails}, feedline::workers{o.upstream}) |
+           std::move(stage) | map(look_downstream(), feedline::workers{o.downstream}, largest);
   }
 
   Make make;
@@ -645,7 +648,8 @@ class stage_run_checks {
       : runs_(runs), inputs_(inputs), seen_(seen), options_(options), checks_(runs, seen, options, "stage") {}
 
   /// A finite run gives what the stage gives when it is called with one item after another.
-  void given(const std::vector<std::size_t>& expected) {
+  void given(const std::vector<std::size_t>& expected, bool fails) {
+    if (fails) checks_.expect_failures();
     std::vector<std::size_t> got;
     for (const step& s : checks_.reference()) {
       if (s.is == step::kind::item) got.push_back(s.item);
@@ -667,6 +671,13 @@ class stage_run_checks {
                  "thread that calls or on the stop token.");
   }
 
+  /// Of the library's own stages nothing else tells which failures are meant.
+  void must_not_fail() {
+    if (const step& last = checks_.reference().back(); last.is == step::kind::error)
+      throw std::invalid_argument("feedline::testing: the stage fails with these inputs (" + last.message +
+                                  "): give the check others");
+  }
+
   /// `wanted`: the numbers of the inputs, where the stage gives items of their type.
   void all(const std::vector<std::size_t>& wanted) {
     checks_.all();
@@ -681,41 +692,17 @@ class stage_run_checks {
     for (const std::size_t number : spread(options_.epochs * inputs_, options_.places)) {
       const occasion fails{number % inputs_, static_cast<std::uint32_t>(number / inputs_)};
       const std::string what = text_of_occasion(fails);
-      seen_.doing("let " + what + " fail in front of the stage");
+      seen_.doing("let " + what + " fail upstream of the stage");
+      if (!checks_.expects_failures() && !fails_in_front(fails)) return;
       run_order o = checks_.order();
-      o.ends_before = fails;
-      o.epochs = fails.epoch + 1;
-      std::vector<step> expected = checks_.run(o);
-      o = checks_.order();
-      o.fails = fails;
-      o.in_front = 2;
-      std::vector<step> got = checks_.run(o);
-      // A stage that had enough of the epoch before, or failed by itself, never meets the failure.
-      const bool fails_before = !expected.empty() && expected.back().is == step::kind::error;
-      if (got != whole && !(fails_before && got == expected)) {
-        const step last = got.empty() ? step() : got.back();
-        if (!got.empty()) got.pop_back();
-        if (!expected.empty()) expected.pop_back();
-        if (checks_.complain(expected, got,
-                             "What came before a failure is given: where " + what +
-                                 " fails in front of the stage, the run gives other "
-                                 "items than over the samples before it",
-                             "Let finish() give all that the stage holds"))
-          return;
-        if (last.is != step::kind::error || !(last.failed == fails))
-          return seen_.broken("A failure is named: where " + what +
-                              " fails in front of the stage, the run ends with " +
-                              text_of_step(last, runs_.texts()) + ".");
-      }
-      o = checks_.order();
       o.left_out = fails;
       o.on_error = on_error::skip;
-      expected = checks_.run(o);
+      const std::vector<step> unspoilt = checks_.run(o);
       o = checks_.order();
       o.fails = fails;
-      o.in_front = 2;
+      o.upstream = 2;
       o.on_error = on_error::skip;
-      got = checks_.run(o);
+      std::vector<step> expected = unspoilt, got = checks_.run(o);
       std::vector<occasion> skipped;
       for (step& s : got) {
         skipped.insert(skipped.end(), s.skipped.begin(), s.skipped.end());
@@ -724,15 +711,50 @@ class stage_run_checks {
       for (step& s : expected) s.skipped.clear();
       if (checks_.complain(expected, got,
                            "A skipped sample takes nothing with it: where " + what +
-                               " fails in front of the stage and is skipped, the run "
+                               " fails upstream of the stage and is skipped, the run "
                                "gives other items than without that sample",
                            "Let nothing depend on time or on the thread that calls"))
         return;
       const bool is_named = std::count(skipped.begin(), skipped.end(), fails) == 1;
-      if (!is_named && expected != whole)
-        return seen_.broken("A skipped sample is told: where " + what +
-                            " fails in front of the stage and is skipped, failures() doesn't name it.");
+      if (!is_named && unspoilt != whole)
+        return seen_.broken("A skipped sample is recorded: where " + what +
+                            " fails upstream of the stage and is skipped, failures() doesn't name it.");
     }
+  }
+
+  // False, after a complaint: the run doesn't give what came before the failure, then the failure.
+  bool fails_in_front(const occasion& fails) {
+    const std::string what = text_of_occasion(fails);
+    const std::vector<step>& whole = checks_.reference();
+    run_order o = checks_.order();
+    o.ends_before = fails;
+    o.epochs = fails.epoch + 1;
+    std::vector<step> expected = checks_.run(o);
+    o = checks_.order();
+    o.fails = fails;
+    o.upstream = 2;
+    std::vector<step> got = checks_.run(o);
+    // A stage that had enough of the epoch before never meets the failure.
+    if (got != whole) {
+      const step last = got.empty() ? step() : got.back();
+      if (!got.empty()) got.pop_back();
+      if (!expected.empty()) expected.pop_back();
+      if (checks_.complain(expected, got,
+                           "What came before a failure is given: where " + what +
+                               " fails upstream of the stage, the run gives other "
+                               "items than over the samples before it",
+                           "Let finish() give all that the stage holds"))
+        return false;
+      if (last.is != step::kind::error || !(last.failed == fails))
+        return tell("A failure is named: where " + what + " fails upstream of the stage, the run ends with " +
+                    text_of_step(last, runs_.texts()) + ".");
+    }
+    return true;
+  }
+
+  bool tell(std::string sentence) {
+    seen_.broken(std::move(sentence));
+    return false;
   }
 
   void without_inputs() {
@@ -783,7 +805,7 @@ class stage_run_checks {
 } // namespace detail
 
 /// Runs a stage of your own through what the library promises to those who use it: the same items with any number of
-/// workers in front and behind, exact checkpoints, ends at any moment, failures in their place. Returns if they hold.
+/// workers upstream and downstream, exact checkpoints, ends at any moment, failures in their place. Returns if they hold.
 ///
 /// A stage of your own is called directly first (copies, state(), finish(), emit, identities, items_held()), and, if that
 /// is as it must be, in pipelines. Give it 10 to 50 inputs that bring it to its limits: every place is tried.
@@ -806,21 +828,25 @@ void check_stage(Make make, std::vector<In> inputs, const check_options& options
   detail::run_observed(options.patience, [make = std::move(make), shared, options,
                                           project = std::move(project)](detail::observed& seen) {
     const auto table = std::make_shared<table_type>(project);
-    std::optional<std::vector<std::size_t>> items;
-    if constexpr (feedline::detail::running_stage<stage_type, In> &&
-                  !feedline::detail::binds_to<stage_type, In>) {
+    std::vector<std::size_t> items;
+    bool fails = false;
+    constexpr bool is_own =
+        feedline::detail::running_stage<stage_type, In> && !feedline::detail::binds_to<stage_type, In>;
+    if constexpr (is_own) {
       detail::typed_hand_stages<Make, In, table_type> stages(make, shared, table, options.seed);
       detail::hand_stage_checks by_hand(stages, shared->size(), *table, seen, options);
       by_hand.all();
       if (!seen.is_whole()) return;
       items = by_hand.finite_items();
+      fails = by_hand.fails();
     }
     std::vector<std::size_t> wanted;
     if constexpr (std::is_same_v<In, output>)
       for (const In& input : *shared) wanted.push_back(table->number_of(input));
     detail::typed_runs<assemble_type, table_type> runs(assemble_type{make, shared}, table);
     detail::stage_run_checks by_runs(runs, shared->size(), seen, options);
-    if (items) by_runs.given(*items);
+    if constexpr (is_own) by_runs.given(items, fails);
+    else by_runs.must_not_fail();
     by_runs.all(wanted);
   });
 }

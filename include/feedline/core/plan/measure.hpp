@@ -15,6 +15,7 @@
 #include <feedline/core/held_samples.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/transport/packet.hpp>
@@ -58,6 +59,7 @@ struct segment_size {
   std::vector<memory_plan::part> gathered{}; // by each of its workers
   std::vector<stage_notes> notes{};
   samples_behind samples{}; // of those that come into it
+  std::size_t stages = 1;   // of the first segment the source is one
 };
 
 /// The queue behind a segment.
@@ -127,6 +129,7 @@ class measurement {
     const std::string name = stage_name(stage);
     here.between = sum_of(here.between, in);
     here.name = name;
+    ++here.stages;
     here.bytes = out;
     here.samples.pass(stage);
     for (segment_size::stage_notes& n : here.notes) n.behind.pass(stage);
@@ -180,6 +183,8 @@ inline std::size_t bytes_beside_items(std::span<const segment_size> segments,
   std::size_t sum = of_run;
   for (const queue_size& q : queues)
     sum += q.packets * of_packet + q.slots * of_slot + q.givers * of_thread + q.takers * of_thread + of_queue;
+  for (std::size_t i = 0; i < segments.size(); ++i)
+    sum += queues[i].givers * segments[i].stages * sizeof(stage_counters);
   return sum;
 }
 

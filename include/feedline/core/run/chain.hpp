@@ -228,6 +228,7 @@ class node {
         if (caught({.epoch = epoch}) == flow::stop) return flow::stop;
       }
     }
+    has_enough_ = false;
     return next_.end_epoch(e, drain);
   }
 
@@ -266,7 +267,7 @@ class node {
       }
     }
     if constexpr (requires { stage_.has_enough(); })
-      if (stage_.has_enough() && hears_enough(place_)) progress().enough = true;
+      if (stage_.has_enough() && hears_enough(place_)) progress().enough = has_enough_ = true;
     next_.load(reader, from);
   }
 
@@ -317,6 +318,7 @@ class node {
       return caught(emit.id(), true);
     }
     count_failures_inside(emit);
+    if constexpr (!Traits.saves_in_calls) has_enough_ |= emit.said_enough();
     if constexpr (has_rest) sink().take_owed_snapshot();
     return emit.flow();
   }
@@ -333,6 +335,7 @@ class node {
 
   // No state is saved before the call has returned: only its author knows what is its state in between.
   flow push_own(sample<In>&& s) {
+    if (has_enough_) return flow::enough; // a buffer upstream gives what it holds all the same
     segment_progress& p = progress();
     ++p.calls;
     const flow wanted = call(std::move(s));
@@ -468,6 +471,7 @@ class node {
   stage_counters& counters_;
   known_failures* known_ = nullptr; // some of them may be of this stage
   bool got_some_ = false;           // in this epoch
+  bool has_enough_ = false;         // of this epoch, as the stage said
   empty_run_watch empty_run_;
 };
 

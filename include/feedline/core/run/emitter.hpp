@@ -142,8 +142,13 @@ class emitter {
 
   /// Says that nothing more of this epoch is wanted. Heard where nobody could tell the difference later.
   void enough() noexcept {
-    if (flow_ == detail::flow::more && hears_enough(place_)) flow_ = detail::flow::enough;
+    if (flow_ != detail::flow::more || !hears_enough(place_)) return;
+    flow_ = detail::flow::enough;
+    said_enough_ = true;
   }
+
+  /// Whether that was said and heard.
+  bool said_enough() const noexcept { return said_enough_; }
 
   const sample_id& id() const noexcept { return id_; }
 
@@ -156,6 +161,7 @@ class emitter {
   detail::flow flow_ = detail::flow::more;
   std::uint64_t given_ = 0; // values
   std::uint32_t failures_ = 0;
+  bool said_enough_ = false;
 };
 
 /// Asked between two samples of a packet: are they still wanted?

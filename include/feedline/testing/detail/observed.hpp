@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A check in a thread of its own, so that one that hangs can be told.
+// A check in a thread of its own, so that one that hangs is noticed.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>

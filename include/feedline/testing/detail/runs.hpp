@@ -52,21 +52,21 @@ struct step {
   friend bool operator==(const step&, const step&) = default;
 };
 
-/// What a run is told.
+/// The options of a run.
 struct run_order {
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
   bool finite = true;
   std::uint32_t epochs = 2;
   std::uint64_t seed = 1;
-  std::size_t in_front = 1; // workers
-  std::size_t behind = 1;
+  std::size_t upstream = 1; // workers
+  std::size_t downstream = 1;
   std::size_t buffer = 1; // of a shuffle
   std::size_t queue = 0;
   std::size_t budget = 0;
   feedline::on_error on_error = feedline::on_error::fail;
   feedline::rank rank{};
-  std::optional<occasion> fails;       // in a map in front
+  std::optional<occasion> fails;       // in a map upstream
   std::optional<occasion> left_out;    // of the inputs
   std::optional<occasion> ends_before; // the inputs
   std::uint32_t last_epoch = none;     // in which the inputs fail
@@ -93,7 +93,7 @@ class any_runs {
   virtual const item_texts& texts() const = 0;
 };
 
-/// What the map in front of a stage, or behind a source, throws where the check wants a failure.
+/// What the map upstream of a stage, or downstream of a source, throws where the check wants a failure.
 struct planned_failure : std::runtime_error {
   planned_failure() : std::runtime_error("a failure that the check has planned") {}
 };
@@ -247,12 +247,18 @@ class run_checks {
   run_checks(any_runs& runs, observed& seen, const check_options& options, std::string part)
       : runs_(runs), seen_(seen), options_(options), part_(std::move(part)) {}
 
+  /// The part fails for some of what it gets: those samples are skipped, so that there is something after them.
+  void expect_failures() noexcept { on_error_ = on_error::skip; }
+
+  bool expects_failures() const noexcept { return on_error_ == on_error::skip; }
+
   /// A run's order with the options that the user gave.
   run_order order(bool finite = true) const {
     run_order o;
     o.finite = finite;
     o.epochs = options_.epochs;
     o.seed = options_.seed;
+    o.on_error = on_error_;
     if (!finite)
       o.last_epoch = 300; // a stage that gives something only at the end of an epoch is never heard of again
     return o;
@@ -324,16 +330,16 @@ class run_checks {
 
   void workers() {
     const std::size_t counts[][2] = {{2, 1}, {64, 1}, {1, 2}, {1, 64}, {2, 2}};
-    for (const auto& [in_front, behind] : counts) {
+    for (const auto& [upstream, downstream] : counts) {
       run_order o = order();
-      o.in_front = in_front;
-      o.behind = behind;
-      const std::string where = part_ == "source"
-                                    ? " behind the source"
-                                    : " in front of the stage and " + std::to_string(behind) + " behind it";
-      if (part_ == "source" && behind != 1) continue;
+      o.upstream = upstream;
+      o.downstream = downstream;
+      const std::string where =
+          part_ == "source" ? " downstream of the source"
+                            : " upstream of the stage and " + std::to_string(downstream) + " downstream";
+      if (part_ == "source" && downstream != 1) continue;
       if (!compare(o,
-                   "Workers never change what comes out: with " + std::to_string(in_front) + " workers" +
+                   "Workers never change what comes out: with " + std::to_string(upstream) + " workers" +
                        where + ", other items come",
                    "Let nothing depend on time or on the thread that calls"))
         return;
@@ -349,22 +355,22 @@ class run_checks {
       for (const std::size_t at : spread(reference().size(), options_.places)) {
         for (const bool says_so : {true, false}) {
           seen_.doing(std::string(says_so ? "stopped" : "destroyed") +
-                      (finite ? " a finite" : " an infinite") + " run behind item " + std::to_string(at));
+                      (finite ? " a finite" : " an infinite") + " run after item " + std::to_string(at));
           run_order o = order(finite);
-          o.in_front = 2;
+          o.upstream = 2;
           o.queue = at % 2;
           const auto run = runs_.start(o);
           if (finite || goes_on_for_ever()) read(*run, at);
           if (!says_so) continue;
           run->stop();
           if (run->next().is == step::kind::item)
-            return seen_.broken("A stop ends a run: behind item " + std::to_string(at) +
+            return seen_.broken("A stop ends a run: after item " + std::to_string(at) +
                                 " one more came after stop()");
         }
       }
   }
 
-  /// Leaves a run behind each item and compares what is left of it with what a resumed one gives.
+  /// Leaves a run after each item and compares what is left of it with what a resumed one gives.
   void resumes(bool finite, std::size_t buffer) {
     if (!finite && !goes_on_for_ever()) return;
     run_order o = order(finite);
@@ -385,11 +391,10 @@ class run_checks {
       }
     }
     for (const std::size_t at : spread(places.size(), options_.places)) {
-      seen_.doing("resumed a" + std::string(finite ? " " : "n ") + how + " behind item " +
-                  std::to_string(at));
+      seen_.doing("resumed a" + std::string(finite ? " " : "n ") + how + " after item " + std::to_string(at));
       const std::string promise = "A resumed run goes on as if nothing had happened: a" +
                                   std::string(finite ? " " : "n ") + how + " over " +
-                                  std::to_string(options_.epochs) + " epochs, resumed behind " +
+                                  std::to_string(options_.epochs) + " epochs, resumed after " +
                                   std::to_string(at) + " items, gives others";
       const std::string advice = part_ == "source"
                                      ? "Name all that next() changes in state(archive), or leave state() "
@@ -437,14 +442,14 @@ class run_checks {
     }
   }
 
-  /// False, and told: a run with that order gives something else than one with one worker.
+  /// False, after a complaint: a run with that order gives something else than one with one worker.
   bool compare(const run_order& o, const std::string& promise, const std::string& advice) {
     reference();
     seen_.doing("compared two runs (" + promise.substr(0, promise.find(':')) + ")");
     return !complain(reference(), run(o), promise, advice);
   }
 
-  /// True, and told: they differ.
+  /// True, after a complaint: they differ.
   bool complain(const std::vector<step>& expected, const std::vector<step>& got, const std::string& promise,
                 const std::string& advice, std::size_t first = 0) {
     const std::string text = difference(expected, got, runs_.texts(), first);
@@ -453,13 +458,14 @@ class run_checks {
   }
 
  private:
-  // So many of an infinite run are looked at.
+  // How many items of an infinite run are looked at.
   std::size_t infinite_items() { return std::clamp<std::size_t>(2 * reference().size(), 4, 100); }
 
   any_runs& runs_;
   observed& seen_;
   const check_options& options_;
   std::string part_;
+  on_error on_error_ = on_error::fail;
   std::optional<bool> goes_on_;
   std::vector<step> reference_;
 };
