@@ -341,3 +341,63 @@ TEST_CASE("An error in a batch's column leaves out its sample and no other") {
   CHECK(arrived == std::vector<std::uint64_t>{0, 1, 2, 3, 5, 6});
   CHECK(indices(loader.failures()) == std::vector<std::uint64_t>{4});
 }
+
+TEST_CASE("Failures of a run without end are counted by stage and message, and the last ones are listed") {
+  const watchdog guard("many failures");
+  const auto pipeline = fl::from(count_to(100)) |
+                        fl::map(
+                            [](int n) {
+                              if (n % 10 == 0) throw std::runtime_error("tens");
+                              if (n % 25 == 0) throw std::runtime_error("quarters");
+                              return n;
+                            },
+                            fl::name{"check"}) |
+                        fl::batch(8);
+  auto loader = pipeline.infinite({.on_error = fl::on_error::skip, .failure_limit = 100'000});
+  for (int i = 0; i < 5000; ++i) loader.next();
+  std::uint64_t all = 0, tens = 0;
+  for (const fl::failure_count& c : loader.failure_counts()) {
+    CHECK(c.stage == "map `check`");
+    all += c.count;
+    if (c.message == "tens") tens += c.count;
+  }
+  CHECK(loader.failure_counts().size() == 2);
+  CHECK(all > 5000);
+  CHECK(tens > all / 2);
+  CHECK(loader.failures().size() >= 1000);
+  CHECK(loader.failures().size() <= 2000);
+}
+
+TEST_CASE("A stage may have a limit of failures of its own, in all or among the last samples") {
+  const watchdog guard("limits of stages");
+  const auto run = [](std::vector<fl::stage_failure_limit> limits) {
+    const auto pipeline = fl::from(count_to(1000)) |
+                          fl::map(
+                              [](int n) {
+                                if (n < 500 ? n % 100 == 0 : n % 10 == 0) throw std::runtime_error("broken");
+                                return n;
+                              },
+                              fl::name{"decode"}) |
+                          fl::prefetch(4);
+    return pipeline.finite({.on_error = fl::on_error::skip, .stage_limits = std::move(limits)});
+  };
+  const auto fails_at = [&](std::vector<fl::stage_failure_limit> limits) {
+    auto loader = run(std::move(limits));
+    try {
+      while (loader.next()) {
+      }
+    } catch (const fl::pipeline_error& error) {
+      INFO(error.what());
+      CHECK(std::string(error.what()).find("more failures of this stage than its limit") !=
+            std::string::npos);
+      return static_cast<int>(error.failure().index);
+    }
+    return -1;
+  };
+  CHECK(fails_at({}) == -1);
+  CHECK(fails_at({{"decode", 3}}) == 300);
+  CHECK(fails_at({{"map `decode`", 3}}) == 300);
+  CHECK(fails_at({{"decode", 3, 100}}) == 530); // one in ten of the last hundred
+  CHECK(fails_at({{"decode", 20, 100}}) == -1);
+  CHECK(fails_at({{"other", 0}}) == -1);
+}

@@ -58,6 +58,11 @@ class any_loader {
     return run_ ? run_->failures() : none;
   }
 
+  const std::vector<failure_count>& failure_counts() const {
+    static const std::vector<failure_count> none;
+    return run_ ? run_->failure_counts() : none;
+  }
+
   feedline::metrics metrics() { return run_ ? run_->metrics() : feedline::metrics{}; }
 
   memory_plan memory() const { return run_ ? run_->memory() : memory_plan{}; }
@@ -90,6 +95,7 @@ class any_loader {
     virtual void stop() = 0;
     virtual bool stopped() const = 0;
     virtual const std::vector<failure>& failures() const = 0;
+    virtual const std::vector<failure_count>& failure_counts() const = 0;
     virtual feedline::metrics metrics() = 0;
     virtual memory_plan memory() const = 0;
     virtual feedline::checkpoint checkpoint() const = 0;
@@ -113,6 +119,8 @@ class any_loader {
     bool stopped() const override { return run_.stopped(); }
 
     const std::vector<failure>& failures() const override { return run_.failures(); }
+
+    const std::vector<failure_count>& failure_counts() const override { return run_.failure_counts(); }
 
     feedline::metrics metrics() override { return run_.metrics(); }
 

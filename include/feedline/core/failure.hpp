@@ -33,6 +33,21 @@ struct failure {
   std::uint64_t samples_before = sample_id::no_index;
 };
 
+/// How often a stage failed with one message.
+struct failure_count {
+  std::string stage;
+  std::string message; ///< "…" for those beyond the first 1,000 different ones
+  std::uint64_t count = 0;
+};
+
+/// How many failures of a stage on_error::skip puts up with.
+struct stage_failure_limit {
+  std::string stage; ///< as in messages, "map `decode`", or its name alone, "decode"
+  std::size_t most = 0;
+  /// They are counted among so many samples that came or failed last; 0: among all since the run began or was resumed.
+  std::uint64_t of_last = 0;
+};
+
 /// "map `decode` failed on sample 195 (photos-0003.tar: n0123.jpg): not a JPEG file"
 inline std::string to_string(const failure& f) {
   std::string text = f.stage + " failed";

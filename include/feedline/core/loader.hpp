@@ -15,6 +15,7 @@
 
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/metrics.hpp>
+#include <feedline/core/run/failure_list.hpp>
 #include <feedline/core/run/metrics_collector.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/run.hpp>
@@ -150,10 +151,17 @@ class loader {
     return state_->spent ? run_state::finished : run_state::running;
   }
 
-  /// The samples left out so far, in the order of the stream: those in front of the item that came last.
+  /// The samples left out so far, in the order of the stream: those in front of the item that came last. Of more than
+  /// 1,000 the last ones, at least as many.
   const std::vector<failure>& failures() const {
     static const std::vector<failure> none;
-    return state_ ? state_->failures : none;
+    return state_ ? state_->failures.last() : none;
+  }
+
+  /// How many there were of each stage and message, since the run began or was resumed.
+  const std::vector<failure_count>& failure_counts() const {
+    static const std::vector<failure_count> none;
+    return state_ ? state_->failures.counts() : none;
   }
 
   /// What every stage, worker and queue has done since the start and since the last call.
@@ -220,7 +228,7 @@ class loader {
   struct inside {
     using value_type = loader::value_type;
 
-    explicit inside(std::unique_ptr<Run> r) : run(std::move(r)) {
+    explicit inside(std::unique_ptr<Run> r) : run(std::move(r)), failures(run->options().stage_limits) {
       const std::size_t end = run->segments().size();
       detail::state_reader reader(run->resumed().words(end));
       input.resume(run->resumed().before(end, run->places().size()), detail::read_place(reader));
@@ -270,8 +278,13 @@ class loader {
             value_type& item = packet->template values<value_type>()[input.items];
             last = packet->ids()[input.items++];
             came = true;
-            if constexpr (detail::comes_in_batches<value_type>) digest.add(item.ids());
-            else digest.add(last);
+            if constexpr (detail::comes_in_batches<value_type>) {
+              digest.add(item.ids());
+              samples_passed += item.size();
+            } else {
+              digest.add(last);
+              ++samples_passed;
+            }
             into.emplace(std::move(item));
             return queue_status::success;
           }
@@ -340,10 +353,11 @@ class loader {
         e.cause->origin = origin_of(*e.cause);
         const bool skipped = e.kind == detail::event_kind::skipped;
         if (!skipped && !e.cause->over_limit) fail(std::move(*e.cause), {});
-        failures.push_back(*e.cause);
+        const std::string too_many = failures.add(*e.cause, samples_passed++);
         if (!skipped || failures_passed >= run->options().failure_limit)
-          fail(failures.back(),
+          fail(failures.last().back(),
                " (one failure more than the limit of " + std::to_string(run->options().failure_limit) + ")");
+        if (!too_many.empty()) fail(failures.last().back(), too_many);
         ++failures_passed;
         came = true;
         last_failed = {e.cause->index, 0, e.cause->epoch};
@@ -382,7 +396,8 @@ class loader {
     sample_id last;                    // that came out, or of an item the last one
     detail::running_digest digest;     // of all that came out
     std::optional<value_type> current; // of the iterator
-    std::vector<failure> failures;
+    detail::failure_list failures;
+    std::uint64_t samples_passed = 0;     // since the run began or was resumed, those that failed included
     std::uint64_t failures_passed = 0;    // also before the run was resumed
     std::optional<sample_id> last_failed; // and was left out
     bool came = false;                    // something came of the epoch in hand

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/epoch.hpp>
@@ -27,6 +28,7 @@ struct infinite_options {
   std::stop_token stop{}; ///< stops the run from elsewhere
   feedline::on_error on_error = feedline::on_error::fail;
   std::size_t failure_limit = default_failure_limit; ///< with on_error::skip: one failure more ends the run
+  std::vector<stage_failure_limit> stage_limits{};   ///< the same, of single stages
   std::size_t queue_capacity =
       0; ///< samples (or batches) that each queue holds at most; 0: what suits the workers
   /// The most bytes that the run may hold (see memory_plan); queues are shortened to fit, but for
@@ -47,6 +49,7 @@ struct finite_options {
   std::stop_token stop{};
   feedline::on_error on_error = feedline::on_error::fail;
   std::size_t failure_limit = default_failure_limit;
+  std::vector<stage_failure_limit> stage_limits{};
   std::size_t queue_capacity = 0;
   std::size_t memory_budget = 0;
   feedline::rank rank{};
@@ -64,6 +67,7 @@ struct run_options {
   std::stop_token stop;
   feedline::on_error on_error;
   std::size_t failure_limit;
+  std::vector<stage_failure_limit> stage_limits;
   std::size_t queue_capacity;
   std::size_t memory_budget;
   feedline::rank rank;
@@ -97,6 +101,7 @@ run_options as_run_options(const Options& o, std::uint32_t epochs) {
           o.stop,
           o.on_error,
           o.failure_limit,
+          o.stage_limits,
           o.queue_capacity,
           o.memory_budget,
           o.rank,
