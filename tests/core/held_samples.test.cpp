@@ -176,3 +176,59 @@ TEST_CASE("A checkpoint that holds more than the buffer is refused") {
   auto again = with(10).infinite({.resume = first.checkpoint()});
   CHECK(throws_saying<fl::pipeline_error>("more samples than the buffer", [&] { again.next(); }));
 }
+
+namespace {
+
+/// Keeps what comes in the one buffer or in the other; its state names the first `buffers` of them.
+struct two_buffers {
+  using output = int;
+
+  void operator()(fl::sample<int> s, auto& emit) {
+    if (second.size() < 3) second.push_back(std::move(s));
+    else emit(std::move(s));
+  }
+
+  void state(auto& archive) {
+    if (buffers > 1) archive(first, second);
+    else archive(first);
+  }
+
+  std::size_t buffers = 2;
+  fl::held_samples<int> first{3}, second{3};
+};
+
+/// Holds something else than it gets.
+struct holds_others {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    if (texts.empty()) texts.push_back({std::to_string(n), {0, 0, 0}});
+    emit(n);
+  }
+
+  void state(auto& archive) { archive(texts); }
+
+  fl::held_samples<std::string> texts{3};
+};
+
+} // namespace
+
+TEST_CASE("Samples of a buffer that a stage doesn't name any more aren't lost without a word") {
+  const watchdog guard("a buffer that is gone");
+  const auto with = [](std::size_t buffers) {
+    return fl::from(count_to(100)) | two_buffers{buffers} | fl::prefetch(1);
+  };
+  auto first = with(2).finite();
+  first.next();
+  auto again = with(1).finite({.resume = first.checkpoint()});
+  CHECK(throws_saying<fl::pipeline_error>("a buffer that", [&] { again.next(); }));
+}
+
+TEST_CASE("A buffer of something else than the stage gets is refused when it is to be read again") {
+  const watchdog guard("a buffer of other items");
+  const auto pipeline = fl::from(count_to(100)) | holds_others() | fl::prefetch(1);
+  auto first = pipeline.finite();
+  first.next();
+  auto again = pipeline.finite({.resume = first.checkpoint()});
+  CHECK(throws_saying<fl::pipeline_error>("T must be that type", [&] { again.next(); }));
+}

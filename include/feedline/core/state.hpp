@@ -228,7 +228,11 @@ class state_reader {
     place_ = place;
     buffer_ = 0;
     found_ = found;
+    loaded_ = 0;
   }
+
+  /// For the run: how many buffers of that stage it has given back.
+  std::size_t loaded_buffers() const noexcept { return loaded_; }
 
   template <class... Value>
   void operator()(Value&... values) {
@@ -258,7 +262,10 @@ class state_reader {
       const std::size_t number = buffer_++;
       if (!buffers_ || !found_) return;
       for (const detail::held& h : *buffers_)
-        if (h.place == place_ && h.buffer == number) value.load(h.ids(), *found_);
+        if (h.place == place_ && h.buffer == number) {
+          value.load(h.ids(), *found_);
+          ++loaded_;
+        }
     } else if constexpr (detail::word_like<Value>) {
       value = word_as<Value>(next());
     } else if constexpr (detail::state_float<Value>) {
@@ -328,6 +335,7 @@ class state_reader {
   std::size_t place_ = 0;
   std::size_t buffer_ = 0; // number of the next one
   detail::read_again* found_ = nullptr;
+  std::size_t loaded_ = 0;
   std::size_t lists_ = 0; // that are being read: of those nothing was left out
 };
 

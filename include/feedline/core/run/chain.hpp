@@ -265,6 +265,9 @@ class node {
         throw std::runtime_error(std::string(error.what()) +
                                  "; the first failure on reading such samples again: " + found->why_lost);
       }
+      if (reader.loaded_buffers() != from.buffers_of(place_.number))
+        throw std::invalid_argument("feedline: the checkpoint holds samples of a buffer that " + place_.name +
+                                    " doesn't have: its state must name the same buffers each time");
     }
     if constexpr (requires { stage_.has_enough(); })
       if (stage_.has_enough() && hears_enough(place_)) progress().enough = has_enough_ = true;

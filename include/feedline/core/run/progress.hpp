@@ -253,6 +253,13 @@ class resumption {
 
   const held_parts& held() const noexcept { return snapshot_.held; }
 
+  /// How many buffers the stage in that place held samples in.
+  std::size_t buffers_of(std::size_t place) const noexcept {
+    std::size_t count = 0;
+    for (const detail::held& h : snapshot_.held) count += h.place == place;
+    return count;
+  }
+
   /// The samples that the stage in that place held.
   std::vector<sample_id> held_by(std::size_t place) const {
     std::vector<sample_id> all;
