@@ -142,8 +142,8 @@ class mapped_source {
  private:
   /// The stages in an epoch.
   struct at_work {
-    at_work(const Source& source, const Segments& stages, std::uint64_t seed, const std::stop_token& stop)
-        : worker(stage_name(source), stages, seed, on_error::fail, stop, made, failed) {}
+    at_work(const Source& source, const Segments& described, std::uint64_t seed, const std::stop_token& stop)
+        : stages(described), worker(stage_name(source), stages, seed, on_error::fail, stop, made, failed) {}
 
     at_work(at_work&&) = delete;
 
@@ -155,6 +155,7 @@ class mapped_source {
       return std::move(made);
     }
 
+    Segments stages; // running stages refer to it
     std::optional<item> made;
     failure_ptr failed;
     sample_worker<item_of_source, Segments::stage_count, one_item_sink<item>, Segments> worker;

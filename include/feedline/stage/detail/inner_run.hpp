@@ -73,8 +73,8 @@ class inner_run {
  public:
   inner_run(const list_of<Stages...>& stages, const std::stop_token& stop, std::size_t most_values)
       : stop_(stop),
-        worker_({}, as_segments(listed(empty_list(), all{stages})), 0, on_error::skip, stop_, outcomes_,
-                stop_, most_values) {}
+        stages_(as_segments(listed(empty_list(), all{stages}))),
+        worker_({}, stages_, 0, on_error::skip, stop_, outcomes_, stop_, most_values) {}
 
   inner_run(inner_run&&) = delete;
 
@@ -94,6 +94,7 @@ class inner_run {
 
   std::stop_token stop_;
   outcomes<Out> outcomes_;
+  segment_list<all> stages_; // running stages refer to it
   sample_worker<In, sizeof...(Stages), outcome_sink<Out>, segment_list<all>> worker_;
 };
 
