@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -231,4 +232,27 @@ TEST_CASE("A buffer of something else than the stage gets is refused when it is 
   first.next();
   auto again = pipeline.finite({.resume = first.checkpoint()});
   CHECK(throws_saying<fl::pipeline_error>("T must be that type", [&] { again.next(); }));
+}
+
+TEST_CASE("A function without workers is called by one thread also while samples are read again") {
+  const watchdog guard("a map on one thread");
+  std::atomic<int> inside = 0, most = 0;
+  const auto pipeline = fl::from(count_to(2000)) | fl::map([&](int n) {
+                          const int now = ++inside;
+                          if (now > most) most = now;
+                          std::this_thread::yield();
+                          --inside;
+                          return n;
+                        }) |
+                        fl::map([](int n) { return n; }, fl::workers{4}) | fl::shuffle({.capacity = 300}) |
+                        fl::prefetch(1);
+  const fl::checkpoint place = [&] {
+    auto first = pipeline.infinite();
+    for (int i = 0; i < 200; ++i) first.next();
+    return first.checkpoint();
+  }();
+  CHECK(most == 1);
+  auto again = pipeline.infinite({.resume = place});
+  again.next();
+  CHECK(most == 1);
 }

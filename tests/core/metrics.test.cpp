@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/metrics.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <chrono>
@@ -523,4 +524,34 @@ TEST_CASE("Time that a function says it waits doesn't count as busy") {
   const fl::worker_metrics w = loader.metrics().total.segments[0].workers[0];
   CHECK(w.waiting >= 0.1);
   CHECK(w.busy < w.waiting);
+}
+
+namespace {
+
+/// Leaves out what came before. Whatever its state is called with that is no writer, it takes for a reader.
+struct unique_ones {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    if (std::find(seen.begin(), seen.end(), n) == seen.end()) {
+      seen.push_back(n);
+      emit(n);
+    }
+  }
+
+  void state(fl::state_writer& writer) { writer(seen); }
+
+  void state(fl::state_reader& reader) { reader(seen); }
+
+  std::vector<int> seen;
+};
+
+} // namespace
+
+TEST_CASE("Metrics only look at a stage's state") {
+  std::vector<int> numbers(1000);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i % 10);
+  const auto pipeline = fl::from(numbers) | unique_ones() | fl::prefetch(1);
+  CHECK(collect(pipeline.finite()).size() == 10);
+  CHECK(collect(pipeline.finite_without_metrics()).size() == 10);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -834,4 +835,44 @@ TEST_CASE("A stage that has enough gets nothing more of the epoch, not even what
     CHECK(items == 15);
     check_every_place(start, 20);
   }
+}
+
+TEST_CASE("What a range gave before it failed doesn't come twice") {
+  const watchdog guard("a range that fails in its middle");
+  for (const bool is_batched : {true, false})
+    for (int taken = 1; taken < 20; ++taken) {
+      std::atomic<bool> is_broken = true;
+      const auto parts = fl::from(count_to(10)) | fl::flat_map([&](int n) {
+                           return std::views::iota(10 * n, 10 * n + 3) | std::views::transform([&](int part) {
+                                    if (part == 32 && is_broken) throw std::runtime_error("broken");
+                                    return part;
+                                  });
+                         });
+      const auto check = [&](const auto& pipeline) {
+        is_broken = true;
+        auto first = pipeline.finite();
+        std::vector<int> all;
+        fl::checkpoint place = first.checkpoint();
+        const auto take = [&](auto& loader, int most) {
+          try {
+            for (int i = 0; i < most; ++i) {
+              auto item = loader.next();
+              if (!item) break;
+              all.insert(all.end(), item->values().begin(), item->values().end());
+            }
+          } catch (const fl::pipeline_error&) {
+          }
+        };
+        take(first, taken);
+        place = first.checkpoint();
+        is_broken = false;
+        auto again = pipeline.finite({.resume = place});
+        take(again, 100);
+        std::vector<int> once = all;
+        std::sort(once.begin(), once.end());
+        CHECK(std::adjacent_find(once.begin(), once.end()) == once.end());
+      };
+      if (is_batched) check(parts | fl::batch(4));
+      else check(parts | fl::shuffle({.capacity = 5}) | fl::batch(1));
+    }
 }

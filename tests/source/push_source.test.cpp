@@ -213,3 +213,66 @@ TEST_CASE("A memory plan knows what a live source holds") {
   CHECK((short_ones | fl::prefetch(4)).memory().bytes().value() > 1'000'000);
   CHECK_THROWS_AS(fl::push_source<int>({.capacity = 0}), std::invalid_argument);
 }
+
+TEST_CASE("Items aren't held back where one live source follows another, or a filter leaves some out") {
+  const watchdog guard("several live sources");
+  fl::push_source<int> first, second;
+  auto both = (fl::concat(first, second) | fl::prefetch(1000)).finite();
+  for (int n = 0; n < 50; ++n) first.push(int(n));
+  first.close();
+  for (int n = 0; n < 50; ++n) REQUIRE(both.next() == n); // nothing has come of the second one
+  second.push(7);
+  CHECK(both.next() == 7);
+
+  fl::push_source<int> numbers;
+  const auto even = numbers | fl::filter([](int n) { return n % 2 == 0; });
+  auto filtered = (fl::concat(even, fl::from(count_to(2))) | fl::prefetch(1000)).finite();
+  for (int n = 0; n < 40; ++n) numbers.push(int(n));
+  for (int n = 0; n < 40; n += 2) REQUIRE(filtered.next() == n);
+}
+
+TEST_CASE("A wait for room may last for ever") {
+  const watchdog guard("a long wait");
+  fl::push_source<int> numbers({.capacity = 1});
+  numbers.push(1);
+  auto status = fl::queue_status::success;
+  std::thread producer([&] { status = numbers.push_for(2, std::chrono::nanoseconds::max()); });
+  while (numbers.size_approx() != 1) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  numbers.close();
+  producer.join();
+  CHECK(status == fl::queue_status::closed);
+}
+
+namespace {
+
+/// Live, but it can say where it stood.
+struct ticker {
+  static constexpr fl::source_traits traits{.kind = "ticker", .live = true};
+
+  std::optional<int> next() { return (*ticks)++; }
+
+  void state(auto& archive) { archive(given); }
+
+  std::shared_ptr<std::atomic<int>> ticks;
+  int given = 0;
+};
+
+} // namespace
+
+TEST_CASE("What a live source gave isn't asked for again when a run is resumed") {
+  const watchdog guard("a live source with a state");
+  const auto ticks = std::make_shared<std::atomic<int>>(0);
+  const auto pipeline = ticker{ticks} | fl::shuffle({.capacity = 20}) | fl::prefetch(1);
+  std::set<int> seen;
+  const fl::checkpoint place = [&] {
+    auto first = pipeline.infinite();
+    for (int i = 0; i < 30; ++i) seen.insert(*first.next());
+    return first.checkpoint();
+  }();
+  auto again = pipeline.infinite({.resume = place});
+  try {
+    for (int i = 0; i < 30; ++i) CHECK(seen.insert(*again.next()).second);
+  } catch (const fl::pipeline_error&) { // what the buffer held can't be had
+  }
+}

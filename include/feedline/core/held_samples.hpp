@@ -28,6 +28,8 @@ class samples_read_again : public read_again {
     std::sort(all_.begin(), all_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   }
 
+  void clear() noexcept override { std::vector<sample<T>>().swap(all_); }
+
   /// Throws std::runtime_error if it can't be had.
   sample<T> take(const sample_id& id) {
     const auto first = std::lower_bound(all_.begin(), all_.end(), id,

@@ -136,10 +136,11 @@ concept keeps_over_epochs = !stateless<S> && !traits_of<S>().begins_anew;
 template <class S>
 concept makes_of_one_sample = stateless<S> || traits_of<S>().unchanged;
 
-/// A stage whose state may have buffers of samples: one that has a plan for their notes, or a user's own.
+/// A stage whose state may have buffers of samples: one of the library's that plans their notes, or a user's own.
 template <class S>
 concept may_hold_samples =
-    !stateless<S> && (!traits_of<S>().saves_in_calls || requires(const S& s) { s.notes(); });
+    !stateless<S> && (
+                         !requires { typename S::feedline_part; } || requires(const S& s) { s.notes(); });
 
 template <class T>
 concept movable_item = std::is_object_v<T> && std::is_nothrow_move_constructible_v<T>;

@@ -127,8 +127,10 @@ class state_writer {
   state_writer(std::vector<std::uint64_t>& words, detail::held_parts& buffers, std::size_t place)
       : words_(words), buffers_(&buffers), place_(place) {}
 
-  /// Whether some buffer of samples wasn't empty.
-  bool held_some() const noexcept { return held_some_; }
+  /// For the run: how many samples the buffers hold, and have room for.
+  std::size_t held() const noexcept { return held_; }
+
+  std::size_t capacity() const noexcept { return capacity_; }
 
   template <class... Value>
   void operator()(const Value&... values) {
@@ -172,8 +174,9 @@ class state_writer {
   template <class Buffer>
   void write_held(const Buffer& buffer) {
     const std::size_t number = buffer_++;
+    if constexpr (requires { buffer.capacity(); }) capacity_ += buffer.capacity();
     if (buffer.empty()) return;
-    held_some_ = true;
+    held_ += buffer.size();
     if (!buffers_) return;
     detail::held& h = buffers_->add();
     h.place = place_;
@@ -208,7 +211,8 @@ class state_writer {
   detail::held_parts* buffers_ = nullptr;
   std::size_t place_ = 0;
   std::size_t buffer_ = 0; // number of the next one
-  bool held_some_ = false;
+  std::size_t held_ = 0;
+  std::size_t capacity_ = 0;
 };
 
 /// Gives it back to another one in the same order. Throws std::invalid_argument for words that no state_writer has

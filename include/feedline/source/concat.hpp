@@ -118,9 +118,12 @@ class concat_source {
   bool ready() const
     requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
   {
-    bool is_ready = true;
-    if (number_ < end_) with_part(parts_, number_, [&](const auto& part) { is_ready = part.ready(); });
-    return is_ready;
+    // The current one may end, and the next one wait.
+    bool are_ready = true;
+    for_each_part(parts_, [&](const auto& part, std::size_t number) {
+      if (number >= number_ && number < end_) are_ready = are_ready && part.ready();
+    });
+    return are_ready;
   }
 
   void state(auto& archive)

@@ -81,7 +81,9 @@ class push_source {
 
   /// The same as push() with a wait of at most that time; then full.
   queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
-    return buffer_->push(item, std::chrono::steady_clock::now() + longest, true);
+    const time_point now = std::chrono::steady_clock::now();
+    if (longest > time_point::max() - now) return buffer_->push(item, std::nullopt, true);
+    return buffer_->push(item, now + longest, true);
   }
 
   /// Nothing more can be pushed: what was accepted is delivered, then the stream ends.

@@ -117,10 +117,13 @@ class bucket_batch_stage {
     struct held_rows {
       using feedline_held_samples = void;
 
-      bool empty() const noexcept {
-        return std::all_of(of.buckets_.begin(), of.buckets_.end(),
-                           [](const bucket& b) { return b.size() == 0; });
+      std::size_t size() const noexcept {
+        std::size_t sum = 0;
+        for (const bucket& b : of.buckets_) sum += b.size();
+        return sum;
       }
+
+      bool empty() const noexcept { return size() == 0; }
 
       void save(held& into) const {
         for (const bucket& b : of.buckets_)

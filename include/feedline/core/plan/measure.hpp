@@ -149,6 +149,8 @@ class measurement {
           {"gathered by " + name, 1, stage.template bytes_gathered<In>(in), stage.unknown()});
     if constexpr (part_of_library<S> && requires { stage.notes(); })
       here.notes.push_back({name, stage.notes()});
+    else if constexpr (!part_of_library<S> && has_state<bound_t<S, In>> && requires { stage.items_held(); })
+      here.notes.push_back({name, notes_of_buffer(stage.items_held())}); // if it holds them in held_samples
     return out;
   }
 };

@@ -46,25 +46,6 @@ concept lends_room = requires(Stage& stage) {
 template <class Stage>
 concept runs_stages_inside = requires { typename Stage::feedline_runs_stages; };
 
-/// Finds in a stage's state(archive) how full its buffers of samples are.
-struct buffer_fill {
-  template <class... Value>
-  void operator()(const Value&... values) {
-    (look(values), ...);
-  }
-
-  template <class Value>
-  void look(const Value& value) {
-    if constexpr (requires { value.capacity(); } && detail::holds_samples<Value>) {
-      held += value.size();
-      capacity += value.capacity();
-    }
-  }
-
-  std::uint64_t held = 0;
-  std::uint64_t capacity = 0;
-};
-
 /// What a stage's metrics(out) calls with a name and a number.
 struct stage_numbers {
   void operator()(std::string_view name, double value) const { all.set(name, value); }
@@ -122,6 +103,9 @@ class node {
   // A sample that failed here in the run that is resumed need not be tried: nothing else came of it.
   static constexpr bool can_fail_again =
       Traits.is_stateless && Traits.keeps_place && !runs_stages_inside<Stage>;
+
+  static_assert(!Traits.is_stateless || !has_state<Stage>,
+                "feedline: `Stage` says that it is stateless, and has a state: leave one of them out");
 
   // Its state can't be told at all times.
   static constexpr bool has_rest = requires(const Stage& s) { s.at_rest(); };
@@ -265,6 +249,7 @@ class node {
         throw std::runtime_error(std::string(error.what()) +
                                  "; the first failure on reading such samples again: " + found->why_lost);
       }
+      if (found) found->clear();
       if (reader.loaded_buffers() != from.buffers_of(place_.number))
         throw std::invalid_argument("feedline: the checkpoint holds samples of a buffer that " + place_.name +
                                     " doesn't have: its state must name the same buffers each time");
@@ -283,7 +268,8 @@ class node {
   /// Makes the counts visible to other threads.
   void publish() noexcept {
     counters_.received.store(received_, std::memory_order_relaxed);
-    if constexpr (is_measured && has_state<Stage>) publish_held();
+    if constexpr (is_measured && has_state<Stage>)
+      if (has_buffers_) publish_held();
     if constexpr (is_measured && requires(stage_numbers out) { stage_.metrics(out); }) {
       try {
         stage_numbers out{counters_.numbers};
@@ -318,7 +304,7 @@ class node {
         stage_(std::move(s), emit, c);
       }
     } catch (...) {
-      return caught(emit.id(), true);
+      return caught(emit.id(), true, !emit.gave_some()); // what it gave doesn't come back
     }
     count_failures_inside(emit);
     if constexpr (!Traits.saves_in_calls) has_enough_ |= emit.said_enough();
@@ -328,10 +314,12 @@ class node {
 
   void publish_held() noexcept {
     try {
-      buffer_fill fill;
-      stage_.state(fill);
-      counters_.held.store(fill.held, std::memory_order_relaxed);
-      counters_.capacity.store(fill.capacity, std::memory_order_relaxed);
+      words_.clear();
+      state_writer writer(words_);
+      stage_.state(writer);
+      has_buffers_ = writer.capacity() > 0;
+      counters_.held.store(writer.held(), std::memory_order_relaxed);
+      counters_.capacity.store(writer.capacity(), std::memory_order_relaxed);
     } catch (...) { // nor is that
     }
   }
@@ -472,9 +460,11 @@ class node {
   std::uint64_t key_;
   std::uint64_t received_ = 0;
   stage_counters& counters_;
-  known_failures* known_ = nullptr; // some of them may be of this stage
-  bool got_some_ = false;           // in this epoch
-  bool has_enough_ = false;         // of this epoch, as the stage said
+  known_failures* known_ = nullptr;  // some of them may be of this stage
+  bool got_some_ = false;            // in this epoch
+  bool has_enough_ = false;          // of this epoch, as the stage said
+  bool has_buffers_ = true;          // of samples, as far as is known
+  std::vector<std::uint64_t> words_; // of publish_held()
   empty_run_watch empty_run_;
 };
 

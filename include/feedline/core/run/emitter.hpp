@@ -150,6 +150,9 @@ class emitter {
   /// Whether that was said and heard.
   bool said_enough() const noexcept { return said_enough_; }
 
+  /// Whether the stage has handed on something in this call.
+  bool gave_some() const noexcept { return given_ > 0; }
+
   const sample_id& id() const noexcept { return id_; }
 
   detail::flow flow() const noexcept { return flow_; }

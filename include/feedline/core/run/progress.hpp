@@ -170,7 +170,7 @@ class segment_progress {
     scratch_.clear();
     state_writer writer(scratch_);
     p.write(p.object, writer);
-    return writer.held_some();
+    return writer.held() > 0;
   }
 
   void read_ending(state_reader& reader) {
@@ -223,8 +223,13 @@ class resumption {
       at += words[at] + 1;
       if (segment == segments) fits = at == words.size();
     }
-    std::size_t place = 0;
-    for (const detail::held& h : snapshot_.held) fits = fits && h.place >= std::exchange(place, h.place);
+    const detail::held* before = nullptr;
+    for (const detail::held& h : snapshot_.held) {
+      fits = fits && h.place > 0;
+      if (before)
+        fits = fits && (h.place > before->place || (h.place == before->place && h.buffer > before->buffer));
+      before = &h;
+    }
     if (!fits) throw std::invalid_argument("feedline: the checkpoint is not whole");
   }
 

@@ -87,6 +87,7 @@ auto read_held(const Source& described, const Segments& stages, const run_option
   std::sort(ids.begin(), ids.end());
   std::mutex mutex;
   std::vector<sample<result>> all;
+  all.reserve(ids.size());
   std::string why_lost;
   const auto lost = [&](const std::string& why) {
     if (why_lost.empty()) why_lost = why;
@@ -95,7 +96,7 @@ auto read_held(const Source& described, const Segments& stages, const run_option
     try {
       Source source(described);
       start_source(source, make_epoch(options, epoch, stop, 0));
-      sample_finder<Source> finder(std::move(source), wanted, epoch, stopped);
+      sample_finder<Source> finder(std::move(source), wanted, epoch, stopped, 100'000'000);
       run_on_threads(std::min(threads, wanted.size()), [&] {
         std::vector<sample<result>> found;
         std::string why;
@@ -109,6 +110,7 @@ auto read_held(const Source& described, const Segments& stages, const run_option
         lost(why);
         std::move(found.begin(), found.end(), std::back_inserter(all));
       });
+      if (finder.gave_up()) lost(std::string("the source ") + finder.gave_up());
     } catch (const std::bad_alloc&) {
       throw;
     } catch (...) { // nothing of this epoch can be had

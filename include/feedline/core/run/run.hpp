@@ -122,7 +122,7 @@ class run : public run_base {
   void add_places() {
     context().counts_ranks = !shares_itself<Source> && !options().rank.is_alone();
     add_place(stage_name(source_), false, false, 0);
-    bool behind_state = false, behind_opaque = false;
+    bool behind_state = false, behind_opaque = live_source<Source>; // what is live can't be read again
     std::size_t number = 0;
     const auto add = [&]<class S>(const S& s) {
       std::uint64_t hash = key(segment_types::segment_of(number++), is_ordered);
@@ -292,17 +292,29 @@ class run : public run_base {
       if constexpr (may_hold_samples<stage> && has_state<bound_t<stage, in>>) {
         const std::vector<sample_id> ids = resumed().held_by(N + 1);
         if (!ids.empty())
-          found_again(N + 1, read_held<N>(source_, stages_, options(), ids, most_workers(), context().stop,
+          found_again(N + 1, read_held<N>(source_, stages_, options(), ids, threads_for<N>(), context().stop,
                                           context().stopped));
       }
     }
   }
 
-  // Of any segment, as far as processors or waiting justify them.
-  std::size_t most_workers() const {
+  // On how many threads the first `Count` stages may run: on one, if one of those that are called is called by one thread
+  // in the run; else as many as the busiest segment has.
+  template <std::size_t Count>
+  std::size_t threads_for() const {
+    constexpr bool are_parallel = []<class... S>(types<S...>) {
+      std::size_t number = 0;
+      bool all = true;
+      ((all = all && (number + 1 > Count || traits_of<S>().unchanged ||
+                      segment_types::traits[segment_types::segment_of(number)].parallel),
+        ++number),
+       ...);
+      return all;
+    }(stage_types());
     std::size_t most = 1;
-    for (const segment_record& s : segments())
-      most = std::max(most, s.pool ? s.pool->active() : s.workers.size());
+    if constexpr (are_parallel)
+      for (const segment_record& s : segments())
+        most = std::max(most, s.pool ? s.pool->active() : s.workers.size());
     return most;
   }
 

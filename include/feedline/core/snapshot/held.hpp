@@ -157,6 +157,9 @@ class read_again {
   read_again(read_again&&) = delete;
   virtual ~read_again() = default;
 
+  /// Those that are left aren't wanted.
+  virtual void clear() noexcept = 0;
+
   std::string why_lost; ///< the first failure on reading them; empty: none
 };
 

@@ -97,7 +97,8 @@ class mapped_source {
   bool ready() const
     requires says_when_ready<Source>
   {
-    return source_.ready();
+    // The next one may be left out, and then the one after it be waited for.
+    return is_one_to_one && source_.ready();
   }
 
   void state(auto& archive)
@@ -140,6 +141,10 @@ class mapped_source {
   }
 
  private:
+  static constexpr bool is_one_to_one = []<class... S>(types<S...>) {
+    return (traits_of<S>().one_to_one && ...);
+  }(typename Segments::stage_types());
+
   /// The stages in an epoch.
   struct at_work {
     at_work(const Source& source, const Segments& described, std::uint64_t seed, const std::stop_token& stop)

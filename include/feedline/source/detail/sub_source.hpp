@@ -152,7 +152,7 @@ class sub_source {
 
   /// Whether the next sample, or the end, is there without a wait.
   bool ready() const {
-    if constexpr (says_when_ready<Source>) return !running_ || running_->ready();
+    if constexpr (says_when_ready<Source>) return running_ && running_->ready();
     else return true;
   }
 
