@@ -151,8 +151,8 @@ class loader {
     return state_->spent ? run_state::finished : run_state::running;
   }
 
-  /// The samples left out so far, in the order of the stream: those in front of the item that came last. Of more than
-  /// 1,000 the last ones, at least as many.
+  /// The samples left out so far, in the order of the stream: those in front of the item that came last. In an
+  /// infinite run that left out more than 1,000 these are the last ones, at least as many.
   const std::vector<failure>& failures() const {
     static const std::vector<failure> none;
     return state_ ? state_->failures.last() : none;
@@ -228,7 +228,8 @@ class loader {
   struct inside {
     using value_type = loader::value_type;
 
-    explicit inside(std::unique_ptr<Run> r) : run(std::move(r)), failures(run->options().stage_limits) {
+    explicit inside(std::unique_ptr<Run> r)
+        : run(std::move(r)), failures(run->options().stage_limits, run->options().endless) {
       const std::size_t end = run->segments().size();
       detail::state_reader reader(run->resumed().words(end));
       input.resume(run->resumed().before(end, run->places().size()), detail::read_place(reader));

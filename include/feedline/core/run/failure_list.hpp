@@ -15,12 +15,12 @@ namespace feedline::inline v0::detail {
 
 class failure_list {
  public:
-  /// `limits`: of single stages.
-  explicit failure_list(const std::vector<stage_failure_limit>& limits) {
+  /// `limits`: of single stages. `endless`: not all can be kept.
+  failure_list(const std::vector<stage_failure_limit>& limits, bool endless) : endless_(endless) {
     for (const stage_failure_limit& l : limits) limits_.push_back({l, {}});
   }
 
-  /// The last ones, at least 1,000 of them.
+  /// All of them or, in a run without end, the last ones, at least 1,000.
   const std::vector<failure>& last() const noexcept { return last_; }
 
   const std::vector<failure_count>& counts() const noexcept { return counts_; }
@@ -37,7 +37,7 @@ class failure_list {
         why = " (more failures of this stage than its limit of " + std::to_string(l.limit.most) +
               (l.limit.of_last > 0 ? " in the last " + std::to_string(l.limit.of_last) + " samples)" : ")");
     }
-    if (last_.size() == 2 * kept) last_.erase(last_.begin(), last_.begin() + kept);
+    if (endless_ && last_.size() == 2 * kept) last_.erase(last_.begin(), last_.begin() + kept);
     last_.push_back(std::move(f));
     return why;
   }
@@ -69,6 +69,7 @@ class failure_list {
     else ++same->count;
   }
 
+  bool endless_;
   std::vector<failure> last_;
   std::vector<failure_count> counts_;
   std::vector<limited> limits_;
