@@ -61,7 +61,7 @@ template <class F>
 void with_each_shard(benchmark::State& state, F f) {
   const char* const pattern = std::getenv("FEEDLINE_BENCH_PHOTOS");
   if (!pattern) return state.SkipWithError("FEEDLINE_BENCH_PHOTOS names no shards");
-  const fl::detail::file_order files({pattern});
+  const fl::detail::file_order files({pattern}, "bench_shuffled");
   std::uint64_t bytes = 0;
   for (auto _ : state)
     for (const std::string& name : files.names()) {
