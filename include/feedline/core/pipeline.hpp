@@ -115,10 +115,14 @@ struct composition<Before, Item, S, Rest...> : fit_check_of<Before, Item, S>::ty
   static constexpr bool fits = rest_fits<fit_of<S, Item>() == fit::yes, Item, S, Rest...>;
 };
 
+/// The same of a list of stages. (A variable in its place would be a second message.)
+template <class Before, class Item, class Stages>
+struct composition_of;
+
 template <class Before, class Item, class... Stages>
-consteval bool fits_behind(types<Stages...>) {
-  return composition<Before, Item, Stages...>::fits;
-}
+struct composition_of<Before, Item, types<Stages...>> {
+  using type = composition<Before, Item, Stages...>;
+};
 
 /// Stands for a pipeline that was refused, and for its loader, its batches and whatever else is made of it, so
 /// that one mistake gives one message.
@@ -351,7 +355,7 @@ auto append(pipeline<Source, Before...> p, const stage_row<Behind...>& behind) {
   using before = pipeline<Source, Before...>;
   using last = typename decltype(last_behind<Source>(typename before::segments::stage_types()))::type;
   using stages = typename stage_row<Behind...>::segments::stage_types;
-  if constexpr (fits_behind<last, typename before::item>(stages()))
+  if constexpr (composition_of<last, typename before::item, stages>::type::fits)
     return pipeline_of(std::move(p).source(),
                        as_segments(with_segments(std::move(p).stages().all, behind.stages.all)));
   else return refused_pipeline();
