@@ -72,7 +72,8 @@ static_assert(std::is_same_v<cached_texts::item, std::string>);
 /// Whether ranks of it give equally many samples, and one of them tells where they stand.
 template <class Pipeline>
 constexpr bool keeps_equal = []<class... Stage>(fl::detail::types<Stage...>) {
-  return ((fl::detail::traits_of<Stage>().keeps_place && fl::detail::traits_of<Stage>().gives_by_count) && ...);
+  return ((fl::detail::traits_of<Stage>().keeps_place && fl::detail::traits_of<Stage>().gives_by_count) &&
+          ...);
 }(typename Pipeline::segments::stage_types());
 
 static_assert(keeps_equal<cached_numbers>);
