@@ -40,11 +40,12 @@ struct failure_count {
   std::uint64_t count = 0;
 };
 
-/// How many failures of a stage on_error::skip puts up with.
+/// The most failures of one stage that on_error::skip accepts.
 struct stage_failure_limit {
   std::string stage; ///< as in messages, "map `decode`", or its name alone, "decode"
   std::size_t most = 0;
-  /// They are counted among so many samples that came or failed last; 0: among all since the run began or was resumed.
+  /// Over how many samples failures are counted: the last ones that came or failed; 0: all since the run began or was
+  /// resumed.
   std::uint64_t of_last = 0;
 };
 

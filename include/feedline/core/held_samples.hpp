@@ -47,6 +47,13 @@ class samples_read_again : public read_again {
   std::vector<bool> is_taken_;
 };
 
+/// Those of a stage that gets items of type T. Throws std::logic_error if it gets others.
+template <class T>
+samples_read_again<T>& samples_of(read_again& found) {
+  if (auto* const all = dynamic_cast<samples_read_again<T>*>(&found)) return *all;
+  throw std::logic_error("feedline: held_samples<T> holds what the stage gets: T must be that type");
+}
+
 /// Logs that no checkpoint needs any more serve again: most runs never look into one, and all begin them steadily.
 class held_logs : public std::enable_shared_from_this<held_logs> {
  public:
@@ -190,11 +197,9 @@ class held_samples {
       throw std::invalid_argument(
           "feedline: the checkpoint holds more samples than the buffer, which was made for " +
           std::to_string(capacity_));
-    auto* const all = dynamic_cast<detail::samples_read_again<T>*>(&found);
-    if (!all)
-      throw std::logic_error("feedline: held_samples<T> holds what the stage gets: T must be that type");
+    detail::samples_read_again<T>& all = detail::samples_of<T>(found);
     samples_.clear();
-    for (const sample_id& id : ids) samples_.push_back(all->take(id));
+    for (const sample_id& id : ids) samples_.push_back(all.take(id));
     log_.reset();
   }
 

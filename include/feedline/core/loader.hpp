@@ -231,7 +231,7 @@ class loader {
     explicit inside(std::unique_ptr<Run> r)
         : run(std::move(r)), failures(run->options().stage_limits, run->options().endless) {
       const std::size_t end = run->segments().size();
-      detail::state_reader reader(run->resumed().words(end));
+      state_reader reader(run->resumed().words(end));
       input.resume(run->resumed().before(end, run->places().size()), detail::read_place(reader));
       if (const auto& from = run->options().resume) {
         failures_passed = from->state().failures;
@@ -316,7 +316,7 @@ class loader {
           }
       }
       if (s.at.words.empty()) s.at.words.push_back(run->segments().size());
-      detail::write_section(s.at, [&](detail::state_writer& writer) {
+      detail::write_section(s.at, [&](state_writer& writer) {
         if (!exact) detail::write_place(writer, since);
       });
       return feedline::checkpoint(std::move(s));

@@ -129,6 +129,29 @@ std::optional<std::uint64_t> find_index(const D& samples, std::uint64_t index) {
   }
 }
 
+/// What the class of a source says of it, with the name of its type where it gives none.
+template <class S>
+consteval source_traits source_traits_of() {
+  source_traits t;
+  if constexpr (requires { S::traits; }) t = S::traits;
+  if (!t.kind) t.kind = type_name<S>.data();
+  return t;
+}
+
+/// Of how many files or elements a source consists; 0: it doesn't say.
+template <class S>
+std::uint64_t extent_of(const S& source) {
+  if constexpr (requires { source.extent(); }) return source.extent();
+  else return 0;
+}
+
+/// What tells its first files or elements from others; 0: it doesn't say.
+template <class S>
+std::uint64_t fingerprint_of(const S& source, std::uint64_t extent) {
+  if constexpr (requires { source.fingerprint(extent); }) return source.fingerprint(extent);
+  else return 0;
+}
+
 /// A class of a user's own that is indexed samples and no more: a source all the same.
 template <class T>
 concept only_indexed = indexed_samples<T> && !source<T> && !requires(const T& t) { t.begin(); };
@@ -137,14 +160,7 @@ concept only_indexed = indexed_samples<T> && !source<T> && !requires(const T& t)
 template <only_indexed D>
 class samples_in_order {
  public:
-  static constexpr source_traits traits = [] {
-    source_traits t{.kind = type_name<D>.data()};
-    if constexpr (requires { D::traits; }) {
-      t = D::traits;
-      if (!t.kind) t.kind = type_name<D>.data();
-    }
-    return t;
-  }();
+  static constexpr source_traits traits = source_traits_of<D>();
 
   explicit samples_in_order(D samples) : samples_(std::move(samples)) {}
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/detail/type_name.hpp>
@@ -174,6 +175,14 @@ std::string stage_name(const S& stage) {
   if constexpr (requires { stage.name(); })
     if (!stage.name().empty()) text += " `" + stage.name() + "`";
   return text;
+}
+
+/// A hash with what tells a stage from others: its name and its fingerprint.
+template <class S>
+std::uint64_t key_with_stage(std::uint64_t hash, const S& stage) {
+  hash = key(hash, stable_hash(stage_name(stage)));
+  if constexpr (requires { stage.fingerprint(); }) hash = key(hash, stage.fingerprint());
+  return hash;
 }
 
 } // namespace detail

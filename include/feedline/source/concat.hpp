@@ -118,12 +118,7 @@ class concat_source {
   bool ready() const
     requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
   {
-    // The current one may end, and the next one wait.
-    bool are_ready = true;
-    for_each_part(parts_, [&](const auto& part, std::size_t number) {
-      if (number >= number_ && number < end_) are_ready = are_ready && part.ready();
-    });
-    return are_ready;
+    return are_ready(parts_, number_, end_); // the current one may end, and the next one wait
   }
 
   void state(auto& archive)

@@ -87,9 +87,7 @@ class zip_source {
   bool ready() const
     requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
   {
-    bool are_ready = true;
-    for_each_part(parts_, [&](const auto& part, std::size_t) { are_ready = are_ready && part.ready(); });
-    return are_ready;
+    return are_ready(parts_, 0, count);
   }
 
   void state(auto& archive)

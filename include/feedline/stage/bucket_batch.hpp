@@ -132,7 +132,7 @@ class bucket_batch_stage {
 
       void load(const std::vector<sample_id>& ids, read_again& found) {
         for (const sample_id& id : ids) {
-          sample<In> s = dynamic_cast<samples_read_again<In>&>(found).take(id);
+          sample<In> s = samples_of<In>(found).take(id);
           context c = make_context(id, of.key_, of.stop_);
           const std::size_t length = of.length_of(s.value, c);
           bucket& b = of.bucket_of(length);

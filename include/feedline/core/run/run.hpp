@@ -154,15 +154,11 @@ class run : public run_base {
  private:
   // What a checkpoint must have been taken of to be resumed here.
   void identify() {
-    std::uint64_t extent = 0;
-    if constexpr (requires { source_.extent(); }) extent = source_.extent();
     set_identity(
-        extent,
+        extent_of(source_),
         [](const run_base& self, std::uint64_t first) {
-          std::uint64_t hash = 0;
-          if constexpr (requires { source_.fingerprint(first); })
-            hash = static_cast<const run&>(self).source_.fingerprint(first);
-          return static_cast<std::uint32_t>(mix(hash));
+          return static_cast<std::uint32_t>(
+              mix(fingerprint_of(static_cast<const run&>(self).source_, first)));
         },
         segment_count);
     if (this->options().resume && !is_resumable)

@@ -35,9 +35,6 @@ inline std::uint64_t source_word(const snapshot& c, std::size_t number) noexcept
 /// The epoch that the source has come to.
 inline std::uint64_t epoch_of(const snapshot& c) noexcept { return source_word(c, 0); }
 
-using feedline::state_reader;
-using feedline::state_writer;
-
 /// Writes one section of a snapshot.
 template <class Write>
 void write_section(snapshot& target, Write write) {

@@ -56,9 +56,7 @@ class mapped_source {
 
  public:
   static constexpr source_traits traits = [] {
-    source_traits t;
-    if constexpr (requires { Source::traits; }) t = Source::traits;
-    t.kind = kind_of<Source>();
+    source_traits t = source_traits_of<Source>();
     t.names_files = false;
     return t;
   }();
@@ -119,18 +117,11 @@ class mapped_source {
     source_.go_near(index);
   }
 
-  std::uint64_t extent() const {
-    if constexpr (requires { source_.extent(); }) return source_.extent();
-    else return 0;
-  }
+  std::uint64_t extent() const { return extent_of(source_); }
 
   std::uint64_t fingerprint(std::uint64_t extent) const {
-    std::uint64_t hash = 0;
-    if constexpr (requires { source_.fingerprint(extent); }) hash = source_.fingerprint(extent);
-    const auto add = [&](const auto& stage) {
-      hash = key(hash, stable_hash(stage_name(stage)));
-      if constexpr (requires { stage.fingerprint(); }) hash = key(hash, stage.fingerprint());
-    };
+    std::uint64_t hash = fingerprint_of(source_, extent);
+    const auto add = [&](const auto& stage) { hash = key_with_stage(hash, stage); };
     stages_.for_each_stage(add);
     return hash;
   }

@@ -120,15 +120,10 @@ class reordered_source {
     return place && *place < order_->size() ? order_->find(*place) : order_->size();
   }
 
-  std::uint64_t extent() const {
-    if constexpr (requires { source_.extent(); }) return source_.extent();
-    else return 0;
-  }
+  std::uint64_t extent() const { return extent_of(source_); }
 
   std::uint64_t fingerprint(std::uint64_t extent) const {
-    std::uint64_t hash = 0;
-    if constexpr (requires { source_.fingerprint(extent); }) hash = source_.fingerprint(extent);
-    return key(hash, orders_.fingerprint());
+    return key(fingerprint_of(source_, extent), orders_.fingerprint());
   }
 
   std::optional<std::size_t> largest_item() const { return largest_item_of(source_); }

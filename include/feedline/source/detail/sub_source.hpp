@@ -179,10 +179,8 @@ class sub_source {
   }
 
   std::uint64_t fingerprint() const {
-    std::uint64_t extent = 0, hash = 0;
-    if constexpr (requires { described_.extent(); }) extent = described_.extent();
-    if constexpr (requires { described_.fingerprint(extent); }) hash = described_.fingerprint(extent);
-    return key(stable_hash(kind_of<Source>()), extent, hash);
+    const std::uint64_t extent = extent_of(described_);
+    return key(stable_hash(kind_of<Source>()), extent, fingerprint_of(described_, extent));
   }
 
  private:
@@ -256,6 +254,16 @@ known_bytes largest_of_parts(const Parts& parts) {
     else largest = std::max(*largest, *its);
   });
   return largest;
+}
+
+/// Whether none of the parts from number `begin` on, before `end`, would wait.
+template <class Parts>
+bool are_ready(const Parts& parts, std::size_t begin, std::size_t end) {
+  bool are = true;
+  for_each_part(parts, [&](const auto& part, std::size_t number) {
+    if (number >= begin && number < end) are = are && part.ready();
+  });
+  return are;
 }
 
 /// A hash of the first parts, for a source's fingerprint().

@@ -119,10 +119,7 @@ class cached_stage {
 
   std::uint64_t fingerprint() const {
     std::uint64_t hash = 0;
-    const auto add = [&]<class S>(const S& s) {
-      hash = detail::key(hash, stable_hash(stage_name(s)));
-      if constexpr (requires { s.fingerprint(); }) hash = detail::key(hash, s.fingerprint());
-    };
+    const auto add = [&](const auto& s) { hash = key_with_stage(hash, s); };
     for_each_in(stages_, add);
     return hash;
   }
