@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How long does it take to stop a loader and join its threads while 64 workers are parked? Once with workers
 // that wait for input which never comes, once with workers that wait for room in full queues.
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -12,27 +11,13 @@
 #include <benchmark/benchmark.h>
 #include <feedline/feedline.hpp>
 
+#include "loaders.hpp"
+
 namespace fl = feedline;
 
 namespace {
 
 constexpr std::size_t workers = 64;
-
-// Times end(start()).
-template <class Start, class End>
-void time_ends(benchmark::State& state, Start start, End end) {
-  std::vector<double> times;
-  for (auto _ : state) {
-    auto running = start();
-    const auto begin = std::chrono::steady_clock::now();
-    end(running);
-    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    state.SetIterationTime(times.back());
-  }
-  std::sort(times.begin(), times.end());
-  state.counters["p50_ms"] = times[times.size() / 2] * 1e3;
-  state.counters["p99_ms"] = times[(times.size() * 99) / 100] * 1e3;
-}
 
 // Every worker but those that hold an item waits for room.
 void full_queues(benchmark::State& state) {
@@ -42,11 +27,8 @@ void full_queues(benchmark::State& state) {
       state,
       [&] {
         std::optional loader(pipeline.infinite());
-        for (;;) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(2));
-          const auto recent = loader->metrics().recent;
-          if (recent.queues[0].put == 0 && recent.queues[1].put == 0) return loader;
-        }
+        await_full_queues(*loader);
+        return loader;
       },
       [](auto& loader) { loader.reset(); });
 }

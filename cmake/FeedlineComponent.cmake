@@ -6,12 +6,24 @@ include(GNUInstallDirs)
 
 set(FEEDLINE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/feedline")
 
-# feedline_component(<name> PACKAGES <package>... LINKS <target>... HEADERS <file below include/feedline>...)
+# feedline_component(<name> PACKAGES <package>... LINKS <target>... HEADERS <file below include/feedline>...
+#   [OPTIONAL_PACKAGES <package>...] [OPTIONS <variable>...])
 #
 # Makes feedline::<name>. Where a package is missing, so is the target, and one line says so; without the
-# core's packages there is nothing to build.
+# core's packages there is nothing to build. An optional package that is there is linked, as <package>::<package>, and
+# FEEDLINE_<NAME>_<PACKAGE> is defined; where it is missing, a line says that the component does without. OPTIONS are read
+# by the find modules of the packages: an installed feedline looks for the packages with the same values.
+#
+# Whoever builds, tests or installs components learns of them from these global properties, whether or not their
+# packages are here: FEEDLINE_COMPONENTS, all but the core; FEEDLINE_HEADERS, those of the core and of all components,
+# below include/feedline; FEEDLINE_<name>_PACKAGES.
 function(feedline_component name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PACKAGES;LINKS;HEADERS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PACKAGES;OPTIONAL_PACKAGES;LINKS;HEADERS;OPTIONS")
+  set_property(GLOBAL APPEND PROPERTY FEEDLINE_HEADERS ${arg_HEADERS})
+  set_property(GLOBAL PROPERTY FEEDLINE_${name}_PACKAGES ${arg_PACKAGES})
+  if(NOT name STREQUAL "feedline")
+    set_property(GLOBAL APPEND PROPERTY FEEDLINE_COMPONENTS ${name})
+  endif()
 
   foreach(package IN LISTS arg_PACKAGES)
     find_package(${package} QUIET)
@@ -21,6 +33,19 @@ function(feedline_component name)
       endif()
       message(STATUS "No feedline::${name}: ${package} was not found. ${${package}_NOT_FOUND_MESSAGE}")
       return()
+    endif()
+  endforeach()
+
+  set(definitions "")
+  foreach(package IN LISTS arg_OPTIONAL_PACKAGES)
+    find_package(${package} QUIET)
+    if(${package}_FOUND)
+      string(TOUPPER "FEEDLINE_${name}_${package}" definition)
+      list(APPEND definitions ${definition})
+      list(APPEND arg_LINKS ${package}::${package})
+      list(APPEND arg_PACKAGES ${package})
+    else()
+      message(STATUS "feedline::${name} does without ${package}, which was not found. ${${package}_NOT_FOUND_MESSAGE}")
     endif()
   endforeach()
 
@@ -36,12 +61,16 @@ function(feedline_component name)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(${target} INTERFACE cxx_std_20)
   target_link_libraries(${target} INTERFACE ${arg_LINKS})
+  target_compile_definitions(${target} INTERFACE ${definitions})
   target_sources(${target} INTERFACE
     FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
-  set_property(GLOBAL APPEND PROPERTY FEEDLINE_TARGETS ${target})
 
   if(FEEDLINE_INSTALL)
     set(packages "${arg_PACKAGES}")
+    set(options "")
+    foreach(option IN LISTS arg_OPTIONS)
+      string(APPEND options "set(${option} \"${${option}}\") # as this feedline was built\n")
+    endforeach()
     configure_file("${PROJECT_SOURCE_DIR}/cmake/feedline-component.cmake.in" feedline-${name}.cmake @ONLY)
     install(TARGETS ${target} EXPORT feedline-${name} FILE_SET HEADERS)
     install(EXPORT feedline-${name} NAMESPACE feedline:: FILE feedline-${name}-targets.cmake
@@ -59,6 +88,7 @@ function(feedline_install_package)
     INSTALL_DESTINATION "${FEEDLINE_PACKAGE_DIR}")
   write_basic_package_version_file(feedline-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
   install(FILES
+    "${PROJECT_SOURCE_DIR}/cmake/FeedlineFindLibrary.cmake"
     "${CMAKE_CURRENT_BINARY_DIR}/feedline-config.cmake"
     "${CMAKE_CURRENT_BINARY_DIR}/feedline-config-version.cmake"
     DESTINATION "${FEEDLINE_PACKAGE_DIR}")

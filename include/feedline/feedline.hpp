@@ -9,6 +9,7 @@
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/parts.hpp>
 #include <feedline/core/permutation.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/processors.hpp>
@@ -23,12 +24,15 @@
 #include <feedline/core/workers.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
 #include <feedline/queue/object_pool.hpp>
+#include <feedline/queue/overflow.hpp>
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
+#include <feedline/source/broadcast.hpp>
 #include <feedline/source/concat.hpp>
 #include <feedline/source/files.hpp>
 #include <feedline/source/generate.hpp>
 #include <feedline/source/interleave.hpp>
+#include <feedline/source/join.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/mix.hpp>
 #include <feedline/source/push_source.hpp>
@@ -36,6 +40,7 @@
 #include <feedline/source/records.hpp>
 #include <feedline/source/shuffled.hpp>
 #include <feedline/source/tar.hpp>
+#include <feedline/source/watch_directory.hpp>
 #include <feedline/source/with_replacement.hpp>
 #include <feedline/source/zip.hpp>
 #include <feedline/stage/batch.hpp>

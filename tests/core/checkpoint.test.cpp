@@ -151,7 +151,7 @@ TEST_CASE("Bytes that were cut off or changed are refused, whichever they are") 
   CHECK(is_refused(longer));
   auto newer = bytes;
   newer[3] = std::byte{fl::checkpoint::version + 1};
-  CHECK(throws_saying<std::invalid_argument>("the checkpoint has version 3, this library reads version 2",
+  CHECK(throws_saying<std::invalid_argument>("the checkpoint has version 4, this library reads version 3",
                                              [&] { fl::checkpoint::from_bytes(newer); }));
   CHECK(throws_saying<std::invalid_argument>("no field \"bytes\"", [] { fl::checkpoint::from_json("{}"); }));
 }

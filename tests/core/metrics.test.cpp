@@ -468,6 +468,24 @@ TEST_CASE("Metrics tell how long each stage takes for an item, without those beh
   CHECK(loader.metrics().recent.stages[1].time.timed == 0); // nothing since
 }
 
+TEST_CASE("What a stage waits for room behind it isn't its time") {
+  const watchdog guard("waits for room");
+  const auto same = [](int n) { return n; };
+  for (const bool parallel : {false, true}) {
+    const auto give = [&](const auto& pipeline) {
+      auto loader = pipeline.finite();
+      while (loader.next()) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      return stage_of(loader.metrics().total, "map `quick`").time;
+    };
+    const auto source = fl::from(count_to(60));
+    const fl::stage_times time =
+        parallel ? give(source | fl::map(same, fl::workers{2}, fl::name{"quick"}) | fl::prefetch(1))
+                 : give(source | fl::map(same, fl::name{"quick"}) | fl::prefetch(1));
+    CHECK(time.timed > 0);
+    CHECK(time.mean < 0.001);
+  }
+}
+
 TEST_CASE("Metrics tell how full buffers of samples are") {
   const watchdog guard("fills");
   auto loader = (fl::from(count_to(1000)) | fl::shuffle({.capacity = 50}) | fl::batch(10)).infinite();

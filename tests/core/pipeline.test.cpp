@@ -76,6 +76,15 @@ TEST_CASE("A row with workers in it can be put together beforehand") {
   CHECK(batches[1].size() == 1);
 }
 
+TEST_CASE("What changes a source may stand in a row without one") {
+  const auto source = fl::from(count_to(30));
+  const auto expected = collect((source | fl::shuffled() | fl::map(plus_one) | fl::prefetch(2)).finite());
+  const auto row = fl::shuffled() | fl::map(plus_one);
+  CHECK(collect((source | row | fl::prefetch(2)).finite()) == expected);
+  CHECK(collect((source | (row | fl::prefetch(2))).finite()) == expected);
+  CHECK(collect((source | (fl::map(plus_one) | fl::shuffled()) | fl::prefetch(2)).finite()) == expected);
+}
+
 TEST_CASE("A pipeline with nothing but a queue gives the samples as they are") {
   CHECK(collect((fl::from(numbers(5)) | fl::prefetch(2)).finite()) == count_to(5));
   CHECK(collect((fl::from(numbers(5)) | fl::prefetch(2) | fl::prefetch(3)).finite()) == count_to(5));

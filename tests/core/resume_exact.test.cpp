@@ -570,6 +570,133 @@ TEST_CASE("A stage of one's own that had enough has enough when it is resumed") 
   check_every_place([&](const auto& resume) { return pipeline.finite({.epochs = 3, .resume = resume}); }, 20);
 }
 
+TEST_CASE("A rank that is resumed where a stage had enough goes on at its own place of the next epoch") {
+  const auto check = [](const auto& pipeline) {
+    for (const std::uint32_t rank : {0u, 1u, 2u})
+      check_every_place(
+          [&](const auto& resume) {
+            return pipeline.infinite({.rank = {rank, 3}, .resume = resume});
+          },
+          40);
+  };
+  check(fl::from(count_to(50)) | fl::shuffled() | first_ones() | fl::prefetch(1));
+  check(fl::from(count_to(50)) | fl::shuffled() | first_ones() | fl::batch(2));
+  check(fl::from(count_to(50)) | first_ones() | fl::prefetch(1));
+  check(fl::from(count_to(50)) | fl::shuffled() | fl::take(5) | fl::prefetch(1));
+}
+
+namespace {
+
+/// Hands on, and counts what it got.
+struct counting_stage {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    ++count;
+    emit(n);
+  }
+
+  void state(auto& archive) { archive(count); }
+
+  int count = 0;
+};
+
+} // namespace
+
+TEST_CASE("What came because of a failure doesn't come again because of another one") {
+  const watchdog guard("another failure");
+  int refused = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    int bad = 8;
+    // Behind a stage with a state, which has seen the sample that fails, nobody can say where the run stands.
+    const auto pipeline = fl::from(count_to(10)) | counting_stage() | fl::map([&bad](int n) {
+                            if (n == bad) throw std::runtime_error("bad");
+                            return n;
+                          }) |
+                          fl::shuffle({.capacity = 50, .min_fill = 50}) | fl::prefetch(1);
+    fl::finite_options options{.seed = seed};
+    std::set<int> came;
+    {
+      auto whole = pipeline.finite(options);
+      came.insert(*whole.next()); // one of 0 to 7
+      options.resume = fl::checkpoint::from_bytes(whole.checkpoint().to_bytes());
+    }
+    bad = 5; // now it would be one of 0 to 4, at times the same one
+    auto resumed = pipeline.finite(options);
+    try {
+      while (const auto n = resumed.next()) REQUIRE(came.insert(*n).second);
+    } catch (const fl::pipeline_error& error) {
+      CHECK(error.failure().index == 5);
+      ++refused;
+    }
+  }
+  CHECK(refused == 60);
+}
+
+TEST_CASE("A run that is resumed where a stage behind a queue had enough leaves out the rest of the epoch") {
+  const watchdog guard("the rest of an epoch without an end");
+  const auto endless = fl::generate([n = 0]() mutable { return std::optional(n++); });
+  const auto check = [](const auto& pipeline) {
+    for (const int before : {4, 5, 6}) {
+      auto whole = pipeline.infinite();
+      for (int i = 0; i < before; ++i) whole.next();
+      auto resumed = pipeline.infinite({.resume = fl::checkpoint::from_bytes(whole.checkpoint().to_bytes())});
+      for (int i = 0; i < 7; ++i) REQUIRE(*resumed.next() == (before + i) % 5);
+    }
+  };
+  check(endless | fl::prefetch(16) | fl::take(5));
+  check(endless | fl::map([](int n) { return n; }, fl::workers{2}) | fl::take(5));
+  check(endless | fl::prefetch(16) | first_ones() | fl::prefetch(1));
+}
+
+TEST_CASE("Threads that are resumed in different epochs each leave out the rest of their own") {
+  const watchdog guard("the rest of epochs without an end");
+  const auto check = [](const auto& pipeline) {
+    const auto begin = [&](const auto& resume) { return pipeline.infinite({.resume = resume}); };
+    check_every_place(begin, 40);
+  };
+  const auto endless = fl::generate([n = 0]() mutable { return std::optional(n++); });
+  check(endless | fl::prefetch(16) | fl::take(5) | fl::prefetch(64) | fl::take(3) | fl::prefetch(64));
+  check(endless | fl::prefetch(1) | fl::take(7) | fl::prefetch(64) | fl::batch(3) | fl::prefetch(8) |
+        fl::take(2));
+  check(endless | fl::take(9) | fl::map([](int n) { return n; }, fl::workers{3}) | fl::take(5) |
+        fl::prefetch(32) | first_ones());
+  check(endless | fl::prefetch(4) | fl::take(6) | fl::shuffle({.capacity = 4}) | fl::prefetch(16) |
+        fl::take(5) | fl::prefetch(16));
+}
+
+TEST_CASE("What came because of a failure comes on when a run is resumed twice") {
+  const auto pipeline = fl::from(count_to(60)) | fl::map([](int n) {
+                          if (n == 40) throw std::runtime_error("bad");
+                          return n;
+                        }) |
+                        fl::shuffle({.capacity = 20});
+  const auto check = [](const auto& p) {
+    auto whole = p.finite();
+    std::vector<std::string> expected;
+    while (expected.empty() || !expected.back().ends_with("bad")) expected.push_back(next_text(whole));
+    for (std::size_t first = 0; first < expected.size(); ++first)
+      for (std::size_t second = first; second < expected.size(); second += 3) {
+        INFO("left behind item " << first << " and behind item " << second);
+        auto run = p.finite();
+        for (std::size_t i = 0; i < first; ++i) next_text(run);
+        auto again = p.finite({.resume = fl::checkpoint::from_bytes(run.checkpoint().to_bytes())});
+        for (std::size_t i = first; i < second; ++i) next_text(again);
+        auto last = p.finite({.resume = fl::checkpoint::from_bytes(again.checkpoint().to_bytes())});
+        for (std::size_t i = second; i < expected.size(); ++i) REQUIRE(next_text(last) == expected[i]);
+      }
+  };
+  check(pipeline);
+  check(fl::from(count_to(60)) |
+        fl::map(
+            [](int n) {
+              if (n == 40) throw std::runtime_error("bad");
+              return n;
+            },
+            fl::workers{2}) |
+        fl::shuffle({.capacity = 20}));
+}
+
 TEST_CASE("The failure limit gives what came before, and counts on when a run is resumed") {
   const auto pipeline = fl::from(count_to(20)) | fl::map([](int n) {
                           if (n % 5 == 3) throw std::runtime_error("bad " + std::to_string(n));
@@ -647,6 +774,43 @@ TEST_CASE("An infinite run that never gives anything says so") {
   CHECK(fails(all | fl::take(0) | fl::batch(2)));
   CHECK(fails(all | fl::skip(100) | fl::batch(2)));
   CHECK(fails(all | none | fl::take(3) | fl::batch(2)));
+}
+
+TEST_CASE("An infinite run in which everything fails ends by its limit or, without one, by itself") {
+  const watchdog guard("an infinite run of failures");
+  constexpr auto any_number = ~std::size_t{0};
+  const auto fails = [](const auto& pipeline, std::size_t limit, const std::string& words) {
+    auto loader = pipeline.infinite({.on_error = fl::on_error::skip, .failure_limit = limit});
+    const std::string text = next_text(loader);
+    INFO(text);
+    CHECK(text.find(words) != std::string::npos);
+    CHECK(text.find("failed on sample") != std::string::npos);
+    CHECK(loader.failures().size() <= 2000);
+  };
+  const auto all = fl::from(count_to(10));
+  const auto refuse = [](int n) { return n >= 0 ? throw std::runtime_error("damaged") : n; };
+  const auto fill = [&](int n, fl::batch_slot<int>& slot) { slot.value() = refuse(n); };
+  const std::string by_itself = "would never yield anything",
+                    by_limit = "one failure more than the limit of 1000";
+  for (const std::size_t workers : {1u, 2u, 64u}) {
+    const fl::workers w{workers};
+    for (const std::size_t limit : {std::size_t{1000}, any_number}) {
+      const std::string& words = limit == any_number ? by_itself : by_limit;
+      fails(all | fl::map(refuse, w) | fl::batch(2), limit, words);
+      fails(all | fl::map(refuse, w) | fl::prefetch(2), limit, words);
+      fails(all | fl::map(refuse, w) | fl::shuffle({.capacity = 3}) | fl::batch(2), limit, words);
+      fails(all | fl::shuffled() | fl::map(refuse, w) | fl::batch(2), limit, words);
+      fails(all | fl::batch_into<int>(2, fill, w), limit, words);
+      fails(all | fl::map(refuse) | fl::take(3) | fl::batch(2), limit, words);
+    }
+  }
+  // Those that heal are waited for.
+  const auto heals = [](int n, fl::context& c) {
+    return c.epoch < 20 ? throw std::runtime_error("damaged") : n;
+  };
+  auto loader = (all | fl::map(heals, fl::workers{2}) | fl::shuffle({.capacity = 3}) | fl::batch(2))
+                    .infinite({.on_error = fl::on_error::skip, .failure_limit = any_number});
+  CHECK(loader.next()->ids()[0].epoch == 20);
 }
 
 TEST_CASE("An infinite run that gathers several epochs for an item goes on") {

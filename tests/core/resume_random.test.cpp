@@ -23,6 +23,8 @@
 
 #include <feedline/feedline.hpp>
 
+#include "../../examples/own_stage/packer.hpp"
+#include "../../examples/own_stage/reservoir.hpp"
 #include "support/catch.hpp"
 #include "support/leave_and_resume.hpp"
 #include "support/reference.hpp"
@@ -36,7 +38,7 @@ namespace {
 
 // What is composed.
 
-constexpr int compositions = 2000;
+constexpr int compositions = 2300; // a hundred of each shape
 
 /// What compositions are drawn from. One that is off is left out of them.
 struct axes {
@@ -190,6 +192,20 @@ struct indexed_source {
   std::uint64_t at_place = 0;
 };
 
+/// The least that is a source.
+struct own_places {
+  static constexpr fl::source_traits traits{.kind = "places"};
+
+  std::uint64_t size() const { return s->source_size(); }
+
+  item at(std::uint64_t place) const {
+    s->check(0, place, fault::any_epoch);
+    return make_item(place);
+  }
+
+  scenario_ptr s;
+};
+
 // Functions.
 
 struct mapping {
@@ -230,6 +246,12 @@ struct numbering {
   item operator()(const fl::enumerated<item>& e) const { return mixed(e.value, e.number); }
 };
 
+struct joining_tokens {
+  item operator()(const std::array<int, packed_length>& tokens) const {
+    return item_of(tokens.data(), tokens.size());
+  }
+};
+
 // Stages of a user's own.
 
 struct opaque_stage {
@@ -258,6 +280,57 @@ struct own_stage : opaque_stage {
   using opaque_stage::opaque_stage;
 
   void state(auto& archive) { does.state(archive); }
+};
+
+/// Holds samples, and gives them in another order.
+class holding_stage {
+ public:
+  using output = item;
+
+  static constexpr fl::stage_traits traits{.kind = "holding"};
+
+  explicit holding_stage(const stage_plan& plan) : does_(plan.holding), held_(plan.size) {}
+
+  void operator()(fl::sample<item>&& s, auto& emit, fl::context& c) {
+    if (++seen_ % 3 == 0) {
+      emit(std::move(s));
+      return;
+    }
+    if (held_.size() < held_.capacity()) {
+      held_.push_back(std::move(s));
+      return;
+    }
+    const std::size_t place = c.random.below(held_.size());
+    switch (does_) {
+    case own_holding::exchanges:
+      emit(held_.exchange(place, std::move(s)));
+      break;
+    case own_holding::replaces: {
+      fl::sample<item> given = held_[place]; // for a moment it is here and downstream
+      emit(std::move(given));
+      held_.exchange(place, std::move(s));
+      break;
+    }
+    case own_holding::flushes:
+      finish(emit);
+      held_.push_back(std::move(s));
+      break;
+    }
+  }
+
+  void finish(auto& emit) {
+    while (!held_.empty() && emit(held_.take(0))) {
+    }
+  }
+
+  void state(auto& archive) { archive(seen_, held_); }
+
+  std::size_t items_held() const { return held_.capacity(); }
+
+ private:
+  own_holding does_;
+  fl::held_samples<item> held_;
+  std::uint64_t seen_ = 0;
 };
 
 // Pipelines: one type each, whatever the parameters.
@@ -421,6 +494,12 @@ stage_plan drawn_own(draw& d, const axes& a, stage_kind kind = stage_kind::own) 
   s.own.call = is_off ? own_call::counts : call;
   s.own.finish = a.own_finishes ? finish : own_finish::nothing;
   s.own.resets = d.coin();
+  return s;
+}
+
+stage_plan drawn_hold(draw& d) {
+  stage_plan s = stage_of(stage_kind::hold, d(1, 40)); // few are listed in checkpoints, more are noted
+  s.holding = static_cast<own_holding>(d(0, 2));
   return s;
 }
 
@@ -635,6 +714,77 @@ const std::vector<shape>& all_shapes() {
                    fl::map(mapping{s, 2}, fl::workers{v.workers}) | batches(s, 3) |
                    fl::take(s->stage(4).size);
           }),
+      make_shape(
+          "own stages that hold samples", source_kind::stated,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {drawn_flat_map(d), drawn_hold(d), stage_of(stage_kind::map), drawn_hold(d),
+                        drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return stated(s, s->c.source.size) | fl::flat_map(parting{s, 1}) | holding_stage(s->stage(2)) |
+                   fl::map(mapping{s, 3}, fl::workers{v.workers}) | holding_stage(s->stage(4)) |
+                   batches(s, 5);
+          }),
+      make_shape(
+          "an own stage that holds samples, no batches", source_kind::list,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {stage_of(stage_kind::map), drawn_hold(d), drawn_own(d, a)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return whole_list(s) | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
+                   holding_stage(s->stage(2)) | own_stage(s, 3) | fl::prefetch(v.queue);
+          }),
+      make_shape(
+          "a reservoir", source_kind::stated,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::map), stage_of(stage_kind::reservoir, d(1, 40)),
+                        drawn_shuffle(d), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return stated(s, s->c.source.size) | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
+                   reservoir<item>(s->stage(2).size) | buffer(s, 3) | batches(s, 4);
+          }),
+      make_shape(
+          "a packer and a buffer", source_kind::stated,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::map),         stage_of(stage_kind::document),
+                        stage_of(stage_kind::pack),        drawn_shuffle(d),
+                        stage_of(stage_kind::join_tokens), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return stated(s, s->c.source.size) | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
+                   fl::map([](item x) { return document_of(x); }) | packer<packed_length>() | buffer(s, 4) |
+                   fl::map(joining_tokens{}) | batches(s, 6);
+          }),
+      make_shape(
+          "a packer between workers, no batches", source_kind::placed,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {stage_of(stage_kind::document), stage_of(stage_kind::pack),
+                        stage_of(stage_kind::join_tokens), drawn_own(d, a)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return own_places{s} | fl::map([](item x) { return document_of(x); }, fl::workers{v.workers}) |
+                   packer<packed_length>() | fl::map(joining_tokens{}, fl::workers{v.workers}) |
+                   own_stage(s, 4) | fl::prefetch(v.queue);
+          }),
+      make_shape(
+          "own places", source_kind::placed,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::map), drawn_shuffle(d), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return own_places{s} | fl::map(mapping{s, 1}, fl::workers{v.workers}) | buffer(s, 2) |
+                   batches(s, 3);
+          }),
+      make_shape(
+          "own places, shuffled", source_kind::shuffled_placed,
+          [](composition& c, draw& d, const axes&) {
+            c.stages = {stage_of(stage_kind::map), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return own_places{s} | fl::shuffled() | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
+                   batches(s, 2);
+          }),
   };
   return shapes;
 }
@@ -647,16 +797,22 @@ bool has_stage(const composition& c, std::initializer_list<stage_kind> kinds) {
 
 /// Whether some stage gives more than it has got when epochs end.
 bool gives_at_end(const composition& c) {
-  return std::any_of(c.stages.begin(), c.stages.end(),
-                     [](const stage_plan& s) { return s.own.finish != own_finish::nothing; });
+  return std::any_of(c.stages.begin(), c.stages.end(), [](const stage_plan& s) {
+    return s.own.finish != own_finish::nothing || s.kind == stage_kind::pack;
+  });
 }
 
 /// Where the run stands follows from the last sample that came.
 bool could_be_elastic(const composition& c) {
-  return c.source.kind == source_kind::shuffled_list && c.stages.size() == 2;
+  return (c.source.kind == source_kind::shuffled_list || c.source.kind == source_kind::shuffled_placed) &&
+         c.stages.size() == 2;
 }
 
 bool is_list(source_kind kind) { return kind == source_kind::list || kind == source_kind::shuffled_list; }
+
+bool can_grow(source_kind kind) {
+  return is_list(kind) || kind == source_kind::placed || kind == source_kind::shuffled_placed;
+}
 
 /// The places where samples can fail.
 std::vector<std::size_t> places_that_fail(const composition& c) {
@@ -681,7 +837,8 @@ bool comes_once(const composition& c, const fault& f) {
   if (f.epoch == fault::any_epoch || c.source.kind == source_kind::replaced) return false;
   for (std::size_t i = 0; i + 1 < f.place; ++i) {
     const stage_kind kind = c.stages[i].kind;
-    if (kind == stage_kind::flat_map || kind == stage_kind::own || kind == stage_kind::opaque_own)
+    if (kind == stage_kind::flat_map || kind == stage_kind::own || kind == stage_kind::opaque_own ||
+        kind == stage_kind::pack)
       return false;
   }
   return true;
@@ -700,7 +857,7 @@ void draw_faults(composition& c, draw& d, const axes& a) {
     if (kind == 0 || places.empty()) continue;
     f.place = places[place % places.size()];
     // Places give the same each time.
-    if (epoch < 3 && !(f.place == 0 && c.source.kind == source_kind::shuffled_indexed))
+    if (epoch < 3 && !(f.place == 0 && fails_by_place(c.source.kind)))
       f.epoch = static_cast<std::uint32_t>(epoch);
     if (a.changing_faults) f.time = static_cast<fault_time>(time);
     // Of a sample that comes several times nobody knows when it is asked for first.
@@ -727,6 +884,9 @@ bool can_be_limited(const composition& c) {
     switch (c.stages[place - 1].kind) {
     case stage_kind::own:
     case stage_kind::opaque_own:
+    case stage_kind::hold:
+    case stage_kind::reservoir:
+    case stage_kind::pack:
     case stage_kind::shuffle:
     case stage_kind::batch:
       return false;
@@ -743,7 +903,7 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
   c.shape = s.name;
   c.source = drawn_source(d, s.source);
   s.draw_stages(c, d, a);
-  c.finite = d.coin();
+  c.finite = d.coin() || has_stage(c, {stage_kind::reservoir}); // which gives nothing else
   c.epochs = static_cast<std::uint32_t>(d(1, 3));
   c.seed = d(0, 1000);
   draw_faults(c, d, a);
@@ -759,9 +919,9 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
   const std::uint32_t rank = static_cast<std::uint32_t>(d(0, ranks - 1));
   const auto rest = static_cast<rank_rest>(d(0, 2));
   const bool on_ranks = d(0, 3) == 0;
-  const bool one_to_one =
-      !has_stage(c, {stage_kind::filter, stage_kind::flat_map, stage_kind::unbatch, stage_kind::own,
-                     stage_kind::opaque_own, stage_kind::partition, stage_kind::bucket_batch});
+  const bool one_to_one = !has_stage(c, {stage_kind::filter, stage_kind::flat_map, stage_kind::unbatch,
+                                         stage_kind::own, stage_kind::opaque_own, stage_kind::hold,
+                                         stage_kind::pack, stage_kind::partition, stage_kind::bucket_batch});
   const bool takes = has_stage(c, {stage_kind::take});
   if (a.ranks && on_ranks && (c.finite || !takes || a.taken_ranks)) {
     c.ranks = ranks;
@@ -773,7 +933,7 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
       c.rest = rank_rest::keep;
   }
   const std::size_t grows = d(0, 3), by = d(1, 40);
-  if (a.grown && grows == 0 && is_list(c.source.kind)) c.grown_size = c.source.size + by;
+  if (a.grown && grows == 0 && can_grow(c.source.kind)) c.grown_size = c.source.size + by;
   const std::size_t empties = d(0, 9);
   if (a.empty && empties == 0)
     for (stage_plan& stage : c.stages) {
@@ -1045,6 +1205,7 @@ class trial {
   bool cannot_go_on(const step& s) const {
     return s.kind == step_kind::error && names_one(s.error, c_.faults) &&
            (s.error.find("had read this sample") != std::string::npos ||
+            s.error.find("resume it from an earlier checkpoint") != std::string::npos ||
             s.error.find("can't come to the place") != std::string::npos);
   }
 

@@ -12,6 +12,7 @@
 #include <feedline/core/source.hpp>
 
 #include "support/catch.hpp"
+#include "support/tar_contents.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
@@ -21,6 +22,8 @@ namespace {
 using feedline::tar_error;
 using feedline::tar_sample;
 using feedline::tar_samples;
+using feedline::test::pairs;
+using feedline::test::read_all;
 using feedline::test::tar_writer;
 using feedline::test::temporary_folder;
 using feedline::test::throws_saying;
@@ -29,43 +32,7 @@ using strings = std::vector<std::string>;
 static_assert(feedline::source<tar_samples>);
 static_assert(std::is_same_v<feedline::source_item_t<tar_samples>, tar_sample>);
 
-// "key:field=contents,field=contents", and "! message" where next() threw.
-strings read_all(tar_samples& source, std::vector<std::uint64_t>* indices = nullptr) {
-  strings found;
-  for (int calls = 0; calls < 10'000; ++calls) {
-    try {
-      const auto sample = source.next();
-      if (!sample) return found;
-      std::string text = std::string(sample->key()) + ":";
-      for (const auto& [name, bytes] : *sample)
-        text.append(text.back() == ':' ? "" : ",").append(name).append("=").append(sample->text(name));
-      found.push_back(text);
-    } catch (const tar_error& error) {
-      found.push_back(std::string("! ") + error.what());
-    }
-    if (indices) indices->push_back(source.index());
-  }
-  FAIL("the source doesn't end");
-  return found;
-}
-
-// The same of one shard that holds `bytes`; messages without the folder's name.
-strings read_bytes(const std::string& bytes) {
-  static const temporary_folder folder;
-  tar_samples source(folder.write("s.tar", bytes));
-  strings found = read_all(source);
-  for (std::string& text : found)
-    if (const auto at = text.find(folder.path()); at != std::string::npos)
-      text.erase(at, folder.path().size() + 1);
-  return found;
-}
-
-tar_writer pairs(int count, int first = 0) {
-  tar_writer tar;
-  for (int i = first; i < first + count; ++i)
-    tar.add(std::to_string(i) + ".jpg", "photo").add(std::to_string(i) + ".cls", std::to_string(i));
-  return tar;
-}
+strings read_bytes(const std::string& bytes) { return feedline::test::read_bytes<tar_samples>(bytes); }
 
 constexpr std::uint64_t shard(std::uint64_t number) { return number << 40; }
 
@@ -334,7 +301,7 @@ TEST_CASE("a shard that isn't plain TAR is refused, and the next one follows") {
   tar_samples source(strings{packed, empty, folder.write("c.tar", pairs(1).closed())});
   CHECK(read_all(source) == strings{"! " + packed +
                                         ": compressed: gzip data begins at offset 0. A shard is mapped into "
-                                        "memory, so it must be plain TAR",
+                                        "memory, so it must be plain TAR (tar_gz_samples reads gzip)",
                                     "! " + empty + ": empty file: there is no header at offset 0",
                                     "0:jpg=photo,cls=0"});
 }

@@ -190,7 +190,7 @@ TEST_CASE("damaged foreign files never make a source leave its memory or run for
       bytes.shrink_to_fit();
       for (int i = 0; i < 3; ++i)
         bytes[static_cast<std::size_t>(random.below(bytes.size()))] = static_cast<std::byte>(random());
-      tar_reader reader(bytes);
+      tar_reader reader(std::span<const std::byte>{bytes});
       tar_member member;
       std::size_t members = 0;
       while (reader.next(member) != tar_status::end) REQUIRE(++members <= bytes.size() / 512 + 1);

@@ -105,6 +105,31 @@ TEST_CASE("from the second epoch on nothing in front of a cache is computed") {
   CHECK(f.since_last() == 0);
 }
 
+TEST_CASE("a cache may be part of a row of stages that has no source yet") {
+  const counted f;
+  const auto kept = fl::cache({.memory = plenty});
+  const auto row = fl::map(f, fl::workers{2}) | kept;
+  const auto p = fl::from(count_to(10)) | row | fl::batch(10);
+  collect(p.finite());
+  const auto batches = collect(p.finite());
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].values()[9] == 27);
+  CHECK(f.since_last() == 10);
+  CHECK(kept.stats().hits == 10);
+
+  // It keeps what stands in front of it in all, and what a row ends with may be kept later.
+  const counted g;
+  const auto longer = row | fl::map(g);
+  const auto all =
+      fl::from(count_to(10)) | fl::map(g) | (longer | fl::cache({.memory = plenty})) | fl::prefetch(1);
+  const auto values = collect(all.finite());
+  REQUIRE(values.size() == 10);
+  CHECK(values[9] == 9 * 27);
+  CHECK(collect(all.finite()) == values);
+  CHECK(f.since_last() == 10);
+  CHECK(g.since_last() == 20);
+}
+
 TEST_CASE("workers share a cache") {
   const counted f;
   for (const std::size_t n : {std::size_t{1}, std::size_t{3}, std::size_t{64}}) {

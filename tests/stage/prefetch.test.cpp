@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/stage/prefetch.hpp>
 
+#include <feedline/source/push_source.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
@@ -19,12 +20,14 @@
 #include "support/lifetimes.hpp"
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
+#include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
 using fl::test::count_to;
 using fl::test::run_to_end;
+using fl::test::throws_saying;
 
 namespace {
 
@@ -121,4 +124,200 @@ TEST_CASE("an error passes prefetch in its place") {
 
 TEST_CASE("prefetch of nothing gives nothing, epoch after epoch") {
   CHECK(collect((fl::from(count_to(0)) | fl::prefetch(3)).finite({.epochs = 3})).empty());
+}
+
+namespace {
+
+constexpr auto same = [](int i) { return i; };
+
+/// Returns once all of the items were put into the last queue.
+template <class Loader>
+void await_put(Loader& loader, std::uint64_t items) {
+  const fl::test::watchdog dog("a queue that drops");
+  while (loader.metrics().total.queues.back().put < items) std::this_thread::yield();
+}
+
+std::vector<int> numbers(int begin, int end) {
+  std::vector<int> all;
+  for (int i = begin; i < end; ++i) all.push_back(i);
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("a queue that drops the oldest items keeps those that came last") {
+  auto loader = (fl::from(count_to(1000)) | fl::prefetch<fl::overflow::drop_oldest>(8)).finite();
+  await_put(loader, 1000);
+  CHECK(collect(loader) == numbers(992, 1000));
+  const fl::queue_metrics queue = loader.metrics().total.queues.at(0);
+  CHECK(queue.put == 1000);
+  CHECK(queue.taken == 8);
+  CHECK(queue.dropped == 992);
+  CHECK(to_string(loader.metrics()).find("dropped 992") != std::string::npos);
+  CHECK(to_json(loader.metrics()).find("\"dropped\": 992") != std::string::npos);
+}
+
+TEST_CASE("a queue that drops the newest items keeps those that came first") {
+  auto loader = (fl::from(count_to(1000)) | fl::prefetch<fl::overflow::drop_newest>(8)).finite();
+  await_put(loader, 1000);
+  CHECK(collect(loader) == numbers(0, 8));
+  CHECK(loader.metrics().total.queues.at(0).dropped == 992);
+}
+
+TEST_CASE("a queue that drops counts each item of a packet") {
+  // More than 1,024 cross in packets of several.
+  auto loader = (fl::from(count_to(100'000)) | fl::prefetch<fl::overflow::drop_oldest>(5000)).finite();
+  await_put(loader, 100'000);
+  const auto came = collect(loader);
+  CHECK(came.size() <= 1024 * 5);
+  CHECK(came.back() == 99'999);
+  CHECK(came.size() + loader.metrics().total.queues.at(0).dropped == 100'000);
+}
+
+TEST_CASE("who doesn't drop, waits for no consumer that is fast enough") {
+  const auto pipeline = fl::from(count_to(500)) | fl::prefetch<fl::overflow::drop_oldest>(500);
+  CHECK(collect(pipeline.finite()) == count_to(500));
+  CHECK(collect((fl::from(count_to(0)) | fl::prefetch<fl::overflow::drop_newest>(1)).finite({.epochs = 2}))
+            .empty());
+}
+
+TEST_CASE("failures are not dropped") {
+  const auto check = [](const auto& queue) {
+    const auto pipeline = fl::from(count_to(1000)) | fl::map([](int i) {
+                            if (i % 10 == 3) throw std::runtime_error("bad");
+                            return i;
+                          }) |
+                          queue;
+    auto loader = pipeline.finite({.on_error = fl::on_error::skip});
+    await_put(loader, 900);
+    const auto came = collect(loader);
+    CHECK(came.size() <= 8);
+    CHECK(loader.failures().size() == 100);
+    for (std::size_t i = 0; i < 100; ++i) CHECK(loader.failures()[i].index == 10 * i + 3);
+
+    auto failing = pipeline.finite();
+    await_put(failing, 3);
+    const auto result = run_to_end(failing);
+    CHECK(result.items == count_to(3));
+    REQUIRE(result.failed);
+    CHECK(result.failed->index == 3);
+  };
+  check(fl::prefetch<fl::overflow::drop_oldest>(8));
+  check(fl::prefetch<fl::overflow::drop_newest>(8));
+}
+
+TEST_CASE("a failure that comes when all is full ends the run behind what is left") {
+  const auto check = [](const auto& queue, const std::vector<int>& left) {
+    auto loader = (fl::from(count_to(1000)) | fl::map(fl::test::refusing{{700}}) | queue).finite();
+    await_put(loader, 700);
+    const auto result = run_to_end(loader);
+    CHECK(result.items == left);
+    REQUIRE(result.failed);
+    CHECK(result.failed->index == 700);
+  };
+  check(fl::prefetch<fl::overflow::drop_oldest>(5), numbers(695, 700));
+  check(fl::prefetch<fl::overflow::drop_newest>(5), numbers(0, 5));
+}
+
+TEST_CASE("ends of epochs are not dropped") {
+  const fl::test::watchdog dog("ends of epochs in a queue that drops");
+  const auto check = [](const auto& queue) {
+    const auto pipeline = fl::from(count_to(7)) | queue | fl::batch(100, fl::as_list);
+    for (int round = 0; round < 20; ++round) {
+      auto loader = pipeline.finite({.seed = 1, .epochs = 40});
+      std::uint32_t before = 0;
+      std::size_t came = 0;
+      for (const auto& batch : loader) {
+        const std::uint32_t epoch = batch.ids()[0].epoch;
+        CHECK((came == 0 || epoch > before));
+        for (const fl::sample_id& id : batch.ids()) CHECK(id.epoch == epoch);
+        before = epoch;
+        came += batch.size();
+      }
+      CHECK(came + loader.metrics().total.queues.at(0).dropped == 280);
+    }
+  };
+  check(fl::prefetch<fl::overflow::drop_oldest>(3));
+  check(fl::prefetch<fl::overflow::drop_oldest>(1));
+  check(fl::prefetch<fl::overflow::drop_newest>(3));
+  check(fl::prefetch<fl::overflow::drop_newest>(1));
+}
+
+TEST_CASE("a queue that drops keeps the order of what it doesn't, between any number of workers") {
+  const fl::test::watchdog dog("a queue that drops between workers");
+  for (const std::size_t before : {1u, 2u, 64u})
+    for (const std::size_t behind : {1u, 3u, 64u}) {
+      const auto pipeline = fl::from(count_to(20'000)) | fl::map(same, fl::workers{before}) |
+                            fl::prefetch<fl::overflow::drop_oldest>(16) | fl::map(same, fl::workers{behind}) |
+                            fl::prefetch<fl::overflow::drop_newest>(16);
+      auto loader = pipeline.finite();
+      int last = -1;
+      std::size_t came = 0;
+      for (const int i : loader) {
+        CHECK(i > last);
+        last = i;
+        ++came;
+      }
+      std::uint64_t dropped = 0;
+      for (const fl::queue_metrics& queue : loader.metrics().total.queues) dropped += queue.dropped;
+      CHECK(came + dropped == 20'000);
+    }
+}
+
+TEST_CASE("who pushes into a live feed never waits for its consumer") {
+  const fl::test::watchdog dog("a live feed");
+  fl::push_source<int> feed({.capacity = 2});
+  auto loader = (feed | fl::map(same) | fl::prefetch<fl::overflow::drop_oldest>(4)).infinite();
+  for (int i = 0; i < 1000; ++i) CHECK(feed.push(i) == fl::queue_status::success);
+  feed.close();
+  await_put(loader, 1000);
+  CHECK(collect(loader) == numbers(996, 1000));
+}
+
+TEST_CASE("a run with a queue that drops ends at once, whoever waits") {
+  const fl::test::watchdog dog("the end of a queue that drops");
+  fl::test::lifetimes all;
+  {
+    const auto make = [&](int i) { return fl::test::counted_item(all, i); };
+    // Every packet ends an epoch: upstream waits.
+    const auto ends = fl::from(count_to(1)) | fl::map(make) | fl::prefetch<fl::overflow::drop_oldest>(2);
+    for (int i = 0; i < 20; ++i) {
+      auto loader = ends.infinite();
+      CHECK(loader.next());
+    }
+    const auto many = fl::from(count_to(10'000)) | fl::map(make, fl::workers{4}) |
+                      fl::prefetch<fl::overflow::drop_newest>(4);
+    for (int i = 0; i < 20; ++i) {
+      auto loader = many.infinite();
+      CHECK(loader.next());
+      loader.stop();
+      CHECK(!loader.next());
+    }
+    // Downstream waits.
+    fl::push_source<int> feed;
+    auto loader =
+        (feed | fl::prefetch<fl::overflow::drop_newest>(4) | fl::map(same, fl::workers{3})).finite();
+    CHECK(!loader.try_next());
+    CHECK(!loader.next_for(std::chrono::milliseconds(1)));
+    loader.stop();
+  }
+  CHECK(all.live() == 0);
+}
+
+TEST_CASE("a run with a queue that drops says what it can't do") {
+  const auto pipeline = fl::from(count_to(100)) | fl::prefetch<fl::overflow::drop_oldest>(4);
+  CHECK(!pipeline.size());
+  CHECK(!decltype(pipeline.finite())::has_checkpoints);
+  const auto behind_workers = fl::from(count_to(100)) | fl::map(same, fl::workers{2}) |
+                              fl::prefetch<fl::overflow::drop_oldest>(4) | fl::map(same);
+  auto loader = behind_workers.finite();
+  CHECK(loader.memory().bytes());
+  CHECK(loader.metrics().total.segments.at(2).name == "prefetch");
+  const auto checkpoint = (fl::from(count_to(100)) | fl::prefetch(4)).finite().checkpoint();
+  CHECK(throws_saying<std::invalid_argument>("drops samples",
+                                             [&] { pipeline.finite({.resume = checkpoint}); }));
+  CHECK(throws_saying<std::invalid_argument>("on one rank than on another", [&] {
+    pipeline.finite({.rank = {0, 2}});
+  }));
+  CHECK(collect(pipeline.finite({.rank = {0, 2, fl::uneven::keep}})).size() <= 50);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// NumPy's .npy files, as far as the test data needs them: 8-bit, row-major.
+// NumPy's .npy files, as far as the test data needs them: integers of 8 or 16 bits, row-major.
 #include <feedline/core/tensor.hpp>
 
 #include <cstddef>
@@ -9,16 +9,20 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace feedline::test {
 
-inline tensor<std::uint8_t> read_npy(std::span<const std::byte> file) {
+template <class T = std::uint8_t>
+tensor<T> read_npy(std::span<const std::byte> file) {
+  static_assert(std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::int16_t>);
   if (file.size() < 10 || std::memcmp(file.data(), "\x93NUMPY\x01", 7) != 0)
     throw std::runtime_error("not an .npy file of version 1");
   const std::size_t length = std::to_integer<std::size_t>(file[8]) | std::to_integer<std::size_t>(file[9])
                                                                          << 8;
   const std::string header(reinterpret_cast<const char*>(file.data()) + 10, length);
-  if (header.find("|u1") == std::string::npos || header.find("'fortran_order': False") == std::string::npos)
+  if (header.find(sizeof(T) == 1 ? "|u1" : "<i2") == std::string::npos ||
+      header.find("'fortran_order': False") == std::string::npos)
     throw std::runtime_error("an .npy file of another kind: " + header);
   shape extents;
   for (std::size_t at = header.find("'shape': (") + 10; header[at] != ')';) {
@@ -27,8 +31,9 @@ inline tensor<std::uint8_t> read_npy(std::span<const std::byte> file) {
     at += used;
     while (header[at] == ',' || header[at] == ' ') ++at;
   }
-  tensor<std::uint8_t> values(extents);
-  std::memcpy(values.data(), file.data() + 10 + length, values.size());
+  tensor<T> values(extents);
+  if (values.size() * sizeof(T) > file.size() - 10 - length) throw std::runtime_error("a short .npy file");
+  std::memcpy(values.data(), file.data() + 10 + length, values.size() * sizeof(T));
   return values;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,8 @@ struct outcome {
 
 /// Takes items until the stream ends or fails.
 template <class Loader>
-outcome<typename Loader::value_type> run_to_end(Loader loader) {
-  outcome<typename Loader::value_type> result;
+outcome<typename std::remove_cvref_t<Loader>::value_type> run_to_end(Loader&& loader) {
+  outcome<typename std::remove_cvref_t<Loader>::value_type> result;
   try {
     while (auto item = loader.next()) result.items.push_back(std::move(*item));
   } catch (const pipeline_error& error) {
@@ -40,16 +41,16 @@ outcome<typename Loader::value_type> run_to_end(Loader loader) {
 
 /// All items; a failure is thrown.
 template <class Loader>
-auto collect(Loader loader) {
-  std::vector<typename Loader::value_type> items;
+auto collect(Loader&& loader) {
+  std::vector<typename std::remove_cvref_t<Loader>::value_type> items;
   for (auto& item : loader) items.push_back(std::move(item));
   return items;
 }
 
 /// The first `count` items, fewer if there aren't so many.
 template <class Loader>
-auto collect(Loader loader, std::size_t count) {
-  std::vector<typename Loader::value_type> items;
+auto collect(Loader&& loader, std::size_t count) {
+  std::vector<typename std::remove_cvref_t<Loader>::value_type> items;
   while (items.size() < count) {
     auto item = loader.next();
     if (!item) break;

@@ -31,6 +31,18 @@ std::vector<item> parts_of(item x, std::uint64_t most, random_generator& random)
 
 std::size_t length_of(item x) { return static_cast<std::size_t>(x % 20); }
 
+std::vector<int> document_of(item x) {
+  std::vector<int> tokens(number_of(x) % 15);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int>(1 + key(x, i) % 1000);
+  return tokens;
+}
+
+item item_of(const int* tokens, std::size_t count) {
+  item x = make_item(0xfffe);
+  for (std::size_t i = 0; i < count; ++i) x = mixed(x, static_cast<std::uint64_t>(tokens[i]));
+  return x;
+}
+
 std::string text_of_fault(std::size_t place, std::uint64_t number, std::uint32_t epoch) {
   const std::string in = epoch == fault::any_epoch ? "any" : std::to_string(epoch);
   return "fault " + std::to_string(number) + "@" + in + " in place " + std::to_string(place);
@@ -47,6 +59,8 @@ bool keeps_samples(const composition& c) {
     case stage_kind::take:
     case stage_kind::skip:
     case stage_kind::unbatch: // whose samples have the identity of their batch
+    case stage_kind::reservoir:
+    case stage_kind::pack:
       return false;
     default:
       return !s.drop_last;
@@ -64,6 +78,7 @@ struct packed {
   std::uint64_t part = 0;
   std::uint32_t epoch = 0;
   std::uint64_t number = 0; // given by enumerate
+  std::vector<int> tokens;  // of a document or a sequence
   std::vector<packed> batch;
   bool is_batch = false;
 };
@@ -110,13 +125,16 @@ std::vector<entry> entries_of(const source_plan& s, std::uint64_t seed, std::uin
   case source_kind::stated:
     for (std::uint64_t i = 0; i < s.size; ++i) add(own(i), i, i);
     break;
+  case source_kind::placed:
+    for (std::uint64_t i = 0; i < s.size; ++i) add(make_item(i), i, i);
+    break;
   case source_kind::shuffled_list:
-  case source_kind::shuffled_indexed: {
+  case source_kind::shuffled_indexed:
+  case source_kind::shuffled_placed: {
     const permutation order(s.size, order_key);
-    const bool is_list = s.kind == source_kind::shuffled_list;
     for (std::uint64_t i = 0; i < s.size; ++i)
-      add(make_item(order[i]), is_list ? order[i] : index_of_place(order[i]),
-          is_list ? ~std::uint64_t{0} : order[i]);
+      add(make_item(order[i]), s.kind == source_kind::shuffled_indexed ? index_of_place(order[i]) : order[i],
+          s.kind == source_kind::shuffled_list ? ~std::uint64_t{0} : order[i]);
     break;
   }
   case source_kind::replaced:
@@ -161,7 +179,7 @@ std::vector<entry> entries_of(const source_plan& s, std::uint64_t seed, std::uin
 
 bool shares_places(source_kind kind) {
   return kind == source_kind::shuffled_list || kind == source_kind::shuffled_indexed ||
-         kind == source_kind::replaced;
+         kind == source_kind::shuffled_placed || kind == source_kind::replaced;
 }
 
 class walk {
@@ -190,9 +208,11 @@ class walk {
  private:
   struct stage_state {
     own_behaviour own;
-    std::uint64_t left = 0; // of take and skip
-    std::uint64_t number = 0;
+    std::uint64_t left = 0;        // of take and skip
+    std::uint64_t number = 0;      // in the epoch
+    std::uint64_t number_kept = 0; // in the run
     std::vector<packed> held;
+    std::vector<int> rest; // of a packer
     bool growing = false;
     std::uint64_t picks = 0, rounds = 0;
     std::vector<std::vector<packed>> buckets;
@@ -221,9 +241,9 @@ class walk {
       now_.ends_epoch = i + 1 == mine.size();
       packed value = e.value;
       if (e.fault_number != ~std::uint64_t{0} && strikes(0, e.fault_number, epoch)) {
-        const bool knows_epoch = c_.source.kind != source_kind::shuffled_indexed;
-        is_wanted =
-            caught(-1, epoch, text_of_fault(0, e.fault_number, knows_epoch ? epoch : fault::any_epoch));
+        is_wanted = caught(
+            -1, epoch,
+            text_of_fault(0, e.fault_number, fails_by_place(c_.source.kind) ? fault::any_epoch : epoch));
         counted = mine[i] + 1;
         ++failed;
         continue;
@@ -241,6 +261,7 @@ class walk {
       if (c_.finite) finish(i, epoch);
       states_[i].own.end_epoch();
       states_[i].number = 0;
+      if (c_.stages[i].kind == stage_kind::reservoir) states_[i].held.clear();
       if (is_limited(i)) states_[i].left = c_.stages[i].size;
     }
     if (c_.finite) return;
@@ -300,6 +321,9 @@ class walk {
     for (std::size_t before = 0; before < i; ++before) switch (c_.stages[before].kind) {
       case stage_kind::own:
       case stage_kind::opaque_own:
+      case stage_kind::hold:
+      case stage_kind::reservoir:
+      case stage_kind::pack:
       case stage_kind::shuffle:
       case stage_kind::batch:
       case stage_kind::bucket_batch:
@@ -326,6 +350,16 @@ class walk {
     bool operator()(item value) {
       packed s = id;
       s.value = value;
+      return made(std::move(s));
+    }
+
+    bool operator()(std::vector<int> tokens) {
+      packed s = id;
+      s.tokens = std::move(tokens);
+      return made(std::move(s));
+    }
+
+    bool made(packed s) {
       if (const std::uint64_t k = given++; k > 0) s.part = s.part == 0 ? k : key(s.part, k);
       return (*this)(std::move(s));
     }
@@ -343,6 +377,7 @@ class walk {
     }
     emitter emit{*this, i, s};
     emit.id.batch.clear();
+    emit.id.tokens.clear();
     emit.id.is_batch = false;
     try {
       call(i, std::move(s), emit);
@@ -408,6 +443,49 @@ class walk {
       arrived_ = true;
       state.own.take(s.value, emit);
       break;
+    case stage_kind::hold: {
+      arrived_ = true;
+      if (++state.number_kept % 3 == 0) {
+        emit(std::move(s));
+        break;
+      }
+      if (state.held.size() < plan.size) {
+        state.held.push_back(std::move(s));
+      } else if (plan.holding == own_holding::flushes) {
+        give_held(i, emit);
+        state.held.push_back(std::move(s));
+      } else {
+        std::swap(state.held[random.below(plan.size)], s);
+        emit(std::move(s));
+      }
+      break;
+    }
+    case stage_kind::reservoir:
+      arrived_ = true;
+      ++state.number;
+      if (state.held.size() < plan.size) {
+        state.held.push_back(std::move(s));
+      } else if (const std::uint64_t place = random.below(state.number); place < plan.size) {
+        state.held[place] = std::move(s);
+      }
+      break;
+    case stage_kind::document:
+      s.tokens = document_of(s.value);
+      emit(std::move(s));
+      break;
+    case stage_kind::pack:
+      arrived_ = true;
+      s.tokens.push_back(0);
+      for (const int token : s.tokens) {
+        state.rest.push_back(token);
+        if (state.rest.size() < packed_length) continue;
+        if (!emit(std::exchange(state.rest, {}))) break;
+      }
+      break;
+    case stage_kind::join_tokens:
+      s.value = item_of(s.tokens.data(), s.tokens.size());
+      emit(std::move(s));
+      break;
     case stage_kind::shuffle:
       arrived_ = true;
       state.held.push_back(std::move(s));
@@ -472,6 +550,17 @@ class walk {
     return s;
   }
 
+  // The last one takes the place of each.
+  void give_held(std::size_t i, emitter& emit) {
+    std::vector<packed>& held = states_[i].held;
+    while (!held.empty() && emit.wanted) {
+      std::swap(held.front(), held.back());
+      packed s = std::move(held.back());
+      held.pop_back();
+      emit(std::move(s));
+    }
+  }
+
   static void give_batch(std::vector<packed>& held, emitter& emit) {
     packed b = held.back();
     b.batch = std::move(held);
@@ -491,6 +580,21 @@ class walk {
     case stage_kind::own:
     case stage_kind::opaque_own:
       state.own.give_rest(emit);
+      break;
+    case stage_kind::hold:
+      give_held(i, emit);
+      break;
+    case stage_kind::reservoir:
+      while (emit.wanted && !state.held.empty()) {
+        packed s = std::move(state.held.back());
+        state.held.pop_back();
+        emit(std::move(s));
+      }
+      break;
+    case stage_kind::pack:
+      if (state.rest.empty()) break;
+      state.rest.resize(packed_length);
+      emit(std::exchange(state.rest, {}));
       break;
     case stage_kind::shuffle:
       while (emit.wanted && !state.held.empty()) emit(pick(i));
@@ -610,10 +714,10 @@ class walk {
 };
 
 std::string text_of(source_kind kind) {
-  constexpr std::array names{"from(list)",         "own source",           "own source with state",
-                             "list | shuffled",    "indexed | shuffled",   "list | with_replacement",
-                             "zip(stated,list)",   "zip(replaced,stated)", "mix(stated,list)",
-                             "concat(list,stated)"};
+  constexpr std::array names{
+      "from(list)",       "own source",         "own source with state", "own places",
+      "list | shuffled",  "indexed | shuffled", "places | shuffled",     "list | with_replacement",
+      "zip(stated,list)", "mix(stated,list)",   "concat(list,stated)"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -626,6 +730,11 @@ std::string text_of(const stage_plan& s) {
                              "enumerate",
                              "own",
                              "own without state",
+                             "own that holds",
+                             "reservoir",
+                             "map(document)",
+                             "packer",
+                             "map(join tokens)",
                              "shuffle",
                              "take",
                              "skip",
@@ -642,6 +751,8 @@ std::string text_of(const stage_plan& s) {
   if (s.size != 0 || s.more != 0) text += "(" + std::to_string(s.size);
   if (s.more != 0) text += "," + std::to_string(s.more);
   if (s.size != 0 || s.more != 0) text += ")";
+  if (s.kind == stage_kind::hold)
+    text += std::array{" exchanges", " replaces", " flushes"}[static_cast<std::size_t>(s.holding)];
   return text + (s.drop_last ? " drop_last" : "");
 }
 

@@ -43,6 +43,11 @@ item mapped(item x, std::uint32_t epoch, random_generator& random);
 bool is_kept(item x, std::uint64_t keep, random_generator& random); ///< `keep` 1: none is
 std::vector<item> parts_of(item x, std::uint64_t most, random_generator& random);
 std::size_t length_of(item x);
+std::vector<int> document_of(item x);               ///< a few tokens, none of them 0
+item item_of(const int* tokens, std::size_t count); ///< of a sequence
+
+/// The tokens of a sequence that a packer makes of documents.
+inline constexpr std::size_t packed_length = 6;
 
 /// What a stage of a user's own does with an item, …
 enum class own_call {
@@ -93,7 +98,7 @@ class own_behaviour {
       break;
     case own_call::emits_first:
       sum_ = mixed(x, sum_);
-      if (++count_ == 3) {
+      if (++count_ >= 3) { // more: finish() counts, too
         emit(sum_);
         sum_ = count_ = 0;
       }
@@ -154,14 +159,23 @@ class own_behaviour {
   std::uint64_t count_ = 0;
 };
 
+/// What a stage of a user's own that holds samples does with them.
+enum class own_holding {
+  exchanges, ///< gives the one in a random place, where the new one then lies
+  replaces,  ///< the same, but gives it before the new one has a place
+  flushes,   ///< gives all of them, one after another, when it is full
+};
+
 // Descriptions.
 
 enum class source_kind {
   list,             ///< from(vector)
   plain,            ///< of a user's own: next() and nothing else
   stated,           ///< of a user's own, with a state and indices
+  placed,           ///< of a user's own: size() and at() and nothing else
   shuffled_list,    ///< from(vector) | shuffled()
   shuffled_indexed, ///< of a user's own with places | shuffled()
+  shuffled_placed,  ///< placed | shuffled()
   replaced,         ///< from(vector) | with_replacement()
   zipped,           ///< zip(stated, list)
   mixed,            ///< mix(stated, list)
@@ -183,6 +197,12 @@ inline constexpr std::uint64_t second_numbers = 10'000;
 /// Where the index of a sample of shuffled_indexed comes from.
 constexpr std::uint64_t index_of_place(std::uint64_t place) { return 3 * place + 1; }
 
+/// Whether a sample that the source can't read is known by its place alone, the same in every epoch.
+constexpr bool fails_by_place(source_kind kind) {
+  return kind == source_kind::placed || kind == source_kind::shuffled_indexed ||
+         kind == source_kind::shuffled_placed;
+}
+
 enum class stage_kind {
   map,
   filter,
@@ -191,7 +211,12 @@ enum class stage_kind {
   number, ///< map of an item with its number in the epoch
   enumerate,
   own,
-  opaque_own, ///< one that says nothing of its state
+  opaque_own,  ///< one that says nothing of its state
+  hold,        ///< one that holds samples
+  reservoir,   ///< one that gives some of an epoch's samples at its end
+  document,    ///< map to a list of tokens
+  pack,        ///< a stage of a user's own that makes sequences of equal length of documents
+  join_tokens, ///< map of a sequence to an item
   shuffle,
   take,
   skip,
@@ -207,6 +232,7 @@ struct stage_plan {
   std::uint64_t more = 0; ///< min_fill, tokens
   bool drop_last = false;
   own_plan own{};
+  own_holding holding = own_holding::exchanges;
 };
 
 /// In which runs a sample fails: a run that is resumed is number 1, then 2, …

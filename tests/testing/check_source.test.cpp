@@ -46,6 +46,8 @@ enum class slip {
   waits_for_ever,
   differs_in_a_run,
   differs_on_ranks,
+  hides_failures_in_a_run,
+  reads_damaged_places,
 };
 
 int made_ever = 0;
@@ -54,9 +56,9 @@ gate way_out;
 /// Twelve numbers, in each epoch rotated by its number; the index of number n is 10 n.
 struct rotated {
   static constexpr fl::source_traits traits{.kind = "rotated"};
-  static constexpr std::uint64_t count = 12;
+  static constexpr std::uint64_t count = 12, none = 99;
 
-  explicit rotated(slip w) : what(w), number(++made_ever) {}
+  explicit rotated(slip w, std::uint64_t damaged_ = none) : what(w), number(++made_ever), damaged(damaged_) {}
 
   void start_epoch(const fl::epoch& e) {
     epoch = e.number;
@@ -75,6 +77,10 @@ struct rotated {
     if (what == slip::waits_for_ever && in_run && reached == 5) way_out.pass();
     last = (first + reached++) % count;
     calls += 1;
+    if (last == damaged) {
+      if (what == slip::hides_failures_in_a_run && in_run) return next();
+      throw std::runtime_error("damaged");
+    }
     if (what == slip::differs_in_a_run && in_run && last == 5) return 77;
     if (what == slip::depends_on_time && number % 2 == 1 && reached == 3) return 99;
     return static_cast<int>(last * (what == slip::forgets_state ? calls : 1));
@@ -122,6 +128,7 @@ struct rotated {
   std::uint64_t size() const { return what == slip::counts_one_less ? count - 1 : count; }
 
   int at_place(std::uint64_t place) const {
+    if (place == damaged && what != slip::reads_damaged_places) throw std::runtime_error("damaged");
     return static_cast<int>(place) + (what == slip::at_differs && place == 8);
   }
 
@@ -150,15 +157,16 @@ struct rotated {
 
   slip what;
   int number;
+  std::uint64_t damaged;
   std::uint64_t at = 0, last = 0, first = 0, calls = 0;
   std::uint32_t epoch = 0;
   bool in_run = false;
   std::shared_ptr<std::uint64_t> shared = std::make_shared<std::uint64_t>(0);
 };
 
-std::string found(slip what) {
+std::string found(slip what, std::uint64_t damaged = rotated::none) {
   std::string text = broken_promises(
-      [&] { check_source([what] { return rotated(what); }, {.patience = std::chrono::seconds(3)}); });
+      [&] { check_source([=] { return rotated(what, damaged); }, {.patience = std::chrono::seconds(3)}); });
   UNSCOPED_INFO(text);
   return text;
 }
@@ -216,6 +224,24 @@ TEST_CASE("Epochs that aren't whole are found") {
   CHECK(says(found(slip::differs_on_ranks), "Ranks share out each epoch"));
 }
 
+TEST_CASE("A source of which a sample can't be read is looked at as closely as another") {
+  for (const std::uint64_t damaged : {0u, 5u, 11u}) {
+    INFO(damaged << " is damaged");
+    CHECK(found(slip::none, damaged).empty());
+    CHECK(says(found(slip::differs_on_ranks, damaged), "Ranks share out each epoch"));
+    CHECK(says(found(slip::hides_failures_in_a_run, damaged),
+               "A run gives what its source gives: next() throws 2 times"));
+    CHECK(
+        says(found(slip::differs_in_a_run, damaged == 5 ? 6 : damaged), "A run gives what its source gives"));
+    CHECK(says(found(slip::forgets_state, damaged), "A source goes on where its state says"));
+    CHECK(says(found(slip::finds_neighbour, damaged), "find(60) is 5, not 6"));
+    CHECK(says(found(slip::finds_what_is_not_there, damaged), "is a place, though no sample has that index"));
+    CHECK(says(found(slip::reads_damaged_places, damaged),
+               "at(place) gives the samples that next() gives: that of place " + std::to_string(damaged)));
+  }
+  CHECK(says(found(slip::finds_neighbour, 6), "find(60) is 5, not 6"));
+}
+
 TEST_CASE("A hang of a source is told with what was being done") {
   const std::string text = broken_promises([] {
     check_source([all = way_out.membership()] { return rotated(slip::waits_for_ever); },
@@ -252,7 +278,11 @@ struct squares {
 
   std::uint64_t size() const { return 10; }
 
-  std::uint64_t at(std::uint64_t place) const { return place * place; }
+  std::uint64_t at(std::uint64_t place) const {
+    return place == damaged ? throw std::runtime_error("damaged") : place * place;
+  }
+
+  std::uint64_t damaged = 10;
 };
 
 } // namespace
@@ -261,7 +291,8 @@ TEST_CASE("Small sources pass: with next() alone, with size() and at(), with sam
           "empty ones") {
   check_source([] { return only_next(); });
   check_source([] { return with_gaps(); });
-  check_source([] { return squares(); }, {.has_budget = true});
+  for (const std::uint64_t damaged : {0u, 5u, 9u, 10u})
+    check_source([=] { return squares{damaged}; }, {.has_budget = true});
   check_source([] { return only_next{0}; });
 }
 

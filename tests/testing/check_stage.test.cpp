@@ -208,6 +208,37 @@ struct first_five_said : first_five {
   bool has_enough() const { return count > 5; }
 };
 
+/// Five of each epoch, and says so from the end of one to the beginning of the next.
+struct five_of_each {
+  using output = int;
+  static constexpr fl::stage_traits traits{.kind = "five_of_each", .ends_epochs = true};
+
+  void operator()(int n, auto& emit) {
+    emit(n);
+    if (++count % 5 == 0) emit.enough();
+  }
+
+  bool has_enough() const { return count % 5 == 0; }
+
+  void state(auto& archive) { archive(count); }
+
+  int count = 0;
+};
+
+/// Wants nothing, and rightly says so from the beginning.
+struct nothing_at_all {
+  using output = int;
+  static constexpr fl::stage_traits traits{.kind = "nothing_at_all", .ends_epochs = true};
+
+  void operator()(int, auto& emit) { emit.enough(); }
+
+  bool has_enough() const { return true; }
+
+  void state(auto& archive) { archive(count); }
+
+  int count = 0;
+};
+
 struct odd_numbers {
   using output = int;
   static constexpr fl::stage_traits traits{.gives_by_count = true};
@@ -223,7 +254,12 @@ TEST_CASE("What a stage says of itself is held against what it does") {
   CHECK(says(broken_promises([] { check_stage([] { return first_five(); }, count_to(9)); }),
              "A stage that can end an epoch says so: for input 4 (counted from 0) of epoch 0"));
   CHECK(says(broken_promises([] { check_stage([] { return first_five_said(); }, count_to(9)); }),
-             "has_enough() says whether a stage would call emit.enough() at once"));
+             "has_enough() says whether a stage has called emit.enough() in this epoch"));
+  const std::string too_early =
+      broken_promises([] { check_stage([] { return five_of_each(); }, count_to(9)); });
+  INFO(too_early);
+  CHECK(says(too_early, "before input 0 (counted from 0) of epoch 0 it says yes, and then gives 0"));
+  check_stage([] { return nothing_at_all(); }, count_to(9));
   CHECK(says(broken_promises([] { check_stage([] { return odd_numbers(); }, count_to(10)); }),
              "A stage with gives_by_count gives as many items whatever they are"));
 }

@@ -121,7 +121,7 @@ inline std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcep
 class checkpoint {
  public:
   /// What from_bytes() can read.
-  static constexpr unsigned version = 2;
+  static constexpr unsigned version = 3;
 
   /// The library's own: use loader.checkpoint() or one of the functions below.
   explicit checkpoint(detail::checkpoint_state state) : state_(std::move(state)) {}

@@ -145,14 +145,17 @@ consteval bool shows_bytes() {
   else return false;
 }
 
+[[noreturn, gnu::cold]] inline void throw_too_large(std::size_t taken, largest_item limit) {
+  throw std::length_error("its item takes " + bytes_text(taken) + ", more than the largest_item{" +
+                          std::to_string(limit.bytes) + "} that was announced");
+}
+
 /// Throws std::length_error if a value takes more than was announced, if anything was.
 template <class T>
-void check_largest(const T& value, largest_item limit) {
+[[gnu::always_inline]] inline void check_largest(const T& value, largest_item limit) {
   if (limit.bytes == 0) [[likely]]
     return;
-  if (const std::size_t taken = bytes_taken(value); taken > limit.bytes)
-    throw std::length_error("its item takes " + bytes_text(taken) + ", more than the largest_item{" +
-                            std::to_string(limit.bytes) + "} that was announced");
+  if (const std::size_t taken = bytes_taken(value); taken > limit.bytes) throw_too_large(taken, limit);
 }
 
 /// Whether a value may have tensors, whose memory is rounded up by block_cache. `Around`: the types that it lies in.
@@ -182,7 +185,12 @@ concept part_of_library = requires { typename Stage::feedline_part; };
 /// What no sample of a source takes more than.
 template <source Source>
 known_bytes largest_item_of(const Source& source) {
-  if (const known_bytes known = bytes_of_type<source_item_t<Source>>()) return known;
+  // A view takes no memory of its own, unless its source says how much: then the view owns what it shows.
+  if constexpr (!requires {
+                  typename source_item_t<Source>::feedline_view;
+                  source.largest_item();
+                })
+    if (const known_bytes known = bytes_of_type<source_item_t<Source>>()) return known;
   if constexpr (requires { source.largest_item(); }) return source.largest_item();
   else return std::nullopt;
 }

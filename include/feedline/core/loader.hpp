@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -119,7 +120,7 @@ class loader {
  public:
   using value_type = typename Run::item;
   /// Whether checkpoint() compiles.
-  static constexpr bool has_checkpoints = Run::is_ordered && Run::is_resumable;
+  static constexpr bool has_checkpoints = Run::is_ordered && !Run::is_live && !Run::drops;
 
   /// Starts the run. Throws std::system_error if a thread can't be started.
   explicit loader(std::unique_ptr<Run> run) : state_(new inside(std::move(run))) {}
@@ -182,8 +183,11 @@ class loader {
     static_assert(Run::is_ordered,
                   "feedline: a run with unordered workers can't be resumed: which samples came before a "
                   "checkpoint would depend on time");
+    static_assert(!Run::drops,
+                  "feedline: a run with a queue that drops samples can't be resumed: which ones it drops "
+                  "depends on time");
     static_assert(
-        Run::is_resumable,
+        !Run::is_live,
         "feedline: a run of a live source can't be resumed, as what it gave can't be given again: give the "
         "source a state(auto& archive) if it can");
     if (!state_) throw std::logic_error("feedline: no checkpoint of a loader that was moved from");
@@ -353,14 +357,17 @@ class loader {
         if (e.kind == detail::event_kind::draining) continue;
         e.cause->origin = origin_of(*e.cause);
         const bool skipped = e.kind == detail::event_kind::skipped;
-        if (!skipped && !e.cause->over_limit) fail(std::move(*e.cause), {});
+        if (!skipped && !e.cause->over_limit) {
+          std::string why = remark_on(*e.cause);
+          fail(std::move(*e.cause), std::move(why));
+        }
         const std::string too_many = failures.add(*e.cause, samples_passed++);
         if (!skipped || failures_passed >= run->options().failure_limit)
           fail(failures.last().back(),
                " (one failure more than the limit of " + std::to_string(run->options().failure_limit) + ")");
         if (!too_many.empty()) fail(failures.last().back(), too_many);
         ++failures_passed;
-        came = true;
+        came |= run->options().failure_limit != ~std::size_t{0}; // else no limit ends a run that only fails
         last_failed = {e.cause->index, 0, e.cause->epoch};
       }
     }
@@ -368,9 +375,22 @@ class loader {
     void note_end(const detail::epoch_end& e) {
       // A stage that keeps what came for a later epoch sees to it itself.
       if (Run::keeps_over_epochs || !run->is_endless()) return;
-      if (empty_run.sees_end(e, std::exchange(came, false), run->empty_epochs()))
-        fail(*detail::note_failure(run->places().back().name, {.epoch = e.epoch}, {}, detail::nothing_came()),
-             {});
+      if (!empty_run.sees_end(e, std::exchange(came, false), run->empty_epochs())) return;
+      const auto f =
+          detail::note_failure(run->places().back().name, {.epoch = e.epoch}, {}, detail::nothing_came());
+      fail(*f, remark_on(*f));
+    }
+
+    /// Of a run in which nothing came: what failed, if anything did.
+    std::string remark_on(const failure& f) const {
+      if (failures.last().empty()) return {};
+      try {
+        std::rethrow_exception(f.error);
+      } catch (const detail::empty_run&) {
+        return "; the last sample that failed: " + to_string(failures.last().back());
+      } catch (...) {
+        return {};
+      }
     }
 
     std::string origin_of(const failure& f) const {

@@ -68,9 +68,10 @@ struct segment_metrics {
 struct queue_metrics {
   std::string name; ///< "map `decode` -> shuffle + batch"
   std::uint64_t capacity = 0;
-  std::uint64_t put = 0;
+  std::uint64_t put = 0; ///< also those that were dropped then
   std::uint64_t taken = 0;
-  double mean_fill = 0; ///< as found after each push
+  std::uint64_t dropped = 0; ///< as the queue was full
+  double mean_fill = 0;      ///< as found after each push
   std::uint64_t peak_fill = 0;
 };
 
@@ -203,7 +204,8 @@ inline std::string json_of(const interval_metrics& m) {
   const auto queue = [&](const queue_metrics& q) {
     return "{" + number("name", json_string(q.name)) + ", " + number("capacity", std::to_string(q.capacity)) +
            ", " + number("put", std::to_string(q.put)) + ", " + number("taken", std::to_string(q.taken)) +
-           ", " + number("mean_fill", digits(q.mean_fill)) + ", " +
+           ", " + number("dropped", std::to_string(q.dropped)) + ", " +
+           number("mean_fill", digits(q.mean_fill)) + ", " +
            number("peak_fill", std::to_string(q.peak_fill)) + "}";
   };
   const consumer_metrics& c = m.consumer;
@@ -253,7 +255,8 @@ inline std::string to_string(const interval_metrics& m) {
   text += pad_right("queue", width) + "    capacity   mean fill      peak\n";
   for (const queue_metrics& q : m.queues)
     text += pad_right(q.name, width) + pad_left(std::to_string(q.capacity), 12) +
-            pad_left(digits(q.mean_fill), 12) + pad_left(std::to_string(q.peak_fill), 10) + "\n";
+            pad_left(digits(q.mean_fill), 12) + pad_left(std::to_string(q.peak_fill), 10) +
+            (q.dropped > 0 ? "  dropped " + std::to_string(q.dropped) : "") + "\n";
   text += "consumer: " + std::to_string(m.consumer.items) + " items in " + digits(m.seconds) + " s, waited " +
           digits(m.consumer.waited) + " s; items lay ready for " + digits(m.consumer.median_queued * 1e3) +
           " ms (median), " + digits(m.consumer.percentile99_queued * 1e3) + " ms (99th percentile)\n";

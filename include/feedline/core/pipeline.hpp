@@ -361,9 +361,24 @@ auto append(pipeline<Source, Before...> p, const stage_row<Behind...>& behind) {
   else return refused_pipeline();
 }
 
-/// No stage, but something that makes another source of the one it stands behind.
+/// No stage, but something that makes another pipeline of the one it stands behind.
 template <class T>
 concept changes_source = requires { typename T::feedline_changes_source; };
+
+/// A row of which at least one part is no stage: it is put together once there is a pipeline in front of it.
+template <class Left, class Right>
+struct row_with_change {
+  using feedline_part = void;
+  using feedline_changes_source = void;
+
+  template <class Source, class... Segments>
+  auto changed(const pipeline<Source, Segments...>& p) const {
+    return p | left | right;
+  }
+
+  Left left;
+  Right right;
+};
 
 template <class T>
 auto as_pipeline(T source) {
@@ -394,8 +409,10 @@ template <class Left, class Right>
   if constexpr (std::is_same_v<L, detail::refused_pipeline> || std::is_same_v<R, detail::refused_pipeline> ||
                 detail::starts_pipeline<R> || detail::container<L>)
     return detail::refused_pipeline();
-  else if constexpr (detail::changes_source<R>)
+  else if constexpr (detail::starts_pipeline<L> && detail::changes_source<R>)
     return right.changed(detail::as_pipeline(L(std::forward<Left>(left))));
+  else if constexpr (detail::changes_source<L> || detail::changes_source<R>)
+    return detail::row_with_change<L, R>{std::forward<Left>(left), std::forward<Right>(right)};
   else if constexpr (detail::starts_pipeline<L>)
     return detail::append(detail::as_pipeline(L(std::forward<Left>(left))),
                           detail::as_row(R(std::forward<Right>(right))));

@@ -302,16 +302,20 @@ std::uint64_t index_of(const Source& source, std::uint64_t ordinal) {
   else return ordinal;
 }
 
+/// Why an infinite run ends of itself.
+struct empty_run : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// What is wrong with an epoch without samples in infinite mode, of a source and …
-inline std::runtime_error empty_epoch() {
-  return std::runtime_error(
-      "it gave no sample in a whole epoch, so an infinite run would never yield anything");
+inline empty_run empty_epoch() {
+  return empty_run("it gave no sample in a whole epoch, so an infinite run would never yield anything");
 }
 
 /// … of what gets nothing from the stages before it.
-inline std::runtime_error nothing_came() {
-  return std::runtime_error("the stages before it let no sample through in one epoch after another, so an "
-                            "infinite run would never yield anything");
+inline empty_run nothing_came() {
+  return empty_run("the stages before it let no sample through in one epoch after another, so an "
+                   "infinite run would never yield anything");
 }
 
 /// How many epochs in a row without a sample show that a rank will never have one. There may be fewer samples than

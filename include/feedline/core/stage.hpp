@@ -209,7 +209,9 @@ std::uint64_t key_with_stage(std::uint64_t hash, const S& stage) {
 ///   many come, for pipeline.size(), where it isn't one to one; `drains`: it gives what it holds at the epoch's end;
 /// - `std::uint64_t fingerprint() const`: of its parameters. A checkpoint is refused by a pipeline whose stages have
 ///   other names or fingerprints;
-/// - `bool has_enough() const`: whether it would call `emit.enough()` at once, for a run that is resumed.
+/// - `bool has_enough() const`: whether it has called `emit.enough()` in this epoch, for a run that is resumed: it gets
+///   nothing more of the epoch then. At the beginning of an epoch, after `end_epoch()`, only a stage that wants nothing
+///   of any epoch says yes.
 ///
 /// Each run has its own copy, called from one thread. `check_stage` of feedline/testing.hpp runs a stage through all that
 /// is promised of it.

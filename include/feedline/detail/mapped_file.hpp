@@ -255,12 +255,13 @@ inline std::string_view last_name(std::string_view path) noexcept { return path.
 /// A hash of a file's size, its first 4 KB and its last: two files that were written at different times hardly
 /// have the same. 0 if it can't be read.
 inline std::uint64_t fingerprint_of_file(const std::string& path) noexcept {
+  struct stat status {};
+
+  // Who waits to write to a named pipe would take its opening for a reader.
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
   const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (number < 0) return 0;
   std::uint64_t hash = 0xcbf29ce484222325; // FNV-1a, as stable_hash() has it
-
-  struct stat status {};
-
   if (::fstat(number, &status) == 0 && S_ISREG(status.st_mode)) {
     unsigned char block[4096];
     const auto add = [&](::off_t begin) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Finds the members of a TAR archive that lies in memory: v7, ustar, GNU and pax headers. Touches headers
-// only; names and contents are views of the archive.
+// Finds the members of a TAR archive: v7, ustar, GNU and pax headers. Of one that lies in memory it touches headers only;
+// names and contents are views of the archive.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <feedline/detail/readable_text.hpp>
@@ -34,36 +35,100 @@ enum class tar_status {
   cut_off,    ///< the archive ends inside this member's contents
   damaged, ///< no header where one should be, or only a part of a block: nothing behind it can be read. The
            ///< name is at best a guess.
+  spoilt,  ///< the archive is complete, but the compressed file has damage there or later
   end
+};
+
+/// An archive that lies in memory, from where a tar_reader takes it. One that comes in another way has a class with the same
+/// functions.
+class tar_memory {
+ public:
+  tar_memory(std::span<const std::byte> archive) noexcept // NOLINT: it is one
+      : archive_(reinterpret_cast<const char*>(archive.data()), archive.size()) {}
+
+  /// What was read before isn't needed any more, but for what keep_member() keeps.
+  static void begin_member() noexcept {}
+
+  /// The offset of what comes next.
+  std::uint64_t position() const noexcept { return position_; }
+
+  /// The next bytes; fewer only where the archive ends. Needs has_room_for(count).
+  std::string_view read(std::uint64_t count) noexcept {
+    const auto bytes = archive_.substr(position_, static_cast<std::size_t>(count));
+    position_ += bytes.size();
+    return bytes;
+  }
+
+  /// Steps over bytes, and says how many there were.
+  std::uint64_t skip(std::uint64_t count) noexcept { return read(count).size(); }
+
+  /// Whether so many may be read.
+  static bool has_room_for(std::uint64_t) noexcept { return true; }
+
+  /// Views that are needed as long as the archive is read, and a copy of them for the member that begins.
+  static void keep_globals(const tar_overrides&) noexcept {}
+
+  static void use_globals(const tar_overrides&) noexcept {}
+
+  /// Why the archive has ended before its end, as far as it was read; empty: it hasn't.
+  static std::string problem() { return {}; }
+
+  /// The same after all that is left was read.
+  static std::string problem_to_the_end() { return {}; }
+
+  /// What keeps the memory of a sample that begins with the member read last, given the archive's file.
+  template <class File>
+  static const File& begin_sample(const File& file) noexcept {
+    return file;
+  }
+
+  /// That member belongs to it. False: there is no room for it in the sample.
+  static bool keep_member() noexcept { return true; }
+
+  // Of an archive that can be read from anywhere:
+
+  bool seek(std::uint64_t offset) noexcept {
+    if (offset > archive_.size()) return false;
+    position_ = static_cast<std::size_t>(offset);
+    return true;
+  }
+
+ private:
+  std::string_view archive_;
+  std::size_t position_ = 0; // <= archive_.size()
 };
 
 /// Gives the regular files of an archive in its order. Directories, links, devices, AppleDouble files (`._*`)
 /// and unknown types are left out with their contents. The archive ends where the memory does, or at blocks
 /// of zeros: two of them end it whatever comes behind, as other readers have it, a single one if no header
 /// follows it. One that ends inside a block is cut off.
-class tar_reader {
+template <class Archive>
+class basic_tar_reader {
  public:
-  explicit tar_reader(std::span<const std::byte> archive) noexcept
-      : archive_(reinterpret_cast<const char*>(archive.data()), archive.size()) {}
+  explicit basic_tar_reader(Archive archive) : archive_(std::move(archive)) {}
 
   /// Goes on at an offset at which a member begins, as its `begin` tells, and with the headers for all members
   /// that came before; offsets that don't belong to this archive are errors like any other.
-  tar_reader(std::span<const std::byte> archive, std::uint64_t begin,
-             const std::vector<std::uint64_t>& globals)
-      : tar_reader(archive) {
+  basic_tar_reader(Archive archive, std::uint64_t begin, const std::vector<std::uint64_t>& globals)
+      : basic_tar_reader(std::move(archive)) {
     for (const std::uint64_t at : globals) {
-      if (at >= begin || !seek(at)) continue;
-      const auto block = archive_.substr(position_, tar_block);
+      if (at >= begin || !archive_.seek(at)) continue;
+      const auto block = archive_.read(tar_block);
       if (block.size() < tar_block || tar_header(block).type() != 'g') continue;
       const auto size = tar_header(block).size();
-      position_ += tar_block;
-      if (size && *size <= left()) static_cast<void>(global_.read_pax(take(*size)));
+      if (!size) continue;
+      const auto contents = archive_.read(*size);
+      if (contents.size() == *size) static_cast<void>(global_.read_pax(contents));
     }
-    ended_ = !seek(begin);
+    ended_ = !archive_.seek(begin);
   }
 
-  /// The next member. `unreadable`, `cut_off` and `damaged` have their reason in problem(); after the latter
-  /// two comes `end`.
+  Archive& archive() noexcept { return archive_; }
+
+  const Archive& archive() const noexcept { return archive_; }
+
+  /// The next member. All but `member` and `end` have their reason in problem(); after `cut_off`, `damaged`
+  /// and `spoilt` comes `end`.
   tar_status next(tar_member& member) {
     tar_status status = skipped;
     while (status == skipped && !ended_) status = read(member);
@@ -81,34 +146,41 @@ class tar_reader {
  private:
   static constexpr tar_status skipped{-1};
 
-  // Reads extended headers and the header that they belong to. Invariant: position_ <= archive_.size().
+  // Reads extended headers and the header that they belong to.
   tar_status read(tar_member& member) {
+    archive_.begin_member();
     tar_overrides overrides = global_;
-    const std::uint64_t begin = position_;
+    archive_.use_globals(overrides);
+    const std::uint64_t begin = archive_.position();
     for (bool extended = false;; extended = true) {
       member = {};
       member.begin = begin;
-      member.offset = position_;
-      const auto block = archive_.substr(position_, tar_block);
+      member.offset = archive_.position();
+      const auto block = archive_.read(tar_block);
       if (all_zero(block))
         return extended ? nothing_behind_extension(member) : at_zeros(member, block.size());
       if (block.size() < tar_block || !tar_header(block).checksum_fits()) return no_header(member, block);
       const tar_header header(block);
       const auto size = header.size();
       if (!size) return damaged(member, header.name(), "no valid size in the header");
-      position_ += tar_block;
       switch (header.type()) {
       case 'L':
       case 'K':
       case 'x':
       case 'X': // what Solaris wrote before pax was a standard
       case 'g': {
-        if (*size > left()) return damaged(member, {}, "cut off inside the extended header");
-        const auto contents = take(*size);
+        const bool has_room = archive_.has_room_for(*size);
+        const auto contents = has_room ? archive_.read(*size) : std::string_view();
+        if ((has_room ? contents.size() : archive_.skip(*size)) < *size)
+          return damaged(member, {}, "cut off inside the extended header");
+        if (!has_room)
+          return damaged(member, {}, "an extended header of " + std::to_string(*size) + " bytes");
+        skip_padding(*size);
         if (header.type() == 'L') overrides.long_name = until_nul(contents);
         std::optional<std::string_view> malformed;
         if (header.type() == 'g') {
           malformed = global_.read_pax(contents);
+          archive_.keep_globals(global_);
           globals_.push_back(member.offset);
         }
         if (header.type() != 'L' && header.type() != 'K' && !malformed)
@@ -135,27 +207,40 @@ class tar_reader {
       size = overrides.size.value_or(size);
       if (type == 'S') {
         sparse = true;
-        bool goes_on = header.map_goes_on();
-        while (goes_on && left() >= tar_block) goes_on = take(tar_block)[504] != 0;
+        for (bool goes_on = header.map_goes_on(); goes_on;) {
+          const auto block = archive_.read(tar_block);
+          goes_on = block.size() == tar_block && block[504] != 0;
+        }
       }
     }
     const bool regular =
         (type == '0' || type == '\0' || type == '7' || type == 'S') && !member.name.ends_with('/');
     const bool wanted = regular && !base_name(member.name).starts_with("._");
-    if (size > left()) {
-      problem_ = "member " + in_backticks(member.full_name()) + " at offset " +
-                 std::to_string(member.offset) + " is cut off: " + std::to_string(size) +
-                 " bytes announced, " + std::to_string(left()) + " left";
+    const bool has_room = archive_.has_room_for(size);
+    std::uint64_t there = 0;
+    if (wanted && !sparse && has_room) {
+      const auto contents = archive_.read(size);
+      member.bytes = std::as_bytes(std::span(contents));
+      there = contents.size();
+    } else {
+      there = archive_.skip(size);
+    }
+    const auto describe = [&] {
+      return "member " + in_backticks(member.full_name()) + " at offset " + std::to_string(member.offset);
+    };
+    if (there < size) {
+      problem_ = with_cause(describe() + " is cut off: " + std::to_string(size) + " bytes announced, " +
+                            std::to_string(there) + " left");
       // The name of a member that nobody asked for says nothing about the sample before it.
       if (!wanted) member.directory = member.name = {};
       return wanted ? tar_status::cut_off : tar_status::damaged;
     }
-    const auto contents = take(size);
+    skip_padding(size);
     if (!wanted) return skipped;
-    member.bytes = std::as_bytes(std::span(contents));
-    if (!sparse) return tar_status::member;
-    problem_ = "member " + in_backticks(member.full_name()) + " at offset " + std::to_string(member.offset) +
-               " is a sparse file, which feedline doesn't read: store it in full";
+    if (!sparse && has_room) return tar_status::member;
+    problem_ =
+        sparse ? describe() + " is a sparse file, which feedline doesn't read: store it in full"
+               : describe() + " has " + std::to_string(size) + " bytes, more than its sample has room for";
     return tar_status::unreadable;
   }
 
@@ -177,15 +262,17 @@ class tar_reader {
   }
 
   tar_status at_zeros(tar_member& member, std::size_t size) {
-    if (archive_.empty()) return damaged(member, {}, "empty file: there is no header");
-    if (archive_.size() % tar_block != 0 && archive_.size() - position_ < 2 * tar_block)
+    if (size == 0 && !archive_.problem().empty()) return damaged(member, {}, "cut off");
+    const auto behind = size == 0 ? std::string_view() : archive_.read(tar_block);
+    if (archive_.position() == 0) return damaged(member, {}, "empty file: there is no header");
+    if (size + behind.size() < 2 * tar_block && archive_.position() % tar_block != 0)
       return damaged(member, {},
                      size == 0 ? "cut off inside the last member's padding"
                                : "cut off inside the zeros that end an archive");
-    const auto behind = archive_.substr(position_ + size, tar_block);
     if (behind.size() == tar_block && !all_zero(behind) && tar_header(behind).checksum_fits())
       return damaged(member, {}, "a single block of zeros before more members");
-    return tar_status::end;
+    problem_ = archive_.problem_to_the_end();
+    return problem_.empty() ? tar_status::end : tar_status::spoilt;
   }
 
   tar_status nothing_behind_extension(tar_member& member) {
@@ -194,45 +281,41 @@ class tar_reader {
 
   tar_status no_header(tar_member& member, std::string_view block) {
     const auto guess = until_nul(block.substr(0, 100));
-    if (position_ > 0)
+    if (member.offset > 0 || !archive_.problem().empty())
       return damaged(member, guess,
                      block.size() < tar_block ? "cut off inside the header" : "damaged header");
     const auto compression = compression_of(block);
-    problem_ = compression.empty()
-                   ? std::string("no TAR file: there is no valid header at offset 0")
-                   : "compressed: " + std::string(compression) +
-                         " data begins at offset 0. A shard is mapped into memory, so it must be plain TAR";
+    if (compression.empty()) problem_ = "no TAR file: there is no valid header at offset 0";
+    else
+      problem_ = "compressed: " + std::string(compression) +
+                 " data begins at offset 0. A shard is mapped into memory, so it must be plain TAR" +
+                 (compression == "gzip" ? " (tar_gz_samples reads gzip)" : "");
     return tar_status::damaged;
   }
 
   tar_status damaged(tar_member& member, std::string_view guess, const std::string& what) {
     member.name = guess;
-    problem_ = what + " at offset " + std::to_string(member.offset);
+    problem_ = with_cause(what + " at offset " + std::to_string(member.offset));
     return tar_status::damaged;
   }
 
-  bool seek(std::uint64_t offset) noexcept {
-    if (offset > archive_.size()) return false;
-    position_ = static_cast<std::size_t>(offset);
-    return true;
+  // Where the archive has ended because of something else.
+  std::string with_cause(const std::string& what) {
+    const std::string cause = archive_.problem();
+    if (archive_.position() == 0 && !cause.empty()) return cause;
+    return cause.empty() ? what : what + ": " + cause;
   }
 
-  std::uint64_t left() const noexcept { return archive_.size() - position_; }
+  // Of which a part may be missing at the end.
+  void skip_padding(std::uint64_t size) { archive_.skip((tar_block - size % tar_block) % tar_block); }
 
-  // Steps over contents and their padding, of which a part may be missing at the end. Needs size <= left().
-  std::string_view take(std::uint64_t size) noexcept {
-    const auto contents = archive_.substr(position_, static_cast<std::size_t>(size));
-    const std::size_t padding = (tar_block - contents.size() % tar_block) % tar_block;
-    position_ = std::min(position_ + contents.size() + padding, archive_.size());
-    return contents;
-  }
-
-  std::string_view archive_;
-  std::size_t position_ = 0;
+  Archive archive_;
   bool ended_ = false;
   tar_overrides global_;
   std::vector<std::uint64_t> globals_;
   std::string problem_;
 };
+
+using tar_reader = basic_tar_reader<tar_memory>;
 
 } // namespace feedline::inline v0::detail

@@ -20,20 +20,15 @@
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/ring.hpp>
+#include <feedline/queue/overflow.hpp>
 #include <feedline/queue/queue_status.hpp>
 
 namespace feedline::inline v0 {
 
-/// What becomes of an item that is pushed while a push_source is full.
-enum class overflow {
-  block,       ///< push() waits for room
-  drop_newest, ///< the item isn't taken
-  drop_oldest, ///< the item that has waited longest is dropped for it
-};
-
 struct push_options {
   std::size_t capacity = 1024; ///< the most items that wait for the run
-  feedline::overflow overflow = overflow::block;
+  feedline::overflow overflow =
+      overflow::block; ///< what becomes of an item that is pushed while they are there
   std::size_t largest_item =
       0; ///< the most bytes of an item, for a memory_budget where its type doesn't tell; 0: unknown
 };

@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <feedline/core/epoch.hpp>
-#include <feedline/detail/readable_text.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
+#include <feedline/source/detail/tar_in_order.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/tar_sample.hpp>
@@ -25,6 +25,34 @@ struct tar_options {
   /// as SHARD.index, as long as the shard's size and time stay the same. Nothing is said if it can't be written.
   bool keep_index = false;
 };
+
+namespace detail {
+
+/// Maps shards, and has the system read them ahead.
+class mapped_shards {
+ public:
+  using shard = tar_shard;
+
+  void start(const epoch&) { ahead_ = {}; }
+
+  std::unique_ptr<shard> open(const file_order& files, std::size_t number) {
+    file_ = ahead_.take(number);
+    if (!file_) file_ = tar_shard::map(files.names()[number]);
+    return std::make_unique<shard>(file_);
+  }
+
+  void gave_sample(const file_order& files, const shard& from) {
+    ahead_.announce(files, file_, from.begin());
+  }
+
+  static bool is_stopped() noexcept { return false; } // what is mapped is there
+
+ private:
+  std::shared_ptr<const mapped_file> file_; // of the shard that was opened last
+  read_ahead ahead_;
+};
+
+} // namespace detail
 
 /// A source of the samples of TAR shards, one shard after another; in a shuffled epoch the shards come in an
 /// order of its own, the samples of each in the shard's.
@@ -45,7 +73,7 @@ struct tar_options {
 /// Example: `tar_samples("photos-*.tar") | map([](const tar_sample& s) { return decode(s["jpg"]); })`
 ///
 /// Shards are opened when they are reached, and mapped: don't shorten one in place meanwhile (SIGBUS).
-class tar_samples {
+class tar_samples : public detail::tar_in_order<detail::mapped_shards> {
  public:
   static constexpr source_traits traits{.kind = "tar_samples", .shares_files = true};
 
@@ -59,102 +87,19 @@ class tar_samples {
       : tar_samples(std::vector<std::string>(patterns.begin(), patterns.end()), options) {}
 
   explicit tar_samples(const std::vector<std::string>& patterns, tar_options options = {})
-      : files_(patterns, traits.kind), options_(options) {}
-
-  /// The shards in listed order.
-  const std::vector<std::string>& shards() const noexcept { return files_.names(); }
-
-  void start_epoch(const epoch& e) {
-    files_.start(e);
-    shard_.reset();
-    ahead_ = {};
-  }
-
-  std::optional<tar_sample> next() {
-    for (;;) {
-      if (!shard_) {
-        const auto file = files_.next();
-        if (!file) return {};
-        number_ = *file;
-        index_ = files_.index_of(number_, 0);
-        open_shard();
-      }
-      const std::uint64_t last = std::exchange(index_, files_.index_of(number_, shard_->position()));
-      if (auto sample = shard_->next()) {
-        ahead_.announce(files_, file_, shard_->begin());
-        return sample;
-      }
-      index_ = last;
-      shard_.reset();
-    }
-  }
-
-  void state(auto& archive) {
-    std::uint64_t position = shard_ ? shard_->position() : closed;
-    files_.state(archive);
-    archive(position);
-    to_position_ = position;
-  }
-
-  /// Reads the headers of the shard that was being read up to where that was.
-  void resumed() {
-    if (to_position_ == closed) return;
-    number_ = files_.last();
-    open_shard();
-    while (shard_->position() < to_position_) {
-      try {
-        if (!shard_->next()) break;
-      } catch (const tar_error&) { // was told before
-      }
-    }
-  }
-
-  void go_near(std::uint64_t index) {
-    const std::size_t number = detail::file_order::file_of(index);
-    if (shard_ && number_ == number && shard_->position() <= detail::file_order::place_of(index)) return;
-    files_.go_to(number);
-    shard_.reset();
-  }
-
-  /// In which order its shards come.
-  const detail::file_order& files() const noexcept { return files_; }
-
-  std::uint64_t extent() const noexcept { return files_.extent(); }
-
-  std::uint64_t fingerprint(std::uint64_t extent) const { return files_.fingerprint(extent); }
+      : tar_in_order(detail::file_order(patterns, traits.kind), {}), options_(options) {}
 
   /// The samples by their place, after a pass over the headers of all shards.
-  detail::indexed_tar indexed() const { return {files_, options_.keep_index}; }
-
-  /// The index of the sample that next() gave last, or in whose place it threw.
-  std::uint64_t index() const noexcept { return index_; }
+  detail::indexed_tar indexed() const { return {files(), options_.keep_index}; }
 
   /// "photos-0003.tar: dir/17.jpg, .cls", found by reading the shard's headers again; "photos-0003.tar:
   /// sample #17" if that fails.
   std::string origin(std::uint64_t index) const {
-    const std::string file = files_.name_of(index);
-    std::string name = names_->at(file, files_.place_of(index));
-    return name.empty() ? detail::readable(file) + ": sample #" + std::to_string(files_.place_of(index))
-                        : name;
+    return files().origin_of(index, names_->at(files().name_of(index), detail::file_order::place_of(index)));
   }
 
  private:
-  static constexpr std::uint64_t closed = ~std::uint64_t{0};
-
-  void open_shard() {
-    file_ = ahead_.take(number_);
-    if (!file_) file_ = detail::tar_shard::map(shards()[number_]);
-    shard_.emplace(file_);
-  }
-
-  detail::file_order files_;
   tar_options options_;
-  std::optional<detail::tar_shard> shard_; // the one being read
-  std::size_t number_ = 0;                 // of that one, as listed
-  std::uint64_t index_ = 0;
-  std::uint64_t to_position_ = closed;              // in the shard that was open, for resumed()
-  std::shared_ptr<const detail::mapped_file> file_; // the shard's
-  detail::read_ahead ahead_;
   std::shared_ptr<detail::tar_names> names_ = std::make_shared<detail::tar_names>();
 };
 

@@ -46,7 +46,8 @@ class tar_bytes : public std::span<const std::byte> {
 
 namespace detail {
 
-class tar_shard;
+template <class Archive>
+class basic_tar_shard;
 
 /// Fields of a sample: four in place, more on the heap.
 class tar_fields {
@@ -96,10 +97,10 @@ class tar_fields {
 /// `dir/17.jpg` and `dir/17.cls` are the fields `jpg` and `cls` of the sample `dir/17`; `dir/17` alone is a
 /// field with an empty name. Fields keep their order and spelling. Names and contents are views of the mapped
 /// shard, which lives as long as one of its samples (or what share() gave) does, whatever becomes of the
-/// source.
+/// source; or, if the shard is compressed, of memory that the sample and its copies share.
 class tar_sample {
  public:
-  using feedline_view = void; // of a file that is mapped
+  using feedline_view = void; // of a file that is mapped, where its source doesn't say that it takes more
 
   /// `dir/17`
   std::string_view key() const& noexcept { return long_key_.empty() ? key_ : long_key_; }
@@ -140,14 +141,13 @@ class tar_sample {
   std::string file() const { return file_->path(); }
 
   /// A hash of what tells the sample from others and from what stood there at another time: the shard's name, size
-  /// and time, and where in it its fields lie.
+  /// and time, where in it the sample lies, and its fields' names and sizes.
   std::uint64_t identity() const noexcept {
-    const auto bytes = file_->bytes();
-    std::uint64_t hash = detail::key(stable_hash(file_->path()), bytes.size(),
-                                     static_cast<std::uint64_t>(file_->modified_ns()), stable_hash(key()));
+    std::uint64_t hash =
+        detail::key(stable_hash(file_->path()), file_->bytes().size(),
+                    static_cast<std::uint64_t>(file_->modified_ns()), stable_hash(key()), offset_);
     for (const tar_field& field : fields_)
-      hash = detail::key(hash, stable_hash(field.name), field.bytes.size(),
-                         static_cast<std::uint64_t>(field.bytes.data() - bytes.data()));
+      hash = detail::key(hash, stable_hash(field.name), field.bytes.size());
     return hash;
   }
 
@@ -162,7 +162,8 @@ class tar_sample {
   }
 
  private:
-  friend class detail::tar_shard;
+  template <class Archive>
+  friend class detail::basic_tar_shard;
 
   tar_sample() = default;
 
@@ -175,7 +176,8 @@ class tar_sample {
     throw tar_error(text);
   }
 
-  std::shared_ptr<const detail::mapped_file> file_;
+  std::shared_ptr<const detail::mapped_file> file_; // and the memory that the rest lies in
+  std::uint64_t offset_ = 0;                        // in the archive
   std::string_view key_;
   std::string long_key_; // where ustar has split the name, so that the key is nowhere in one piece
   detail::tar_fields fields_;

@@ -60,6 +60,15 @@ struct column {
   }
 };
 
+template <class Mode, class Field>
+  requires(!std::is_same_v<Mode, as_list_t> && is_optional_number<Field>)
+struct column<Mode, Field> {
+  static constexpr bool exists = true;
+  using type = masked_column<Field>;
+
+  static type make(Mode, block_cache& memory) { return type(memory); }
+};
+
 template <class Field>
 struct column<as_list_t, Field> {
   static constexpr bool exists = true;
@@ -90,7 +99,13 @@ class struct_column;
 /// The column of a struct's field: one of the above, or a struct again.
 template <class Mode, class Field>
 struct field_column : column<Mode, Field> {
-  static constexpr std::size_t count = 1;
+  static constexpr std::size_t count = 1; // of tensors
+};
+
+template <class Mode, class Field>
+  requires(!std::is_same_v<Mode, as_list_t> && is_optional_number<Field>)
+struct field_column<Mode, Field> : column<Mode, Field> {
+  static constexpr std::size_t count = 2;
 };
 
 template <class Mode, class Field>
@@ -241,10 +256,11 @@ class struct_columns {
 
 /// Samples of type T, field by field. Move-only.
 ///
-/// A field of numbers is a tensor<number> [batch]; of arrays or tensors, a tensor [batch, shape of
-/// one…]; of strings or vectors, a std::vector of them or, with `padded`, a padded_tensor; of a struct, the
-/// struct_columns of its fields: `batch.get<&example::box>().get<&box::width>()`. With `as_list` the samples
-/// themselves are a std::vector<T>.
+/// A field of numbers is a tensor<number> [batch]; of std::optional numbers, a masked_tensor: values [batch], 0
+/// where there is none, and valid [batch]; of arrays or tensors, a tensor [batch, shape of one…]; of strings or
+/// vectors, a std::vector of them or, with `padded`, a padded_tensor; of a struct, the struct_columns of its
+/// fields: `batch.get<&example::box>().get<&box::width>()`. With `as_list` the samples themselves are a
+/// std::vector<T>.
 template <class T, class Mode = stacked_t>
 class batch_of : public struct_columns<T, Mode> {
  public:
@@ -528,8 +544,8 @@ auto make_batch_stage(std::size_t size, batch_options options, Mode mode) {
 
 /// Gathers samples into batches.
 ///
-/// Takes:   numbers, arrays of numbers, tensors, strings, vectors of numbers, or plain structs, pairs
-///          and tuples of those and of each other (at most 12 fields each); with as_list, any item
+/// Takes:   numbers, std::optional numbers, arrays of numbers, tensors, strings, vectors of numbers, or plain structs,
+///          pairs and tuples of those and of each other (at most 12 fields each); with as_list, any item
 /// Gives:   batch_of<item>
 /// Order:   kept; in finite mode no batch holds samples of two epochs, in infinite mode batches run on across
 ///          them

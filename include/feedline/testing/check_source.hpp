@@ -173,8 +173,8 @@ class typed_hand_source final : public hand_source {
       for (std::uint64_t place = 0; place < samples.size() && all.size() < most; ++place) {
         source_step& s = all.emplace_back();
         try {
-          s.item = table_->number_of(samples.at(place));
           s.index = feedline::detail::index_at(samples, place);
+          s.item = table_->number_of(samples.at(place));
         } catch (const std::exception& error) {
           s.error = std::string("the error ") + error.what();
         }
@@ -487,20 +487,23 @@ class hand_source_checks {
     std::size_t good = 0;
     for (std::size_t place = 0; place < all.size(); ++place) {
       const source_step& s = all[place];
-      if (!s.error.empty()) continue;
-      ++good;
       unknown = std::max(unknown, s.index + 1);
       const std::string where = "place " + std::to_string(place);
       const auto known = items.find(s.index);
-      if (known == items.end())
+      if (!s.error.empty() && known != items.end())
+        return seen_.broken("at(place) gives the samples that next() gives: that of " + where + ", " +
+                            texts_.text(known->second) + " with the index " + std::to_string(s.index) +
+                            ", is " + s.error + ". Let both agree.");
+      if (s.error.empty() && known == items.end())
         return seen_.broken("at(place) gives the samples that next() gives: that of " + where +
                             " has the index " + std::to_string(s.index) +
                             ", which next() never gave. Let index_at() and index() agree.");
-      if (known->second != s.item)
+      if (s.error.empty() && known->second != s.item)
         return seen_.broken("at(place) gives the samples that next() gives: at " + where +
                             ", with the index " + std::to_string(s.index) + ", is " + texts_.text(s.item) +
                             ", while next() gave " + texts_.text(known->second) +
                             " with that index. Let both agree.");
+      good += s.error.empty();
       const auto found = described_->find(s.index);
       if (found != place)
         return seen_.broken("find(index) is the place with that index: find(" + std::to_string(s.index) +
@@ -601,18 +604,24 @@ class source_run_checks {
   /// A finite run gives what next() gives, epoch by epoch.
   void given(const std::vector<std::vector<source_step>>& epochs) {
     std::vector<std::pair<std::uint64_t, std::size_t>> expected, got;
-    bool fails = false;
+    std::size_t failures = 0, skipped = 0;
     for (const auto& steps : epochs)
       for (const source_step& s : steps)
-        if (!s.error.empty()) fails = true;
+        if (!s.error.empty()) ++failures;
         else if (!s.has_ended) expected.emplace_back(s.index, s.item);
-    if (fails) checks_.expect_failures();
+    if (failures > 0) checks_.expect_failures();
     for (const step& s : checks_.reference()) {
       if (s.is == step::kind::item) got.emplace_back(s.id.index, s.item);
+      skipped += s.skipped.size();
       if (s.is != step::kind::error) continue;
       return seen_.broken("A run gives what its source gives: a finite run ends with the error \"" +
                           s.message + "\", though next() throws nothing like it when it is called directly.");
     }
+    if (skipped != failures)
+      return seen_.broken(
+          "A run gives what its source gives: next() throws " + std::to_string(failures) +
+          " times when it is called for one epoch after another, while a finite run tells of " +
+          std::to_string(skipped) + " failures. Let what fails depend on nothing but the sample.");
     if (expected != got)
       seen_.broken("A run gives what its source gives: a finite run of " + std::to_string(options_.epochs) +
                    " epochs gives other samples than start_epoch() and next() do when they are called for "
@@ -634,7 +643,6 @@ class source_run_checks {
       };
       for (const on_error how : {on_error::skip, on_error::fail}) {
         const bool skips = how == on_error::skip;
-        if (!skips && checks_.expects_failures()) continue;
         const std::string what = text_of_occasion(fails) + " fails downstream of the source";
         seen_.doing("let " + text_of_occasion(fails) + " fail");
         run_order o = checks_.order();
@@ -642,9 +650,15 @@ class source_run_checks {
         o.on_error = how;
         o.fails = fails;
         std::vector<step> expected, got = checks_.run(o);
+        bool is_reached = skips; // rather than a sample before it that the source itself fails for
         for (const step& s : skips ? all_skipping : all) {
-          if (!matches(s)) expected.push_back(s);
-          else if (!skips) break;
+          if (!skips && !s.skipped.empty()) break;
+          if (!matches(s)) {
+            expected.push_back(s);
+          } else if (!skips) {
+            is_reached = true;
+            break;
+          }
         }
         std::vector<occasion> skipped;
         for (step& s : got) {
@@ -665,7 +679,7 @@ class source_run_checks {
           return;
         const bool is_named =
             skips ? std::count(skipped.begin(), skipped.end(), fails) > 0 : error.failed == fails;
-        if (!is_named && all.back().is == step::kind::end)
+        if (!is_named && is_reached && all.back().is == step::kind::end)
           return seen_.broken(
               "A failure is named: where " + what + ", the run tells of " +
               (skips ? std::to_string(skipped.size()) + " skipped samples" : "\"" + error.message + "\"") +
@@ -675,8 +689,7 @@ class source_run_checks {
   }
 
   void ranks() {
-    if (options_.may_repeat || options_.epochs_differ || checks_.expects_failures() ||
-        checks_.reference().back().is != step::kind::end)
+    if (options_.may_repeat || options_.epochs_differ || checks_.reference().back().is != step::kind::end)
       return;
     std::map<std::pair<std::uint64_t, std::uint32_t>, int> expected;
     for (const step& s : checks_.reference())

@@ -546,6 +546,18 @@ class hand_stage_checks {
 
   /// emit.enough(), and what tells of it.
   void ends() {
+    const auto stage_so_far = described_->copy();
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      // No call was made that comes after emit.enough() in its epoch.
+      if (calls_[i].is == hand_call::kind::item && stage_so_far->has_enough() == true &&
+          !(results_[i].has_enough && results_[i].given.empty()))
+        return seen_.broken(
+            "has_enough() says whether a stage has called emit.enough() in this epoch: before " +
+            text_of_call(calls_[i]) + " it says yes, and then gives " + text(results_[i]) +
+            ". A run that is resumed there gives the stage nothing more of the epoch. Let it say no from "
+            "end_epoch() to the next emit.enough().");
+      stage_so_far->call(calls_[i]);
+    }
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       if (!results_[i].has_enough) continue;
       if (!described_->ends_epochs())
@@ -556,8 +568,9 @@ class hand_stage_checks {
       const auto stage = described_->copy();
       for (std::size_t k = 0; k <= i; ++k) stage->call(calls_[k]);
       if (stage->has_enough() == false && calls_[i].is == hand_call::kind::item)
-        return seen_.broken("has_enough() says whether a stage would call emit.enough() at once: after " +
-                            text_of_call(calls_[i]) + ", which called it, it says no.");
+        return seen_.broken(
+            "has_enough() says whether a stage has called emit.enough() in this epoch: after " +
+            text_of_call(calls_[i]) + ", which called it, it says no.");
     }
   }
 

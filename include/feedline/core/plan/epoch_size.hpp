@@ -33,7 +33,7 @@ std::optional<std::uint64_t> items_in_epoch(const Source& described, const Segme
                                             const run_options& options) {
   const bool drains = options.epochs != run_options::for_ever;
   std::optional<std::uint64_t> items;
-  bool are_known = true;
+  bool are_known = !Segments::drops;
   const auto look = [&]<class S>(const S&) {
     are_known &= traits_of<S>().one_to_one || requires(const S& s) { s.items_given(0, true); };
   };

@@ -110,6 +110,9 @@ class measurement {
     if constexpr (requires { source.items_held(); })
       all[0].held.push_back({"held by " + stage_name(source), source.items_held(), all[0].bytes});
     walk<item, 0>(segments, all[0].bytes, all);
+    for (std::size_t i = 1; i < Segments::size; ++i)
+      if (Segments::first_stage[i] == Segments::first_stage[i + 1]) // a queue, and who fills it
+        all[i] = {"prefetch", all[i - 1].bytes};
     return all;
   }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <feedline/core/stage.hpp>
+#include <feedline/queue/overflow.hpp>
 
 namespace feedline::inline v0::detail {
 
@@ -92,9 +93,12 @@ struct worker_range {
 };
 
 struct segment_traits {
-  bool parallel = false;  ///< its stages run on workers
-  bool ordered = true;    ///< what workers give is put back in order
-  bool has_queue = false; ///< the user has put a queue behind it
+  bool parallel = false;                         ///< its stages run on workers
+  bool ordered = true;                           ///< what workers give is put back in order
+  bool has_queue = false;                        ///< the user has put a queue behind it
+  feedline::overflow overflow = overflow::block; ///< of that queue
+
+  constexpr bool drops() const { return overflow != feedline::overflow::block; }
 };
 
 /// Stages that share threads.
@@ -158,6 +162,8 @@ struct segment_list {
   static constexpr std::size_t size = sizeof...(Segments);
   static constexpr std::array<segment_traits, size> traits{Segments::traits...};
   static constexpr std::size_t stage_count = stage_types::size;
+  /// Whether some queue may drop samples.
+  static constexpr bool drops = (Segments::traits.drops() || ...);
 
   /// How many stages lie in front of each segment, and in all.
   static constexpr std::array<std::size_t, size + 1> first_stage = [] {
@@ -220,13 +226,13 @@ auto as_segments(List list) {
 }
 
 /// Puts a segment behind others: its stages join the last one if that is open and they are serial, and a queue
-/// without stages belongs to what stands in front of it.
+/// without stages belongs to what stands in front of it; but a queue that drops is filled by one thread.
 template <class Front, segment_traits A, class... Before, segment_traits B, class... Behind>
 auto with_segment(const longer_list<Front, segment<A, Before...>>& list, const segment<B, Behind...>& next) {
   constexpr bool joins = !B.parallel && segment<A, Before...>::is_open;
-  constexpr bool is_queue = !B.parallel && sizeof...(Behind) == 0;
+  constexpr bool is_queue = !B.parallel && sizeof...(Behind) == 0 && !A.drops() && !(A.parallel && B.drops());
   if constexpr (joins || is_queue) {
-    constexpr segment_traits traits{A.parallel, A.ordered, A.has_queue || B.has_queue};
+    constexpr segment_traits traits{A.parallel, A.ordered, A.has_queue || B.has_queue, B.overflow};
     using both = segment<traits, Before..., Behind...>;
     return longer_list<Front, both>{list.front,
                                     {joined(list.last.stages, next.stages), list.last.workers,

@@ -190,7 +190,7 @@ class node {
 
   flow skipped(failure_ptr f) {
     if constexpr (Traits.keeps_over_epochs)
-      got_some_ = true; // so that a limit of failures is what ends the run
+      got_some_ |= place_.run.limits_failures(); // so that the limit is what ends the run
     return next_.skipped(std::move(f));
   }
 

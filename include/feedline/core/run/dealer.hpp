@@ -12,7 +12,6 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
@@ -20,7 +19,7 @@
 #include <feedline/core/options.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
-#include <feedline/core/run/sample_finder.hpp>
+#include <feedline/core/run/source_reader.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
@@ -42,8 +41,6 @@ class dealer : public channel_base {
   /// Tells it whose samples it deals; the references must stay valid.
   void attach(const Source& source, const run_options& options, const run_context& context,
               const stage_place& place, stage_counters& counters, const resumption& resumed) {
-    source_ = &source;
-    options_ = &options;
     context_ = &context;
     place_ = &place;
     stage_counters_ = &counters;
@@ -51,9 +48,8 @@ class dealer : public channel_base {
     state_reader reader(resumed.words(0));
     progress.load(reader, {}, false);
     known_ = context.known;
-    number_ = static_cast<std::uint32_t>(progress.source.epoch);
-    reached_ = progress.source.calls();
-    first_ = progress.source.first;
+    at_ = progress.source;
+    reader_.emplace(source, options, context.stop, at_);
   }
 
   /// The worker's next samples. Null: there are no more.
@@ -118,49 +114,44 @@ class dealer : public channel_base {
     if (context_->stopped.load(std::memory_order_relaxed) || ended_.load(std::memory_order_relaxed))
       return {};
     share s;
-    if (!epoch_) {
-      if (number_ >= options_->epochs && !is_endless()) return {};
+    s.source = reader_->epoch();
+    if (!s.source) {
+      if (!reader_->has_epoch()) return {};
       begin_epoch(s.failed);
+      s.source = reader_->epoch();
     }
-    s.source = epoch_;
-    s.epoch = number_;
+    s.epoch = static_cast<std::uint32_t>(at_.epoch);
     s.sequence = sequence_++;
     s.generation = generation_;
-    if (is_abandoned(generation_)) reached_ = size_;
-    s.first = reached_;
-    s.count = std::min<std::uint64_t>(target(), size_ - reached_);
-    reached_ += s.count;
+    if (is_abandoned(generation_)) at_.given = size_;
+    s.first = at_.given;
+    s.count = std::min<std::uint64_t>(target(), size_ - at_.given);
+    at_.given += s.count;
     s.first_item = std::exchange(dealt_, dealt_ + s.count);
-    s.ends_epoch = reached_ == size_;
-    s.first_place = first_;
+    s.ends_epoch = at_.given == size_;
+    s.first_place = at_.first;
     if (s.ends_epoch) {
-      first_ = options_->rank.number;
-      if (epoch_ && is_endless()) first_ = epoch_->next_first();
-      s.next_first = first_;
-      epoch_.reset();
-      reached_ = 0;
+      reader_->end_epoch(false);
+      s.next_first = at_.next_first;
+      reader_->go_to_next_epoch();
       ++generation_;
-      ++number_;
     }
     return s;
   }
 
-  bool is_endless() const noexcept { return options_->epochs == run_options::for_ever; }
-
   void begin_epoch(failure_ptr& failed) {
     size_ = 0;
+    at_.given = std::exchange(at_.failed, 0) + at_.given; // of places it counts those that were taken
     try {
-      const auto source = std::make_shared<Source>(*source_);
-      start_source(*source, make_epoch(*options_, number_, context_->stop, first_));
-      size_ = source->epoch_size();
-      if (reached_ > size_)
+      reader_->begin_epoch();
+      size_ = reader_->get().epoch_size();
+      if (at_.given > size_)
         throw std::runtime_error("the epoch has " + std::to_string(size_) +
-                                 " samples, but the checkpoint is at " + std::to_string(reached_));
-      epoch_ = source;
-      if (source->places() == 0 && is_endless()) throw empty_epoch();
+                                 " samples, but the checkpoint is at " + std::to_string(at_.given));
+      if (reader_->is_endless() && reader_->is_empty()) throw empty_epoch();
     } catch (...) {
-      reached_ = size_;
-      failed = current_source_failure({.epoch = number_}, sample_id::no_index);
+      at_.given = size_;
+      failed = current_source_failure({.epoch = static_cast<std::uint32_t>(at_.epoch)}, sample_id::no_index);
     }
   }
 
@@ -222,8 +213,6 @@ class dealer : public channel_base {
     return note_failure(place_->name, id, {0, {number, 0, id.epoch}});
   }
 
-  const Source* source_ = nullptr;
-  const run_options* options_ = nullptr;
   const run_context* context_ = nullptr;
   const stage_place* place_ = nullptr;
   stage_counters* stage_counters_ = nullptr;
@@ -232,12 +221,10 @@ class dealer : public channel_base {
   std::atomic<bool> ended_{false};
 
   std::mutex mutex_; // of what follows
-  std::shared_ptr<const Source> epoch_;
-  std::uint64_t size_ = 0;
-  std::uint64_t reached_ = 0;
+  source_place at_;
+  std::optional<source_reader<Source>> reader_;
+  std::uint64_t size_ = 0; // of the epoch in at_
   std::uint64_t dealt_ = 0;
-  std::uint64_t first_ = 0; // place of this rank's in the epoch's order
-  std::uint32_t number_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t generation_ = 0;
 };

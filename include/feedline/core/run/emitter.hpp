@@ -45,6 +45,9 @@ struct run_context {
   bool skips(const failed_call& call) const noexcept {
     return (known && known->take(call)) || on_error == feedline::on_error::skip;
   }
+
+  /// Whether there is a limit that ends a run in which everything fails.
+  bool limits_failures() const noexcept { return failure_limit != ~std::uint64_t{0}; }
 };
 
 /// The end of an epoch of which the source gave so many samples.

@@ -41,11 +41,11 @@ flow feed_samples(Chain& chain, packet& p, std::size_t begin, std::size_t end, c
 template <class In, class Chain>
 flow feed(Chain& chain, packet& p, channel_base& from, const run_context& run) {
   stream_position& position = chain.progress().input;
-  const bool passes_over = position.passes_over_epoch();
+  const bool passes_over_epoch = position.passes_over_epoch();
   position.begin(p, run.may_have_enough);
   // Where nothing in front takes anything along to the next epoch.
   const bool may_cut_short = run.drain && !chain.is_behind_state();
-  if (passes_over && may_cut_short && !position.expects_failures()) from.abandon(p.generation);
+  if (passes_over_epoch && may_cut_short && !position.expects_failures()) from.abandon(p.generation);
   flow wanted = flow::more; // of this packet's samples: they are all of one epoch
   // What a worker has enough of, others may still be at work on: earlier samples of the same epoch.
   const auto want = [&](flow result) {
@@ -53,9 +53,11 @@ flow feed(Chain& chain, packet& p, channel_base& from, const run_context& run) {
     if (wanted == flow::enough && !chain.sink().is_worker()) from.abandon(p.generation);
   };
   // All that was to come of the epoch came before the run was left.
-  if ((chain.progress().ending != 0 || chain.progress().enough) && !passes_over) {
+  if ((chain.progress().ending != 0 || chain.progress().enough) && !passes_over_epoch) {
     wanted = flow::enough;
-    if (may_cut_short) from.abandon(p.generation);
+    // A stage that had enough would have said so, which is heard where nothing upstream is kept for later.
+    const bool had_enough = chain.progress().enough && !chain.is_behind_state();
+    if ((may_cut_short || had_enough) && !position.passes_over()) from.abandon(p.generation);
   }
   std::size_t i = position.items;
   for (std::size_t number = position.events; number < p.events().size(); ++number) {

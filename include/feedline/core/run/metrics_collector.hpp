@@ -55,7 +55,7 @@ struct counter_values {
   };
 
   struct queue {
-    std::uint64_t put = 0, taken = 0, puts = 0, fill_sum = 0, peak = 0, recent_peak = 0;
+    std::uint64_t put = 0, taken = 0, dropped = 0, puts = 0, fill_sum = 0, peak = 0, recent_peak = 0;
   };
 
   std::uint64_t time = 0;
@@ -74,9 +74,10 @@ inline counter_values read_counters(const run_base& run, const consumer_counters
     channel_base& e = *queue;
     channel_counters& c = e.counters();
     const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
-    const std::uint64_t put = read(c.put), taken = read(c.taken);
-    s.queues.push_back({put, taken, read(c.puts), read(c.fill_sum), read(c.peak),
-                        c.recent_peak.exchange(put > taken ? put - taken : 0, std::memory_order_relaxed)});
+    const std::uint64_t put = read(c.put), taken = read(c.taken), dropped = read(c.dropped);
+    const std::uint64_t gone = taken + dropped;
+    s.queues.push_back({put, taken, dropped, read(c.puts), read(c.fill_sum), read(c.peak),
+                        c.recent_peak.exchange(put > gone ? put - gone : 0, std::memory_order_relaxed)});
   }
   s.stages.resize(run.places().size());
   for (const segment_record& record : run.segments()) {
@@ -145,12 +146,10 @@ inline interval_metrics interval_between(const run_base& run, const counter_valu
       asked = run.places()[record.first_place].name;
       continue;
     }
-    segment_metrics segment{std::exchange(asked, {}),
+    segment_metrics segment{(asked.empty() ? asked : std::exchange(asked, {}) + " + ") + run.name_of(record),
                             record.parallel,
                             record.pool ? record.pool->active() : record.workers.size(),
                             {}};
-    for (std::size_t place = record.first_place; place < record.first_place + record.stages; ++place)
-      segment.name += (segment.name.empty() ? "" : " + ") + run.places()[place].name;
     for (std::size_t w = 0; w < now.segments[i].size(); ++w) {
       const worker_times &a = before.segments[i][w], &b = now.segments[i][w];
       const double starved = seconds(since(b.starved, a.starved));
@@ -171,7 +170,7 @@ inline interval_metrics interval_between(const run_base& run, const counter_valu
     m.queues.push_back(
         {m.segments[in_front].name + " -> " + behind,
          e.config().packets * e.counters().largest.load(std::memory_order_relaxed), since(b.put, a.put),
-         since(b.taken, a.taken),
+         since(b.taken, a.taken), since(b.dropped, a.dropped),
          puts > 0 ? static_cast<double>(since(b.fill_sum, a.fill_sum)) / static_cast<double>(puts) : 0,
          whole ? b.peak : b.recent_peak});
   }

@@ -28,6 +28,7 @@ class packer {
  public:
   static constexpr bool is_measured = Channel::is_measured;
   static constexpr bool has_room = true;
+  static constexpr bool takes_rows = false;
 
   packer(Channel& channel, thread_counters& thread, segment_progress& progress)
       : channel_(channel), thread_(thread), progress_(progress) {
@@ -110,6 +111,9 @@ class packer {
   }
 
   static constexpr bool is_worker() noexcept { return IsWorker; }
+
+  // Of a segment without stages, whose thread only hands on.
+  static constexpr bool is_behind_state() noexcept { return false; }
 
   packer& sink() noexcept { return *this; }
 
@@ -216,8 +220,11 @@ class packer {
       adjust_fill_target();
     }
     ++pushes_;
+    timed_item& timed = progress_.timed_stages;
+    const std::uint64_t began = timed.is_timed ? now_ns() : 0;
     if (!channel_.push(std::move(p), thread_)) return flow::stop;
-    if (!IsWorker) filled_at_ = now_ns();
+    if (!IsWorker || timed.is_timed) filled_at_ = now_ns();
+    if (timed.is_timed) timed.behind_ns += filled_at_ - began; // no stage's own time
     return abandoned ? flow::enough : flow::more;
   }
 

@@ -138,7 +138,7 @@ class segment_progress {
       stream_place taken = read_place(reader);
       read_ending(reader);
       // The rest of the epoch is left out, whatever it is.
-      if (enough || (ending != 0 && !is_behind_state)) taken = {taken.epochs, 0, 0, 0, {}};
+      if (enough || (ending != 0 && !is_behind_state)) taken = {.epochs = taken.epochs};
       input.resume(std::move(before), std::move(taken));
     } else {
       if (reader.is_empty()) return;

@@ -61,7 +61,9 @@ class run : public run_base {
   template <std::size_t I>
   using channel_behind = std::conditional_t<
       is_dealt && I == 0, dealer<Source, Measured>,
-      channel<transport_between(traits<I>.parallel, is_parallel_segment(I + 1)), Measured>>;
+      channel<traits<I>.drops() ? transport::dropping
+                                : transport_between(traits<I>.parallel, is_parallel_segment(I + 1)),
+              Measured>>;
 
   template <std::size_t... I>
   static auto channels_type(std::index_sequence<I...>) -> std::tuple<channel_behind<I>...>;
@@ -72,7 +74,9 @@ class run : public run_base {
   static constexpr bool is_measured = Measured;
   static constexpr bool is_ordered = (Segments::traits.ordered && ...);
   using item = segment_output<segment_count - 1>;
-  static constexpr bool is_resumable = can_be_resumed<Source>;
+  static constexpr bool is_live = !can_be_resumed<Source>;
+  /// Whether some queue may drop samples.
+  static constexpr bool drops = segment_types::drops;
   /// Whether an epoch may give in the next one what came in it.
   static constexpr bool keeps_over_epochs = []<class... S>(types<S...>) {
     return (detail::keeps_over_epochs<S> || ...);
@@ -161,8 +165,8 @@ class run : public run_base {
               mix(fingerprint_of(static_cast<const run&>(self).source_, first)));
         },
         segment_count);
-    if (this->options().resume && !is_resumable)
-      refuse("its source is live: what it gave can't be given again");
+    if (this->options().resume && is_live) refuse("its source is live: what it gave can't be given again");
+    if (this->options().resume && drops) refuse("a queue of its pipeline drops samples");
     if constexpr (shares_files<Source> || live_source<Source>)
       if (!this->options().rank.is_alone() && !this->options().endless &&
           this->options().epochs != run_options::for_ever && this->options().rank.rest != uneven::keep)
@@ -199,6 +203,10 @@ class run : public run_base {
             "others: use infinite(), leave them out of the source's data instead, or say uneven::keep");
     };
     stages_.for_each_stage(check);
+    if (drops)
+      throw std::invalid_argument("feedline: a queue may drop more samples on one rank than on another, so "
+                                  "in finite mode some ranks would "
+                                  "wait for others: use infinite(), or say uneven::keep");
   }
 
   // Ranks that gave equally much have taken equally many.
@@ -255,6 +263,7 @@ class run : public run_base {
             .ends = takers_of<I>() + workers_of<I>().most + 1,
             .to_workers = is_parallel_segment(I + 1),
             .unordered = !traits<I>.ordered,
+            .overflow = traits<I>.overflow,
             .stop = context().stop,
             .attention = &context().attention};
   }
@@ -332,7 +341,8 @@ class run : public run_base {
 
   template <std::size_t I>
   void run_segment(thread_counters& thread) {
-    if (stopped()) return; // what stages held may not have been read again
+    // What stages held may not have been read again. A live source learns all the same that its run has begun, and ends.
+    if (stopped() && !(is_live && I == 0)) return;
     segment_progress progress(I, options().rank);
     packer<segment_output<I>, channel_behind<I>, traits<I>.parallel> sink(std::get<I>(channels_), thread,
                                                                           progress);
@@ -347,12 +357,14 @@ class run : public run_base {
       auto chain = chain_of<I, segment_output<I - 1>>(sink, thread, 0);
       if constexpr (!is_parallel_segment(I)) take_up<I>(chain);
       bool wanted = true;
+      std::uint64_t used = 0;
       while (wanted) {
         member.wait_turn();
         auto p = from.pop(thread, [&] { chain.sink().hand_over(); });
         if (!p) return;
         if constexpr (is_parallel_segment(I))
-          wanted = work<segment_output<I - 1>>(chain, *p, from, is_dealt && I == 1 ? p->put_at : now_ns());
+          wanted =
+              work<segment_output<I - 1>>(chain, *p, from, is_dealt && I == 1 ? p->put_at : now_ns(), used);
         else wanted = feed<segment_output<I - 1>>(chain, *p, from, context()) != flow::stop;
         member.worked(p->size());
         from.recycle(std::move(p));
@@ -375,13 +387,20 @@ class run : public run_base {
     return reader;
   }
 
-  /// A worker's share: one packet in, one out. False: no more is wanted.
+  /// A worker's share: one packet in, one out. False: no more is wanted. `used_before`: what the thread had had of a
+  /// processor when that was last asked for.
   template <class In, class Chain>
-  bool work(Chain& chain, packet& p, channel_base& from, std::uint64_t began) {
+  bool work(Chain& chain, packet& p, channel_base& from, std::uint64_t began, std::uint64_t& used_before) {
     chain.sink().open(p);
     chain.begin_packet(p.first_place);
     const flow result = feed<In>(chain, p, from, context());
-    from.worked(now_ns() - began, p.size());
+    const std::uint64_t ns = now_ns() - began;
+    bool waited = false;
+    if (ns > channel_base::slow_packet_ns) { // else it doesn't matter, and asking takes time
+      const std::uint64_t used = thread_ns();
+      waited = used - std::exchange(used_before, used) < ns / 4;
+    }
+    from.worked(ns, p.size(), waited);
     return chain.sink().complete(p) && result != flow::stop;
   }
 

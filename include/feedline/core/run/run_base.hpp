@@ -77,6 +77,14 @@ class run_base {
   /// Queue i lies behind segment i.
   const std::vector<channel_base*>& queues() const { return queues_; }
 
+  /// The names of a segment's stages.
+  std::string name_of(const segment_record& segment) const {
+    std::string names;
+    for (std::size_t i = 0; i < segment.stages; ++i)
+      names += (i == 0 ? "" : " + ") + places_[segment.first_place + i].name;
+    return names.empty() ? "prefetch" : names; // without stages it is a queue and who fills it
+  }
+
   /// What a checkpoint at that place says of the run.
   run_identity identity(const snapshot& at) const {
     run_identity now = identity_;
@@ -299,10 +307,7 @@ class run_base {
       return error;
     } catch (...) {
       try {
-        std::string names;
-        for (std::size_t i = 0; i < segment.stages; ++i)
-          names += (i == 0 ? "" : " + ") + places_[segment.first_place + i].name;
-        throw pipeline_error(current_failure(names, {}));
+        throw pipeline_error(current_failure(name_of(segment), {}));
       } catch (const pipeline_error&) {
         return std::current_exception();
       } catch (...) { // there is no memory for that

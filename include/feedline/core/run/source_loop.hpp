@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What a source's thread does: epoch after epoch, samples into the first segment's chain.
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -10,14 +9,13 @@
 #include <span>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
-#include <feedline/core/run/ranked_source.hpp>
+#include <feedline/core/run/source_reader.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/transport/packet.hpp>
@@ -35,52 +33,45 @@ class source_loop {
         chain_(chain),
         thread_(thread),
         at_(chain.progress().source),
-        source_(described, options, context.stop, at_) {
-    chain.progress().can_repeat = source_.can_repeat();
-    if (context.known && source_.can_repeat() && context.known->has_some_of(0)) known_ = context.known;
+        reader_(described, options, context.stop, at_) {
+    chain.progress().can_repeat = reader_.can_repeat();
+    if (context.known && reader_.can_repeat() && context.known->has_some_of(0)) known_ = context.known;
   }
 
   /// From where the chain's progress says. `rest`: what was put down of the source's own state.
   void run(state_reader rest) {
-    const bool for_ever = options_.epochs == run_options::for_ever;
-    while (for_ever || at_.epoch < options_.epochs) {
+    while (reader_.has_epoch()) {
       const auto number = static_cast<std::uint32_t>(at_.epoch);
-      bool may_be_empty = !for_ever;
-      at_.next_first = for_ever ? 0 : options_.rank.number;
-      if (!wants_none()) {
-        if (begin_epoch(rest)) {
-          if (!run_epoch()) return;
-          if (for_ever) source_.find_next_first(context_.may_end_epochs);
-        } else {
-          may_be_empty = true;
+      // The rest of the epoch in hand may be of no use to the run that is resumed.
+      const bool wants_none = chain_.progress().ending != 0 || chain_.progress().enough;
+      if (!wants_none || reader_.tells_next_first()) {
+        if (!begin_epoch(rest, wants_none)) {
           failed_->ends_at_once = chain_.progress().is_resumed;
           if (fail(std::move(failed_), false) == flow::stop) return;
-        }
-        if (!may_be_empty && !failed_for_good_ && source_.is_empty() &&
-            fail(source_failure(empty_epoch(), no_sample()), false) == flow::stop)
+        } else if (!wants_none && (!run_epoch() || ends_as_empty())) {
           return;
+        }
       }
+      reader_.end_epoch(context_.may_end_epochs);
       if (chain_.end_epoch({number, at_.given}, context_.drain) == flow::stop) return;
-      at_ = {at_.epoch + 1, 0, 0, at_.next_first};
+      reader_.go_to_next_epoch();
       chain_.publish();
     }
   }
 
  private:
-  /// The rest of the epoch in hand was of no use to the run that is resumed.
-  bool wants_none() noexcept { return chain_.progress().ending != 0 || chain_.progress().enough; }
-
   /// False: it failed.
-  bool begin_epoch(state_reader& rest) {
+  bool begin_epoch(state_reader& rest, bool wants_none) {
     ended_ = failed_for_good_ = false;
     try {
-      source_.begin_epoch(rest);
+      reader_.begin_epoch();
+      if (!wants_none) reader_.take_up(rest);
     } catch (...) {
       failed_ = current_source_failure(no_sample());
       return false;
     }
     if constexpr (has_state<Source>)
-      if (!std::exchange(is_part_, true)) chain_.progress().add(source_.get(), 0, true);
+      if (!std::exchange(is_part_, true)) chain_.progress().add(reader_, 0, true);
     return true;
   }
 
@@ -113,7 +104,7 @@ class source_loop {
     const auto epoch = static_cast<std::uint32_t>(at_.epoch);
     for (int left = 256; left > 0 && !is_stopped() && pushes == sink.pushes(); --left) {
       if constexpr (says_when_ready<Source>)
-        if (!source_.get().ready())
+        if (!reader_.get().ready())
           if (const flow wanted = chain_.sink().hand_over(); wanted != flow::more || left < 256)
             return wanted;
       auto value = next();
@@ -152,7 +143,7 @@ class source_loop {
   /// Nothing: the epoch has ended, or that sample failed.
   std::optional<source_item_t<Source>> next() {
     try {
-      return source_.next();
+      return reader_.next();
     } catch (...) {
       failed_ = current_source_failure(failed_sample());
       return std::nullopt;
@@ -163,7 +154,7 @@ class source_loop {
   /// resumed.
   bool may_give(std::uint64_t& index) {
     try {
-      index = source_.index();
+      index = reader_.index();
       if (!known_ || !known_->take(call_of_source(at_.given - 1))) [[likely]]
         return true;
       --at_.given;
@@ -174,6 +165,12 @@ class source_loop {
       failed_ = current_source_failure(failed_sample());
     }
     return false;
+  }
+
+  /// Whether the epoch shows that no sample will ever come, and nobody wants to hear more.
+  bool ends_as_empty() {
+    return reader_.is_endless() && !failed_for_good_ && reader_.is_empty() &&
+           fail(source_failure(empty_epoch(), no_sample()), false) == flow::stop;
   }
 
   flow give_failure() {
@@ -207,7 +204,7 @@ class source_loop {
     sample_id id = no_sample();
     if constexpr (shares_places<Source>) {
       try {
-        id.index = source_.get().index();
+        id.index = reader_.get().index();
       } catch (...) { // then nothing tells
       }
     }
@@ -231,7 +228,7 @@ class source_loop {
   Chain& chain_;
   thread_counters& thread_;
   source_place& at_;
-  ranked_source<Source> source_;
+  source_reader<Source> reader_;
   bool is_part_ = false; // its state belongs to the segment's
   bool ended_ = false;
   bool failed_for_good_ = false;

@@ -21,11 +21,12 @@ namespace feedline::inline v0::detail {
 struct stream_place {
   std::uint64_t epochs = 0;
   std::uint64_t items = 0;
-  std::uint64_t events = 0;          // behind the last of these items
-  std::uint64_t last = 0;            // hash of the last item's identity
-  std::vector<failed_call> failures; // all that lie between
-  bool is_drained = false;           // some items came because of a failure that was to follow
-  bool is_draining = false;          // the next ones do; not written, as none of them was taken
+  std::uint64_t events = 0;            // behind the last of these items
+  std::uint64_t last = 0;              // hash of the last item's identity
+  std::vector<failed_call> failures{}; // all that lie between
+  bool is_drained = false;             // some items came because of a failure that was to follow
+  bool is_draining = false;            // the next ones do; not written: of no matter before one was taken
+  failed_call drained_by{};            // what failed, if either is so
 
   bool is_beginning() const noexcept { return epochs == 0 && items == 0 && events == 0; }
 };
@@ -34,7 +35,9 @@ inline void write_place(state_writer& writer, const stream_place& p) {
   writer(p.epochs, p.items, p.events << 2 | (p.is_drained ? 2u : 0u) | (p.failures.empty() ? 0u : 1u));
   if (p.items > 0) writer(p.last);
   if (!p.failures.empty()) writer(p.failures.size());
-  for (const failed_call& f : p.failures) writer(f.place, f.id.index, f.id.part, f.id.epoch);
+  const auto write_call = [&](const failed_call& f) { writer(f.place, f.id.index, f.id.part, f.id.epoch); };
+  if (p.is_drained) write_call(p.drained_by);
+  for (const failed_call& f : p.failures) write_call(f);
 }
 
 /// What a checkpoint keeps of an identity: three bytes.
@@ -46,13 +49,12 @@ inline stream_place read_place(state_reader& reader) {
   reader(p.epochs, p.items, p.events);
   if (p.items > 0) reader(p.last);
   if ((p.events & 1) != 0) reader(failures);
-  p.is_drained = (p.events & 2) != 0;
+  p.is_drained = p.is_draining = (p.events & 2) != 0; // what comes next is drained as well
   p.events >>= 2;
   if (failures > reader.left()) throw std::invalid_argument("feedline: the checkpoint is not whole");
-  for (; failures > 0; --failures) {
-    failed_call& f = p.failures.emplace_back();
-    reader(f.place, f.id.index, f.id.part, f.id.epoch);
-  }
+  const auto read_call = [&](failed_call& f) { reader(f.place, f.id.index, f.id.part, f.id.epoch); };
+  if (p.is_drained) read_call(p.drained_by);
+  for (; failures > 0; --failures) read_call(p.failures.emplace_back());
   return p;
 }
 
@@ -70,6 +72,9 @@ class stream_position {
     before_ = std::move(before);
     taken_before_ = to_pass_over_ = std::move(taken);
   }
+
+  /// True as long as it has not come to its place.
+  bool passes_over() const noexcept { return !to_pass_over_.is_beginning(); }
 
   /// True as long as whole epochs are to be passed over.
   bool passes_over_epoch() const noexcept { return to_pass_over_.epochs > 0; }
@@ -123,8 +128,12 @@ class stream_position {
       item = packet_->snapshot_items;
       event = packet_->snapshot_events;
       since.is_draining = since_.is_draining;
+      since.drained_by = since_.drained_by;
       for (std::size_t i = 0; i < event; ++i) {
-        if (all[i].kind == event_kind::draining) since.is_draining = true;
+        if (all[i].kind == event_kind::draining) {
+          since.is_draining = true;
+          since.drained_by = all[i].call;
+        }
         if (all[i].kind == event_kind::epoch_end) since.is_draining = false;
       }
     } else {
@@ -143,12 +152,13 @@ class stream_position {
       if (all[event].kind == event_kind::draining) {
         since.is_draining = true;
         since.is_drained |= !is_behind;
+        since.drained_by = all[event].call;
         continue;
       }
       if (all[event].kind == event_kind::skipped) since.failures.push_back(all[event].call);
       since.events += is_behind;
     }
-    if (passes_end) since = {since.epochs + 1, 0, 0, 0, std::move(since.failures)};
+    if (passes_end) since = {.epochs = since.epochs + 1, .failures = std::move(since.failures)};
     return result;
   }
 
@@ -192,7 +202,7 @@ class stream_position {
 
   bool was_met(const event& e) {
     if (e.kind == event_kind::draining && to_pass_over_.epochs == 0)
-      return std::exchange(to_pass_over_.is_drained, false);
+      return e.call == to_pass_over_.drained_by && std::exchange(to_pass_over_.is_drained, false);
     std::vector<failed_call>& all = to_pass_over_.failures;
     const auto found = std::find(all.begin(), all.end(), e.call);
     if (e.kind != event_kind::skipped || found == all.end()) return false;

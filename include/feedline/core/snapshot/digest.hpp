@@ -18,25 +18,40 @@ class running_digest {
   explicit running_digest(std::uint64_t value) : value_(value) {}
 
   /// The next item, of one sample.
-  void add(const sample_id& id) noexcept { take(value_ += 0x9e3779b97f4a7c15, id); }
+  void add(const sample_id& id) noexcept {
+    take(value_ += 0x9e3779b97f4a7c15, id.index + word_of(id.epoch, id.part));
+  }
 
   /// The next item, made of these samples.
   void add(std::span<const sample_id> ids) noexcept {
     // Four sums side by side: each alone would wait for its own multiplications.
     std::array<std::uint64_t, 4> lanes{ids.size(), 1, 2, 3};
+    sample_id last; // most are of the same epoch and the same part
+    std::uint64_t of_last = 0;
+    const auto take_next = [&](std::uint64_t& sum, const sample_id& id) {
+      if (id.epoch != last.epoch || id.part != last.part) [[unlikely]] {
+        last = id;
+        of_last = word_of(id.epoch, id.part);
+      }
+      take(sum, id.index + of_last);
+    };
     const std::size_t whole = ids.size() / lanes.size() * lanes.size();
     for (std::size_t i = 0; i < whole; i += lanes.size())
-      for (std::size_t lane = 0; lane < lanes.size(); ++lane) take(lanes[lane], ids[i + lane]);
-    for (std::size_t i = whole; i < ids.size(); ++i) take(lanes[i - whole], ids[i]);
+      for (std::size_t lane = 0; lane < lanes.size(); ++lane) take_next(lanes[lane], ids[i + lane]);
+    for (std::size_t i = whole; i < ids.size(); ++i) take_next(lanes[i - whole], ids[i]);
     for (const std::uint64_t lane : lanes) value_ = mix(value_ + 0x9e3779b97f4a7c15 + lane);
   }
 
   std::uint64_t value() const noexcept { return value_; }
 
  private:
+  static std::uint64_t word_of(std::uint64_t epoch, std::uint64_t part) noexcept {
+    return epoch * 0x9e3779b97f4a7c15 + part * 0xd1b54a32d192ed03;
+  }
+
   // Each step is a bijection of the sum, so that a difference once made stays.
-  static void take(std::uint64_t& sum, const sample_id& id) noexcept {
-    sum ^= id.index + id.epoch * 0x9e3779b97f4a7c15 + id.part * 0xd1b54a32d192ed03;
+  static void take(std::uint64_t& sum, std::uint64_t word) noexcept {
+    sum ^= word;
     sum *= 0xbf58476d1ce4e5b9;
     sum ^= sum >> 32;
   }

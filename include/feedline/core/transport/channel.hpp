@@ -17,8 +17,10 @@
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/transport/dropping_queue.hpp>
 #include <feedline/core/transport/packet.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
+#include <feedline/queue/overflow.hpp>
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
 
@@ -30,6 +32,7 @@ enum class transport {
   spread,         ///< one thread to workers: mpmc_queue
   ordered,        ///< workers to one thread: reorder_queue, in the stream's order or that of being done
   ordered_spread, ///< workers to workers: the same, taken from in turns
+  dropping,       ///< one thread to one or to workers, without a wait for room: dropping_queue
 };
 
 /// The queue behind a segment that is parallel or not, in front of workers or not.
@@ -39,12 +42,13 @@ constexpr transport transport_between(bool from_workers, bool to_workers) {
 }
 
 struct channel_config {
-  const char* giver;        ///< the last stage upstream of it
-  std::size_t packets;      ///< how many packets fit
-  std::size_t packet_items; ///< how many samples a packet holds at most
-  std::size_t ends;         ///< threads on both sides: each may hold a packet of its own
-  bool to_workers;          ///< the takers are workers: a packet is also a grain of work
-  bool unordered;           ///< the givers are workers whose packets leave in the order of being done
+  const char* giver;           ///< the last stage upstream of it
+  std::size_t packets;         ///< how many packets fit
+  std::size_t packet_items;    ///< how many samples a packet holds at most
+  std::size_t ends;            ///< threads on both sides: each may hold a packet of its own
+  bool to_workers;             ///< the takers are workers: a packet is also a grain of work
+  bool unordered;              ///< the givers are workers whose packets leave in the order of being done
+  feedline::overflow overflow; ///< of a dropping one
   std::stop_token stop;
   std::atomic<bool>* attention; ///< of the run: set when an epoch is abandoned
 };
@@ -52,6 +56,7 @@ struct channel_config {
 struct channel_counters {
   std::atomic<std::uint64_t> put{0};
   std::atomic<std::uint64_t> taken{0};
+  std::atomic<std::uint64_t> dropped{0};  ///< of those put
   std::atomic<std::uint64_t> puts{0};     ///< how often `fill` was looked at
   std::atomic<std::uint64_t> fill_sum{0}; ///< of the fills found, in samples
   std::atomic<std::uint64_t> peak{0};
@@ -95,11 +100,13 @@ class channel_base {
   /// How many samples a packet should carry: fewer than fit as long as the workers need long for each.
   std::size_t target() const noexcept { return target_.load(std::memory_order_relaxed); }
 
-  /// A worker tells how long it needed for a packet of so many samples.
-  void worked(std::uint64_t ns, std::size_t samples) noexcept {
+  /// A worker tells how long it needed for a packet of so many samples. `waited`: it left the processor to others for
+  /// most of that time.
+  void worked(std::uint64_t ns, std::size_t samples, bool waited) noexcept {
+    const std::uint64_t slow = waited ? slow_wait_ns() : slow_packet_ns;
     const std::size_t target = target_.load(std::memory_order_relaxed);
-    if (ns > slow_packet_ns && target > 1) target_.store(target / 2, std::memory_order_relaxed);
-    else if (ns < slow_packet_ns / 4 && samples >= target && target < config_.packet_items)
+    if (ns > slow && target > 1) target_.store(target / 2, std::memory_order_relaxed);
+    else if (ns < slow / 4 && samples >= target && target < config_.packet_items)
       target_.store(std::min(target * 2, config_.packet_items), std::memory_order_relaxed);
   }
 
@@ -107,6 +114,12 @@ class channel_base {
   static constexpr std::uint64_t slow_packet_ns = 100'000;
 
  private:
+  // One that was waited for may be coarser the more workers wait at once: only hand-overs take processor time, and there
+  // are as many more of them.
+  std::uint64_t slow_wait_ns() const noexcept {
+    return std::clamp<std::uint64_t>(config_.ends * 200'000, slow_packet_ns, 20'000'000);
+  }
+
   channel_config config_;
   channel_counters counters_;
   std::atomic<std::uint64_t> abandoned_{0}; // generations below this one
@@ -154,9 +167,7 @@ class channel : public channel_base {
   static constexpr bool is_measured = Measured;
 
   explicit channel(const channel_config& config) try
-      : channel_base(config),
-        queue_(config.packets, config.stop),
-        spares_(config.packets + config.ends, config.stop) {
+      : channel_base(config), queue_(make_queue(config)), spares_(config.packets + config.ends, config.stop) {
   } catch (const std::bad_alloc&) {
 
     throw pipeline_error(current_failure(std::string("the queue after ") + config.giver, {}));
@@ -194,6 +205,7 @@ class channel : public channel_base {
       status = put(p);
     }
     if (status != queue_status::success) return false;
+    if (Transport == transport::dropping && p) recycle(std::move(p));
     if constexpr (Measured) count_put(samples);
     return true;
   }
@@ -233,9 +245,17 @@ class channel : public channel_base {
  private:
   using queue = std::conditional_t<
       restores_order, reorder_queue<packet_ptr>,
-      std::conditional_t<Transport == transport::serial, spsc_queue<packet_ptr>, mpmc_queue<packet_ptr>>>;
+      std::conditional_t<Transport == transport::dropping, dropping_queue,
+                         std::conditional_t<Transport == transport::serial, spsc_queue<packet_ptr>,
+                                            mpmc_queue<packet_ptr>>>>;
   using spare_queue =
       std::conditional_t<Transport == transport::serial, spsc_queue<packet_ptr>, mpmc_queue<packet_ptr>>;
+
+  queue make_queue(const channel_config& config) {
+    if constexpr (Transport == transport::dropping)
+      return queue(config.packets, config.overflow, counters().dropped, config.stop);
+    else return queue(config.packets, config.stop);
+  }
 
   queue_status try_put(packet_ptr& p) {
     if constexpr (restores_order) return queue_.try_push(p->sequence, std::move(p), p->last);
@@ -269,7 +289,8 @@ class channel : public channel_base {
   void count_put(std::size_t samples) noexcept {
     channel_counters& c = counters();
     const std::uint64_t put = c.put.fetch_add(samples, std::memory_order_relaxed) + samples;
-    const std::uint64_t taken = c.taken.load(std::memory_order_relaxed);
+    const std::uint64_t taken =
+        c.taken.load(std::memory_order_relaxed) + c.dropped.load(std::memory_order_relaxed);
     raise(c.largest, samples);
     // Both counters lag a little: what is just being handed over counts as inside.
     const std::uint64_t most = config().packets * c.largest.load(std::memory_order_relaxed);

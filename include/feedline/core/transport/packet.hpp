@@ -94,6 +94,14 @@ class packet {
 
   std::size_t size() const noexcept { return size_; }
 
+  /// Destroys the samples, and returns how many they were; what happened between them stays.
+  std::size_t drop_samples() noexcept {
+    destroy_values_(*this);
+    for (event& e : events_) e.position = 0;
+    has_snapshot = false;
+    return std::exchange(size_, 0);
+  }
+
   /// The values, of the type that the packet was made for.
   template <class T>
   T* values() noexcept {
@@ -103,6 +111,8 @@ class packet {
   id_row ids() const noexcept { return {first_id_, ids_are_listed_ ? id_list() : nullptr}; }
 
   std::vector<event>& events() noexcept { return events_; }
+
+  const std::vector<event>& events() const noexcept { return events_; }
 
   bool ends_epoch() const noexcept {
     return !events_.empty() && events_.back().kind == event_kind::epoch_end;

@@ -145,6 +145,12 @@ class file_order {
     return index & ((std::uint64_t{1} << place_bits) - 1);
   }
 
+  /// What a sample is called in messages: by `name`, or, if that is empty, "photos-0003.tar: sample #17".
+  std::string origin_of(std::uint64_t index, std::string name) const {
+    if (!name.empty()) return name;
+    return readable(name_of(index)) + ": sample #" + std::to_string(place_of(index));
+  }
+
   /// The name of the file that a sample is in; empty for an index that none has.
   std::string name_of(std::uint64_t index) const {
     return file_of(index) < names_->size() ? (*names_)[file_of(index)] : std::string();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,23 +20,13 @@
 
 namespace feedline::inline v0::detail {
 
-/// The samples of one shard.
-class tar_shard {
+/// The samples of one shard, which its archive reads from its file.
+template <class Archive>
+class basic_tar_shard {
  public:
-  explicit tar_shard(const std::string& path) : tar_shard(map(path)) {}
-
-  explicit tar_shard(std::shared_ptr<const mapped_file> file)
-      : file_(std::move(file)), reader_(file_->bytes()) {
-    // So that the 40 bits of an index that count a shard's samples can't overflow.
-    if (file_->bytes().size() >> 49 != 0)
-      throw tar_error(readable(file_->path()) + ": more than 2^40 blocks from offset 0 on");
-    advance();
-  }
-
-  /// The shard from a sample on, where an earlier pass found that it begins, given what that pass knew.
-  tar_shard(std::shared_ptr<const mapped_file> file, std::uint64_t begin,
-            const std::vector<std::uint64_t>& globals, std::size_t usual_size)
-      : file_(std::move(file)), reader_(file_->bytes(), begin, globals), usual_size_(usual_size) {
+  basic_tar_shard(std::shared_ptr<const mapped_file> file, basic_tar_reader<Archive> reader,
+                  std::size_t usual_size = 0)
+      : file_(std::move(file)), reader_(std::move(reader)), usual_size_(usual_size) {
     advance();
   }
 
@@ -46,15 +37,23 @@ class tar_shard {
     if (status_ == tar_status::end) return {};
     ++position_;
     std::optional<tar_sample> sample{tar_sample()};
-    sample->file_ = file_;
+    sample->file_ = reader_.archive().begin_sample(file_);
     const tar_member first = ahead_;
+    sample->offset_ = first.offset;
     const std::string_view stem = split(first.name).first;
     if (first.directory.empty()) sample->key_ = stem;
     else sample->long_key_ = std::string(first.directory).append("/").append(stem);
     std::string problem;
     do {
-      if (status_ == tar_status::member) sample->fields_.push_back({split(ahead_.name).second, ahead_.bytes});
-      else if (problem.empty()) problem = reader_.problem();
+      const bool has_room = reader_.archive().keep_member();
+      if (status_ != tar_status::member) {
+        if (problem.empty()) problem = reader_.problem();
+      } else if (has_room) {
+        sample->fields_.push_back({split(ahead_.name).second, ahead_.bytes});
+      } else if (problem.empty()) {
+        problem = "sample " + in_backticks(sample->key()) + " at offset " + std::to_string(first.offset) +
+                  " is larger than there is room for";
+      }
       advance();
     } while (goes_on(*sample));
     if (status_ == tar_status::damaged && problem.empty() && !is_complete(*sample)) {
@@ -79,16 +78,10 @@ class tar_shard {
   /// How many fields the last sample that could be read has.
   std::size_t usual_size() const noexcept { return usual_size_; }
 
+  const Archive& archive() const noexcept { return reader_.archive(); }
+
   /// Whether what comes next is no member.
   bool is_at_damage() const noexcept { return status_ == tar_status::damaged; }
-
-  static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all) {
-    try {
-      return std::make_shared<const mapped_file>(path, with);
-    } catch (const std::runtime_error& error) {
-      throw tar_error(error.what());
-    }
-  }
 
  private:
   // "dir.d/17.seg.png" is split into "dir.d/17" and "seg.png".
@@ -101,7 +94,8 @@ class tar_shard {
   void advance() { status_ = reader_.next(ahead_); }
 
   bool goes_on(const tar_sample& sample) const {
-    return status_ != tar_status::end && status_ != tar_status::damaged && has_key_of(sample);
+    return status_ != tar_status::end && status_ != tar_status::damaged && status_ != tar_status::spoilt &&
+           has_key_of(sample);
   }
 
   bool has_key_of(const tar_sample& sample) const {
@@ -143,11 +137,41 @@ class tar_shard {
   }
 
   std::shared_ptr<const mapped_file> file_;
-  tar_reader reader_;
+  basic_tar_reader<Archive> reader_;
   tar_member ahead_;
   tar_status status_ = tar_status::end;
   std::size_t usual_size_ = 0;
   std::uint64_t position_ = 0;
+};
+
+/// The samples of a shard that is mapped.
+class tar_shard : public basic_tar_shard<tar_memory> {
+ public:
+  explicit tar_shard(const std::string& path) : tar_shard(map(path)) {}
+
+  explicit tar_shard(const std::shared_ptr<const mapped_file>& file)
+      : basic_tar_shard(file, tar_reader(bytes_of(*file))) {}
+
+  /// The shard from a sample on, where an earlier pass found that it begins, given what that pass knew.
+  tar_shard(const std::shared_ptr<const mapped_file>& file, std::uint64_t begin,
+            const std::vector<std::uint64_t>& globals, std::size_t usual_size)
+      : basic_tar_shard(file, tar_reader(file->bytes(), begin, globals), usual_size) {}
+
+  static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all) {
+    try {
+      return std::make_shared<const mapped_file>(path, with);
+    } catch (const std::runtime_error& error) {
+      throw tar_error(error.what());
+    }
+  }
+
+ private:
+  // So that the 40 bits of an index that count a shard's samples can't overflow.
+  static std::span<const std::byte> bytes_of(const mapped_file& file) {
+    if (file.bytes().size() >> 49 != 0)
+      throw tar_error(readable(file.path()) + ": more than 2^40 blocks from offset 0 on");
+    return file.bytes();
+  }
 };
 
 } // namespace feedline::inline v0::detail

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -181,7 +182,40 @@ struct padded_tensor {
   std::vector<std::size_t> lengths; ///< extents of the samples' own first dimension
 };
 
+/// A column of optional numbers: values [batch], 0 where there is none, and valid [batch], which says where there is one.
+template <class T>
+struct masked_tensor {
+  tensor<T> values;
+  tensor<bool> valid;
+};
+
 namespace detail {
+
+template <class T>
+inline constexpr bool is_optional_number = false;
+template <number T>
+inline constexpr bool is_optional_number<std::optional<T>> = !std::is_const_v<T>;
+
+/// Optional numbers: stacked beside a mask.
+template <class T>
+class masked_column {
+ public:
+  using element = typename T::value_type;
+  using result = masked_tensor<element>;
+
+  explicit masked_column(block_cache& memory) : values_(memory), valid_(memory) {}
+
+  void add(T&& value, std::size_t row, std::size_t rows) {
+    valid_.add(value.has_value(), row, rows);
+    values_.add(value.value_or(element()), row, rows);
+  }
+
+  result take(std::size_t rows) { return {values_.take(rows), valid_.take(rows)}; }
+
+ private:
+  stacked_column<element> values_;
+  stacked_column<bool> valid_;
+};
 
 /// Runs of numbers, or tensors that differ in their first dimension: filled up to the longest one.
 template <class T>

@@ -4,16 +4,10 @@
 
 #include <feedline/feedline.hpp>
 
-#ifdef WITH_IMAGE
-bool image_works();
-#else
-bool image_works() { return true; }
-#endif
-
 int main() {
   const auto pipeline =
       feedline::from(std::vector{1, 2, 3}) | feedline::map([](int i) { return 2 * i; }) | feedline::batch(2);
   std::size_t samples = 0;
   for (const auto& batch : pipeline.finite()) samples += batch.size();
-  return samples == 3 && image_works() ? 0 : 1;
+  return samples == 3 ? 0 : 1;
 }

@@ -1,2 +1,0 @@
-// SPDX-License-Identifier: MIT
-// Nothing: what the compiler itself takes.

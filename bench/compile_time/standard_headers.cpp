@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// What any library of this kind would include.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include <concurrentqueue.h>

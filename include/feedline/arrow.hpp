@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The component feedline::arrow: typed rows of Arrow IPC files and streams.
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/row.hpp>
+#include <feedline/arrow/rows.hpp>
+#include <feedline/arrow/schema.hpp>
+#include <feedline/arrow/value.hpp>

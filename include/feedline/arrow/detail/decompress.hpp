@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The buffers of a compressed record batch.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#ifdef FEEDLINE_ARROW_LZ4
+#include <lz4frame.h>
+#endif
+#ifdef FEEDLINE_ARROW_ZSTD
+#include <zstd.h>
+#endif
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/flat_table.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// How the buffers of a record batch are compressed.
+enum class arrow_codec : std::uint8_t { none, lz4, zstd };
+
+/// Memory that arrays point into, beside what is mapped.
+class owned_bytes {
+ public:
+  std::span<std::byte> add(std::size_t size) {
+    // Not set to 0, so that an announced size takes no more memory than what is really written there.
+    blocks_.emplace_back(new std::byte[size]);
+    return {blocks_.back().get(), size};
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+};
+
+#ifdef FEEDLINE_ARROW_LZ4
+/// How many bytes it wrote; less than there is room for if the frame isn't whole.
+inline std::size_t decompress_lz4(std::span<const std::byte> from, std::span<std::byte> to) {
+  LZ4F_dctx* made = nullptr;
+  if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION))) return 0;
+  const std::unique_ptr<LZ4F_dctx, decltype(&LZ4F_freeDecompressionContext)> context(
+      made, LZ4F_freeDecompressionContext);
+  std::size_t read = 0, written = 0;
+  for (;;) {
+    std::size_t in = from.size() - read, out = to.size() - written;
+    const std::size_t hint =
+        LZ4F_decompress(context.get(), to.data() + written, &out, from.data() + read, &in, nullptr);
+    if (LZ4F_isError(hint)) return 0;
+    read += in;
+    written += out;
+    if (hint == 0) return written;
+    if (in == 0 && out == 0) return 0;
+  }
+}
+#endif
+
+/// What a compressed buffer holds: 8 bytes with its size when it was whole, -1 standing for one that isn't compressed,
+/// and then the frame. Throws arrow_error.
+inline std::span<const std::byte> decompress(arrow_codec codec, std::span<const std::byte> buffer,
+                                             owned_bytes& memory) {
+  if (buffer.empty()) return buffer;
+  if (buffer.size() < 8) throw arrow_error("a compressed buffer is cut off");
+  const auto size = load<std::int64_t>(buffer.data());
+  buffer = buffer.subspan(8);
+  if (size == -1) return buffer;
+  if (size == 0) return {};
+  // No frame of so few bytes holds more: an LZ4 byte adds at most 255, a ZSTD block of 4 bytes at most 128 KB.
+  const std::uint64_t ratio = codec == arrow_codec::lz4 ? 256 : std::uint64_t{1} << 16;
+  if (size < 0 || static_cast<std::uint64_t>(size) / ratio > buffer.size() + 16)
+    throw arrow_error("a compressed buffer announces " + std::to_string(size) + " bytes");
+  const auto whole = static_cast<std::size_t>(size);
+#ifdef FEEDLINE_ARROW_ZSTD
+  if (codec == arrow_codec::zstd) {
+    const unsigned long long in_frame = ZSTD_getFrameContentSize(buffer.data(), buffer.size());
+    if (in_frame != ZSTD_CONTENTSIZE_UNKNOWN && in_frame != whole)
+      throw arrow_error("a compressed buffer is damaged");
+  }
+#endif
+  std::size_t written = 0;
+  const auto to = memory.add(whole);
+  switch (codec) {
+#ifdef FEEDLINE_ARROW_LZ4
+  case arrow_codec::lz4:
+    written = decompress_lz4(buffer, to);
+    break;
+#endif
+#ifdef FEEDLINE_ARROW_ZSTD
+  case arrow_codec::zstd:
+    written = ZSTD_decompress(to.data(), to.size(), buffer.data(), buffer.size());
+    break;
+#endif
+  default:
+    throw arrow_error(std::string("it is compressed with ") + (codec == arrow_codec::lz4 ? "LZ4" : "ZSTD") +
+                      ", without which this program was built: feedline::arrow uses " +
+                      (codec == arrow_codec::lz4 ? "liblz4" : "libzstd") +
+                      " where it was found when feedline was configured");
+  }
+  if (written != whole) throw arrow_error("a compressed buffer is damaged");
+  return to;
+}
+
+} // namespace feedline::inline v0::detail

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The rows of Arrow files by their place, counted over all files.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/mapped_table.hpp>
+#include <feedline/arrow/detail/pipe.hpp>
+#include <feedline/arrow/row.hpp>
+#include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
+#include <feedline/source/detail/file_order.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// What the largest record batch of a file takes in memory beside what is mapped: nothing, unless it is compressed.
+/// Not known for a pipe. A file that can't be read takes nothing.
+inline std::optional<std::uint64_t> largest_batch_in_memory(const std::string& name) {
+  if (is_pipe(name)) return std::nullopt;
+  std::uint64_t largest = 0;
+  try {
+    const mapped_file file(name, sharing::alone);
+    file.expect_jumps();
+    const arrow_layout layout = layout_reader::read(file.bytes());
+    const auto bytes_of = [&](const batch_place& place) {
+      const message m(file.bytes().subspan(static_cast<std::size_t>(place.metadata),
+                                           static_cast<std::size_t>(place.metadata_size)));
+      std::uint64_t sum = 0;
+      if (!m.batch().compression()) return sum;
+      for (auto list = m.batch().buffers(); !list.empty(); list = list.subspan(batch_table::buffer_size)) {
+        const auto at = load<std::int64_t>(list.data()), size = load<std::int64_t>(list.data() + 8);
+        if (at < 0 || size < 8 || static_cast<std::uint64_t>(at) > place.body_size ||
+            static_cast<std::uint64_t>(size) > place.body_size - static_cast<std::uint64_t>(at))
+          continue;
+        const auto whole =
+            load<std::int64_t>(file.bytes().data() + place.body + static_cast<std::uint64_t>(at));
+        if (whole > 0) sum += static_cast<std::uint64_t>(whole);
+      }
+      return sum;
+    };
+    for (const batch_place& place : layout.batches) largest = std::max(largest, bytes_of(place));
+  } catch (const std::runtime_error&) { // its own place will say so
+  }
+  return largest;
+}
+
+template <class Row>
+class indexed_rows {
+ public:
+  /// Reads the message headers of all files, which are mapped one at a time.
+  indexed_rows(const file_order& files, std::shared_ptr<const std::vector<wanted_column>> columns)
+      : shared_(std::make_shared<shared>(files.names(), std::move(columns))) {
+    for (const std::string& name : files.names()) {
+      known_file& known = shared_->files.emplace_back(look_at(name));
+      places_.add_file(known.problem.empty() ? known.layout.layout->places() : 1);
+    }
+  }
+
+  std::uint64_t size() const noexcept { return places_.size(); }
+
+  /// Throws arrow_error as the source would in that place.
+  arrow_row<Row> at(std::uint64_t place) const {
+    const std::size_t number = places_.file_of(place);
+    const known_file& known = shared_->files[number];
+    if (!known.problem.empty()) throw arrow_error(known.problem);
+    const auto table = shared_->table(number);
+    const std::uint64_t row = place - places_.first_of(number);
+    const arrow_layout& layout = table->layout();
+    if (row >= layout.rows()) throw table->problem();
+    const std::size_t batch = layout.batch_of(row);
+    return arrow_row<Row>(table->batch(batch), row - layout.first_of(batch));
+  }
+
+  std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
+
+  std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
+
+  std::uint64_t size_of_first(std::uint64_t files) const { return places_.size_of_first(files); }
+
+ private:
+  struct known_file {
+    known_layout layout;
+    std::string problem; // why it has no rows
+  };
+
+  known_file look_at(const std::string& name) const {
+    try {
+      if (is_pipe(name))
+        throw arrow_error(readable(name) +
+                          ": the rows of a pipe come in their order, and can't be had by their place");
+      const auto file = map_arrow(name, sharing::alone); // for others reads may not jump
+      file->expect_jumps();
+      known_file known{read_layout(*file), {}};
+      mapped_table(file, 0, known.layout, *shared_->columns); // throws if the columns don't fit
+      return known;
+    } catch (const arrow_error& error) {
+      return {{}, error.what()};
+    }
+  }
+
+  /// What all copies use.
+  struct shared {
+    static constexpr std::size_t most = 1024; // files at once: a process has room for 65,530 maps or so
+
+    shared(std::vector<std::string> n, std::shared_ptr<const std::vector<wanted_column>> c)
+        : names(std::move(n)), columns(std::move(c)), tables(names.size()) {}
+
+    std::shared_ptr<mapped_table> table(std::size_t number) {
+      {
+        const std::lock_guard lock(mutex);
+        if (tables[number]) return tables[number];
+      }
+      auto table = std::make_shared<mapped_table>(map_arrow(names[number]), number, files[number].layout,
+                                                  *columns, recent);
+      std::shared_ptr<mapped_table> oldest; // given back without the lock
+      const std::lock_guard lock(mutex);
+      if (tables[number]) return tables[number];
+      if (open.size() == most) {
+        oldest = std::move(tables[open.front()]);
+        open.pop_front();
+      }
+      open.push_back(number);
+      return tables[number] = std::move(table);
+    }
+
+    std::vector<std::string> names;
+    std::shared_ptr<const std::vector<wanted_column>> columns;
+    std::vector<known_file> files;
+    std::shared_ptr<recent_batches> recent = std::make_shared<recent_batches>();
+    std::mutex mutex; // of what follows
+    std::vector<std::shared_ptr<mapped_table>> tables;
+    std::deque<std::size_t> open; // the oldest first
+  };
+
+  std::shared_ptr<shared> shared_;
+  places_in_files places_;
+};
+
+} // namespace feedline::inline v0::detail

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A record batch, as far as its columns are wanted, with all that its values lie in.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/array.hpp>
+#include <feedline/arrow/detail/layout.hpp>
+#include <feedline/arrow/detail/message.hpp>
+#include <feedline/arrow/detail/read_array.hpp>
+#include <feedline/arrow/schema.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// The file that rows come from.
+struct arrow_origin {
+  std::string path;
+  std::size_t number = 0; ///< as listed
+  std::uint64_t bytes = 0;
+  std::int64_t modified_ns = 0;
+};
+
+/// What all batches of a file share.
+struct arrow_file {
+  arrow_origin origin;
+  std::shared_ptr<const arrow_layout> layout; ///< of a pipe: only its schema is known
+  std::vector<arrow_path> paths;              ///< of the columns that are wanted
+};
+
+/// Values are views of `memory`, which is the file's mapping or the batch's body, and of `own`.
+struct loaded_batch {
+  std::shared_ptr<const arrow_file> file;
+  std::uint64_t first_row = 0; ///< in the file
+  std::uint64_t rows = 0;
+  std::vector<arrow_array> columns; ///< that are wanted
+  std::string problem;              ///< why none of its rows can be read
+  std::shared_ptr<const void> memory;
+  owned_bytes own;
+  bool is_compressed = false;
+};
+
+/// The values of a part of a dictionary, with what they lie in.
+struct loaded_values {
+  arrow_array array;
+  std::shared_ptr<const void> memory;
+  owned_bytes own;
+};
+
+/// Where the bytes of a message lie.
+struct message_bytes {
+  std::span<const std::byte> metadata;
+  std::span<const std::byte> body;
+  std::shared_ptr<const void> memory; ///< keeps them
+};
+
+/// The dictionaries of a file. Made of their batches when they are first needed. Not from several threads at once.
+class arrow_dictionaries {
+ public:
+  /// `bytes_of(part)`: the message of a dictionary batch.
+  template <class BytesOf>
+  class finder final : public dictionary_finder {
+   public:
+    finder(arrow_dictionaries& all, const arrow_layout& layout, std::size_t known, const BytesOf& bytes_of)
+        : all_(all), layout_(layout), known_(known), bytes_of_(bytes_of) {}
+
+    std::shared_ptr<const arrow_dictionary> find(const arrow_field& field) override {
+      const std::vector<std::size_t> parts = layout_.parts_of(field.dictionary, known_);
+      if (parts.empty())
+        throw arrow_error("its dictionary " + std::to_string(field.dictionary) + " is missing");
+      const auto& known = all_.whole_[{&field, parts.back(), has_dictionaries(field) ? known_ : 0}];
+      if (known) return known;
+      if (!all_.in_work_.insert(field.dictionary).second)
+        throw arrow_error("its dictionaries are part of each other");
+      const done d{all_.in_work_, field.dictionary};
+      auto whole = std::make_shared<arrow_dictionary>();
+      for (const std::size_t part : parts) {
+        whole->parts.push_back(values_of(part, field));
+        whole->ends.push_back(whole->size() + whole->parts.back()->length);
+      }
+      return all_.whole_[{&field, parts.back(), has_dictionaries(field) ? known_ : 0}] = std::move(whole);
+    }
+
+   private:
+    struct done {
+      std::set<std::int64_t>& in_work;
+      std::int64_t id;
+
+      ~done() { in_work.erase(id); }
+    };
+
+    static bool has_dictionaries(const arrow_field& field) {
+      for (const arrow_field& child : field.children)
+        if (child.type == arrow_type::dictionary || has_dictionaries(child)) return true;
+      return false;
+    }
+
+    std::shared_ptr<const arrow_array> values_of(std::size_t part, const arrow_field& field) {
+      const arrow_field& values = field.children.front();
+      const std::size_t known = has_dictionaries(field) ? known_ : 0;
+      auto& loaded = all_.parts_[{&field, part, known}];
+      if (!loaded) {
+        const message_bytes bytes = bytes_of_(part);
+        const message m(bytes.metadata);
+        auto made = std::make_shared<loaded_values>();
+        made->memory = bytes.memory;
+        made->array = array_reader(m.batch(), bytes.body, *this, made->own).read(values, m.rows());
+        made->array.length = m.rows();
+        loaded = std::move(made);
+      }
+      return {loaded, &loaded->array};
+    }
+
+    arrow_dictionaries& all_;
+    const arrow_layout& layout_;
+    std::size_t known_;
+    const BytesOf& bytes_of_;
+  };
+
+ private:
+  // The field, the last part, and how many parts are known where dictionaries lie in its values.
+  using key = std::tuple<const arrow_field*, std::size_t, std::size_t>;
+
+  std::map<key, std::shared_ptr<const arrow_dictionary>> whole_;
+  std::map<key, std::shared_ptr<const loaded_values>> parts_;
+  std::set<std::int64_t> in_work_;
+};
+
+/// Reads the wanted columns of a record batch. What is wrong with it is its `problem`.
+inline std::shared_ptr<const loaded_batch> load_batch(const std::shared_ptr<const arrow_file>& file,
+                                                      const message_bytes& bytes, std::uint64_t first_row,
+                                                      std::uint64_t rows, dictionary_finder& dictionaries) {
+  auto loaded = std::make_shared<loaded_batch>();
+  loaded->file = file;
+  loaded->first_row = first_row;
+  loaded->rows = rows;
+  loaded->memory = bytes.memory;
+  try {
+    const message m(bytes.metadata);
+    if (m.rows() != rows || m.body_size() != bytes.body.size())
+      throw arrow_error("it has changed since it was opened");
+    loaded->is_compressed = m.batch().compression() != nullptr;
+    array_reader reader(m.batch(), bytes.body, dictionaries, loaded->own);
+    for (const arrow_path& path : file->paths) {
+      const arrow_field& column = file->layout->schema.columns[path.front()];
+      loaded->columns.push_back(reader.read(column, rows, std::span(path).subspan(1)));
+    }
+  } catch (const arrow_error& error) {
+    loaded->problem = error.what();
+  }
+  return loaded;
+}
+
+/// Where a wanted column has its value in a row; no array: it is null.
+inline arrow_place find_value(const loaded_batch& batch, std::size_t column, std::uint64_t row) {
+  const arrow_path& path = batch.file->paths[column];
+  arrow_place place = value_at({&batch.columns[column], row});
+  for (std::size_t i = 1; i < path.size() && place.array; ++i) {
+    const auto& parts = place.array->children;
+    // Of a struct that was read as a part of a dictionary there are all of them.
+    const bool has_all = parts.size() == place.array->field->children.size();
+    place = value_at({&parts[has_all ? path[i] : 0], place.at});
+  }
+  return place;
+}
+
+} // namespace feedline::inline v0::detail

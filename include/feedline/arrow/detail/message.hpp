@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The messages that an Arrow stream consists of: metadata, followed by a body.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/format_tables.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// What precedes a message's metadata: 0xffffffff and the size or, before version 0.15, the size alone.
+struct message_prefix {
+  static constexpr std::uint32_t marker = 0xffffffff;
+
+  std::size_t bytes = 0; ///< of the prefix
+  std::int32_t size = 0; ///< of the metadata; 0: the stream ends here
+
+  /// Of the bytes that begin there, at least 4; 8 where the first 4 are the marker.
+  static message_prefix read(const std::byte* begin) noexcept {
+    if (load<std::uint32_t>(begin) == marker) return {8, load<std::int32_t>(begin + 4)};
+    return {4, load<std::int32_t>(begin)};
+  }
+};
+
+/// The metadata of a message, verified.
+class message {
+ public:
+  /// Throws arrow_error if the metadata isn't whole, or of a version that isn't read.
+  explicit message(std::span<const std::byte> metadata) {
+    if (reinterpret_cast<std::uintptr_t>(metadata.data()) % 8 != 0) {
+      copy_.resize(metadata.size() / 8 + 1);
+      if (!metadata.empty()) std::memcpy(copy_.data(), metadata.data(), metadata.size());
+      metadata = {reinterpret_cast<const std::byte*>(copy_.data()), metadata.size()};
+    }
+    table_ = verified<message_table>(metadata);
+    if (!table_) throw arrow_error("its metadata is damaged");
+    check_version(table_->version());
+    if (table_->body_size() < 0) throw arrow_error("its body has a negative size");
+  }
+
+  message(const message&) = delete;
+  message& operator=(const message&) = delete;
+
+  const message_table* operator->() const noexcept { return table_; }
+
+  std::uint64_t body_size() const { return static_cast<std::uint64_t>(table_->body_size()); }
+
+  /// Throws arrow_error if the metadata has no header.
+  template <class T>
+  const T& header() const {
+    const T* const found = table_->header<T>();
+    if (!found) throw arrow_error("its metadata has no header");
+    return *found;
+  }
+
+  /// Those of a dictionary batch or a record batch.
+  const batch_table& batch() const {
+    if (table_->kind() == message_kind::record_batch) return header<batch_table>();
+    const batch_table* const data = header<dictionary_batch_table>().data();
+    if (!data) throw arrow_error("its dictionary has no data");
+    return *data;
+  }
+
+  /// How many rows a batch has.
+  std::uint64_t rows() const {
+    const std::int64_t rows = batch().rows();
+    if (rows < 0) throw arrow_error("it has a negative number of rows");
+    return static_cast<std::uint64_t>(rows);
+  }
+
+  static void check_version(int version) {
+    if (version < 3 || version > 4)
+      throw arrow_error("it is of version V" + std::to_string(version + 1) +
+                        " of the format, of which V4 and V5 are read");
+  }
+
+ private:
+  std::vector<std::uint64_t> copy_; // where the metadata isn't aligned
+  const message_table* table_ = nullptr;
+};
+
+} // namespace feedline::inline v0::detail

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Reads what can't be mapped: named pipes, /dev/stdin.
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/detail/open_file.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// Whether a file can only be read from its beginning to its end. What isn't there can't: to say so is up to others.
+inline bool is_pipe(const std::string& path) noexcept {
+  struct stat status {};
+
+  return ::stat(path.c_str(), &status) == 0 &&
+         (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+/// What was read when the run was stopped meanwhile: nothing.
+struct pipe_stopped {};
+
+/// A pipe that is read, from one thread. Waits end when the run is stopped.
+class pipe {
+ public:
+  /// Throws arrow_error. Doesn't wait for somebody who writes to it.
+  pipe(const std::string& path, const std::stop_token& stop)
+      : path_(path),
+        file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
+        woken_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!file_ || !woken_) fail(errno);
+    on_stop_.emplace(stop, wake{woken_.number()});
+  }
+
+  pipe(const pipe&) = delete;
+  pipe& operator=(const pipe&) = delete;
+
+  /// How many bytes there are up to `count`: fewer only where the pipe ends. Throws arrow_error, or pipe_stopped.
+  std::size_t read(std::byte* to, std::size_t count) {
+    std::size_t got = 0;
+    while (got < count) {
+      wait();
+      const ::ssize_t n = ::read(file_.number(), to + got, count - got);
+      if (n == 0) break;
+      if (n > 0) got += static_cast<std::size_t>(n);
+      else if (errno != EINTR && errno != EAGAIN) fail(errno);
+    }
+    return got;
+  }
+
+  /// Appends at most this number of bytes: fewer where the pipe ends. Memory is taken only for bytes that come.
+  std::size_t append(std::vector<std::byte>& to, std::uint64_t count) {
+    constexpr std::uint64_t step = std::uint64_t{16} << 20;
+    std::size_t got = 0;
+    while (got < count) {
+      const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(count - got, step));
+      const std::size_t size = to.size();
+      to.resize(size + part);
+      const std::size_t n = read(to.data() + size, part);
+      to.resize(size + n);
+      got += n;
+      if (n < part) break;
+    }
+    return got;
+  }
+
+  /// Reads to the end, so that whoever writes can write it all.
+  void drain() {
+    std::vector<std::byte> rest(1 << 16);
+    while (read(rest.data(), rest.size()) == rest.size()) continue;
+  }
+
+ private:
+  struct wake {
+    void operator()() const noexcept {
+      const std::uint64_t one = 1;
+      if (::write(number, &one, sizeof one) < 0) return; // it is woken already
+    }
+
+    int number;
+  };
+
+  // Before somebody has opened the pipe to write, a read would look like its end.
+  void wait() {
+    ::pollfd files[2]{{file_.number(), POLLIN, 0}, {woken_.number(), POLLIN, 0}};
+    while (::poll(files, 2, -1) < 0)
+      if (errno != EINTR) fail(errno);
+    if (files[1].revents != 0) throw pipe_stopped();
+  }
+
+  [[noreturn]] void fail(int reason) const {
+    throw arrow_error(readable(path_) + ": " + std::generic_category().message(reason));
+  }
+
+  std::string path_;
+  open_file file_;
+  open_file woken_;
+  std::optional<std::stop_callback<wake>> on_stop_; // ends before the number that it writes to
+};
+
+} // namespace feedline::inline v0::detail

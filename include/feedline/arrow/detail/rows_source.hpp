@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The source behind arrow_rows.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/indexed_rows.hpp>
+#include <feedline/arrow/detail/mapped_table.hpp>
+#include <feedline/arrow/detail/piped_table.hpp>
+#include <feedline/arrow/row.hpp>
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/detail/readable_text.hpp>
+#include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/read_ahead.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// Goes through the rows of files, one file after another.
+template <class Row>
+class rows_source {
+ public:
+  static constexpr source_traits traits{.kind = "arrow_rows", .shares_files = true};
+
+  rows_source(const std::vector<std::string>& patterns, const std::vector<std::string>& columns)
+      : files_(patterns, traits.kind) {
+    if (columns.size() != column_count<Row>)
+      throw std::invalid_argument("feedline::arrow_rows: " + std::to_string(columns.size()) +
+                                  " columns are named for a row of " + std::to_string(column_count<Row>) +
+                                  " fields: name one for each");
+    columns_ = std::make_shared<const std::vector<wanted_column>>(columns_of_row<Row>(columns));
+  }
+
+  void start_epoch(const epoch& e) {
+    files_.start(e);
+    stop_ = e.stop;
+    ahead_ = {};
+    close();
+  }
+
+  std::optional<arrow_row<Row>> next() {
+    try {
+      for (;;) {
+        if (!is_open()) {
+          const auto number = files_.next();
+          if (!number) return std::nullopt;
+          open(*number);
+        }
+        if (batch_ && row_ < batch_->rows) {
+          index_ = file_order::index_of(number_, batch_->first_row + row_);
+          if (mapped_) ahead_.announce(files_, mapped_->mapped(), body_ + row_ * bytes_per_row_);
+          return arrow_row<Row>(batch_, row_++);
+        }
+        if (!next_batch()) close();
+      }
+    } catch (const pipe_stopped&) {
+      close();
+      return std::nullopt;
+    }
+  }
+
+  std::uint64_t index() const noexcept { return index_; }
+
+  /// Of a pipe, whether there are rows that have come already.
+  bool ready() const noexcept { return !piped_ || (batch_ && row_ < batch_->rows); }
+
+  void state(auto& archive) {
+    std::uint64_t row = is_open() ? place() : closed;
+    files_.state(archive);
+    archive(row);
+    to_row_ = row;
+  }
+
+  void resumed() {
+    if (to_row_ == closed) return;
+    try {
+      open(files_.last());
+      go_to(to_row_);
+    } catch (const pipe_stopped&) {
+      close();
+    }
+  }
+
+  void go_near(std::uint64_t index) {
+    const std::size_t number = file_order::file_of(index);
+    if (number < files_.names().size() && is_pipe(files_.names()[number]))
+      throw arrow_error(readable(files_.names()[number]) +
+                        ": the rows of a pipe can't be read a second time, as a run that is resumed needs "
+                        "those that a shuffle buffer held");
+    if (!mapped_ || number_ != number) {
+      close();
+      files_.go_to(number);
+      first_ = file_order::place_of(index);
+    } else {
+      go_to(file_order::place_of(index));
+    }
+  }
+
+  /// In which order its files come.
+  const file_order& files() const noexcept { return files_; }
+
+  std::uint64_t extent() const noexcept { return files_.extent(); }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const {
+    std::uint64_t hash = files_.fingerprint(extent);
+    for (const wanted_column& column : *columns_) hash = key(hash, stable_hash(column.name));
+    return hash;
+  }
+
+  /// Rows of mapped files are views. Of a compressed batch each may be the one that keeps it in memory; what comes
+  /// through a pipe isn't known before.
+  std::optional<std::size_t> largest_item() const {
+    std::uint64_t largest = 0;
+    for (const std::string& name : files_.names()) {
+      const auto size = largest_batch_in_memory(name);
+      if (!size) return std::nullopt;
+      largest = std::max(largest, *size);
+    }
+    return sizeof(arrow_row<Row>) + static_cast<std::size_t>(largest);
+  }
+
+  indexed_rows<Row> indexed() const { return {files_, columns_}; }
+
+  std::string origin(std::uint64_t index) const {
+    return readable(files_.name_of(index)) + ": row " + std::to_string(file_order::place_of(index));
+  }
+
+ private:
+  static constexpr std::uint64_t closed = ~std::uint64_t{0};
+
+  bool is_open() const noexcept { return mapped_ || piped_; }
+
+  void close() noexcept {
+    mapped_.reset();
+    piped_.reset();
+    batch_.reset();
+    next_ = 0;
+    row_ = 0;
+  }
+
+  // What is thrown is in the place of the file's first row.
+  void open(std::size_t number) {
+    close();
+    number_ = number;
+    index_ = file_order::index_of(number, 0);
+    const std::uint64_t first = std::exchange(first_, 0);
+    const std::string& name = files_.names()[number];
+    if (is_pipe(name)) {
+      piped_ = std::make_shared<piped_table>(name, number, *columns_, stop_);
+    } else {
+      auto file = ahead_.take(number);
+      if (!file) file = map_arrow(name);
+      const known_layout known = read_layout(*file);
+      mapped_ = std::make_shared<mapped_table>(std::move(file), number, known, *columns_);
+      if (first > 0) go_to(first);
+    }
+  }
+
+  /// The row that comes next, or the one behind the last if what comes next is a problem.
+  std::uint64_t place() const noexcept { return batch_ ? batch_->first_row + row_ : rows_before_; }
+
+  /// False: the file has no more. Throws arrow_error for what is behind its last batch.
+  bool next_batch() {
+    if (batch_) rows_before_ = batch_->first_row + batch_->rows;
+    else rows_before_ = 0;
+    index_ = file_order::index_of(number_, rows_before_);
+    batch_.reset();
+    row_ = 0;
+    if (mapped_) {
+      const arrow_layout& layout = mapped_->layout();
+      if (next_ < layout.batches.size()) {
+        load(next_++);
+        return true;
+      }
+      const auto table = std::exchange(mapped_, nullptr);
+      if (!layout.problem.empty()) throw table->problem();
+      return false;
+    }
+    const auto table = std::exchange(piped_, nullptr); // behind a problem there is nothing
+    batch_ = table->next();
+    if (batch_) piped_ = table;
+    return batch_ != nullptr;
+  }
+
+  void load(std::size_t number) {
+    const batch_place& place = mapped_->layout().batches[number];
+    batch_ = mapped_->batch(number);
+    body_ = place.body;
+    bytes_per_row_ = place.rows == 0 ? 0 : place.body_size / place.rows;
+  }
+
+  void go_to(std::uint64_t row) {
+    if (mapped_) {
+      const arrow_layout& layout = mapped_->layout();
+      next_ = layout.batch_of(row);
+      row_ = 0;
+      batch_.reset();
+      if (next_ == layout.batches.size()) {
+        if (next_ > 0) load(next_ - 1), row_ = batch_->rows;
+        return;
+      }
+      row_ = row - layout.first_of(next_);
+      load(next_++);
+      return;
+    }
+    while (piped_ && place() < row) {
+      if (batch_ && row < batch_->first_row + batch_->rows) {
+        row_ = row - batch_->first_row;
+        return;
+      }
+      if (!next_batch()) close();
+    }
+  }
+
+  file_order files_;
+  std::shared_ptr<const std::vector<wanted_column>> columns_;
+  std::stop_token stop_;
+  read_ahead ahead_;
+  std::shared_ptr<mapped_table> mapped_; // the file that is being read, or …
+  std::shared_ptr<piped_table> piped_;
+  std::shared_ptr<const loaded_batch> batch_; // that is being read
+  std::size_t number_ = 0;                    // of the file, as listed
+  std::size_t next_ = 0;                      // batch
+  std::uint64_t row_ = 0;                     // next one in the batch
+  std::uint64_t rows_before_ = 0;             // of the next batch, where there is none in hand
+  std::uint64_t first_ = 0;                   // row at which the next file begins
+  std::uint64_t index_ = 0;
+  std::uint64_t to_row_ = closed; // in the file that was open, for resumed()
+  std::uint64_t body_ = 0;        // offset of the batch's
+  std::uint64_t bytes_per_row_ = 0;
+};
+
+} // namespace feedline::inline v0::detail

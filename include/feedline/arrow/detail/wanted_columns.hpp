@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The columns that a user names, and where a file has them.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/cell.hpp>
+#include <feedline/arrow/schema.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// A column by its name, and what its values are read as.
+struct wanted_column {
+  std::string name;
+  bool (*accepts)(const arrow_field&);
+  std::string (*wanted)();
+};
+
+template <class T>
+wanted_column want(const std::string& name) {
+  return {name, arrow_cell<T>::accepts, arrow_cell<T>::wanted};
+}
+
+inline const arrow_field& field_at(const arrow_schema& schema, const arrow_path& path) {
+  const arrow_field* field = &schema.columns[path.front()];
+  for (std::size_t i = 1; i < path.size(); ++i) field = &(*parts_of(*field))[path[i]];
+  return *field;
+}
+
+/// Where a struct stands for the bytes of a file, as Hugging Face keeps audio and images: {bytes, path}. It goes to the part
+/// `bytes` if that is what is wanted.
+inline void go_to_bytes(const arrow_schema& schema, const wanted_column& column, arrow_path& path) {
+  const arrow_field& type = field_at(schema, path);
+  if (type.type != arrow_type::structure || column.accepts(type)) return;
+  const std::vector<arrow_field>& parts = *parts_of(type);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].name == "bytes" && column.accepts(value_field(parts[i]))) {
+      path.push_back(i);
+      return;
+    }
+}
+
+/// Throws arrow_error, which lists the columns that there are.
+inline std::vector<arrow_path> find_columns(const arrow_schema& schema,
+                                            const std::vector<wanted_column>& columns) {
+  std::vector<arrow_path> paths;
+  for (const wanted_column& column : columns) {
+    arrow_path path;
+    const std::size_t times = find_arrow_column(schema.columns, column.name, path, paths.emplace_back());
+    const std::string there = "; it has " + to_string(schema);
+    if (times == 0) throw arrow_error("there is no column " + in_backticks(column.name) + there);
+    if (times > 1) throw arrow_error("there are several columns " + in_backticks(column.name) + there);
+    go_to_bytes(schema, column, paths.back());
+    const arrow_field& type = value_field(field_at(schema, paths.back()));
+    if (!column.accepts(type))
+      throw arrow_error("column " + in_backticks(column.name) + " is of type " + to_string(type) + ", but " +
+                        column.wanted() + " is wanted" + there);
+  }
+  return paths;
+}
+
+} // namespace feedline::inline v0::detail

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A row of an Arrow file, with typed fields.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/cell.hpp>
+#include <feedline/arrow/detail/loaded_batch.hpp>
+#include <feedline/arrow/detail/wanted_columns.hpp>
+#include <feedline/arrow/value.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/detail/fields.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline v0 {
+
+namespace detail {
+
+/// The fields of a row, each of which is a column: those of a struct, pair or tuple, or a single value.
+template <class Row>
+struct row_fields {
+  static constexpr bool exist = false;
+};
+
+template <class Row>
+  requires(arrow_cell<Row>::exists)
+struct row_fields<Row> {
+  static constexpr bool exist = true;
+  using types = std::tuple<Row>;
+
+  static Row make(auto&&... value) { return (std::move(value), ...); }
+};
+
+template <class Fields>
+struct cells_of;
+
+template <class... Field>
+struct cells_of<std::tuple<Field&...>> {
+  static constexpr bool exist = sizeof...(Field) > 0 && (arrow_cell<Field>::exists && ...);
+  using types = std::tuple<Field...>;
+};
+
+template <class Row>
+  requires(!arrow_cell<Row>::exists && has_fields<Row>)
+struct row_fields<Row> : cells_of<decltype(fields_of(std::declval<Row&>()))> {
+  static constexpr bool exist = cells_of<decltype(fields_of(std::declval<Row&>()))>::exist;
+};
+
+template <class Row>
+using row_types = typename row_fields<Row>::types;
+
+template <class Row>
+inline constexpr std::size_t column_count = std::tuple_size_v<row_types<Row>>;
+
+/// `names`: as many as the row has fields.
+template <class Row>
+std::vector<wanted_column> columns_of_row(const std::vector<std::string>& names) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::vector<wanted_column>{want<std::tuple_element_t<I, row_types<Row>>>(names[I])...};
+  }(std::make_index_sequence<column_count<Row>>());
+}
+
+inline std::string row_text(const arrow_file& file, std::uint64_t row) {
+  return readable(file.origin.path) + ": row " + std::to_string(row);
+}
+
+template <class T>
+T read_cell(const loaded_batch& batch, std::size_t column, std::uint64_t row, std::size_t& reached) {
+  reached = column;
+  return arrow_cell<T>::read(find_value(batch, column, row));
+}
+
+inline std::string column_name(const arrow_file& file, std::size_t column) {
+  const arrow_path& path = file.paths[column];
+  std::string name;
+  for (std::size_t i = 1; i <= path.size(); ++i) {
+    if (i > 1) name += '.';
+    name += field_at(file.layout->schema, {path.begin(), path.begin() + static_cast<std::ptrdiff_t>(i)}).name;
+  }
+  return name;
+}
+
+/// Row `row` of a batch. Throws arrow_error.
+template <class Row>
+Row read_row(const loaded_batch& batch, std::uint64_t row) {
+  if (!batch.problem.empty())
+    throw arrow_error(row_text(*batch.file, batch.first_row + row) + ": its record batch: " + batch.problem);
+  std::size_t column = 0;
+  try {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      if constexpr (arrow_cell<Row>::exists) return read_cell<Row>(batch, 0, row, column);
+      else return Row{read_cell<std::tuple_element_t<I, row_types<Row>>>(batch, I, row, column)...};
+    }(std::make_index_sequence<column_count<Row>>());
+  } catch (const arrow_error& error) {
+    throw arrow_error(row_text(*batch.file, batch.first_row + row) + ", column " +
+                      in_backticks(column_name(*batch.file, column)) + ": " + error.what());
+  }
+}
+
+} // namespace detail
+
+/// A row of an Arrow file: a Row, whose texts, bytes and lists are views of the mapped file (of a pipe's or a compressed
+/// file's record batch, in memory). That lives as long as one of its rows does, whatever becomes of the source.
+template <class Row>
+class arrow_row {
+ public:
+  /// For sources. Throws arrow_error.
+  arrow_row(std::shared_ptr<const detail::loaded_batch> batch, std::uint64_t row)
+      : value_(detail::read_row<Row>(*batch, row)), batch_(std::move(batch)), row_(row) {}
+
+  /// The fields. Copy those that are views where they are needed for longer than the row.
+  const Row& operator*() const& noexcept { return value_; }
+
+  const Row* operator->() const noexcept { return &value_; }
+
+  // Views from a row that ends with the expression would dangle: name the row first.
+  const Row& operator*() const&& = delete;
+
+  /// The number of the row in its file.
+  std::uint64_t row() const noexcept { return batch_->first_row + row_; }
+
+  /// The number of the file, as listed.
+  std::size_t file_number() const noexcept { return batch_->file->origin.number; }
+
+  /// The file, as it was given to the source.
+  const std::string& file() const& noexcept { return batch_->file->origin.path; }
+
+  /// A hash of what tells the row from others and from what stood there at another time: the file's name, size and
+  /// time, the row's number, and which of its columns are read.
+  std::uint64_t identity() const noexcept {
+    const detail::arrow_origin& origin = batch_->file->origin;
+    std::uint64_t hash = detail::key(stable_hash(origin.path), origin.bytes,
+                                     static_cast<std::uint64_t>(origin.modified_ns), row());
+    for (const detail::arrow_path& path : batch_->file->paths)
+      for (const std::size_t part : path) hash = detail::key(hash, path.size(), part);
+    return hash;
+  }
+
+  /// Names file and row: "digits-000.arrow: row 17".
+  std::string origin() const { return detail::row_text(*batch_->file, row()); }
+
+ private:
+  Row value_;
+  std::shared_ptr<const detail::loaded_batch> batch_;
+  std::uint64_t row_ = 0; // in the batch
+};
+
+} // namespace feedline::inline v0

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A value of a column whose type the program doesn't know.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/array.hpp>
+#include <feedline/arrow/detail/cell.hpp>
+#include <feedline/arrow/schema.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline v0 {
+
+/// A value of any type, also a list or a struct of others: what a field of arrow_rows can be where none of the plain
+/// types fits. A view of its record batch, which the row keeps.
+class arrow_value {
+ public:
+  arrow_value() = default;
+
+  /// For rows.
+  explicit arrow_value(detail::arrow_place place) : place_(detail::value_at(place)) {}
+
+  /// No value: also where the row's struct is null.
+  bool is_null() const noexcept { return !place_.array; }
+
+  /// The value's type, of a dictionary that of its values; `null` where there is none.
+  arrow_type type() const noexcept { return is_null() ? arrow_type::null : field()->type; }
+
+  /// The same with what belongs to it; null where there is no value.
+  const arrow_field* field() const noexcept { return is_null() ? nullptr : place_.array->field; }
+
+  /// The value as one of the types that fields of arrow_rows have. Throws arrow_error if it is null (unless T is an
+  /// optional) or of another type.
+  template <class T>
+  T as() const {
+    static_assert(detail::arrow_cell<T>::exists, "feedline: no column of an Arrow file can be read as a `T`");
+    if (!is_null() && !detail::arrow_cell<T>::accepts(*field()))
+      throw arrow_error("it is of type " + to_string(*field()) + ", not " + detail::arrow_cell<T>::wanted());
+    return detail::arrow_cell<T>::read(place_);
+  }
+
+  /// How many elements a list has, or parts a struct; 0 for others.
+  std::size_t size() const {
+    if (is_null()) return 0;
+    if (type() == arrow_type::structure) return place_.array->children.size();
+    if (!is_list()) return 0;
+    const auto [begin, end] = place_.array->elements(place_.at);
+    return static_cast<std::size_t>(end - begin);
+  }
+
+  /// Element i of a list, or part i of a struct. Throws arrow_error if there is none.
+  arrow_value operator[](std::size_t i) const {
+    if (i >= size())
+      throw arrow_error("element " + std::to_string(i) + " of " + std::to_string(size()) + " is wanted");
+    if (type() == arrow_type::structure) return arrow_value({&place_.array->children[i], place_.at});
+    return arrow_value({&place_.array->children.front(), place_.array->elements(place_.at).first + i});
+  }
+
+ private:
+  bool is_list() const noexcept { return type() == arrow_type::list || type() == arrow_type::large_list; }
+
+  detail::arrow_place place_;
+};
+
+namespace detail {
+
+template <>
+struct arrow_cell<arrow_value> {
+  static constexpr bool exists = true;
+
+  static std::string wanted() { return "a value that is read"; }
+
+  static bool accepts(const arrow_field& field) { return is_readable(field); }
+
+  static arrow_value read(arrow_place place) { return place.array ? arrow_value(place) : arrow_value(); }
+};
+
+} // namespace detail
+
+} // namespace feedline::inline v0

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Audio files to samples.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <feedline/audio/audio_clip.hpp>
+#include <feedline/audio/detail/float_buffer.hpp>
+#include <feedline/audio/detail/sound_file.hpp>
+#include <feedline/audio/detail/wav_file.hpp>
+
+namespace feedline::inline v0 {
+
+/// An audio file that can't be decoded. what() is a sentence, which ends in libsndfile's own words where it has some.
+class audio_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct audio_options {
+  /// Give one channel, the mean of all. Else all of them, planar.
+  bool mono = true;
+  /// Of a file that is cut off or damaged, keep the frames before that. Else it is an audio_error.
+  bool keep_truncated = false;
+  /// No more samples are decoded, of all channels of the file together: a few bytes can hold hours of silence. The
+  /// default is an hour at 32 kHz, in half a gigabyte.
+  std::uint64_t max_samples = std::uint64_t{1} << 27;
+};
+
+/// Decodes audio files one after another, reusing its memory: keep one per thread, or call decode_audio(), which
+/// does.
+///
+/// Reads what libsndfile reads: WAV (integers of 8 to 32 bits, floats), FLAC, OGG (Vorbis, Opus), AIFF, … Integers
+/// become multiples of 2^-7 to 2^-31 in [-1, 1); floats stay as they are stored. Memory is taken for what is decoded, not
+/// for what a header promises: at most twice that, and never more than audio_options::max_samples.
+///
+/// A WAV file of the usual formats is decoded without an allocation once the decoder's memory is large enough; libsndfile
+/// takes memory of its own for each file.
+///
+/// Throws audio_error for what isn't a readable file; the decoder can be used again after.
+class audio_decoder {
+ public:
+  /// What decode() would give. (Decodes the file where it doesn't say how long it is.)
+  audio_header read_header(std::span<const std::byte> file, const audio_options& options = {}) {
+    audio_header found;
+    decode_part(
+        file,
+        [&found](const audio_header& header) {
+          found = header;
+          return audio_part{};
+        },
+        options);
+    return found;
+  }
+
+  /// Gives all samples. They lie in the decoder's memory, may be changed there, and are valid until its next call.
+  audio_clip decode(std::span<const std::byte> file, const audio_options& options = {}) {
+    return decode_part(
+        file,
+        [](const audio_header& header) {
+          return audio_part{0, header.frames};
+        },
+        options);
+  }
+
+  /// Decodes only a part. OGG and MP3 files are decoded from their beginning to the end of the part, others from its
+  /// first frame on.
+  ///
+  ///     decoder.decode_part(file, [&](const audio_header& header) {
+  ///       return random_crop(header.frames, 5 * header.rate, context.random);
+  ///     });
+  ///
+  /// Takes:   `choose(header)` gives the audio_part to decode, within the file's frames; it is asked before a sample is
+  ///          decoded, and must not use this decoder
+  /// Throws:  audio_error, also for damage before the end of the part, not for damage after it; std::invalid_argument for a part
+  ///          that isn't in the file; what `choose` throws
+  template <class Choose>
+  audio_clip decode_part(std::span<const std::byte> file, const Choose& choose,
+                         const audio_options& options = {}) {
+    if (file.empty()) fail("no audio file but 0 bytes");
+    if (std::optional<detail::wav_file> wav = detail::wav_file::open(file))
+      return read(*wav, file.size(), choose, options);
+    detail::sound_file sound(file);
+    if (!sound.is_open()) fail("no readable audio file: " + sound.error());
+    return read(sound, file.size(), choose, options);
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& what) {
+    throw audio_error("feedline::audio_decoder: " + what);
+  }
+
+  // `Source` is a wav_file or a sound_file.
+  template <class Source, class Choose>
+  audio_clip read(Source& source, std::size_t file_bytes, const Choose& choose,
+                  const audio_options& options) {
+    if (source.channels() == 0 || source.rate() == 0)
+      fail("the file has " + std::to_string(source.channels()) + " channels of " +
+           std::to_string(source.rate()) + " frames per second");
+    audio_header header{0, options.mono ? 1 : source.channels(), source.rate()};
+    const auto checked_choice = [&] {
+      const audio_part part = choose(std::as_const(header));
+      if (part.first > header.frames || part.frames > header.frames - part.first)
+        throw std::invalid_argument("feedline::audio_decoder: the file has " + std::to_string(header.frames) +
+                                    " frames; there are no " + std::to_string(part.frames) + " from frame " +
+                                    std::to_string(part.first) + " on");
+      return part;
+    };
+
+    if (const std::optional<std::size_t> frames = source.frames()) {
+      header.frames = *frames;
+      const audio_part part = checked_choice();
+      if (part.first > 0 && part.frames > 0 && !go_to(source, part.first))
+        fail("the file has no frame " + std::to_string(part.first) + because(source.error()));
+      header.frames = read_frames(source, part.frames, file_bytes, options);
+      return clip(header, {0, header.frames});
+    }
+    header.frames = read_frames(source, {}, file_bytes, options);
+    return clip(header, checked_choice());
+  }
+
+  // False: the file ends before that frame.
+  template <class Source>
+  bool go_to(Source& source, std::size_t frame) {
+    if (source.seeks_exactly()) return source.seek(frame);
+    const std::size_t block = block_frames(source.channels());
+    float* const ignored = interleaved_.reserve(block * source.channels());
+    while (frame > 0) {
+      const std::size_t got = source.read(ignored, std::min(frame, block));
+      if (got == 0) return false;
+      frame -= got;
+    }
+    return true;
+  }
+
+  // Reads the wanted number of frames, or all there are, to samples_, with channels interleaved unless mixed.
+  template <class Source>
+  std::size_t read_frames(Source& source, std::optional<std::size_t> wanted, std::size_t file_bytes,
+                          const audio_options& options) {
+    const std::size_t channels = source.channels(), mixed = options.mono ? 1 : channels;
+    const std::uint64_t most = options.max_samples / channels;
+    if (wanted && *wanted > most)
+      fail(std::to_string(*wanted) + " frames of " + std::to_string(channels) +
+           " channels are more than audio_options::max_samples, " + std::to_string(options.max_samples));
+    const bool mixes = mixed != channels;
+    // One more than allowed, to find out whether there are more.
+    const std::size_t end = wanted ? *wanted : static_cast<std::size_t>(most) + 1;
+    // Most files take more than a bit per sample.
+    const std::size_t likely = std::max<std::size_t>(std::size_t{1} << 16, 8 * file_bytes) / mixed;
+
+    std::size_t got = 0;
+    while (got < end) {
+      std::size_t room = samples_.capacity() / mixed;
+      if (got == room) {
+        room = std::min(end, std::max(likely, 2 * got));
+        samples_.reserve(room * mixed, got * mixed);
+      }
+      const std::size_t count = std::min(room, end) - got;
+      const std::size_t read = mixes ? read_mixed(source, samples_.data() + got, count)
+                                     : source.read(samples_.data() + got * channels, count);
+      if (read == 0) break;
+      got += read;
+    }
+    if (!wanted && got > most)
+      fail("the file has more samples than audio_options::max_samples, " +
+           std::to_string(options.max_samples));
+    if (!options.keep_truncated || got == 0) check_end(source, got, wanted);
+    return got;
+  }
+
+  template <class Source>
+  static void check_end(const Source& source, std::size_t got, std::optional<std::size_t> wanted) {
+    const std::string error = source.error();
+    if (error.empty() && (!wanted || got == *wanted || (source.length_is_estimate() && got > 0))) return;
+    fail("the file is cut off or damaged: it gives " + std::to_string(got) +
+         (wanted ? " of " + std::to_string(*wanted) : "") + " frames" + because(error) +
+         (got == 0 ? "" : "; to keep what could be decoded, set audio_options::keep_truncated"));
+  }
+
+  static std::size_t block_frames(std::size_t channels) noexcept {
+    return std::max<std::size_t>(1, 16384 / channels);
+  }
+
+  static std::string because(const std::string& error) { return error.empty() ? error : " (" + error + ")"; }
+
+  // The mean of all channels, of a block of frames.
+  template <class Source>
+  std::size_t read_mixed(Source& source, float* to, std::size_t frames) {
+    const std::size_t channels = source.channels();
+    const std::size_t block = block_frames(channels);
+    float* const all = interleaved_.reserve(block * channels);
+    const std::size_t got = source.read(all, std::min(frames, block));
+    const float share = 1 / static_cast<float>(channels);
+    for (std::size_t i = 0; i < got; ++i) {
+      float sum = all[i * channels];
+      for (std::size_t c = 1; c < channels; ++c) sum += all[i * channels + c];
+      to[i] = sum * share;
+    }
+    return got;
+  }
+
+  // A part of what was read, planar.
+  audio_clip clip(const audio_header& header, audio_part part) {
+    const std::size_t channels = header.channels;
+    if (channels > 1) {
+      const float* const from = samples_.data() + part.first * channels;
+      float* const planar = interleaved_.reserve(part.frames * channels);
+      for (std::size_t c = 0; c < channels; ++c)
+        for (std::size_t i = 0; i < part.frames; ++i) planar[c * part.frames + i] = from[i * channels + c];
+      std::swap(interleaved_, samples_);
+      part.first = 0;
+    }
+    return {{samples_.data() + part.first * channels, part.frames * channels},
+            channels,
+            part.frames,
+            header.rate};
+  }
+
+  detail::float_buffer samples_;
+  detail::float_buffer interleaved_;
+};
+
+/// Decodes an audio file with a decoder that the thread keeps: the samples are valid until the thread's next call.
+/// Throws audio_error, as audio_decoder does.
+///
+///     audio_clip clip = feedline::decode_audio(file, {.mono = false});
+inline audio_clip decode_audio(std::span<const std::byte> file, const audio_options& options = {}) {
+  thread_local audio_decoder decoder;
+  return decoder.decode(file, options);
+}
+
+} // namespace feedline::inline v0

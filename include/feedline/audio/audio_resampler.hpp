@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Audio to another sample rate.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <feedline/audio/audio_clip.hpp>
+#include <feedline/audio/detail/float_buffer.hpp>
+#include <feedline/audio/detail/rate_converter.hpp>
+#include <feedline/detail/given_size.hpp>
+
+namespace feedline::inline v0 {
+
+/// soxr's standard qualities. From `medium` on the passband is flat to 0.01 dB up to 0.91 of the lower of half the
+/// rates, and what is above half the new rate is attenuated by the bits given here, 6 dB each.
+enum class resampling_quality : std::uint8_t {
+  low,       ///< 16 bits, with a wider transition band
+  medium,    ///< 16 bits
+  high,      ///< 20 bits
+  very_high, ///< 28 bits, calculated in double precision
+};
+
+/// Resamples clips one after another with soxr, reusing its memory and the resamplers for the pairs of rates that it
+/// met last: keep one per thread. What a clip becomes doesn't depend on those before it.
+///
+/// Example: `audio_resampler resampler; audio_clip clip = resampler.resample(decoder.decode(file), 32'000);`
+class audio_resampler {
+ public:
+  explicit audio_resampler(resampling_quality quality = resampling_quality::high) : quality_(quality) {}
+
+  /// The largest ratio of two rates: a hostile header could else make an hour of a second.
+  static constexpr std::size_t max_ratio = 256;
+
+  /// How many frames `frames` become: frames · to / from, rounded up.
+  static constexpr std::size_t resampled_frames(std::size_t frames, std::size_t from,
+                                                std::size_t to) noexcept {
+    return frames / from * to + (frames % from * to + from - 1) / from;
+  }
+
+  /// Gives samples of one channel at the rate `to`, aligned with those given: the first of both is at the same time.
+  /// They are `samples` themselves where the rates are equal; else they lie in the resampler's memory and are valid until
+  /// its next call. `samples` must not lie there. Around the clip is silence.
+  ///
+  /// Throws std::invalid_argument for a rate of 0 or above 2^31, or if one is more than max_ratio times the other.
+  std::span<const float> resample(std::span<const float> samples, std::size_t from, std::size_t to) {
+    check(from, to);
+    if (from == to) return samples;
+    const std::size_t frames = resampled_frames(samples.size(), from, to);
+    const std::span<float> out{samples_.reserve(frames), frames};
+    if (frames > 0) converter(from, to).run(samples, out);
+    return out;
+  }
+
+  /// The same for each channel of a clip.
+  audio_clip resample(const audio_clip& clip, std::size_t to) {
+    check(clip.rate, to);
+    if (clip.rate == to) return clip;
+    const std::size_t frames = resampled_frames(clip.frames, clip.rate, to);
+    if (frames > std::numeric_limits<std::size_t>::max() / std::max<std::size_t>(clip.channels, 1))
+      throw std::invalid_argument("feedline::audio_resampler: the clip is too long");
+    const audio_clip out{
+        {samples_.reserve(frames * clip.channels), frames * clip.channels}, clip.channels, frames, to};
+    for (std::size_t c = 0; frames > 0 && c < clip.channels; ++c)
+      converter(clip.rate, to).run(clip.channel(c), out.channel(c));
+    return out;
+  }
+
+ private:
+  static void check(std::size_t from, std::size_t to) {
+    constexpr std::size_t most = std::size_t{1} << 31;
+    if (from == 0 || to == 0 || from > most || to > most || from / to > max_ratio || to / from > max_ratio)
+      throw std::invalid_argument("feedline::audio_resampler: can't resample from " +
+                                  detail::size_text(from) + " to " + detail::size_text(to) +
+                                  " frames per second; rates are above 0, and one at most " +
+                                  std::to_string(max_ratio) + " times the other");
+  }
+
+  detail::rate_converter& converter(std::size_t from, std::size_t to) {
+    const auto found = std::find_if(converters_.begin(), converters_.end(),
+                                    [&](const auto& c) { return c.from() == from && c.to() == to; });
+    if (found != converters_.end()) {
+      std::rotate(converters_.begin(), found, found + 1);
+    } else {
+      detail::rate_converter made(from, to, recipe());
+      if (converters_.size() == max_converters) converters_.pop_back();
+      converters_.insert(converters_.begin(), std::move(made));
+    }
+    return converters_.front();
+  }
+
+  unsigned long recipe() const noexcept {
+    switch (quality_) {
+    case resampling_quality::low:
+      return SOXR_LQ;
+    case resampling_quality::medium:
+      return SOXR_16_BITQ;
+    case resampling_quality::high:
+      return SOXR_HQ;
+    case resampling_quality::very_high:
+      break;
+    }
+    return SOXR_VHQ;
+  }
+
+  static constexpr std::size_t max_converters = 8;
+
+  resampling_quality quality_;
+  std::vector<detail::rate_converter> converters_; // the one used last is first
+  detail::float_buffer samples_;
+};
+
+} // namespace feedline::inline v0

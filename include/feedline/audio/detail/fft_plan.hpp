@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// FFTW's plans, which all threads share.
+#include <climits>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include <feedline/audio/detail/float_buffer.hpp>
+
+#include <fftw3.h>
+
+namespace feedline::inline v0::detail {
+
+/// A complex Fourier transform of some length, from one array to another. Complex, also for the real numbers of
+/// spectrograms: two real numbers make a complex one (see power_spectrum), and FFTW's complex transforms of half the
+/// length are three times as fast as its real ones.
+///
+/// Planned by FFTW_ESTIMATE: the same plan each time. FFTW_MEASURE, some percent faster, takes what was fastest when
+/// it was tried, so that the same clip would have other last bits in the next run.
+class fft_plan {
+ public:
+  /// The process's plan of that length. FFTW's planner is for one thread at a time: a program that plans by itself, while
+  /// spectrograms are made, calls fftwf_make_planner_thread_safe().
+  static std::shared_ptr<const fft_plan> of_length(std::size_t length) {
+    const std::lock_guard lock(planner().mutex);
+    std::weak_ptr<const fft_plan>& known = planner().plans[length];
+    if (auto plan = known.lock()) return plan;
+    const std::shared_ptr<const fft_plan> made(new fft_plan(length), [](const fft_plan* plan) {
+      const std::lock_guard planning(planner().mutex);
+      delete plan;
+    });
+    known = made;
+    return made;
+  }
+
+  /// From and to arrays of 2 · length numbers, that begin at a multiple of float_buffer::alignment. Any thread may call
+  /// it. What it reads stays as it is.
+  void run(float* from, float* to) const noexcept {
+    fftwf_execute_dft(plan_, reinterpret_cast<fftwf_complex*>(from), reinterpret_cast<fftwf_complex*>(to));
+  }
+
+ private:
+  struct planning {
+    std::mutex mutex;
+    std::map<std::size_t, std::weak_ptr<const fft_plan>> plans;
+  };
+
+  // Outlives spectrograms that are destroyed at the end of the program.
+  static planning& planner() {
+    static planning& immortal = *new planning;
+    return immortal;
+  }
+
+  explicit fft_plan(std::size_t length) {
+    float_buffer from, to;
+    if (length <= INT_MAX)
+      plan_ = fftwf_plan_dft_1d(static_cast<int>(length),
+                                reinterpret_cast<fftwf_complex*>(from.reserve(2 * length)),
+                                reinterpret_cast<fftwf_complex*>(to.reserve(2 * length)), FFTW_FORWARD,
+                                FFTW_ESTIMATE | FFTW_PRESERVE_INPUT);
+    if (!plan_)
+      throw std::runtime_error("feedline::mel_spectrogram: FFTW has no plan of length " +
+                               std::to_string(length));
+  }
+
+  ~fft_plan() { fftwf_destroy_plan(plan_); }
+
+  fftwf_plan plan_ = nullptr;
+
+  friend struct std::default_delete<const fft_plan>;
+};
+
+} // namespace feedline::inline v0::detail

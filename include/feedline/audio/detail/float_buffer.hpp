@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Memory for samples that is used again and again: it grows, never shrinks, and isn't cleared.
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <new>
+#include <utility>
+
+namespace feedline::inline v0::detail {
+
+class float_buffer {
+ public:
+  static constexpr std::size_t alignment = 64;
+
+  float_buffer() = default;
+
+  float_buffer(float_buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), capacity_(std::exchange(other.capacity_, 0)) {}
+
+  float_buffer& operator=(float_buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+
+  ~float_buffer() { free(data_); }
+
+  float* data() const noexcept { return data_; }
+
+  std::size_t capacity() const noexcept { return capacity_; }
+
+  /// Room for `size` numbers; the first `kept` of those there are stay.
+  float* reserve(std::size_t size, std::size_t kept = 0) {
+    if (size <= capacity_) return data_;
+    if (size > std::numeric_limits<std::size_t>::max() / sizeof(float)) throw std::bad_array_new_length();
+    auto* const larger =
+        static_cast<float*>(::operator new(size * sizeof(float), std::align_val_t{alignment}));
+    std::copy_n(data_, kept, larger);
+    free(std::exchange(data_, larger));
+    capacity_ = size;
+    return data_;
+  }
+
+ private:
+  static void free(float* memory) noexcept {
+    if (memory) ::operator delete(memory, std::align_val_t{alignment});
+  }
+
+  float* data_ = nullptr;
+  std::size_t capacity_ = 0;
+};
+
+} // namespace feedline::inline v0::detail

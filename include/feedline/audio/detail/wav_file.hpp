@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Plain WAV files, read without libsndfile: it takes memory for each file, and cuts off in silence what a header
+// promises and the file doesn't have.
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace feedline::inline v0::detail {
+
+/// A RIFF/WAVE file of integers of 8 to 32 bits or floats, its layout checked. The source of each field: "Multiple
+/// Channel Audio Data and WAVE Files", Microsoft, 2007.
+class wav_file {
+ public:
+  /// Nothing, if it is something else or unusual: a case for libsndfile.
+  static std::optional<wav_file> open(std::span<const std::byte> file) {
+    if (file.size() < 12 || text(file, 0) != "RIFF" || text(file, 8) != "WAVE") return {};
+    wav_file found;
+    for (std::size_t at = 12; at + 8 <= file.size();) {
+      const std::uint32_t size = number<std::uint32_t>(file, at + 4);
+      const std::size_t begin = at + 8, rest = file.size() - begin;
+      if (text(file, at) == "data") return found.with_data(file.subspan(begin), size);
+      if (size > rest) return {};
+      if (text(file, at) == "fmt " && !found.read_format(file.subspan(begin, size))) return {};
+      at = begin + size + size % 2;
+    }
+    return {};
+  }
+
+  std::size_t channels() const noexcept { return channels_; }
+
+  std::size_t rate() const noexcept { return rate_; }
+
+  /// What the header promises.
+  std::optional<std::size_t> frames() const noexcept { return promised_; }
+
+  bool length_is_estimate() const noexcept { return false; }
+
+  std::string error() const { return {}; }
+
+  bool seeks_exactly() const noexcept { return true; }
+
+  bool seek(std::size_t frame) noexcept {
+    at_ = frame;
+    return frame <= data_.size() / frame_bytes();
+  }
+
+  std::size_t read(float* to, std::size_t frames) noexcept {
+    frames = std::min(frames, data_.size() / frame_bytes() - at_);
+    const std::byte* from = data_.data() + at_ * frame_bytes();
+    const std::size_t count = frames * channels_;
+    if (is_float_)
+      for (std::size_t i = 0; i < count; ++i) to[i] = load<float>(from + 4 * i);
+    else if (bytes_ == 1)
+      for (std::size_t i = 0; i < count; ++i)
+        to[i] = static_cast<float>(std::to_integer<int>(from[i]) - 128) * 0x1p-7f;
+    else if (bytes_ == 2)
+      for (std::size_t i = 0; i < count; ++i)
+        to[i] = static_cast<float>(load<std::int16_t>(from + 2 * i)) * 0x1p-15f;
+    else if (bytes_ == 3)
+      for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(load_24(from + 3 * i)) * 0x1p-23f;
+    else
+      for (std::size_t i = 0; i < count; ++i)
+        to[i] = static_cast<float>(load<std::int32_t>(from + 4 * i)) * 0x1p-31f;
+    at_ += frames;
+    return frames;
+  }
+
+ private:
+  static_assert(std::endian::native == std::endian::little, "feedline::audio is for little-endian machines");
+
+  static std::string_view text(std::span<const std::byte> file, std::size_t at) noexcept {
+    return {reinterpret_cast<const char*>(file.data()) + at, 4};
+  }
+
+  template <class T>
+  static T load(const std::byte* from) noexcept {
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  }
+
+  static std::int32_t load_24(const std::byte* from) noexcept {
+    const auto low = static_cast<std::uint32_t>(load<std::uint16_t>(from));
+    const auto high = std::to_integer<std::uint32_t>(from[2]);
+    return static_cast<std::int32_t>(low << 8 | high << 24) >> 8;
+  }
+
+  template <class T>
+  static T number(std::span<const std::byte> file, std::size_t at) noexcept {
+    return load<T>(file.data() + at);
+  }
+
+  std::size_t frame_bytes() const noexcept { return bytes_ * channels_; }
+
+  bool read_format(std::span<const std::byte> chunk) noexcept {
+    if (chunk.size() < 16) return false;
+    auto tag = number<std::uint16_t>(chunk, 0);
+    channels_ = number<std::uint16_t>(chunk, 2);
+    rate_ = number<std::uint32_t>(chunk, 4);
+    const std::size_t bits = number<std::uint16_t>(chunk, 14);
+    if (tag == extensible) {
+      // The rest of the identifier of a format is the same for all that have a tag.
+      constexpr std::string_view guid("\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71", 14);
+      if (chunk.size() < 40) return false;
+      const std::string_view rest(reinterpret_cast<const char*>(chunk.data()) + 26, guid.size());
+      if (rest != guid || number<std::uint16_t>(chunk, 18) != bits) return false;
+      tag = number<std::uint16_t>(chunk, 24);
+    }
+    is_float_ = tag == floats;
+    bytes_ = bits / 8;
+    return bits % 8 == 0 && (tag == integers ? bytes_ >= 1 && bytes_ <= 4 : is_float_ && bytes_ == 4) &&
+           channels_ > 0 && rate_ > 0 && number<std::uint16_t>(chunk, 12) == frame_bytes();
+  }
+
+  std::optional<wav_file> with_data(std::span<const std::byte> rest, std::uint32_t size) noexcept {
+    if (channels_ == 0) return {}; // no format before the data
+    // Who writes to a pipe doesn't know the length, and says the most there can be.
+    const bool open_end = size >= 0x7fff0000;
+    promised_ = (open_end ? rest.size() : size) / frame_bytes();
+    data_ = rest.first(std::min<std::size_t>(rest.size(), promised_ * frame_bytes()));
+    return *this;
+  }
+
+  static constexpr std::uint16_t integers = 1, floats = 3, extensible = 0xfffe;
+
+  std::span<const std::byte> data_;
+  std::size_t at_ = 0; // the frame that is read next
+  std::size_t promised_ = 0;
+  std::size_t channels_ = 0;
+  std::size_t rate_ = 0;
+  std::size_t bytes_ = 0; // of a sample
+  bool is_float_ = false;
+};
+
+} // namespace feedline::inline v0::detail

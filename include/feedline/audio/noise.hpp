@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Noise and second clips, added to samples.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include <feedline/audio/waveform.hpp>
+#include <feedline/core/random.hpp>
+
+namespace feedline::inline v0 {
+
+/// The mean of the squares of samples; 0 of none.
+inline double mean_power(std::span<const float> samples) {
+  // Four sums, which don't wait for each other.
+  double sums[4] = {};
+  std::size_t i = 0;
+  for (; i + 4 <= samples.size(); i += 4)
+    for (std::size_t j = 0; j < 4; ++j) sums[j] += double{samples[i + j]} * double{samples[i + j]};
+  for (; i < samples.size(); ++i) sums[0] += double{samples[i]} * double{samples[i]};
+  return samples.empty() ? 0 : (sums[0] + sums[1] + sums[2] + sums[3]) / static_cast<double>(samples.size());
+}
+
+/// Adds noise of the same length, scaled so that the signal-to-noise ratio, of the powers of both, is `snr_decibels`.
+/// Nothing is added to silence, nor where the noise is silent.
+///
+/// Throws std::invalid_argument if the lengths differ.
+inline void add_noise(std::span<float> samples, std::span<const float> noise, double snr_decibels) {
+  if (noise.size() != samples.size())
+    throw std::invalid_argument("feedline::add_noise: " + std::to_string(noise.size()) +
+                                " samples of noise for " + std::to_string(samples.size()) +
+                                " of the clip; crop or pad it first");
+  const double power = mean_power(noise);
+  if (!(power > 0)) return;
+  const double ratio = std::pow(10.0, snr_decibels / 10);
+  const auto factor = static_cast<float>(std::sqrt(mean_power(samples) / (power * ratio)));
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] += factor * noise[i];
+}
+
+namespace detail {
+
+/// A number of mean 0 and variance 1, close to normally distributed: the sum of twelve uniform ones (Irwin and
+/// Hall), which unlike a logarithm is the same on every platform. At most 6 in magnitude.
+constexpr float draw_normal(random_generator& random) noexcept {
+  std::uint64_t sum = 0;
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t bits = random();
+    // Four numbers of 16 bits, added two by two.
+    const std::uint64_t pairs = (bits & 0x0000ffff0000ffff) + (bits >> 16 & 0x0000ffff0000ffff);
+    sum += (pairs & 0xffffffff) + (pairs >> 32);
+  }
+  return (static_cast<float>(static_cast<std::int32_t>(sum)) - 12 * 32767.5f) * 0x1p-16f;
+}
+
+} // namespace detail
+
+/// Adds white noise at a signal-to-noise ratio drawn from [min_snr_decibels, max_snr_decibels): of the clip's power
+/// to the noise's expected one. Each number is the sum of twelve uniform ones: close to a normal distribution, and never
+/// more than six standard deviations. Nothing is added to silence.
+///
+///     random_white_noise{.min_snr_decibels = 10, .max_snr_decibels = 40}(samples, context.random);
+struct random_white_noise {
+  double min_snr_decibels = 3;
+  double max_snr_decibels = 30;
+  double probability = 1;
+
+  void operator()(std::span<float> samples, random_generator& random) const {
+    detail::check_range("feedline::random_white_noise: decibels", min_snr_decibels, max_snr_decibels);
+    const bool applies = random.chance(probability);
+    const double snr = random.uniform(min_snr_decibels, max_snr_decibels);
+    random_generator own(random()); // how long the clip is has no say in what is drawn next
+    if (!applies) return;
+    const auto deviation = static_cast<float>(std::sqrt(mean_power(samples) / std::pow(10.0, snr / 10)));
+    if (!(deviation > 0)) return;
+    for (float& s : samples) s += deviation * detail::draw_normal(own);
+  }
+};
+
+} // namespace feedline::inline v0

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Decompresses a gzip file piece by piece. By zlib: libdeflate, which is faster, only decompresses a member as a whole.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <zlib.h>
+
+namespace feedline::inline v0::detail {
+
+/// Whether nothing but zeros is left, which writers of tapes and blocks add to a file.
+inline bool is_padding(std::span<const std::byte> rest) noexcept {
+  return std::all_of(rest.begin(), rest.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+/// The contents of a gzip file that lies in memory: those of all its members, one after another. Zeros may follow the
+/// last one.
+class gzip_stream {
+ public:
+  /// Throws std::bad_alloc.
+  explicit gzip_stream(std::span<const std::byte> file) : file_(file), zlib_(new z_stream()) {
+    constexpr int largest_window = 15, gzip_only = 16;
+    if (::inflateInit2(zlib_.get(), largest_window + gzip_only) != Z_OK) throw std::bad_alloc();
+  }
+
+  /// Writes the next bytes and says how many; fewer than `count` only where the contents end. Throws std::bad_alloc.
+  std::size_t read(std::byte* to, std::size_t count) {
+    std::size_t got = 0;
+    while (got < count && !ended_) got += step(to + got, count - got);
+    return got;
+  }
+
+  /// How far the file was read.
+  std::size_t offset() const noexcept { return offset_; }
+
+  /// Why the contents ended before their end, in a sentence; empty if they didn't.
+  const std::string& problem() const noexcept { return problem_; }
+
+ private:
+  struct end_of_zlib {
+    void operator()(z_stream* s) const noexcept {
+      ::inflateEnd(s);
+      delete s;
+    }
+  };
+
+  std::size_t step(std::byte* to, std::size_t count) {
+    constexpr std::size_t most = std::size_t{1} << 30; // zlib counts in 32 bits
+    const auto rest = file_.subspan(offset_);
+    const auto in = static_cast<uInt>(std::min(rest.size(), most));
+    const auto out = static_cast<uInt>(std::min(count, most));
+    zlib_->next_in =
+        const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data())); // which it doesn't change
+    zlib_->avail_in = in;
+    zlib_->next_out = reinterpret_cast<Bytef*>(to);
+    zlib_->avail_out = out;
+    const int result = ::inflate(zlib_.get(), Z_NO_FLUSH);
+    offset_ += in - zlib_->avail_in;
+    const std::size_t got = out - zlib_->avail_out;
+    switch (result) {
+    case Z_STREAM_END:
+      end_member();
+      break;
+    case Z_OK:
+      break;
+    case Z_BUF_ERROR: // no progress: there is room, so the input is missing
+      end(file_.empty() ? std::string("the file is empty")
+                        : "the gzip data are cut off: they end at offset " + std::to_string(file_.size()) +
+                              ", inside a member");
+      break;
+    case Z_MEM_ERROR:
+      throw std::bad_alloc();
+    default:
+      end(damage());
+    }
+    return got;
+  }
+
+  void end_member() {
+    const auto rest = file_.subspan(offset_);
+    if (is_padding(rest)) {
+      end({});
+    } else if (rest.front() == std::byte{0}) {
+      end("the gzip data end at offset " + std::to_string(offset_) + ", but more than zeros follow");
+    } else {
+      ::inflateReset(zlib_.get());
+      member_ = offset_;
+    }
+  }
+
+  std::string damage() const {
+    const std::string_view reason = zlib_->msg ? zlib_->msg : "unknown reason";
+    const std::string at = " at offset " + std::to_string(offset_);
+    if (reason == "incorrect data check")
+      return "the gzip data are damaged: the checksum" + at + " isn't that of the contents";
+    if (reason == "incorrect length check")
+      return "the gzip data are damaged: the size" + at + " isn't that of the contents";
+    if (reason == "incorrect header check")
+      return member_ == 0
+                 ? std::string("the data aren't gzip: there is no header at offset 0")
+                 : "the gzip data end at offset " + std::to_string(member_) + ", but other bytes follow";
+    return "the gzip data are damaged" + at + ": " + std::string(reason);
+  }
+
+  void end(std::string problem) {
+    problem_ = std::move(problem);
+    ended_ = true;
+  }
+
+  std::span<const std::byte> file_;
+  std::size_t offset_ = 0; // of what was not read yet
+  std::size_t member_ = 0; // at which the one in hand begins
+  bool ended_ = false;
+  std::string problem_;
+  std::unique_ptr<z_stream, end_of_zlib> zlib_; // zlib's own memory points back to it
+};
+
+} // namespace feedline::inline v0::detail

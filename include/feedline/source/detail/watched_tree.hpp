@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The files of a directory and of those below it: those that are there, then those that arrive (inotify(7)).
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <feedline/core/random.hpp>
+#include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/open_file.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// What somebody may be writing to at this moment.
+enum class being_written { no, yes, unknown };
+
+/// Asks the system for a lease that it gives only while nobody has the file open for writing, and gives it back.
+/// unknown: the file is another user's, or its file system has no leases.
+inline being_written asks_who_writes(const open_file& file) noexcept {
+  // Who opens the file for writing meanwhile waits, and a signal says so: one that is ignored, unlike SIGIO.
+  ::fcntl(file.number(), F_SETSIG, SIGURG);
+  if (::fcntl(file.number(), F_SETLEASE, F_RDLCK) != 0)
+    return errno == EAGAIN ? being_written::yes : being_written::unknown;
+  ::fcntl(file.number(), F_SETLEASE, F_UNLCK);
+  return being_written::no;
+}
+
+/// A file, and a version of it, as numbers that no other one has.
+struct file_identity {
+  std::uint64_t file = 0;
+  std::uint64_t version = 0;
+};
+
+/// Of a regular file; nothing for what is none, or isn't there.
+inline std::optional<file_identity> identity_of_file(const std::string& path) noexcept {
+  struct statx status {};
+
+  // When it was made tells it from one that had its number before, where the file system knows.
+  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &status) != 0) return {};
+  if (!S_ISREG(status.stx_mode)) return {};
+  const auto time = [](const statx_timestamp& t) {
+    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+  };
+  return file_identity{key(status.stx_dev_major, status.stx_dev_minor, status.stx_ino),
+                       key(status.stx_size, time(status.stx_mtime), time(status.stx_btime))};
+}
+
+/// A stream of paths. Each version of a file comes once, when it is complete: what was written when its writer has closed
+/// it, what was moved at once, and what is found by a scan if nobody has it open for writing. Names don't matter: what events
+/// say of them may be out of date when they are read. To tell versions, it keeps about 60 bytes for each file.
+class watched_tree {
+ public:
+  struct settings {
+    std::string directory;
+    std::string pattern;
+    bool newest_first = false;
+  };
+
+  /// `goes_on`: after the scan.
+  watched_tree(const settings& s, bool goes_on, std::stop_token stop)
+      : settings_(s), goes_on_(goes_on), stop_(std::move(stop)) {}
+
+  watched_tree(const watched_tree&) = delete;
+
+  /// Whether next() would not wait.
+  bool ready() {
+    if (!scanned_) start();
+    if (!has_next()) read_events();
+    return has_next();
+  }
+
+  enum class step { at_start, scan_complete, arrived, end };
+
+  /// Waits for what comes next; puts the path of a file into `path`. Throws std::system_error for what can't be watched.
+  step next(std::string& path) {
+    constexpr unsigned often = 64; // so that events don't pile up in the kernel while files are given
+    if (!scanned_) start();
+    if (++calls_ % often == 0) read_events();
+    while (!stop_.stop_requested()) {
+      if (!problems_.empty()) {
+        const std::system_error problem = problems_.front();
+        problems_.pop_front();
+        throw problem;
+      }
+      if (!mark_was_given_ && first_ == mark_) {
+        mark_was_given_ = true;
+        return step::scan_complete;
+      }
+      if (!pending_.empty()) {
+        const bool is_old = first_ < mark_;
+        const bool is_there = find_first();
+        path = std::move(pending_.front().path);
+        pending_.pop_front();
+        ++first_;
+        if (is_there) return is_old ? step::at_start : step::arrived;
+      } else if (has_ended()) {
+        return step::end;
+      } else {
+        wait();
+        read_events();
+      }
+    }
+    return step::end;
+  }
+
+ private:
+  static constexpr int nobody = -1;
+
+  struct known_file {
+    std::uint64_t version = 0;
+    std::uint64_t number = 0; // in the stream
+    std::uint64_t scan = 0;   // that has seen it last
+  };
+
+  /// By the number of its watch, which stays when it is moved.
+  struct folder {
+    int parent = nobody;
+    std::string name;       // below its parent; of the first one its path
+    std::uint64_t scan = 0; // that has seen it last
+    std::uint64_t away = 0; // the round in which it was moved, nobody knows yet where to; 0: it wasn't
+  };
+
+  struct found_file {
+    std::string path;
+    file_identity id;
+    std::int64_t modified_ns;
+  };
+
+  struct pending_file {
+    std::string path;
+    std::uint64_t file;
+  };
+
+  bool has_ended() const noexcept { return !goes_on_ || gone_; }
+
+  bool has_next() const noexcept {
+    return !pending_.empty() || !problems_.empty() || (scanned_ && !mark_was_given_) || has_ended();
+  }
+
+  void start() {
+    scanned_ = true;
+    if (goes_on_) {
+      events_ = open_file(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+      wake_ = open_file(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+      if (!events_ || !wake_) {
+        end_with(errno, errno == EMFILE ? "no more directories can be watched by this user (see "
+                                          "/proc/sys/fs/inotify/max_user_instances): "
+                                        : "can't watch ");
+        mark_was_given_ = true;
+        return;
+      }
+    }
+    scan(nobody, settings_.directory, true);
+    mark_ = first_ + pending_.size();
+    alive_ = files_.size();
+    if (gone_) mark_was_given_ = true;
+  }
+
+  // --- Waiting
+
+  void wait() const noexcept {
+    const std::stop_callback wake(stop_, [this] {
+      const std::uint64_t one = 1;
+      static_cast<void>(!::write(wake_.number(), &one, sizeof one)); // full: it is awake
+    });
+    std::array<::pollfd, 2> both{{{events_.number(), POLLIN, 0}, {wake_.number(), POLLIN, 0}}};
+    while (::poll(both.data(), both.size(), -1) < 0 && errno == EINTR) continue;
+  }
+
+  // --- Events
+
+  void read_events() {
+    if (!events_) return;
+    alignas(inotify_event) std::array<char, 16 << 10> buffer;
+    bool came = false;
+    while (!gone_ && !stop_.stop_requested()) {
+      const ::ssize_t size = ::read(events_.number(), buffer.data(), buffer.size());
+      if (size < 0 && errno == EINTR) continue;
+      if (size <= 0) break;
+      came = true;
+      for (std::size_t at = 0; at < static_cast<std::size_t>(size);) {
+        inotify_event event;
+        std::memcpy(&event, buffer.data() + at, sizeof event);
+        const char* const name = buffer.data() + at + sizeof event; // padded with zeros
+        hear(event, event.len > 0 ? std::string_view(name) : std::string_view());
+        at += sizeof event + event.len;
+      }
+    }
+    if (!came) return;
+    forget_moved();
+    look_again();
+    add_found(false);
+    // Nothing says which files have gone: from time to time it looks which are still there.
+    constexpr std::size_t few = 4096;
+    if (files_.size() > 2 * alive_ + few) look_at_all();
+  }
+
+  void hear(const inotify_event& event, std::string_view name) {
+    if ((event.mask & IN_Q_OVERFLOW) != 0) return look_at_all();
+    const auto found = folders_.find(event.wd);
+    if (found == folders_.end() || gone_) return;
+    if (found->second.parent == nobody &&
+        (event.mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED)) != 0)
+      return end_with(ENOENT, (event.mask & IN_MOVE_SELF) != 0 ? "the watched directory was moved away: "
+                                                               : "the watched directory was removed: ");
+    if ((event.mask & IN_IGNORED) != 0) {
+      folders_.erase(found);
+      return;
+    }
+    // What was moved is looked at as a whole where it comes to.
+    if (name.empty() || name.front() == '.' || is_away(event.wd)) return;
+    if ((event.mask & IN_ISDIR) != 0) {
+      if ((event.mask & IN_MOVED_FROM) != 0) lose(event.wd, name);
+      if ((event.mask & (IN_CREATE | IN_MOVED_TO)) != 0)
+        scan(event.wd, std::string(name), (event.mask & IN_MOVED_TO) != 0);
+    } else if ((event.mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0) {
+      arrive(event.wd, name);
+    } else if ((event.mask & IN_CREATE) != 0 && is_link(path_of(event.wd) + "/" + std::string(name))) {
+      // A second name of a file that is complete, or a link to one: nobody will close those.
+      look_at(event.wd, std::string(name));
+      add_found(false);
+    }
+  }
+
+  /// A folder was moved from there.
+  void lose(int parent, std::string_view name) {
+    for (auto& [number, f] : folders_)
+      if (f.parent == parent && f.name == name && f.away == 0) f.away = round_;
+  }
+
+  /// Forgets folders that were moved out of the tree: no event has said where to since the round before.
+  void forget_moved() {
+    std::vector<int> lost;
+    for (const auto& [number, f] : folders_)
+      if (f.away != 0 && f.away < round_) lost.push_back(number);
+    std::vector<int> below;
+    for (const auto& [number, f] : folders_)
+      for (const int top : lost)
+        if (is_below(number, top)) below.push_back(number);
+    for (const int number : below) stop_watching(number);
+    ++round_;
+  }
+
+  void stop_watching(int number) {
+    ::inotify_rm_watch(events_.number(), number);
+    folders_.erase(number);
+  }
+
+  /// Events were lost, or what isn't there any more is to be forgotten.
+  void look_at_all() {
+    scan(nobody, settings_.directory, true);
+    if (gone_ || stop_.stop_requested()) return;
+    std::vector<int> lost;
+    for (const auto& [number, f] : folders_)
+      if (f.scan != scans_) lost.push_back(number);
+    for (const int number : lost) stop_watching(number);
+    std::erase_if(files_, [&](const auto& f) { return f.second.scan != scans_ && !is_pending(f.second); });
+    alive_ = files_.size();
+  }
+
+  /// A file that is there, complete.
+  void arrive(int number, std::string_view name) {
+    if (!is_wanted(name)) return;
+    std::string path = path_of(number) + "/" + std::string(name);
+    // What is gone again has another name by now, of which an event will say, or was removed.
+    if (const auto id = identity_of_file(path)) add(*id, std::move(path));
+  }
+
+  // --- Scans
+
+  /// Watches a folder and those below, and adds what is in them. `again`: also those that are watched already.
+  void scan(int parent, std::string name, bool again) {
+    ++scans_;
+    std::vector<std::pair<int, std::string>> left{{parent, std::move(name)}};
+    while (!left.empty() && !gone_ && !stop_.stop_requested()) {
+      auto [above, last] = std::move(left.back());
+      left.pop_back();
+      scan_one(above, std::move(last), again, left);
+    }
+    look_again();
+    add_found(scans_ == 1 && settings_.newest_first);
+  }
+
+  void scan_one(int parent, std::string name, bool again, std::vector<std::pair<int, std::string>>& left) {
+    const std::string path = parent == nobody ? name : path_of(parent) + "/" + name;
+    const int number = watch(path, parent == nobody);
+    if (number < 0) return;
+    const auto [place, is_new] = folders_.try_emplace(number);
+    folder& f = place->second;
+    const bool is_elsewhere = f.away != 0 || f.parent != parent || f.name != name; // an event will say so
+    if (!is_new && (f.scan == scans_ || !(again || is_elsewhere))) return; // it was seen from another side
+    f = {parent, std::move(name), scans_, 0};
+
+    const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(path.c_str()), ::closedir);
+    if (!listing) return not_listed(errno, path, parent == nobody);
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* const entry = ::readdir(listing.get())) {
+      const std::string_view entry_name = entry->d_name;
+      if (entry_name.front() == '.') continue;
+      if (is_folder(path, *entry)) left.emplace_back(number, entry_name);
+      else names.emplace_back(entry_name);
+      errno = 0;
+    }
+    if (errno != 0) not_listed(errno, path, parent == nobody);
+    for (std::string& file : names) look_at(number, std::move(file));
+  }
+
+  // A link isn't one: it may lead back.
+  static bool is_folder(const std::string& path, const dirent& entry) {
+    if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
+
+    struct stat status {};
+
+    return ::lstat((path + "/" + entry.d_name).c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  }
+
+  static bool is_link(const std::string& path) {
+    struct stat status {};
+
+    return ::lstat(path.c_str(), &status) == 0 &&
+           (S_ISLNK(status.st_mode) || (S_ISREG(status.st_mode) && status.st_nlink > 1));
+  }
+
+  /// What inotify calls the folder; negative if it can't be watched.
+  int watch(const std::string& path, bool is_first) {
+    if (!goes_on_) return static_cast<int>(folders_.size());
+    const std::uint32_t links = is_first ? 0 : IN_DONT_FOLLOW;
+    const int number =
+        ::inotify_add_watch(events_.number(), path.c_str(),
+                            IN_CLOSE_WRITE | IN_CREATE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF |
+                                IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK | links);
+    if (number < 0) not_listed(errno, path, is_first);
+    return number;
+  }
+
+  void not_listed(int reason, const std::string& path, bool is_first) {
+    const bool has_gone = reason == ENOENT || reason == ENOTDIR;
+    if (is_first) return end_with(reason, has_gone ? "the watched directory was removed: " : "can't watch ");
+    if (has_gone) return;
+    problems_.emplace_back(reason, std::generic_category(),
+                           (reason == ENOSPC ? "no more directories can be watched by this user (see "
+                                               "/proc/sys/fs/inotify/max_user_watches): "
+                                             : "can't watch ") +
+                               readable(path));
+  }
+
+  void end_with(int reason, const std::string& what) {
+    gone_ = true;
+    problems_.emplace_back(reason, std::generic_category(), what + readable(settings_.directory));
+  }
+
+  /// A name that a scan has found, or one that isn't followed by an event.
+  void look_at(int number, std::string name) {
+    if (!is_wanted(name)) return;
+    std::string path = path_of(number) + "/" + name;
+    auto id = identity_of_file(path);
+    if (!id) return;
+    if (const auto known = files_.find(id->file); known != files_.end()) {
+      known->second.scan = scans_;
+      if (is_pending(known->second)) pending(known->second).path = path;
+      if (known->second.version == id->version) return;
+    }
+    // One that can't be opened comes too: who reads it will say why.
+    const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (file && asks_who_writes(file) == being_written::yes) {
+      unfinished_.emplace_back(number, std::move(name));
+      return;
+    }
+
+    struct stat status {};
+
+    if (::stat(path.c_str(), &status) != 0 || !(id = identity_of_file(path)))
+      return; // now that it is complete
+    found_.push_back({std::move(path), *id, file_state(status).modified_ns});
+  }
+
+  /// The files that were being written when a scan came to them: an event says when they are complete. But a writer that
+  /// was just closing one may have sent it before.
+  void look_again() {
+    for (auto& [number, name] : std::exchange(unfinished_, {}))
+      if (!is_away(number)) look_at(number, std::move(name));
+  }
+
+  void add_found(bool newest_first) {
+    std::sort(found_.begin(), found_.end(), [&](const found_file& a, const found_file& b) {
+      if (newest_first && a.modified_ns != b.modified_ns) return a.modified_ns > b.modified_ns;
+      return a.path < b.path;
+    });
+    for (found_file& found : found_) add(found.id, std::move(found.path));
+    found_.clear();
+  }
+
+  // --- The stream
+
+  void add(const file_identity& id, std::string path) {
+    known_file& file = files_[id.file];
+    file.scan = scans_;
+    const bool is_known = std::exchange(file.version, id.version) == id.version;
+    if (is_pending(file)) {
+      pending(file).path = std::move(path);
+    } else if (!is_known) {
+      file.number = first_ + pending_.size();
+      pending_.push_back({std::move(path), id.file});
+    }
+  }
+
+  bool is_pending(const known_file& file) const noexcept { return file.number >= first_; }
+
+  pending_file& pending(const known_file& file) {
+    return pending_[static_cast<std::size_t>(file.number - first_)];
+  }
+
+  /// Makes sure that the path of the first pending file is still its own. One that is gone comes all the same, for its
+  /// reader to fail. False: there is another file instead, which has a place of its own.
+  bool find_first() {
+    for (bool is_sure = !events_;; is_sure = true) {
+      const auto id = identity_of_file(pending_.front().path);
+      if (id && id->file == pending_.front().file) {
+        files_[id->file].version = id->version;
+        return true;
+      }
+      if (is_sure) return !id;
+      read_events();
+    }
+  }
+
+  bool is_wanted(std::string_view name) const {
+    return ::fnmatch(settings_.pattern.c_str(), std::string(name).c_str(), FNM_PERIOD) == 0;
+  }
+
+  std::string path_of(int number) const {
+    const folder& f = folders_.at(number);
+    return f.parent == nobody ? f.name : path_of(f.parent) + "/" + f.name;
+  }
+
+  bool is_below(int number, int top) const {
+    for (auto f = folders_.find(number); f != folders_.end(); f = folders_.find(f->second.parent))
+      if (f->first == top) return true;
+    return false;
+  }
+
+  /// Whether it or one above it has no path that is known.
+  bool is_away(int number) const {
+    for (auto f = folders_.find(number); f != folders_.end(); f = folders_.find(f->second.parent)) {
+      if (f->second.away != 0) return true;
+      if (f->second.parent == nobody) return false;
+    }
+    return true;
+  }
+
+  const settings settings_;
+  const bool goes_on_;
+  const std::stop_token stop_;
+  open_file events_; // of inotify
+  open_file wake_;   // written to by a stop
+
+  std::unordered_map<int, folder> folders_;
+  std::unordered_map<std::uint64_t, known_file> files_;
+  std::size_t alive_ = 0; // of them, when all were looked at
+  std::vector<std::pair<int, std::string>> unfinished_;
+  std::vector<found_file> found_;
+  std::uint64_t round_ = 1; // of reading events
+  std::uint64_t scans_ = 0;
+
+  std::deque<pending_file> pending_;
+  std::uint64_t first_ = 1; // number of the first one; 0: of none
+  std::uint64_t mark_ = 0;  // of the first one after the scan
+  std::deque<std::system_error> problems_;
+  bool scanned_ = false;
+  bool mark_was_given_ = false;
+  bool gone_ = false; // the first folder
+  unsigned calls_ = 0;
+};
+
+} // namespace feedline::inline v0::detail

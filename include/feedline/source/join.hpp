@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// join: several runs as one source.
+//
+//     a run ───────▶ thread ─▶ [buffer] ─┐
+//                                        ├─▶ a run
+//     another run ─▶ thread ─▶ [buffer] ─┘
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/any_loader.hpp>
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/queue/queue_status.hpp>
+#include <feedline/source/detail/pump.hpp>
+#include <feedline/source/push_source.hpp>
+
+namespace feedline::inline v0 {
+
+struct join_options {
+  bool in_turns = false;     ///< give an item of each run in turn; else as they come
+  std::size_t capacity = 16; ///< the most items of each run that wait
+  std::size_t largest_item =
+      0; ///< the most bytes of an item, for a memory_budget where its type doesn't tell; 0: unknown
+};
+
+/// A source of the items of several runs. For one run; those that feed it are stopped when that ends.
+///
+/// Gives:   the items of all runs, each run's in its order; the stream ends when all of them have, also in infinite mode
+/// Throws:  what one of them throws, as a failure of the source, behind what that one gave before: then all have ended
+/// Stops:   at once
+/// Order:   as they come, or in turns, where a run that has ended is left out. Can't be resumed: the compiler refuses its
+///          checkpoint()
+template <class T>
+class joined_runs {
+ public:
+  static constexpr source_traits traits{.kind = "join", .live = true};
+
+  joined_runs(std::vector<any_loader<T>> runs, const join_options& options)
+      : all_(std::make_shared<const all>(std::move(runs), options)) {}
+
+  void start_epoch(const epoch& e) {
+    open_ = all_->buffers;
+    for (push_source<T>& buffer : open_) buffer.start_epoch(e);
+    in_run_ = std::make_shared<const detail::closing<T>>(open_);
+    stop_ = e.stop;
+    turn_ = 0;
+  }
+
+  bool ready() const { return open_.empty() || open_[turn_].ready(); }
+
+  std::optional<T> next() {
+    while (!open_.empty()) {
+      if (std::optional<T> item = next_of_turn()) {
+        turn_ = (turn_ + 1) % open_.size();
+        return item;
+      }
+      if (stop_.stop_requested()) break;
+      open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(turn_));
+      if (turn_ == open_.size()) turn_ = 0;
+    }
+    return std::nullopt;
+  }
+
+  std::size_t items_held() const noexcept { return all_->capacity; }
+
+  std::optional<std::size_t> largest_item() const noexcept { return all_->buffers.front().largest_item(); }
+
+ private:
+  std::optional<T> next_of_turn() {
+    try {
+      return open_[turn_].next();
+    } catch (...) {
+      open_.clear();
+      throw;
+    }
+  }
+
+  // One that is shared has ended when nobody fills it any more.
+  class shared_buffer {
+   public:
+    shared_buffer(push_source<T> buffer, std::size_t users) : buffer_(std::move(buffer)), users_(users) {}
+
+    void leave() {
+      if (users_.fetch_sub(1) == 1) buffer_.close();
+    }
+
+   private:
+    push_source<T> buffer_;
+    std::atomic<std::size_t> users_;
+  };
+
+  struct all {
+    all(std::vector<any_loader<T>> runs, const join_options& o) : capacity(o.capacity * runs.size()) {
+      const std::size_t count = o.in_turns ? runs.size() : 1;
+      const std::size_t room = o.in_turns ? o.capacity : capacity;
+      for (std::size_t i = 0; i < count; ++i)
+        buffers.emplace_back(push_options{.capacity = room, .largest_item = o.largest_item});
+      const auto give = [](T&& item, std::span<push_source<T>> to) {
+        return to.front().push(std::move(item)) != queue_status::closed;
+      };
+      const auto shared = std::make_shared<shared_buffer>(buffers.front(), runs.size());
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        const auto at_end = [shared, own = o.in_turns](std::span<push_source<T>> to,
+                                                       const std::exception_ptr& error) {
+          if (error) to.front().fail(error);
+          else if (own) to.front().close();
+          else shared->leave();
+        };
+        pumps.push_back(std::make_unique<detail::pump<T>>(std::move(runs[i]), std::vector{buffers[i % count]},
+                                                          give, at_end));
+      }
+    }
+
+    std::size_t capacity;
+    std::vector<push_source<T>> buffers; // of each run, or of all
+    std::vector<std::unique_ptr<detail::pump<T>>> pumps;
+  };
+
+  std::shared_ptr<const all> all_;
+  std::vector<push_source<T>> open_; // of those whose runs have not ended
+  std::size_t turn_ = 0;
+  std::stop_token stop_;
+  std::shared_ptr<const detail::closing<T>> in_run_;
+};
+
+/// Gives a source of what several runs give:
+///
+///     (fl::join({.in_turns = true}, fresh.infinite(), old.infinite()) | fl::batch(256)).infinite()
+///
+/// `mix` and `concat` join what can be read again, and can be resumed.
+///
+/// Takes:   options; loaders of items of one type
+/// Throws:  std::invalid_argument for a capacity of 0
+template <class First, class... Rest>
+auto join(const join_options& options, First first, Rest... rest) {
+  using item = detail::loader_item<First>;
+  static_assert((std::same_as<item, detail::loader_item<Rest>> && ...),
+                "feedline::join: the runs give items of different types: let a map make one type of them");
+  std::vector<any_loader<item>> all;
+  all.emplace_back(std::move(first));
+  (all.emplace_back(std::move(rest)), ...);
+  return joined_runs<item>(std::move(all), options);
+}
+
+} // namespace feedline::inline v0

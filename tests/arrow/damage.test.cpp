@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+// Files that are cut off, damaged, or that lie about what they hold.
+#include <feedline/arrow/rows.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <feedline/source/shuffled.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
+#include <feedline/testing.hpp>
+
+#include "support/arrow_values.hpp"
+#include "support/arrow_writer.hpp"
+#include "support/catch.hpp"
+#include "support/outcome.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+using Catch::Contains;
+using numbers = std::vector<std::int64_t>;
+
+namespace {
+
+constexpr auto value = [](const auto& row) { return *row; };
+
+auto read(const std::string& path) { return fl::arrow_rows<std::int64_t>({path}, {"x"}) | fl::map(value); }
+
+/// As a stream without its end mark, and with it.
+std::string open_stream() {
+  return arrow_writer({int64_part("x")}).batch({counted(0, 3)}).batch({counted(3, 5)}).open();
+}
+
+std::string whole_stream() {
+  return arrow_writer({int64_part("x")}).batch({counted(0, 3)}).batch({counted(3, 5)}).stream();
+}
+
+/// Why a file with such a batch can't be read.
+template <class T = fl::arrow_value>
+std::string problem_of(const arrow_part& part, const arrow_data& data) {
+  const temporary_folder folder;
+  const auto path = folder.write("a", arrow_writer({part}).batch(data).stream());
+  const auto result = run_to_end((fl::arrow_rows<T>({path}, {part.name}) | fl::prefetch(1)).finite());
+  if (!result.failed) return "nothing";
+  CHECK_THAT(result.failed->message, Contains(path + ": "));
+  return result.failed->message;
+}
+
+arrow_data with_buffer(arrow_data data, std::size_t number, std::string bytes) {
+  data.buffers[number] = std::move(bytes);
+  return data;
+}
+
+} // namespace
+
+TEST_CASE("of a stream that is cut off, whole batches come, then an error in its place, then the next file") {
+  const temporary_folder folder;
+  const std::string whole = whole_stream();
+  folder.write("b", whole_stream());
+  folder.write("c", whole_stream()); // so that three ranks have one each
+  for (const std::size_t lost : {9u, 20u}) {
+    const std::string path = folder.write("a", whole.substr(0, whole.size() - lost));
+    const auto p = read(folder / "?");
+    const auto result = run_to_end(p.finite());
+    CHECK(result.items == numbers{0, 1, 2});
+    REQUIRE(result.failed);
+    CHECK_THAT(result.failed->message,
+               Contains(path + ": message at offset ") && Contains("its body is cut off: "));
+    CHECK(run_to_end(p.finite({.on_error = fl::on_error::skip})).items ==
+          numbers{0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4});
+    const auto source = fl::arrow_rows<std::int64_t>({folder / "?"}, {"x"});
+    fl::testing::check_source([&] { return source; }, {}, value);
+    const auto skipping =
+        run_to_end((source | fl::shuffled() | fl::map(value)).finite({.on_error = fl::on_error::skip}));
+    CHECK(skipping.items.size() == 13);
+    CHECK(skipping.skipped_indices() == std::vector<std::uint64_t>{3});
+  }
+}
+
+TEST_CASE("a stream without its end mark is whole") {
+  const temporary_folder folder;
+  CHECK(collect(read(folder.write("a", open_stream())).finite()).size() == 5);
+}
+
+TEST_CASE("what is no Arrow data at all is refused") {
+  const temporary_folder folder;
+  const auto message = [&](std::string_view bytes) {
+    return run_to_end(read(folder.write("a", bytes)).finite()).failed->message;
+  };
+  CHECK_THAT(message(""), Contains("/a: it is empty"));
+  CHECK_THAT(message("abc"), Contains("it is cut off"));
+  CHECK_THAT(message("hello, world"), Contains("its metadata is cut off"));
+  CHECK_THAT(message(std::string(64, '\xfe')), Contains("it is no Arrow data"));
+  CHECK_THAT(message(std::string(64, '\0')), Contains("it has no schema"));
+  CHECK_THAT(message("ARROW1"), Contains("it is cut off: it begins with ARROW1"));
+  CHECK_THAT(message("ARROW1\0\0 ------ ARROW1"), Contains("ARROW1"));
+  CHECK_THAT(run_to_end(read(folder.path()).finite()).failed->message, Contains("Is a directory"));
+  CHECK_THAT(run_to_end(read(folder / "none").finite()).failed->message, Contains("No such file"));
+}
+
+TEST_CASE("buffers that are too short, or lie outside, are refused when their batch is read") {
+  const arrow_data three = counted(0, 3);
+  CHECK_THAT(problem_of(int64_part("x"), with_buffer(three, 1, std::string(23, 'x'))),
+             Contains("row 0: its record batch: a buffer of part `x` has 23 bytes, fewer than the 24 "));
+  arrow_data few = three;
+  few.buffers.pop_back();
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("it has fewer buffers than the schema needs"));
+  few = three;
+  few.nodes.clear();
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("it has fewer nodes than the schema has fields"));
+  few = three;
+  few.rows = 4;
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("part `x` has 3 rows of 4"));
+  few = three;
+  few.nodes[0].first = -1;
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("part `x` has a negative length"));
+  few = three;
+  few.nodes[0] = {std::int64_t{1} << 62, 0};
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("more rows than memory can address"));
+  few = three;
+  few.nodes[0].second = 1; // a null, and no bitmap
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("has 0 bytes, fewer than the 1"));
+  few = three;
+  few.rows = -1;
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("it has a negative number of rows"));
+  few.rows = std::int64_t{1} << 41;
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("more than 2^40 rows"));
+}
+
+TEST_CASE("offsets that lie are refused for their row alone") {
+  const temporary_folder folder;
+  const auto texts = text_data({"ab", "cd", "ef"});
+  const auto offsets = [&](std::vector<std::int32_t> all) { return with_buffer(texts, 1, raw_bytes(all)); };
+  for (const auto& bad : {offsets({0, 7, 4, 6}), offsets({0, 1, 0, 6}), offsets({0, -2, 4, 6})}) {
+    const auto path = folder.write("a", arrow_writer({text_part("x")}).batch(bad).stream());
+    const auto p = fl::arrow_rows<std::string>({path}, {"x"}) | fl::map(value);
+    const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+    CHECK_FALSE(result.skipped.empty());
+    CHECK_THAT(result.skipped[0].message, Contains(", column `x`: its offsets "));
+    CHECK(result.items.size() + result.skipped.size() == 3);
+  }
+  const auto list = list_data<std::int16_t>({std::vector<std::int16_t>{1, 2}});
+  CHECK_THAT(problem_of<std::span<const std::int16_t>>(
+                 list_part("x", {"e", type_kind::integer, 16}),
+                 with_buffer(list, 1, raw_bytes(std::vector<std::int32_t>{0, 3}))),
+             Contains("its offsets 0 and 3 aren't within the 2 that there are"));
+}
+
+TEST_CASE("dictionaries that are part of each other are refused") {
+  const temporary_folder folder;
+  arrow_part outer = list_part("x", text_part("e"));
+  outer.dictionary = 1;
+  outer.children[0].dictionary = 1;
+  const auto index = number_data<std::int32_t>({0});
+  arrow_data lists = data_of_validity({true});
+  lists.buffers.push_back(raw_bytes(std::vector<std::int32_t>{0, 1}));
+  lists.append(index);
+  const auto path = folder.write("a", arrow_writer({outer}).dictionary(1, lists).batch({index}).stream());
+  const auto result = run_to_end((fl::arrow_rows<fl::arrow_value>({path}, {"x"}) | fl::prefetch(1)).finite());
+  REQUIRE(result.failed);
+  CHECK_THAT(result.failed->message, Contains("its dictionaries are part of each other"));
+}
+
+TEST_CASE("a schema that is nested too deeply is refused") {
+  const temporary_folder folder;
+  arrow_part part = int64_part("e");
+  for (int i = 0; i < 500; ++i) part = list_part("x", part);
+  const auto path = folder.write("a", arrow_writer({part}).stream());
+  CHECK_THAT(
+      run_to_end((fl::arrow_rows<fl::arrow_value>({path}, {"x"}) | fl::prefetch(1)).finite()).failed->message,
+      Contains("its metadata is damaged"));
+}
+
+TEST_CASE("files of which any byte is wrong, or the rest is missing, are refused or read") {
+  const temporary_folder folder;
+  arrow_part dictionary = text_part("d");
+  dictionary.dictionary = 3;
+  arrow_writer writer(
+      {int64_part("x"), struct_part("s", {text_part("t")}), list_part("l", int64_part("e")), dictionary});
+  const std::vector<bool> all(3, true);
+  writer.dictionary(3, text_data({"a", "b"}));
+  writer.batch({counted(0, 3), struct_data(all, {text_data({"a", std::nullopt, "c"})}),
+                list_data<std::int64_t>({numbers{1}, std::nullopt, numbers{2, 3}}),
+                number_data<std::int32_t>({1, 0, std::nullopt})});
+  std::size_t values = 0;
+  const auto go_through = [&](const std::string& bytes) {
+    const std::string path = folder.write("a", bytes);
+    for (const char* column : {"x", "s.t", "l", "d"}) {
+      auto source = fl::arrow_rows<fl::arrow_value>({path}, {column}).source();
+      source.start_epoch({});
+      for (int left = 50; left > 0; --left) {
+        try {
+          const auto row = source.next();
+          if (!row) break;
+          look_at_all(**&*row, values);
+        } catch (const fl::arrow_error&) {
+        }
+      }
+      std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
+    }
+  };
+  for (const std::string& whole : {writer.stream(), writer.file()}) {
+    for (std::size_t i = 0; i < whole.size(); i += 3) go_through(whole.substr(0, i));
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      for (const int flip : {0x80, 0x01, 0xff}) {
+        std::string changed = whole;
+        changed[i] = static_cast<char>(changed[i] ^ flip);
+        go_through(changed);
+      }
+  }
+  CHECK(values > 1000);
+}

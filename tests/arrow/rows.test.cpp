@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/arrow/rows.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <feedline/source/shuffled.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
+#include <feedline/stage/shuffle.hpp>
+#include <feedline/testing.hpp>
+
+#include "support/arrow_writer.hpp"
+#include "support/catch.hpp"
+#include "support/outcome.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+using Catch::Contains;
+
+namespace {
+
+struct clip {
+  std::span<const std::byte> audio;
+  std::optional<std::int64_t> label;
+  std::string_view name;
+};
+
+/// What a clip holds, to compare.
+using plain_clip = std::tuple<std::string, std::optional<std::int64_t>, std::string>;
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+constexpr auto to_plain = [](const fl::arrow_row<clip>& row) {
+  return plain_clip(text_of(row->audio), row->label, std::string(row->name));
+};
+
+static_assert(std::is_same_v<decltype(fl::arrow_rows<clip>({}, {}))::item, fl::arrow_row<clip>>);
+static_assert(fl::indexed_source<fl::detail::rows_source<clip>>);
+static_assert(fl::detail::can_be_resumed<fl::detail::rows_source<clip>>);
+
+/// Clip number i: each fifth has no label.
+plain_clip clip_number(int i) {
+  const std::string text = std::to_string(i);
+  return {std::string(static_cast<std::size_t>(i % 7), 'a') + text,
+          i % 5 == 4 ? std::nullopt : std::optional<std::int64_t>(i), "clip " + text};
+}
+
+const std::vector<std::string> columns{"audio.bytes", "label", "audio.path"};
+
+arrow_writer clip_writer() {
+  return arrow_writer({int64_part("label"), struct_part("audio", {binary_part("bytes"), text_part("path")})});
+}
+
+arrow_writer& add_clips(arrow_writer& writer, int begin, int end) {
+  std::vector<std::optional<std::int64_t>> labels;
+  std::vector<std::optional<std::string>> bytes, paths;
+  for (int i = begin; i < end; ++i) {
+    const auto [audio, label, name] = clip_number(i);
+    labels.push_back(label);
+    bytes.emplace_back(audio);
+    paths.emplace_back(name);
+  }
+  const std::vector<bool> all(bytes.size(), true);
+  return writer.batch({number_data(labels), struct_data(all, {text_data(bytes), text_data(paths)})});
+}
+
+/// A file of two batches.
+std::string clips(int begin, int end, bool is_file = false) {
+  arrow_writer writer = clip_writer();
+  const int middle = begin + (end - begin) / 3;
+  add_clips(writer, begin, middle);
+  add_clips(writer, middle, end);
+  return is_file ? writer.file() : writer.stream();
+}
+
+std::vector<plain_clip> clips_from(int begin, int end) {
+  std::vector<plain_clip> all;
+  for (int i = begin; i < end; ++i) all.push_back(clip_number(i));
+  return all;
+}
+
+/// All rows of a single column.
+template <class T>
+std::vector<T> read_all(const std::string& bytes, const std::string& column = "x") {
+  const temporary_folder folder;
+  std::vector<T> all;
+  for (const auto& row :
+       collect((fl::arrow_rows<T>({folder.write("a", bytes)}, {column}) | fl::prefetch(2)).finite()))
+    all.push_back(*row);
+  return all;
+}
+
+/// Why the first row can't be read.
+template <class T>
+std::string why_not(const std::string& bytes, const std::string& column = "x") {
+  const temporary_folder folder;
+  const auto result =
+      run_to_end((fl::arrow_rows<T>({folder.write("a", bytes)}, {column}) | fl::prefetch(2)).finite());
+  return result.failed ? result.failed->message : "";
+}
+
+template <class T>
+std::string column_of(const arrow_part& part, const arrow_data& data) {
+  return arrow_writer({part}).batch(std::vector{data}).stream();
+}
+
+std::string int_column(int bits, bool is_signed, const arrow_data& data) {
+  return column_of<int>({"x", type_kind::integer, bits, is_signed}, data);
+}
+
+} // namespace
+
+TEST_CASE("arrow_rows gives the rows of streams and files as structs of views") {
+  const temporary_folder folder;
+  folder.write("b.arrows", clips(0, 20));
+  folder.write("c.arrow", clips(20, 31, true));
+  const auto rows = fl::arrow_rows<clip>({folder / "*.arrow*"}, columns);
+  CHECK(collect((rows | fl::map(to_plain)).finite()) == clips_from(0, 31));
+  for (const std::size_t workers : {1u, 64u})
+    CHECK(collect((rows | fl::map(to_plain, fl::workers{workers})).finite()) == clips_from(0, 31));
+}
+
+TEST_CASE("a struct of bytes and their path is read as the bytes") {
+  const temporary_folder folder;
+  const std::string file = folder.write("b.arrows", clips(0, 20));
+  const auto rows = fl::arrow_rows<clip>({file}, {"audio", "label", "audio.path"});
+  CHECK(collect((rows | fl::map(to_plain)).finite()) == clips_from(0, 20));
+  auto texts = (fl::arrow_rows<std::string_view>({file}, {"audio"}) | fl::prefetch(1)).finite();
+  CHECK(throws_saying<fl::pipeline_error>("is of type struct", [&] { texts.next(); }));
+}
+
+TEST_CASE("a row keeps its file, and knows its number and its file's") {
+  std::optional<fl::arrow_row<clip>> row;
+  std::string path;
+  {
+    const temporary_folder folder;
+    folder.write("a", clips(0, 5));
+    path = folder.write("b", clips(0, 2000));
+    auto source = fl::arrow_rows<clip>({folder / "?"}, columns).source();
+    source.start_epoch({});
+    for (int i = 0; i < 1000; ++i) row = source.next();
+    CHECK(source.index() == ((std::uint64_t{1} << 40) | 994));
+    CHECK(source.origin(source.index()) == path + ": row 994");
+  }
+  CHECK(to_plain(*row) == clip_number(994));
+  CHECK(row->row() == 994);
+  CHECK(row->file_number() == 1);
+  CHECK(row->file() == path);
+  CHECK(row->origin() == path + ": row 994");
+}
+
+TEST_CASE("shuffled gives every row of all files once, in another order in each epoch") {
+  const temporary_folder folder;
+  folder.write("a", clips(0, 40));
+  folder.write("b", clips(40, 41, true));
+  folder.write("c", clips(41, 100, true));
+  const auto p = fl::arrow_rows<clip>({folder / "?"}, columns) | fl::shuffled() | fl::map(to_plain);
+  auto all = collect(p.finite({.epochs = 2}));
+  REQUIRE(all.size() == 200);
+  CHECK_FALSE(std::equal(all.begin(), all.begin() + 100, all.begin() + 100));
+  CHECK(std::abs(std::get<1>(all[0]).value_or(0) - std::get<1>(all[1]).value_or(0)) > 1);
+  auto expected = clips_from(0, 100);
+  std::sort(expected.begin(), expected.end());
+  std::sort(all.begin(), all.begin() + 100);
+  CHECK(std::equal(expected.begin(), expected.end(), all.begin()));
+}
+
+TEST_CASE("arrow_rows keeps what a source promises") {
+  const temporary_folder folder;
+  for (int i = 0; i < 4; ++i)
+    folder.write(std::to_string(i), clips(10 * i, 10 * i + (i == 2 ? 1 : 7), i % 2 == 1));
+  const auto make = [&] { return fl::arrow_rows<clip>({folder / "?"}, columns); };
+  fl::testing::check_source(make, {.has_budget = true}, to_plain);
+  fl::testing::check_source([&] { return make() | fl::shuffled(); }, {.has_budget = true}, to_plain);
+}
+
+TEST_CASE("a column that isn't there, or is of another type, is an error that lists what there is") {
+  const temporary_folder folder;
+  const std::string path = folder.write("a", clips(0, 3));
+  folder.write("b", arrow_writer({text_part("label")}).stream());
+  const auto message = [&](const std::vector<std::string>& names) {
+    return run_to_end((fl::arrow_rows<clip>({folder / "a"}, names) | fl::prefetch(1)).finite())
+        .failed->message;
+  };
+  const std::string there = "; it has `label`: int64, `audio`: struct<bytes: binary, path: utf8>";
+  CHECK(message({"audio.bytes", "lable", "audio.path"}) == path + ": there is no column `lable`" + there);
+  CHECK(message({"audio.bites", "label", "audio.path"}) ==
+        path + ": there is no column `audio.bites`" + there);
+  CHECK(message({"audio.bytes", "label", "audio"}) == path +
+                                                          ": column `audio` is of type struct<bytes: binary, "
+                                                          "path: utf8>, but text (utf8) is wanted" +
+                                                          there);
+  CHECK(
+      message({"audio.bytes", "audio.path", "audio.path"}) ==
+      path +
+          ": column `audio.path` is of type utf8, but a number that int64 holds exactly, or null is wanted" +
+          there);
+
+  const auto p = fl::arrow_rows<std::int64_t>({folder / "?"}, {"label"}) | fl::prefetch(1);
+  const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(skipping.items.size() == 3);
+  REQUIRE(skipping.skipped.size() == 1);
+  CHECK_THAT(skipping.skipped[0].message, Contains("/b: column `label` is of type utf8"));
+}
+
+TEST_CASE("a row with a null that its struct has no room for fails alone, and is named") {
+  const temporary_folder folder;
+  const std::string path = folder.write("a", clips(0, 6));
+  const auto p = fl::arrow_rows<std::pair<std::int64_t, std::string_view>>({path}, {"label", "audio.path"}) |
+                 fl::map([](const auto& row) { return row->first; });
+  const auto result = run_to_end(p.finite());
+  CHECK(result.items == std::vector<std::int64_t>{0, 1, 2, 3});
+  REQUIRE(result.failed);
+  CHECK(result.failed->message ==
+        path + ": row 4, column `label`: it is null, and the field isn't a std::optional");
+  CHECK(run_to_end(p.finite({.on_error = fl::on_error::skip})).items ==
+        std::vector<std::int64_t>{0, 1, 2, 3, 5});
+  const auto shuffled = fl::arrow_rows<std::int64_t>({path}, {"label"}) | fl::shuffled() | fl::prefetch(1);
+  const auto skipping = run_to_end(shuffled.finite({.on_error = fl::on_error::skip}));
+  CHECK(skipping.items.size() == 5);
+  CHECK(skipping.skipped_indices() == std::vector<std::uint64_t>{4});
+}
+
+TEST_CASE("numbers are read as all types that hold them exactly, and as no others") {
+  const auto bytes = int_column(8, true, number_data<std::int8_t>({1, -2, std::nullopt}));
+  using optionals = std::vector<std::optional<std::int64_t>>;
+  CHECK(read_all<std::optional<std::int64_t>>(bytes) == optionals{1, -2, std::nullopt});
+  CHECK(read_all<std::optional<std::int8_t>>(bytes)[1] == -2);
+  CHECK(read_all<std::optional<float>>(bytes)[1] == -2);
+  CHECK(read_all<std::optional<double>>(bytes)[1] == -2);
+  CHECK_THAT(why_not<std::uint64_t>(bytes),
+             Contains("column `x` is of type int8, but a number that uint64 holds exactly"));
+  CHECK_THAT(why_not<bool>(bytes), Contains("is of type int8, but bool is wanted"));
+
+  const auto wide = int_column(32, false, number_data<std::uint32_t>({4'000'000'000u}));
+  CHECK(read_all<std::int64_t>(wide)[0] == 4'000'000'000);
+  CHECK(read_all<double>(wide)[0] == 4e9);
+  CHECK_THAT(why_not<std::int32_t>(wide), Contains("uint32, but a number that int32"));
+  CHECK_THAT(why_not<float>(wide), Contains("uint32, but a number that float32"));
+  CHECK_THAT(why_not<double>(int_column(64, true, number_data<std::int64_t>({1}))), Contains("int64"));
+
+  const auto floats = column_of<float>({"x", type_kind::floating_point, 1}, number_data<float>({0.5f}));
+  CHECK(read_all<float>(floats)[0] == 0.5f);
+  CHECK(read_all<double>(floats)[0] == 0.5);
+  CHECK_THAT(why_not<std::int64_t>(floats), Contains("float32"));
+  const auto halves =
+      column_of<float>({"x", type_kind::floating_point, 0}, number_data<std::uint16_t>({0x3c00}));
+  CHECK(read_all<float>(halves)[0] == 1);
+  CHECK(read_all<fl::float16>(halves)[0] == fl::float16(1.0f));
+  CHECK_THAT(
+      why_not<float>(column_of<double>({"x", type_kind::floating_point, 2}, number_data<double>({1.0}))),
+      Contains("float64"));
+
+  const auto bools = column_of<bool>({"x", type_kind::boolean}, bool_data({true, std::nullopt, false}));
+  CHECK(read_all<std::optional<bool>>(bools) == std::vector<std::optional<bool>>{true, std::nullopt, false});
+}
+
+TEST_CASE("bytes of one size, texts of all kinds and columns of nulls") {
+  arrow_data fixed = data_of_validity({true, true});
+  fixed.buffers.push_back("abcdef");
+  const auto bytes = column_of<int>({"x", type_kind::fixed_size_binary, 3}, fixed);
+  CHECK(read_all<std::array<std::byte, 3>>(bytes)[1][0] == std::byte{'d'});
+  CHECK_THAT((why_not<std::array<std::byte, 4>>(bytes)),
+             Contains("fixed_size_binary<3>, but fixed_size_binary<4>"));
+  CHECK_THAT(why_not<std::string_view>(bytes), Contains("but text (utf8) is wanted"));
+
+  const auto large =
+      column_of<int>({"x", type_kind::large_utf8}, text_data<std::int64_t>({"", std::nullopt, "öl"}));
+  using texts = std::vector<std::optional<std::string>>;
+  CHECK(read_all<std::optional<std::string>>(large) == texts{"", std::nullopt, "öl"});
+
+  const auto nulls = column_of<int>({"x", type_kind::null}, null_data(3));
+  CHECK(read_all<std::optional<std::int64_t>>(nulls) == std::vector<std::optional<std::int64_t>>(3));
+  CHECK(read_all<std::optional<std::string>>(nulls) == texts(3));
+  CHECK_THAT(why_not<std::int64_t>(nulls), Contains("is of type null"));
+}
+
+TEST_CASE("lists of numbers are spans of them, aligned wherever they lie") {
+  const arrow_part part = list_part("x", {"item", type_kind::integer, 16});
+  const auto data = list_data<std::int16_t>({std::vector<std::int16_t>{1, 2}, std::nullopt,
+                                             std::vector<std::int16_t>{}, std::vector<std::int16_t>{3}});
+  for (const std::size_t shift : {0u, 1u, 3u, 8u}) {
+    const temporary_folder folder;
+    const auto path = folder.write("a", arrow_writer({part}).shift(shift).batch(std::vector{data}).stream());
+    std::vector<int> sizes, numbers;
+    for (const auto& row : collect(
+             (fl::arrow_rows<std::optional<std::span<const std::int16_t>>>({path}, {"x"}) | fl::prefetch(1))
+                 .finite())) {
+      sizes.push_back(*row ? static_cast<int>((*row)->size()) : -1);
+      if (!*row) continue;
+      CHECK(reinterpret_cast<std::uintptr_t>((*row)->data()) % alignof(std::int16_t) == 0);
+      numbers.insert(numbers.end(), (*row)->begin(), (*row)->end());
+    }
+    CHECK(sizes == std::vector{2, -1, 0, 1});
+    CHECK(numbers == std::vector{1, 2, 3});
+  }
+  const auto bytes = column_of<int>(part, data);
+  CHECK_THAT(why_not<std::span<const std::int32_t>>(bytes),
+             Contains("list<int16>, but list<int32> is wanted"));
+  CHECK_THAT(why_not<std::span<const std::uint16_t>>(bytes),
+             Contains("list<int16>, but list<uint16> is wanted"));
+  arrow_data holes = data_of_validity({true});
+  holes.buffers.push_back(raw_bytes(std::vector<std::int32_t>{0, 2}));
+  holes.append(number_data<std::int16_t>({7, std::nullopt}));
+  CHECK_THAT(why_not<std::span<const std::int16_t>>(column_of<int>(part, holes)),
+             Contains("row 0, column `x`: element 1 of its list is null"));
+}
+
+TEST_CASE("dictionaries are read as their values, with what is added to them or put in their place") {
+  arrow_part part = text_part("x");
+  part.dictionary = 7;
+  const auto numbers = [](std::vector<std::optional<std::int32_t>> all) {
+    return std::vector{number_data(all)};
+  };
+  arrow_writer writer({part});
+  writer.dictionary(7, text_data({"a", "b", std::nullopt})).batch(numbers({1, 0, std::nullopt, 2}));
+  writer.dictionary(7, text_data({"c"}), true).batch(numbers({3, 1}));
+  using texts = std::vector<std::optional<std::string>>;
+  CHECK(read_all<std::optional<std::string>>(writer.file()) ==
+        texts{"b", "a", std::nullopt, std::nullopt, "c", "b"});
+  writer.dictionary(7, text_data({"z"})).batch(numbers({0}));
+  const texts all{"b", "a", std::nullopt, std::nullopt, "c", "b", "z"};
+  CHECK(read_all<std::optional<std::string>>(writer.stream()) == all);
+  writer.batch(numbers({1}));
+  CHECK_THAT(why_not<std::optional<std::string>>(writer.stream()),
+             Contains("row 7, column `x`: it is value 1 of a dictionary that has 1"));
+  CHECK_THAT(why_not<std::string_view>(arrow_writer({part}).batch(numbers({0})).stream()),
+             Contains("row 0: its record batch: its dictionary 7 is missing"));
+}
+
+TEST_CASE("a struct that is null makes its parts null") {
+  const auto bytes = column_of<int>(struct_part("x", {int64_part("y")}),
+                                    struct_data({true, false}, {number_data<std::int64_t>({1, 2})}));
+  CHECK(read_all<std::optional<std::int64_t>>(bytes, "x.y") ==
+        std::vector<std::optional<std::int64_t>>{1, std::nullopt});
+}
+
+TEST_CASE("a name with a dot in it is found, and one that several columns have is refused") {
+  const auto one = number_data<std::int64_t>({1});
+  const auto dotted = arrow_writer({int64_part("x.y")}).batch({one}).stream();
+  CHECK(read_all<std::int64_t>(dotted, "x.y")[0] == 1);
+  const auto twice = arrow_writer({int64_part("x"), int64_part("x")}).batch({one, one}).stream();
+  CHECK_THAT(why_not<std::int64_t>(twice),
+             Contains("there are several columns `x`; it has `x`: int64, `x`: int64"));
+}
+
+TEST_CASE("columns that can't be read don't stand in the way of others") {
+  arrow_data stamps = number_data<std::int64_t>({1, 2});
+  const auto bytes =
+      arrow_writer({{"t", type_kind::timestamp},
+                    {"v", type_kind::fixed_size_list, 1, true, {int64_part("e")}},
+                    int64_part("x")})
+          .batch({stamps, struct_data({true, true}, {stamps}), number_data<std::int64_t>({3, 4})})
+          .stream();
+  CHECK(read_all<std::int64_t>(bytes) == std::vector<std::int64_t>{3, 4});
+  CHECK_THAT(why_not<std::int64_t>(bytes, "t"), Contains("column `t` is of type timestamp, but"));
+  CHECK_THAT(why_not<fl::arrow_value>(bytes, "v"), Contains("column `v` is of type fixed_size_list"));
+}
+
+TEST_CASE("another number of columns than fields, an empty list and wildcards without a match fail at once") {
+  const temporary_folder folder;
+  CHECK(throws_saying<std::invalid_argument>("2 columns are named for a row of 3 fields", [] {
+    fl::arrow_rows<clip>({"a"}, {"b", "c"});
+  }));
+  CHECK(throws_saying<std::invalid_argument>("feedline::arrow_rows: the list of files is empty",
+                                             [] { fl::arrow_rows<clip>({}, columns); }));
+  CHECK(throws_saying<std::runtime_error>("no file matches",
+                                          [&] { fl::arrow_rows<clip>({folder / "*.arrow"}, columns); }));
+}
+
+TEST_CASE("files without rows give none, and a loop may be left early") {
+  const temporary_folder folder;
+  folder.write("a", clip_writer().stream());
+  CHECK(collect((fl::arrow_rows<clip>({folder / "a"}, columns) | fl::prefetch(2)).finite()).empty());
+  CHECK(collect((fl::arrow_rows<clip>({folder / "a"}, columns) | fl::shuffled() | fl::prefetch(2)).finite())
+            .empty());
+  folder.write("b", clips(0, 30));
+  const auto p = fl::arrow_rows<clip>({folder / "?"}, columns) | fl::map(to_plain, fl::workers{4}) |
+                 fl::shuffle({.capacity = 8});
+  CHECK(collect(p.infinite(), 100).size() == 100);
+}
+
+TEST_CASE("a checkpoint knows the columns") {
+  const temporary_folder folder;
+  const std::string path = folder.write("a", clips(0, 50));
+  const auto labels = [&](const char* column) {
+    return fl::arrow_rows<std::optional<fl::arrow_value>>({path}, {column}) | fl::prefetch(2);
+  };
+  auto loader = labels("label").infinite();
+  loader.next();
+  CHECK_THROWS_AS(labels("audio").infinite({.resume = loader.checkpoint()}), std::invalid_argument);
+}

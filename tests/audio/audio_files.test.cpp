@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// Audio files that other programs wrote.
+#include <feedline/audio/audio_decoder.hpp>
+
+#include "support/audio_files.hpp"
+#include "support/catch.hpp"
+#include "support/npy.hpp"
+#include "support/test_data.hpp"
+
+#include <cmath>
+#include <map>
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+TEST_CASE("WAV, FLAC and OGG of the same speech have the samples beside them", "[shared]") {
+  const auto folder = test_data("audio/librispeech");
+  if (!folder) return;
+  fl::audio_decoder decoder;
+  std::map<std::string, int> compared;
+  for (const auto& path : audio_files(*folder)) {
+    INFO(path.filename().string());
+    const auto expected =
+        read_npy<std::int16_t>(read_file(std::filesystem::path(path).replace_extension(".npy")));
+    const auto clip = decoder.decode(read_file(path));
+    CHECK((clip.rate == 16'000 && clip.channels == 1));
+    REQUIRE(clip.samples.size() == expected.size());
+    double largest = 0; // in steps of 16 bits
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      largest = std::max(largest, std::abs(32768 * double{clip.samples[i]} - expected[i]));
+    CHECK(largest <= (path.extension() == ".ogg" ? 1 : 0));
+    ++compared[path.extension().string()];
+  }
+  CHECK(compared == std::map<std::string, int>{{".flac", 8}, {".ogg", 8}, {".wav", 8}});
+}
+
+TEST_CASE("parts of speech are what they are in the whole", "[shared]") {
+  const auto folder = test_data("audio/librispeech");
+  if (!folder) return;
+  fl::audio_decoder decoder;
+  fl::random_generator random(5);
+  for (const auto& path : audio_files(*folder)) {
+    const auto file = read_file(path);
+    const auto all = decoder.decode(file);
+    const std::vector<float> whole(all.samples.begin(), all.samples.end());
+    for (int i = 0; i < 10; ++i) {
+      fl::audio_part part;
+      const auto clip = decoder.decode_part(file, [&](const fl::audio_header& header) {
+        part.first = random.below(header.frames);
+        part.frames = random.below(header.frames - part.first);
+        return part;
+      });
+      INFO(path.filename().string() << " from " << part.first << ", " << part.frames);
+      CHECK(std::equal(clip.samples.begin(), clip.samples.end(),
+                       whole.begin() + static_cast<std::ptrdiff_t>(part.first),
+                       whole.begin() + static_cast<std::ptrdiff_t>(part.first + part.frames)));
+    }
+  }
+}
+
+TEST_CASE("plain WAV files are read as libsndfile reads them", "[shared]") {
+  std::size_t compared = 0;
+  fl::audio_decoder decoder;
+  for (const char* name : {"audio/spoken-digits", "audio/odd", "audio/golden"}) {
+    const auto folder = test_data(name);
+    if (!folder) return;
+    for (const auto& path : audio_files(*folder)) {
+      const auto file = read_file(path);
+      if (!fl::detail::wav_file::open(file)) continue;
+      INFO(path.filename().string());
+      const auto clip = decoder.decode(file, {.mono = false, .keep_truncated = true});
+      fl::detail::sound_file sound(file);
+      REQUIRE(sound.is_open());
+      REQUIRE(sound.channels() == clip.channels);
+      CHECK(sound.rate() == clip.rate);
+      CHECK(sound.frames() == clip.frames);
+      std::vector<float> interleaved(clip.frames * clip.channels);
+      sound.read(interleaved.data(), clip.frames);
+      bool equal = true;
+      for (std::size_t c = 0; c < clip.channels; ++c)
+        for (std::size_t i = 0; i < clip.frames; ++i)
+          equal = equal && clip.channel(c)[i] == interleaved[i * clip.channels + c];
+      CHECK(equal);
+      ++compared;
+    }
+  }
+  CHECK(compared > 300);
+}
+
+TEST_CASE("environmental sounds are decoded whole", "[shared]") {
+  const auto folder = test_data("audio/esc10");
+  if (!folder) return;
+  fl::audio_decoder decoder;
+  for (const auto& path : audio_files(*folder)) {
+    INFO(path.filename().string());
+    const auto clip = decoder.decode(read_file(path));
+    CHECK(clip.rate == 44'100);
+    CHECK((clip.frames > 4 * 44'100 && clip.frames <= 5 * 44'100 + 64));
+  }
+}
+
+TEST_CASE("unusual and broken files are read or refused in a sentence", "[shared]") {
+  const auto folder = test_data("audio/odd");
+  if (!folder) return;
+  // Frames that the good ones have.
+  const std::map<std::string, std::size_t> readable{
+      {"claxon-non_subset.flac", 4096},
+      {"claxon-repeated_vorbis_comment.flac", 100},
+      {"claxon-short.flac", 4},
+      {"hound-nonstandard-01.wav", 1},
+      {"hound-pcmwaveformat-16bit-44100Hz-mono-extra.wav", 4},
+      {"hound-pcmwaveformat-24bit-4byte-48kHz-stereo.wav", 2},
+      {"hound-pcmwaveformat-8bit-44100Hz-mono.wav", 4},
+      {"hound-waveformatex-16bit-44100Hz-mono.wav", 4},
+      {"hound-waveformatex-8bit-11025Hz-mono.wav", 4},
+      {"hound-waveformatex-ieeefloat-44100Hz-mono.wav", 4},
+      {"hound-waveformatextensible-ieeefloat-44100Hz-mono.wav", 4},
+      {"scipy-wav-test-44100Hz-2ch-32bit-float-be.wav", 441},
+      {"scipy-wav-test-48000Hz-2ch-64bit-float-le-wavex.wav", 480},
+      {"scipy-wav-test-8000Hz-be-3ch-5S-24bit.wav", 5},
+      {"scipy-wav-test-8000Hz-le-2ch-1byteu.wav", 800},
+      {"xiph-flac-Prøve.flac", 4000},
+      {"xiph-flac-input-SCPAP.flac", 5880},
+      {"xiph-flac-input-SCVPAP.flac", 5880},
+      {"xiph-flac-input-VA.flac", 5880},
+      {"xiph-flac-שלום.flac", 9984}};
+  fl::audio_decoder decoder;
+  std::size_t read = 0, refused = 0;
+  for (const auto& path : audio_files(*folder)) {
+    const std::string name = path.filename().string();
+    INFO(name);
+    const auto file = read_file(path);
+    const auto expected = readable.find(name);
+    try {
+      const auto clip = decoder.decode(file);
+      ++read;
+      REQUIRE(expected != readable.end());
+      CHECK(clip.frames == expected->second);
+    } catch (const fl::audio_error& error) {
+      ++refused;
+      CHECK(expected == readable.end());
+      CHECK(std::string(error.what()).starts_with("feedline::audio_decoder: "));
+    }
+    // All of these are small: so is what is in them, whatever their headers promise.
+    std::size_t kept = 0;
+    try {
+      kept = decoder.decode(file, {.keep_truncated = true, .max_samples = ~std::uint64_t{0}}).frames;
+    } catch (const fl::audio_error&) {
+    }
+    CHECK(kept < 10'000);
+  }
+  CHECK(read == readable.size());
+  CHECK(refused == 20);
+
+  const auto cut_off = read_file(*folder + "/scipy-wav-test-44100Hz-le-1ch-4bytes-early-eof.wav");
+  CHECK(decoder.decode(cut_off, {.keep_truncated = true}).frames == 236);
+}

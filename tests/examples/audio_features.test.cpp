@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// The program that writes spectrograms to a file: the same bytes for any number of workers.
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <sys/wait.h>
+
+#include "support/catch.hpp"
+#include "support/temporary_folder.hpp"
+
+using feedline::test::temporary_folder;
+
+namespace {
+
+std::string contents_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+int run(const temporary_folder& folder, const std::string& command) {
+  const int status = std::system((command + " > " + (folder / "log") + " 2>&1").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+} // namespace
+
+TEST_CASE("Features are the same for any number of workers, and of the shape that is written beside them") {
+  const temporary_folder folder;
+  REQUIRE(run(folder, FEEDLINE_AUDIO_TRAINING " --write-tones " + (folder / "")) == 0);
+
+  struct recipe {
+    std::string flags, shape;
+    std::size_t numbers; // of a clip
+  };
+
+  for (const auto& [flags, shape, numbers] :
+       {recipe{"mel --rate 8000 --seconds 1 --fft 256 --hop 160 --mels 20", "[200, 20, 51]", 20 * 51},
+        recipe{"kaldi --rate 16000 --seconds 0.5 --fft 512 --hop 160 --mels 40", "[200, 48, 40]", 48 * 40}}) {
+    std::string expected;
+    for (const std::string workers : {"1", "8", "64"}) {
+      const std::string out = folder / ("features-" + workers);
+      REQUIRE(run(folder, FEEDLINE_AUDIO_FEATURES " --input " + (folder / "eval.arrows") + " --out " + out +
+                              " --workers " + workers + " --recipe " + flags) == 0);
+      const std::string features = contents_of(out);
+      CHECK(features.size() == 200 * numbers * sizeof(float));
+      CHECK(contents_of(out + ".json").find(shape) != std::string::npos);
+      if (expected.empty()) expected = features;
+      CHECK((features == expected));
+    }
+  }
+}
+
+TEST_CASE("Features of a file that can't be read are an error") {
+  const temporary_folder folder;
+  const std::string junk = folder.write("junk.arrows", "no table");
+  CHECK(run(folder, FEEDLINE_AUDIO_FEATURES " --input " + junk + " --out " + (folder / "features")) == 1);
+  CHECK(contents_of(folder / "log").find("junk.arrows") != std::string::npos);
+  CHECK(run(folder, FEEDLINE_AUDIO_FEATURES " --out x") == 2);
+}

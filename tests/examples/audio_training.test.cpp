@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// The training on sounds as its users see it: a program that reads Arrow files and writes what came out as JSON.
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <sys/wait.h>
+
+#include "support/catch.hpp"
+#include "support/temporary_folder.hpp"
+
+using feedline::test::temporary_folder;
+
+namespace {
+
+// Short clips of few numbers: what is tried here isn't how long they take.
+const std::string small = " --rate 8000 --seconds 1 --fft 256 --hop 160 --mels 20 --batch 16";
+
+struct outcome {
+  int status;
+  std::string log, json;
+
+  /// What stands behind `"key": ` in the JSON.
+  std::string value(const std::string& key) const {
+    const std::size_t at = json.find("\"" + key + "\": ");
+    if (at == std::string::npos) return "no " + key;
+    const std::size_t begin = at + key.size() + 4;
+    return json.substr(begin, json.find_first_of(",}", begin) - begin);
+  }
+};
+
+std::string contents_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+outcome run(const temporary_folder& folder, const std::string& flags, const std::string& before = "") {
+  const std::string json = folder / "out.json", log = folder / "log";
+  const std::string command =
+      before + FEEDLINE_AUDIO_TRAINING " --json " + json + " " + flags + " > " + log + " 2>&1";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents_of(log), contents_of(json)};
+}
+
+std::string tones_in(const temporary_folder& folder) {
+  REQUIRE(run(folder, "--write-tones " + (folder / "")).status == 0);
+  return " --train " + (folder / "train.arrows") + " --eval " + (folder / "eval.arrows");
+}
+
+} // namespace
+
+TEST_CASE(
+    "an evaluation hears each clip once, and a training repeats itself, whatever the number of workers") {
+  const temporary_folder folder;
+  const std::string files = tones_in(folder);
+  outcome first;
+  for (const std::string workers : {"1", "3", "8"}) {
+    const outcome o = run(folder, "--steps 6 --shuffle 100 --min-fill 40 --workers " + workers +
+                                      " --eval-workers " + workers + small + files);
+    INFO(o.log);
+    REQUIRE(o.status == 0);
+    CHECK(o.value("trained") == "96");
+    CHECK(o.value("evaluated") == "200");
+    CHECK(o.value("distinct") == "200");
+    if (workers == "1") first = o;
+    for (const std::string key : {"digest", "first_loss", "last_loss", "accuracy"})
+      CHECK(o.value(key) == first.value(key));
+  }
+  const outcome other = run(folder, "--steps 6 --seed 2 --shuffle 100 --min-fill 40" + small + files);
+  CHECK(other.value("digest") != first.value("digest"));
+}
+
+TEST_CASE("held-out clips are evaluated, and the others trained on") {
+  const temporary_folder folder;
+  tones_in(folder);
+  const outcome o = run(folder, "--steps 1 --shuffle 10 --min-fill 0 --hold-out 25 --train " +
+                                    (folder / "train.arrows") + small);
+  REQUIRE(o.status == 0);
+  CHECK(o.value("evaluated") == o.value("distinct"));
+  const int evaluated = std::stoi(o.value("evaluated"));
+  CHECK(evaluated > 100);
+  CHECK(evaluated < 200);
+}
+
+TEST_CASE("what can't be read is reported by file and row, and left out") {
+  const temporary_folder folder;
+  const std::string files = tones_in(folder);
+  std::string damaged = contents_of(folder / "train.arrows");
+  const std::size_t wav = damaged.find("RIFF", damaged.size() / 2);
+  REQUIRE(wav != std::string::npos);
+  damaged.replace(wav, 4, "JUNK");
+  const std::string file = folder.write("damaged.arrows", damaged),
+                    junk = folder.write("junk.arrows", "no table");
+
+  const outcome some = run(folder, "--eval " + file + " " + junk + small);
+  INFO(some.log);
+  REQUIRE(some.status == 0);
+  CHECK(some.value("evaluated") == "599");
+  CHECK(some.value("failures") == "2");
+  CHECK(some.log.find("damaged.arrows: row") != std::string::npos);
+  CHECK(some.log.find("junk.arrows") != std::string::npos);
+
+  const outcome all = run(folder, "--train " + junk + small);
+  CHECK(all.status == 1);
+  CHECK(all.log.find("no clip can be read") != std::string::npos);
+  const outcome strict = run(folder, "--on-error fail --eval " + file + small);
+  CHECK(strict.status == 1);
+}
+
+TEST_CASE("what doesn't fit together is refused in a sentence") {
+  const temporary_folder folder;
+  const auto refuses = [&](const std::string& flags, const std::string& words) {
+    const outcome o = run(folder, flags);
+    INFO(flags << ": " << o.log);
+    CHECK(o.status == 2);
+    CHECK(o.log.find(words) != std::string::npos);
+  };
+  refuses("--shuffle 10 --min-fill 11", "--min-fill 11 is above --shuffle 10");
+  refuses("--seconds 0", "--seconds");
+  refuses("--batch 0", "--batch must not be 0");
+  refuses("--workers 0", "at least one worker");
+  refuses("--hop 0", "hop");
+  refuses("--mels 0", "mel");
+  refuses("--max-frequency 20000", "half the sample rate");
+  refuses("--recipe kaldi --seconds 0.01", "shorter than a window");
+  refuses("--train", "at least one file");
+  refuses("--speed 3", "is no flag");
+  CHECK(run(folder, "--train " + (folder / "nothing-*.arrow")).status == 1);
+}
+
+TEST_CASE("Ctrl-C ends a training at any moment") {
+  const temporary_folder folder;
+  const std::string files = tones_in(folder);
+  for (const std::string after : {"0.05", "0.5", "1.5"}) {
+    const outcome o =
+        run(folder, "--epochs 1000" + files, "timeout --preserve-status --signal INT " + after + " ");
+    INFO(o.log);
+    CHECK((o.status == 130 || after == "0.05")); // so early it may not listen yet
+  }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/gzip/tar_gz.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+#include <feedline/testing.hpp>
+
+#include "support/catch.hpp"
+#include "support/gzip_writer.hpp"
+#include "support/leave_and_resume.hpp"
+#include "support/outcome.hpp"
+#include "support/tar_contents.hpp"
+#include "support/tar_writer.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/test_data.hpp"
+#include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+using strings = std::vector<std::string>;
+
+static_assert(fl::source<fl::tar_gz_samples>);
+static_assert(std::is_same_v<fl::source_item_t<fl::tar_gz_samples>, fl::tar_sample>);
+static_assert(!fl::indexed_source<fl::tar_gz_samples>, "a stream can't be shuffled as a whole");
+
+namespace {
+
+std::string shard(int number) {
+  tar_writer tar;
+  for (int i = 0; i < 5 + 3 * number; ++i) {
+    tar.add(std::to_string(i) + ".txt", std::to_string(100 * number + i));
+    if (number == 3 && i == 4) tar.add(std::to_string(i) + ".txt", "twice"); // a sample that is refused
+  }
+  std::string bytes = gzip(tar.closed(), number % 3);
+  if (number == 4) bytes.resize(bytes.size() / 2); // cut off
+  return bytes;
+}
+
+temporary_folder& shards() {
+  static temporary_folder folder;
+  for (int i = 0; i < 6; ++i) folder.write("file-" + std::to_string(i), i == 2 ? std::string() : shard(i));
+  return folder;
+}
+
+int to_number(const fl::tar_sample& s) { return std::stoi(std::string(s.text("txt"))); }
+
+} // namespace
+
+TEST_CASE("a compressed shard gives what the plain one does") {
+  tar_writer tar = pairs(20);
+  tar.add("large.bin", lively_text(3'000'000)).add("large.cls", "");
+  tar.add("dir/", "", '5').add("._x", "skipped").add("unknown", std::string(70'000, 'u'), 'V');
+  tar.long_name(std::string(300, 'n') + ".txt").add("short", "long name");
+  tar.pax({{"path", "by-pax.txt"}, {"size", "3"}}).add(tar.header("other").size(3), "abc");
+  tar.pax({{"path", "for-all.txt"}}, 'g').add("a", "1").add("between.bin", "s", 'S');
+  tar.pax({{"path", "for-all2.txt"}}, 'g').add("b", "2");
+  tar.add(tar_header_block().prefix("split").name("c.txt").size(1), "3");
+  for (const std::string& archive : {tar.closed(), tar.open(), pairs(3).closed() + std::string(9000, '\0')}) {
+    const strings plain = read_bytes<fl::tar_samples>(archive);
+    CHECK(plain.size() >= 3);
+    for (const int level : {0, 1, 9}) CHECK((read_bytes<fl::tar_gz_samples>(gzip(archive, level)) == plain));
+    std::string members; // one archive in several, none of which ends where a member of it does
+    for (std::size_t at = 0; at < archive.size(); at += 7001) members += gzip(archive.substr(at, 7001));
+    CHECK((read_bytes<fl::tar_gz_samples>(members) == plain));
+    CHECK((read_bytes<fl::tar_gz_samples>(members + std::string(100, '\0')) == plain));
+  }
+}
+
+TEST_CASE("what is wrong with the archive is said as for a plain one") {
+  std::vector<std::string> archives{"", std::string(512, '\0'), "no archive", pairs(2).closed() + "x"};
+  const std::string whole = pairs(3).closed();
+  for (std::size_t size = 100; size < whole.size(); size += 211) archives.push_back(whole.substr(0, size));
+  for (std::size_t at = 0; at < whole.size(); at += 97) {
+    archives.push_back(whole);
+    archives.back()[at] = static_cast<char>(archives.back()[at] ^ 0x11);
+  }
+  tar_writer sparse;
+  sparse.add("0.txt", "a").add("1.txt", "b").add("1.bin", "c", 'S').add("2.txt", "d").add("2.txt", "e");
+  archives.push_back(sparse.closed());
+  for (const std::string& archive : archives)
+    CHECK(read_bytes<fl::tar_gz_samples>(gzip(archive)) == read_bytes<fl::tar_samples>(archive));
+}
+
+TEST_CASE("compressed data that end early are an error with file and offset, and what came before comes") {
+  const std::string whole = gzip(pairs(40).closed());
+  const strings all = read_bytes<fl::tar_gz_samples>(whole);
+  REQUIRE(all.size() == 40);
+  std::size_t most = 0;
+  for (std::size_t size = 1; size < whole.size(); ++size) {
+    strings found = read_bytes<fl::tar_gz_samples>(whole.substr(0, size));
+    REQUIRE(!found.empty());
+    const std::string error = found.back();
+    found.pop_back();
+    INFO(error);
+    REQUIRE(error.starts_with("! s.tar: "));
+    REQUIRE(error.find("the gzip data are cut off: they end at offset " + std::to_string(size) +
+                       ", inside a member") != std::string::npos);
+    REQUIRE(found.size() <= 40);
+    REQUIRE(std::equal(found.begin(), found.end(), all.begin()));
+    REQUIRE(found.size() >= most); // the more there is, the more comes
+    most = found.size();
+  }
+  CHECK(most == 40); // only the checksum is missing
+  CHECK(read_bytes<fl::tar_gz_samples>(whole.substr(0, whole.size() - 3)).back() ==
+        "! s.tar: the gzip data are cut off: they end at offset " + std::to_string(whole.size() - 3) +
+            ", inside a member");
+  const std::string stored = gzip(pairs(3).closed(), 0);
+  CHECK(read_bytes<fl::tar_gz_samples>(stored.substr(0, 15 + 2048 + 512 + 3)) ==
+        strings{all[0],
+                "! s.tar: member `1.jpg` at offset 2048 is cut off: 5 bytes announced, 3 left: the gzip data "
+                "are cut off: they end at offset 2578, inside a member"});
+}
+
+TEST_CASE("damage and wrong checksums are errors behind what came before") {
+  const std::string whole = gzip(pairs(3).closed(), 0);
+  std::string bytes = whole;
+  bytes[bytes.size() - 6] ^= 1; // of the checksum
+  const strings all = read_bytes<fl::tar_gz_samples>(whole);
+  strings found = read_bytes<fl::tar_gz_samples>(bytes);
+  REQUIRE(found.size() == 4);
+  CHECK(found[3].starts_with("! s.tar: the gzip data are damaged: the checksum at offset"));
+  found.pop_back();
+  CHECK(found == all);
+  CHECK(read_bytes<fl::tar_gz_samples>(gzip(pairs(1).closed()) + "more")
+            .back()
+            .find("but other bytes follow") != std::string::npos);
+  CHECK(read_bytes<fl::tar_gz_samples>(gzip(pairs(1).closed()) + "more").front() ==
+        all[0]); // however little there is
+  CHECK(read_bytes<fl::tar_gz_samples>(pairs(1).closed()) ==
+        strings{"! s.tar: the data aren't gzip: there is no header at offset 0"});
+  CHECK(read_bytes<fl::tar_gz_samples>("") == strings{"! s.tar: the file is empty"});
+  // A member of the archive where the data end, without the zeros that close it: more may be missing.
+  const std::string open = gzip(pairs(2).open(), 0);
+  found = read_bytes<fl::tar_gz_samples>(open.substr(0, open.size() - 8));
+  REQUIRE(found.size() == 3);
+  CHECK(found[1] == all[1]);
+  CHECK(found[2].starts_with("! s.tar: cut off at offset 4096: the gzip data are cut off"));
+}
+
+TEST_CASE("samples keep their memory when the source and its files are gone") {
+  std::vector<fl::tar_sample> kept;
+  std::optional<fl::tar_bytes> shared;
+  {
+    const temporary_folder folder;
+    fl::tar_gz_samples source(folder.write("a.tar.gz", gzip(pairs(200).closed())));
+    while (auto sample = source.next()) {
+      if (kept.size() == 7) shared = sample->share("cls");
+      kept.push_back(*sample);
+    }
+  }
+  REQUIRE(kept.size() == 200);
+  for (std::size_t i = 0; i < 200; ++i)
+    CHECK(as_text(kept[i]) == std::to_string(i) + ":jpg=photo,cls=" + std::to_string(i));
+  CHECK(kept[0].identity() != kept[1].identity());
+  kept.clear();
+  CHECK(text_of(*shared) == "7");
+}
+
+TEST_CASE("a sample that is too large is an error in its place, whatever its header says") {
+  tar_writer tar;
+  tar.add("0.txt", "a").add("1.txt", std::string(5000, 'x')).add("2.txt", "b");
+  tar.add("3.a", std::string(1000, 'x'))
+      .add("3.b", std::string(1000, 'x'))
+      .add("3.c", std::string(1000, 'x'));
+  tar.add("4.txt", "c");
+  CHECK(read_bytes<fl::tar_gz_samples>(gzip(tar.closed()), fl::tar_gz_options{4000}) ==
+        strings{"0:txt=a",
+                "! s.tar: member `1.txt` at offset 1024 has 5000 bytes, more than its sample has room for",
+                "2:txt=b", "! s.tar: sample `3` at offset 7680 is larger than there is room for", "4:txt=c"});
+  tar_writer lie;
+  lie.add("0.txt", "a").add(lie.header("1.txt").size_in_base_256(std::uint64_t{1} << 40), "x");
+  CHECK(read_bytes<fl::tar_gz_samples>(gzip(lie.closed()))
+            .at(1)
+            .starts_with("! s.tar: member `1.txt` at offset 1024 is cut off: 1099511627776"));
+  CHECK(read_bytes<fl::tar_gz_samples>(gzip(lie.closed()), fl::tar_gz_options{std::size_t{1} << 50}).size() ==
+        2); // without the memory for it
+  tar_writer header;
+  header.add("0.txt", "a").add(header.header("h", {}, 'x').size_in_base_256(std::uint64_t{1} << 40), "x");
+  CHECK(read_bytes<fl::tar_gz_samples>(gzip(header.closed())) ==
+        strings{"! s.tar: cut off inside the extended header at offset "
+                "1024; sample `0` before it may have lost members "
+                "there"});
+  tar_writer whole;
+  whole.add("0.txt", "a").add("1.txt", "b").add("h", std::string(5000, '\0'), 'x').add("2.txt", "c");
+  CHECK(read_bytes<fl::tar_gz_samples>(gzip(whole.closed()), fl::tar_gz_options{4000})
+            .back()
+            .find("an extended header of 5000 bytes at offset 2048") != std::string::npos);
+  CHECK(throws_saying<std::invalid_argument>("feedline::tar_gz_samples: the largest_sample is -1", [] {
+    fl::tar_gz_samples("x", {.largest_sample = static_cast<std::size_t>(-1)});
+  }));
+}
+
+TEST_CASE("samples are named by reading the shard again, from any place") {
+  const temporary_folder folder;
+  tar_writer tar = pairs(5);
+  tar.add("5.txt", "", 'S').add("6.txt", "");
+  const std::string a = folder.write("a.tar.gz", gzip(tar.closed()));
+  std::vector<std::string> names{a};
+  for (int i = 0; i < 6; ++i)
+    names.push_back(folder.write("b" + std::to_string(i), gzip(pairs(2, 10 * i).closed())));
+  const fl::tar_gz_samples source(names);
+  for (const std::uint64_t place : {3u, 4u, 0u, 2u, 2u})
+    CHECK(source.origin(place) == a + ": " + std::to_string(place) + ".jpg, .cls");
+  CHECK(source.origin(5) == a + ": sample #5");
+  CHECK(source.origin(6) == a + ": 6.txt");
+  CHECK(source.origin(7) == a + ": sample #7");
+  for (int i = 5; i >= 0; --i)
+    CHECK(source.origin((std::uint64_t{1} + static_cast<std::uint64_t>(i)) << 40 | 1) ==
+          names[static_cast<std::size_t>(i) + 1] + ": " + std::to_string(10 * i + 1) + ".jpg, .cls");
+  folder.write("a.tar.gz", gzip(pairs(1, 70).closed()));
+  CHECK(source.origin(0) == a + ": 70.jpg, .cls");
+  std::filesystem::remove(a);
+  CHECK(source.origin(0) == a + ": sample #0");
+}
+
+TEST_CASE("the source keeps what is promised of sources") {
+  const auto folder = std::make_unique<temporary_folder>();
+  for (int i = 0; i < 4; ++i) folder->write("file-" + std::to_string(i), gzip(pairs(3 + i, 10 * i).closed()));
+  fl::testing::check_source(
+      [&] { return fl::tar_gz_samples(*folder / "file-*", {.largest_sample = 10'000}); },
+      {.has_budget = true});
+}
+
+TEST_CASE("a copy of a source in the middle of a shard goes on by itself") {
+  const temporary_folder folder;
+  fl::tar_gz_samples source(folder.write("s.tar", gzip(pairs(3).closed())));
+  (void)source.next();
+  auto copy = source;
+  CHECK(read_all(source) == strings{"1:jpg=photo,cls=1", "2:jpg=photo,cls=2"});
+  CHECK(read_all(copy) == strings{"1:jpg=photo,cls=1", "2:jpg=photo,cls=2"});
+}
+
+TEST_CASE("Compressed shards are resumed") {
+  const std::string names = shards() / "file-*";
+  leave_and_resume("compressed shards", 40, [&](draw& d, const circumstances& c) {
+    const std::size_t capacity = d(1, 40);
+    return fl::tar_gz_samples(names) | fl::map(to_number, fl::workers{c.workers}) |
+           fl::shuffle({.capacity = capacity, .min_fill = d(0, capacity)}) | fl::batch(d(1, 7));
+  });
+}
+
+TEST_CASE("failures keep their places, with any number of workers") {
+  const watchdog guard("failures of compressed shards");
+  std::vector<int> expected;
+  std::vector<std::uint64_t> skipped;
+  for (const std::size_t workers : {1u, 2u, 64u}) {
+    const auto pipeline =
+        fl::tar_gz_samples(shards() / "file-*") | fl::map(to_number, fl::workers{workers}) | fl::prefetch(4);
+    const auto result = run_to_end(pipeline.finite({.on_error = fl::on_error::skip}));
+    REQUIRE(!result.failed);
+    CHECK(result.skipped.size() == 3); // the empty file, the doubled field and the cut
+    if (expected.empty()) expected = result.items, skipped = result.skipped_indices();
+    CHECK(result.items == expected);
+    CHECK(result.skipped_indices() == skipped);
+    const auto stopped = run_to_end(pipeline.finite());
+    REQUIRE(stopped.failed);
+    CHECK(stopped.items ==
+          std::vector<int>(expected.begin(), expected.begin() + 13)); // of the first two shards
+  }
+  CHECK(expected.size() > 5 + 8 + 13);
+}
+
+TEST_CASE("ranks share out the shards") {
+  const temporary_folder folder;
+  for (int i = 0; i < 4; ++i) folder.write("file-" + std::to_string(i), gzip(pairs(3, 10 * i).closed()));
+  const auto pipeline = fl::tar_gz_samples(folder / "file-*") |
+                        fl::map([](const fl::tar_sample& s) { return std::stoi(std::string(s.key())); }) |
+                        fl::prefetch(1);
+  std::vector<int> all;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const auto part = collect(pipeline.finite({.rank = {.number = rank, .of = 2, .rest = fl::uneven::keep}}));
+    CHECK(part.size() == 6);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  std::sort(all.begin(), all.end());
+  CHECK(all == std::vector<int>{0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32});
+}
+
+TEST_CASE("a stop ends the decompression of something endless") {
+  const temporary_folder folder;
+  tar_writer tar;
+  tar.add(tar.header("bomb", {}, 'V').size_in_base_256(std::uint64_t{1} << 60));
+  std::string bytes = gzip(tar.open());
+  const std::string zeros = gzip(std::string(8 << 20, '\0'), 9);
+  for (int i = 0; i < 500; ++i) bytes += zeros; // 4 GB: seconds
+  const std::string name = folder.write("bomb.tar.gz", bytes);
+  fl::tar_gz_samples source(name);
+  std::stop_source stop;
+  stop.request_stop();
+  source.start_epoch({.stop = stop.get_token()});
+  CHECK(!source.next());
+  {
+    const watchdog guard("a stop in a bomb");
+    auto loader = (fl::tar_gz_samples(name) | fl::prefetch(1)).finite();
+    loader.stop();
+    CHECK(!loader.next());
+  }
+}
+
+TEST_CASE("a memory budget needs a largest sample, and counts it") {
+  const temporary_folder folder;
+  const std::string name = folder.write("a.tar.gz", gzip(pairs(3).closed()));
+  const auto length = [](const fl::tar_sample& s) { return s.size(); };
+  const auto pipeline = [&](std::size_t largest) {
+    return fl::tar_gz_samples(name, {.largest_sample = largest}) | fl::map(length, fl::workers{2}) |
+           fl::prefetch(2);
+  };
+  auto loader = pipeline(10'000).finite({.memory_budget = 1'000'000});
+  CHECK(*loader.memory().bytes() <= 1'000'000);
+  CHECK(*loader.memory().bytes() >= 10'000);
+  while (loader.next()) continue;
+  CHECK_THROWS(pipeline(std::size_t{1} << 30).finite({.memory_budget = 1'000'000}));
+}
+
+TEST_CASE("archives of other programs are read as if they were plain", "[shared]") {
+  const auto folder = test_data("tar");
+  if (!folder) return;
+  std::size_t samples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(*folder)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    if (entry.path().extension() == ".gz") {
+      for (const std::string& text : read_bytes<fl::tar_gz_samples>(bytes)) samples += !text.starts_with("!");
+    } else if (entry.path().extension() == ".tar" && bytes.size() < 20'000'000) {
+      INFO(entry.path());
+      CHECK((read_bytes<fl::tar_gz_samples>(gzip(bytes)) == read_bytes<fl::tar_samples>(bytes)));
+    }
+  }
+  CHECK(samples > 5);
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// How often this executable and its libraries allocate. For one file of it: here are the functions that they call.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+namespace feedline::test {
+
+inline std::atomic<std::uint64_t> allocations{0};
+
+} // namespace feedline::test
+
+// operator new ends up in these, too.
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* memory, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+
+void* malloc(std::size_t bytes) {
+  feedline::test::allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(bytes);
+}
+
+void* calloc(std::size_t number, std::size_t bytes) {
+  feedline::test::allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_calloc(number, bytes);
+}
+
+void* realloc(void* memory, std::size_t bytes) {
+  feedline::test::allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_realloc(memory, bytes);
+}
+
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  feedline::test::allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_memalign(alignment, bytes);
+}
+}
