@@ -147,6 +147,30 @@ TEST_CASE("rows are written where their batch has them") {
   CHECK(in_place == 2000);
 }
 
+TEST_CASE("rows of what workers made several of are written where their batch has them") {
+  std::mutex mutex;
+  std::map<int, const float*> written;
+  const auto remember = [&](int n, fl::batch_slot<fl::tensor<float, 4>>& slot) {
+    const std::lock_guard lock(mutex);
+    written[n] = slot.value().data();
+  };
+  const auto hundred_from = [](int n) {
+    std::vector<int> hundred(100);
+    std::iota(hundred.begin(), hundred.end(), 100 * n);
+    return hundred;
+  };
+  const auto p = fl::from(numbers(50)) | fl::flat_map(hundred_from, fl::workers{3}) |
+                 fl::batch_into<fl::tensor<float, 4>>(64, remember, fl::workers{2});
+  int in_place = 0, n = 0;
+  for (const auto& batch : p.finite())
+    for (std::size_t i = 0; i < batch.size(); ++i, ++n) {
+      const std::lock_guard lock(mutex);
+      in_place += batch.values().at(i).data() == written[n];
+    }
+  CHECK(n == 5000);
+  CHECK(in_place == 5000);
+}
+
 TEST_CASE("behind long runs of samples that are left out rows are written in their places again") {
   std::mutex mutex;
   std::map<int, const float*> written;

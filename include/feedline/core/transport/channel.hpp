@@ -282,6 +282,7 @@ class channel : public channel_base {
     if (!p) return;
     p->sequence = next_sequence_++;
     p->generation = generation_;
+    p->first_place = std::exchange(items_, items_ + p->size());
     p->last = true;
     if (p->ends_epoch()) ++generation_;
   }
@@ -313,6 +314,7 @@ class channel : public channel_base {
   std::mutex turn_;
   std::uint64_t next_sequence_ = 0;
   std::uint64_t generation_ = 0;
+  std::uint64_t items_ = 0; // popped in turn
 };
 
 } // namespace feedline::inline v0::detail
