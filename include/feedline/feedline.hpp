@@ -15,6 +15,7 @@
 #include <feedline/core/processors.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
+#include <feedline/core/record_sampling.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>

@@ -162,7 +162,8 @@ class flat_map_stage {
 /// Order:   kept; with unordered, runs of elements as they are done
 /// Throws:  what the function or its range throws, as a failure of its sample
 /// Stops:   behind the element in hand
-/// Example: `files | flat_map(read_records, workers{4}) | shuffle({.capacity = 100'000})`
+/// Example: `files | flat_map(read_records, workers{4}) | shuffle({.capacity = 100'000})`; for a function that takes
+///          some of the records in each pass see sampled_records
 template <class F, class... Options>
 auto flat_map(F&& f, Options... options) {
   return detail::make_function_stage<detail::flat_map_stage>(std::forward<F>(f), std::move(options)...);

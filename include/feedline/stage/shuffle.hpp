@@ -110,7 +110,8 @@ inline void check_shuffle(const shuffle_options& o) {
 /// likely, leaves for every second one that enters, until the buffer holds `capacity`; then one for each. In
 /// the steady state an item is displaced by `capacity - 1` places on average (geometrically distributed). At
 /// the end of each epoch of finite mode the buffer is emptied, in random order; in infinite mode epochs pass
-/// through it without a seam.
+/// through it without a seam. With `min_fill` equal to `capacity` it is a reservoir: it fills up, and then each item that
+/// comes takes the place of a random one, which leaves. Items lie in one block, which is allocated at the start.
 ///
 /// Takes:   any item that can be move-assigned
 /// Gives:   every item, unchanged
