@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What does an item cost on its way through a queue of 1024? One thread on either side, item by item and in
-// bulk, with items of 8 and 64 bytes; then one to four threads on either side. Against queues that others
-// made, of which Boost's and ReaderWriterQueue can neither close nor park: their users wait in a loop.
+// What does an item cost on its way through a queue of 1024? One thread on either side, item by item and 64 at a
+// time, with items of 8 and 64 bytes; then one to four threads on either side, item by item and 32 at a time. Against
+// queues that others made, of which Boost's and ReaderWriterQueue can neither close nor park: their users wait in a
+// loop.
 #include <array>
 #include <atomic>
 #include <barrier>
@@ -32,7 +33,6 @@
 namespace {
 
 constexpr std::size_t capacity = 1024;
-constexpr std::size_t chunk = 64; // of the bulk operations
 constexpr std::size_t items_per_round = std::size_t{1} << 19;
 
 template <std::size_t Bytes>
@@ -197,22 +197,22 @@ void each(benchmark::State& state) {
       });
 }
 
-template <template <class> class Queue, std::size_t Bytes>
+template <template <class> class Queue, std::size_t Bytes, std::size_t Chunk>
 void bulk(benchmark::State& state) {
   Queue<item<Bytes>> queue;
   time_rounds(
       state, static_cast<std::size_t>(state.range(0)),
       [&](std::size_t count) {
-        std::array<item<Bytes>, chunk> items{};
-        for (std::size_t i = 0; i < count; i += chunk) {
-          for (std::size_t k = 0; k < chunk; ++k) items[k].words[0] = i + k;
+        std::array<item<Bytes>, Chunk> items{};
+        for (std::size_t i = 0; i < count; i += Chunk) {
+          for (std::size_t k = 0; k < Chunk; ++k) items[k].words[0] = i + k;
           queue.push_bulk(items);
         }
       },
       [&](std::size_t count) {
-        std::array<item<Bytes>, chunk> items{};
+        std::array<item<Bytes>, Chunk> items{};
         for (std::size_t left = count; left > 0;) {
-          left -= queue.pop_bulk(std::span(items).first(left < chunk ? left : chunk));
+          left -= queue.pop_bulk(std::span(items).first(left < Chunk ? left : Chunk));
           benchmark::DoNotOptimize(items);
         }
       });
@@ -222,6 +222,11 @@ void bulk(benchmark::State& state) {
 void one_to_one(benchmark::internal::Benchmark* benchmark) { benchmark->Arg(1)->UseRealTime(); }
 
 void up_to_four(benchmark::internal::Benchmark* benchmark) { benchmark->DenseRange(1, 4)->UseRealTime(); }
+
+// Of a round's items in whole chunks.
+void even_shares(benchmark::internal::Benchmark* benchmark) {
+  for (const int threads : {1, 2, 4}) benchmark->Arg(threads)->UseRealTime();
+}
 
 BENCHMARK(each<feedline_spsc, 8>)->Apply(one_to_one);
 BENCHMARK(each<feedline_spsc_try, 8>)->Apply(one_to_one);
@@ -240,13 +245,13 @@ BENCHMARK(each<boost_spsc, 64>)->Apply(one_to_one);
 BENCHMARK(each<reader_writer_queue, 64>)->Apply(one_to_one);
 #endif
 
-BENCHMARK(bulk<feedline_spsc, 8>)->Apply(one_to_one);
+BENCHMARK(bulk<feedline_spsc, 8, 64>)->Apply(one_to_one);
 #ifdef FEEDLINE_WITH_BOOST
-BENCHMARK(bulk<boost_spsc, 8>)->Apply(one_to_one);
+BENCHMARK(bulk<boost_spsc, 8, 64>)->Apply(one_to_one);
 #endif
-BENCHMARK(bulk<feedline_spsc, 64>)->Apply(one_to_one);
+BENCHMARK(bulk<feedline_spsc, 64, 64>)->Apply(one_to_one);
 #ifdef FEEDLINE_WITH_BOOST
-BENCHMARK(bulk<boost_spsc, 64>)->Apply(one_to_one);
+BENCHMARK(bulk<boost_spsc, 64, 64>)->Apply(one_to_one);
 #endif
 
 BENCHMARK(each<feedline_mpmc, 8>)->Apply(up_to_four);
@@ -255,8 +260,8 @@ BENCHMARK(each<moodycamel_blocking, 8>)->Apply(up_to_four);
 BENCHMARK(each<tbb_bounded, 8>)->Apply(up_to_four);
 #endif
 BENCHMARK(each<mutex_and_condition_variable, 8>)->Apply(up_to_four);
-BENCHMARK(bulk<feedline_mpmc, 8>)->Apply(one_to_one);
-BENCHMARK(bulk<moodycamel_blocking, 8>)->Apply(one_to_one);
-BENCHMARK(bulk<mutex_and_condition_variable, 8>)->Apply(one_to_one);
+BENCHMARK(bulk<feedline_mpmc, 8, 32>)->Apply(even_shares);
+BENCHMARK(bulk<moodycamel_blocking, 8, 32>)->Apply(even_shares);
+BENCHMARK(bulk<mutex_and_condition_variable, 8, 32>)->Apply(even_shares);
 
 } // namespace
