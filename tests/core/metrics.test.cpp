@@ -280,6 +280,20 @@ TEST_CASE("A wait that still goes on is counted") {
   for (const fl::worker_metrics& w : m.segments[0].workers) CHECK(w.blocked > 0);
 }
 
+TEST_CASE("A source that waits for what arrives is starved") {
+  const watchdog guard("arrivals");
+  const fl::push_source<int> source({.capacity = 4});
+  auto loader = (source | fl::map([](int n) { return n; }, fl::workers{1})).infinite();
+  await_all_others_asleep();
+  const auto before = loader.metrics();
+  burn(50);
+  const fl::interval_metrics m = loader.metrics().recent;
+  for (const fl::worker_metrics& w : m.segments[0].workers) {
+    CHECK(w.starved >= m.seconds * 0.9);
+    CHECK(w.busy <= m.seconds * 0.1);
+  }
+}
+
 TEST_CASE("The bottleneck is named: the stage that takes longest, or the consumer") {
   using fl::detail::bottleneck_of;
   fl::interval_metrics m;

@@ -103,11 +103,15 @@ class source_loop {
     const std::uint64_t pushes = sink.pushes();
     const auto epoch = static_cast<std::uint32_t>(at_.epoch);
     for (int left = 256; left > 0 && !is_stopped() && pushes == sink.pushes(); --left) {
+      std::optional<wait_timer> wait;
       if constexpr (says_when_ready<Source>)
-        if (!reader_.get().ready())
-          if (const flow wanted = chain_.sink().hand_over(); wanted != flow::more || left < 256)
-            return wanted;
+        if (!reader_.get().ready()) {
+          const flow wanted = chain_.sink().hand_over();
+          if (wanted != flow::more || left < 256) return wanted;
+          wait.emplace(thread_, wait_kind::starved);
+        }
       auto value = next();
+      wait.reset();
       if (!value) {
         ended_ = !failed_;
         break;
