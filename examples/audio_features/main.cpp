@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <span>
@@ -15,8 +16,10 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
+#include <fnmatch.h>
 #include <unistd.h>
 
 #include <feedline/arrow.hpp>
@@ -109,6 +112,12 @@ options read_options(const std::vector<std::string>& arguments) {
   if (o.help) return o;
   if (o.input.empty()) throw usage_error("--input is missing");
   if (o.out.empty()) throw usage_error("--out is missing");
+  for (const std::string& input : o.input) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(input, o.out, ignored) ||
+        ::fnmatch(input.c_str(), o.out.c_str(), FNM_PATHNAME) == 0)
+      throw usage_error("--out " + o.out + " is a file of --input, which it would overwrite");
+  }
   return o;
 }
 

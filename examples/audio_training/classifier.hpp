@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <feedline/core/random.hpp>
+#include <feedline/stage/batch.hpp>
 
 /// Numbers that are learnt, with the gradients of the loss by them.
 struct parameters {
@@ -127,15 +128,16 @@ class classifier {
       : classifier(mels, classes, feedline::random_generator(seed)) {}
 
   /// Learns from spectrograms [size, mels, frames] of decibels or logarithms and their labels [size], each below the number
-  /// of classes; those with a negative label are left out. Gives up, within the time of a clip, once it is asked to stop. Gives up within a clip's time once it is asked to stop.
-  outcome learn(std::span<const float> spectrograms, std::span<const std::int32_t> labels, float rate,
-                const std::stop_token& stop) {
+  /// of classes; those without one are left out. Gives up, within the time of a clip, once it is asked to stop.
+  outcome learn(std::span<const float> spectrograms, const feedline::masked_tensor<std::int32_t>& labels,
+                float rate, const std::stop_token& stop) {
     outcome result;
     std::size_t count = 0;
-    const std::size_t size = spectrograms.size() / labels.size();
-    for (std::size_t i = 0; i < labels.size() && !stop.stop_requested(); ++i) {
-      if (labels[i] < 0) continue;
-      const auto label = static_cast<std::size_t>(labels[i]);
+    const std::size_t size = spectrograms.size() / labels.values.size();
+    for (std::size_t i = 0; i < labels.values.size() && !stop.stop_requested(); ++i) {
+      if (!labels.valid[i]) continue;
+      const auto label = static_cast<std::size_t>(labels.values[i]);
+      if (label >= scores_.size()) continue; // of a file that couldn't be read when classes were counted
       forward(spectrograms.subspan(i * size, size));
       if (guess() == label) ++result.correct;
       result.loss += to_gradient(label);

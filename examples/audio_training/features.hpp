@@ -20,7 +20,7 @@ struct clip {
 /// What the model learns from.
 struct example {
   feedline::tensor<float> spectrogram; // [mels, frames]
-  std::int32_t label;                  // -1: the row had none
+  std::optional<std::int32_t> label;   // nothing: the row has none, or -1
   std::uint64_t file;                  // number, as listed
 };
 
@@ -61,7 +61,7 @@ class feature_maker {
  private:
   void finish(const clip_row& row, example_slot& slot) {
     (*spectrogram_)(samples_, slot.get<&example::spectrogram>());
-    slot.get<&example::label>() = row->label ? static_cast<std::int32_t>(*row->label) : -1;
+    if (row->label && *row->label >= 0) slot.get<&example::label>() = static_cast<std::int32_t>(*row->label);
     slot.get<&example::file>() = row.file_number();
   }
 

@@ -170,13 +170,13 @@ void evaluate(classifier& model, const options& o, const fl::mel_spectrogram& sp
   try {
     for (const auto& batch : loader)
       for (std::size_t i = 0; i < batch.size() && !stop.stop_requested(); ++i) {
-        const std::int32_t label = batch.get<&example::label>()[i];
+        const auto& labels = batch.get<&example::label>();
         into.distinct.insert(batch.ids()[i].index);
         ++into.evaluated;
-        if (label < 0) continue;
+        if (!labels.valid[i]) continue;
         ++into.labelled;
         const std::size_t guess = model.classify(batch.get<&example::spectrogram>().at(i));
-        into.correct += guess == static_cast<std::size_t>(label);
+        into.correct += guess == static_cast<std::size_t>(labels.values[i]);
       }
   } catch (const fl::pipeline_error& error) {
     into.error = error;

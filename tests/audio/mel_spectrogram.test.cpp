@@ -316,6 +316,7 @@ TEST_CASE("what can't be is refused in a sentence") {
   CHECK(refused("window_length must not be above fft_length", {.fft_length = 400, .window_length = 401}));
   CHECK(refused("hop must be from 1", {.hop = 0}));
   CHECK(refused("at least one mel", {.mels = 0}));
+  CHECK(refused("at most 2^24", {.mels = (std::size_t{1} << 24) + 1}));
   CHECK(refused("min_frequency must not be negative", {.min_frequency = -1}));
   CHECK(refused("max_frequency must not be above half the sample rate", {.max_frequency = 8001}));
   CHECK(refused("min_frequency must be below max_frequency", {.min_frequency = 500, .max_frequency = 400}));

@@ -774,6 +774,13 @@ TEST_CASE("An infinite run that never gives anything says so") {
   CHECK(fails(all | fl::take(0) | fl::batch(2)));
   CHECK(fails(all | fl::skip(100) | fl::batch(2)));
   CHECK(fails(all | none | fl::take(3) | fl::batch(2)));
+  const auto buffer = fl::shuffle({.capacity = 4});
+  CHECK(fails(all | buffer | none | fl::batch(2)));
+  CHECK(fails(all | buffer | none | fl::prefetch(2)));
+  CHECK(fails(all | buffer | none | buffer | fl::batch(2)));
+  CHECK(fails(all | buffer | fl::filter([](int) { return false; }, fl::workers{64}) | fl::batch(2)));
+  CHECK(fails(all | buffer | fl::take(0) | fl::batch(2)));
+  CHECK(fails(all | fl::batch(2) | fl::filter([](const auto&) { return false; }) | fl::prefetch(2)));
 }
 
 TEST_CASE("An infinite run in which everything fails ends by its limit or, without one, by itself") {
@@ -802,6 +809,9 @@ TEST_CASE("An infinite run in which everything fails ends by its limit or, witho
       fails(all | fl::shuffled() | fl::map(refuse, w) | fl::batch(2), limit, words);
       fails(all | fl::batch_into<int>(2, fill, w), limit, words);
       fails(all | fl::map(refuse) | fl::take(3) | fl::batch(2), limit, words);
+      fails(all | fl::shuffle({.capacity = 3}) | fl::map(refuse, w) | fl::batch(2), limit, words);
+      fails(all | fl::shuffle({.capacity = 3}) | fl::batch_into<int>(2, fill, w), limit, words);
+      fails(all | fl::shuffle({.capacity = 3}) | fl::map(refuse, w) | fl::prefetch(2), limit, words);
     }
   }
   // Those that heal are waited for.
@@ -811,12 +821,24 @@ TEST_CASE("An infinite run in which everything fails ends by its limit or, witho
   auto loader = (all | fl::map(heals, fl::workers{2}) | fl::shuffle({.capacity = 3}) | fl::batch(2))
                     .infinite({.on_error = fl::on_error::skip, .failure_limit = any_number});
   CHECK(loader.next()->ids()[0].epoch == 20);
+  auto behind = (all | fl::shuffle({.capacity = 3}) | fl::map(heals, fl::workers{2}) | fl::batch(2))
+                    .infinite({.on_error = fl::on_error::skip, .failure_limit = any_number});
+  CHECK(behind.next()->ids()[0].epoch == 20);
 }
 
 TEST_CASE("An infinite run that gathers several epochs for an item goes on") {
   auto loader =
       (fl::from(count_to(3)) | fl::shuffle({.capacity = 7, .min_fill = 7}) | fl::batch(10)).infinite();
   CHECK(loader.next()->size() == 10);
+  // Hundreds of epochs fill a buffer, and hundreds a batch.
+  for (const std::size_t workers : {1u, 64u}) {
+    const auto same = fl::map([](int n) { return n; }, fl::workers{workers});
+    auto slow = (fl::from(count_to(2)) | fl::shuffle({.capacity = 900, .min_fill = 900}) | same |
+                 fl::batch(1'500) | fl::prefetch(2))
+                    .infinite();
+    CHECK(slow.next()->size() == 1'500);
+    CHECK(slow.next()->size() == 1'500);
+  }
 }
 
 TEST_CASE("Ranks of a source that knows nothing of them have their own samples, also with take()") {

@@ -59,3 +59,12 @@ TEST_CASE("Features of a file that can't be read are an error") {
   CHECK(contents_of(folder / "log").find("junk.arrows") != std::string::npos);
   CHECK(run(folder, FEEDLINE_AUDIO_FEATURES " --out x") == 2);
 }
+
+TEST_CASE("Features don't overwrite the clips that they are made of") {
+  const temporary_folder folder;
+  REQUIRE(run(folder, FEEDLINE_AUDIO_TRAINING " --write-tones " + (folder / "")) == 0);
+  const std::string clips = folder / "eval.arrows", before = contents_of(clips);
+  for (const std::string input : {clips, folder / "./eval.arrows", "'" + (folder / "*.arrows") + "'"})
+    CHECK(run(folder, FEEDLINE_AUDIO_FEATURES " --input " + input + " --out " + clips) == 2);
+  CHECK((contents_of(clips) == before));
+}

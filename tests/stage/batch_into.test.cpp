@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -250,6 +251,74 @@ TEST_CASE("one row is replayed as the run saw it") {
   REQUIRE(row);
   CHECK(std::equal(row->get<&example::pixels>().begin(), row->get<&example::pixels>().end(),
                    batch->get<&example::pixels>().at(2).begin()));
+}
+
+TEST_CASE("optional numbers are written to values and a mask, as batch makes them") {
+  struct graded {
+    std::optional<std::int64_t> label;
+    std::optional<bool> is_good;
+    int number;
+  };
+
+  const auto grade = [](int n) {
+    if (n % 11 == 7) throw std::runtime_error("unreadable");
+    graded g{std::nullopt, std::nullopt, n};
+    if (n % 3 != 0) g.label = n;
+    if (n % 5 != 0) g.is_good = n % 2 == 0;
+    return g;
+  };
+  // Nothing is written where there is no label; what is written before a failure is seen nowhere.
+  const auto fill_graded = [grade](int n, fl::batch_slot<graded>& slot) {
+    if (n % 2 == 0) slot.get<&graded::label>() = -1;
+    slot.get<&graded::is_good>() = true;
+    const graded g = grade(n);
+    slot.get<&graded::is_good>() = g.is_good;
+    slot.get<&graded::number>() = g.number;
+    if (g.label || n % 2 == 0) slot.get<&graded::label>() = g.label;
+  };
+  const auto told = [](auto loader) {
+    std::string text;
+    for (const auto& batch : loader) {
+      const auto& label = batch.template get<&graded::label>();
+      const auto& good = batch.template get<&graded::is_good>();
+      text += to_string(label.values.shape()) + to_string(label.valid.shape());
+      for (std::size_t i = 0; i < batch.size(); ++i)
+        text += " " + std::to_string(batch.template get<&graded::number>()[i]) + "=" +
+                std::to_string(label.values[i]) + (label.valid[i] ? "y" : "n") +
+                std::to_string(good.values[i]) + (good.valid[i] ? "y" : "n");
+      text += "\n";
+    }
+    return text;
+  };
+  const auto source = fl::from(numbers(200));
+  for (const std::size_t size : {1u, 7u, 64u}) {
+    const std::string expected = told((source | fl::map(grade) | fl::batch(size)).finite(skipping(2)));
+    for (const std::size_t workers : {1u, 2u, 64u}) {
+      CAPTURE(size, workers);
+      const auto p = source | fl::batch_into<graded>(size, fill_graded, fl::workers{workers});
+      CHECK(told(p.finite(skipping(2))) == expected);
+    }
+  }
+  const auto p = source | fl::batch_into<graded>(4, fill_graded);
+  CHECK(std::optional<std::int64_t>(p.replay(1, 0, 5)->get<&graded::label>()) == 5);
+  CHECK(!std::optional<std::int64_t>(p.replay(1, 0, 6)->get<&graded::label>()));
+  using one = std::optional<float>;
+  const auto ones = source | fl::batch_into<one>(3, [](int n, fl::batch_slot<one>& slot) {
+                      if (n != 1) slot.value() = 0.5f;
+                    });
+  const auto batch = ones.finite().next();
+  CHECK((batch->values().valid[0] && !batch->values().valid[1] && batch->values().values[2] == 0.5f));
+}
+
+TEST_CASE("optional numbers of batches are in the memory plan, values and mask") {
+  using one = std::optional<double>;
+  const auto fill_one = [](int n, fl::batch_slot<one>& slot) { slot.value() = n; };
+  const auto fill_plain = [](int n, fl::batch_slot<double>& slot) { slot.value() = n; };
+  constexpr std::size_t size = 100'000;
+  const auto bytes_of = [](const auto& p) { return *p.memory().bytes(); };
+  const auto source = fl::from(numbers(10));
+  CHECK(bytes_of(source | fl::batch_into<one>(size, fill_one)) >=
+        bytes_of(source | fl::batch_into<double>(size, fill_plain)) + size);
 }
 
 TEST_CASE("tensors without a shape in their type are told theirs") {

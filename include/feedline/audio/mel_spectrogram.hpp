@@ -144,7 +144,7 @@ class mel_spectrogram {
     if (o.window_length == 0) o.window_length = o.fft_length;
     require(o.window_length <= o.fft_length, "window_length must not be above fft_length");
     require(o.hop > 0 && o.hop <= most, "hop must be from 1 to 2^24 samples");
-    require(o.mels > 0 && o.mels <= most, "there must be at least one mel");
+    require(o.mels > 0 && o.mels <= most, "there must be at least one mel, and at most 2^24");
     if (o.max_frequency <= 0) o.max_frequency += o.sample_rate / 2;
     require(o.min_frequency >= 0, "min_frequency must not be negative");
     require(o.max_frequency <= o.sample_rate / 2, "max_frequency must not be above half the sample rate");

@@ -373,9 +373,9 @@ class loader {
     }
 
     void note_end(const detail::epoch_end& e) {
-      // A stage that keeps what came for a later epoch sees to it itself.
-      if (Run::keeps_over_epochs || !run->is_endless()) return;
-      if (!empty_run.sees_end(e, std::exchange(came, false), run->empty_epochs())) return;
+      if (!run->is_endless()) return;
+      if (!empty_run.sees_end(e, std::exchange(came, false), Run::keeps_over_epochs, run->empty_epochs()))
+        return;
       const auto f =
           detail::note_failure(run->places().back().name, {.epoch = e.epoch}, {}, detail::nothing_came());
       fail(*f, remark_on(*f));

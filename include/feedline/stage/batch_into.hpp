@@ -228,8 +228,8 @@ Option option_or(Option otherwise, const std::tuple<Options...>& given) {
 ///         }, workers{8})
 ///
 /// Takes:   any item; the function is `f(item, batch_slot<T>&)` or `f(item, batch_slot<T>&, context&)`, fills the
-///          slot and is called as const, by all workers at once (see per_worker); T is a number, an array or a
-///          tensor, or a plain struct, pair or tuple of those; options workers{n}, name{…}, batch_options{…}, and
+///          slot and is called as const, by all workers at once (see per_worker); T is a number, a std::optional
+///          number, an array or a tensor, or a plain struct, pair or tuple of those; options workers{n}, name{…}, batch_options{…}, and
 ///          shapes{…} of tensors without a shape in their type
 /// Gives:   batch_of<T>, as batch does
 /// Order:   kept, as batch does. Behind a sample that failed the rows of samples in the works are moved up
@@ -244,7 +244,8 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   static_assert(detail::each_once<Options...>, "feedline: one of the `Options` of batch_into is given twice");
   static_assert(
       detail::columns_of<stacked_t, T>::exist && detail::row_columns_of<T>::exist,
-      "feedline: samples of batch_into are numbers, std::arrays and tensors, or plain structs of those");
+      "feedline: samples of batch_into are numbers, std::optional numbers, std::arrays and tensors, or plain "
+      "structs of those");
   if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
   detail::refuse_negative(size, "feedline::batch_into: the size");
   using held = detail::held_function_t<F>;

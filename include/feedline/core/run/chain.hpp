@@ -185,6 +185,7 @@ class node {
     } catch (...) {
       return caught(emit.id(), true, false);
     }
+    if constexpr (Traits.keeps_over_epochs) calls_that_gave_ += emit.gave_some();
     return emit.flow();
   }
 
@@ -203,8 +204,7 @@ class node {
     // In the epoch of a failure that nobody needed it has finished before, and must not twice.
     if (drain && !progress().was_drained(place_.number) && finish(epoch) == flow::stop) return flow::stop;
     if constexpr (Traits.keeps_over_epochs)
-      if (!drain && !place_.behind_state && shows_empty_run(e) && fail_as_empty(epoch) == flow::stop)
-        return flow::stop;
+      if (!drain && shows_empty_run(e) && fail_as_empty(epoch) == flow::stop) return flow::stop;
     if constexpr (requires { stage_.end_epoch(); }) {
       try {
         stage_.end_epoch();
@@ -213,7 +213,9 @@ class node {
       }
     }
     has_enough_ = false;
-    return next_.end_epoch(e, drain);
+    if constexpr (Traits.keeps_over_epochs)
+      return next_.end_epoch({epoch, std::exchange(calls_that_gave_, 0)}, drain);
+    else return next_.end_epoch(e, drain);
   }
 
   /// Delivers what was accepted before the failure, then the failure.
@@ -307,6 +309,7 @@ class node {
       return caught(emit.id(), true, !emit.gave_some()); // what it gave doesn't come back
     }
     count_failures_inside(emit);
+    if constexpr (Traits.keeps_over_epochs) calls_that_gave_ += emit.gave_some();
     if constexpr (!Traits.saves_in_calls) has_enough_ |= emit.said_enough();
     if constexpr (has_rest) sink().take_owed_snapshot();
     return emit.flow();
@@ -346,7 +349,7 @@ class node {
 
   bool shows_empty_run(const epoch_end& e) noexcept {
     const bool some_came = std::exchange(got_some_, false) || progress().is_resumed;
-    return empty_run_.sees_end(e, some_came, place_.run.empty_epochs);
+    return empty_run_.sees_end(e, some_came, place_.behind_state, place_.run.empty_epochs);
   }
 
   [[gnu::noinline, gnu::cold]] flow fail_as_empty(std::uint32_t epoch) {
@@ -460,11 +463,12 @@ class node {
   std::uint64_t key_;
   std::uint64_t received_ = 0;
   stage_counters& counters_;
-  known_failures* known_ = nullptr;  // some of them may be of this stage
-  bool got_some_ = false;            // in this epoch
-  bool has_enough_ = false;          // of this epoch, as the stage said
-  bool has_buffers_ = true;          // of samples, as far as is known
-  std::vector<std::uint64_t> words_; // of publish_held()
+  known_failures* known_ = nullptr;   // some of them may be of this stage
+  bool got_some_ = false;             // in this epoch
+  std::uint64_t calls_that_gave_ = 0; // likewise
+  bool has_enough_ = false;           // of this epoch, as the stage said
+  bool has_buffers_ = true;           // of samples, as far as is known
+  std::vector<std::uint64_t> words_;  // of publish_held()
   empty_run_watch empty_run_;
 };
 

@@ -50,7 +50,8 @@ struct run_context {
   bool limits_failures() const noexcept { return failure_limit != ~std::uint64_t{0}; }
 };
 
-/// The end of an epoch of which the source gave so many samples.
+/// The end of an epoch of which so many samples came from the source or, downstream of stages that keep some for a later
+/// epoch, at least so many calls of the last of those gave some.
 struct epoch_end {
   std::uint32_t epoch;
   std::uint64_t samples;
@@ -59,8 +60,10 @@ struct epoch_end {
 /// Tells, at some place of an infinite run, a wait for samples that are rarely let through from one for ever.
 class empty_run_watch {
  public:
-  /// `some_came`: in the epoch that ends. True: nothing will ever come.
-  bool sees_end(const epoch_end& e, bool some_came, std::uint32_t least_epochs) noexcept {
+  /// `some_came`: in the epoch that ends. `keeps`: some stage upstream keeps samples for a
+  /// later epoch, so that an epoch in which it gave none shows nothing. True: nothing will ever come.
+  bool sees_end(const epoch_end& e, bool some_came, bool keeps, std::uint32_t least_epochs) noexcept {
+    if (keeps && !some_came && e.samples == 0) return false;
     epochs_ = some_came ? 0 : epochs_ + 1;
     samples_ = some_came ? 0 : samples_ + e.samples;
     return epochs_ >= least_epochs && (epochs_ >= 100 || (epochs_ >= 3 && samples_ >= 10'000));

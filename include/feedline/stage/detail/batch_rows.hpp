@@ -9,6 +9,7 @@
 #include <memory>
 #include <memory_resource>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -30,6 +31,7 @@ template <class Field>
 struct row_facts {
   static constexpr bool exist = number<Field> || is_array<Field>;
   using element = typename array_facts<Field>::element;
+  using column = tensor<element>;
 
   static shape shape_of_row(std::span<const shape>&) {
     shape s;
@@ -38,10 +40,20 @@ struct row_facts {
   }
 };
 
+template <class T>
+struct row_facts<std::optional<T>> {
+  static constexpr bool exist = is_optional_number<std::optional<T>>;
+  using element = T;
+  using column = masked_tensor<T>;
+
+  static shape shape_of_row(std::span<const shape>&) { return {}; }
+};
+
 template <class T, std::size_t... Extents>
 struct row_facts<tensor<T, Extents...>> {
   static constexpr bool exist = true;
   using element = T;
+  using column = tensor<T>;
 
   static shape shape_of_row(std::span<const shape>& shapes) {
     if constexpr (sizeof...(Extents) > 0) {
@@ -65,9 +77,11 @@ template <class... Field>
 struct row_columns<std::tuple<field_column<stacked_t, Field>...>> {
   static constexpr bool exist = (row_facts<Field>::exist && ...);
   static constexpr std::size_t count = sizeof...(Field);
-  using tensors = std::tuple<tensor<typename row_facts<Field>::element>...>;
+  using tensors = std::tuple<typename row_facts<Field>::column...>;
   template <std::size_t I>
   static constexpr bool is_number = number<std::tuple_element_t<I, std::tuple<Field...>>>;
+  template <std::size_t I>
+  static constexpr bool is_optional = is_optional_number<std::tuple_element_t<I, std::tuple<Field...>>>;
 
   static std::vector<shape> shapes(std::span<const shape> given) {
     std::vector<shape> all{row_facts<Field>::shape_of_row(given)...};
@@ -81,16 +95,36 @@ struct row_columns<std::tuple<field_column<stacked_t, Field>...>> {
   static known_bytes bytes(const std::vector<shape>& shapes, std::size_t rows) {
     known_bytes sum = 0;
     std::size_t i = 0;
-    const auto add = [&](std::size_t element) {
+    const auto add = [&](std::size_t element, bool has_mask) {
       sum = sum_of(sum, bytes_of_column(product_of(rows, product_of(shapes[i++].count(), element))));
+      if (has_mask) sum = sum_of(sum, bytes_of_column(rows));
     };
-    (add(sizeof(typename row_facts<Field>::element)), ...);
+    (add(sizeof(typename row_facts<Field>::element), is_optional_number<Field>), ...);
     return sum;
   }
 };
 
 template <class T>
 using row_columns_of = row_columns<typename columns_of<stacked_t, T>::types>;
+
+/// Where a row has an optional number: assigning to it says which, or that there is none.
+template <class T>
+class optional_slot {
+ public:
+  optional_slot(T& value, bool& valid) noexcept : value_(value), valid_(valid) {}
+
+  const optional_slot& operator=(const std::optional<T>& number) const noexcept {
+    value_ = number.value_or(T());
+    valid_ = number.has_value();
+    return *this;
+  }
+
+  operator std::optional<T>() const noexcept { return valid_ ? std::optional<T>(value_) : std::nullopt; }
+
+ private:
+  T& value_;
+  bool& valid_;
+};
 
 /// What the batches of a run are like.
 struct row_plan {
@@ -128,7 +162,12 @@ class batch_block {
     const auto make = [&](auto& t) {
       shape all{rows};
       for (const std::size_t extent : shapes[i++]) all.append(extent);
-      t = std::remove_reference_t<decltype(t)>(all, memory);
+      if constexpr (is_tensor<std::remove_reference_t<decltype(t)>>) {
+        t = std::remove_reference_t<decltype(t)>(all, memory);
+      } else {
+        t.values = decltype(t.values)(all, memory);
+        t.valid = tensor<bool>(all, memory);
+      }
     };
     std::apply([&](auto&... t) { (make(t), ...); }, columns);
   }
@@ -143,13 +182,24 @@ class batch_block {
   template <std::size_t I>
   decltype(auto) at(std::size_t row) {
     auto& t = std::get<I>(columns);
-    if constexpr (facts::template is_number<I>) return (t[row]);
+    if constexpr (facts::template is_optional<I>) return optional_slot(t.values[row], t.valid[row]);
+    else if constexpr (facts::template is_number<I>) return (t[row]);
     else return t.at(row);
+  }
+
+  /// Optional numbers of a row that nobody has filled aren't there.
+  void clear(std::size_t row) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const auto clear_one = [&]<std::size_t Number>() {
+        if constexpr (facts::template is_optional<Number>) at<Number>(row) = std::nullopt;
+      };
+      (clear_one.template operator()<I>(), ...);
+    }(std::make_index_sequence<facts::count>());
   }
 
   void copy(std::size_t row, const batch_block& from, std::size_t from_row) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (copy_row(std::get<I>(columns).at(row), std::get<I>(from.columns).at(from_row)), ...);
+      (copy_row(std::get<I>(columns), row, std::get<I>(from.columns), from_row), ...);
     }(std::make_index_sequence<facts::count>());
   }
 
@@ -164,8 +214,17 @@ class batch_block {
   }
 
   template <class Element>
-  static void copy_row(std::span<Element> to, std::span<const Element> from) {
-    if (!to.empty()) std::memcpy(to.data(), from.data(), to.size_bytes());
+  static void copy_row(tensor<Element>& to, std::size_t row, const tensor<Element>& from,
+                       std::size_t from_row) {
+    const std::span<Element> target = to.at(row);
+    if (!target.empty()) std::memcpy(target.data(), from.at(from_row).data(), target.size_bytes());
+  }
+
+  template <class Element>
+  static void copy_row(masked_tensor<Element>& to, std::size_t row, const masked_tensor<Element>& from,
+                       std::size_t from_row) {
+    to.values[row] = from.values[from_row];
+    to.valid[row] = from.valid[from_row];
   }
 
   std::shared_ptr<std::atomic<std::size_t>> counter_;
@@ -184,7 +243,7 @@ template <class T>
 class batch_slot {
  public:
   /// The field that a member pointer names: a std::span of its elements in row-major order, or a reference if
-  /// it is a number.
+  /// it is a number. To a std::optional number a std::optional is assigned; it is empty until then.
   template <auto Member>
     requires detail::names_field<T, Member>
   decltype(auto) get() const {
@@ -255,10 +314,11 @@ class row_places {
       ++block->strangers;
       slot.block_ = std::move(block);
       slot.row_ = row;
-      return slot;
+    } else {
+      slot.block_ = std::make_shared<batch_block<T>>(nullptr);
+      slot.block_->begin(current_, 1, plan_.shapes, *memory_);
     }
-    slot.block_ = std::make_shared<batch_block<T>>(nullptr);
-    slot.block_->begin(current_, 1, plan_.shapes, *memory_);
+    slot.block_->clear(slot.row_);
     return slot;
   }
 

@@ -187,6 +187,12 @@ template <class T>
 struct masked_tensor {
   tensor<T> values;
   tensor<bool> valid;
+
+  /// Keeps the first rows, as tensors do.
+  void truncate(std::size_t rows) {
+    values.truncate(rows);
+    valid.truncate(rows);
+  }
 };
 
 namespace detail {
