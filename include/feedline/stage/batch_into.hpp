@@ -229,8 +229,8 @@ Option option_or(Option otherwise, const std::tuple<Options...>& given) {
 ///
 /// Takes:   any item; the function is `f(item, batch_slot<T>&)` or `f(item, batch_slot<T>&, context&)`, fills the
 ///          slot and is called as const, by all workers at once (see per_worker); T is a number, a std::optional
-///          number, an array or a tensor, or a plain struct, pair or tuple of those; options workers{n}, name{…}, batch_options{…}, and
-///          shapes{…} of tensors without a shape in their type
+///          number, an array or a tensor, or a plain struct, pair or tuple of those; options workers{n}, name{…},
+///          batch_options{…}, and shapes{…} of tensors without a shape in their type
 /// Gives:   batch_of<T>, as batch does
 /// Order:   kept, as batch does. Behind a sample that failed the rows of samples in the works are moved up
 /// Throws:  what the function throws, as a failure of its sample; std::invalid_argument for a size of 0, or if
