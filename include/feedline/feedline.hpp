@@ -20,6 +20,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/stop_on_signal.hpp>
+#include <feedline/core/stream_shuffler.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
