@@ -528,7 +528,6 @@ TEST_CASE("A file that is gone, was changed or is no file fails alone") {
                       folder.path(),
                       folder.write("4.tar", "this is no TAR file"),
                       folder.write("5", "five")};
-  std::atomic<int> given = 0;
   fl::sliding_window_pool pool(fl::from(names), {.on_notice = [&](const std::string&) {
                                  fs::remove(folder / "2");
                                  folder.write("3.tar", tar + "more");

@@ -104,7 +104,7 @@ class sliding_window_pool {
   static constexpr source_traits traits{.kind = "sliding_window_pool", .live = true};
 
   template <class From>
-    requires detail::part_source<From>
+    requires(!std::same_as<From, sliding_window_pool> && detail::part_source<From>)
   explicit sliding_window_pool(From from, const pool_options& options = {})
       : pool_(std::make_shared<pool>(detail::source_of(std::move(from)), checked(options))) {}
 
