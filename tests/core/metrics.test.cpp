@@ -6,6 +6,8 @@
 #include <cctype>
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -386,21 +388,6 @@ TEST_CASE("Numbers are written in plain notation with three digits that count") 
   CHECK(digits(1e-12) == "0.000000000");
 }
 
-TEST_CASE("A source reports numbers of its own, what holds now and what has added up") {
-  const watchdog guard("a source that reports");
-  auto loader = (fl::from(reporting_source()) | fl::prefetch(1)).finite();
-  const auto numbers = [](const fl::interval_metrics& m) {
-    std::map<std::string, double> all;
-    for (const fl::user_metric& n : m.stages.at(0).numbers) all[n.name] = n.value;
-    return all;
-  };
-  while (loader.next()) continue;
-  const fl::metrics end = loader.metrics();
-  CHECK(numbers(end.total) == std::map<std::string, double>{{"left", 0}, {"given", 100}});
-  CHECK(numbers(end.recent) == numbers(end.total));
-  CHECK(numbers(loader.metrics().recent) == std::map<std::string, double>{{"left", 0}, {"given", 0}});
-}
-
 TEST_CASE("metrics() may be asked from other threads while the run goes on") {
   const watchdog guard("metrics from elsewhere");
   auto loader = counted(3).infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000});
@@ -472,6 +459,21 @@ const fl::stage_metrics& stage_of(const fl::interval_metrics& m, std::string_vie
 }
 
 } // namespace
+
+TEST_CASE("A source reports numbers of its own, what holds now and what has added up") {
+  const watchdog guard("a source that reports");
+  auto loader = (fl::from(reporting_source()) | fl::prefetch(1)).finite();
+  const auto numbers = [](const fl::interval_metrics& m) {
+    std::map<std::string, double> all;
+    for (const fl::user_metric& n : m.stages.at(0).numbers) all[n.name] = n.value;
+    return all;
+  };
+  while (loader.next()) continue;
+  const fl::metrics end = loader.metrics();
+  CHECK(numbers(end.total) == std::map<std::string, double>{{"left", 0}, {"given", 100}});
+  CHECK(numbers(end.recent) == numbers(end.total));
+  CHECK(numbers(loader.metrics().recent) == std::map<std::string, double>{{"left", 0}, {"given", 0}});
+}
 
 TEST_CASE("Metrics tell how long each stage takes for an item, without those behind it") {
   const watchdog guard("times of stages");
