@@ -91,6 +91,7 @@ class source_loop {
       if (wanted == flow::more) wanted = chain_.sink().hand_over_if_late();
       if (wanted == flow::stop) return false;
       counter.store(given_before + at_.given, std::memory_order_relaxed);
+      publish_numbers();
       chain_.publish();
     }
     failed_.reset();
@@ -106,6 +107,7 @@ class source_loop {
       std::optional<wait_timer> wait;
       if constexpr (says_when_ready<Source>)
         if (!reader_.get().ready()) {
+          publish_numbers();
           const flow wanted = chain_.sink().hand_over();
           if (wanted != flow::more || left < 256) return wanted;
           wait.emplace(thread_, wait_kind::starved);
@@ -123,6 +125,17 @@ class source_loop {
       if (wanted != flow::more) return wanted;
     }
     return flow::more;
+  }
+
+  /// What the source reports of itself.
+  void publish_numbers() noexcept {
+    if constexpr (requires(const Source& source, reported_numbers out) { source.metrics(out); }) {
+      try {
+        reported_numbers out{thread_.stages[0].numbers};
+        reader_.get().metrics(out);
+      } catch (...) { // they aren't worth a failure
+      }
+    }
   }
 
   /// As many as go straight to where the next stage has room.
