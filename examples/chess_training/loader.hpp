@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// From chunks to batches of training tuples:
+//
+//     file path provider ─▶ chunk source loader ─▶ shuffling chunk pool
+//       ─▶ N workers: chunk loader, chunk validator, chunk rescorer, chunk unpacker ─▶ shuffling frame sampler
+//       ─▶ N workers: tensor generator ─▶ batches
+//
+// What lies in the frame sampler is small (see packed_position), and tensors are written straight into their batch.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "chunk.hpp"
+#include "tensors.hpp"
+
+namespace chess {
+
+/// A plain function from a game to a game: corrects what the search or the players got wrong. Called by all workers at once.
+/// A game without positions is left out.
+using rescorer = std::function<game(game)>;
+
+struct loader_options {
+  std::vector<std::string> games;        ///< files of games (.gz), TAR archives of them, and folders of both
+  std::size_t reservoir = 100'000;       ///< positions that the frame sampler holds
+  std::optional<std::size_t> min_fill{}; ///< … before it gives the first; none: as many as it holds
+  std::size_t batch = 1024;              ///< positions
+  std::size_t workers = 2;               ///< that unpack chunks, and as many that make tensors
+  double sampling = 1;                   ///< the share of a game's positions that each pass takes
+  std::uint64_t sampling_seed = 0;
+  record_format format = record_format::any;
+  rescorer rescore{}; ///< none: games stay as they are
+};
+
+/// File path provider: the chunks and archives in folders, at any depth, sorted; files as they are given. Throws
+/// std::runtime_error if there are none.
+inline std::vector<std::string> find_files(const std::vector<std::string>& games) {
+  std::vector<std::string> files;
+  for (const std::string& name : games) {
+    if (!std::filesystem::is_directory(name)) {
+      files.push_back(name);
+      continue;
+    }
+    const std::size_t before = files.size();
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(name)) {
+      const std::string file = entry.path().string();
+      if (entry.is_regular_file() && (file.ends_with(".gz") || file.ends_with(".tar"))) files.push_back(file);
+    }
+    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
+  }
+  if (files.empty()) throw std::runtime_error("there are no games: no file is a .gz or .tar");
+  return files;
+}
+
+/// Where a chunk is.
+struct chunk_place {
+  std::string name;                                  ///< "games/1.gz", "games.tar: training.1.gz"
+  std::shared_ptr<const feedline::tar_bytes> member; ///< none: a file of its own
+};
+
+/// Chunk source loader: each file is a source of chunks, one of its own or an archive with many. An archive's members are
+/// found by a pass over its headers. Its chunks can be had by their place, so `shuffled()` makes it the chunk pool.
+class chunk_sources {
+ public:
+  static constexpr feedline::source_traits traits{.kind = "shuffling chunk pool"};
+
+  explicit chunk_sources(const std::vector<std::string>& files) {
+    std::vector<chunk_place> found;
+    for (const std::string& file : files) {
+      if (file.ends_with(".tar")) add_members(file, found);
+      else found.push_back({file, nullptr});
+    }
+    if (found.empty()) throw std::runtime_error("there are no games in the archives");
+    places_ = std::make_shared<const std::vector<chunk_place>>(std::move(found));
+  }
+
+  /// What couldn't be read of archives; the members before it are there.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+  std::uint64_t size() const { return places_->size(); }
+
+  chunk_place at(std::uint64_t place) const { return (*places_)[static_cast<std::size_t>(place)]; }
+
+  std::string origin(std::uint64_t index) const { return index < size() ? at(index).name : std::string(); }
+
+  std::uint64_t extent() const { return size(); }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const {
+    std::uint64_t hash = extent;
+    for (std::uint64_t i = 0; i < extent; ++i) {
+      const std::string name = at(i).name;
+      hash = (hash ^ feedline::stable_hash(name.substr(name.rfind('/') + 1))) * 0x100000001b3;
+    }
+    return hash;
+  }
+
+  std::optional<std::size_t> largest_item() const {
+    std::size_t longest = 0;
+    for (const chunk_place& place : *places_) longest = std::max(longest, place.name.size());
+    return sizeof(chunk_place) + longest + 1;
+  }
+
+ private:
+  void add_members(const std::string& file, std::vector<chunk_place>& to) {
+    const auto archive = feedline::tar_samples(file) | feedline::prefetch(16);
+    auto samples = archive.finite({.on_error = feedline::on_error::skip});
+    for (const feedline::tar_sample& sample : samples)
+      for (const feedline::tar_field& field : sample) {
+        std::string member(sample.key());
+        if (!field.name.empty()) member.append(".").append(field.name);
+        if (member == "LICENSE" || member.ends_with("/LICENSE")) continue;
+        to.push_back(
+            {file + ": " + member, std::make_shared<const feedline::tar_bytes>(sample.share(field.name))});
+      }
+    for (const feedline::failure& f : samples.failures()) problems_.push_back(f.message);
+  }
+
+  std::shared_ptr<const std::vector<chunk_place>> places_; // copies share them: they never change
+  std::vector<std::string> problems_;
+};
+
+/// Has the cause of a chunk_error counted.
+template <class F>
+auto counted(const F& f, const feedline::context& c) {
+  try {
+    return f();
+  } catch (const chunk_error& error) {
+    c.count(error.cause());
+    throw;
+  }
+}
+
+inline chunk load_chunk(const chunk_place& place, const feedline::context& c) {
+  return counted(
+      [&]() -> chunk {
+        if (place.member) return {place.name, *place.member};
+        try {
+          return {place.name, feedline::read_file(place.name)};
+        } catch (const std::system_error& error) {
+          throw chunk_error("unreadable", error.what());
+        }
+      },
+      c);
+}
+
+/// From where chunks are to batches. Source: `chunk_place` items.
+template <class Tuple = training_tuple, class Source>
+auto batches_from(Source source, const loader_options& o) {
+  const auto validate = [format = o.format](const chunk& c, feedline::context& context) {
+    return counted([&] { return read_game(c, format); }, context);
+  };
+  const auto rescore = [f = o.rescore](game g) { return f ? f(std::move(g)) : std::move(g); };
+  const auto unpack = [sampling = o.sampling, seed = o.sampling_seed](game& g, feedline::context& context) {
+    if (sampling >= 1) return std::move(g.positions);
+    std::vector<packed_position> some;
+    for (const std::size_t i :
+         feedline::sampled_records(g.positions.size(), {.rate = sampling},
+                                   feedline::stable_hash(g.name) ^ seed * 0x9e3779b97f4a7c15, context.epoch))
+      some.push_back(std::move(g.positions[i]));
+    return some;
+  };
+  const auto generate = [](const packed_position& p, feedline::batch_slot<Tuple>& slot) {
+    fill_tuple(p, places_in(slot));
+  };
+  namespace fl = feedline;
+  return std::move(source) |
+         fl::parallel(fl::workers{o.workers}, fl::map(load_chunk, fl::name{"chunk loader"}) |
+                                                  fl::map(validate, fl::name{"chunk validator"}) |
+                                                  fl::map(rescore, fl::name{"chunk rescorer"}) |
+                                                  fl::flat_map(unpack, fl::name{"chunk unpacker"},
+                                                               fl::largest_item{packed_position::largest})) |
+         fl::shuffle({.capacity = o.reservoir, .min_fill = o.min_fill.value_or(o.reservoir)}) |
+         fl::batch_into<Tuple>(o.batch, generate, fl::workers{o.workers}, fl::name{"tensor generator"});
+}
+
+/// Batches of the games that are there, in an order that reaches over all of them.
+template <class Tuple = training_tuple>
+auto training_batches(const loader_options& o) {
+  return batches_from<Tuple>(feedline::from(chunk_sources(find_files(o.games))) | feedline::shuffled(), o);
+}
+
+} // namespace chess
