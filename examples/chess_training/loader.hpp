@@ -6,7 +6,8 @@
 //       ─▶ N workers: chunk loader, chunk validator, chunk rescorer, chunk unpacker ─▶ shuffling frame sampler
 //       ─▶ N workers: tensor generator ─▶ batches
 //
-// What lies in the frame sampler is small (see packed_position), and tensors are written straight into their batch.
+// What lies in the frame sampler is small (see packed_position), and a worker makes the tensors of a whole batch: single
+// positions cross only the queue in front of the sampler, a game at a time.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,7 @@ struct loader_options {
   std::size_t workers = 2;               ///< that unpack chunks, and as many that make tensors
   double sampling = 1;                   ///< the share of a game's positions that each pass takes
   std::uint64_t sampling_seed = 0;
+  bool values = false; ///< make the values tensor, too
   record_format format = record_format::any;
   rescorer rescore{}; ///< none: games stay as they are
 };
@@ -155,8 +157,8 @@ inline chunk load_chunk(const chunk_place& place, const feedline::context& c) {
       c);
 }
 
-/// From where chunks are to batches. Source: `chunk_place` items.
-template <class Tuple = training_tuple, class Source>
+/// From where chunks are to batches. The source gives chunk_place.
+template <class Source>
 auto batches_from(Source source, const loader_options& o) {
   const auto validate = [format = o.format](const chunk& c, feedline::context& context) {
     return counted([&] { return read_game(c, format); }, context);
@@ -171,8 +173,9 @@ auto batches_from(Source source, const loader_options& o) {
       some.push_back(std::move(g.positions[i]));
     return some;
   };
-  const auto generate = [](const packed_position& p, feedline::batch_slot<Tuple>& slot) {
-    fill_tuple(p, places_in(slot));
+  const tensor_generator make_tensors(o.batch, o.values, 2 * o.workers + 8);
+  const auto generate = [make_tensors](const auto& positions) {
+    return make_tensors(positions.values(), positions.ids());
   };
   namespace fl = feedline;
   return std::move(source) |
@@ -182,13 +185,14 @@ auto batches_from(Source source, const loader_options& o) {
                                                   fl::flat_map(unpack, fl::name{"chunk unpacker"},
                                                                fl::largest_item{packed_position::largest})) |
          fl::shuffle({.capacity = o.reservoir, .min_fill = o.min_fill.value_or(o.reservoir)}) |
-         fl::batch_into<Tuple>(o.batch, generate, fl::workers{o.workers}, fl::name{"tensor generator"});
+         fl::batch(o.batch, fl::as_list) |
+         fl::map(generate, fl::workers{o.workers}, fl::name{"tensor generator"},
+                 fl::largest_item{largest_batch(o.batch)});
 }
 
 /// Batches of the games that are there, in an order that reaches over all of them.
-template <class Tuple = training_tuple>
-auto training_batches(const loader_options& o) {
-  return batches_from<Tuple>(feedline::from(chunk_sources(find_files(o.games))) | feedline::shuffled(), o);
+inline auto training_batches(const loader_options& o) {
+  return batches_from(feedline::from(chunk_sources(find_files(o.games))) | feedline::shuffled(), o);
 }
 
 } // namespace chess

@@ -53,7 +53,7 @@ struct report {
   }
 };
 
-/// The numbers' bits, four sums side by side (FNV-1a over words).
+/// The numbers' bits (FNV-1a over words).
 void add_to_digest(std::span<const float> numbers, std::uint64_t& digest) {
   for (const float number : numbers) {
     std::uint32_t bits = 0;
@@ -62,19 +62,14 @@ void add_to_digest(std::span<const float> numbers, std::uint64_t& digest) {
   }
 }
 
-template <class Tuple, class Batch>
-void add_batch(const Batch& batch, std::uint64_t& digest) {
-  const auto add = [&](const fl::tensor<float>& t) { add_to_digest({t.data(), t.size()}, digest); };
-  add(batch.template get<&Tuple::planes>());
-  add(batch.template get<&Tuple::probabilities>());
-  add(batch.template get<&Tuple::winner>());
-  add(batch.template get<&Tuple::best_q>());
-  add(batch.template get<&Tuple::plies_left>());
-  if constexpr (requires { &Tuple::values; }) add(batch.template get<&Tuple::values>());
+void add_to_digest(const chess::training_batch& b, std::uint64_t& digest) {
+  for (const fl::tensor<float>* t :
+       {&b->planes, &b->probabilities, &b->winner, &b->best_q, &b->plies_left, &b->values})
+    add_to_digest({t->data(), t->size()}, digest);
 }
 
 /// Trains on what a loader gives.
-template <class Tuple, class Loader>
+template <class Loader>
 void train(Loader loader, const options& o, const std::stop_token& stop, report& into) {
   const std::uint64_t steps = o.steps.value_or(o.finite ? std::numeric_limits<std::uint64_t>::max() : 100);
   chess::small_model model(o.model_seed.value_or(o.seed));
@@ -85,18 +80,14 @@ void train(Loader loader, const options& o, const std::stop_token& stop, report&
     while (into.batches < steps && !stop.stop_requested()) {
       const auto batch = loader.next();
       if (!batch) break;
-      const auto numbers = [](const fl::tensor<float>& t) {
-        return std::span<const float>(t.data(), t.size());
-      };
-      into.last_loss =
-          model.learn(numbers(batch->template get<&Tuple::planes>()),
-                      numbers(batch->template get<&Tuple::probabilities>()),
-                      numbers(batch->template get<&Tuple::winner>()), static_cast<float>(o.rate));
+      const auto numbers = [](const fl::tensor<float>& t) { return std::span(t.data(), t.size()); };
+      into.last_loss = model.learn(numbers((*batch)->planes), numbers((*batch)->probabilities),
+                                   numbers((*batch)->winner), static_cast<float>(o.rate));
       if (into.batches++ == 0) into.first_loss = into.last_loss;
       into.positions += batch->size();
       if (o.finite)
         for (const fl::sample_id& id : batch->ids()) into.distinct.emplace(id.index, id.part);
-      if (!o.json.empty()) add_batch<Tuple>(*batch, into.tensor_digest);
+      if (!o.json.empty()) add_to_digest(*batch, into.tensor_digest);
       into.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
       char line[200];
@@ -118,24 +109,23 @@ void train(Loader loader, const options& o, const std::stop_token& stop, report&
   into.metrics = loader.metrics();
 }
 
-template <class Tuple>
 void train(const options& o, const std::stop_token& stop, report& into) {
   constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
-  const auto batches = chess::training_batches<Tuple>(o.loader);
+  const auto batches = chess::training_batches(o.loader);
   if (o.finite)
-    train<Tuple>(batches.finite({.seed = o.seed,
-                                 .stop = stop,
-                                 .on_error = fl::on_error::skip,
-                                 .failure_limit = any_number,
-                                 .memory_budget = o.memory_budget}),
-                 o, stop, into);
+    train(batches.finite({.seed = o.seed,
+                          .stop = stop,
+                          .on_error = fl::on_error::skip,
+                          .failure_limit = any_number,
+                          .memory_budget = o.memory_budget}),
+          o, stop, into);
   else
-    train<Tuple>(batches.infinite({.seed = o.seed,
-                                   .stop = stop,
-                                   .on_error = fl::on_error::skip,
-                                   .failure_limit = any_number,
-                                   .memory_budget = o.memory_budget}),
-                 o, stop, into);
+    train(batches.infinite({.seed = o.seed,
+                            .stop = stop,
+                            .on_error = fl::on_error::skip,
+                            .failure_limit = any_number,
+                            .memory_budget = o.memory_budget}),
+          o, stop, into);
 }
 
 void print(const report& r) {
@@ -206,8 +196,7 @@ int run(options o) {
   }
 
   report result;
-  if (o.values) train<chess::training_tuple_with_values>(o, stop, result);
-  else train<chess::training_tuple>(o, stop, result);
+  train(o, stop, result);
   print(result);
   json_file << to_json(result);
   if (!o.json.empty() && !json_file.flush()) throw std::runtime_error("can't write " + o.json);

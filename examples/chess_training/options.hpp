@@ -26,7 +26,7 @@ class usage_error : public std::runtime_error {
 struct options {
   chess::loader_options loader;
   std::optional<double> blunders; ///< the loss of q that makes a move one; none: games stay as they are
-  bool values = false, finite = false, watch = false, help = false;
+  bool finite = false, watch = false, help = false;
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> model_seed, games_seed; ///< none: that one
   std::optional<std::uint64_t> steps;                  ///< none: 100, or in finite mode all that there are
@@ -112,7 +112,7 @@ inline options read_options(const std::vector<std::string>& arguments) {
     else if (flag == "--batch") number(o.loader.batch, none, std::size_t{1'000'000});
     else if (flag == "--workers") number(o.loader.workers, none, feedline::workers::limit);
     else if (flag == "--blunders") number(o.blunders.emplace(), 0.0, 2.0);
-    else if (flag == "--values") o.values = true;
+    else if (flag == "--values") o.loader.values = true;
     else if (flag == "--steps") number(o.steps.emplace(), std::uint64_t{1}, std::uint64_t{1'000'000'000'000});
     else if (flag == "--finite") o.finite = true;
     else if (flag == "--rate") number(o.rate, 0.0, 100.0);

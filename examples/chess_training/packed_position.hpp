@@ -74,6 +74,11 @@ class packed_position {
                 probabilities.size() * sizeof(std::uint16_t));
   }
 
+  /// Has the processor fetch it.
+  void prefetch() const noexcept {
+    for (std::size_t at = 0; at < sizeof(head) + 128; at += 64) __builtin_prefetch(block_.get() + at);
+  }
+
   const std::array<std::uint64_t, board_planes>& planes() const noexcept { return begin()->planes; }
 
   std::uint32_t input_format() const noexcept { return begin()->input_format; }

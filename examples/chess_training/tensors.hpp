@@ -6,7 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include <feedline/feedline.hpp>
 
@@ -16,25 +20,49 @@ namespace chess {
 
 inline constexpr std::size_t squares = 64, planes = 112;
 
-/// A batch of them has the number of positions as the first dimension of each tensor.
-struct training_tuple {
-  feedline::tensor<float, 112, 8, 8>
-      planes; ///< from the player's side: ranks from the first on, files from the a-file on
-  feedline::tensor<float, 1858> probabilities; ///< -1: not legal
-  std::array<float, 3> winner;                 ///< win, draw, loss as the game ended
-  std::array<float, 3> best_q;                 ///< … as the search values its best move
-  float plies_left;
+/// The training tuples of B positions. Win, draw and loss are chances, as the player to move sees them.
+struct batch_tensors {
+  feedline::tensor<float> planes;        ///< [B, 112, 8, 8]: from the player's side, ranks from the first on
+  feedline::tensor<float> probabilities; ///< [B, 1858]; -1: not legal
+  feedline::tensor<float> winner;        ///< [B, 3]: win, draw and loss, as the game ended
+  feedline::tensor<float> best_q;        ///< [B, 3]: … as the search values its best move
+  feedline::tensor<float> plies_left;    ///< [B]
+  /// [B, 6, 3], or without elements: q, d and m of the result, the best move, the played one, the network alone, the root
+  /// of the search, and the short term. What isn't known is NaN.
+  feedline::tensor<float> values;
+
+  batch_tensors(std::size_t size, bool with_values)
+      : planes({size, 112, 8, 8}),
+        probabilities({size, moves}),
+        winner({size, 3}),
+        best_q({size, 3}),
+        plies_left({size}),
+        values({with_values ? size : 0, 6, 3}) {}
 };
 
-/// Beside these, what q, d and m are of: the result, the best move, the played one, the network alone, the root of the
-/// search, and the short term. What isn't known is NaN.
-struct training_tuple_with_values {
-  feedline::tensor<float, 112, 8, 8> planes;
-  feedline::tensor<float, 1858> probabilities;
-  std::array<float, 3> winner;
-  std::array<float, 3> best_q;
-  float plies_left;
-  feedline::tensor<float, 6, 3> values;
+/// Tensors with the identities of their positions: the chunk, and the place in it. Its memory serves later batches.
+class training_batch {
+ public:
+  using pool = feedline::object_pool<batch_tensors>;
+
+  training_batch(pool::lease tensors, std::vector<feedline::sample_id> ids)
+      : tensors_(std::move(tensors)), ids_(std::move(ids)) {}
+
+  training_batch(std::unique_ptr<batch_tensors> tensors, std::vector<feedline::sample_id> ids)
+      : tensors_(std::move(tensors)), ids_(std::move(ids)) {}
+
+  const batch_tensors* operator->() const noexcept {
+    const auto* const leased = std::get_if<0>(&tensors_);
+    return leased ? leased->get() : std::get_if<1>(&tensors_)->get();
+  }
+
+  std::size_t size() const noexcept { return ids_.size(); }
+
+  const std::vector<feedline::sample_id>& ids() const noexcept { return ids_; }
+
+ private:
+  std::variant<pool::lease, std::unique_ptr<batch_tensors>> tensors_;
+  std::vector<feedline::sample_id> ids_;
 };
 
 namespace detail {
@@ -112,18 +140,8 @@ inline float plies_left_of(const position_facts& f) {
 struct tuple_places {
   std::span<float> planes, probabilities, winner, best_q;
   float& plies_left;
-  std::span<float> values = {}; ///< none: they aren't wanted
+  std::span<float> values{}; ///< none: they aren't wanted
 };
-
-/// Those in a row of a batch.
-template <class Tuple>
-tuple_places places_in(const feedline::batch_slot<Tuple>& slot) {
-  tuple_places places{slot.template get<&Tuple::planes>(), slot.template get<&Tuple::probabilities>(),
-                      slot.template get<&Tuple::winner>(), slot.template get<&Tuple::best_q>(),
-                      slot.template get<&Tuple::plies_left>()};
-  if constexpr (requires { &Tuple::values; }) places.values = slot.template get<&Tuple::values>();
-  return places;
-}
 
 inline void fill_tuple(const packed_position& p, const tuple_places& to) {
   detail::fill_board(p.planes(), to.planes.data());
@@ -139,6 +157,52 @@ inline void fill_tuple(const packed_position& p, const tuple_places& to) {
   detail::fill_chances(f.best_q, f.best_d, to.best_q);
   to.plies_left = plies_left_of(f);
   if (!to.values.empty()) detail::fill_values(f, to.values);
+}
+
+inline void fill_tensors(std::span<const packed_position> positions, batch_tensors& to) {
+  const auto row = [](feedline::tensor<float>& of, std::size_t i, std::size_t length) {
+    return of.size() > 0 ? std::span(of.data() + i * length, length) : std::span<float>();
+  };
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (i + 1 < positions.size()) positions[i + 1].prefetch(); // they lie anywhere in memory
+    fill_tuple(positions[i],
+               {row(to.planes, i, planes * squares), row(to.probabilities, i, moves), row(to.winner, i, 3),
+                row(to.best_q, i, 3), to.plies_left[i], row(to.values, i, 18)});
+  }
+}
+
+/// Makes batches: those of a whole `size` in the memory of batches that are gone, as long as few are in use at once.
+class tensor_generator {
+ public:
+  tensor_generator(std::size_t size, bool with_values, std::size_t in_use)
+      : size_(size), with_values_(with_values), pool_(std::make_shared<training_batch::pool>(in_use, [=] {
+          return batch_tensors(size, with_values);
+        })) {}
+
+  training_batch operator()(std::span<const packed_position> positions,
+                            std::span<const feedline::sample_id> ids) const {
+    std::vector<feedline::sample_id> own_ids(ids.begin(), ids.end());
+    if (positions.size() == size_)
+      if (auto tensors = pool_->try_acquire()) {
+        fill_tensors(positions, *tensors);
+        return {std::move(tensors), std::move(own_ids)};
+      }
+    auto tensors = std::make_unique<batch_tensors>(positions.size(), with_values_);
+    fill_tensors(positions, *tensors);
+    return {std::move(tensors), std::move(own_ids)};
+  }
+
+ private:
+  std::size_t size_;
+  bool with_values_;
+  std::shared_ptr<training_batch::pool> pool_; // of all copies
+};
+
+/// The most bytes that a batch takes, as tensors have them.
+inline std::size_t largest_batch(std::size_t size) {
+  const std::size_t bytes =
+      size * (sizeof(float) * (planes * squares + moves + 3 + 3 + 1 + 18) + sizeof(feedline::sample_id));
+  return sizeof(training_batch) + bytes + bytes / 4 + 7 * 4096; // blocks of memory come in steps
 }
 
 } // namespace chess
