@@ -108,12 +108,6 @@ class chunk_sources {
     return hash;
   }
 
-  std::optional<std::size_t> largest_item() const {
-    std::size_t longest = 0;
-    for (const chunk_place& place : *places_) longest = std::max(longest, place.name.size());
-    return sizeof(chunk_place) + longest + 1;
-  }
-
  private:
   void add_members(const std::string& file, std::vector<chunk_place>& to) {
     const auto archive = feedline::tar_samples(file) | feedline::prefetch(16);
@@ -182,12 +176,10 @@ auto batches_from(Source source, const loader_options& o) {
          fl::parallel(fl::workers{o.workers}, fl::map(load_chunk, fl::name{"chunk loader"}) |
                                                   fl::map(validate, fl::name{"chunk validator"}) |
                                                   fl::map(rescore, fl::name{"chunk rescorer"}) |
-                                                  fl::flat_map(unpack, fl::name{"chunk unpacker"},
-                                                               fl::largest_item{packed_position::largest})) |
+                                                  fl::flat_map(unpack, fl::name{"chunk unpacker"})) |
          fl::shuffle({.capacity = o.reservoir, .min_fill = o.min_fill.value_or(o.reservoir)}) |
          fl::batch(o.batch, fl::as_list) |
-         fl::map(generate, fl::workers{o.workers}, fl::name{"tensor generator"},
-                 fl::largest_item{largest_batch(o.batch)});
+         fl::map(generate, fl::workers{o.workers}, fl::name{"tensor generator"});
 }
 
 /// Batches of the games that are there, in an order that reaches over all of them.

@@ -113,18 +113,12 @@ void train(const options& o, const std::stop_token& stop, report& into) {
   constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
   const auto batches = chess::training_batches(o.loader);
   if (o.finite)
-    train(batches.finite({.seed = o.seed,
-                          .stop = stop,
-                          .on_error = fl::on_error::skip,
-                          .failure_limit = any_number,
-                          .memory_budget = o.memory_budget}),
+    train(batches.finite(
+              {.seed = o.seed, .stop = stop, .on_error = fl::on_error::skip, .failure_limit = any_number}),
           o, stop, into);
   else
-    train(batches.infinite({.seed = o.seed,
-                            .stop = stop,
-                            .on_error = fl::on_error::skip,
-                            .failure_limit = any_number,
-                            .memory_budget = o.memory_budget}),
+    train(batches.infinite(
+              {.seed = o.seed, .stop = stop, .on_error = fl::on_error::skip, .failure_limit = any_number}),
           o, stop, into);
 }
 

@@ -31,7 +31,6 @@ struct options {
   std::optional<std::uint64_t> model_seed, games_seed; ///< none: that one
   std::optional<std::uint64_t> steps;                  ///< none: 100, or in finite mode all that there are
   double rate = 0.2;
-  std::size_t memory_budget = 0; ///< bytes; 0: none
   std::string json, write_games; ///< a file, a folder
 
   /// Throws usage_error, in a sentence, for what doesn't fit together.
@@ -66,7 +65,6 @@ inline constexpr std::string_view help_text =
   --seed N              of the order of games and positions (1)
   --model-seed N        of the network's first weights (that of --seed)
   --games-seed N        of the games that it makes (that of --seed)
-  --memory-budget N     bytes that the loader may hold: it shortens its queues to fit
   --watch               show every stage once a second: in place on a terminal, as lines elsewhere
   --json FILE           write what came out
   --write-games FOLDER  only write the set of games there
@@ -119,7 +117,6 @@ inline options read_options(const std::vector<std::string>& arguments) {
     else if (flag == "--seed") seed(o.seed);
     else if (flag == "--model-seed") seed(o.model_seed.emplace());
     else if (flag == "--games-seed") seed(o.games_seed.emplace());
-    else if (flag == "--memory-budget") number(o.memory_budget, std::size_t{1}, std::size_t{1} << 50);
     else if (flag == "--watch") o.watch = true;
     else if (flag == "--json") o.json = text("the name of a file");
     else if (flag == "--write-games") o.write_games = text("the name of a folder");

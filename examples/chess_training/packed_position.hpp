@@ -54,9 +54,6 @@ class packed_position {
   };
 
  public:
-  /// The most bytes that a position takes.
-  static constexpr std::size_t largest = sizeof(void*) + sizeof(head) + moves * (sizeof(float) + 2);
-
   packed_position() = default;
 
   /// `planes`: the bytes of 104 numbers. `probabilities` of `legal` moves, which have these indices.

@@ -40,7 +40,7 @@ struct batch_tensors {
         values({with_values ? size : 0, 6, 3}) {}
 };
 
-/// Tensors with the identities of their positions: the chunk, and the place in it. Its memory serves later batches.
+/// Tensors with the identities of their positions: the chunk, and the place among those that were taken of it. Its memory serves later batches.
 class training_batch {
  public:
   using pool = feedline::object_pool<batch_tensors>;
@@ -197,12 +197,5 @@ class tensor_generator {
   bool with_values_;
   std::shared_ptr<training_batch::pool> pool_; // of all copies
 };
-
-/// The most bytes that a batch takes, as tensors have them.
-inline std::size_t largest_batch(std::size_t size) {
-  const std::size_t bytes =
-      size * (sizeof(float) * (planes * squares + moves + 3 + 3 + 1 + 18) + sizeof(feedline::sample_id));
-  return sizeof(training_batch) + bytes + bytes / 4 + 7 * 4096; // blocks of memory come in steps
-}
 
 } // namespace chess
