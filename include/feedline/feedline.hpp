@@ -21,6 +21,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/stop_on_signal.hpp>
+#include <feedline/core/stream_shuffler.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
@@ -29,6 +30,7 @@
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
 #include <feedline/source/broadcast.hpp>
+#include <feedline/source/chunk_file.hpp>
 #include <feedline/source/concat.hpp>
 #include <feedline/source/files.hpp>
 #include <feedline/source/generate.hpp>
@@ -36,10 +38,13 @@
 #include <feedline/source/join.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/mix.hpp>
+#include <feedline/source/pool_chunk.hpp>
+#include <feedline/source/pool_options.hpp>
 #include <feedline/source/push_source.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/source/records.hpp>
 #include <feedline/source/shuffled.hpp>
+#include <feedline/source/sliding_window_pool.hpp>
 #include <feedline/source/tar.hpp>
 #include <feedline/source/watch_directory.hpp>
 #include <feedline/source/with_replacement.hpp>

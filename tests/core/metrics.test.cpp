@@ -6,6 +6,8 @@
 #include <cctype>
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -435,6 +437,21 @@ struct reporting {
   int seen = 0;
 };
 
+/// A source that reports how many numbers it has given, and how many are left.
+struct reporting_source {
+  std::optional<int> next() {
+    if (given == 100) return std::nullopt;
+    return given++;
+  }
+
+  void metrics(auto& out) const {
+    out("left", 100 - given);
+    out.total("given", given);
+  }
+
+  int given = 0;
+};
+
 const fl::stage_metrics& stage_of(const fl::interval_metrics& m, std::string_view name) {
   for (const fl::stage_metrics& s : m.stages)
     if (s.name == name) return s;
@@ -442,6 +459,21 @@ const fl::stage_metrics& stage_of(const fl::interval_metrics& m, std::string_vie
 }
 
 } // namespace
+
+TEST_CASE("A source reports numbers of its own, what holds now and what has added up") {
+  const watchdog guard("a source that reports");
+  auto loader = (fl::from(reporting_source()) | fl::prefetch(1)).finite();
+  const auto numbers = [](const fl::interval_metrics& m) {
+    std::map<std::string, double> all;
+    for (const fl::user_metric& n : m.stages.at(0).numbers) all[n.name] = n.value;
+    return all;
+  };
+  while (loader.next()) continue;
+  const fl::metrics end = loader.metrics();
+  CHECK(numbers(end.total) == std::map<std::string, double>{{"left", 0}, {"given", 100}});
+  CHECK(numbers(end.recent) == numbers(end.total));
+  CHECK(numbers(loader.metrics().recent) == std::map<std::string, double>{{"left", 0}, {"given", 0}});
+}
 
 TEST_CASE("Metrics tell how long each stage takes for an item, without those behind it") {
   const watchdog guard("times of stages");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -264,6 +265,25 @@ TEST_CASE("files and members of shards are decompressed by workers, and a bad on
                   };
                 }),
                 n));
+  }
+}
+
+TEST_CASE("chunks of a pool are decompressed by workers, and a bad one fails alone") {
+  const watchdog guard("a pool of gzip files");
+  const temporary_folder folder;
+  folder.write("1.tar", tar_writer().add("x.gz", gzip("one")).add("y.gz", gzip("two")).closed());
+  folder.write("2.gz", gzip("three"));
+  folder.write("3.gz", gzip("four").substr(0, 15));
+  fl::sliding_window_pool pool(fl::watch_directory(folder.path()), {.window = 4});
+  for (const std::size_t workers : {1u, 2u, 64u}) {
+    auto run =
+        (pool | fl::map(fl::read_chunk, fl::workers{workers}) | fl::map(fl::gunzip, fl::workers{workers}))
+            .finite({.on_error = fl::on_error::skip});
+    std::set<std::string> all;
+    while (const auto contents = run.next()) CHECK(all.insert(text_of(*contents)).second);
+    CHECK(all == std::set<std::string>{"one", "two", "three"});
+    REQUIRE(run.failures().size() == 1);
+    CHECK(run.failures()[0].message.find("cut off") != std::string::npos);
   }
 }
 

@@ -18,7 +18,7 @@ struct stage_times {
   double percentile99 = 0;
 };
 
-/// A counter or a gauge that a function or a stage of the user's reports: context::count(), or a stage's metrics(out).
+/// A counter or a gauge: what functions report by context::count(), sources and stages by metrics(out).
 /// Of several workers it is the sum.
 struct user_metric {
   std::string name;

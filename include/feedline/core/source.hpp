@@ -64,6 +64,8 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 ///   files or elements it consists, and a hash that tells the first so many of them from others;
 /// - `std::optional<std::size_t> largest_item() const`: the most bytes that a sample takes with all that
 ///   belongs to it, or nothing, for a memory_budget where the samples' type doesn't tell;
+/// - `void metrics(auto& out) const`: calls `out("waiting", 7)` with what holds now, and `out.total("bytes read", n)` with
+///   what has added up since the run began. Called often, where the source has a thread of its own;
 /// - `static constexpr source_traits traits{.kind = "numbers", …}`: what else is to be known of it.
 ///
 /// `check_source` of feedline/testing.hpp runs a source through all that is promised of it.

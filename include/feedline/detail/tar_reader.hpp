@@ -21,8 +21,10 @@ struct tar_member {
   std::string_view directory; ///< what ustar keeps apart, see full_name()
   std::string_view name;
   std::span<const std::byte> bytes;
-  std::uint64_t begin = 0;  ///< offset of its first header in the archive, perhaps an extended one
-  std::uint64_t offset = 0; ///< of the header that has its name
+  std::uint64_t begin = 0;    ///< offset of its first header in the archive, perhaps an extended one
+  std::uint64_t offset = 0;   ///< of the header that has its name
+  std::uint64_t contents = 0; ///< offset of its bytes, …
+  std::uint64_t size = 0;     ///< of which there are so many
 
   std::string full_name() const {
     return directory.empty() ? std::string(name) : std::string(directory).append("/").append(name);
@@ -40,7 +42,7 @@ enum class tar_status {
 };
 
 /// An archive that lies in memory, from where a tar_reader takes it. One that comes in another way has a class with the same
-/// functions.
+/// functions. If it has `static constexpr bool headers_only = true`, contents are stepped over: members have no `bytes`.
 class tar_memory {
  public:
   tar_memory(std::span<const std::byte> archive) noexcept // NOLINT: it is one
@@ -145,6 +147,7 @@ class basic_tar_reader {
 
  private:
   static constexpr tar_status skipped{-1};
+  static constexpr bool leaves_contents = requires { requires Archive::headers_only; };
 
   // Reads extended headers and the header that they belong to.
   tar_status read(tar_member& member) {
@@ -216,9 +219,11 @@ class basic_tar_reader {
     const bool regular =
         (type == '0' || type == '\0' || type == '7' || type == 'S') && !member.name.ends_with('/');
     const bool wanted = regular && !base_name(member.name).starts_with("._");
-    const bool has_room = archive_.has_room_for(size);
+    const bool has_room = leaves_contents || archive_.has_room_for(size);
+    member.contents = archive_.position();
+    member.size = size;
     std::uint64_t there = 0;
-    if (wanted && !sparse && has_room) {
+    if (wanted && !sparse && has_room && !leaves_contents) {
       const auto contents = archive_.read(size);
       member.bytes = std::as_bytes(std::span(contents));
       there = contents.size();

@@ -105,6 +105,11 @@ class user_numbers {
     find(name, false).value = value;
   }
 
+  void set_total(std::string_view name, double value) {
+    const std::lock_guard lock(mutex_);
+    find(name, true).value = value;
+  }
+
   std::vector<number> read() const {
     const std::lock_guard lock(mutex_);
     return all_;
@@ -119,6 +124,17 @@ class user_numbers {
 
   mutable std::mutex mutex_;
   std::vector<number> all_;
+};
+
+/// What metrics(out) of a source or a stage calls with names and numbers.
+struct reported_numbers {
+  /// What holds now.
+  void operator()(std::string_view name, double value) const { all.set(name, value); }
+
+  /// What has added up since the run began.
+  void total(std::string_view name, double value) const { all.set_total(name, value); }
+
+  user_numbers& all;
 };
 
 struct thread_counters;

@@ -46,13 +46,6 @@ concept lends_room = requires(Stage& stage) {
 template <class Stage>
 concept runs_stages_inside = requires { typename Stage::feedline_runs_stages; };
 
-/// What a stage's metrics(out) calls with a name and a number.
-struct stage_numbers {
-  void operator()(std::string_view name, double value) const { all.set(name, value); }
-
-  user_numbers& all;
-};
-
 /// Times a stage's share of the work on one item, if this one is to be timed: without what the stages behind it take.
 class stage_timing {
  public:
@@ -270,9 +263,9 @@ class node {
     counters_.received.store(received_, std::memory_order_relaxed);
     if constexpr (is_measured && has_state<Stage>)
       if (has_buffers_) publish_held();
-    if constexpr (is_measured && requires(stage_numbers out) { stage_.metrics(out); }) {
+    if constexpr (is_measured && requires(reported_numbers out) { stage_.metrics(out); }) {
       try {
-        stage_numbers out{counters_.numbers};
+        reported_numbers out{counters_.numbers};
         stage_.metrics(out);
       } catch (...) { // they aren't worth a failure
       }

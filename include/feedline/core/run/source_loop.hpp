@@ -91,6 +91,7 @@ class source_loop {
       if (wanted == flow::more) wanted = chain_.sink().hand_over_if_late();
       if (wanted == flow::stop) return false;
       counter.store(given_before + at_.given, std::memory_order_relaxed);
+      publish_numbers();
       chain_.publish();
     }
     failed_.reset();
@@ -104,9 +105,11 @@ class source_loop {
     const auto epoch = static_cast<std::uint32_t>(at_.epoch);
     for (int left = 256; left > 0 && !is_stopped() && pushes == sink.pushes(); --left) {
       if constexpr (says_when_ready<Source>)
-        if (!reader_.get().ready())
+        if (!reader_.get().ready()) {
+          publish_numbers();
           if (const flow wanted = chain_.sink().hand_over(); wanted != flow::more || left < 256)
             return wanted;
+        }
       auto value = next();
       if (!value) {
         ended_ = !failed_;
@@ -119,6 +122,17 @@ class source_loop {
       if (wanted != flow::more) return wanted;
     }
     return flow::more;
+  }
+
+  /// What the source reports of itself.
+  void publish_numbers() noexcept {
+    if constexpr (requires(const Source& source, reported_numbers out) { source.metrics(out); }) {
+      try {
+        reported_numbers out{thread_.stages[0].numbers};
+        reader_.get().metrics(out);
+      } catch (...) { // they aren't worth a failure
+      }
+    }
   }
 
   /// As many as go straight to where the next stage has room.
