@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <feedline/feedline.hpp>
@@ -38,12 +37,8 @@ class chunk_error : public std::runtime_error {
 /// The file of a game, or a member of a TAR archive.
 struct chunk {
   std::string name;
-  std::variant<std::vector<std::byte>, feedline::tar_bytes> contents;
-
-  std::span<const std::byte> bytes() const {
-    if (const auto* own = std::get_if<0>(&contents)) return *own;
-    return *std::get_if<1>(&contents);
-  }
+  std::vector<std::byte> bytes;
+  std::uint64_t pass = 0; ///< over the chunks, in which it comes
 
   /// Others are records as they are.
   bool is_compressed() const { return name.ends_with(".gz"); }
@@ -53,6 +48,7 @@ struct chunk {
 struct game {
   std::string name; ///< of the chunk
   std::vector<packed_position> positions;
+  std::uint64_t pass = 0; ///< over the chunks, in which it comes
 };
 
 /// Sizes of records by version, and what they have.
@@ -244,7 +240,7 @@ inline std::vector<packed_position> read_records(std::span<const std::byte> reco
 /// the next call in this thread. Throws chunk_error.
 inline std::span<const std::byte> records_of(const chunk& c) {
   constexpr std::size_t most = std::size_t{128} << 20; // more positions than the longest game can have
-  const std::span<const std::byte> bytes = c.bytes();
+  const std::span<const std::byte> bytes = c.bytes;
   if (!c.is_compressed()) return bytes;
   if (bytes.size() < 2 || bytes[0] != std::byte{0x1f} || bytes[1] != std::byte{0x8b})
     throw chunk_error("not gzip", "it isn't a gzip file");
@@ -259,7 +255,7 @@ inline std::span<const std::byte> records_of(const chunk& c) {
 /// The game of a chunk. Throws chunk_error, whose what() names the chunk.
 inline game read_game(const chunk& c, record_format format = record_format::any) {
   try {
-    return {c.name, read_records(records_of(c), format)};
+    return {c.name, read_records(records_of(c), format), c.pass};
   } catch (const chunk_error& error) {
     throw chunk_error(error.cause(), c.name + ": " + error.what());
   }

@@ -17,8 +17,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -66,14 +64,15 @@ inline std::vector<std::string> find_files(const std::vector<std::string>& games
   return files;
 }
 
-/// Where a chunk is.
+/// Where a chunk is: a file, or a member of an archive.
 struct chunk_place {
-  std::string name;                                  ///< "games/1.gz", "games.tar: training.1.gz"
-  std::shared_ptr<const feedline::tar_bytes> member; ///< none: a file of its own
+  std::string name;
+  std::shared_ptr<const feedline::chunk_file> archive; ///< none: a file of its own
+  std::uint64_t member = 0;
 };
 
-/// Chunk source loader: each file is a source of chunks, one of its own or an archive with many. An archive's members are
-/// found by a pass over its headers. Its chunks can be had by their place, so `shuffled()` makes it the chunk pool.
+/// Chunk source loader: each file is a source of chunks, one of its own or an archive with many, which are found by a pass
+/// over its headers. Chunks can be had by their place, so that `shuffled()` makes it the chunk pool.
 class chunk_sources {
  public:
   static constexpr feedline::source_traits traits{.kind = "shuffling chunk pool"};
@@ -81,8 +80,14 @@ class chunk_sources {
   explicit chunk_sources(const std::vector<std::string>& files) {
     std::vector<chunk_place> found;
     for (const std::string& file : files) {
-      if (file.ends_with(".tar")) add_members(file, found);
-      else found.push_back({file, nullptr});
+      if (!file.ends_with(".tar")) {
+        found.push_back({file, nullptr});
+        continue;
+      }
+      const auto archive = std::make_shared<feedline::chunk_file>(file);
+      archive->index();
+      if (!archive->problem().empty()) problems_.push_back(archive->problem());
+      for (std::uint64_t i = 0; i < archive->size(); ++i) found.push_back({archive->key(i), archive, i});
     }
     if (found.empty()) throw std::runtime_error("there are no games in the archives");
     places_ = std::make_shared<const std::vector<chunk_place>>(std::move(found));
@@ -109,20 +114,6 @@ class chunk_sources {
   }
 
  private:
-  void add_members(const std::string& file, std::vector<chunk_place>& to) {
-    const auto archive = feedline::tar_samples(file) | feedline::prefetch(16);
-    auto samples = archive.finite({.on_error = feedline::on_error::skip});
-    for (const feedline::tar_sample& sample : samples)
-      for (const feedline::tar_field& field : sample) {
-        std::string member(sample.key());
-        if (!field.name.empty()) member.append(".").append(field.name);
-        if (member == "LICENSE" || member.ends_with("/LICENSE")) continue;
-        to.push_back(
-            {file + ": " + member, std::make_shared<const feedline::tar_bytes>(sample.share(field.name))});
-      }
-    for (const feedline::failure& f : samples.failures()) problems_.push_back(f.message);
-  }
-
   std::shared_ptr<const std::vector<chunk_place>> places_; // copies share them: they never change
   std::vector<std::string> problems_;
 };
@@ -138,32 +129,47 @@ auto counted(const F& f, const feedline::context& c) {
   }
 }
 
-inline chunk load_chunk(const chunk_place& place, const feedline::context& c) {
+/// Reads what `read()` gives, whose errors are those of the file.
+template <class Read>
+std::vector<std::byte> read_or_refuse(const Read& read, const feedline::context& c) {
   return counted(
-      [&]() -> chunk {
-        if (place.member) return {place.name, *place.member};
+      [&]() -> std::vector<std::byte> {
         try {
-          return {place.name, feedline::read_file(place.name)};
-        } catch (const std::system_error& error) {
+          return read();
+        } catch (const std::runtime_error& error) { // std::system_error among them
           throw chunk_error("unreadable", error.what());
         }
       },
       c);
 }
 
-/// From where chunks are to batches. The source gives chunk_place.
+/// Chunk loader: reads a chunk of either pool.
+struct load_chunk {
+  chunk operator()(const chunk_place& place, const feedline::context& c) const {
+    const auto read = [&] {
+      return place.archive ? place.archive->read(place.member) : feedline::read_file(place.name);
+    };
+    return {place.name, read_or_refuse(read, c), c.epoch};
+  }
+
+  chunk operator()(const feedline::pool_chunk<>& place, const feedline::context& c) const {
+    return {place.key(), read_or_refuse([&] { return place.read(); }, c), place.pass()};
+  }
+};
+
+/// From where chunks are to batches. The source gives chunk_place or pool_chunk.
 template <class Source>
 auto batches_from(Source source, const loader_options& o) {
   const auto validate = [format = o.format](const chunk& c, feedline::context& context) {
     return counted([&] { return read_game(c, format); }, context);
   };
   const auto rescore = [f = o.rescore](game g) { return f ? f(std::move(g)) : std::move(g); };
-  const auto unpack = [sampling = o.sampling, seed = o.sampling_seed](game& g, feedline::context& context) {
+  const auto unpack = [sampling = o.sampling, seed = o.sampling_seed](game& g) {
     if (sampling >= 1) return std::move(g.positions);
     std::vector<packed_position> some;
     for (const std::size_t i :
          feedline::sampled_records(g.positions.size(), {.rate = sampling},
-                                   feedline::stable_hash(g.name) ^ seed * 0x9e3779b97f4a7c15, context.epoch))
+                                   feedline::stable_hash(g.name) ^ seed * 0x9e3779b97f4a7c15, g.pass))
       some.push_back(std::move(g.positions[i]));
     return some;
   };
@@ -173,7 +179,7 @@ auto batches_from(Source source, const loader_options& o) {
   };
   namespace fl = feedline;
   return std::move(source) |
-         fl::parallel(fl::workers{o.workers}, fl::map(load_chunk, fl::name{"chunk loader"}) |
+         fl::parallel(fl::workers{o.workers}, fl::map(load_chunk{}, fl::name{"chunk loader"}) |
                                                   fl::map(validate, fl::name{"chunk validator"}) |
                                                   fl::map(rescore, fl::name{"chunk rescorer"}) |
                                                   fl::flat_map(unpack, fl::name{"chunk unpacker"})) |
@@ -185,6 +191,23 @@ auto batches_from(Source source, const loader_options& o) {
 /// Batches of the games that are there, in an order that reaches over all of them.
 inline auto training_batches(const loader_options& o) {
   return batches_from(feedline::from(chunk_sources(find_files(o.games))) | feedline::shuffled(), o);
+}
+
+/// The newest `window` chunks of a folder in which games keep arriving: those that are there are indexed from the newest
+/// on, and the window moves on with each that comes.
+inline auto live_pool(const std::string& folder, std::uint64_t window) {
+  const auto is_chunk = [](const feedline::watched_file& file) {
+    return !file.is_file() || file.path.ends_with(".gz") || file.path.ends_with(".tar");
+  };
+  return feedline::sliding_window_pool(feedline::watch_directory(folder, "*", {.newest_first = true}) |
+                                           feedline::filter(is_chunk),
+                                       {.window = window, .newest_first = true});
+}
+
+/// Batches of a live pool, which is asked for its status() beside the run. What arrives when can't be repeated.
+template <class Pool>
+auto live_batches(const Pool& pool, const loader_options& o) {
+  return batches_from(feedline::from(pool), o);
 }
 
 } // namespace chess

@@ -109,9 +109,10 @@ void train(Loader loader, const options& o, const std::stop_token& stop, report&
   into.metrics = loader.metrics();
 }
 
-void train(const options& o, const std::stop_token& stop, report& into) {
+/// Runs a pipeline once, or for ever.
+template <class Batches>
+void run_batches(const Batches& batches, const options& o, const std::stop_token& stop, report& into) {
   constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
-  const auto batches = chess::training_batches(o.loader);
   if (o.finite)
     train(batches.finite(
               {.seed = o.seed, .stop = stop, .on_error = fl::on_error::skip, .failure_limit = any_number}),
@@ -120,6 +121,17 @@ void train(const options& o, const std::stop_token& stop, report& into) {
     train(batches.infinite(
               {.seed = o.seed, .stop = stop, .on_error = fl::on_error::skip, .failure_limit = any_number}),
           o, stop, into);
+}
+
+void train(const options& o, const std::stop_token& stop, report& into) {
+  if (o.window) {
+    const auto pool = chess::live_pool(o.loader.games.front(), *o.window);
+    return run_batches(chess::live_batches(pool, o.loader), o, stop, into);
+  }
+  const chess::chunk_sources sources(chess::find_files(o.loader.games));
+  for (const std::string& problem : sources.problems())
+    std::fprintf(stderr, "left out: %s\n", problem.c_str());
+  run_batches(chess::batches_from(fl::from(sources) | fl::shuffled(), o.loader), o, stop, into);
 }
 
 void print(const report& r) {

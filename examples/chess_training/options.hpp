@@ -25,7 +25,8 @@ class usage_error : public std::runtime_error {
 
 struct options {
   chess::loader_options loader;
-  std::optional<double> blunders; ///< the loss of q that makes a move one; none: games stay as they are
+  std::optional<std::uint64_t> window; ///< chunks of a live pool; none: the games that are there
+  std::optional<double> blunders;      ///< the loss of q that makes a move one; none: games stay as they are
   bool finite = false, watch = false, help = false;
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> model_seed, games_seed; ///< none: that one
@@ -39,6 +40,7 @@ struct options {
       if (!met) throw usage_error(sentence);
     };
     require(loader.batch > 0, "--batch must not be 0");
+    require(!window || loader.games.size() == 1, "--window wants --games with one folder");
     require(loader.workers > 0, "there must be at least one worker");
     require(loader.reservoir > 0, "a reservoir needs room for at least one position");
     require(!loader.min_fill || *loader.min_fill <= loader.reservoir,
@@ -51,6 +53,7 @@ inline constexpr std::string_view help_text =
     R"(Trains a small policy and value network on training chunks of Leela Chess Zero. Without --games it makes games of its own.
 
   --games PATH…         folders with chunks (.gz) and TAR archives of them, or such files
+  --window N            the newest N chunks of a folder in which games keep arriving (--games FOLDER)
   --format auto|v6|v7   the records' version (auto: 4 to 7, as they say)
   --reservoir N         positions in the shuffling frame sampler (100000)
   --min-fill N          … before it gives the first (as many)
@@ -109,6 +112,7 @@ inline options read_options(const std::vector<std::string>& arguments) {
     else if (flag == "--sampling") number(o.loader.sampling, 0.0, 1.0);
     else if (flag == "--batch") number(o.loader.batch, none, std::size_t{1'000'000});
     else if (flag == "--workers") number(o.loader.workers, none, feedline::workers::limit);
+    else if (flag == "--window") number(o.window.emplace(), std::uint64_t{1}, std::uint64_t{1'000'000'000});
     else if (flag == "--blunders") number(o.blunders.emplace(), 0.0, 2.0);
     else if (flag == "--values") o.loader.values = true;
     else if (flag == "--steps") number(o.steps.emplace(), std::uint64_t{1}, std::uint64_t{1'000'000'000'000});

@@ -208,7 +208,7 @@ TEST_CASE("archives are sources of chunks, with records as they are, too") {
 
   const chess::chunk_sources sources(chess::find_files(o.games));
   CHECK(sources.size() == 7);
-  CHECK(sources.origin(1) == (folder / "games.tar") + ": run/training.0.gz");
+  CHECK(sources.origin(1) == folder / "games.tar/run/training.0.gz");
   CHECK(sources.problems().empty());
 
   const std::string cut = tar.closed().substr(0, tar.size() - 1500);
@@ -220,6 +220,30 @@ TEST_CASE("archives are sources of chunks, with records as they are, too") {
   const temporary_folder empty;
   CHECK(fl::test::throws_saying<std::runtime_error>("there are no games",
                                                     [&] { chess::find_files({empty.path()}); }));
+}
+
+TEST_CASE("games that arrive move the window of a live pool") {
+  const temporary_folder folder;
+  chess::write_games(folder.path(), 4, 1);
+  folder.write("notes.txt", "nothing to read");
+  chess::loader_options o;
+  o.reservoir = 1;
+  o.batch = 1;
+  const auto pool = chess::live_pool(folder.path(), 5);
+  const auto pipeline = chess::live_batches(pool, o);
+  CHECK(positions_of(pipeline.finite()).size() > 4 * 20);
+
+  auto loader = pipeline.infinite({.seed = 1});
+  REQUIRE(loader.next());
+  CHECK(pool.status().chunks == 4);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string name = "new." + std::to_string(i) + ".gz";
+    folder.write("tmp", chess::detail::gzip(chess::synthetic_records(i, {.positions = 3})));
+    std::filesystem::rename(folder / "tmp", folder / name); // whole at once
+  }
+  while (pool.status().indexed < 7) REQUIRE(loader.next());
+  CHECK(pool.status().chunks == 5);
+  CHECK(pool.chunks_since_anchor() >= 3);
 }
 
 TEST_CASE("each pass takes its share of a game's positions, and passes take all of them") {
