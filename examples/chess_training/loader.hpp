@@ -4,7 +4,7 @@
 //
 //     file path provider ─▶ chunk source loader ─▶ shuffling chunk pool
 //       ─▶ N workers: chunk loader, chunk validator, chunk rescorer, chunk unpacker ─▶ shuffling frame sampler
-//       ─▶ N workers: tensor generator ─▶ batches
+//       ─▶ N/2 workers: tensor generator ─▶ batches
 //
 // What lies in the frame sampler is small (see packed_position), and a worker makes the tensors of a whole batch: single
 // positions cross only the queue in front of the sampler, a game at a time.
@@ -36,7 +36,7 @@ struct loader_options {
   std::size_t reservoir = 100'000;       ///< positions that the frame sampler holds
   std::optional<std::size_t> min_fill{}; ///< … before it gives the first; none: as many as it holds
   std::size_t batch = 1024;              ///< positions
-  std::size_t workers = 2;               ///< that unpack chunks, and as many that make tensors
+  std::size_t workers = 2;               ///< that unpack chunks, and half as many that make tensors
   double sampling = 1;                   ///< the share of a game's positions that each pass takes
   std::uint64_t sampling_seed = 0;
   bool values = false; ///< make the values tensor, too
@@ -173,7 +173,10 @@ auto batches_from(Source source, const loader_options& o) {
       some.push_back(std::move(g.positions[i]));
     return some;
   };
-  const tensor_generator make_tensors(o.batch, o.values, 2 * o.workers + 8);
+  // Tensors take less than half of the work.
+  const std::size_t generators = (o.workers + 1) / 2;
+  const tensor_generator make_tensors(o.batch, o.values,
+                                      5 * generators + 6); // as many as lie in the last queue, and more
   const auto generate = [make_tensors](const auto& positions) {
     return make_tensors(positions.values(), positions.ids());
   };
@@ -185,7 +188,7 @@ auto batches_from(Source source, const loader_options& o) {
                                                   fl::flat_map(unpack, fl::name{"chunk unpacker"})) |
          fl::shuffle({.capacity = o.reservoir, .min_fill = o.min_fill.value_or(o.reservoir)}) |
          fl::batch(o.batch, fl::as_list) |
-         fl::map(generate, fl::workers{o.workers}, fl::name{"tensor generator"});
+         fl::map(generate, fl::workers{generators}, fl::name{"tensor generator"});
 }
 
 /// Batches of the games that are there, in an order that reaches over all of them.

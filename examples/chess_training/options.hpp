@@ -59,7 +59,7 @@ inline constexpr std::string_view help_text =
   --min-fill N          … before it gives the first (as many)
   --sampling SHARE      of a game's positions that each pass takes (1)
   --batch N             positions per batch (1024)
-  --workers N           threads that unpack chunks, and as many that make tensors (2)
+  --workers N           threads that unpack chunks, and half as many that make tensors (2)
   --blunders Q          don't trust results before a move that lost more than Q of the expected result (-1 to 1)
   --values              make the values tensor, too: q, d, m of result, best, played, orig, root and short term
   --steps N             batches to train on (100)
