@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <latch>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +25,7 @@
 
 #include <feedline/feedline.hpp>
 
+#include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
@@ -38,15 +39,35 @@ using strings = std::vector<std::string>;
 
 namespace {
 
+/// Holds up who waits, until it is opened or stopped.
+class gate {
+ public:
+  void open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    opened_.notify_all();
+  }
+
+  void wait(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    opened_.wait(lock, stop, [this] { return is_open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any opened_;
+  bool is_open_ = false;
+};
+
 /// Chunks "a0", "a1" … whose contents are their keys.
 struct letters {
   std::string name;
   std::uint64_t count = 0;
-  std::shared_ptr<std::latch> opens{}; // index() waits for it
+  std::shared_ptr<gate> opens{}; // index() waits for it
   bool breaks = false;
 
   void index(const std::stop_token& stop) const {
-    while (opens && !opens->try_wait() && !stop.stop_requested()) std::this_thread::yield();
+    if (opens) opens->wait(stop);
     if (breaks) throw std::runtime_error(name + " can't be indexed");
   }
 
@@ -79,6 +100,7 @@ class live_run {
     e.seed = 7;
     e.stop = stop.get_token();
     source->start_epoch(e);
+    await_all_others_asleep(); // what was there has been seen
   }
 
   /// Pushes it, and waits until it is in the window.
@@ -227,18 +249,18 @@ TEST_CASE("Each chunk is as likely as any other to come first in a pass") {
 
 TEST_CASE("Output begins when the window has what it wants of what was there, or so many chunks") {
   const watchdog guard("a start");
-  const auto gate = std::make_shared<std::latch>(1);
-  live_run r({.window = 5, .index_threads = 2}, {{"a", 4}, {"b", 4, gate}, {"c", 4}});
+  const auto door = std::make_shared<gate>();
+  live_run r({.window = 5, .index_threads = 2}, {{"a", 4}, {"b", 4, door}, {"c", 4}});
   while (r.pool.status().indexed < 4) std::this_thread::yield();
   CHECK(!r.source->ready());
-  gate->count_down();
+  door->open();
   CHECK(sorted(r.next(5)) == strings{"b3", "c0", "c1", "c2", "c3"});
   CHECK(r.pool.status().indexed == 8); // not what the window doesn't want
 
-  const auto late = std::make_shared<std::latch>(1);
+  const auto late = std::make_shared<gate>();
   live_run early({.window = 50, .start_at = 3}, {{"a", 4, late}, {"b", 4}});
   const strings first = early.next(2);
-  late->count_down();
+  late->open();
   while (early.pool.status().indexed < 8) std::this_thread::yield();
   strings all = early.next(6); // what is older joins the pass
   all.insert(all.end(), first.begin(), first.end());
@@ -258,13 +280,13 @@ TEST_CASE("Output begins when the window has what it wants of what was there, or
 
 TEST_CASE("Sources come into the window in their order, whichever is indexed first") {
   const watchdog guard("an order");
-  const auto gate = std::make_shared<std::latch>(1);
+  const auto door = std::make_shared<gate>();
   live_run r({.window = 100, .index_threads = 3});
-  r.pushed.push({"a", 2, gate});
+  r.pushed.push({"a", 2, door});
   r.pushed.push({"b", 2});
   r.pushed.push({"c", 2});
   CHECK(!r.source->ready());
-  gate->count_down();
+  door->open();
   while (r.pool.status().indexed < 6) std::this_thread::yield();
   std::map<std::string, std::int64_t> numbers;
   for (int i = 0; i < 6; ++i) {
@@ -399,6 +421,37 @@ TEST_CASE("What can't be indexed is a failure in its place, and the rest comes")
   const auto left = (pool | fl::map(fl::read_chunk)).finite(); // that is given up
 }
 
+TEST_CASE("A chunk that can't be read is a failure each time, until it can be") {
+  const watchdog guard("a chunk that heals");
+  fl::sliding_window_pool pool(fl::from(std::vector<letters>{{"a", 4}}));
+  std::atomic<int> failing = 3;
+  const auto read = [&](const fl::pool_chunk<letters>& chunk) {
+    if (chunk.key() == "a2" && failing-- > 0) throw std::runtime_error("a2 can't be read now");
+    return chunk.read();
+  };
+  auto run = (pool | fl::map(read, fl::workers{2})).infinite({.on_error = fl::on_error::skip});
+  for (int pass = 0; pass < 8; ++pass) {
+    strings all;
+    for (int i = 0; i < (pass < 3 ? 3 : 4); ++i) all.push_back(*run.next());
+    CHECK(sorted(all) == (pass < 3 ? strings{"a0", "a1", "a3"} : strings{"a0", "a1", "a2", "a3"}));
+  }
+  CHECK(run.failures().size() == 3);
+  CHECK(run.failures()[0].message == "a2 can't be read now");
+}
+
+TEST_CASE("Each rank has all chunks, in an order of its own") {
+  fl::sliding_window_pool pool(fl::from(std::vector<letters>{{"a", 20}}));
+  std::set<strings> orders;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    auto run = (pool | fl::map(fl::read_chunk)).infinite({.rank = {rank, 3}});
+    strings all;
+    for (int n = 0; n < 20; ++n) all.push_back(*run.next());
+    CHECK(std::set<std::string>(all.begin(), all.end()).size() == 20);
+    orders.insert(all);
+  }
+  CHECK(orders.size() == 3);
+}
+
 TEST_CASE("A failing source upstream is a failure, and goes on") {
   const watchdog guard("a failing source");
   const auto upstream = fl::from(std::vector<letters>{{"a", 1}, {"b", 1}, {"c", 1}}) | fl::map([](letters l) {
@@ -441,7 +494,7 @@ TEST_CASE("A run is stopped while it indexes, while it waits, and while it gives
     for (int times = 0; times < 20; ++times) {
       fl::push_source<letters> pushed;
       fl::sliding_window_pool pool(pushed, {.window = 10, .index_threads = 3});
-      if (what == 0) pushed.push({"a", 5, std::make_shared<std::latch>(1)});
+      if (what == 0) pushed.push({"a", 5, std::make_shared<gate>()});
       if (what > 1) pushed.push({"b", 5});
       std::stop_source stop;
       auto run = (pool | fl::map(fl::read_chunk, fl::workers{2}) | fl::batch(3, fl::as_list))

@@ -73,7 +73,8 @@ class make_chunks {
 /// Gives:   pool_chunk: a key and a way to read(), which opens the file when it is needed. In an infinite run all chunks of
 ///          the window come once, in random order, then again, until the run is stopped; those that arrive join the
 ///          running pass, those that leave the window don't come any more. A finite run waits for the end of its source,
-///          and gives each chunk of the window once. The order is one of the run's seed and of what the source gives
+///          and gives each chunk of the window once: in an order of the run's seed, and of what the source gives. Of several
+///          ranks each has a window of its own, over what its own source gives, in an order of its own
 /// Starts:  when all chunks that were there at the start, and that the window wants, are indexed; or `start_at` chunks.
 ///          There at the start is what comes before watch_directory's mark; of other live sources, in an infinite run,
 ///          what comes without a wait; and all that a source gives that isn't live

@@ -114,9 +114,9 @@ class pool_run {
            std::string anchor)
       : options_(options),
         make_(make),
-        seed_(e.seed),
+        seed_(key(e.seed, e.rank.number)),
         endless_(e.endless),
-        shuffler_(key(e.seed)),
+        shuffler_(seed_),
         may_accept_(!options.accept) {
     anchor_.set(std::move(anchor), sources_, 0);
     epoch own = without_limits(e);

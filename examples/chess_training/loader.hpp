@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// From chunks to batches of training tuples:
+//
+//     file path provider ─▶ chunk source loader ─▶ shuffling chunk pool
+//       ─▶ N workers: chunk loader, chunk validator, chunk rescorer, chunk unpacker ─▶ shuffling frame sampler
+//       ─▶ N/2 workers: tensor generator ─▶ batches
+//
+// What lies in the frame sampler is small (see packed_position), and a worker makes the tensors of a whole batch: single
+// positions cross only the queue in front of the sampler, a game at a time.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <feedline/feedline.hpp>
+
+#include "chunk.hpp"
+#include "tensors.hpp"
+
+namespace chess {
+
+/// A plain function from a game to a game: corrects what the search or the players got wrong. Called by all workers at once.
+/// A game without positions is left out.
+using rescorer = std::function<game(game)>;
+
+struct loader_options {
+  std::vector<std::string> games;        ///< files of games (.gz), TAR archives of them, and folders of both
+  std::size_t reservoir = 100'000;       ///< positions that the frame sampler holds
+  std::optional<std::size_t> min_fill{}; ///< … before it gives the first; none: as many as it holds
+  std::size_t batch = 1024;              ///< positions
+  std::size_t workers = 2;               ///< that unpack chunks, and half as many that make tensors
+  double sampling = 1;                   ///< the share of a game's positions that each pass takes
+  std::uint64_t sampling_seed = 0;
+  bool values = false; ///< make the values tensor, too
+  record_format format = record_format::any;
+  rescorer rescore{}; ///< none: games stay as they are
+};
+
+/// File path provider: the chunks and archives in folders, at any depth, sorted; files as they are given. Throws
+/// std::runtime_error if there are none.
+inline std::vector<std::string> find_files(const std::vector<std::string>& games) {
+  std::vector<std::string> files;
+  for (const std::string& name : games) {
+    if (!std::filesystem::is_directory(name)) {
+      files.push_back(name);
+      continue;
+    }
+    const std::size_t before = files.size();
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(name)) {
+      const std::string file = entry.path().string();
+      if (entry.is_regular_file() && (file.ends_with(".gz") || file.ends_with(".tar"))) files.push_back(file);
+    }
+    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
+  }
+  if (files.empty()) throw std::runtime_error("there are no games: no file is a .gz or .tar");
+  return files;
+}
+
+/// Where a chunk is: a file, or a member of an archive.
+struct chunk_place {
+  std::string name;
+  std::shared_ptr<const feedline::chunk_file> archive; ///< none: a file of its own
+  std::uint64_t member = 0;
+};
+
+/// Chunk source loader: each file is a source of chunks, one of its own or an archive with many, which are found by a pass
+/// over its headers. Chunks can be had by their place, so that `shuffled()` makes it the chunk pool.
+class chunk_sources {
+ public:
+  static constexpr feedline::source_traits traits{.kind = "shuffling chunk pool"};
+
+  explicit chunk_sources(const std::vector<std::string>& files) {
+    std::vector<chunk_place> found;
+    for (const std::string& file : files) {
+      if (!file.ends_with(".tar")) {
+        found.push_back({file, nullptr});
+        continue;
+      }
+      const auto archive = std::make_shared<feedline::chunk_file>(file);
+      archive->index();
+      if (!archive->problem().empty()) problems_.push_back(archive->problem());
+      for (std::uint64_t i = 0; i < archive->size(); ++i) found.push_back({archive->key(i), archive, i});
+    }
+    if (found.empty()) throw std::runtime_error("there are no games in the archives");
+    places_ = std::make_shared<const std::vector<chunk_place>>(std::move(found));
+  }
+
+  /// What couldn't be read of archives; the members before it are there.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+  std::uint64_t size() const { return places_->size(); }
+
+  chunk_place at(std::uint64_t place) const { return (*places_)[static_cast<std::size_t>(place)]; }
+
+  std::string origin(std::uint64_t index) const { return index < size() ? at(index).name : std::string(); }
+
+  std::uint64_t extent() const { return size(); }
+
+  std::uint64_t fingerprint(std::uint64_t extent) const {
+    std::uint64_t hash = extent;
+    for (std::uint64_t i = 0; i < extent; ++i) {
+      const std::string name = at(i).name;
+      hash = (hash ^ feedline::stable_hash(name.substr(name.rfind('/') + 1))) * 0x100000001b3;
+    }
+    return hash;
+  }
+
+ private:
+  std::shared_ptr<const std::vector<chunk_place>> places_; // copies share them: they never change
+  std::vector<std::string> problems_;
+};
+
+/// Has the cause of a chunk_error counted.
+template <class F>
+auto counted(const F& f, const feedline::context& c) {
+  try {
+    return f();
+  } catch (const chunk_error& error) {
+    c.count(error.cause());
+    throw;
+  }
+}
+
+/// Reads what `read()` gives, whose errors are those of the file.
+template <class Read>
+std::vector<std::byte> read_or_refuse(const Read& read, const feedline::context& c) {
+  return counted(
+      [&]() -> std::vector<std::byte> {
+        try {
+          return read();
+        } catch (const std::runtime_error& error) { // std::system_error among them
+          throw chunk_error("unreadable", error.what());
+        }
+      },
+      c);
+}
+
+/// Chunk loader: reads a chunk of either pool.
+struct load_chunk {
+  chunk operator()(const chunk_place& place, const feedline::context& c) const {
+    const auto read = [&] {
+      return place.archive ? place.archive->read(place.member) : feedline::read_file(place.name);
+    };
+    return {place.name, read_or_refuse(read, c), c.epoch};
+  }
+
+  chunk operator()(const feedline::pool_chunk<>& place, const feedline::context& c) const {
+    return {place.key(), read_or_refuse([&] { return place.read(); }, c), place.pass()};
+  }
+};
+
+/// From where chunks are to batches. The source gives chunk_place or pool_chunk.
+template <class Source>
+auto batches_from(Source source, const loader_options& o) {
+  const auto validate = [format = o.format](const chunk& c, feedline::context& context) {
+    return counted([&] { return read_game(c, format); }, context);
+  };
+  const auto rescore = [f = o.rescore](game g) { return f ? f(std::move(g)) : std::move(g); };
+  const auto unpack = [sampling = o.sampling, seed = o.sampling_seed](game& g) {
+    if (sampling >= 1) return std::move(g.positions);
+    std::vector<packed_position> some;
+    for (const std::size_t i :
+         feedline::sampled_records(g.positions.size(), {.rate = sampling},
+                                   feedline::stable_hash(g.name) ^ seed * 0x9e3779b97f4a7c15, g.pass))
+      some.push_back(std::move(g.positions[i]));
+    return some;
+  };
+  // Tensors take less than half of the work.
+  const std::size_t generators = (o.workers + 1) / 2;
+  const tensor_generator make_tensors(o.batch, o.values,
+                                      5 * generators + 6); // as many as lie in the last queue, and more
+  const auto generate = [make_tensors](const auto& positions) {
+    return make_tensors(positions.values(), positions.ids());
+  };
+  namespace fl = feedline;
+  return std::move(source) |
+         fl::parallel(fl::workers{o.workers}, fl::map(load_chunk{}, fl::name{"chunk loader"}) |
+                                                  fl::map(validate, fl::name{"chunk validator"}) |
+                                                  fl::map(rescore, fl::name{"chunk rescorer"}) |
+                                                  fl::flat_map(unpack, fl::name{"chunk unpacker"})) |
+         fl::shuffle({.capacity = o.reservoir, .min_fill = o.min_fill.value_or(o.reservoir)}) |
+         fl::batch(o.batch, fl::as_list) |
+         fl::map(generate, fl::workers{generators}, fl::name{"tensor generator"});
+}
+
+/// Batches of the games that are there, in an order that reaches over all of them.
+inline auto training_batches(const loader_options& o) {
+  return batches_from(feedline::from(chunk_sources(find_files(o.games))) | feedline::shuffled(), o);
+}
+
+/// The newest `window` chunks of a folder in which games keep arriving: those that are there are indexed from the newest
+/// on, and the window moves on with each that comes.
+inline auto live_pool(const std::string& folder, std::uint64_t window) {
+  const auto is_chunk = [](const feedline::watched_file& file) {
+    return !file.is_file() || file.path.ends_with(".gz") || file.path.ends_with(".tar");
+  };
+  return feedline::sliding_window_pool(feedline::watch_directory(folder, "*", {.newest_first = true}) |
+                                           feedline::filter(is_chunk),
+                                       {.window = window, .newest_first = true});
+}
+
+/// Batches of a live pool, which is asked for its status() beside the run. What arrives when can't be repeated.
+template <class Pool>
+auto live_batches(const Pool& pool, const loader_options& o) {
+  return batches_from(feedline::from(pool), o);
+}
+
+} // namespace chess

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// How each stage of a run does, once a second: a table redrawn in its place on a terminal, lines elsewhere.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include <feedline/feedline.hpp>
+#include <unistd.h>
+
+namespace chess {
+
+/// "map `chunk loader`" is the chunk loader; the library's own shuffle buffer is the frame sampler here.
+inline std::string stage_label(const std::string& name) {
+  if (name == "shuffle") return "shuffling frame sampler";
+  const std::size_t begin = name.find('`'), end = name.rfind('`');
+  return begin < end && end != std::string::npos ? name.substr(begin + 1, end - begin - 1) : name;
+}
+
+/// A row for each stage and queue: items of the last second and since the start, how full it is, and what was counted.
+inline std::string to_table(const feedline::metrics& m) {
+  std::string text;
+  const auto row = [&](const std::string& name, double recent, std::uint64_t total, const std::string& more) {
+    char line[200];
+    std::snprintf(line, sizeof line, "%-28s %12.0f /s %14llu  ", name.c_str(), recent,
+                  static_cast<unsigned long long>(total));
+    text += line + more + "\n";
+  };
+  const auto per_second = [&](std::uint64_t count) {
+    return m.recent.seconds > 0 ? static_cast<double>(count) / m.recent.seconds : 0;
+  };
+  const auto numbers = [](const feedline::stage_metrics& s) {
+    std::string all;
+    for (const feedline::user_metric& number : s.numbers)
+      all += (all.empty() ? "" : ", ") + number.name + " " +
+             std::to_string(static_cast<std::uint64_t>(number.value));
+    return all;
+  };
+  for (std::size_t i = 0; i < m.total.stages.size(); ++i) {
+    const feedline::stage_metrics& s = m.total.stages[i];
+    std::string more;
+    if (s.capacity > 0) more = std::to_string(s.held) + " of " + std::to_string(s.capacity) + " held";
+    if (s.failures > 0) {
+      more += (more.empty() ? "" : ", ") + std::to_string(s.failures) + " bad: " + numbers(s);
+      if (i < m.recent.stages.size() && m.recent.stages[i].failures > 0)
+        more += " (last second: " + numbers(m.recent.stages[i]) + ")";
+    }
+    row(stage_label(s.name), i < m.recent.stages.size() ? per_second(m.recent.stages[i].given) : 0, s.given,
+        more);
+  }
+  for (std::size_t i = 0; i < m.total.queues.size(); ++i) {
+    const feedline::queue_metrics& q = m.total.queues[i];
+    const bool is_known = i < m.recent.queues.size();
+    char fill[80];
+    std::snprintf(fill, sizeof fill, "%.0f of %llu", is_known ? m.recent.queues[i].mean_fill : 0,
+                  static_cast<unsigned long long>(q.capacity));
+    row("queue " + std::to_string(i + 1), is_known ? per_second(m.recent.queues[i].taken) : 0, q.taken, fill);
+  }
+  return text;
+}
+
+class watch_view {
+ public:
+  /// Shows a run if a second has passed since the last time. Between two calls of its `metrics()` lies what they show.
+  template <class Loader>
+  void show(Loader& loader, const std::string& headline) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    next_ = now + std::chrono::seconds(1);
+    draw(headline + "\n" + to_table(loader.metrics()));
+  }
+
+  void draw(const std::string& text) {
+    std::string output;
+    if (is_terminal_ && lines_ > 0) output = "\033[" + std::to_string(lines_) + "A\033[J";
+    output += text;
+    lines_ = 0;
+    for (const char c : text) lines_ += c == '\n';
+    std::fputs(output.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+ private:
+  bool is_terminal_ = ::isatty(STDOUT_FILENO) != 0;
+  std::size_t lines_ = 0; // of the last drawing
+  std::chrono::steady_clock::time_point next_{};
+};
+
+} // namespace chess
