@@ -127,7 +127,7 @@ TEST_CASE("Wherever the ends move, what is in the range and wasn't drawn is draw
 
 TEST_CASE("Each order is as likely as any other, also of those that joined late") {
   constexpr std::size_t size = 4, orders = 24;
-  std::vector<std::uint64_t> seen(orders), seen_late(orders);
+  std::vector<std::uint64_t> seen(orders), seen_late(orders), seen_older(orders);
   const auto number_of = [](const numbers& order) {
     std::size_t number = 0;
     for (std::size_t i = 0; i < size; ++i) {
@@ -141,16 +141,21 @@ TEST_CASE("Each order is as likely as any other, also of those that joined late"
     fl::stream_shuffler shuffler(seed);
     shuffler.set_range(10, 10 + size);
     ++seen[number_of(draw_all(shuffler))];
-    // Two are left of many, which are listed; two join, and the lower end moves over what was drawn.
+    // Two are left of many, which are listed; two join, at either end.
     fl::stream_shuffler late(seed);
     late.set_range(0, 200);
     while (late.left() > 2) static_cast<void>(late.draw());
     late.set_range(0, 202);
-    numbers order = draw_all(late);
-    ++seen_late[number_of(order)];
+    ++seen_late[number_of(draw_all(late))];
+    fl::stream_shuffler older(seed);
+    older.set_range(2, 202);
+    while (older.left() > 2) static_cast<void>(older.draw());
+    older.set_range(0, 202);
+    ++seen_older[number_of(draw_all(older))];
   }
   CHECK(std::abs(deviation(seen)) < 4);
   CHECK(std::abs(deviation(seen_late)) < 4);
+  CHECK(std::abs(deviation(seen_older)) < 4);
 }
 
 TEST_CASE("At each moment of a pass, any number may come next") {
