@@ -224,7 +224,7 @@ TEST_CASE("What comes joins the running pass, and what leaves the window doesn't
     take(2);
     r.add({"d", 20}); // larger than the window
     left.clear();
-    for (int i = 12; i < 20; ++i) left.insert("d" + std::to_string(i));
+    for (int i = 12; i < 20; ++i) left.insert(std::string("d") + std::to_string(i));
     CHECK(r.pool.status().sources == 1);
     take(8);
     CHECK(left.empty());
