@@ -64,7 +64,7 @@ TEST_CASE("Features don't overwrite the clips that they are made of") {
   const temporary_folder folder;
   REQUIRE(run(folder, FEEDLINE_AUDIO_TRAINING " --write-tones " + (folder / "")) == 0);
   const std::string clips = folder / "eval.arrows", before = contents_of(clips);
-  for (const std::string input : {clips, folder / "./eval.arrows", "'" + (folder / "*.arrows") + "'"})
+  for (const std::string& input : {clips, folder / "./eval.arrows", "'" + (folder / "*.arrows") + "'"})
     CHECK(run(folder, FEEDLINE_AUDIO_FEATURES " --input " + input + " --out " + clips) == 2);
   CHECK((contents_of(clips) == before));
 }
