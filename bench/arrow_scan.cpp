@@ -3,7 +3,7 @@
 //
 // Each row has a clip of BYTES bytes, a label and a name that may be missing. Rows are views: to give them costs the same
 // however long they are, so bytes per second are only honest if the bytes are looked at. Both sides read one byte of each
-// cache line of every clip; the hand-written loop gets the places of the clips. With FRESH each pass maps the file anew, as
+// cache line of every clip; the hand-written loop gets the places of the clips. With FRESH each pass maps the file again, as
 // the first one of a program does, and most of the time goes into page faults; without, both use one mapping. `views`
 // doesn't look at the bytes: it is what the source itself costs. The ratio is the source's time to the loop's; they are
 // taken in turn, as processor time, so that other programs don't count.

@@ -52,7 +52,7 @@ void write_clip(const std::vector<std::byte>& file, const std::string& folder, s
   if (!stream.flush()) throw std::runtime_error("can't write " + path.string());
 }
 
-/// Clips with so many samples a second.
+/// Clips of that sample rate.
 const clip_files& files(std::size_t file_rate) {
   static std::map<std::size_t, clip_files> of_rates;
   clip_files& made = of_rates[file_rate];

@@ -117,7 +117,7 @@ inline std::string synthetic_records(std::uint64_t seed, const synthetic_options
   return records;
 }
 
-/// Writes so many games of 20 to 60 positions into a folder, as training.NUMBER.gz.
+/// Writes `count` games of 20 to 60 positions into a folder, as training.NUMBER.gz.
 inline void write_games(const std::string& folder, std::size_t count, std::uint64_t seed) {
   feedline::random_generator seeds(seed);
   for (std::size_t i = 0; i < count; ++i) {
