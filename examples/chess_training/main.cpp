@@ -148,11 +148,17 @@ void print(const report& r) {
 
 std::string to_json(const report& r) {
   std::string causes;
+  const auto add = [&causes](const std::string& cause, std::uint64_t count) {
+    causes += (causes.empty() ? "\"" : ", \"") + cause + "\": " + std::to_string(count);
+  };
+  bool is_pool = true; // whose numbers are no causes
   for (const fl::stage_metrics& s : r.metrics.total.stages)
-    if (s.failures > 0)
-      for (const fl::user_metric& cause : s.numbers)
-        causes += (causes.empty() ? "\"" : ", \"") + cause.name +
-                  "\": " + std::to_string(static_cast<std::uint64_t>(cause.value));
+    if (const bool is_first = std::exchange(is_pool, false); s.failures > 0) {
+      if (is_first) add("unreadable file", s.failures);
+      else
+        for (const fl::user_metric& cause : s.numbers)
+          add(cause.name, static_cast<std::uint64_t>(cause.value));
+    }
   return "{\"batches\": " + std::to_string(r.batches) + ", \"positions\": " + std::to_string(r.positions) +
          ", \"distinct\": " + std::to_string(r.distinct.size()) +
          ", \"digest\": " + std::to_string(r.digest) +

@@ -42,8 +42,13 @@ inline std::string to_table(const feedline::metrics& m) {
     const feedline::stage_metrics& s = m.total.stages[i];
     std::string more;
     if (s.capacity > 0) more = std::to_string(s.held) + " of " + std::to_string(s.capacity) + " held";
-    if (s.failures > 0) {
-      more += (more.empty() ? "" : ", ") + std::to_string(s.failures) + " bad: " + numbers(s);
+    const auto add = [&more](const std::string& what) { more += (more.empty() ? "" : ", ") + what; };
+    if (s.failures > 0) add(std::to_string(s.failures) + " bad");
+    if (s.numbers.empty()) {
+    } else if (i == 0) { // of the pool, beside its failures
+      add(numbers(s));
+    } else if (s.failures > 0) { // by cause
+      more += ": " + numbers(s);
       if (i < m.recent.stages.size() && m.recent.stages[i].failures > 0)
         more += " (last second: " + numbers(m.recent.stages[i]) + ")";
     }
@@ -75,7 +80,8 @@ class watch_view {
   void draw(const std::string& text) {
     std::string output;
     if (is_terminal_ && lines_ > 0) output = "\033[" + std::to_string(lines_) + "A\033[J";
-    output += text;
+    // A row that is too long for the terminal stays one line of it, so that the next drawing finds its place.
+    output += is_terminal_ ? "\033[?7l" + text + "\033[?7h" : text;
     lines_ = 0;
     for (const char c : text) lines_ += c == '\n';
     std::fputs(output.c_str(), stdout);
