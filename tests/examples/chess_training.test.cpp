@@ -116,6 +116,15 @@ TEST_CASE("a live pool shows what it has, and its bad files are no bad chunks") 
   CHECK(o.log.find("1 bad, sources 201, chunks 201, window 1000") != std::string::npos);
 }
 
+TEST_CASE("a live pool that has no games yet is shown, and waits until Ctrl-C") {
+  const temporary_folder folder;
+  const outcome o = run(folder, "--window 10 --watch --games " + folder.path(),
+                        "timeout --preserve-status --signal INT 1.5 ");
+  INFO(o.log);
+  CHECK(o.status == 130);
+  CHECK(o.log.starts_with("waiting for the first batch\nsliding_window_pool"));
+}
+
 TEST_CASE("what doesn't fit together is refused in a sentence") {
   const temporary_folder folder;
   const auto refuses = [&](const std::string& flags, const std::string& words) {
