@@ -574,7 +574,7 @@ TEST_CASE("thousands of files that come while nobody reads come once each, in or
   strings expected;
   for (int i = 0; i < 5000; ++i) {
     folder.write(std::to_string(9999 - i), "x");
-    expected.push_back("+" + std::to_string(9999 - i));
+    expected.push_back(std::string("+").append(std::to_string(9999 - i)));
   }
   CHECK((w.now() == expected));
 }
