@@ -199,12 +199,10 @@ inline auto training_batches(const loader_options& o) {
 /// The newest `window` chunks of a folder in which games keep arriving: those that are there are indexed from the newest
 /// on, and the window moves on with each that comes.
 inline auto live_pool(const std::string& folder, std::uint64_t window) {
-  const auto is_chunk = [](const feedline::watched_file& file) {
-    return !file.is_file() || file.path.ends_with(".gz") || file.path.ends_with(".tar");
-  };
-  return feedline::sliding_window_pool(feedline::watch_directory(folder, "*", {.newest_first = true}) |
-                                           feedline::filter(is_chunk),
-                                       {.window = window, .newest_first = true});
+  // Not by a filter, which would lose what is renamed to such a name when it is complete.
+  return feedline::sliding_window_pool(
+      feedline::watch_directory(folder, {"*.gz", "*.tar"}, {.newest_first = true}),
+      {.window = window, .newest_first = true});
 }
 
 /// Batches of a live pool, which is asked for its status() beside the run. What arrives when can't be repeated.

@@ -73,7 +73,8 @@ template <class Loader>
 void train(Loader loader, const options& o, const std::stop_token& stop, report& into) {
   const std::uint64_t steps = o.steps.value_or(o.finite ? std::numeric_limits<std::uint64_t>::max() : 100);
   chess::small_model model(o.model_seed.value_or(o.seed));
-  chess::watch_view view;
+  std::optional<chess::watch_view> view;
+  if (o.watch) view.emplace(loader);
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t shown = 0;
   try {
@@ -95,7 +96,7 @@ void train(Loader loader, const options& o, const std::stop_token& stop, report&
                     static_cast<unsigned long long>(into.batches), into.last_loss.sum(),
                     into.last_loss.policy, into.last_loss.value,
                     static_cast<double>(into.positions) / into.seconds);
-      if (o.watch) view.show(loader, line);
+      if (view) view->set_headline(line);
       else if (o.steps.value_or(100) < 10 || into.batches * 10 / o.steps.value_or(100) != shown) {
         shown = into.batches * 10 / o.steps.value_or(100);
         std::puts(line);
@@ -104,6 +105,7 @@ void train(Loader loader, const options& o, const std::stop_token& stop, report&
   } catch (const fl::pipeline_error& error) {
     into.error = error;
   }
+  view.reset();
   into.digest = loader.digest();
   into.failures = loader.failures();
   into.metrics = loader.metrics();
@@ -148,11 +150,17 @@ void print(const report& r) {
 
 std::string to_json(const report& r) {
   std::string causes;
+  const auto add = [&causes](const std::string& cause, std::uint64_t count) {
+    causes += (causes.empty() ? "\"" : ", \"") + cause + "\": " + std::to_string(count);
+  };
+  bool is_pool = true; // whose numbers are no causes
   for (const fl::stage_metrics& s : r.metrics.total.stages)
-    if (s.failures > 0)
-      for (const fl::user_metric& cause : s.numbers)
-        causes += (causes.empty() ? "\"" : ", \"") + cause.name +
-                  "\": " + std::to_string(static_cast<std::uint64_t>(cause.value));
+    if (const bool is_first = std::exchange(is_pool, false); s.failures > 0) {
+      if (is_first) add("unreadable file", s.failures);
+      else
+        for (const fl::user_metric& cause : s.numbers)
+          add(cause.name, static_cast<std::uint64_t>(cause.value));
+    }
   return "{\"batches\": " + std::to_string(r.batches) + ", \"positions\": " + std::to_string(r.positions) +
          ", \"distinct\": " + std::to_string(r.distinct.size()) +
          ", \"digest\": " + std::to_string(r.digest) +

@@ -2,10 +2,14 @@
 #pragma once
 // How each stage of a run does, once a second: a table redrawn in its place on a terminal, lines elsewhere.
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include <feedline/feedline.hpp>
 #include <unistd.h>
@@ -42,8 +46,13 @@ inline std::string to_table(const feedline::metrics& m) {
     const feedline::stage_metrics& s = m.total.stages[i];
     std::string more;
     if (s.capacity > 0) more = std::to_string(s.held) + " of " + std::to_string(s.capacity) + " held";
-    if (s.failures > 0) {
-      more += (more.empty() ? "" : ", ") + std::to_string(s.failures) + " bad: " + numbers(s);
+    const auto add = [&more](const std::string& what) { more += (more.empty() ? "" : ", ") + what; };
+    if (s.failures > 0) add(std::to_string(s.failures) + " bad");
+    if (s.numbers.empty()) {
+    } else if (i == 0) { // of the pool, beside its failures
+      add(numbers(s));
+    } else if (s.failures > 0) { // by cause
+      more += ": " + numbers(s);
       if (i < m.recent.stages.size() && m.recent.stages[i].failures > 0)
         more += " (last second: " + numbers(m.recent.stages[i]) + ")";
     }
@@ -61,31 +70,47 @@ inline std::string to_table(const feedline::metrics& m) {
   return text;
 }
 
+/// Shows a run once a second, also while it waits for games, on a thread of its own. Between two calls of its `metrics()`
+/// lies what they show.
 class watch_view {
  public:
-  /// Shows a run if a second has passed since the last time. Between two calls of its `metrics()` lies what they show.
   template <class Loader>
-  void show(Loader& loader, const std::string& headline) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_) return;
-    next_ = now + std::chrono::seconds(1);
-    draw(headline + "\n" + to_table(loader.metrics()));
+  explicit watch_view(Loader& loader)
+      : thread_([this, &loader](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          do {
+            const std::string headline = headline_;
+            lock.unlock();
+            draw(headline + "\n" + to_table(loader.metrics()));
+            lock.lock();
+            changed_.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
+          } while (!stop.stop_requested());
+        }) {}
+
+  /// What stands above the table.
+  void set_headline(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    headline_ = text;
   }
 
+ private:
   void draw(const std::string& text) {
     std::string output;
     if (is_terminal_ && lines_ > 0) output = "\033[" + std::to_string(lines_) + "A\033[J";
-    output += text;
+    // A row that is too long for the terminal stays one line of it, so that the next drawing finds its place.
+    output += is_terminal_ ? "\033[?7l" + text + "\033[?7h" : text;
     lines_ = 0;
     for (const char c : text) lines_ += c == '\n';
     std::fputs(output.c_str(), stdout);
     std::fflush(stdout);
   }
 
- private:
   bool is_terminal_ = ::isatty(STDOUT_FILENO) != 0;
   std::size_t lines_ = 0; // of the last drawing
-  std::chrono::steady_clock::time_point next_{};
+  std::mutex mutex_;      // of what follows
+  std::string headline_ = "waiting for the first batch";
+  std::condition_variable_any changed_;
+  std::jthread thread_;
 };
 
 } // namespace chess

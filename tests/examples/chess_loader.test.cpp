@@ -246,6 +246,28 @@ TEST_CASE("games that arrive move the window of a live pool") {
   CHECK(pool.chunks_since_anchor() >= 3);
 }
 
+TEST_CASE("a game comes into a live pool whatever it was called while it was written") {
+  const temporary_folder folder;
+  chess::write_games(folder.path(), 1, 1);
+  chess::loader_options o;
+  o.reservoir = 1;
+  o.batch = 1;
+  auto pool = chess::live_pool(folder.path(), 100);
+  auto loader = chess::live_batches(pool, o).infinite({.seed = 1});
+  REQUIRE(loader.next());
+  const auto arrives = [&](const std::string& name) {
+    while (pool.reset_anchor() != name) REQUIRE(loader.next());
+  };
+  const std::string game = chess::detail::gzip(chess::synthetic_records(1, {.positions = 3}));
+  folder.write("new.gz.part", game);
+  folder.write("first.gz", game);
+  arrives(folder / "first.gz"); // by then the pool has heard of the part
+  std::filesystem::rename(folder / "new.gz.part", folder / "new.gz");
+  folder.write("last.gz", game);
+  arrives(folder / "last.gz");
+  CHECK(pool.status().indexed == 4);
+}
+
 TEST_CASE("each pass takes its share of a game's positions, and passes take all of them") {
   const temporary_folder folder;
   chess::write_games(folder.path(), 5, 4);

@@ -102,6 +102,29 @@ TEST_CASE("a finite run has each position once, and counts what it leaves out") 
   CHECK(none.value("wrong version") == "200");
 }
 
+TEST_CASE("a live pool shows what it has, and its bad files are no bad chunks") {
+  const temporary_folder folder;
+  const std::string games = games_in(folder);
+  folder.write("text.gz", "no game");
+  folder.write("cut.tar", std::string(300, 'x'));
+  const outcome o = run(folder, "--finite --window 1000 --watch" + games);
+  INFO(o.log);
+  CHECK(o.status == 0);
+  CHECK(o.value("bad_chunks") == "2");
+  CHECK(o.value("causes") == "{\"unreadable file\": 1");
+  CHECK(o.value("not gzip") == "1");
+  CHECK(o.log.find("1 bad, sources 201, chunks 201, window 1000") != std::string::npos);
+}
+
+TEST_CASE("a live pool that has no games yet is shown, and waits until Ctrl-C") {
+  const temporary_folder folder;
+  const outcome o = run(folder, "--window 10 --watch --games " + folder.path(),
+                        "timeout --preserve-status --signal INT 1.5 ");
+  INFO(o.log);
+  CHECK(o.status == 130);
+  CHECK(o.log.starts_with("waiting for the first batch\nsliding_window_pool"));
+}
+
 TEST_CASE("what doesn't fit together is refused in a sentence") {
   const temporary_folder folder;
   const auto refuses = [&](const std::string& flags, const std::string& words) {

@@ -218,6 +218,21 @@ TEST_CASE("names with a dot at the beginning and those that don't match are left
   CHECK_THROWS_AS(fl::watch_directory(folder.path(), ""), std::invalid_argument);
 }
 
+TEST_CASE("names match one of several patterns") {
+  const temporary_folder folder;
+  for (const char* name : {"a.gz", "b.tar", "c.gz.part"}) folder.write(name, "");
+  const auto pipeline = fl::watch_directory(folder.path(), {"*.gz", "*.tar"}) | fl::prefetch(1);
+  strings found;
+  for (const fl::watched_file& file : pipeline.finite())
+    if (file.is_file()) found.push_back(file.path);
+  CHECK(found == strings{folder / "a.gz", folder / "b.tar"});
+  CHECK(throws_saying<std::invalid_argument>("the pattern `a/*` is one for names of files", [&] {
+    fl::watch_directory(folder.path(), {"*.gz", "a/*"});
+  }));
+  CHECK(throws_saying<std::invalid_argument>("no patterns were given",
+                                             [&] { fl::watch_directory(folder.path(), strings{}); }));
+}
+
 TEST_CASE("a file that is written slowly comes when it is closed") {
   const temporary_folder folder;
   writer before(folder / "before"); // while the source begins
@@ -559,7 +574,7 @@ TEST_CASE("thousands of files that come while nobody reads come once each, in or
   strings expected;
   for (int i = 0; i < 5000; ++i) {
     folder.write(std::to_string(9999 - i), "x");
-    expected.push_back("+" + std::to_string(9999 - i));
+    expected.push_back(std::string("+").append(std::to_string(9999 - i)));
   }
   CHECK((w.now() == expected));
 }

@@ -2,11 +2,13 @@
 #pragma once
 // watch_directory: a source of the files of a directory, those that are there and those that arrive while the run goes on.
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
@@ -41,14 +43,16 @@ class directory_source {
  public:
   static constexpr source_traits traits{.kind = "watch_directory", .live = true};
 
-  directory_source(std::string directory, std::string pattern, const watch_options& options) {
-    if (pattern.empty() || pattern.find('/') != std::string::npos)
-      throw std::invalid_argument(
-          "feedline::watch_directory: the pattern " + in_backticks(pattern) +
-          " is one for names of files, in all directories below: it can't have a slash");
+  directory_source(std::string directory, std::vector<std::string> patterns, const watch_options& options) {
+    if (patterns.empty()) throw std::invalid_argument("feedline::watch_directory: no patterns were given");
+    for (const std::string& pattern : patterns)
+      if (pattern.empty() || pattern.find('/') != std::string::npos)
+        throw std::invalid_argument(
+            "feedline::watch_directory: the pattern " + in_backticks(pattern) +
+            " is one for names of files, in all directories below: it can't have a slash");
     file_search::expect_folder(directory);
     while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-    settings_ = {std::move(directory), std::move(pattern), options.newest_first};
+    settings_ = {std::move(directory), std::move(patterns), options.newest_first};
   }
 
   void start_epoch(const epoch& e) { tree_ = std::make_shared<watched_tree>(settings_, e.endless, e.stop); }
@@ -92,8 +96,9 @@ class directory_source {
 ///                        | fl::filter([](const fl::watched_file& f) { return f.is_file(); })
 ///                        | fl::map([](const fl::watched_file& f) { return fl::read_file(f.path); }, fl::workers{4});
 ///
-/// Takes:   a directory; a pattern for names of files (`*`, `?`, `[…]`; see fnmatch(3)). Let writers use names that it
-///          doesn't match, or that begin with a dot, and rename a file when it is complete
+/// Takes:   a directory; a pattern for names of files (`*`, `?`, `[…]`; see fnmatch(3)), or several: `{"*.gz", "*.tar"}`.
+///          Let writers use names that none matches, or that begin with a dot, and rename a file when it is complete. A
+///          filter downstream is no pattern: a file that it leaves out doesn't come again when it is renamed
 /// Gives:   watched_file. Files at the start come in the order of the bytes of their paths, or the newest first; then comes
 ///          watched_file::kind::scan_complete; then each file when a writer has closed it, or when it was moved there, alone
 ///          or with its directory. A finite run ends after the mark; an infinite one when it is stopped
@@ -113,9 +118,20 @@ class directory_source {
 /// again. A finite run leaves them out.
 ///
 /// Takes about 60 bytes of memory for each file that is there, and the path of each that has yet to come.
+inline auto watch_directory(std::string directory, std::vector<std::string> patterns,
+                            const watch_options& options = {}) {
+  return detail::as_pipeline(detail::directory_source(std::move(directory), std::move(patterns), options));
+}
+
 inline auto watch_directory(std::string directory, std::string pattern = "*",
                             const watch_options& options = {}) {
-  return detail::as_pipeline(detail::directory_source(std::move(directory), std::move(pattern), options));
+  return watch_directory(std::move(directory), std::vector{std::move(pattern)}, options);
+}
+
+inline auto watch_directory(std::string directory, std::initializer_list<const char*> patterns,
+                            const watch_options& options = {}) {
+  return watch_directory(std::move(directory), std::vector<std::string>(patterns.begin(), patterns.end()),
+                         options);
 }
 
 } // namespace feedline::inline v0

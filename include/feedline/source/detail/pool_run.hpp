@@ -249,6 +249,7 @@ class pool_run {
     }
     std::vector<item> old;
     while (!stop.stop_requested()) {
+      std::exception_ptr failure; // given away when this thread is done with it: who takes it ends its life
       try {
         // What comes without a wait was there.
         if constexpr (live_source<Upstream> && says_when_ready<Upstream>)
@@ -262,8 +263,9 @@ class pool_run {
         if (is_scanning) old.push_back(std::move(*found));
         else if (!add_new(std::move(*found))) return;
       } catch (...) {
-        if (!add_failure(std::current_exception())) return;
+        failure = std::current_exception();
       }
+      if (failure && !add_failure(std::move(failure))) return;
     }
     if (is_scanning) end_scan(is_scanning, old);
     end_feed(is_scanning);

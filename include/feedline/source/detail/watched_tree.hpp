@@ -76,7 +76,7 @@ class watched_tree {
  public:
   struct settings {
     std::string directory;
-    std::string pattern;
+    std::vector<std::string> patterns;
     bool newest_first = false;
   };
 
@@ -450,7 +450,9 @@ class watched_tree {
   }
 
   bool is_wanted(std::string_view name) const {
-    return ::fnmatch(settings_.pattern.c_str(), std::string(name).c_str(), FNM_PERIOD) == 0;
+    return std::any_of(settings_.patterns.begin(), settings_.patterns.end(), [&](const std::string& pattern) {
+      return ::fnmatch(pattern.c_str(), std::string(name).c_str(), FNM_PERIOD) == 0;
+    });
   }
 
   std::string path_of(int number) const {
