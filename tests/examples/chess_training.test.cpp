@@ -125,7 +125,7 @@ TEST_CASE("a live pool that has no games yet is shown, and waits until Ctrl-C") 
   CHECK(o.log.starts_with("waiting for the first batch\nsliding_window_pool"));
 }
 
-TEST_CASE("what doesn't fit together is refused in a sentence") {
+TEST_CASE("flags of chess_training that don't fit together are refused in a sentence") {
   const temporary_folder folder;
   const auto refuses = [&](const std::string& flags, const std::string& words) {
     const outcome o = run(folder, flags);
