@@ -145,7 +145,7 @@ TEST_CASE("flags of chess_training that don't fit together are refused in a sent
   CHECK(none.status != 0);
 }
 
-TEST_CASE("Ctrl-C ends a training at any moment") {
+TEST_CASE("Ctrl-C ends a training on games at any moment") {
   const temporary_folder folder;
   const std::string games = games_in(folder);
   for (const std::string after : {"0.05", "0.5"}) {
