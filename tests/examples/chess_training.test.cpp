@@ -1,43 +1,18 @@
 // SPDX-License-Identifier: MIT
 // The training on games of chess as its users see it: a program that reads chunks and writes what came out as JSON.
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 
-#include <sys/wait.h>
-
 #include "support/catch.hpp"
+#include "support/program_outcome.hpp"
 #include "support/temporary_folder.hpp"
 
 using feedline::test::temporary_folder;
+using outcome = feedline::test::program_outcome;
 
 namespace {
 
-struct outcome {
-  int status;
-  std::string log, json;
-
-  /// What stands behind `"key": ` in the JSON.
-  std::string value(const std::string& key) const {
-    const std::size_t at = json.find("\"" + key + "\": ");
-    if (at == std::string::npos) return "no " + key;
-    const std::size_t begin = at + key.size() + 4;
-    return json.substr(begin, json.find_first_of(",}", begin) - begin);
-  }
-};
-
-std::string contents_of(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 outcome run(const temporary_folder& folder, const std::string& flags, const std::string& before = "") {
-  const std::string json = folder / "out.json", log = folder / "log";
-  const std::string command =
-      before + FEEDLINE_CHESS_TRAINING " --json " + json + " " + flags + " > " + log + " 2>&1";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents_of(log), contents_of(json)};
+  return feedline::test::run_program(FEEDLINE_CHESS_TRAINING, folder, flags, before);
 }
 
 std::string games_in(const temporary_folder& folder) {
