@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// How fast do the rows of a cached Arrow file come, compared with a walk over the file's own bytes?
+// How fast are the rows of a cached Arrow file, compared with a walk over the file's own bytes?
 //
-// Each row has a clip of BYTES bytes, a label and a name that may be missing. Rows are views: to give them costs the same
-// however long they are, so bytes per second are only honest if the bytes are looked at. Both sides read one byte of each
-// cache line of every clip; the hand-written loop gets the places of the clips. With FRESH each pass maps the file again, as
-// the first one of a program does, and most of the time goes into page faults; without, both use one mapping. `views`
-// doesn't look at the bytes: it is what the source itself costs. The ratio is the source's time to the loop's; they are
-// taken in turn, as processor time, so that other programs don't count.
+// Each row has a clip, a label and a name that may be missing. Rows are views: giving one costs the same however long
+// it is, so bytes per second are only honest if the bytes are read. Both sides read one byte of each cache line of
+// every clip; the hand-written loop gets the places of the clips. Where each pass maps the file again, as the first
+// pass of a program does, most of the time goes into page faults. The two take turns and are compared by processor
+// time, so that other programs don't count.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,7 +39,7 @@ struct clip {
   std::optional<std::string_view> name;
 };
 
-/// A stream of clips of that size, 1000 to a record batch, in the page cache.
+/// A stream of clips of one size, 1000 per record batch, in the page cache.
 class table {
  public:
   explicit table(std::size_t bytes) {
@@ -94,7 +93,7 @@ std::size_t through_source(const std::string& path, Look look) {
   return bytes;
 }
 
-/// Where a clip lies in the file.
+/// The position of a clip in the file.
 struct place {
   std::size_t offset, size;
 };
@@ -108,7 +107,7 @@ std::size_t by_hand(const fl::detail::mapped_file& file, const std::vector<place
   return bytes;
 }
 
-/// Of this thread.
+/// The processor time of this thread.
 double processor_seconds() {
   ::timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -157,7 +156,7 @@ void views(benchmark::State& state) {
       benchmark::Counter(static_cast<double>(bytes) / 1e9, benchmark::Counter::kIsRate);
 }
 
-/// The same in a run: the source on a thread of its own, packets of rows through a queue.
+/// The same in a run: the source has a separate thread and sends packets of rows through a queue.
 void in_a_run(benchmark::State& state) {
   const std::string& path = table_of(static_cast<std::size_t>(state.range(0))).path();
   const auto p =

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// How near does a loader of sounds come to what the machine allows? Clips of 5 s, in memory as WAV at 32 kHz or another
-// rate, are decoded, resampled to 32 kHz, and become logarithmic mel spectrograms in batches of 64, on two workers; beside
-// it two bare threads that share a counter, do the same, and write to memory of their own. The arguments are the workers and
-// the clips' rate. How long does it take to end such a loader for training, of 8 workers and with a shuffle buffer, when
-// its queues are full and when it is at work, and what memory does it take beside what it announces? (Alone, by
-// --benchmark_filter=loader: of what ran before, memory stays behind.) In a folder that FEEDLINE_BENCH_CLIPS names the clips are written as well, for
-// bench/peers/torchaudio_clips.py.
+// How near does a loader of sounds come to what the machine allows? Clips of 5 s, in memory as WAV, are decoded,
+// resampled to 32 kHz, and become logarithmic mel spectrograms in batches of 64, on two workers. The baseline is two
+// bare threads that share a counter, do the same, and write to memory of their own.
+//
+// How long does it take to end such a loader for training, with 8 workers and a shuffle buffer, when its queues are
+// full and when it is at work, and how much memory does it take, compared with what it announces? (Run these alone,
+// with --benchmark_filter=end_loader: earlier benchmarks leave memory allocated.)
+//
+// If FEEDLINE_BENCH_CLIPS names a folder, the clips are also written there, for bench/peers/torchaudio_clips.py.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -42,7 +44,7 @@ struct example {
 
 using clip_files = std::vector<std::vector<std::byte>>;
 
-/// 44100-017.wav
+/// Writes a clip to a file such as 44100-017.wav.
 void write_clip(const std::vector<std::byte>& file, const std::string& folder, std::size_t file_rate,
                 std::size_t number) {
   const std::string digits = std::to_string(1000 + number).substr(1);
@@ -52,7 +54,7 @@ void write_clip(const std::vector<std::byte>& file, const std::string& folder, s
   if (!stream.flush()) throw std::runtime_error("can't write " + path.string());
 }
 
-/// Clips of that sample rate.
+/// The clips of one sample rate.
 const clip_files& files(std::size_t file_rate) {
   static std::map<std::size_t, clip_files> of_rates;
   clip_files& made = of_rates[file_rate];
@@ -67,13 +69,13 @@ const clip_files& files(std::size_t file_rate) {
 const fl::mel_spectrogram& spectrogram() {
   static const fl::mel_spectrogram features({.sample_rate = rate,
                                              .fft_length = 1024,
-                                             .hop = 320,
+                                             .hop_length = 320,
                                              .mels = 128,
                                              .values = fl::mel_values::natural_log});
   return features;
 }
 
-/// What a worker does with a clip.
+/// The work of a worker on one clip.
 struct clip_maker {
   void operator()(std::size_t number, std::span<float> out, fl::random_generator& random) {
     const fl::audio_clip clip = decoder.decode((*files)[number % clips]);
@@ -118,7 +120,7 @@ void bare_threads(benchmark::State& state) {
 
   struct worker {
     clip_maker make;
-    std::vector<float> out = std::vector<float>(128 * 501 * batch_size); // as large as a batch
+    std::vector<float> out = std::vector<float>(128 * 501 * batch_size); // the size of a batch
     fl::random_generator random{1};
   };
 

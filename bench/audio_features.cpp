@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Question: what does a mel spectrogram cost beside its Fourier transforms alone, and a clip of a sound file beside
-// its parts? A clip is 5 s at 32 kHz; FFT 1024, hop 320, 128 mels, as for bird song. Items are clips; the loop of
-// transforms alone is FFTW's own, of real numbers, planned by FFTW_ESTIMATE or FFTW_MEASURE (argument 1).
+// What does a mel spectrogram cost compared with its Fourier transforms alone, and a clip of a sound file compared
+// with its parts? A clip is 5 s at 32 kHz; FFT 1024, hop 320, 128 mels, as for bird song. The baseline is a loop of
+// FFTW's own transforms of real numbers, planned by FFTW_ESTIMATE or FFTW_MEASURE.
 #include <feedline/audio.hpp>
 
 #include <cmath>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t rate = 32'000, length = 5 * rate, fft_length = 1024, hop = 320;
 
-const fl::mel_options torchaudio{.sample_rate = rate, .fft_length = fft_length, .hop = hop};
+const fl::mel_options torchaudio{.sample_rate = rate, .fft_length = fft_length, .hop_length = hop};
 
 fl::mel_options with_log() {
   fl::mel_options o = torchaudio;
@@ -32,7 +32,7 @@ fl::mel_options with_log() {
 void count_clips(benchmark::State& state) { state.SetItemsProcessed(state.iterations()); }
 
 void transforms_alone(benchmark::State& state) {
-  const auto samples = made_clip(length + fft_length, rate); // as if padded
+  const auto samples = made_clip(length + fft_length, rate); // including the padding
   std::vector<float> window(fft_length);
   for (std::size_t i = 0; i < fft_length; ++i)
     window[i] =
@@ -73,7 +73,7 @@ void log_mel(benchmark::State& state) { spectrogram(state, with_log()); }
 
 void filter_bank(benchmark::State& state) { spectrogram(state, fl::kaldi_filter_bank(rate)); }
 
-// From a rate to 32 kHz.
+// Resamples from a rate to 32 kHz.
 void resample(benchmark::State& state) {
   const auto from = static_cast<std::size_t>(state.range(0));
   const auto samples = made_clip(5 * from, from);
@@ -90,7 +90,7 @@ void decode_wav(benchmark::State& state) {
   count_clips(state);
 }
 
-// Decoded, resampled and made a spectrogram.
+// Decodes, resamples and makes a spectrogram.
 void wav_to_log_mel(benchmark::State& state) {
   const auto from = static_cast<std::size_t>(state.range(0));
   const auto file = wav_of(made_clip(5 * from, from), from);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What does an epoch from a cache cost? Photographs, decoded and resized to 256 pixels on two workers, in batches
-// of 64: decoded in each epoch, against an epoch of what memory or a directory (in the system's cache of files) has
-// kept, and against the first epoch, which keeps it. FEEDLINE_BENCH_CACHE names the directory, by default one in
+// What does an epoch from a cache cost? Photographs are decoded and resized to 256 pixels on two workers, in batches
+// of 64: decoded in each epoch, in the first epoch, which fills the cache, and in a later epoch, from a cache in
+// memory or in a directory (in the system's page cache). FEEDLINE_BENCH_CACHE names the directory, by default one in
 // /tmp; it is left there.
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,9 @@ const auto load = [](const fl::tar_sample& sample) {
   return pixels;
 };
 
-auto decoding() { return fl::tar_samples(photo_shards()) | fl::shuffled() | fl::map(load, fl::workers{2}); }
+auto decoding() {
+  return fl::tar_samples(photo_shards()) | fl::global_shuffle() | fl::map(load, fl::workers{2});
+}
 
 template <class Pipeline>
 std::size_t run(const Pipeline& pipeline) {
@@ -48,7 +50,7 @@ void decoded_each_time(benchmark::State& state) {
   report_photos(state, count);
 }
 
-/// `first`: each time into a new cache; else from one that has everything.
+/// `first`: each epoch fills a new cache; otherwise the cache is full.
 void cached(benchmark::State& state, const fl::cache_options& options, bool first) {
   if (photos(state).empty()) return;
   std::size_t count = 0;
@@ -63,12 +65,12 @@ std::string directory() {
   return name ? name : "/tmp/feedline-bench-cache";
 }
 
-void first_epoch_to_memory(benchmark::State& state) { cached(state, {.memory = plenty}, true); }
+void first_epoch_to_memory(benchmark::State& state) { cached(state, {.memory_bytes = plenty}, true); }
 
-void from_memory(benchmark::State& state) { cached(state, {.memory = plenty}, false); }
+void from_memory(benchmark::State& state) { cached(state, {.memory_bytes = plenty}, false); }
 
 void from_directory(benchmark::State& state) {
-  cached(state, {.directory = directory(), .bytes = plenty}, false);
+  cached(state, {.directory = directory(), .directory_bytes = plenty}, false);
 }
 
 BENCHMARK(decoded_each_time)->UseRealTime()->Unit(benchmark::kMillisecond);

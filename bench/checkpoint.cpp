@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What does it cost that a run can be resumed? Taking a checkpoint and turning it into bytes (counter `bytes`),
-// with a shuffle buffer of so many samples, or none where samples are had by their place. Resuming at so many
-// samples, against a run that starts and reads its way to there, and, with a buffer, against a run that starts
-// and fills it. The digest of samples, per sample, against a loop that only adds up their indices.
+// What does it cost that a run can be resumed? Taking a checkpoint and turning it into bytes, with a shuffle buffer
+// and with a shuffled source, which has none. Resuming at a sample, compared with a run that starts and reads up to
+// it; and with a shuffle buffer, compared with a run that starts and fills it. The digest, per sample, compared with a
+// loop that only adds up the indices.
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -13,8 +13,8 @@
 #include <benchmark/benchmark.h>
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/snapshot/digest.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/shuffle.hpp>
@@ -40,10 +40,11 @@ auto buffered(std::size_t capacity) {
 }
 
 auto by_place() {
-  return fl::from(std::span(numbers())) | fl::shuffled() | fl::map(same, fl::workers{2}) | fl::batch(1000);
+  return fl::from(std::span(numbers())) | fl::global_shuffle() | fl::map(same, fl::workers{2}) |
+         fl::batch(1000);
 }
 
-/// The checkpoint behind so many samples.
+/// The checkpoint after a number of samples.
 template <class Pipeline>
 fl::checkpoint checkpoint_behind(const Pipeline& p, std::int64_t samples) {
   auto loader = p.infinite();
@@ -76,7 +77,7 @@ void to_bytes_with_buffer(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(c.to_bytes());
 }
 
-/// From the start of a run to its first batch.
+/// The time from the start of a run to its first batch.
 template <class Pipeline>
 void start(benchmark::State& state, const Pipeline& p, const std::optional<fl::checkpoint>& resume) {
   for (auto _ : state) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// How near does the loader of examples/chess_training come to what the machine allows? Positions a second from compressed
-// chunks to batches of 1024 tuples of tensors, shuffled, on two workers; beside it two bare threads that share a
-// counter, decompress chunks, and write the same tensors of each record straight to memory of their own, in the chunks'
-// order and without checking anything; and the same with the loader's check and its packed positions in between. Chunks are
-// those of FEEDLINE_BENCH_CHESS, a folder, or made ones; each comes many times in an epoch.
+// How near does the loader of examples/chess_training come to what the machine allows? Positions per second from
+// compressed chunks to batches of 1024 tuples of tensors, shuffled, on two workers. The baseline is two bare threads
+// that share a counter, decompress chunks, and write the same tensors of each record to memory of their own, in the
+// chunks' order and without checks; another row adds the loader's checks and its packed positions to that. The chunks
+// are those of the folder FEEDLINE_BENCH_CHESS, or made ones; each is read many times in an epoch.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::size_t batch_size = 1024, workers = 2, positions_of_a_turn = 64 * batch_size;
 
-/// Files of chunks, each several times.
+/// The files of chunks, each several times.
 const std::vector<std::string>& games() {
   static const std::vector<std::string> files = [] {
     std::vector<std::string> once;
@@ -53,7 +53,7 @@ const std::vector<std::string>& games() {
   return files;
 }
 
-/// Batches that are written one over the other.
+/// Memory for batches, each of which overwrites the one before.
 class batch_memory {
  public:
   chess::tuple_places next() {
@@ -73,7 +73,7 @@ class batch_memory {
   std::size_t row_ = 0;
 };
 
-/// The tensors of a record of version 6 or 7.
+/// Writes the tensors of a record of version 6 or 7.
 void fill_from_record(const std::byte* record, const chess::tuple_places& to) {
   std::array<std::uint64_t, chess::board_planes> planes;
   chess::position_facts f;
@@ -88,7 +88,7 @@ void fill_from_record(const std::byte* record, const chess::tuple_places& to) {
   to.plies_left = chess::plies_left_of(f);
 }
 
-/// `game` makes the tensors of a chunk and gives how many positions it has.
+/// `game` writes the tensors of a chunk and returns its number of positions.
 template <class Game>
 void bare_threads(benchmark::State& state, Game game) {
   const auto& files = games();

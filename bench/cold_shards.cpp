@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What does it cost that shards aren't in the page cache? Random parts of photographs in batches of 64 on two
-// workers, in the shards' order and shuffled over all of them: from shards in memory, and from shards that the
-// system must read first; beside sources that leave reading to the moment when a worker touches the bytes.
+// What does it cost when shards aren't in the page cache? Random parts of photographs in batches of 64 on two workers,
+// in the shards' order and shuffled over all of them: from shards in memory, and from shards that the system must read
+// first; with feedline's sources, which read ahead, and with sources that leave reading to the moment when a worker
+// touches the bytes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -35,7 +36,7 @@ const auto load = [](const fl::tar_sample& sample, fl::batch_slot<example>& slot
   fl::decode_jpeg_crop(sample["jpg"], part, fl::chw_view(slot.get<&example::pixels>(), 3, side, side));
 };
 
-/// Samples of shards one after another; nobody reads ahead.
+/// Yields the samples of shards in order, without read-ahead.
 class unannounced {
  public:
   explicit unannounced(std::vector<std::string> shards) : shards_(std::move(shards)) {}
@@ -54,7 +55,7 @@ class unannounced {
   std::optional<fl::detail::tar_shard> shard_;
 };
 
-/// Samples of shards by their place; nobody reads ahead.
+/// Yields the samples of shards by position, without read-ahead.
 class unannounced_places {
   using samples = decltype(fl::detail::indexed(std::declval<const fl::tar_samples&>()));
 
@@ -66,21 +67,21 @@ class unannounced_places {
 
   std::uint64_t size() const { return samples_.size(); }
 
-  fl::tar_sample at(std::uint64_t place) const { return samples_.at(place); }
+  fl::tar_sample at(std::uint64_t position) const { return samples_.at(position); }
 
  private:
   samples samples_;
   std::uint64_t next_ = 0;
 };
 
-/// Has the system forget what it knows of a file that nobody maps.
+/// Drops a file from the page cache; it must not be mapped.
 void drop(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
   ::close(file);
 }
 
-/// `make_source()` is called for each epoch: the system forgets no file that is mapped.
+/// Calls `make_source()` for each epoch, because the system can't drop a mapped file from the page cache.
 template <class MakeSource>
 void run(benchmark::State& state, MakeSource make_source, bool cold) {
   const std::vector<std::string> shards = fl::tar_samples(photo_shards()).shards();
@@ -99,9 +100,11 @@ void run(benchmark::State& state, MakeSource make_source, bool cold) {
 
 const auto announced = [](const auto& shards) { return fl::tar_samples(shards); };
 const auto silent = [](const auto& shards) { return fl::from(unannounced(shards)); };
-const auto announced_places = [](const auto& shards) { return fl::tar_samples(shards) | fl::shuffled(); };
+const auto announced_places = [](const auto& shards) {
+  return fl::tar_samples(shards) | fl::global_shuffle();
+};
 const auto silent_places = [](const auto& shards) {
-  return fl::from(unannounced_places(shards)) | fl::shuffled();
+  return fl::from(unannounced_places(shards)) | fl::global_shuffle();
 };
 
 void in_memory(benchmark::State& state) { run(state, announced, false); }

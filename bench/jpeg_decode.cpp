@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Question: what does feedline's JPEG decoder cost beside bare libjpeg calls, and what does memory of its own
-// cost each image? FEEDLINE_BENCH_PHOTOS names a folder of .jpg files or .tar shards, or is left out for
-// images that are made here. Items are photos, bytes are those of the pixels.
-#include <feedline/core/random.hpp>
-#include <feedline/image.hpp>
-
+// What does feedline's JPEG decoder cost compared with bare libjpeg calls, and what does new memory for each image cost?
+// One thread decodes the photographs of FEEDLINE_BENCH_PHOTOS, or 64 images that the benchmark makes.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <string>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include <benchmark/benchmark.h>
 #include <sys/resource.h>
+
+#include "photos.hpp"
 
 namespace fl = feedline;
 
@@ -24,7 +17,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-// Shapes with soft edges and some noise, in the sizes of web photos.
+// Shapes with soft edges and some noise, in typical sizes of web photographs.
 bytes made_photo(std::uint64_t key) {
   fl::random_generator random(key);
   const std::size_t width = 400 + random.below(240), height = 300 + random.below(240);
@@ -41,40 +34,18 @@ bytes made_photo(std::uint64_t key) {
   return fl::encode_jpeg(image, 88);
 }
 
-bytes read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const auto view = std::as_bytes(std::span(text));
-  return {view.begin(), view.end()};
-}
-
-// The .jpg members of a plain ustar file: sizes are octal at 124, names at 0, payloads padded to 512.
-void add_members(const bytes& tar, std::vector<bytes>& photos) {
-  for (std::size_t at = 0; at + 512 <= tar.size() && tar[at] != std::byte{0};) {
-    const auto* header = reinterpret_cast<const char*>(tar.data() + at);
-    const auto size =
-        static_cast<std::size_t>(std::strtoull(std::string(header + 124, 12).c_str(), nullptr, 8));
-    const std::string name(header, ::strnlen(header, 100));
-    at += 512;
-    if (name.ends_with(".jpg") && size <= tar.size() - at)
-      photos.emplace_back(tar.begin() + static_cast<std::ptrdiff_t>(at),
-                          tar.begin() + static_cast<std::ptrdiff_t>(at + size));
-    at += (size + 511) / 512 * 512;
-  }
-}
-
-const std::vector<bytes>& photos() {
+/// The photographs of the shards, or made ones if no shards are named.
+const std::vector<bytes>& files() {
   static const std::vector<bytes> all = [] {
     std::vector<bytes> found;
-    if (const char* folder = std::getenv("FEEDLINE_BENCH_PHOTOS")) {
-      std::vector<std::filesystem::path> paths;
-      for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
-      std::sort(paths.begin(), paths.end());
-      for (const auto& path : paths)
-        if (path.extension() == ".jpg") found.push_back(read_file(path));
-        else if (path.extension() == ".tar") add_members(read_file(path), found);
+    if (!photo_shards().empty()) {
+      fl::tar_samples shards(photo_shards());
+      while (const auto sample = shards.next()) {
+        const auto photo = (*sample)["jpg"];
+        found.emplace_back(photo.begin(), photo.end());
+      }
     }
-    for (std::uint64_t key = 0; found.size() < 64 && key < 64; ++key) found.push_back(made_photo(key));
+    for (std::uint64_t key = 0; photo_shards().empty() && key < 64; ++key) found.push_back(made_photo(key));
     return found;
   }();
   return all;
@@ -86,16 +57,16 @@ long page_faults() {
   return usage.ru_minflt;
 }
 
-// Calls `decode` with one photo after another; it gives the number of bytes that it has written.
+// Calls `decode` with one photograph after another; it returns the number of bytes that it wrote.
 template <class Decode>
 void run(benchmark::State& state, Decode decode) {
-  const auto& files = photos();
+  const auto& photos = files();
   std::size_t decoded = 0, next = 0;
-  for (const auto& file : files) decode(file); // warms up memory that is kept
+  for (const auto& photo : photos) decode(photo); // warms up memory that is kept
   const long faults = page_faults();
   for (auto _ : state) {
-    decoded += decode(files[next]);
-    next = next + 1 == files.size() ? 0 : next + 1;
+    decoded += decode(photos[next]);
+    next = next + 1 == photos.size() ? 0 : next + 1;
   }
   state.SetItemsProcessed(state.iterations());
   state.SetBytesProcessed(static_cast<std::int64_t>(decoded));
@@ -103,7 +74,7 @@ void run(benchmark::State& state, Decode decode) {
       benchmark::Counter(static_cast<double>(page_faults() - faults), benchmark::Counter::kAvgIterations);
 }
 
-// What one would write by hand: no limits, no choice of colours, an error ends the program.
+// A decoder written by hand: no limits, no choice of colours, and an error ends the program.
 struct bare_decoder {
   jpeg_decompress_struct codec{};
   jpeg_error_mgr errors{};
@@ -132,10 +103,10 @@ struct bare_decoder {
   }
 };
 
-// Room for the largest photo; what comes of every photo in the same place stays in the cache.
+// Memory for the largest photograph. All photographs are decoded to it, so it stays in the cache.
 std::vector<std::uint8_t> largest_image() {
   std::size_t size = 0;
-  for (const auto& file : photos())
+  for (const auto& file : files())
     size = std::max(size, fl::jpeg_decoder().read_header(file).shape().count());
   return std::vector<std::uint8_t>(size);
 }
@@ -172,12 +143,12 @@ void feedline_into_new_memory(benchmark::State& state) {
   run(state, [](const bytes& file) { return fl::decode_jpeg(file).size(); });
 }
 
-// A decoder for each photo, as code does that keeps none.
+// A new decoder for each photograph.
 void feedline_new_decoder(benchmark::State& state) {
   run(state, [](const bytes& file) { return fl::jpeg_decoder().decode(file).size(); });
 }
 
-// The results of a batch live at the same time, so that malloc can't give the same warm memory again.
+// The images of a batch exist at the same time, so malloc can't return the same warm memory again.
 void feedline_into_a_batch(benchmark::State& state) {
   std::vector<fl::tensor<std::uint8_t>> batch;
   run(state, [&](const bytes& file) {
@@ -207,5 +178,3 @@ BENCHMARK(feedline_new_decoder);
 BENCHMARK(feedline_into_a_batch)->Arg(64);
 BENCHMARK(feedline_header);
 BENCHMARK(feedline_gray);
-
-BENCHMARK_MAIN();

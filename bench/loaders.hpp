@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What benchmarks of loaders measure besides how much comes: how long they take to end, and what memory they take.
+// What benchmarks of loaders measure in addition to speed: the time to end a loader, and its memory.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 #include <benchmark/benchmark.h>
 
-/// Times end(start()).
+/// Measures the time of end() on the result of start().
 template <class Start, class End>
 void time_ends(benchmark::State& state, Start start, End end) {
   std::vector<double> times;
@@ -27,7 +27,7 @@ void time_ends(benchmark::State& state, Start start, End end) {
   state.counters["p99_ms"] = times[(times.size() * 99) / 100] * 1e3;
 }
 
-/// Waits until all queues of a loader from which nobody takes are full.
+/// Waits until all queues of a loader without a consumer are full.
 template <class Loader>
 void await_full_queues(Loader& loader) {
   for (bool moves = true; moves;) {
@@ -37,7 +37,7 @@ void await_full_queues(Loader& loader) {
   }
 }
 
-/// The bytes of this process that lie in memory and not in a file.
+/// The bytes of this process that are in memory and don't come from a file.
 inline std::size_t anonymous_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)

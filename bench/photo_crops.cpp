@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// How near do photographs come to what the machine allows? A random part of each, resized to 224 x 224 float
-// planes, mirrored or not, on two threads, in batches of 64: through feedline, and through TBB's
-// parallel_pipeline with the same function; beside two bare threads that share a counter and write to memory
-// of their own. What decoding less than everything gains: bare threads that decode only the part, or the
-// whole photograph first. And what one would write by hand with OpenCV: its decoder and its resize on a pool
-// of threads. (bench_photos_libtorch has libtorch's DataLoader.)
+// How near do photographs come to what the machine allows? A random part of each is decoded, resized to 224 x 224
+// float planes, sometimes mirrored, and normalised, in batches of 64: by feedline, and by TBB's parallel_pipeline with
+// the same function. The baseline is bare threads that share a counter and write to memory of their own. Further rows
+// decode more than feedline does: bare threads that decode the part at full size, or the whole photograph; and a pool
+// of threads as one would write it by hand with OpenCV's decoder and resize. (photos_libtorch has libtorch's
+// DataLoader.)
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -31,7 +31,7 @@ namespace fl = feedline;
 
 namespace {
 
-// The same with a copy of each sample.
+// The same, but each sample is copied.
 void feedline_map_and_batch(benchmark::State& state) {
   const auto decode = [](const fl::tar_sample& sample, fl::context& context) {
     example e{{}, 0};
@@ -43,7 +43,7 @@ void feedline_map_and_batch(benchmark::State& state) {
                               fl::batch(batch_size));
 }
 
-// From the start of a run until its first batch is there.
+// The time from the start of a run to its first batch.
 void feedline_first_batch(benchmark::State& state) {
   const auto& all = photos(state);
   if (all.empty()) return;
@@ -75,8 +75,8 @@ void bare_first_batch(benchmark::State& state) {
 }
 
 #ifdef FEEDLINE_WITH_OPENCV
-/// As one would write it by hand: threads that share a counter, and write to a ring of batches, which are
-/// handed out in order.
+/// A hand-written loader: threads share a counter and write to a ring of batches, which are returned in
+/// order.
 template <class Load>
 class thread_pool {
  public:
@@ -90,7 +90,7 @@ class thread_pool {
     not_full_.notify_all();
   }
 
-  /// The next batch; the one before is given up.
+  /// Returns the next batch and releases the one before.
   const float* next() {
     std::unique_lock lock(mutex_);
     if (any_taken_) {
@@ -125,15 +125,15 @@ class thread_pool {
   std::atomic<std::size_t> next_{0};
   std::mutex mutex_;
   std::condition_variable not_full_, not_empty_;
-  std::array<std::size_t, ring> done_{}; // samples of each batch of the ring
-  std::size_t begin_ = 0;                // the batch that the caller has, or waits for
+  std::array<std::size_t, ring> done_{}; // finished samples of each batch of the ring
+  std::size_t begin_ = 0;                // the batch that the caller has or waits for
   bool any_taken_ = false, stopped_ = false;
-  std::vector<std::jthread> threads_; // last: the first to end
+  std::vector<std::jthread> threads_; // the last member, so that the threads end first
 };
 
-/// With OpenCV, which decodes all of a photograph: at its size, or at the size that feedline would decode the
-/// part at. OpenCV doesn't tell a photograph's size before it is decoded, so feedline reads the header. Where
-/// the part shrinks, INTER_AREA averages, as feedline does; INTER_LINEAR, the default, aliases.
+/// With OpenCV, which decodes the whole photograph: at full size, or at the size at which feedline would
+/// decode the part. feedline reads the header, as OpenCV can't read the size without decoding. Where the part
+/// shrinks, INTER_AREA averages, as feedline does; INTER_LINEAR, the default, aliases.
 template <decoding How, int Shrink>
 void load_with_opencv(const fl::tar_sample& sample, std::size_t index, float* out) {
   auto random = random_of(index);
@@ -149,7 +149,7 @@ void load_with_opencv(const fl::tar_sample& sample, std::size_t index, float* ou
                     : smaller == 2 ? cv::IMREAD_REDUCED_COLOR_2
                     : smaller == 4 ? cv::IMREAD_REDUCED_COLOR_4
                                    : cv::IMREAD_REDUCED_COLOR_8;
-  // It takes no memory that is const, and doesn't write to it.
+  // OpenCV accepts no const memory, but doesn't write to it.
   auto* const bytes = const_cast<std::byte*>(file.data());
   const cv::Mat all = cv::imdecode(cv::Mat(1, static_cast<int>(file.size()), CV_8U, bytes),
                                    flags | cv::IMREAD_IGNORE_ORIENTATION);
@@ -161,7 +161,7 @@ void load_with_opencv(const fl::tar_sample& sample, std::size_t index, float* ou
   if (mirrored) cv::flip(pixels, pixels, 1);
   cv::split(pixels, planes); // blue first
   for (std::size_t c = 0; c < 3; ++c) {
-    const double deviation = fl::imagenet_normalization.deviation[c];
+    const double deviation = fl::imagenet_normalization.std[c];
     planes[2 - c].convertTo(cv::Mat(side, side, CV_32F, out + c * side * side), CV_32F, 1 / (255 * deviation),
                             -fl::imagenet_normalization.mean[c] / deviation);
   }

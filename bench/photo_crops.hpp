@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What benchmarks of photographs for training share: a random part of each, resized to 224 x 224 float planes,
-// mirrored or not, normalised, in batches of 64.
+// The common part of benchmarks of photographs for training: a random part of each photograph is resized to
+// 224 x 224 float planes, randomly flipped and normalised, in batches of 64.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -21,7 +21,7 @@ inline std::size_t threads(const benchmark::State& state) { return static_cast<s
 
 enum class decoding { part_smaller, part, whole };
 
-/// Draws the same part of a photograph in every benchmark; then `random` says whether it is mirrored.
+/// Draws the same part of a photograph in every benchmark; the next draw of `random` decides about the flip.
 inline auto choose_part(feedline::random_generator& random) {
   return [&random](std::size_t height, std::size_t width) {
     return feedline::random_resized_crop{}(height, width, random);
@@ -38,22 +38,23 @@ void load(const feedline::tar_sample& sample, std::size_t index, const feedline:
   auto random = random_of(index);
   const bool mirrored = random.chance(0.5);
   const auto part = choose_part(random);
-  const fl::resize_options how{.mirrored = mirrored, .normalization = fl::imagenet_normalization};
+  const fl::resize_options how{.horizontal_flip = mirrored, .normalization = fl::imagenet_normalization};
   if constexpr (How == decoding::whole) {
     const image all = fl::decode_jpeg(sample["jpg"]);
     fl::resize(fl::hwc_view(all), part(all.shape()[0], all.shape()[1]), pixels, how);
   } else {
-    fl::decode_jpeg_crop(sample["jpg"], part, pixels, how, {.decode_smaller = How == decoding::part_smaller});
+    fl::decode_jpeg_crop(sample["jpg"], part, pixels, how,
+                         {.scaled_decoding = How == decoding::part_smaller});
   }
 }
 
-/// The roofline: threads that share a counter, and write to memory of their own.
+/// The upper limit: threads that share a counter and write to separate memory.
 template <decoding How>
 void bare_threads(benchmark::State& state) {
   const auto& all = photos(state);
   std::vector<feedline::tensor<float>> memory;
   for (std::size_t i = 0; i < threads(state); ++i) memory.emplace_back(feedline::shape{batch_size, numbers});
-  for (auto _ : state) {
+  const auto load_all = [&] {
     std::atomic<std::size_t> next{0};
     const auto work = [&](feedline::tensor<float>& batch) {
       for (std::size_t i, n = 0; (i = next.fetch_add(1)) < all.size(); ++n)
@@ -61,7 +62,9 @@ void bare_threads(benchmark::State& state) {
     };
     std::vector<std::jthread> pool;
     for (auto& batch : memory) pool.emplace_back(work, std::ref(batch));
-  }
+  };
+  load_all(); // touches the memory for the first time
+  for (auto _ : state) load_all();
   report_photos(state, all.size());
 }
 
@@ -81,9 +84,9 @@ inline auto crop_pipeline(std::size_t threads) {
          fl::batch_into<example>(batch_size, decode, fl::workers{threads}, fl::name{"decode"});
 }
 
-/// Batches of an endless loader, as in a training that has been going on for a while: `take` takes one and
-/// gives a pointer to its pixels. About as many in each iteration as make all the photographs, and as many for
-/// each thread, as there are loaders whose threads make a batch each.
+/// Measures batches of an endless loader in its steady state. `take` takes a batch and returns a pointer to
+/// its pixels. An iteration takes about as many batches as all photographs make, and equally many for each
+/// thread, because some loaders make one batch per thread.
 template <class Take>
 void consume(benchmark::State& state, std::size_t photos_in_batch, const Take& take) {
   const std::size_t in_round = photos_in_batch * threads(state);
@@ -108,7 +111,7 @@ inline void feedline_pipeline(benchmark::State& state) {
   consume_pipeline(state, crop_pipeline(threads(state)));
 }
 
-// Items a second, and processor time, of so many threads.
+// Reports items per second and processor time, for several numbers of threads.
 inline void of_threads(benchmark::internal::Benchmark* b, const std::vector<int>& threads) {
   for (const int count : threads) b->Arg(count);
   b->UseRealTime()->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();

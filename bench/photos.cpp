@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What is lost between JPEG decoding and a training loop? Photographs decoded to RGB on two threads and
-// gathered in batches of 32, through feedline, through TBB's parallel_pipeline and through a hand-written
-// thread pool with a mutex queue; and two bare threads that share a counter, decode and keep nothing: what
-// the decoder itself allows.
+// What is lost between JPEG decoding and a training loop? Two threads decode whole photographs to RGB, and batches of
+// 32 are collected: by feedline, by TBB's parallel_pipeline, and by a hand-written thread pool with a mutex queue. The
+// baseline is two bare threads that share a counter, decode and keep nothing: what the decoder itself allows.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -61,7 +60,7 @@ void feedline_pipeline(benchmark::State& state) {
   report_photos(state, all.size());
 }
 
-// The same without accounts: what metrics cost.
+// The same without metrics, to show their cost.
 void feedline_without_metrics(benchmark::State& state) {
   const auto& all = photos(state);
   if (all.empty()) return;
@@ -70,7 +69,8 @@ void feedline_without_metrics(benchmark::State& state) {
   report_photos(state, all.size());
 }
 
-// Order restored in a map under the one lock, a bounded number in flight, batches handed to the caller.
+// A map under the one lock restores the order; the number of samples in flight is bounded; the caller
+// receives batches.
 void hand_written_pool(benchmark::State& state) {
   const auto& all = photos(state);
   for (auto _ : state) {

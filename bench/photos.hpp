@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The photographs that benchmarks decode: those of the TAR shards that FEEDLINE_BENCH_PHOTOS names, kept
-// mapped.
+// The photographs that benchmarks decode, from the TAR shards that FEEDLINE_BENCH_PHOTOS names. The shards
+// stay mapped.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -16,7 +16,7 @@ inline std::string photo_shards() {
   return shards ? shards : "";
 }
 
-/// Every sample of the shards; empty, with the benchmark skipped, if there are none.
+/// All samples of the shards. Without shards the list is empty and the benchmark is skipped.
 inline const std::vector<feedline::tar_sample>& photos(benchmark::State& state) {
   static const std::vector<feedline::tar_sample> all = [] {
     std::vector<feedline::tar_sample> samples;
@@ -26,7 +26,7 @@ inline const std::vector<feedline::tar_sample>& photos(benchmark::State& state) 
     return samples;
   }();
   if (all.empty())
-    state.SkipWithError("set FEEDLINE_BENCH_PHOTOS to the name of TAR shards of JPEGs, or a pattern");
+    state.SkipWithError("set FEEDLINE_BENCH_PHOTOS to the name of a TAR shard of JPEGs, or to a pattern");
   return all;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How many photographs a second does libtorch's C++ DataLoader give, with the same decoder and the same number
-// of threads? Whole photographs, in lists of 32, as bench_photos has them; and random parts, stacked in
-// batches of 64, as bench_photo_crops has them. Beside it feedline's pipelines and, for parts, bare threads,
-// for ratios from one run. The loaders are endless, as in a training that has been going on for a while.
+// How many photographs per second does libtorch's C++ DataLoader give, with the same decoder and the same number of
+// threads? Random parts, stacked in batches of 64, as in photo_crops; and whole photographs, in lists of 32, as in
+// photos. feedline's pipelines, and bare threads for random parts, run in the same program. The loaders are endless,
+// as in a training that has been running for a while.
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -15,7 +15,7 @@ namespace fl = feedline;
 
 namespace {
 
-/// What both data sets have in common.
+/// The common part of both data sets.
 template <class Self, class Sample>
 class photo_dataset : public torch::data::datasets::Dataset<Self, Sample> {
  public:
@@ -59,7 +59,7 @@ class parts : public photo_dataset<parts, torch::data::Example<>> {
   }
 };
 
-/// The places of a data set one after another, over and over.
+/// Yields the positions of a data set in order, endlessly.
 class endless_sampler : public torch::data::samplers::Sampler<> {
  public:
   explicit endless_sampler(std::size_t size) : size_(size) {}

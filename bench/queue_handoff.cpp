@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How long does it take to reach a thread that waits at a queue, and to be answered? A number goes to a
-// partner and comes back, against the least that such an exchange can cost: two atomics with wait and notify.
-// First without a pause, so that the partner mostly still spins; then after a pause in which the partner has
-// gone to sleep.
+// How long does it take to reach a thread that waits at a queue, and to be answered? A number goes to a partner and
+// comes back, compared with the least that such an exchange can cost: two atomics with wait and notify. First without
+// a pause, so that the partner mostly still spins; then after a pause in which the partner has gone to sleep.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -25,7 +24,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// One way of the exchange; numbers are never 0.
+// One direction of the exchange; numbers are never 0.
 
 template <class Queue>
 struct ours {
@@ -71,7 +70,7 @@ struct bare_atomic_wait {
   }
 };
 
-// The same without the spinning that a standard library puts before its sleep.
+// The same without the spinning with which a standard library begins a wait.
 struct bare_futex {
   alignas(feedline::detail::cache_line) std::atomic<std::uint32_t> word{0};
 
@@ -116,7 +115,7 @@ void work_for(std::chrono::microseconds time) {
   for (const auto end = clock::now() + time; clock::now() < end;) feedline::detail::spin_pause();
 }
 
-// The argument is the pause before each exchange in microseconds; only the exchange is timed.
+// The argument is the pause before each exchange in microseconds; the pause isn't timed.
 template <class Way>
 void round_trip(benchmark::State& state) {
   const std::chrono::microseconds pause(state.range(0));

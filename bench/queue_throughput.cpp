@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What does an item cost on its way through a queue of 1024? One thread on either side, item by item and 64 at a
-// time, with items of 8 and 64 bytes; then one to four threads on either side, item by item and 32 at a time. Against
-// queues that others made, of which Boost's and ReaderWriterQueue can neither close nor park: their users wait in a
+// What does an item cost on its way through a queue of 1024? One thread on either side, item by item and 64 at a time,
+// with items of 8 and 64 bytes; then one to four threads on either side, item by item and 32 at a time. Compared with
+// queues of other libraries, of which Boost's and ReaderWriterQueue can neither close nor park: their users wait in a
 // loop.
 #include <array>
 #include <atomic>
@@ -40,14 +40,14 @@ struct item {
   std::array<std::uint64_t, Bytes / 8> words{};
 };
 
-// How users of a queue that can't wait do it. Plain pauses: the fastest way, and the wrong one where threads
-// outnumber cores.
+// How users wait at a queue that can't park a thread. Plain pauses are the fastest way, but wrong where
+// threads outnumber cores.
 template <class Try>
 void poll(Try attempt) {
   while (!attempt()) feedline::detail::spin_pause();
 }
 
-// The queues behind one face: push and pop wait, push_bulk and pop_bulk move what they can.
+// The queues behind one interface: push and pop wait; push_bulk and pop_bulk move as many items as they can.
 
 template <class T, class Queue>
 struct ours {
@@ -153,8 +153,8 @@ struct tbb_bounded {
 };
 #endif
 
-// Times rounds in which each producer and each consumer moves its share of the items. The threads outlive the
-// rounds.
+// Measures rounds in which each producer and each consumer moves its share of the items. The threads live
+// through all rounds.
 template <class Produce, class Consume>
 void time_rounds(benchmark::State& state, std::size_t per_side, Produce produce, Consume consume) {
   std::barrier gate(static_cast<std::ptrdiff_t>(2 * per_side + 1));
@@ -223,7 +223,7 @@ void one_to_one(benchmark::internal::Benchmark* benchmark) { benchmark->Arg(1)->
 
 void up_to_four(benchmark::internal::Benchmark* benchmark) { benchmark->DenseRange(1, 4)->UseRealTime(); }
 
-// Of a round's items in whole chunks.
+// Numbers of threads that divide the items of a round into whole chunks.
 void even_shares(benchmark::internal::Benchmark* benchmark) {
   for (const int threads : {1, 2, 4}) benchmark->Arg(threads)->UseRealTime();
 }

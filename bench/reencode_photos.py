@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes TAR shards of the same photographs as other kinds of JPEG, for bench_photo_crops.
+"""How does the kind of JPEG change the speed of a loader? Re-encodes the photographs of TAR shards, for bench_photo_crops.
 
 Usage: bench/reencode_photos.py [--quality 90] OUTPUT_FOLDER SHARD.tar...
 
-Makes a folder for each kind, 444, 420, 444-progressive and 420-progressive (the chroma's sampling; baseline unless it
-says otherwise), with shards of the same names and members. 444 is there to compare with: encoding again changes how
-many bytes a photograph takes, too. Then: FEEDLINE_BENCH_PHOTOS='OUTPUT_FOLDER/420/*.tar' bench_photo_crops. Needs
+Makes a folder for each kind: 444, 420, 444-progressive and 420-progressive (the chroma subsampling; baseline JPEG unless
+it says progressive). Each folder has shards with the same names and members. Compare with 444, as re-encoding also
+changes the size of a photograph. Then run: FEEDLINE_BENCH_PHOTOS='OUTPUT_FOLDER/420/*.tar' bench_photo_crops. Needs
 Pillow.
 """
 import argparse
@@ -17,7 +17,7 @@ import tarfile
 
 from PIL import Image, ImageFile
 
-ImageFile.MAXBLOCK = 1 << 26  # a progressive file must fit
+ImageFile.MAXBLOCK = 1 << 26  # must be as large as a progressive file
 
 KINDS = {
     "444": {"subsampling": "4:4:4", "progressive": False},
@@ -44,7 +44,7 @@ def main():
     options = arguments.parse_args()
     shards = sorted(path for pattern in options.shards for path in glob.glob(pattern))
     if not shards:
-        arguments.error("no shards: " + " ".join(options.shards))
+        arguments.error("no shards found: " + " ".join(options.shards))
     for kind in KINDS:
         os.makedirs(os.path.join(options.output, kind), exist_ok=True)
         photos, size = 0, 0

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What does a reservoir of a million training frames take: a shuffle that fills up first and then gives a random frame for
-// each that comes?
-//
-// `memory_ratio` is the memory of this process that the reservoir's filling took, to frames × bytes of a frame. The time is
-// that of a frame through a full reservoir, beside a loop that does only what can't be saved: it makes the frame in the
-// place of a random one in a block, and copies that one out. Both are bound by memory: a frame of a block that is larger
-// than all caches is read once and written once.
+// What does a reservoir of a million training frames take: a shuffle that fills up first and then gives a random frame
+// for each that arrives? The memory is what filling the reservoir took, relative to frames × bytes of a frame. The
+// rate is that of frames through a full reservoir. The baseline is a loop that does only what can't be saved: it
+// copies a random frame out of a block and makes the new frame in its place. Both are bound by memory: a frame of a
+// block that is larger than all caches is read once and written once.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +23,7 @@ namespace fl = feedline;
 
 namespace {
 
-/// As large as a position of a chess engine's training data.
+/// As large as a position in the training data of a chess engine.
 struct frame {
   std::array<std::byte, 8356> bytes;
 };
@@ -60,9 +58,9 @@ void by_hand(benchmark::State& state) {
   fl::random_generator random(1);
   std::uint64_t number = 0;
   for (auto _ : state) {
-    frame& place = block[static_cast<std::size_t>(random.below(block.size()))];
-    const frame taken = place;
-    place = made(number++);
+    frame& held = block[static_cast<std::size_t>(random.below(block.size()))];
+    const frame taken = held;
+    held = made(number++);
     benchmark::DoNotOptimize(looked_at(taken));
   }
   state.SetItemsProcessed(state.iterations());

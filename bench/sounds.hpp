@@ -9,7 +9,7 @@
 
 #include <feedline/core/random.hpp>
 
-/// A rising tone with some noise, which the seed chooses: samples from -1 to 1.
+/// A rising tone with some noise, both chosen by the seed: samples from -1 to 1.
 inline std::vector<float> made_clip(std::size_t frames, std::size_t frames_per_second,
                                     std::uint64_t seed = 1) {
   std::vector<float> samples(frames);
@@ -22,7 +22,7 @@ inline std::vector<float> made_clip(std::size_t frames, std::size_t frames_per_s
   return samples;
 }
 
-/// As a WAV file of 16 bits.
+/// Encodes samples as a WAV file with 16 bits.
 inline std::vector<std::byte> wav_of(const std::vector<float>& samples, std::size_t frames_per_second) {
   std::vector<std::byte> file;
   const auto text = [&](const char* s) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How long does it take to stop a loader and join its threads while 64 workers are parked? Once with workers
-// that wait for input which never comes, once with workers that wait for room in full queues.
+// How long does it take to stop a loader and join its threads while 64 workers are parked?
+//
+// The workers wait for input that never arrives, or for room in full queues.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::size_t workers = 64;
 
-// Every worker but those that hold an item waits for room.
+// Every worker that doesn't hold an item waits for room.
 void full_queues(benchmark::State& state) {
   const auto pipeline = fl::generate([n = 0]() mutable { return std::optional(n++); }) |
                         fl::map([](int n) { return n; }, fl::workers{workers}) | fl::batch(16);
@@ -33,7 +34,7 @@ void full_queues(benchmark::State& state) {
       [](auto& loader) { loader.reset(); });
 }
 
-// The source waits for a stop, as one on a network may; all workers are parked in front of an empty queue.
+// The source waits for a stop, as a network source may; all workers are parked at an empty queue.
 void starved_workers(benchmark::State& state) {
   struct silent_source {
     std::optional<int> next() {
@@ -67,7 +68,7 @@ void starved_workers(benchmark::State& state) {
   });
 }
 
-// The floor: as many bare threads, parked on one word, woken and joined.
+// The lower limit: as many bare threads, parked on one word, woken and joined.
 void bare_threads(benchmark::State& state) {
   std::atomic<int> word{0};
   const auto start = [&] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What does a draw of stream_shuffler cost, and how much memory does its window take? Whole passes over windows of 10^4 to
-// 10^8 numbers, and draws from a window that moves on by one number with each; against std::shuffle of a list of the
-// whole window, which is made again for each pass and can't move.
+// What does a draw of stream_shuffler cost, and how much memory does its window take? Whole passes over windows of
+// 10^4 to 10^8 numbers, and draws from a window that moves by one number with each draw; compared with std::shuffle of
+// a list of the whole window, which is shuffled again for each pass and can't move.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace {
 
 std::size_t allocated = 0, most_allocated = 0;
 
-/// Bits of memory for each number of a window, at most so far since `allocated` was `before`.
+/// Bits of memory per number of a window: the peak since `allocated` was `before`.
 double bits_each(std::size_t before, std::uint64_t numbers) {
   return 8.0 * static_cast<double>(most_allocated - before) / static_cast<double>(numbers);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What does feedline cost per item where the work on an item is next to nothing? Ten million numbers through
-// a map on two workers into batches of 1024, against TBB's parallel_pipeline fed item by item and fed by
-// hand-made chunks; and a serial chain of stages against the loop that one would write by hand.
+// What does feedline cost per item when the work on an item is next to nothing? Ten million numbers through a map on
+// two workers into batches of 1024, compared with TBB's parallel_pipeline, item by item and with hand-made chunks; and
+// a serial chain of stages, compared with a loop written by hand.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,7 +46,7 @@ void feedline_two_workers(benchmark::State& state) {
   report(state);
 }
 
-// The same without accounts: what metrics cost.
+// The same without metrics, to show their cost.
 void feedline_without_metrics(benchmark::State& state) {
   const auto pipeline = numbers() | fl::map(work, fl::workers{2}) | fl::batch(batch_size) | fl::prefetch(64);
   for (auto _ : state) {
@@ -60,7 +60,7 @@ void feedline_without_metrics(benchmark::State& state) {
 #ifdef FEEDLINE_WITH_TBB
 void tbb_item_by_item(benchmark::State& state) {
   const tbb::global_control two(tbb::global_control::max_allowed_parallelism, 2);
-  constexpr std::uint64_t fewer = items / 10; // it's slow
+  constexpr std::uint64_t fewer = items / 10; // because it's slow
   for (auto _ : state) {
     std::uint64_t at = 0, sum = 0;
     std::vector<std::uint64_t> batch;
@@ -135,7 +135,7 @@ void feedline_serial_chain(benchmark::State& state) {
   report(state);
 }
 
-// The same batches, numbers and indices, from one thread to another through the queue that the pipeline uses.
+// The same batches with numbers and indices, sent to another thread through the queue that the pipeline uses.
 void hand_written_serial_chain(benchmark::State& state) {
   struct batch {
     std::vector<std::uint64_t> values, indices;

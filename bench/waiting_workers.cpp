@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Do workers that wait (for a disk, a network) scale with their number? A stage sleeps for each item; ideal
-// is one item per worker and sleep. Small items sleep 1 ms and are batched, from a run's beginning to its end;
-// photographs sleep 10 and 20 ms and are then written to their slot of a batch, in a run that has been going
-// on for a second. The baselines are as many bare threads, which sleep and count, or write to memory of their
-// own.
+// Do workers that wait (for a disk, a network) scale with their number? A stage sleeps for each item; the ideal is one
+// item per worker and sleep. Small items sleep 1 ms and are batched, from a run's beginning to its end; photographs
+// sleep 10 and 20 ms and are then written to their slot of a batch, in a run that has been running for a second. The
+// baselines are as many bare threads, which sleep and count, or write to memory of their own.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -26,7 +25,7 @@ constexpr std::size_t batch_size = 64;
 struct waiting {
   std::size_t workers;
   std::chrono::milliseconds time; // for each item
-  std::size_t batches;            // in about a second, if nothing else takes time
+  std::size_t batches;            // in about a second, if only sleeping takes time
   std::size_t items;
 
   explicit waiting(const benchmark::State& state)
@@ -50,7 +49,7 @@ auto numbers(std::size_t end) {
       [n = std::size_t{0}, end]() mutable { return n < end ? std::optional(n++) : std::nullopt; });
 }
 
-/// Each of them with a sample of its own to write to.
+/// Bare threads, each with a separate sample to write to.
 template <class Sample, class Work>
 void run_bare(benchmark::State& state, const waiting& wait, const Work& work) {
   std::vector<Sample> memory(wait.workers);

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Compiles through ccache where there is one, unless the caller has chosen a launcher.
+# Compiles through ccache if it is installed, unless the caller has chosen a launcher.
 find_program(FEEDLINE_CCACHE ccache)
 mark_as_advanced(FEEDLINE_CCACHE)
 if(FEEDLINE_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  # A precompiled header counts as its content, not as its time stamp.
+  # Compare precompiled headers by content, not by time stamp; let all clones on a machine share the cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-    "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${FEEDLINE_CCACHE}")
+    "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
+    "${FEEDLINE_CCACHE}")
 endif()

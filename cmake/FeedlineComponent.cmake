@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A component is an INTERFACE target with packages, headers and an export set of its own, so that a user
-# of one component needs nothing of the others. The core is the component called feedline.
+# A component is an INTERFACE target with separate packages, headers and export set, so that a user of one
+# component doesn't need the packages of the others. The core is the component called feedline.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -9,14 +9,15 @@ set(FEEDLINE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/feedline")
 # feedline_component(<name> PACKAGES <package>... LINKS <target>... HEADERS <file below include/feedline>...
 #   [OPTIONAL_PACKAGES <package>...] [OPTIONS <variable>...])
 #
-# Makes feedline::<name>. Where a package is missing, so is the target, and one line says so; without the
-# core's packages there is nothing to build. An optional package that is there is linked, as <package>::<package>, and
-# FEEDLINE_<NAME>_<PACKAGE> is defined; where it is missing, a line says that the component does without. OPTIONS are read
-# by the find modules of the packages: an installed feedline looks for the packages with the same values.
+# Adds feedline::<name>. If a package is missing, the target isn't added and a line of output says so; if a
+# package of the core is missing, configuring fails. An optional package is linked as <package>::<package> and
+# FEEDLINE_<NAME>_<PACKAGE> is defined; if it is missing, a line of output says so. OPTIONS are variables that
+# the packages' find modules read: an installed feedline looks for the packages with the same values.
 #
-# Whoever builds, tests or installs components learns of them from these global properties, whether or not their
-# packages are here: FEEDLINE_COMPONENTS, all but the core; FEEDLINE_HEADERS, those of the core and of all components,
-# below include/feedline; FEEDLINE_<name>_PACKAGES.
+# These global properties describe all components, even those whose packages are missing:
+#   FEEDLINE_COMPONENTS: the names of all components except the core
+#   FEEDLINE_HEADERS: all headers, relative to include/feedline
+#   FEEDLINE_<name>_PACKAGES: the packages of a component
 function(feedline_component name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PACKAGES;OPTIONAL_PACKAGES;LINKS;HEADERS;OPTIONS")
   set_property(GLOBAL APPEND PROPERTY FEEDLINE_HEADERS ${arg_HEADERS})
@@ -45,7 +46,7 @@ function(feedline_component name)
       list(APPEND arg_LINKS ${package}::${package})
       list(APPEND arg_PACKAGES ${package})
     else()
-      message(STATUS "feedline::${name} does without ${package}, which was not found. ${${package}_NOT_FOUND_MESSAGE}")
+      message(STATUS "feedline::${name} is built without ${package}, which was not found. ${${package}_NOT_FOUND_MESSAGE}")
     endif()
   endforeach()
 
@@ -69,7 +70,7 @@ function(feedline_component name)
     set(packages "${arg_PACKAGES}")
     set(options "")
     foreach(option IN LISTS arg_OPTIONS)
-      string(APPEND options "set(${option} \"${${option}}\") # as this feedline was built\n")
+      string(APPEND options "set(${option} \"${${option}}\") # the value with which this feedline was built\n")
     endforeach()
     configure_file("${PROJECT_SOURCE_DIR}/cmake/feedline-component.cmake.in" feedline-${name}.cmake @ONLY)
     install(TARGETS ${target} EXPORT feedline-${name} FILE_SET HEADERS)
@@ -82,7 +83,7 @@ function(feedline_component name)
   endif()
 endfunction()
 
-# Installs what find_package(feedline COMPONENTS ...) reads first.
+# Installs the files that find_package(feedline COMPONENTS ...) reads first.
 function(feedline_install_package)
   configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/feedline-config.cmake.in" feedline-config.cmake
     INSTALL_DESTINATION "${FEEDLINE_PACKAGE_DIR}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # feedline_find_library(<package> TARGET <target> HEADER <file> NAMES <library>... DEBIAN <package>)
 #
-# What a find module of a library without a CMake package of its own consists of: finds the library and its header, and
-# makes the target. A macro, as find_package() looks at the variables of the module that it reads.
+# The body of a find module for a library without a CMake package: finds the library and its header, and adds
+# the target. It is a macro because find_package() reads the variables that the module sets.
 include(FindPackageHandleStandardArgs)
 
 macro(feedline_find_library package)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Finds moodycamel's header, so that #include <concurrentqueue.h> works, and makes the target
-# concurrentqueue::concurrentqueue. Debian keeps the header in concurrentqueue/, moodycamel's own install
-# (vcpkg's too) in concurrentqueue/moodycamel/.
+# Finds moodycamel's header, so that #include <concurrentqueue.h> works, and adds the target
+# concurrentqueue::concurrentqueue. Debian has the header in concurrentqueue/; moodycamel's install (also
+# vcpkg's) has it in concurrentqueue/moodycamel/.
 find_path(ConcurrentQueue_INCLUDE_DIR concurrentqueue.h
   PATH_SUFFIXES concurrentqueue/moodycamel concurrentqueue moodycamel)
 mark_as_advanced(ConcurrentQueue_INCLUDE_DIR)

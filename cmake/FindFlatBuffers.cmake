@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Finds the headers of FlatBuffers, 2.0 or newer, and makes the target flatbuffers::headers. Nothing of its library is
-# used, and what it installs for CMake has another name in each of its versions.
+# Finds the headers of FlatBuffers, 2.0 or newer, and adds the target flatbuffers::headers. It doesn't use
+# FlatBuffers' CMake package, whose name differs between versions; its library isn't needed.
 find_path(FlatBuffers_INCLUDE_DIR flatbuffers/flatbuffers.h)
 mark_as_advanced(FlatBuffers_INCLUDE_DIR)
 if(FlatBuffers_INCLUDE_DIR)
@@ -12,7 +12,7 @@ endif()
 
 set(FlatBuffers_NOT_FOUND_MESSAGE "On Debian its package is libflatbuffers-dev.")
 if(FlatBuffers_VERSION VERSION_LESS 2)
-  string(PREPEND FlatBuffers_NOT_FOUND_MESSAGE "It has to be 2.0 or newer. ")
+  string(PREPEND FlatBuffers_NOT_FOUND_MESSAGE "Version 2.0 or newer is needed. ")
   unset(FlatBuffers_INCLUDE_DIR CACHE)
 endif()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Finds libjpeg and makes sure that it is libjpeg-turbo, as no other decodes parts of an image, unless
-# FEEDLINE_ALLOW_PLAIN_LIBJPEG allows any; the target is CMake's own JPEG::JPEG.
+# Finds libjpeg and checks that it is libjpeg-turbo, as no other can decode a part of an image.
+# FEEDLINE_ALLOW_PLAIN_LIBJPEG accepts any libjpeg. The target is CMake's JPEG::JPEG.
 find_package(JPEG QUIET)
 if(JPEG_FOUND)
   include(CheckCXXSymbolExists)
@@ -18,5 +18,5 @@ elseif(LibJpegTurbo_IS_TURBO OR FEEDLINE_ALLOW_PLAIN_LIBJPEG)
   set(LibJpegTurbo_FOUND TRUE)
 else()
   set(LibJpegTurbo_NOT_FOUND_MESSAGE 
-    "The libjpeg here is a plain one; FEEDLINE_ALLOW_PLAIN_LIBJPEG, where feedline is built, takes it.")
+    "The libjpeg here isn't libjpeg-turbo; build feedline with FEEDLINE_ALLOW_PLAIN_LIBJPEG=ON to accept it.")
 endif()

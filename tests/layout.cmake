@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Looks at the repository's files: every header and every test is listed in CMake, every public header has
-# a test file of its name, and includes point one way. Called with -DHEADERS=... -DTESTS=..., the listed files: all
-# headers, and the tests of what is built here.
+# Checks the repository's files: CMake lists every header and every test, every public header has a test file of
+# the same name, and includes point one way. Call it with -DHEADERS=... -DTESTS=...: all listed headers, and the
+# listed tests of this build.
 cmake_minimum_required(VERSION 3.25)
 set(root "${CMAKE_CURRENT_LIST_DIR}/..")
 set(complaints "")
@@ -10,9 +10,9 @@ macro(complain)
   string(APPEND complaints "\n  " ${ARGN})
 endmacro()
 
-# A folder includes itself and what stands before it. What is not here is a component: it comes last, and
-# components don't know each other. The file feedline.hpp gathers the core, <component>.hpp the folder of a component,
-# testing.hpp the checks for what users write.
+# A folder may include itself and the folders with a lower rank. Every other folder is a component: it comes
+# last, and components don't include each other. The file feedline.hpp includes the core, <component>.hpp the
+# folder of a component, testing.hpp the checks for users' parts.
 set(rank_detail 0)
 set(rank_version.hpp 0)
 set(rank_queue 1)
@@ -22,20 +22,21 @@ set(rank_stage 3)
 set(rank_feedline.hpp 4)
 set(rank_component 5)
 
-# What the core may include besides the standard library: moodycamel's queue, and the system's headers for
-# files, processes, signals and waiting.
+# What the core may include in addition to the standard library: moodycamel's queue, and the system's headers
+# for files, processes, signals and waiting.
 set(outside "^(concurrentqueue|dirent|errno|fcntl|fnmatch|glob|pthread|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
 
-# The core's layers: each includes itself, those before it, and what users name, core/*.hpp.
+# The core's layers: each may include itself, the layers before it, and core/*.hpp, the headers for users.
 set(layers metrics snapshot transport plan run)
 
-# Sources, stages and components use what is public. But for these: stages run inside the first three, a queue is
-# part of the plan, ranks share out places, a batch takes rows of identities, and elements are data to be told apart.
+# Sources, stages and components use only public headers. Exceptions: the first three run stages inside them, a
+# queue is part of the plan, ranks divide positions, a batch takes rows of identities, and range() hashes its
+# elements.
 set(inside_core source/detail/mapped_source.hpp stage/detail/inner_run.hpp stage/detail/cached_stage.hpp
   stage/prefetch.hpp source/detail/reordered_source.hpp stage/batch.hpp source/range.hpp)
 
-# Headers that have no test of their own name, because they only gather, as a component's own header does, or declare,
-# as those of options do.
+# Headers without their own test: they only include others, like a component's header, or only declare, like
+# headers of options.
 set(untested "^[a-z_]+\\.hpp$|_options\\.hpp$|^core/item_bytes\\.hpp$|^queue/overflow\\.hpp$")
 
 function(room_of header room_out rank_out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What any library of this kind would include.
+// The standard headers that any library of this kind needs.
 #include <algorithm>
 #include <array>
 #include <atomic>

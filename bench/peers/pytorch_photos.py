@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How many photographs a second does PyTorch's DataLoader decode and batch?
+"""How many photographs per second does PyTorch's DataLoader decode and batch?
 
 Usage: bench/peers/pytorch_photos.py [--crops] [--workers 2,4] [--batch 32] [--passes 5]
            [--json FILE] SHARD.tar...
 
-Reads the same TAR shards as bench_photos (needs torch; Pillow or torchvision decodes), keeps order, gathers lists of
-images, and prints the median of the passes for each decoder, and the processor time that a photograph took in all
-processes. With --crops it does what bench_photo_crops does: RandomResizedCrop to 224 x 224, RandomHorizontalFlip,
-float from 0 to 1, Normalize, stacked. The passes, each of about all
-photographs, follow one another without a pause, so that no worker waits for the others at the end of one; the first
-warms up.
+Reads the same TAR shards as bench_photos, keeps their order and gathers lists of images. Needs torch; Pillow or
+torchvision decodes. For each decoder, prints the median of the passes and the processor time per photograph in all
+processes. --crops does the work of bench_photo_crops: RandomResizedCrop to 224 x 224, RandomHorizontalFlip, float from 0
+to 1, Normalize, stacked. Each pass has about all photographs. Passes follow without a pause, so that no worker waits for
+the others at the end of a pass; the first pass warms up.
 """
 import argparse
 import glob
@@ -40,7 +39,7 @@ def torchvision_decoder():
 
 
 def with_crops(decode, as_numbers):
-    """Behind a decoder: torchvision's augmentation for training on ImageNet."""
+    """Decodes, then applies torchvision's augmentation for training on ImageNet."""
     from torchvision import transforms
 
     return transforms.Compose([
@@ -72,7 +71,7 @@ def processor_seconds():
 
 
 class Photos(Dataset):
-    """The members `*.jpg` of TAR shards, found once; each worker opens the shards for itself."""
+    """The members `*.jpg` of TAR shards, found once. Each worker opens the shards separately."""
 
     def __init__(self, shards, decode):
         self.decode = decode
@@ -94,9 +93,9 @@ class Photos(Dataset):
 
 
 def measure(photos, workers, options):
-    """Photographs a second in the middle pass, and seconds of processor time for each."""
+    """Returns photographs per second in the median pass, and seconds of processor time per photograph."""
     before = processor_seconds()
-    # Each worker makes as many batches of a pass.
+    # Each worker makes the same number of batches in a pass.
     round_of = max(1, workers)
     in_pass = max(1, -(-len(photos) // (options.batch * round_of))) * round_of
     batches = iter(DataLoader(
@@ -113,7 +112,7 @@ def measure(photos, workers, options):
         count = sum(map(len, itertools.islice(batches, in_pass)))
         rates.append(count / (time.perf_counter() - begin))
         decoded += count
-    del batches  # its workers end, and their time counts
+    del batches  # ends its workers, so that their processor time counts
     return statistics.median(rates[1:]), (processor_seconds() - before) / decoded
 
 
@@ -121,8 +120,8 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("shards", nargs="+")
     arguments.add_argument("--crops", action="store_true")
-    arguments.add_argument("--json", help="write the figures to this file too, as Google Benchmark would")
-    arguments.add_argument("--workers", default="2", help="or several numbers, 1,2,4 say")
+    arguments.add_argument("--json", help="also write the figures to this file, as Google Benchmark does")
+    arguments.add_argument("--workers", default="2", help="a number, or several such as 1,2,4")
     arguments.add_argument("--batch", type=int, default=32)
     arguments.add_argument("--passes", type=int, default=5)
     options = arguments.parse_args()
@@ -142,8 +141,10 @@ def main():
             rate, seconds = measure(photos, workers, options)
             print(f"{name:16} {workers:3} workers {rate:8.1f} photos/s (median of {options.passes} passes), "
                   f"{seconds * 1e6:.0f} us of processor time each")
-            run = f"pytorch_{name}/{workers}"
-            results.append({"name": run, "run_name": run, "aggregate_name": "median", "items_per_second": rate})
+            run = f"pytorch_{name}/{workers}/process_time/real_time"
+            results.append({
+                "name": run, "run_name": run, "aggregate_name": "median", "items_per_second": rate, "time_unit": "s",
+                "real_time": 1 / rate, "cpu_time": seconds})
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"benchmarks": results}, file, indent=1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes the spectrograms of all clips of some Arrow files to one file, in the order of the clips: the same bytes for any
-// number of workers. `--help` lists the flags; the pipeline stands in write_features().
+// Writes the spectrograms of all clips in Arrow files to one file, in the order of the clips. The bytes are
+// the same for any number of workers. `--help` lists the flags; write_features() has the pipeline.
 #include <algorithm>
 #include <charconv>
 #include <csignal>
@@ -51,27 +51,27 @@ struct options {
     o.sample_rate = static_cast<double>(rate);
     o.fft_length = fft;
     if (window > 0) o.window_length = window;
-    o.hop = hop;
+    o.hop_length = hop;
     o.mels = mels;
     return o;
   }
 };
 
 constexpr std::string_view help_text =
-    R"(Writes spectrograms of the clips in Arrow files as 32-bit floats in C order, [clips, mels, frames] (of the Kaldi recipe
-[clips, frames, mels]), and their shape to a file of the same name with .json behind it.
+    R"(Writes spectrograms of the clips in Arrow files: 32-bit floats in C order, [clips, mels, frames], or [clips, frames, mels]
+with the Kaldi recipe. Writes the shape to a second file, which has .json added to its name.
 
-  --input FILE…        Arrow files or streams, or patterns
-  --column NAME        with the encoded clips, WAV, FLAC or OGG (audio): bytes, or a struct with a part `bytes`
-  --recipe mel|kaldi   power of mels as torchaudio has it, or Kaldi's logarithmic filter bank (mel)
-  --rate HZ            clips are resampled to this (32000)
-  --seconds S          … and their middle cropped, or padded, to this (5)
-  --mels N             filters (128)
-  --fft N, --hop N     samples of a transform (1024) and from one to the next (320)
-  --window N           samples of a frame before it is padded to --fft (mel: --fft; kaldi: 25 ms)
-  --workers N          threads (one per processor)
-  --out FILE           where to
-  --help               this text
+  --input FILE…        Arrow files, Arrow streams, or patterns
+  --column NAME        column of the encoded clips (WAV, FLAC or OGG): bytes, or a struct with a field `bytes` (audio)
+  --recipe mel|kaldi   mel: power as in torchaudio; kaldi: Kaldi's logarithmic filter bank (mel)
+  --rate HZ            sample rate to which clips are resampled (32000)
+  --seconds S          length to which clips are center-cropped or padded (5)
+  --mels N             number of mel filters (128)
+  --fft N, --hop N     samples in each transform (1024), and from one transform to the next (320)
+  --window N           samples in a frame before it is padded to --fft (mel: --fft; kaldi: 25 ms)
+  --workers N          worker threads (one per processor)
+  --out FILE           output file
+  --help               print this text
 )";
 
 options read_options(const std::vector<std::string>& arguments) {
@@ -80,14 +80,14 @@ options read_options(const std::vector<std::string>& arguments) {
     const std::string flag = arguments[i++];
     const auto at_value = [&] { return i < arguments.size() && !arguments[i].starts_with("--"); };
     const auto text = [&] {
-      if (!at_value()) throw usage_error(flag + " wants a value");
+      if (!at_value()) throw usage_error(flag + " needs a value");
       return arguments[i++];
     };
-    const auto number = [&]<class Number>(Number& into, Number most) {
+    const auto number = [&]<class Number>(Number& into, Number max) {
       const std::string given = text();
       const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), into);
-      if (error != std::errc() || end != given.data() + given.size() || !(into > 0 && into <= most))
-        throw usage_error(flag + " wants a number above 0 and up to " + std::to_string(most) + ", not `" +
+      if (error != std::errc() || end != given.data() + given.size() || !(into > 0 && into <= max))
+        throw usage_error(flag + " needs a number above 0 and up to " + std::to_string(max) + ", not `" +
                           given + "`");
     };
     if (flag == "--input") {
@@ -97,7 +97,7 @@ options read_options(const std::vector<std::string>& arguments) {
     else if (flag == "--recipe") {
       o.recipe = text();
       if (o.recipe != "mel" && o.recipe != "kaldi")
-        throw usage_error("--recipe wants `mel` or `kaldi`, not `" + o.recipe + "`");
+        throw usage_error("--recipe needs `mel` or `kaldi`, not `" + o.recipe + "`");
     } else if (flag == "--rate") number(o.rate, std::size_t{10'000'000});
     else if (flag == "--seconds") number(o.seconds, 3600.0);
     else if (flag == "--mels") number(o.mels, std::size_t{16'384});
@@ -107,7 +107,7 @@ options read_options(const std::vector<std::string>& arguments) {
     else if (flag == "--workers") number(o.workers, fl::workers::limit);
     else if (flag == "--out") o.out = text();
     else if (flag == "--help") o.help = true;
-    else throw usage_error(flag + " is no flag");
+    else throw usage_error("unknown flag " + flag);
   }
   if (o.help) return o;
   if (o.input.empty()) throw usage_error("--input is missing");
@@ -116,12 +116,12 @@ options read_options(const std::vector<std::string>& arguments) {
     std::error_code ignored;
     if (std::filesystem::equivalent(input, o.out, ignored) ||
         ::fnmatch(input.c_str(), o.out.c_str(), FNM_PATHNAME) == 0)
-      throw usage_error("--out " + o.out + " is a file of --input, which it would overwrite");
+      throw usage_error("--out " + o.out + " would overwrite a file of --input");
   }
   return o;
 }
 
-/// Gives how many clips were written.
+/// Returns the number of clips written.
 std::uint64_t write_features(const options& o, const fl::mel_spectrogram& spectrogram,
                              const std::stop_token& stop) {
   const std::size_t length = o.clip_length(), frames = spectrogram.frames(length);
@@ -135,14 +135,14 @@ std::uint64_t write_features(const options& o, const fl::mel_spectrogram& spectr
     };
   });
   const auto clips = fl::arrow_rows<std::span<const std::byte>>(o.input, {o.column});
-  // Several batches are made at once: each holds 64 MB, or one spectrogram that is larger.
+  // Several batches are in memory at once: each holds 64 MB, or one spectrogram if that is larger.
   const std::size_t bytes = spectrogram.mels() * frames * sizeof(float);
   const std::size_t batch_size = std::clamp<std::size_t>((std::size_t{64} << 20) / bytes, 1, 64);
   const auto pipeline =
       clips | fl::batch_into<fl::tensor<float>>(batch_size, make, fl::shapes{{{spectrogram.mels(), frames}}},
                                                 fl::workers{o.workers}, fl::name{"spectrogram"});
-  // The files say how many rows they have without their bodies; a pipe doesn't.
-  const std::uint64_t all = (clips | fl::shuffled() | fl::prefetch(1)).size().value_or(0);
+  // The metadata of files has the number of rows; a pipe has none.
+  const std::uint64_t all = (clips | fl::global_shuffle() | fl::prefetch(1)).size().value_or(0);
   std::ofstream file(o.out, std::ios::binary);
   if (!file) throw std::runtime_error("can't write " + o.out);
   const bool is_terminal = ::isatty(STDERR_FILENO) != 0;
@@ -184,10 +184,10 @@ int main(int count, char** arguments) {
     const fl::mel_spectrogram spectrogram(o.spectrogram());
     if (spectrogram.frames(o.clip_length()) == 0)
       throw std::invalid_argument("a clip of " + std::to_string(o.clip_length()) +
-                                  " samples is shorter than a window");
+                                  " samples is shorter than one window: raise --seconds");
     const std::uint64_t written = write_features(o, spectrogram, interrupt.token());
     std::printf("wrote %llu spectrograms to %s\n", static_cast<unsigned long long>(written), o.out.c_str());
-    return interrupt.signal() != 0 ? 128 + interrupt.signal() : 0; // as shells have it
+    return interrupt.signal() != 0 ? 128 + interrupt.signal() : 0; // the shells' convention
   } catch (const usage_error& error) {
     std::fprintf(stderr, "audio_features: %s (--help lists the flags)\n", error.what());
     return 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Batches of mel spectrograms from a folder of WAV, FLAC or OGG files, whose names begin with their class: the pipeline
-// of a training on files as they are. Usage: audio_files FOLDER [batches]
+// The pipeline of a training on sound files: makes batches of mel spectrograms from a folder of WAV, FLAC or
+// OGG files. The name of each file begins with its class number.
+// Usage: audio_files FOLDER [batches]
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -22,10 +23,14 @@ struct example {
 
 int main(int count, char** arguments) try {
   if (count < 2)
-    throw std::runtime_error("give it a folder of WAV, FLAC or OGG files, such as 3_george_2.wav");
+    throw std::runtime_error("usage: audio_files FOLDER [batches]: FOLDER has WAV, FLAC or OGG files such as "
+                             "3_george_2.wav, of class 3");
   constexpr std::size_t rate = 8'000, length = rate;
-  const fl::mel_spectrogram spectrogram(
-      {.sample_rate = rate, .fft_length = 512, .hop = 80, .mels = 64, .values = fl::mel_values::decibels});
+  const fl::mel_spectrogram spectrogram({.sample_rate = rate,
+                                         .fft_length = 512,
+                                         .hop_length = 80,
+                                         .mels = 64,
+                                         .values = fl::mel_values::decibels});
 
   const auto make = fl::per_worker([&] {
     return [&, decoder = fl::audio_decoder(), resampler = fl::audio_resampler(),
@@ -46,7 +51,7 @@ int main(int count, char** arguments) try {
   for (long i = 0; i < batches; ++i) {
     const auto batch = loader.next();
     if (!batch) break;
-    std::printf("batch %ld: %zu clips, the first of class %d\n", i, batch->size(),
+    std::printf("batch %ld: %zu clips, the first has class %d\n", i, batch->size(),
                 batch->get<&example::label>()[0]);
   }
   std::fputs(to_string(loader.metrics()).c_str(), stdout);

@@ -5,8 +5,8 @@
 //   [mels, frames] ─ means ▶ [≤ 64, ≤ 128] ─ convolution ▶ [32, frames/2] ─ convolution ▶ [48, frames/4] ─ convolution ▶ [64, frames/8]
 //                  ─ mean and maximum over time ▶ [128] ─ dense ▶ [classes]
 //
-// It works on one clip after another: its sums have one order, so that a seed gives the same weights whatever the machine
-// does meanwhile.
+// It works on one clip after another and sums in a fixed order, so that a seed gives the same weights on
+// every run.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -18,7 +18,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/stage/batch.hpp>
 
-/// Numbers that are learnt, with the gradients of the loss by them.
+/// Learned numbers, with their gradients and momenta.
 struct parameters {
   std::vector<float> values, gradients, speeds;
 
@@ -39,7 +39,8 @@ struct parameters {
   }
 };
 
-/// Convolution over time in steps of 2 with a border of zeros, then ReLU: [frames, in] to [(frames + 1) / 2, out].
+/// A convolution over time with stride 2 and zero padding, then ReLU: [frames, in] to [(frames + 1) / 2,
+/// out].
 class convolution {
   static constexpr std::size_t taps = 5;
 
@@ -66,8 +67,8 @@ class convolution {
     }
   }
 
-  /// Adds to the gradients. `slope`: of the loss by the output, and zero where that was cut off; `by_input`, unless null,
-  /// becomes the gradient by the input.
+  /// Adds to the gradients. `slope` is the gradient of the loss by the output; the function zeroes it where
+  /// ReLU cut the output off. `by_input`, unless null, receives the gradient by the input.
   void backward(const std::vector<float>& input, const std::vector<float>& output, std::vector<float>& slope,
                 std::vector<float>* by_input) {
     const std::size_t frames = input.size() / in_;
@@ -95,7 +96,7 @@ class convolution {
   }
 
  private:
-  // The frames of the input around frame t of the output, without those of the border.
+  // Calls `function` with the input frames around output frame t, without those in the padding.
   template <class Function>
   static void for_each_tap(std::size_t t, std::size_t frames, Function function) {
     for (std::size_t tap = 0; tap < taps; ++tap)
@@ -103,7 +104,7 @@ class convolution {
         function(frame - taps / 2, tap);
   }
 
-  // As eight sums side by side, so that the compiler may use vector registers.
+  // Eight separate sums, so that the compiler can use vector registers.
   float dot(const float* a, const float* b) const {
     float sums[8] = {};
     const std::size_t whole = out_ / 8 * 8;
@@ -127,8 +128,9 @@ class classifier {
   classifier(std::size_t mels, std::size_t classes, std::uint64_t seed)
       : classifier(mels, classes, feedline::random_generator(seed)) {}
 
-  /// Learns from spectrograms [size, mels, frames] of decibels or logarithms and their labels [size], each below the number
-  /// of classes; those without one are left out. Gives up, within the time of a clip, once it is asked to stop.
+  /// Learns from spectrograms [size, mels, frames] of decibels or logarithms, and their labels [size], which
+  /// are below the number of classes. Clips without a label are left out. Returns within the time of one clip
+  /// after a stop is requested.
   outcome learn(std::span<const float> spectrograms, const feedline::masked_tensor<std::int32_t>& labels,
                 float rate, const std::stop_token& stop) {
     outcome result;
@@ -137,7 +139,7 @@ class classifier {
     for (std::size_t i = 0; i < labels.values.size() && !stop.stop_requested(); ++i) {
       if (!labels.valid[i]) continue;
       const auto label = static_cast<std::size_t>(labels.values[i]);
-      if (label >= scores_.size()) continue; // of a file that couldn't be read when classes were counted
+      if (label >= scores_.size()) continue; // its file couldn't be read when the classes were counted
       forward(spectrograms.subspan(i * size, size));
       if (guess() == label) ++result.correct;
       result.loss += to_gradient(label);
@@ -151,7 +153,7 @@ class classifier {
     return result;
   }
 
-  /// The likeliest class of one spectrogram, [mels, frames].
+  /// Returns the likeliest class of one spectrogram, [mels, frames].
   std::size_t classify(std::span<const float> spectrogram) {
     forward(spectrogram);
     return guess();
@@ -183,8 +185,8 @@ class classifier {
     }
   }
 
-  /// To [frames, mels] of mean 0 and deviation 1, so that loudness doesn't matter. Neighbours become their mean where there
-  /// are more than a small network needs.
+  /// Transposes to [frames, mels] and scales to mean 0 and standard deviation 1, so that loudness doesn't
+  /// matter. If there are more mels or frames than a small network needs, neighbours are averaged.
   void normalize(std::span<const float> spectrogram) {
     const std::size_t frames = spectrogram.size() / mels_;
     const std::size_t frames_together = (frames + most_frames - 1) / most_frames;
@@ -201,7 +203,7 @@ class classifier {
     for (float& x : input_) x = static_cast<float>((x - sum / count) * scale);
   }
 
-  /// The mean and the maximum over time of each feature, and where that lies.
+  /// The mean and the maximum over time of each feature, and the frame of the maximum.
   void pool() {
     const std::size_t frames = c_.size() / features;
     pooled_.assign(2 * features, 0);
@@ -219,12 +221,12 @@ class classifier {
     return static_cast<std::size_t>(std::max_element(scores_.begin(), scores_.end()) - scores_.begin());
   }
 
-  /// Turns the scores into the gradient of the loss by them, and gives the loss: softmax and cross-entropy.
+  /// Turns the scores into the gradient of the loss by them and returns the loss: softmax and cross-entropy.
   double to_gradient(std::size_t label) {
-    const float most = *std::max_element(scores_.begin(), scores_.end());
-    const double wanted = scores_[label] - most;
+    const float max = *std::max_element(scores_.begin(), scores_.end());
+    const double wanted = scores_[label] - max;
     double sum = 0;
-    for (float& score : scores_) sum += score = std::exp(score - most);
+    for (float& score : scores_) sum += score = std::exp(score - max);
     for (float& score : scores_) score = static_cast<float>(score / sum);
     scores_[label] -= 1;
     return std::log(sum) - wanted;
@@ -253,10 +255,10 @@ class classifier {
 
   std::size_t mels_, mels_together_;
   convolution first_, second_, third_;
-  parameters weights_; // [classes, 2 * features + 1]: the last of each is the bias
+  parameters weights_; // [classes, 2 * features + 1]: the last one of each class is the bias
 
-  // One clip on its way through the layers, and the gradients on their way back.
+  // The activations of one clip, and their gradients.
   std::vector<float> input_, a_, b_, c_, pooled_, scores_;
   std::vector<float> by_a_, by_b_, by_c_, by_pooled_;
-  std::vector<std::size_t> highest_; // frame of each feature
+  std::vector<std::size_t> highest_; // for each feature, the frame of its maximum
 };

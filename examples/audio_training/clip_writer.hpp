@@ -2,7 +2,7 @@
 #pragma once
 // Writes Arrow IPC streams of two columns: audio (binary) and label (int64).
 //
-// Field numbers are those of Message.fbs, Schema.fbs and others in the format's specification:
+// Field numbers are those of Message.fbs, Schema.fbs and the other schemas of the format's specification:
 // https://arrow.apache.org/docs/format/Columnar.html#format-metadata-files
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 class clip_writer {
  public:
-  /// Throws std::runtime_error if the file can't be written, as the other functions do.
+  /// Throws std::runtime_error if the file can't be written; so do the other functions.
   explicit clip_writer(const std::string& path) : path_(path), file_(path, std::ios::binary) {
     write_schema();
   }
@@ -45,7 +45,7 @@ class clip_writer {
   static constexpr std::uint8_t schema_header = 1, record_batch_header = 3; // of MessageHeader
   static constexpr std::uint8_t int_type = 2, large_binary_type = 19;       // of Type
 
-  // What FlatBuffers calls the place of a table's field.
+  // The offset of a table's field in FlatBuffers' vtable.
   static constexpr flatbuffers::voffset_t field(flatbuffers::voffset_t number) {
     return static_cast<flatbuffers::voffset_t>(4 + 2 * number);
   }
@@ -92,14 +92,16 @@ class clip_writer {
   void write_batch() {
     const auto rows = static_cast<std::int64_t>(labels_.size());
     std::int64_t size = 0;
-    const auto place = [&](std::size_t bytes) {
+    const auto add_buffer = [&](std::size_t bytes) {
       const buffer b{size, static_cast<std::int64_t>(bytes)};
       size += padded(b.size);
       return b;
     };
-    // A column of bytes has where each value begins and the last one ends. No bitmap says that any is null.
+    // A column of bytes stores the offset of each value and the end of the last one. It has no bitmap,
+    // because no value is null.
     const std::size_t ends = ends_.size() * sizeof ends_[0], labels = labels_.size() * sizeof labels_[0];
-    const std::vector<buffer> buffers{place(0), place(ends), place(audio_.size()), place(0), place(labels)};
+    const std::vector<buffer> buffers{add_buffer(0), add_buffer(ends), add_buffer(audio_.size()),
+                                      add_buffer(0), add_buffer(labels)};
     const std::vector<field_node> nodes(2, {rows, 0});
     const auto written_nodes = builder_.CreateVectorOfStructs(nodes);
     const auto written_buffers = builder_.CreateVectorOfStructs(buffers);
@@ -153,7 +155,7 @@ class clip_writer {
   std::string path_;
   std::ofstream file_;
   flatbuffers::FlatBufferBuilder builder_;
-  std::string audio_; // of the batch that is being filled, …
+  std::string audio_; // of the unfinished batch, as are the next two
   std::vector<std::int64_t> ends_{0};
   std::vector<std::int64_t> labels_;
 };

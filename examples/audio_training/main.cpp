@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Trains a classifier of sounds from Arrow files with encoded clips, for ever in principle, and evaluates it in a single
-// pass. `--help` lists the flags; the pipelines stand in train() and evaluate().
+// Trains a sound classifier from Arrow files with encoded clips, then evaluates it in one pass. The training
+// pipeline is endless; the program ends the loop after --epochs or --steps. `--help` lists the flags; train()
+// and evaluate() run the pipelines.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -39,13 +40,13 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 struct report {
   std::uint64_t batches = 0, trained = 0, evaluated = 0, labelled = 0, correct = 0;
-  std::unordered_set<std::uint64_t> distinct; // indices of clips that were evaluated
+  std::unordered_set<std::uint64_t> distinct; // indices of the evaluated clips
   double first_loss = 0, last_loss = 0;
   double training_seconds = 0, evaluation_seconds = 0;
-  std::uint64_t digest = 0; // of the training's samples, in their order
+  std::uint64_t digest = 0; // of the training samples, in their order
   fl::metrics train_metrics, eval_metrics;
   std::vector<fl::failure> failures;
-  std::optional<fl::pipeline_error> error; // that ended a run
+  std::optional<fl::pipeline_error> error; // the one that ended a run
 
   double accuracy() const {
     return labelled > 0 ? 100 * static_cast<double>(correct) / static_cast<double>(labelled) : 0;
@@ -57,10 +58,10 @@ struct census {
   std::size_t classes = 0;
 };
 
-/// Counts clips and classes in one pass that looks at labels only. What can't be read is left out here: it will be met
-/// again where it matters.
+/// Counts clips and classes in one pass over the labels. It leaves out what can't be read: train() and
+/// evaluate() report that.
 census take_census(const std::vector<std::string>& files, const options& o, const std::stop_token& stop) {
-  constexpr std::int64_t most = 99'999; // one weight vector for each: a wild number would cost much memory
+  constexpr std::int64_t max = 99'999; // bounds memory: each class has a weight vector
   const auto labels =
       fl::arrow_rows<std::optional<std::int64_t>>(files, {o.label_column}) | fl::prefetch(1000);
   auto loader = labels.finite({.stop = stop,
@@ -69,9 +70,9 @@ census take_census(const std::vector<std::string>& files, const options& o, cons
   census result;
   for (const auto& row : loader) {
     const std::int64_t label = (*row).value_or(-1);
-    if (label < -1 || label > most)
-      throw std::runtime_error(row.origin() + ": its label is " + std::to_string(label) + ", not from 0 to " +
-                               std::to_string(most));
+    if (label < -1 || label > max)
+      throw std::runtime_error(row.origin() + ": label " + std::to_string(label) +
+                               " is not in the range 0 to " + std::to_string(max));
     ++result.clips;
     result.classes = std::max(result.classes, static_cast<std::size_t>(label + 1));
   }
@@ -82,7 +83,8 @@ census take_census(const std::vector<std::string>& files, const options& o, cons
   return result;
 }
 
-/// Encoded clips are views of the files, so that a large buffer costs little; only what leaves it is decoded.
+/// Encoded clips are views of the files, so a large shuffle buffer needs little memory. Clips are decoded
+/// after it.
 auto training_clips(const options& o, const fl::mel_spectrogram& spectrogram) {
   const std::size_t length = o.clip_length();
   const auto make = fl::per_worker([&spectrogram, length] {
@@ -114,7 +116,7 @@ auto evaluation_clips(const options& o, const fl::mel_spectrogram& spectrogram) 
                                  fl::workers{o.eval_workers}, fl::name{"spectrogram"});
 }
 
-/// What is the same behind both loops.
+/// The end of both loops: failures and metrics.
 template <class Loader>
 void close(Loader& loader, fl::metrics& metrics, report& into) {
   const auto& skipped = loader.failures();
@@ -192,7 +194,7 @@ void print(const report& r) {
                 number(r.trained), r.training_seconds, static_cast<double>(r.trained) / r.training_seconds,
                 r.first_loss, r.last_loss, to_string(r.train_metrics).c_str());
   if (r.evaluated > 0)
-    std::printf("\nevaluated on %llu clips, %llu different ones, in %.1f s: accuracy %.1f %%\n%s",
+    std::printf("\nevaluated on %llu clips, %llu of them distinct, in %.1f s: accuracy %.1f %%\n%s",
                 number(r.evaluated), number(r.distinct.size()), r.evaluation_seconds, r.accuracy(),
                 to_string(r.eval_metrics).c_str());
   if (!r.failures.empty()) std::printf("\nclips that failed: %llu\n", number(r.failures.size()));
@@ -213,14 +215,14 @@ std::string to_json(const report& r) {
          "}}\n";
 }
 
-/// Gives the exit status, as the help text says.
+/// Returns the exit status that the help text lists.
 int run(options o) {
   const fl::stop_on_signal interrupt(SIGINT, SIGTERM);
   const std::stop_token stop = interrupt.token();
   const fl::mel_spectrogram spectrogram(o.spectrogram());
 
   std::ofstream json_file;
-  if (!o.json.empty()) { // now, so that a wrong name is noticed before the work is done
+  if (!o.json.empty()) { // now, so that a wrong name fails before the work starts
     json_file.open(o.json);
     if (!json_file) throw std::runtime_error("can't write " + o.json);
   }
@@ -243,9 +245,9 @@ int run(options o) {
     return 0;
   }
   if (o.train.empty() && o.eval.empty()) {
-    std::puts("making sounds to learn from: sines, squares, rising and falling ones, pulses and noise");
+    std::puts("making a data set of sounds: sines, square waves, rising and falling tones, pulses and noise");
     std::string name = (std::filesystem::temp_directory_path() / "sounds-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("can't make the folder " + name);
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("can't create the folder " + name);
     made.path = name;
     o.train = {name + "/train.arrows"};
     o.eval = {name + "/eval.arrows"};
@@ -269,7 +271,7 @@ int run(options o) {
   if (!o.json.empty() && !json_file.flush()) throw std::runtime_error("can't write " + o.json);
   if (result.error) throw fl::pipeline_error(*result.error);
   if (interrupt.signal() != 0) std::puts("interrupted");
-  return interrupt.signal() != 0 ? 128 + interrupt.signal() : 0; // as shells have it
+  return interrupt.signal() != 0 ? 128 + interrupt.signal() : 0; // the shells' convention
 }
 
 } // namespace

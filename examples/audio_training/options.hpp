@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The flags of this program, and what must hold between them.
+// The flags of this program, and the checks between them.
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -14,39 +14,40 @@
 #include <feedline/audio.hpp>
 #include <feedline/feedline.hpp>
 
-/// A flag that isn't right; what() says which and why.
+/// A wrong flag; what() names it and says why.
 class usage_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 struct options {
-  std::vector<std::string> train, eval; // names or patterns of Arrow files; none of either: tones are made
+  std::vector<std::string> train, eval; // names or patterns of Arrow files; both empty: make tones
   std::string audio_column = "audio", label_column = "label";
-  double hold_out = 0; // percent of the training set
+  double hold_out = 0; // percentage of the training set
   std::string recipe = "mel";
   std::size_t rate = 32'000;
   double seconds = 5;
   std::size_t mels = 128, fft = 1024, hop = 320;
   std::size_t window = 0;                // 0: as long as the FFT
   double min_frequency = 0;              // Hz
-  std::optional<double> max_frequency{}; // Hz; nothing: half the rate
+  std::optional<double> max_frequency{}; // Hz; nullopt: half the rate
   std::size_t batch = 64;
   std::size_t workers = 8, eval_workers = 4;
   std::size_t shuffle = 10'000, min_fill = 8'000, eval_shuffle = 1'000;
   std::size_t raw_queue = 256;
-  std::size_t memory_budget = 0; // bytes; 0: none
+  std::size_t memory_budget = 0; // bytes; 0: no limit
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> steps;
   std::uint64_t epochs = 40;
   feedline::on_error on_error = feedline::on_error::skip;
-  std::string json, write_tones; // a file, a folder
+  std::string json, write_tones; // a file and a folder
   bool help = false;
 
-  /// Samples of a clip.
+  /// The number of samples in a clip.
   std::size_t clip_length() const { return static_cast<std::size_t>(seconds * static_cast<double>(rate)); }
 
-  /// Decibels of mels, or Kaldi's filter bank as networks on sounds at 32 kHz use it; [mels, frames].
+  /// Mel spectrograms in decibels, or Kaldi's filter bank as networks for sounds at 32 kHz use it; [mels,
+  /// frames].
   feedline::mel_options spectrogram() const {
     feedline::mel_options o;
     if (recipe == "kaldi") o = feedline::kaldi_filter_bank(static_cast<double>(rate));
@@ -54,7 +55,7 @@ struct options {
     o.sample_rate = static_cast<double>(rate);
     o.fft_length = fft;
     o.window_length = window;
-    o.hop = hop;
+    o.hop_length = hop;
     o.mels = mels;
     if (min_frequency > 0) o.min_frequency = min_frequency;
     if (max_frequency) o.max_frequency = *max_frequency;
@@ -62,24 +63,25 @@ struct options {
     return o;
   }
 
-  /// Throws usage_error, in a sentence, for what doesn't fit together.
+  /// Throws usage_error if options contradict each other.
   void check() const {
     const auto require = [](bool met, const std::string& sentence) {
       if (!met) throw usage_error(sentence);
     };
-    require(hold_out == 0 || (!train.empty() && eval.empty()), "--hold-out wants --train, and no --eval");
+    require(hold_out == 0 || (!train.empty() && eval.empty()),
+            "--hold-out needs --train and can't be used with --eval");
     require(rate > 0, "--rate must not be 0");
     require(seconds > 0, "--seconds must be above 0");
     require(batch > 0, "--batch must not be 0");
-    require(workers > 0 && eval_workers > 0, "there must be at least one worker");
-    require(shuffle > 0 && eval_shuffle > 0, "a shuffle buffer needs room for at least one clip");
+    require(workers > 0 && eval_workers > 0, "--workers and --eval-workers must not be 0");
+    require(shuffle > 0 && eval_shuffle > 0, "--shuffle and --eval-shuffle must not be 0");
     require(raw_queue > 0, "--raw-queue must not be 0");
     require(min_fill <= shuffle, "--min-fill " + std::to_string(min_fill) + " is above --shuffle " +
-                                     std::to_string(shuffle) + ": the buffer would never be full enough");
+                                     std::to_string(shuffle) + ": the shuffle buffer would never reach it");
     try {
-      const feedline::mel_spectrogram features(spectrogram()); // says itself what is wrong with its options
-      require(features.frames(clip_length()) > 0,
-              "a clip of " + std::to_string(clip_length()) + " samples is shorter than a window");
+      const feedline::mel_spectrogram features(spectrogram()); // throws if its options are wrong
+      require(features.frames(clip_length()) > 0, "a clip of " + std::to_string(clip_length()) +
+                                                      " samples is shorter than a window: raise --seconds");
     } catch (const std::invalid_argument& error) {
       throw usage_error(error.what());
     }
@@ -87,57 +89,57 @@ struct options {
 };
 
 inline constexpr std::string_view help_text =
-    R"(Trains a small classifier of sounds on Arrow files with encoded clips (WAV, FLAC, OGG) and their class numbers, for ever
-in principle, then evaluates it in a single pass. Without --train and --eval it makes a set of tones of its own.
+    R"(Trains a small sound classifier on Arrow files with encoded clips (WAV, FLAC, OGG) and their class numbers, then
+evaluates it in one pass. Without --train and --eval it makes a data set of tones.
 
-  --train FILE…         Arrow files or streams to train on, or patterns
-  --eval FILE…          … to evaluate on
-  --audio COLUMN        the column with the encoded clips (audio): bytes, or a struct with a part `bytes`
-  --label COLUMN        the column with their class numbers (label); clips without one are left out
-  --hold-out PERCENT    evaluate on this share of the clips of --train, and train on the others
-  --recipe mel|kaldi    mel spectrograms in decibels, or Kaldi's logarithmic filter bank (mel)
-  --rate HZ             clips are resampled to this (32000)
-  --seconds S           … and cropped or padded to this (5)
-  --mels N              filters (128)
-  --fft N, --hop N      samples of a transform (1024) and from one to the next (320)
-  --window N            samples of a frame before it is padded to --fft (--fft)
+  --train FILE…         Arrow files, Arrow streams, or patterns, for training
+  --eval FILE…          the same for evaluation
+  --audio COLUMN        column of the encoded clips: bytes, or a struct with a field `bytes` (audio)
+  --label COLUMN        column of their class numbers; clips without one are left out (label)
+  --hold-out PERCENT    evaluate on this percentage of the clips of --train, and train on the others
+  --recipe mel|kaldi    mel: mel spectrograms in decibels; kaldi: Kaldi's logarithmic filter bank (mel)
+  --rate HZ             sample rate to which clips are resampled (32000)
+  --seconds S           length to which clips are cropped or padded (5)
+  --mels N              number of mel filters (128)
+  --fft N, --hop N      samples in each transform (1024), and from one transform to the next (320)
+  --window N            samples in a frame before it is padded to --fft (--fft)
   --min-frequency HZ, --max-frequency HZ
-                        of the filters (the recipe's, half the rate)
+                        range of the mel filters (the recipe's minimum, half the rate)
   --batch N             clips per batch (64)
   --workers N, --eval-workers N
                         threads that make spectrograms (8, 4)
-  --shuffle N           encoded clips in the shuffle buffer (10000)
-  --min-fill N          … before the first is taken (8000)
-  --eval-shuffle N      the same of the evaluation (1000), which waits for none
+  --shuffle N           capacity of the shuffle buffer, in encoded clips (10000)
+  --min-fill N          clips in the shuffle buffer before it emits the first one (8000)
+  --eval-shuffle N      capacity of the shuffle buffer in evaluation, which has no minimum fill (1000)
   --raw-queue N         encoded clips that wait for a worker (256)
-  --memory-budget N     bytes that a loader may hold: it shortens its queues to fit
-  --seed N              of every random decision (1)
+  --memory-budget N     limit on the bytes that a loader holds; its queues are shortened to fit (no limit)
+  --seed N              seed of every random decision (1)
   --epochs N            passes over the training set (40)
-  --steps N             batches to train on, instead
-  --on-error skip|fail  what to do about a clip that can't be read (skip)
-  --json FILE           write what came out
-  --write-tones FOLDER  only write the set of tones there, as train.arrows and eval.arrows
-  --help                this text
+  --steps N             number of training batches, instead of --epochs
+  --on-error skip|fail  whether to skip a clip that can't be read, or to fail (skip)
+  --json FILE           write the results to this file
+  --write-tones FOLDER  only write the data set of tones to this folder, as train.arrows and eval.arrows
+  --help                print this text
 
-Exit status: 0 all went well, 1 it failed, 2 a flag is wrong, 130 Ctrl-C ended it.
+Exit status: 0 success, 1 failure, 2 wrong flag, 130 interrupted by Ctrl-C.
 )";
 
-/// Reads the flags, the program's name not among them. Throws usage_error.
+/// Parses the flags; `arguments` doesn't include the program's name. Throws usage_error.
 inline options read_options(const std::vector<std::string>& arguments) {
   options o;
   for (std::size_t i = 0; i < arguments.size();) {
     const std::string flag = arguments[i++];
     const auto at_value = [&] { return i < arguments.size() && !arguments[i].starts_with("--"); };
     const auto text = [&](const char* wanted) {
-      if (!at_value()) throw usage_error(flag + " wants " + wanted);
+      if (!at_value()) throw usage_error(flag + " needs " + wanted);
       return arguments[i++];
     };
-    const auto number = [&]<class Number>(Number& into, Number least, Number most) {
+    const auto number = [&]<class Number>(Number& into, Number min, Number max) {
       const std::string given = text("a number");
       const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), into);
-      if (error != std::errc() || end != given.data() + given.size() || !(into >= least && into <= most))
-        throw usage_error(flag + " wants a number from " + std::to_string(least) + " to " +
-                          std::to_string(most) + ", not `" + given + "`");
+      if (error != std::errc() || end != given.data() + given.size() || !(into >= min && into <= max))
+        throw usage_error(flag + " needs a number from " + std::to_string(min) + " to " +
+                          std::to_string(max) + ", not `" + given + "`");
     };
     const auto count = [&](std::size_t& into) { number(into, std::size_t{0}, std::size_t{100'000'000}); };
     const auto hertz = [&] {
@@ -152,14 +154,14 @@ inline options read_options(const std::vector<std::string>& arguments) {
     const auto choice = [&](const char* first, const char* second) {
       const std::string given = text("a choice");
       if (given != first && given != second)
-        throw usage_error(flag + " wants `" + first + "` or `" + second + "`, not `" + given + "`");
+        throw usage_error(flag + " needs `" + first + "` or `" + second + "`, not `" + given + "`");
       return given;
     };
 
     if (flag == "--train") files(o.train);
     else if (flag == "--eval") files(o.eval);
-    else if (flag == "--audio") o.audio_column = text("the name of a column");
-    else if (flag == "--label") o.label_column = text("the name of a column");
+    else if (flag == "--audio") o.audio_column = text("a column name");
+    else if (flag == "--label") o.label_column = text("a column name");
     else if (flag == "--hold-out") number(o.hold_out, 0.0, 99.0);
     else if (flag == "--recipe") o.recipe = choice("mel", "kaldi");
     else if (flag == "--rate") number(o.rate, std::size_t{0}, std::size_t{10'000'000});
@@ -183,10 +185,10 @@ inline options read_options(const std::vector<std::string>& arguments) {
     else if (flag == "--steps") number(o.steps.emplace(), std::uint64_t{1}, std::uint64_t{1'000'000'000'000});
     else if (flag == "--on-error")
       o.on_error = choice("skip", "fail") == "skip" ? feedline::on_error::skip : feedline::on_error::fail;
-    else if (flag == "--write-tones") o.write_tones = text("the name of a folder");
-    else if (flag == "--json") o.json = text("the name of a file");
+    else if (flag == "--write-tones") o.write_tones = text("a folder name");
+    else if (flag == "--json") o.json = text("a file name");
     else if (flag == "--help") o.help = true;
-    else throw usage_error(flag + " is no flag");
+    else throw usage_error("unknown flag " + flag);
   }
   return o;
 }

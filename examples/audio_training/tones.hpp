@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A data set to play with: six kinds of sound as WAV files in an Arrow stream.
+// A toy data set: six kinds of sound as WAV files in an Arrow stream.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -19,7 +19,7 @@ enum class sound : std::uint8_t { sine, square, rising, falling, pulses, noise }
 
 inline constexpr std::size_t sounds = 6;
 
-/// A sound of random pitch, loudness and length, in the midst of faint noise: samples from -1 to 1.
+/// Makes a sound of random pitch, loudness and length, over faint noise: samples from -1 to 1.
 inline std::vector<float> make_sound(sound kind, std::size_t rate, std::size_t length,
                                      feedline::random_generator& random) {
   const double pitch = 200 * std::pow(2.0, random.uniform(0.0, 3.5)), loudness = random.uniform(0.1, 0.8);
@@ -46,7 +46,7 @@ inline std::vector<float> make_sound(sound kind, std::size_t rate, std::size_t l
   return samples;
 }
 
-/// A WAV file of 16 bits with one channel.
+/// Encodes samples as a WAV file with 16 bits and one channel.
 inline std::string to_wav(std::span<const float> samples, std::size_t rate) {
   std::string bytes;
   const auto add = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
@@ -69,8 +69,8 @@ inline std::string to_wav(std::span<const float> samples, std::size_t rate) {
   return bytes;
 }
 
-/// Writes a stream of `count` clips of two seconds at 16 kHz with their labels. The same seed makes the same ones. Ends
-/// early, with what there is, once it is asked to stop.
+/// Writes a stream of `count` clips of two seconds at 16 kHz, with their labels. The same seed makes the same
+/// clips. After a stop is requested, ends the stream with the clips so far.
 inline void write_tones(const std::string& path, std::size_t count, std::uint64_t seed,
                         const std::stop_token& stop) {
   constexpr std::size_t rate = 16'000;

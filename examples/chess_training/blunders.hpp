@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A rescorer: where a player has thrown the game away its result says nothing of the positions before.
+// A rescorer: after a blunder, the result of the game doesn't describe the positions before it.
 #include <cstddef>
 #include <iterator>
 #include <optional>
@@ -10,10 +10,9 @@
 
 namespace chess {
 
-/// Goes back from the end of a game. A move is a blunder if the search valued it by more than `threshold` (in q, -1 to 1)
-/// below its best move: from its position back to the beginning the result isn't trusted, and is replaced by what the search
-/// expected there; each blunder before replaces it by its own. Positions that don't say how the played move was valued
-/// are no blunders.
+/// Goes through a game from its end. A move is a blunder if the search valued it more than `threshold` (in q, -1 to 1)
+/// below its best move. In that position and all before it, the result is replaced by the one that the search expected
+/// in that position, up to the next earlier blunder. A position without a value of the played move is no blunder.
 class blunder_rescorer {
  public:
   explicit blunder_rescorer(float threshold) : threshold_(threshold) {}
@@ -23,7 +22,7 @@ class blunder_rescorer {
       float q, d;
     };
 
-    std::optional<outcome> expected; // as the player of the position in hand sees it
+    std::optional<outcome> expected; // for the player to move in the current position
     for (auto position = g.positions.rbegin(); position != g.positions.rend(); ++position) {
       position_facts& f = position->facts();
       if (expected) expected->q = -expected->q;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Training chunks of Leela Chess Zero: a game as equal records, one for each position, most often compressed with gzip.
+// Training chunks of Leela Chess Zero: a game as records of equal size, one per position, usually compressed with gzip.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -20,10 +20,10 @@
 
 namespace chess {
 
-/// Which records are read: all that are known, or those of one version.
+/// The versions of records to read: all known ones, or a single one.
 enum class record_format { any, v6, v7 };
 
-/// A chunk that can't be used. cause() is one of few, to be counted; what() says more.
+/// A chunk that can't be used. cause() is one of a few short texts, for counters; what() has the details.
 class chunk_error : public std::runtime_error {
  public:
   chunk_error(const char* cause, const std::string& what) : std::runtime_error(what), cause_(cause) {}
@@ -38,36 +38,35 @@ class chunk_error : public std::runtime_error {
 struct chunk {
   std::string name;
   std::vector<std::byte> bytes;
-  std::uint64_t pass = 0; ///< over the chunks, in which it comes
+  std::uint64_t pass = 0; ///< the pass over the chunks that yielded it
 
-  /// Others are records as they are.
+  /// Other chunks are plain records.
   bool is_compressed() const { return name.ends_with(".gz"); }
 };
 
-/// What a chunk is about.
+/// The content of a chunk.
 struct game {
   std::string name; ///< of the chunk
   std::vector<packed_position> positions;
-  std::uint64_t pass = 0; ///< over the chunks, in which it comes
+  std::uint64_t pass = 0; ///< the pass over the chunks that yielded it
 };
 
-/// Sizes of records by version, and what they have.
+/// The layout of records of a version.
 struct record_layout {
   std::size_t size;
-  std::size_t probabilities; ///< their offset: behind the version, or behind version and input format
-  std::size_t facts;         ///< how many bytes of position_facts there are
+  std::size_t probabilities; ///< their offset: after the version, or after version and input format
+  std::size_t facts;         ///< bytes of position_facts in a record
 };
 
 inline constexpr std::size_t bytes_before_facts =
     moves * sizeof(float) + board_planes * sizeof(std::uint64_t);
 
-/// Throws chunk_error for a version that can't be read without a guess.
+/// Throws chunk_error for a version that can't be read exactly.
 inline record_layout layout_of(std::uint32_t version) {
   switch (version) {
   case 3:
     throw chunk_error("wrong version",
-                      "records of version 3 don't say what the search found: the best move's value "
-                      "would have to be guessed");
+                      "records of version 3 can't be used: they lack the value of the best move");
   case 4:
     return {8292, 4, 24};
   case 5:
@@ -78,7 +77,7 @@ inline record_layout layout_of(std::uint32_t version) {
     return {8396, 8, 124};
   default:
     throw chunk_error("wrong version", "records of version " + std::to_string(version) +
-                                           " are unknown: versions 4 to 7 can be read");
+                                           " can't be read: only versions 4 to 7 are supported");
   }
 }
 
@@ -96,11 +95,11 @@ class record_reader {
  public:
   explicit record_reader(std::uint32_t version) : version_(version), layout_(layout_of(version)) {}
 
-  /// Throws chunk_error, which doesn't say where.
+  /// Throws chunk_error without the chunk's name and the record's number.
   packed_position read(const std::byte* record) {
     if (const auto version = load<std::uint32_t>(record); version != version_)
-      throw chunk_error("wrong version", "it is of version " + std::to_string(version) + ", not of " +
-                                             std::to_string(version_));
+      throw chunk_error("wrong version",
+                        "it has version " + std::to_string(version) + ", not " + std::to_string(version_));
     const auto input_format = version_ < 5 ? 1 : load<std::uint32_t>(record + 4);
     if ((input_format < 1 || input_format > 5) && input_format != 132 && input_format != 133)
       throw chunk_error("wrong input format",
@@ -112,37 +111,54 @@ class record_reader {
   }
 
  private:
-  // Most moves are illegal: they are passed eight at a time.
+  // Most moves are illegal: they are skipped sixteen at a time.
   std::size_t find_legal(const std::byte* from) {
-    constexpr auto none = std::bit_cast<std::uint32_t>(illegal);
-    constexpr std::size_t step = 8;
-    std::size_t legal = 0;
-    for (std::size_t begin = 0; begin < moves; begin += step) {
-      const std::size_t count = begin + step <= moves ? step : moves - begin;
-      std::array<std::uint32_t, step> bits;
-      if (count == step) {
-        std::memcpy(bits.data(), from + begin * sizeof(float), sizeof bits);
-        std::uint32_t differences = 0;
-        for (const std::uint32_t b : bits) differences |= b ^ none;
-        if (differences == 0) continue;
-      } else {
-        std::memcpy(bits.data(), from + begin * sizeof(float), count * sizeof(float));
-      }
-      for (std::size_t i = 0; i < count; ++i) {
-        if (bits[i] == none) continue;
-        const auto probability = std::bit_cast<float>(bits[i]);
-        if (!(probability >= 0 && probability <= 1)) refuse_probability(begin + i, probability);
-        probabilities_[legal] = probability;
-        indices_[legal++] = static_cast<std::uint16_t>(begin + i);
-      }
+    constexpr std::size_t step = 16;
+    std::size_t legal = 0, move = 0;
+    for (; move + step <= moves; move += step)
+      if (!are_illegal<step>(from + move * sizeof(float))) legal = add_legal<step>(from, move, legal);
+    return add_legal<moves % step>(from, move, legal);
+  }
+
+  template <std::size_t Count>
+  static bool are_illegal(const std::byte* from) {
+    constexpr std::uint64_t two = std::uint64_t{0x100000001} * std::bit_cast<std::uint32_t>(illegal);
+    std::uint64_t differences = 0;
+    for (std::size_t i = 0; i < Count / 2; ++i)
+      differences |= load<std::uint64_t>(from + i * sizeof(std::uint64_t)) ^ two;
+    return differences == 0;
+  }
+
+  // Appends the legal ones of `Count` moves after the first `legal` ones. It has no branches, which would be
+  // unpredictable: an illegal move is overwritten by the next one.
+  template <std::size_t Count>
+  std::size_t add_legal(const std::byte* from, std::size_t begin, std::size_t legal) {
+    bool are_fine = true;
+    for (std::size_t move = begin; move < begin + Count; ++move) {
+      const auto probability = load<float>(from + move * sizeof(float));
+      const bool is_legal = !is_illegal(probability);
+      are_fine &= !is_legal | is_probability(probability);
+      probabilities_[legal] = probability;
+      indices_[legal] = static_cast<std::uint16_t>(move);
+      legal += is_legal;
     }
+    if (!are_fine) refuse_probability(from, begin);
     return legal;
   }
 
-  [[noreturn]] static void refuse_probability(std::size_t move, float probability) {
+  static bool is_illegal(float p) {
+    return std::bit_cast<std::uint32_t>(p) == std::bit_cast<std::uint32_t>(illegal);
+  }
+
+  static bool is_probability(float p) { return (p >= 0) & (p <= 1); }
+
+  // The first move from `move` on whose value is neither that of an illegal move nor a probability.
+  [[noreturn]] static void refuse_probability(const std::byte* from, std::size_t move) {
+    float p = load<float>(from + move * sizeof(float));
+    while (is_illegal(p) || is_probability(p)) p = load<float>(from + ++move * sizeof(float));
     const std::string which = "the probability of move " + std::to_string(move) + " is ";
-    if (std::isnan(probability)) throw chunk_error("not a number", which + "NaN");
-    throw chunk_error("out of range", which + std::to_string(probability) + ", not from 0 to 1 or -1");
+    if (std::isnan(p)) throw chunk_error("not a number", which + "NaN");
+    throw chunk_error("out of range", which + std::to_string(p) + ", not from 0 to 1 or -1");
   }
 
   position_facts read_facts(const std::byte* from) const {
@@ -183,7 +199,7 @@ class record_reader {
     check("played_q", f.played_q, -1, 1);
     check("played_d", f.played_d, 0, 1);
     check("played_m", f.played_m, -most_moves, most_moves);
-    if (version_ < 7) return; // where what follows is reserved
+    if (version_ < 7) return; // the bytes after these are reserved
     check("q_st", f.short_term_q, -1, 1);
     check("d_st", f.short_term_d, 0, 1);
   }
@@ -202,8 +218,9 @@ class record_reader {
 
   std::uint32_t version_;
   record_layout layout_;
-  std::array<float, moves> probabilities_;
-  std::array<std::uint16_t, moves> indices_;
+  // One more than there are moves, because an illegal move is written after the last legal one.
+  std::array<float, moves + 1> probabilities_;
+  std::array<std::uint16_t, moves + 1> indices_;
 };
 
 } // namespace detail
@@ -212,15 +229,15 @@ class record_reader {
 inline std::vector<packed_position> read_records(std::span<const std::byte> records,
                                                  record_format format = record_format::any) {
   if (records.size() < sizeof(std::uint32_t))
-    throw chunk_error("wrong size", std::to_string(records.size()) + " bytes are no record");
+    throw chunk_error("wrong size", std::to_string(records.size()) + " bytes are too few for a record");
   const auto version = detail::load<std::uint32_t>(records.data());
   if ((format == record_format::v6 && version != 6) || (format == record_format::v7 && version != 7))
-    throw chunk_error("wrong version", "its records are of version " + std::to_string(version) +
-                                           ", those of version " + (format == record_format::v6 ? "6" : "7") +
-                                           " are asked for");
+    throw chunk_error("wrong version", "its records have version " + std::to_string(version) +
+                                           ", but the requested version is " +
+                                           (format == record_format::v6 ? "6" : "7"));
   const std::size_t size = layout_of(version).size;
   if (records.size() % size != 0)
-    throw chunk_error("wrong size", std::to_string(records.size()) + " bytes are no multiple of " +
+    throw chunk_error("wrong size", std::to_string(records.size()) + " bytes are not a multiple of " +
                                         std::to_string(size) + ", the size of a record of version " +
                                         std::to_string(version));
   detail::record_reader reader(version);
@@ -236,16 +253,16 @@ inline std::vector<packed_position> read_records(std::span<const std::byte> reco
   return positions;
 }
 
-/// The records of a chunk, decompressed if need be: a view of the chunk's own or of this thread's memory, valid until
-/// the next call in this thread. Throws chunk_error.
+/// Returns the records of a chunk, decompressed if necessary, as a view of the chunk or of this thread's memory. It is
+/// valid until the next call in this thread. Throws chunk_error.
 inline std::span<const std::byte> records_of(const chunk& c) {
-  constexpr std::size_t most = std::size_t{128} << 20; // more positions than the longest game can have
+  constexpr std::size_t max_bytes = std::size_t{128} << 20; // more than the longest possible game
   const std::span<const std::byte> bytes = c.bytes;
   if (!c.is_compressed()) return bytes;
   if (bytes.size() < 2 || bytes[0] != std::byte{0x1f} || bytes[1] != std::byte{0x8b})
-    throw chunk_error("not gzip", "it isn't a gzip file");
+    throw chunk_error("not gzip", "it is not a gzip file");
   try {
-    return feedline::gunzip_view(bytes, {.max_size = most});
+    return feedline::gunzip_view(bytes, {.max_output_bytes = max_bytes});
   } catch (const feedline::gzip_error& error) {
     const bool is_large = std::string_view(error.what()).find("larger than") != std::string_view::npos;
     throw chunk_error(is_large ? "too large" : "damaged gzip", error.what());

@@ -6,8 +6,8 @@
 //       ─▶ N workers: chunk loader, chunk validator, chunk rescorer, chunk unpacker ─▶ shuffling frame sampler
 //       ─▶ N/2 workers: tensor generator ─▶ batches
 //
-// What lies in the frame sampler is small (see packed_position), and a worker makes the tensors of a whole batch: single
-// positions cross only the queue in front of the sampler, a game at a time.
+// The frame sampler holds small items (see packed_position), and a worker makes the tensors of a whole batch. So single
+// positions cross only the queue before the sampler, a game at a time.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,24 +27,24 @@
 
 namespace chess {
 
-/// A plain function from a game to a game: corrects what the search or the players got wrong. Called by all workers at once.
-/// A game without positions is left out.
+/// A function from a game to a game, which corrects errors of the search or the players. All workers call it
+/// concurrently. If it returns a game without positions, the game is left out.
 using rescorer = std::function<game(game)>;
 
 struct loader_options {
-  std::vector<std::string> games;        ///< files of games (.gz), TAR archives of them, and folders of both
-  std::size_t reservoir = 100'000;       ///< positions that the frame sampler holds
-  std::optional<std::size_t> min_fill{}; ///< … before it gives the first; none: as many as it holds
+  std::vector<std::string> games;  ///< files with games (.gz), TAR archives of them, and folders of both
+  std::size_t reservoir = 100'000; ///< positions that the frame sampler holds
+  std::optional<std::size_t> min_fill{}; ///< positions before it emits the first; none: `reservoir`
   std::size_t batch = 1024;              ///< positions
-  std::size_t workers = 2;               ///< that unpack chunks, and half as many that make tensors
-  double sampling = 1;                   ///< the share of a game's positions that each pass takes
+  std::size_t workers = 2;               ///< threads that unpack chunks; half as many make tensors
+  double sampling = 1;                   ///< the share of a game's positions that each pass uses
   std::uint64_t sampling_seed = 0;
-  bool values = false; ///< make the values tensor, too
+  bool values = false; ///< also make the values tensor
   record_format format = record_format::any;
-  rescorer rescore{}; ///< none: games stay as they are
+  rescorer rescore{}; ///< none: games are not changed
 };
 
-/// File path provider: the chunks and archives in folders, at any depth, sorted; files as they are given. Throws
+/// File path provider: the chunks and archives in folders at any depth, sorted; files are kept in their order. Throws
 /// std::runtime_error if there are none.
 inline std::vector<std::string> find_files(const std::vector<std::string>& games) {
   std::vector<std::string> files;
@@ -60,19 +60,19 @@ inline std::vector<std::string> find_files(const std::vector<std::string>& games
     }
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
   }
-  if (files.empty()) throw std::runtime_error("there are no games: no file is a .gz or .tar");
+  if (files.empty()) throw std::runtime_error("there are no games: no .gz or .tar file was found");
   return files;
 }
 
-/// Where a chunk is: a file, or a member of an archive.
+/// The location of a chunk: a file, or a member of an archive.
 struct chunk_place {
   std::string name;
-  std::shared_ptr<const feedline::chunk_file> archive; ///< none: a file of its own
+  std::shared_ptr<const feedline::chunk_file> archive; ///< none: the chunk is a file
   std::uint64_t member = 0;
 };
 
-/// Chunk source loader: each file is a source of chunks, one of its own or an archive with many, which are found by a pass
-/// over its headers. Chunks can be had by their place, so that `shuffled()` makes it the chunk pool.
+/// Chunk source loader: each file is one chunk, or an archive whose chunks are found by reading its headers. It is an
+/// indexed source, so that `global_shuffle()` makes it the chunk pool.
 class chunk_sources {
  public:
   static constexpr feedline::source_traits traits{.kind = "shuffling chunk pool"};
@@ -93,7 +93,7 @@ class chunk_sources {
     places_ = std::make_shared<const std::vector<chunk_place>>(std::move(found));
   }
 
-  /// What couldn't be read of archives; the members before it are there.
+  /// The errors of damaged archives. Their members before the damage can be read.
   const std::vector<std::string>& problems() const { return problems_; }
 
   std::uint64_t size() const { return places_->size(); }
@@ -114,11 +114,11 @@ class chunk_sources {
   }
 
  private:
-  std::shared_ptr<const std::vector<chunk_place>> places_; // copies share them: they never change
+  std::shared_ptr<const std::vector<chunk_place>> places_; // shared by copies, as they never change
   std::vector<std::string> problems_;
 };
 
-/// Has the cause of a chunk_error counted.
+/// Counts the cause of a chunk_error.
 template <class F>
 auto counted(const F& f, const feedline::context& c) {
   try {
@@ -129,21 +129,21 @@ auto counted(const F& f, const feedline::context& c) {
   }
 }
 
-/// Reads what `read()` gives, whose errors are those of the file.
+/// Returns the bytes that `read()` returns. Its exceptions become the chunk_error "unreadable".
 template <class Read>
 std::vector<std::byte> read_or_refuse(const Read& read, const feedline::context& c) {
   return counted(
       [&]() -> std::vector<std::byte> {
         try {
           return read();
-        } catch (const std::runtime_error& error) { // std::system_error among them
+        } catch (const std::runtime_error& error) { // including std::system_error
           throw chunk_error("unreadable", error.what());
         }
       },
       c);
 }
 
-/// Chunk loader: reads a chunk of either pool.
+/// Chunk loader: reads a chunk_place or a pool_chunk.
 struct load_chunk {
   chunk operator()(const chunk_place& place, const feedline::context& c) const {
     const auto read = [&] {
@@ -157,7 +157,7 @@ struct load_chunk {
   }
 };
 
-/// From where chunks are to batches. The source gives chunk_place or pool_chunk.
+/// The pipeline from chunk locations to batches. The source yields chunk_place or pool_chunk.
 template <class Source>
 auto batches_from(Source source, const loader_options& o) {
   const auto validate = [format = o.format](const chunk& c, feedline::context& context) {
@@ -173,10 +173,10 @@ auto batches_from(Source source, const loader_options& o) {
       some.push_back(std::move(g.positions[i]));
     return some;
   };
-  // Tensors take less than half of the work.
+  // Making tensors is less than half of the work.
   const std::size_t generators = (o.workers + 1) / 2;
   const tensor_generator make_tensors(o.batch, o.values,
-                                      5 * generators + 6); // as many as lie in the last queue, and more
+                                      5 * generators + 6); // more than the last queue holds
   const auto generate = [make_tensors](const auto& positions) {
     return make_tensors(positions.values(), positions.ids());
   };
@@ -191,21 +191,22 @@ auto batches_from(Source source, const loader_options& o) {
          fl::map(generate, fl::workers{generators}, fl::name{"tensor generator"});
 }
 
-/// Batches of the games that are there, in an order that reaches over all of them.
+/// Batches of a fixed set of games, shuffled globally.
 inline auto training_batches(const loader_options& o) {
-  return batches_from(feedline::from(chunk_sources(find_files(o.games))) | feedline::shuffled(), o);
+  return batches_from(feedline::from(chunk_sources(find_files(o.games))) | feedline::global_shuffle(), o);
 }
 
-/// The newest `window` chunks of a folder in which games keep arriving: those that are there are indexed from the newest
-/// on, and the window moves on with each that comes.
-inline auto live_pool(const std::string& folder, std::uint64_t window) {
-  // Not by a filter, which would lose what is renamed to such a name when it is complete.
+/// The newest `window` chunks of a folder in which games arrive. Existing games are indexed from the newest on, and the
+/// window moves with each new one. `on_notice`: see pool_options::on_notice.
+inline auto live_pool(const std::string& folder, std::uint64_t window,
+                      std::function<void(const std::string&)> on_notice = {}) {
+  // A filter instead of patterns would lose files that are renamed to such a name when they are complete.
   return feedline::sliding_window_pool(
       feedline::watch_directory(folder, {"*.gz", "*.tar"}, {.newest_first = true}),
-      {.window = window, .newest_first = true});
+      {.window = window, .newest_first = true, .on_notice = std::move(on_notice)});
 }
 
-/// Batches of a live pool, which is asked for its status() beside the run. What arrives when can't be repeated.
+/// Batches of a live pool; another copy of it has the status(). Such a run can't be repeated.
 template <class Pool>
 auto live_batches(const Pool& pool, const loader_options& o) {
   return batches_from(feedline::from(pool), o);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Trains a small network on chess games of Leela Chess Zero, for ever in principle, or on each position once. `--help`
-// lists the flags; the pipeline stands in loader.hpp.
+// Trains a small network on chess games of Leela Chess Zero, for a number of steps or on each position once. `--help`
+// lists the flags; loader.hpp has the pipeline.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -37,14 +37,15 @@ namespace {
 
 struct report {
   std::uint64_t batches = 0, positions = 0;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> distinct; // chunk and position in it, in finite mode
+  std::set<std::pair<std::uint64_t, std::uint64_t>> distinct; // chunk and its position in it; in finite mode
   chess::small_model::loss first_loss, last_loss;
   double seconds = 0;
-  std::uint64_t digest = 0;        // of the positions in their order
+  std::uint64_t digest = 0;        // of the positions in order
   std::uint64_t tensor_digest = 0; // of all bytes of their tensors
   fl::metrics metrics;
   std::vector<fl::failure> failures;
-  std::optional<fl::pipeline_error> error; // that ended the run
+  std::optional<fl::pipeline_error> error;   // the one that ended the run
+  std::optional<std::uint64_t> since_anchor; // chunks; none: not a live pool
 
   std::uint64_t bad_chunks() const {
     std::uint64_t sum = 0;
@@ -53,7 +54,7 @@ struct report {
   }
 };
 
-/// The numbers' bits (FNV-1a over words).
+/// Adds the bits of numbers (FNV-1a over words).
 void add_to_digest(std::span<const float> numbers, std::uint64_t& digest) {
   for (const float number : numbers) {
     std::uint32_t bits = 0;
@@ -68,13 +69,13 @@ void add_to_digest(const chess::training_batch& b, std::uint64_t& digest) {
     add_to_digest({t->data(), t->size()}, digest);
 }
 
-/// Trains on what a loader gives.
+/// Trains on the batches of a loader.
 template <class Loader>
-void train(Loader loader, const options& o, const std::stop_token& stop, report& into) {
+void train(Loader loader, const options& o, const std::stop_token& stop, chess::notices& said, report& into) {
   const std::uint64_t steps = o.steps.value_or(o.finite ? std::numeric_limits<std::uint64_t>::max() : 100);
   chess::small_model model(o.model_seed.value_or(o.seed));
   std::optional<chess::watch_view> view;
-  if (o.watch) view.emplace(loader);
+  if (o.watch) view.emplace(loader, said);
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t shown = 0;
   try {
@@ -87,7 +88,7 @@ void train(Loader loader, const options& o, const std::stop_token& stop, report&
       if (into.batches++ == 0) into.first_loss = into.last_loss;
       into.positions += batch->size();
       if (o.finite)
-        for (const fl::sample_id& id : batch->ids()) into.distinct.emplace(id.index, id.part);
+        for (const fl::sample_id& id : batch->ids()) into.distinct.emplace(id.index, id.sub_index);
       if (!o.json.empty()) add_to_digest(*batch, into.tensor_digest);
       into.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -111,29 +112,35 @@ void train(Loader loader, const options& o, const std::stop_token& stop, report&
   into.metrics = loader.metrics();
 }
 
-/// Runs a pipeline once, or for ever.
+/// Runs a pipeline for one pass, or endlessly.
 template <class Batches>
-void run_batches(const Batches& batches, const options& o, const std::stop_token& stop, report& into) {
+void run_batches(const Batches& batches, const options& o, const std::stop_token& stop, chess::notices& said,
+                 report& into) {
   constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
   if (o.finite)
     train(batches.finite(
               {.seed = o.seed, .stop = stop, .on_error = fl::on_error::skip, .failure_limit = any_number}),
-          o, stop, into);
+          o, stop, said, into);
   else
     train(batches.infinite(
               {.seed = o.seed, .stop = stop, .on_error = fl::on_error::skip, .failure_limit = any_number}),
-          o, stop, into);
+          o, stop, said, into);
 }
 
 void train(const options& o, const std::stop_token& stop, report& into) {
+  chess::notices said;
   if (o.window) {
-    const auto pool = chess::live_pool(o.loader.games.front(), *o.window);
-    return run_batches(chess::live_batches(pool, o.loader), o, stop, into);
+    auto pool = chess::live_pool(o.loader.games.front(), *o.window,
+                                 [&said](const std::string& sentence) { said.say(sentence); });
+    if (o.anchor) pool.set_anchor(*o.anchor);
+    run_batches(chess::live_batches(pool, o.loader), o, stop, said, into);
+    into.since_anchor = pool.chunks_since_anchor();
+    return;
   }
   const chess::chunk_sources sources(chess::find_files(o.loader.games));
   for (const std::string& problem : sources.problems())
     std::fprintf(stderr, "left out: %s\n", problem.c_str());
-  run_batches(chess::batches_from(fl::from(sources) | fl::shuffled(), o.loader), o, stop, into);
+  run_batches(chess::batches_from(fl::from(sources) | fl::global_shuffle(), o.loader), o, stop, said, into);
 }
 
 void print(const report& r) {
@@ -142,6 +149,7 @@ void print(const report& r) {
               number(r.positions), r.seconds,
               r.seconds > 0 ? static_cast<double>(r.positions) / r.seconds : 0, r.first_loss.sum(),
               r.last_loss.sum(), chess::to_table(r.metrics).c_str());
+  if (r.since_anchor) std::printf("\nchunks since the anchor: %llu\n", number(*r.since_anchor));
   if (const std::uint64_t bad = r.bad_chunks(); bad > 0)
     std::printf("\nchunks left out: %llu\n", number(bad));
   for (std::size_t i = 0; i < std::min<std::size_t>(r.failures.size(), 10); ++i)
@@ -153,12 +161,12 @@ std::string to_json(const report& r) {
   const auto add = [&causes](const std::string& cause, std::uint64_t count) {
     causes += (causes.empty() ? "\"" : ", \"") + cause + "\": " + std::to_string(count);
   };
-  bool is_pool = true; // whose numbers are no causes
+  bool is_pool = true; // its metrics are not causes
   for (const fl::stage_metrics& s : r.metrics.total.stages)
     if (const bool is_first = std::exchange(is_pool, false); s.failures > 0) {
       if (is_first) add("unreadable file", s.failures);
       else
-        for (const fl::user_metric& cause : s.numbers)
+        for (const fl::user_metric& cause : s.user_metrics)
           add(cause.name, static_cast<std::uint64_t>(cause.value));
     }
   return "{\"batches\": " + std::to_string(r.batches) + ", \"positions\": " + std::to_string(r.positions) +
@@ -169,16 +177,17 @@ std::string to_json(const report& r) {
          ", \"last_loss\": " + std::to_string(r.last_loss.sum()) +
          ", \"seconds\": " + std::to_string(r.seconds) +
          ", \"bad_chunks\": " + std::to_string(r.bad_chunks()) + ", \"causes\": {" + causes +
-         "}, \"metrics\": " + to_json(r.metrics) + "}\n";
+         (r.since_anchor ? "}, \"since_anchor\": " + std::to_string(*r.since_anchor) : "}") +
+         ", \"metrics\": " + to_json(r.metrics) + "}\n";
 }
 
-/// Gives the exit status, as the help text says.
+/// Returns the exit status; the help text lists them.
 int run(options o) {
   const fl::stop_on_signal interrupt(SIGINT, SIGTERM);
   const std::stop_token stop = interrupt.token();
 
   std::ofstream json_file;
-  if (!o.json.empty()) { // now, so that a wrong name is noticed before the work is done
+  if (!o.json.empty()) { // opened first, so that a wrong name fails before the work
     json_file.open(o.json);
     if (!json_file) throw std::runtime_error("can't write " + o.json);
   }
@@ -199,13 +208,13 @@ int run(options o) {
     return 0;
   }
   if (o.loader.games.empty()) {
-    std::puts("making games to learn from: pieces at random, the side with more of them wins");
+    std::puts("generating games: random pieces, the side with more of them wins");
     std::string name = (std::filesystem::temp_directory_path() / "games-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("can't make the folder " + name);
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("can't create the folder " + name);
     made.path = name;
     chess::write_games(name, games, games_seed);
     o.loader.games = {name};
-    o.loader.reservoir = std::min<std::size_t>(o.loader.reservoir, 4000); // of some 8000 positions
+    o.loader.reservoir = std::min<std::size_t>(o.loader.reservoir, 4000); // of about 8000 positions
     if (o.loader.min_fill) o.loader.min_fill = std::min(*o.loader.min_fill, o.loader.reservoir);
   }
 
@@ -216,7 +225,7 @@ int run(options o) {
   if (!o.json.empty() && !json_file.flush()) throw std::runtime_error("can't write " + o.json);
   if (result.error) throw fl::pipeline_error(*result.error);
   if (interrupt.signal() != 0) std::puts("interrupted");
-  return interrupt.signal() != 0 ? 128 + interrupt.signal() : 0; // as shells have it
+  return interrupt.signal() != 0 ? 128 + interrupt.signal() : 0; // as in shells
 }
 
 } // namespace

@@ -5,8 +5,7 @@
 //   [12 x 64] pieces on the board ─ dense, ReLU ▶ [hidden] ─┬─ dense ▶ policy [1858], of legal moves only
 //                                                           └─ dense ▶ win, draw, loss [3]
 //
-// It works on one position after another: its sums have one order, so that a seed gives the same weights whatever the
-// machine does meanwhile.
+// It processes one position after another, so that sums have a fixed order and a seed always produces the same weights.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,7 +25,7 @@ class small_model {
   static constexpr std::size_t inputs = 12 * 64, hidden = 32, results = 3;
 
   struct loss {
-    double policy = 0, value = 0; ///< cross-entropy, mean over the batch
+    double policy = 0, value = 0; ///< cross-entropies, means over the batch
 
     double sum() const { return policy + value; }
   };
@@ -41,7 +40,7 @@ class small_model {
     randomize(value_, 0.2);
   }
 
-  /// One step down the gradient of a batch. Shapes: [B, 112, 8, 8], [B, 1858], [B, 3].
+  /// One step of gradient descent on a batch. Shapes: [B, 112, 8, 8], [B, 1858], [B, 3].
   loss learn(std::span<const float> boards, std::span<const float> probabilities,
              std::span<const float> winners, float rate) {
     const std::size_t size = winners.size() / results;
@@ -86,7 +85,7 @@ class small_model {
     for (float& v : x) v /= sum;
   }
 
-  /// A head's gradient at one output: of its weights, and of what it was computed from.
+  /// Adds a head's gradient at one output to those of its weights and of its inputs.
   static void push_back(weights& w, weights& bias, std::size_t output, float slope, const layer& in,
                         layer& by_in) {
     float* const gradient = w.gradients.data() + output * hidden;

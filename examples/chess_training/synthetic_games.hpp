@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Games to play with, as chunks of records of version 6 or 7. They aren't chess: pieces stand at random, the side with
-// more of them wins, and where the king stands tells the move. But a network can learn it.
+// Generated games, as chunks of records of version 6 or 7. They aren't chess: the pieces are placed at random, the side
+// with more of them wins, and the king's square determines the move. But a network can learn these rules.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -30,7 +30,7 @@ void append(std::string& to, const T& value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Six kinds of pieces of each side, the king last.
+/// Six kinds of pieces per side, the king last.
 struct random_board {
   std::array<std::uint64_t, 13> planes{};
   unsigned king = 0;
@@ -69,12 +69,12 @@ inline std::string gzip(std::string_view contents) {
 } // namespace detail
 
 struct synthetic_options {
-  std::size_t positions = 40; ///< of a game
+  std::size_t positions = 40; ///< per game
   std::uint32_t version = 6;  ///< or 7
   std::uint32_t input_format = 1;
 };
 
-/// The records of a game. The same seed makes the same ones.
+/// The records of a game; they depend only on the seed and the settings.
 inline std::string synthetic_records(std::uint64_t seed, const synthetic_options& options = {}) {
   feedline::random_generator random(seed);
   std::string records;

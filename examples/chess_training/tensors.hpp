@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a network learns from: the training tuple of a position as float tensors.
+// Training tuples: the inputs and targets of a network, as float tensors.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -20,15 +20,15 @@ namespace chess {
 
 inline constexpr std::size_t squares = 64, planes = 112;
 
-/// The training tuples of B positions. Win, draw and loss are chances, as the player to move sees them.
+/// The training tuples of B positions. Win, draw and loss are probabilities for the player to move.
 struct batch_tensors {
-  feedline::tensor<float> planes;        ///< [B, 112, 8, 8]: from the player's side, ranks from the first on
-  feedline::tensor<float> probabilities; ///< [B, 1858]; -1: not legal
-  feedline::tensor<float> winner;        ///< [B, 3]: win, draw and loss, as the game ended
-  feedline::tensor<float> best_q;        ///< [B, 3]: … as the search values its best move
+  feedline::tensor<float> planes;        ///< [B, 112, 8, 8]: from the player's side, the first rank first
+  feedline::tensor<float> probabilities; ///< [B, 1858]; -1: an illegal move
+  feedline::tensor<float> winner;        ///< [B, 3]: win, draw and loss of the game
+  feedline::tensor<float> best_q;        ///< [B, 3]: win, draw and loss of the search's best move
   feedline::tensor<float> plies_left;    ///< [B]
-  /// [B, 6, 3], or without elements: q, d and m of the result, the best move, the played one, the network alone, the root
-  /// of the search, and the short term. What isn't known is NaN.
+  /// [B, 6, 3], or without elements: q, d and m of the result, the best move, the played move, the network alone, the
+  /// root of the search, and the short term. Unknown values are NaN.
   feedline::tensor<float> values;
 
   batch_tensors(std::size_t size, bool with_values)
@@ -40,7 +40,8 @@ struct batch_tensors {
         values({with_values ? size : 0, 6, 3}) {}
 };
 
-/// Tensors with the identities of their positions: the chunk, and the place among those that were taken of it. Its memory serves later batches.
+/// Tensors with the identities of their positions: the chunk, and the number among the positions used from it. Later
+/// batches reuse its memory.
 class training_batch {
  public:
   using pool = feedline::object_pool<batch_tensors>;
@@ -86,7 +87,7 @@ inline void fill_board(const std::array<std::uint64_t, board_planes>& from, floa
       std::memcpy(to, rows_of_bytes[plane >> shift & 0xff].data(), 8 * sizeof(float));
 }
 
-/// The eight planes behind those of the board.
+/// The eight planes after those of the board.
 inline void fill_state(std::uint32_t format, const position_facts& f, float* to) {
   const auto fill = [&](std::size_t plane, float value) {
     std::fill_n(to + (plane - board_planes) * squares, squares, value);
@@ -114,7 +115,7 @@ inline void fill_state(std::uint32_t format, const position_facts& f, float* to)
   fill(111, 1);
 }
 
-/// The chances of win, draw and loss.
+/// The probabilities of win, draw and loss.
 inline void fill_chances(double q, double d, std::span<float> to) {
   to[0] = static_cast<float>(0.5 * (1 - d + q));
   to[1] = static_cast<float>(d);
@@ -131,16 +132,16 @@ inline void fill_values(const position_facts& f, std::span<float> to) {
 
 } // namespace detail
 
-/// The moves that are left; records of old versions have them elsewhere.
+/// The moves left; records of old versions store them in another field.
 inline float plies_left_of(const position_facts& f) {
   return f.plies_left == 0 ? f.invariance_info : f.plies_left;
 }
 
-/// Where the parts of a training tuple go.
+/// The output memory for one training tuple.
 struct tuple_places {
   std::span<float> planes, probabilities, winner, best_q;
   float& plies_left;
-  std::span<float> values{}; ///< none: they aren't wanted
+  std::span<float> values{}; ///< none: not made
 };
 
 inline void fill_tuple(const packed_position& p, const tuple_places& to) {
@@ -164,14 +165,14 @@ inline void fill_tensors(std::span<const packed_position> positions, batch_tenso
     return of.size() > 0 ? std::span(of.data() + i * length, length) : std::span<float>();
   };
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    if (i + 1 < positions.size()) positions[i + 1].prefetch(); // they lie anywhere in memory
+    if (i + 1 < positions.size()) positions[i + 1].prefetch(); // they are scattered in memory
     fill_tuple(positions[i],
                {row(to.planes, i, planes * squares), row(to.probabilities, i, moves), row(to.winner, i, 3),
                 row(to.best_q, i, 3), to.plies_left[i], row(to.values, i, 18)});
   }
 }
 
-/// Makes batches: those of a whole `size` in the memory of batches that are gone, as long as few are in use at once.
+/// Makes batches. Those of the full `size` reuse the memory of released batches, as long as few are in use at once.
 class tensor_generator {
  public:
   tensor_generator(std::size_t size, bool with_values, std::size_t in_use)
@@ -195,7 +196,7 @@ class tensor_generator {
  private:
   std::size_t size_;
   bool with_values_;
-  std::shared_ptr<training_batch::pool> pool_; // of all copies
+  std::shared_ptr<training_batch::pool> pool_; // shared by copies
 };
 
 } // namespace chess

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Writes what a network learns from the positions of one chunk: their training tuples in the chunk's order, as floats.
+// Writes the training tuples of one chunk's positions, in their order, as floats.
 //
 //     chess_tuples --chunk training.187127055.gz --out tuples.f32
 //
-// Each position has 112 x 8 x 8 numbers for the board, 1858 probabilities, 3 chances of win, draw and loss as the game
-// ended, 3 as the search saw it, and the moves left: little-endian, without a header.
+// Each position has 112 x 8 x 8 numbers for the board, 1858 probabilities, 3 probabilities of win, draw and loss in the
+// game, 3 in the search, and the moves left: little-endian, without a header.
 #include <cstddef>
 #include <cstdio>
 #include <exception>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A first pipeline: numbers are squared on two threads, shuffled and batched. Try other seeds, sizes and
-// workers: the output depends on the seed and the sizes, never on the workers.
+// A first pipeline: squares numbers on two threads, shuffles them and makes batches. Try other seeds, sizes
+// and numbers of workers: the output depends on the seed and the sizes, never on the number of workers.
+// Usage: first_pipeline
 #include <cstddef>
 #include <cstdio>
 #include <ranges>

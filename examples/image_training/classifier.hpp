@@ -5,8 +5,8 @@
 //   [32, 32, 3] ─ convolution ▶ [16, 16, 16] ─ convolution ▶ [8, 8, 32] ─ convolution ▶ [4, 4, 64]
 //               ─ mean ▶ [64] ─ dense ▶ [classes]
 //
-// It takes pixels as a JPEG decoder gives them, colours innermost, and works on one image after another: its
-// sums have one order, so that a seed gives the same weights whatever the machine does meanwhile.
+// Its input is pixels as a JPEG decoder writes them, colours innermost. It works on one image after another
+// and sums in a fixed order, so that a seed gives the same weights on every run.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +17,7 @@
 
 #include <feedline/feedline.hpp>
 
-/// Numbers that are learnt, with what was summed up to change them by.
+/// Learned numbers, with their gradients and the running averages that Adam needs.
 class parameters {
  public:
   explicit parameters(std::size_t count)
@@ -32,7 +32,7 @@ class parameters {
     for (float& value : values_) value = static_cast<float>(random.uniform(-reach, reach));
   }
 
-  /// What is learnt and how fast, for a file.
+  /// The state that a training saves: values, averages and their weights.
   void state(auto& archive) {
     archive(values_);
     archive(means_);
@@ -41,7 +41,7 @@ class parameters {
     archive(square_weight_);
   }
 
-  /// One step of Adam (Kingma and Ba, 2015) down the gradients, summed up over `samples`.
+  /// One step of Adam (Kingma and Ba, 2015), with the gradients summed over `samples`.
   void update(float rate, std::size_t samples) {
     constexpr float keep_mean = 0.9f, keep_square = 0.999f;
     mean_weight_ *= keep_mean;
@@ -59,11 +59,11 @@ class parameters {
 
  private:
   std::vector<float> values_, gradients_;
-  std::vector<float> means_, squares_;        // of the gradients, running
-  float mean_weight_ = 1, square_weight_ = 1; // of the zeros that these began with
+  std::vector<float> means_, squares_;        // running averages of the gradients and their squares
+  float mean_weight_ = 1, square_weight_ = 1; // of the initial zeros in the averages
 };
 
-/// The sum of products, as eight sums side by side so that the compiler may use vector registers.
+/// The dot product, as eight separate sums so that the compiler can use vector registers.
 inline float dot(const float* a, const float* b, std::size_t size) {
   std::array<float, 8> sums{};
   const std::size_t whole = size / 8 * 8;
@@ -73,8 +73,7 @@ inline float dot(const float* a, const float* b, std::size_t size) {
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
-/// 3 x 3 convolution in steps of 2 with a border of zeros, then ReLU: [Side, Side, In] to [Side/2, Side/2,
-/// Out].
+/// A 3 x 3 convolution with stride 2 and zero padding, then ReLU: [Side, Side, In] to [Side/2, Side/2, Out].
 template <std::size_t Side, std::size_t In, std::size_t Out>
 class convolution {
   static constexpr std::size_t out_side = Side / 2;
@@ -88,7 +87,7 @@ class convolution {
   }
 
   void forward(const input& in, output& out) const {
-    for_each_pixel([&](std::size_t place, std::size_t y, std::size_t x) {
+    for_each_pixel([&](std::size_t position, std::size_t y, std::size_t x) {
       std::array<float, Out> sums;
       std::copy_n(biases_.values(), Out, sums.begin());
       for_each_tap(y, x, [&](std::size_t pixel, std::size_t tap) {
@@ -96,17 +95,17 @@ class convolution {
           for (std::size_t o = 0; o < Out; ++o)
             sums[o] += in[pixel + i] * weights_.values()[(tap * In + i) * Out + o];
       });
-      for (std::size_t o = 0; o < Out; ++o) out[place + o] = std::max(sums[o], 0.0f);
+      for (std::size_t o = 0; o < Out; ++o) out[position + o] = std::max(sums[o], 0.0f);
     });
   }
 
-  /// Adds to the gradients, given the output and the gradient of the loss by it; `by_input`, unless null,
-  /// becomes the gradient by the input.
+  /// Adds to the gradients. `by_output` is the gradient of the loss by the output; `by_input`, unless null,
+  /// receives the gradient by the input.
   void backward(const input& in, const output& out, const output& by_output, input* by_input) {
     if (by_input) by_input->fill(0);
-    for_each_pixel([&](std::size_t place, std::size_t y, std::size_t x) {
+    for_each_pixel([&](std::size_t position, std::size_t y, std::size_t x) {
       std::array<float, Out> slope;
-      for (std::size_t o = 0; o < Out; ++o) slope[o] = out[place + o] > 0 ? by_output[place + o] : 0.0f;
+      for (std::size_t o = 0; o < Out; ++o) slope[o] = out[position + o] > 0 ? by_output[position + o] : 0.0f;
       for (std::size_t o = 0; o < Out; ++o) biases_.gradients()[o] += slope[o];
       for_each_tap(y, x, [&](std::size_t pixel, std::size_t tap) {
         for (std::size_t i = 0; i < In; ++i) {
@@ -136,11 +135,11 @@ class convolution {
       for (std::size_t x = 0; x < out_side; ++x) function((y * out_side + x) * Out, y, x);
   }
 
-  // The pixels of the input around an output's place, without those of the border.
+  // Calls `function` with the input pixels around an output position, without those in the padding.
   template <class Function>
   static void for_each_tap(std::size_t y, std::size_t x, Function function) {
     for (std::size_t tap = 0; tap < 9; ++tap) {
-      const std::size_t in_y = 2 * y + tap / 3, in_x = 2 * x + tap % 3; // both 1 too large
+      const std::size_t in_y = 2 * y + tap / 3, in_x = 2 * x + tap % 3; // both shifted by 1
       if (in_y < 1 || in_y > Side || in_x < 1 || in_x > Side) continue;
       function(((in_y - 1) * Side + in_x - 1) * In, tap);
     }
@@ -149,23 +148,25 @@ class convolution {
   parameters weights_{9 * In * Out}, biases_{Out};
 };
 
-/// The mean over all places: [places, Channels] to [Channels].
-template <std::size_t Places, std::size_t Channels>
+/// The mean over all positions: [positions, Channels] to [Channels].
+template <std::size_t Positions, std::size_t Channels>
 struct mean {
-  using input = std::array<float, Places * Channels>;
+  using input = std::array<float, Positions * Channels>;
   using output = std::array<float, Channels>;
 
   static void forward(const input& in, output& out) {
     out.fill(0);
-    for (std::size_t i = 0; i < in.size(); ++i) out[i % Channels] += in[i] / float{Places};
+    for (std::size_t i = 0; i < in.size(); ++i) out[i % Channels] += in[i] / float{Positions};
   }
 
   static void backward(const output& by_output, input& by_input) {
-    for (std::size_t i = 0; i < by_input.size(); ++i) by_input[i] = by_output[i % Channels] / float{Places};
+    for (std::size_t i = 0; i < by_input.size(); ++i)
+      by_input[i] = by_output[i % Channels] / float{Positions};
   }
 };
 
-/// Every output is a weighted sum of all inputs. Begins at zero: at first all classes are equally likely.
+/// A layer whose outputs are weighted sums of all inputs. The weights start at zero, so that all classes are
+/// equally likely.
 template <std::size_t In>
 class dense {
  public:
@@ -203,12 +204,12 @@ class dense {
   parameters weights_, biases_;
 };
 
-/// Tells images of image_side x image_side pixels apart.
+/// Classifies images of image_side x image_side pixels.
 class classifier {
  public:
   static constexpr std::size_t image_side = 32;
 
-  /// What learning a batch told about it, before the weights changed.
+  /// The results of a batch, before the weights changed.
   struct outcome {
     double loss = 0; ///< mean cross-entropy, in nats
     std::size_t correct = 0;
@@ -217,8 +218,8 @@ class classifier {
   classifier(std::size_t classes, std::uint64_t seed)
       : classifier(classes, feedline::random_generator(seed)) {}
 
-  /// Learns a batch: pixels [size, image_side, image_side, 3], labels [size], each below the number of
-  /// classes.
+  /// Learns from a batch: pixels [size, image_side, image_side, 3], and labels [size], which are below the
+  /// number of classes.
   outcome learn(std::span<const std::uint8_t> pixels, std::span<const std::int32_t> labels, float rate) {
     outcome result;
     for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -242,7 +243,7 @@ class classifier {
     last_.state(archive);
   }
 
-  /// The likeliest class of one image, [image_side, image_side, 3].
+  /// Returns the likeliest class of one image, [image_side, image_side, 3].
   std::size_t classify(std::span<const std::uint8_t> pixels) {
     forward(pixels);
     return guess();
@@ -261,7 +262,7 @@ class classifier {
     last_.forward(means_, scores_);
   }
 
-  /// Gives each colour the mean 0 and the deviation 1 over the image, so that the light doesn't matter.
+  /// Scales each colour to mean 0 and standard deviation 1 over the image, so that the light doesn't matter.
   void normalize(std::span<const std::uint8_t> pixels) {
     constexpr float count = image_side * image_side;
     for (std::size_t color = 0; color < 3; ++color) {
@@ -278,12 +279,12 @@ class classifier {
     return static_cast<std::size_t>(std::max_element(scores_.begin(), scores_.end()) - scores_.begin());
   }
 
-  /// Turns the scores into the gradient of the loss by them, and gives the loss: softmax and cross-entropy.
+  /// Turns the scores into the gradient of the loss by them and returns the loss: softmax and cross-entropy.
   double to_gradient(std::size_t label) {
-    const float most = *std::max_element(scores_.begin(), scores_.end());
-    const double wanted = scores_[label] - most;
+    const float max = *std::max_element(scores_.begin(), scores_.end());
+    const double wanted = scores_[label] - max;
     double sum = 0;
-    for (float& score : scores_) sum += score = std::exp(score - most);
+    for (float& score : scores_) sum += score = std::exp(score - max);
     for (float& score : scores_) score = static_cast<float>(score / sum);
     scores_[label] -= 1;
     return std::log(sum) - wanted;
@@ -303,7 +304,7 @@ class classifier {
   using pool = mean<image_side / 8 * (image_side / 8), 64>;
   dense<64> last_;
 
-  // One image on its way through the layers, and the gradients on their way back.
+  // The activations of one image, and their gradients.
   decltype(first_)::input image_;
   decltype(first_)::output a_, by_a_;
   decltype(second_)::output b_, by_b_;

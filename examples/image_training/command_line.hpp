@@ -14,19 +14,19 @@
 
 #include <feedline/feedline.hpp>
 
-/// A flag that isn't right; what() says which and why.
+/// A wrong flag; what() names it and says why.
 class usage_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 struct command_line {
-  std::vector<std::string> train, eval; // names or patterns of shards; none of either: drawn shapes
+  std::vector<std::string> train, eval; // names or patterns of shards; both empty: draw shapes
   std::size_t workers = feedline::processors();
   std::size_t batch = 32;
   std::size_t shuffle = 1000;
   std::size_t prefetch = 4;
-  std::size_t memory_budget = 0; // bytes; 0: none
+  std::size_t memory_budget = 0; // bytes; 0: no limit
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> steps, epochs;
   feedline::on_error on_error = feedline::on_error::fail;
@@ -36,29 +36,29 @@ struct command_line {
 };
 
 inline constexpr std::string_view help_text =
-    R"(Trains a small image classifier on TAR shards of JPEG files (.jpg) with their class numbers (.cls),
-then evaluates it. Without --train and --eval it draws a data set of its own.
+    R"(Trains a small image classifier on TAR shards of JPEG files (.jpg) and their class numbers (.cls), then
+evaluates it. Without --train and --eval it draws a data set of shapes.
 
-  --train GLOB…         shards to train on
-  --eval GLOB…          shards to evaluate on
-  --workers N           threads that decode (default: one per processor)
+  --train GLOB…         shards for training
+  --eval GLOB…          shards for evaluation
+  --workers N           threads that decode (one per processor)
   --batch N             samples per batch (32)
-  --shuffle N           samples in the shuffle buffer (1000); 0: keep the order of the shards
-  --prefetch N          batches that lie ready (4)
-  --memory-budget N     bytes that a loader may hold: it says what that will be, and shortens its queues to fit
-  --seed N              of every random decision (1)
-  --steps N             batches to train on; without it, as many as --epochs takes
+  --shuffle N           capacity of the shuffle buffer, in samples; 0: keep the order of the shards (1000)
+  --prefetch N          batches to prefetch (4)
+  --memory-budget N     limit on the bytes that a loader holds; queues are shortened to fit, and the memory plan is printed
+  --seed N              seed of every random decision (1)
+  --steps N             number of training batches, instead of training for --epochs
   --epochs N            passes over the training set (6); with --steps or without --train: over the evaluation set (1)
-  --on-error skip|fail  what to do about a sample that can't be read (fail)
-  --checkpoint FILE     keep the training in this file, every 100 batches and when Ctrl-C ends it
-  --resume FILE         go on with a training that was kept: as if it had never been interrupted
-  --json FILE           write what came out
-  --help                this text
+  --on-error skip|fail  whether to skip a sample that can't be read, or to fail (fail)
+  --checkpoint FILE     save the training to this file every 100 batches and when it ends or is interrupted
+  --resume FILE         continue a saved training, with the same results as without the interruption
+  --json FILE           write the results to this file
+  --help                print this text
 
-Exit status: 0 all went well, 1 it failed, 2 a flag is wrong, 130 Ctrl-C ended it.
+Exit status: 0 success, 1 failure, 2 wrong flag, 130 interrupted by Ctrl-C.
 )";
 
-/// Reads the flags, the program's name not among them. Throws usage_error.
+/// Parses the flags; `arguments` doesn't include the program's name. Throws usage_error.
 inline command_line read_command_line(const std::vector<std::string>& arguments) {
   command_line result;
   for (std::size_t i = 0; i < arguments.size();) {
@@ -66,17 +66,16 @@ inline command_line read_command_line(const std::vector<std::string>& arguments)
     const auto fail = [&](const std::string& why) -> void { throw usage_error(flag + " " + why); };
     const auto at_value = [&] { return i < arguments.size() && !arguments[i].starts_with("--"); };
     const auto value = [&](const std::string& wanted) {
-      if (!at_value()) fail("wants " + wanted);
+      if (!at_value()) fail("needs " + wanted);
       return arguments[i++];
     };
-    const auto number = [&](std::uint64_t least, std::uint64_t most) {
-      const std::string wanted =
-          "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+    const auto number = [&](std::uint64_t min, std::uint64_t max) {
+      const std::string wanted = "a whole number from " + std::to_string(min) + " to " + std::to_string(max);
       const std::string text = value(wanted);
       std::uint64_t found = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), found);
-      if (error != std::errc() || end != text.data() + text.size() || found < least || found > most)
-        fail("wants " + wanted + ", not `" + text + "`");
+      if (error != std::errc() || end != text.data() + text.size() || found < min || found > max)
+        fail("needs " + wanted + ", not `" + text + "`");
       return found;
     };
     const auto patterns = [&](std::vector<std::string>& list) {
@@ -96,13 +95,13 @@ inline command_line read_command_line(const std::vector<std::string>& arguments)
     else if (flag == "--epochs") result.epochs = number(1, 1'000'000);
     else if (flag == "--on-error") {
       const std::string choice = value("`skip` or `fail`");
-      if (choice != "skip" && choice != "fail") fail("wants `skip` or `fail`, not `" + choice + "`");
+      if (choice != "skip" && choice != "fail") fail("needs `skip` or `fail`, not `" + choice + "`");
       result.on_error = choice == "skip" ? feedline::on_error::skip : feedline::on_error::fail;
-    } else if (flag == "--checkpoint") result.checkpoint = value("the name of a file");
-    else if (flag == "--resume") result.resume = value("the name of a file");
-    else if (flag == "--json") result.json = value("the name of a file");
+    } else if (flag == "--checkpoint") result.checkpoint = value("a file name");
+    else if (flag == "--resume") result.resume = value("a file name");
+    else if (flag == "--json") result.json = value("a file name");
     else if (flag == "--help") result.help = true;
-    else fail("is no flag");
+    else throw usage_error("unknown flag " + flag);
   }
   return result;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A 64-bit fingerprint of numbers in their order: equal for equal batches, however they were made.
+// A 64-bit hash of numbers in their order. Equal batches have equal hashes, whatever produced them.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-/// Adds numbers eight bytes at a time. Every step is a bijection of the state: a single difference is never
-/// lost.
+/// Adds numbers eight bytes at a time. Every step is a bijection of the state, so a single difference is
+/// never lost.
 class digest {
  public:
   void add(std::uint64_t word) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Trains an image classifier from TAR shards of JPEG files through a feedline pipeline, for ever in
-// principle, and evaluates it in a single pass. `--help` lists the flags; the pipelines stand in train() and
-// evaluate().
+// Trains an image classifier from TAR shards of JPEG files, then evaluates it in one pass. The training
+// pipeline is endless; the program ends the loop after --epochs or --steps. `--help` lists the flags; train()
+// and evaluate() run the pipelines.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -44,27 +44,26 @@ struct example {
 };
 
 std::int32_t read_label(const fl::tar_sample& sample) {
-  constexpr std::int32_t most = 99'999; // one weight vector for each: a wild number would cost much memory
+  constexpr std::int32_t max = 99'999; // bounds memory: each class has a weight vector
   std::string_view text = sample.text("cls");
   while (text.ends_with('\n') || text.ends_with('\r') || text.ends_with(' ')) text.remove_suffix(1);
   std::int32_t label = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  if (error != std::errc() || end != text.data() + text.size() || label < 0 || label > most)
-    throw std::runtime_error("its label is `" + std::string(text) + "`, not a number from 0 to " +
-                             std::to_string(most));
+  if (error != std::errc() || end != text.data() + text.size() || label < 0 || label > max)
+    throw std::runtime_error("label `" + std::string(text) + "` is not a number from 0 to " +
+                             std::to_string(max));
   return label;
 }
 
-/// For training: most of the photograph, another part each time, mirrored or not. The same sample gets the
-/// same part in the same epoch, whichever worker decodes it, because the context's generator is keyed by
-/// both.
+/// For training: a random crop that covers most of the photograph, randomly flipped. The context's generator
+/// is keyed by the sample and the epoch, so the part differs between epochs but not between workers.
 example decode_and_augment(const fl::tar_sample& sample, fl::context& context) {
   example result{{}, read_label(sample)};
   const auto part = [&](std::size_t height, std::size_t width) {
-    return fl::random_resized_crop{.min_area = 0.6}(height, width, context.random);
+    return fl::random_resized_crop{.scale = {0.6, 1}}(height, width, context.random);
   };
   fl::decode_jpeg_crop(sample["jpg"], part, hwc_view(result.pixels),
-                       {.mirrored = context.random.chance(0.5)});
+                       {.horizontal_flip = context.random.chance(0.5)});
   return result;
 }
 
@@ -92,8 +91,8 @@ struct census {
   std::size_t classes = 0;
 };
 
-/// Counts samples and classes in one pass that decodes nothing. What can't be read is left out here: it will
-/// be met again where it matters.
+/// Counts samples and classes in one pass that decodes nothing. It leaves out what can't be read: train() and
+/// evaluate() report that.
 census take_census(const std::vector<std::string>& shards, const std::stop_token& stop) {
   const auto labels = fl::tar_samples(shards) | fl::map(read_label) | fl::prefetch(1000);
   auto loader = labels.finite({.stop = stop,
@@ -111,7 +110,7 @@ census take_census(const std::vector<std::string>& shards, const std::stop_token
   return result;
 }
 
-/// What is the same behind both loops: the failures, and where the time went.
+/// The end of both loops: failures and metrics.
 template <class Loader>
 void close(Loader& loader, const command_line& options, fl::metrics& metrics, report& into) {
   const auto& skipped = loader.failures();
@@ -122,16 +121,16 @@ void close(Loader& loader, const command_line& options, fl::metrics& metrics, re
 
 void train(classifier& model, const command_line& options, std::uint64_t steps, const std::stop_token& stop,
            report& into) {
-  // What is shuffled are views of the shards: a large buffer costs little, and only what leaves it is
-  // decoded.
+  // The shuffle buffer holds views of the shards, so a large buffer needs little memory. Samples are decoded
+  // after it.
   const auto pipeline = fl::tar_samples(options.train) |
                         fl::shuffle({.capacity = std::max<std::size_t>(options.shuffle, 1)}) |
                         fl::map(decode_and_augment, fl::workers{options.workers}, fl::name{"decode"}) |
                         fl::batch(options.batch) | fl::prefetch(options.prefetch);
 
   training_report& result = into.train;
-  std::optional<fl::checkpoint> place;
-  if (!options.resume.empty()) place = load_training(options.resume, model, result);
+  std::optional<fl::checkpoint> checkpoint;
+  if (!options.resume.empty()) checkpoint = load_training(options.resume, model, result);
   progress_bar bar("training  ", steps);
   double accuracy = 0;
   const auto begin = std::chrono::steady_clock::now();
@@ -140,7 +139,7 @@ void train(classifier& model, const command_line& options, std::uint64_t steps, 
                                    .stop = stop,
                                    .on_error = options.on_error,
                                    .memory_budget = options.memory_budget,
-                                   .resume = place});
+                                   .resume = checkpoint});
   if (options.memory_budget > 0) std::fputs(to_string(loader.memory()).c_str(), stderr);
   const auto keep = [&] {
     if (!options.checkpoint.empty()) save_training(options.checkpoint, model, result, loader.checkpoint());
@@ -210,20 +209,20 @@ void evaluate(classifier& model, const command_line& options, std::uint32_t epoc
   close(loader, options, result.metrics, into);
 }
 
-/// Gives the exit status, as the help text says.
+/// Returns the exit status that the help text lists.
 int run(command_line options) {
   const fl::stop_on_signal interrupt(SIGINT, SIGTERM);
   const std::stop_token stop = interrupt.token();
 
   std::ofstream json_file;
-  if (!options.json.empty()) { // now, so that a wrong name is noticed before the work is done
+  if (!options.json.empty()) { // now, so that a wrong name fails before the work starts
     json_file.open(options.json);
     if (!json_file) throw std::runtime_error("can't write " + options.json);
   }
 
   std::optional<temporary_folder> folder;
   if (options.train.empty() && options.eval.empty()) {
-    std::puts("drawing shapes to learn from: circles, squares, triangles, stars, rings and crosses");
+    std::puts("drawing a data set of shapes: circles, squares, triangles, stars, rings and crosses");
     folder.emplace();
     options.train = write_shapes(folder->path() / "train", 3000, 500, options.seed, stop);
     options.eval = write_shapes(folder->path() / "eval", 600, 200, ~options.seed, stop);
@@ -249,7 +248,7 @@ int run(command_line options) {
   if (!options.json.empty() && !json_file.flush()) throw std::runtime_error("can't write " + options.json);
   if (result.error) throw fl::pipeline_error(*result.error);
   if (interrupt.signal() != 0) std::puts("interrupted");
-  return interrupt.signal() != 0 ? 128 + interrupt.signal() : 0; // as shells have it
+  return interrupt.signal() != 0 ? 128 + interrupt.signal() : 0; // the shells' convention
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How far a long job has come: a bar redrawn in its place on a terminal, a line every tenth of the way
-// elsewhere.
+// Shows the progress of a long job: on a terminal as a bar that is redrawn, elsewhere as a line for every
+// tenth of the job.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -24,7 +24,8 @@ class progress_bar {
     if (is_terminal_ && drawn_) std::fputs("\n", stdout);
   }
 
-  /// Shows that `done` of the total is done, if it is time to; `details()` makes the text beside the bar.
+  /// Shows that `done` of the total is done, unless the last update is too recent; `details()` returns the
+  /// text next to the bar.
   template <class Details>
   void show(std::uint64_t done, Details details) {
     if (is_terminal_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What came out of a run, for people and as JSON.
+// The results of a run, as text and as JSON.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +19,9 @@
 
 struct training_report {
   std::uint64_t samples = 0, batches = 0;
-  digest content; // of all batches in their order
+  digest content; // of all batches, in their order
   double first_loss = NAN, last_loss = NAN;
-  double seconds = 0; // since this process began to train,
+  double seconds = 0; // since this process began to train
   std::uint64_t samples_in_seconds = 0;
   feedline::metrics metrics;
 
@@ -46,10 +46,10 @@ struct report {
   training_report train;
   evaluation_report eval;
   std::vector<feedline::failure> failures;
-  std::optional<feedline::pipeline_error> error; // that ended the run
+  std::optional<feedline::pipeline_error> error; // the one that ended the run
 };
 
-/// A number with so many decimals.
+/// Formats a number with `decimals` decimals.
 inline std::string decimal(double value, int decimals) {
   std::string text(64, '\0');
   text.resize(static_cast<std::size_t>(std::snprintf(text.data(), text.size(), "%.*f", decimals, value)));
@@ -75,7 +75,7 @@ inline std::string text(std::string_view value) {
   return result + '"';
 }
 
-/// JSON knows no infinity and no NaN.
+/// JSON has no infinity and no NaN: they become null.
 inline std::string number(double value) { return std::isfinite(value) ? decimal(value, 6) : "null"; }
 
 inline std::string number(std::uint64_t value) { return std::to_string(value); }
@@ -88,8 +88,8 @@ inline std::string object(std::initializer_list<std::pair<std::string_view, std:
 
 } // namespace json
 
-/// {"train": …, "eval": …, "failures": […], "error": what ended it or null, "metrics": …}; times in seconds,
-/// digests in hexadecimal.
+/// {"train": …, "eval": …, "failures": […], "error": the message that ended the run or null, "metrics": …};
+/// times in seconds, digests in hexadecimal.
 inline std::string to_json(const report& r) {
   const auto& [train, eval, failures, error] = r;
   std::string list;
@@ -122,7 +122,7 @@ inline std::string to_json(const report& r) {
          "\n}\n";
 }
 
-/// Some lines for people: what was done, where the time went, and which samples are missing.
+/// A few lines of text: the results, where the time went, and the samples that failed.
 inline std::string to_string(const report& r) {
   const auto& [train, eval, failures, error] = r;
   std::string text;
@@ -133,7 +133,7 @@ inline std::string to_string(const report& r) {
             to_string(train.metrics);
   if (eval.batches > 0)
     text += "\nevaluated on " + std::to_string(eval.samples) + " samples, " +
-            std::to_string(eval.distinct.size()) + " different ones, in " + decimal(eval.seconds, 1) +
+            std::to_string(eval.distinct.size()) + " of them distinct, in " + decimal(eval.seconds, 1) +
             " s: accuracy " + decimal(100 * eval.accuracy(), 1) + " %\n" + to_string(eval.metrics);
 
   if (!failures.empty()) text += "\nsamples that failed: " + std::to_string(failures.size()) + "\n";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A training on its way, in a file: what was learned, and from where the loader goes on.
+// Saves a training to a file and loads it: the learned weights, the results so far, and the loader's
+// checkpoint.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +19,7 @@
 #include "classifier.hpp"
 #include "report.hpp"
 
-/// Puts numbers, byte by byte, behind each other.
+/// Appends numbers to a string of bytes.
 class state_writer {
  public:
   template <class Number>
@@ -39,7 +40,7 @@ class state_writer {
   std::string bytes_;
 };
 
-/// Takes them from there again. Throws std::runtime_error where they end.
+/// Reads the numbers back. Throws std::runtime_error if the bytes end early.
 class state_reader {
  public:
   explicit state_reader(std::string_view bytes) : bytes_(bytes) {}
@@ -50,12 +51,12 @@ class state_reader {
     take(&number, sizeof number);
   }
 
-  /// As many as there were must be wanted.
+  /// `numbers` must have the saved size.
   template <class Number>
   void operator()(std::vector<Number>& numbers) {
     std::size_t size = 0;
     (*this)(size);
-    if (size != numbers.size()) throw std::runtime_error("it is of another model");
+    if (size != numbers.size()) throw std::runtime_error("it was saved by another model");
     take(numbers.data(), size * sizeof(Number));
   }
 
@@ -63,7 +64,7 @@ class state_reader {
 
  private:
   void take(void* to, std::size_t size) {
-    if (bytes_.size() < size) throw std::runtime_error("it is cut off");
+    if (bytes_.size() < size) throw std::runtime_error("it is truncated");
     std::memcpy(to, bytes_.data(), size);
     bytes_.remove_prefix(size);
   }
@@ -71,7 +72,7 @@ class state_reader {
   std::string_view bytes_;
 };
 
-/// All but the loader's place.
+/// Everything but the loader's checkpoint.
 void training_state(auto& archive, classifier& model, training_report& result) {
   model.state(archive);
   archive(result.samples);
@@ -81,12 +82,12 @@ void training_state(auto& archive, classifier& model, training_report& result) {
   archive(result.last_loss);
 }
 
-/// Replaces the file as a whole: a program that is killed meanwhile leaves the one from before.
+/// Replaces the file in one step: if the program is killed meanwhile, the previous file is still there.
 inline void save_training(const std::string& path, classifier& model, training_report& result,
-                          const feedline::checkpoint& place) {
+                          const feedline::checkpoint& loader_checkpoint) {
   state_writer writer;
   training_state(writer, model, result);
-  const auto bytes = place.to_bytes();
+  const auto bytes = loader_checkpoint.to_bytes();
   const std::string draft = path + ".draft";
   std::ofstream file(draft, std::ios::binary);
   file.write(writer.bytes().data(), static_cast<std::streamsize>(writer.bytes().size()));
@@ -95,7 +96,7 @@ inline void save_training(const std::string& path, classifier& model, training_r
   if (!file || std::rename(draft.c_str(), path.c_str()) != 0) throw std::runtime_error("can't write " + path);
 }
 
-/// Gives the loader's place.
+/// Loads the model and the results, and returns the loader's checkpoint.
 inline feedline::checkpoint load_training(const std::string& path, classifier& model,
                                           training_report& result) {
   std::ifstream file(path, std::ios::binary);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A data set to play with: pictures of six shapes, as JPEG files with their labels in TAR shards.
+// A toy data set: pictures of six shapes, as JPEG files with their labels in TAR shards.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,13 +21,13 @@ enum class drawn_shape : std::uint8_t { circle, square, triangle, star, ring, cr
 
 inline constexpr std::size_t drawn_shapes = 6;
 
-/// Whether a shape covers the point (x, y); shapes lie around the origin and reach to about 1.
+/// Whether a shape covers the point (x, y). Shapes are centred on the origin and have a radius of about 1.
 inline bool covers(drawn_shape shape, double x, double y) {
   const double radius = std::hypot(x, y);
   const auto in_polygon = [&](double corners, double inner_radius) {
     const double turn = 2 * std::numbers::pi / corners;
     const double angle = std::abs(std::remainder(std::atan2(y, x), turn)); // from the nearest outer corner
-    // The edge goes from the outer corner, at angle 0, to the inner one, half a turn from it.
+    // The edge leads from the outer corner, at angle 0, to the inner one, half a turn from it.
     const double inner_x = inner_radius * std::cos(turn / 2), inner_y = inner_radius * std::sin(turn / 2);
     return (1 - radius * std::cos(angle)) * inner_y > radius * std::sin(angle) * (1 - inner_x);
   };
@@ -48,8 +48,8 @@ inline bool covers(drawn_shape shape, double x, double y) {
   return false;
 }
 
-/// Draws a light shape on a dark ground, in a random place, size, rotation and colour, with noise: [48, 48,
-/// 3].
+/// Draws a light shape on a dark ground at a random position, in a random size, rotation and colour, with
+/// noise: [48, 48, 3].
 inline feedline::tensor<std::uint8_t> draw(drawn_shape shape, feedline::random_generator& random) {
   constexpr std::size_t side = 48;
   const double size = random.uniform(0.25, 0.45) * side, angle = random.uniform(0, 2 * std::numbers::pi);
@@ -78,8 +78,9 @@ inline feedline::tensor<std::uint8_t> draw(drawn_shape shape, feedline::random_g
   return pixels;
 }
 
-/// Writes `count` pictures to shards of `shard_size`, "PREFIX-0000.tar" and so on, and gives their names. The
-/// same seed draws the same pictures. Ends early, with what there is, once it is asked to stop.
+/// Writes `count` pictures to shards of `shard_size`, "PREFIX-0000.tar" and so on, and returns the names of
+/// the shards. The same seed draws the same pictures. After a stop is requested, ends with the pictures so
+/// far.
 inline std::vector<std::string> write_shapes(const std::filesystem::path& prefix, std::size_t count,
                                              std::size_t shard_size, std::uint64_t seed,
                                              const std::stop_token& stop) {

@@ -14,12 +14,13 @@
 
 class tar_writer {
  public:
-  /// Throws std::runtime_error if the file can't be written, as the other functions do.
+  /// Throws std::runtime_error if the file can't be written; so do the other functions.
   explicit tar_writer(const std::string& path) : path_(path), file_(path, std::ios::binary) { check(); }
 
-  /// Adds a file. Its name may have up to 99 bytes.
+  /// Adds a file. Its name has 1 to 99 bytes.
   void add(std::string_view name, std::span<const std::byte> contents) {
-    if (name.empty() || name.size() > 99) throw std::runtime_error("a TAR member's name has 1 to 99 bytes");
+    if (name.empty() || name.size() > 99)
+      throw std::runtime_error("the name of a TAR member must have 1 to 99 bytes");
     header h{};
     name.copy(h.name, sizeof h.name);
     std::snprintf(h.mode, sizeof h.mode, "%07o", 0644u);
@@ -30,7 +31,7 @@ class tar_writer {
     h.type = '0';
     std::memcpy(h.format, "ustar\00000", 8);
 
-    // The checksum counts its own place as blanks.
+    // The checksum counts its own bytes as blanks.
     std::memset(h.checksum, ' ', sizeof h.checksum);
     std::array<unsigned char, block> bytes;
     std::memcpy(bytes.data(), &h, block);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A folder that goes when its object goes.
+// A folder that is removed when its object is destroyed.
 #include <cerrno>
 #include <filesystem>
 #include <string>
@@ -13,7 +13,7 @@ class temporary_folder {
   temporary_folder() {
     std::string name = (std::filesystem::temp_directory_path() / "shapes-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
-      throw std::system_error(errno, std::generic_category(), "can't make " + name);
+      throw std::system_error(errno, std::generic_category(), "can't create " + name);
     path_ = name;
   }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Data-parallel training: every rank learns from its part of each global batch, and MPI adds the gradients up. How
-// many ranks there are changes nothing but the time: start it with `mpirun -n 4`, kill it, go on with
-// `mpirun -n 2 … --resume FILE`, and each step's loss is the same to the last bit.
+// Data-parallel training: each rank learns from its part of every global batch, and MPI sums the gradients.
+// The number of ranks changes only the time. Start it with `mpirun -n 4 mpi_training --checkpoint FILE`, kill
+// it, and continue with `mpirun -n 2 mpi_training --resume FILE`: the loss of each step is the same to the
+// last bit.
 #include <array>
 #include <cmath>
 #include <csignal>
@@ -51,8 +52,9 @@ point jitter(point p, fl::context& context) {
   return p;
 }
 
-/// The gradient of linear regression and the squared error, summed over samples. In whole numbers, multiples of
-/// 2^-32: their sum doesn't depend on its order, as one of floating-point numbers would.
+/// The gradient of linear regression and the squared error, summed over samples. They are integers, multiples
+/// of 2^-32, because a sum of integers doesn't depend on the order, while a sum of floating-point numbers
+/// does.
 using sums = std::array<std::int64_t, features + 1>;
 
 template <class Batch>
@@ -78,7 +80,7 @@ struct training {
   std::optional<fl::checkpoint> data;
 };
 
-/// One file for all ranks: all of them have come equally far.
+/// Writes one file for all ranks, because all of them are at the same step.
 void save(const training& t, const std::string& path) {
   const std::string draft = path + ".draft";
   std::ofstream file(draft);
@@ -102,7 +104,7 @@ training load(const std::string& path) {
     fits = fits && file >> word;
     w = fits ? std::stod(word) : 0;
   }
-  if (!fits) throw std::runtime_error(path + " is no training that was interrupted");
+  if (!fits) throw std::runtime_error(path + " is not the checkpoint of an interrupted training");
   t.data = fl::checkpoint::from_json(std::string(std::istreambuf_iterator<char>(file), {}));
   return t;
 }
@@ -110,16 +112,17 @@ training load(const std::string& path) {
 struct command_line {
   std::string checkpoint, resume;
   std::uint64_t steps = 300;
-  std::uint64_t every = 50;        // steps between checkpoints
-  std::uint64_t batch = 240;       // samples of all ranks together
-  std::uint64_t killed_behind = 0; // a step, to try what a crash does
+  std::uint64_t every = 50;  // steps between checkpoints
+  std::uint64_t batch = 240; // samples, over all ranks
+  std::uint64_t killed_behind =
+      0; // the step after which the last rank kills itself, to test a crash; 0: none
 };
 
 command_line read_command_line(int count, char** arguments) {
   command_line c;
   for (int i = 1; i < count; ++i) {
     const std::string_view flag = arguments[i];
-    if (i + 1 == count) throw std::runtime_error(std::string(flag) + " wants a value");
+    if (i + 1 == count) throw std::runtime_error(std::string(flag) + " needs a value");
     const std::string value = arguments[++i];
     if (flag == "--checkpoint") c.checkpoint = value;
     else if (flag == "--resume") c.resume = value;
@@ -127,18 +130,18 @@ command_line read_command_line(int count, char** arguments) {
     else if (flag == "--every") c.every = std::stoull(value);
     else if (flag == "--batch") c.batch = std::stoull(value);
     else if (flag == "--killed-behind") c.killed_behind = std::stoull(value);
-    else throw std::runtime_error(std::string(flag) + " is no flag");
+    else throw std::runtime_error("unknown flag " + std::string(flag));
   }
   return c;
 }
 
 void train(const command_line& options, const fl::rank& rank) {
-  if (options.batch % rank.of != 0)
-    throw std::runtime_error("a batch of " + std::to_string(options.batch) + " can't be shared out to " +
-                             std::to_string(rank.of) + " ranks");
+  if (options.batch % rank.world_size != 0)
+    throw std::runtime_error("--batch " + std::to_string(options.batch) + " can't be divided evenly among " +
+                             std::to_string(rank.world_size) + " ranks");
   const auto pipeline = fl::from(make_points(10'000)) //
-                        | fl::shuffled()              //
-                        | fl::map(jitter, fl::workers{2}) | fl::batch(options.batch / rank.of);
+                        | fl::global_shuffle()        //
+                        | fl::map(jitter, fl::workers{2}) | fl::batch(options.batch / rank.world_size);
 
   training t = options.resume.empty() ? training() : load(options.resume);
   auto loader = pipeline.infinite({.seed = 7, .rank = rank, .resume = t.data});
@@ -160,7 +163,7 @@ void train(const command_line& options, const fl::rank& rank) {
         save(t, options.checkpoint);
       }
     }
-    if (t.step == options.killed_behind && rank.number == rank.of - 1) std::raise(SIGKILL);
+    if (t.step == options.killed_behind && rank.number == rank.world_size - 1) std::raise(SIGKILL);
   }
 }
 

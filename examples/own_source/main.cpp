@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A source of one's own, from a class with size() and at(): the rows of a matrix in a mapped file, shuffled and
-// batched. `own_source --check` shows how to test such a class.
+// A custom source, a class with size() and at(): reads the rows of a matrix from a mapped file, shuffles them
+// and makes batches.
+// Usage: own_source [--check]. `--check` shows how to test such a class.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -21,11 +22,11 @@ namespace {
 
 constexpr std::size_t columns = 4;
 
-/// A file that goes away with its object.
+/// A file that is removed when this object is destroyed.
 struct temporary_matrix {
   explicit temporary_matrix(std::size_t rows) {
     const int file = ::mkstemp(path.data());
-    if (file < 0) throw std::runtime_error("can't make a file like " + path);
+    if (file < 0) throw std::runtime_error("can't create a file like " + path);
     ::close(file);
     std::ofstream out(path, std::ios::binary);
     for (std::size_t i = 0; i < rows * columns; ++i) {
@@ -41,7 +42,7 @@ struct temporary_matrix {
   std::string path = "/tmp/own_source-XXXXXX";
 };
 
-/// Throws what is wrong with the source.
+/// Throws a description of a broken promise of the source.
 void check() {
   const temporary_matrix matrix(23), empty(0);
   for (const std::string& path : {matrix.path, empty.path})
@@ -51,7 +52,7 @@ void check() {
 
 void train() {
   const temporary_matrix matrix(1000);
-  const auto pipeline = matrix_rows<columns>(matrix.path) | fl::shuffled() | fl::batch(64);
+  const auto pipeline = matrix_rows<columns>(matrix.path) | fl::global_shuffle() | fl::batch(64);
 
   std::size_t batches = 0;
   double sum = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A source of one's own: the rows of a matrix in a mapped file.
+// A custom source: the rows of a matrix in a mapped file.
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/// The bytes of a file, as long as it lives.
+/// The mapped bytes of a file.
 class mapped_bytes {
  public:
   explicit mapped_bytes(const std::string& path) {
@@ -49,51 +49,52 @@ class mapped_bytes {
   std::size_t size_ = 0;
 };
 
-/// The rows of a matrix of floats that lie in a file one after another. size() and at() alone make it a source; as its
-/// rows can be had by their place it can be shuffled as a whole, too.
+/// Yields the rows of a matrix of floats, which the file stores one after another. size() and at() are enough
+/// for a source. Because at() reads a row at any position, a global shuffle works too.
 template <std::size_t Columns>
 class matrix_rows {
  public:
   using row = std::array<float, Columns>;
 
-  /// Its name in messages and checkpoints.
+  /// The source's name in messages and checkpoints.
   static constexpr feedline::source_traits traits{.kind = "matrix_rows"};
 
   explicit matrix_rows(std::string path)
       : path_(std::move(path)), bytes_(std::make_shared<const mapped_bytes>(path_)) {
     if (bytes_->size() % sizeof(row) != 0)
       throw std::invalid_argument(path_ + " has " + std::to_string(bytes_->size()) +
-                                  " bytes, which are no rows of " + std::to_string(Columns) + " floats");
+                                  " bytes, which can't be divided into rows of " + std::to_string(Columns) +
+                                  " floats");
   }
 
   std::uint64_t size() const { return bytes_->size() / sizeof(row); }
 
-  /// Called by several threads at once, so it only reads.
-  row at(std::uint64_t place) const {
+  /// Several threads call it at once, so it only reads.
+  row at(std::uint64_t position) const {
     row r;
-    std::memcpy(r.data(), bytes_->data() + place * sizeof(row), sizeof r);
+    std::memcpy(r.data(), bytes_->data() + position * sizeof(row), sizeof r);
     return r;
   }
 
-  /// What an error says of a row.
+  /// Identifies a row in messages.
   std::string origin(std::uint64_t index) const { return path_ + ": row " + std::to_string(index); }
 
-  /// How many rows there are, for checkpoints: rows that are added at the end later are distinguished from others …
+  /// The number of rows, for checkpoints. Rows may be added at the end later.
   std::uint64_t extent() const { return size(); }
 
-  /// … by this hash of the first and the last of those that a checkpoint knows: a checkpoint of another matrix is
-  /// refused. (FNV-1a)
+  /// A hash (FNV-1a) of the first and the last of the first `rows` rows: a checkpoint of another matrix is
+  /// rejected.
   std::uint64_t fingerprint(std::uint64_t rows) const {
     std::uint64_t hash = 0xcbf29ce484222325;
     const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
     add(rows);
-    for (const std::uint64_t place : {std::uint64_t{0}, rows - 1})
+    for (const std::uint64_t position : {std::uint64_t{0}, rows - 1})
       for (std::size_t i = 0; rows > 0 && i < sizeof(row); ++i)
-        add(std::to_integer<std::uint64_t>(bytes_->data()[place * sizeof(row) + i]));
+        add(std::to_integer<std::uint64_t>(bytes_->data()[position * sizeof(row) + i]));
     return hash;
   }
 
  private:
   std::string path_;
-  std::shared_ptr<const mapped_bytes> bytes_; // copies share it: it never changes
+  std::shared_ptr<const mapped_bytes> bytes_; // shared by copies, as it never changes
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Stages of one's own: a packer, which makes sequences of equal length of documents, and a reservoir, which chooses a
-// few samples of an epoch. `own_stage --check` shows how to test such classes.
+// Custom stages: a packer, which cuts documents into sequences of equal length, and a reservoir, which
+// chooses a few samples of each epoch.
+// Usage: own_stage [--check]. `--check` shows how to test such classes.
 #include <cstddef>
 #include <cstdio>
 #include <exception>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::size_t length = 32;
 
-/// Tokens from 1 on, 0 to 49 in a document.
+/// Documents of 0 to 49 random tokens from 1 to 1000.
 std::vector<std::vector<int>> make_documents(std::size_t count) {
   fl::random_generator random(1);
   std::vector<std::vector<int>> documents(count);
@@ -29,7 +30,7 @@ std::vector<std::vector<int>> make_documents(std::size_t count) {
   return documents;
 }
 
-/// Throws what is wrong with a stage.
+/// Throws a description of a broken promise of a stage.
 void check() {
   fl::testing::check_stage([] { return packer<length>(); }, make_documents(20));
   std::vector<int> numbers(30);
@@ -39,7 +40,7 @@ void check() {
 }
 
 void train() {
-  const auto documents = fl::from(make_documents(1000)) | fl::shuffled();
+  const auto documents = fl::from(make_documents(1000)) | fl::global_shuffle();
 
   std::size_t tokens = 0, all = 0;
   for (const auto& batch : (documents | packer<length>() | fl::batch(16)).finite({.seed = 7}))
@@ -47,7 +48,7 @@ void train() {
       tokens += token != packer<length>::mark;
       ++all;
     }
-  std::printf("%zu tokens in %zu places\n", tokens, all);
+  std::printf("%zu tokens in %zu elements\n", tokens, all);
 
   std::size_t chosen = 0;
   for (const auto& document : (documents | reservoir<std::vector<int>>(10)).finite({.seed = 7})) {

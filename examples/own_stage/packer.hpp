@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A stage of one's own that gives several items for one: documents become sequences of equal length.
+// A custom stage that emits a variable number of items: packs documents into sequences of equal length.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,16 +9,17 @@
 
 #include <feedline/feedline.hpp>
 
-/// Joins the tokens of documents, with a mark after each, and cuts them into sequences of `Length`. What is left at the
-/// end of an epoch of finite mode is filled up with marks; in infinite mode it goes on with the next epoch.
+/// Joins the tokens of documents, adds a mark after each document, and cuts the result into sequences of
+/// `Length`. At the end of an epoch, finite mode pads the rest with marks; infinite mode continues it in the
+/// next epoch.
 template <std::size_t Length>
 class packer {
  public:
   using output = std::array<int, Length>;
 
-  /// Its name in messages and checkpoints.
+  /// The stage's name in messages and checkpoints.
   static constexpr feedline::stage_traits traits{.kind = "packer"};
-  static constexpr int mark = 0; // no token
+  static constexpr int mark = 0; // not a token
 
   void operator()(const std::vector<int>& document, auto& emit) {
     for (const int token : document)
@@ -26,24 +27,24 @@ class packer {
     add(mark, emit);
   }
 
-  /// Finite mode loses nothing.
+  /// Emits the padded rest, so that finite mode loses nothing.
   void finish(auto& emit) {
     if (rest_.empty()) return;
     rest_.resize(Length, mark);
     give(emit);
   }
 
-  /// All that is kept between two calls. A run that is resumed reads it back.
+  /// All that the stage keeps between two calls. A checkpoint stores it.
   void state(auto& archive) { archive(rest_); }
 
-  /// For the memory plan: it keeps no documents, but less than a sequence of tokens.
-  std::size_t bytes_kept() const { return Length * sizeof(int); }
+  /// For the memory plan: the stage holds less than one sequence of tokens and no documents.
+  std::size_t bytes_held() const { return Length * sizeof(int); }
 
-  /// A checkpoint of a packer for another length is refused.
+  /// A checkpoint of a packer with another length is rejected.
   std::uint64_t fingerprint() const { return Length; }
 
  private:
-  // False: nobody wants more.
+  // Returns false if no more items are wanted.
   bool add(int token, auto& emit) {
     if (rest_.capacity() < Length) rest_.reserve(Length);
     rest_.push_back(token);

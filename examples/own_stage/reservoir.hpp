@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A stage of one's own that holds samples back: a fair choice of a few out of an epoch of any length.
+// A custom stage that holds samples: chooses a few samples from an epoch of any length, all equally likely.
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include <feedline/feedline.hpp>
 
-/// Gives `size` samples of each epoch, each subset equally likely, at its end. For finite mode: an infinite run has no
-/// end of an epoch at which to give anything.
+/// Emits `size` samples of each epoch when the epoch ends; every subset is equally likely. For finite mode
+/// only: in an infinite run epochs have no end at which to emit.
 ///
-/// It takes and gives whole samples, not only their values, so that what comes out keeps its identity.
+/// It receives and emits samples rather than values, so that the emitted samples keep their identity.
 template <class T>
 class reservoir {
  public:
   using output = T;
 
-  /// How many it gives doesn't depend on what they are.
-  static constexpr feedline::stage_traits traits{.kind = "reservoir", .gives_by_count = true};
+  /// The number of emitted samples doesn't depend on their values.
+  static constexpr feedline::stage_traits traits{.kind = "reservoir", .data_independent_count = true};
 
   explicit reservoir(std::size_t size) : held_(size) {}
 
-  /// context.random is keyed by the sample: the same choice with any number of workers, and when a run is resumed.
+  /// context.random is keyed by the sample, so the choice is the same with any number of workers and in a
+  /// resumed run.
   void operator()(feedline::sample<T>&& s, auto&, feedline::context& context) {
     ++seen_;
     if (held_.size() < held_.capacity()) held_.push_back(std::move(s));
-    else if (const std::uint64_t place = context.random.below(seen_); place < held_.size())
-      held_.exchange(place, std::move(s));
+    else if (const std::uint64_t position = context.random.below(seen_); position < held_.size())
+      held_.exchange(position, std::move(s));
   }
 
   void finish(auto& emit) {
@@ -39,7 +40,7 @@ class reservoir {
     seen_ = 0;
   }
 
-  /// A checkpoint lists the samples' indices, and a run that is resumed reads them again.
+  /// A checkpoint lists the indices of the held samples; a resumed run reads those samples again.
   void state(auto& archive) { archive(held_, seen_); }
 
   std::size_t items_held() const { return held_.capacity(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Training that can be interrupted. Press Ctrl-C, go on with --resume, and the end is the same to the last bit as
-// if nothing had happened: the weights, and the digest of all samples in their order.
+// A training that can be interrupted. Press Ctrl-C and continue with --resume: the result is the same to the
+// last bit as without the interruption, both the weights and the digest of all samples in their order.
+// Usage: resume [--checkpoint FILE] [--resume FILE] [--steps N]
 #include <array>
 #include <csignal>
 #include <cstddef>
@@ -31,7 +32,7 @@ struct point {
   float y;
 };
 
-/// Points on a plane, but for some noise.
+/// Points on a plane, with some noise.
 std::vector<point> make_points(std::size_t count) {
   fl::random_generator random(1);
   std::vector<point> points(count);
@@ -45,7 +46,7 @@ std::vector<point> make_points(std::size_t count) {
   return points;
 }
 
-/// Moves a point a little, in another way in each epoch.
+/// Moves a point a little, differently in each epoch.
 point jitter(point p, fl::context& context) {
   for (float& x : p.x) x += static_cast<float>(context.random.uniform(-0.01, 0.01));
   return p;
@@ -55,7 +56,7 @@ point jitter(point p, fl::context& context) {
 struct model {
   std::array<float, features> weights{};
 
-  /// Learns a batch; gives the mean of the squared errors before.
+  /// Learns from a batch. Returns the mean squared error before the weights change.
   template <class Batch>
   float learn(const Batch& batch) {
     const fl::tensor<float>& x = batch.template get<&point::x>();
@@ -74,7 +75,7 @@ struct model {
   }
 };
 
-/// All that a training is: how far it has come, what was learned, and what the loader gives next.
+/// The whole state of a training: the number of steps, the learned weights, and the state of the loader.
 struct training {
   std::uint64_t step = 0;
   model learned;
@@ -82,12 +83,12 @@ struct training {
 };
 
 void save(const training& t, const std::string& path) {
-  const std::string draft = path + ".draft"; // a training that is killed now still has the file from before
+  const std::string draft = path + ".draft"; // if the process is killed now, the previous file is still there
   std::ofstream file(draft);
   file << "step " << t.step << "\nweights";
   for (const float w : t.learned.weights) {
     char text[32];
-    std::snprintf(text, sizeof text, " %a", static_cast<double>(w)); // all its bits
+    std::snprintf(text, sizeof text, " %a", static_cast<double>(w)); // exact
     file << text;
   }
   file << "\n" << t.data->to_json();
@@ -104,14 +105,14 @@ training load(const std::string& path) {
     fits = fits && file >> word;
     w = fits ? std::stof(word) : 0;
   }
-  if (!fits) throw std::runtime_error(path + " is no training that was interrupted");
+  if (!fits) throw std::runtime_error(path + " is not the checkpoint of an interrupted training");
   t.data = fl::checkpoint::from_json(std::string(std::istreambuf_iterator<char>(file), {}));
   return t;
 }
 
 int run(const std::string& checkpoint, const std::string& resume, std::uint64_t steps) {
   const auto pipeline = fl::from(make_points(20'000)) //
-                        | fl::shuffled()              //
+                        | fl::global_shuffle()        //
                         | fl::map(jitter, fl::workers{2}) | fl::batch(64);
 
   training t = resume.empty() ? training() : load(resume);
@@ -127,7 +128,7 @@ int run(const std::string& checkpoint, const std::string& resume, std::uint64_t 
   t.data = loader.checkpoint();
   save(t, checkpoint);
   if (t.step < steps) {
-    std::printf("interrupted behind step %llu; go on with --resume %s\n",
+    std::printf("interrupted after step %llu; continue with --resume %s\n",
                 static_cast<unsigned long long>(t.step), checkpoint.c_str());
     return 128 + interrupt.signal();
   }
@@ -151,7 +152,7 @@ int main(int count, char** arguments) {
       if (flag == "--checkpoint") checkpoint = value;
       else if (flag == "--resume") resume = value;
       else if (flag == "--steps") steps = std::stoull(value);
-      else throw std::runtime_error(std::string(flag) + " is no flag");
+      else throw std::runtime_error("unknown flag " + std::string(flag));
     }
     return run(checkpoint, resume, steps);
   } catch (const std::exception& error) {

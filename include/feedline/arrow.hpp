@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The component feedline::arrow: typed rows of Arrow IPC files and streams.
+// The component feedline::arrow: a source of typed rows from Arrow IPC files and streams.
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/row.hpp>
 #include <feedline/arrow/rows.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The component feedline::audio: audio files to samples, samples to other rates and lengths, and to spectrograms.
+// The component feedline::audio: decodes, resamples, crops and augments audio, and computes spectrograms.
 #include <feedline/audio/audio_clip.hpp>
 #include <feedline/audio/audio_decoder.hpp>
 #include <feedline/audio/audio_resampler.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// All of feedline's core. Components have headers of their own beside this one.
+// Includes the whole core of feedline. Each component has its own header next to this one.
 #include <feedline/core/any_loader.hpp>
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/half.hpp>
@@ -34,6 +34,7 @@
 #include <feedline/source/concat.hpp>
 #include <feedline/source/files.hpp>
 #include <feedline/source/generate.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/interleave.hpp>
 #include <feedline/source/join.hpp>
 #include <feedline/source/lines.hpp>
@@ -43,7 +44,6 @@
 #include <feedline/source/push_source.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/source/records.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/source/sliding_window_pool.hpp>
 #include <feedline/source/tar.hpp>
 #include <feedline/source/watch_directory.hpp>
@@ -66,3 +66,6 @@
 #include <feedline/stage/take.hpp>
 #include <feedline/stage/tap.hpp>
 #include <feedline/version.hpp>
+
+/// @namespace feedline
+/// The library: sources, stages, and what runs them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The component feedline::image: JPEG files to pixels and back, and images to what networks want.
+// The component feedline::image: decodes and encodes JPEG files, and crops, resizes and augments images.
 #include <feedline/image/affine.hpp>
 #include <feedline/image/color.hpp>
 #include <feedline/image/crop.hpp>

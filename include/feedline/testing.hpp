@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Checks for sources and stages of your own: that they keep what the library promises. They need no test framework.
+// Checks that custom sources and stages keep the promises of the library. They need no test framework.
 #include <feedline/testing/check_options.hpp>
 #include <feedline/testing/check_source.hpp>
 #include <feedline/testing/check_stage.hpp>
+
+/// @namespace feedline::testing
+/// Checks that custom sources and stages keep the promises of the library.

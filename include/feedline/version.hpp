@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Which feedline this is. All of it lies in an inline namespace of its major version, so that a program may be linked
-// of parts that were compiled with different ones.
+// The library's version. Everything is in an inline namespace of the major version, so that one program can
+// link parts that were compiled with different versions.
 
 namespace feedline::inline v0 {
 
-inline constexpr int version_major = 0;
-inline constexpr int version_minor = 1;
-inline constexpr int version_patch = 0;
+inline constexpr int version_major = 0; ///< M of version M.N.P
+inline constexpr int version_minor = 1; ///< N of version M.N.P
+inline constexpr int version_patch = 0; ///< P of version M.N.P
 
 } // namespace feedline::inline v0

@@ -10,6 +10,6 @@ namespace fl = feedline;
 
 static_assert(std::is_base_of_v<std::runtime_error, fl::arrow_error>);
 
-TEST_CASE("an arrow_error says what it was made with") {
+TEST_CASE("an arrow_error has the message that it was constructed with") {
   CHECK(fl::arrow_error("a.arrow: row 1").what() == std::string("a.arrow: row 1"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tables of audio clips that another implementation has written.
+// Tables of audio clips that another implementation wrote.
 #include <feedline/arrow.hpp>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <feedline/source/files.hpp>
-#include <feedline/source/shuffled.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
@@ -52,13 +52,13 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 std::string last_part(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
-struct heard {
+struct comparison {
   std::size_t rows = 0, nulls = 0;
 };
 
-/// Compares rows with the files that they were made of, which they name.
-heard compare_with_files(const std::string& files, const std::string& folder) {
-  heard h;
+/// Compares rows with their files, which the rows name.
+comparison compare_with_files(const std::string& files, const std::string& folder) {
+  comparison h;
   for (const auto& row :
        collect((fl::arrow_rows<named_clip>({files}, {"audio.bytes", "audio.path", "label", "name"}) |
                 fl::prefetch(8))
@@ -76,20 +76,20 @@ heard compare_with_files(const std::string& files, const std::string& folder) {
 
 } // namespace
 
-TEST_CASE("tables as Hugging Face writes them give the very bytes of the clips", "[shared]") {
+TEST_CASE("tables as Hugging Face writes them contain the exact bytes of the clips", "[shared]") {
   const auto tables = test_data("arrow/audio"), clips = test_data("audio/spoken-digits");
   if (!tables || !clips) return;
   for (const char* name : {"digits-hf-000.arrows", "digits-hf-000.arrow"}) {
-    const heard h = compare_with_files(*tables + "/" + name, *clips);
+    const comparison h = compare_with_files(*tables + "/" + name, *clips);
     CHECK(h.rows == 120);
     CHECK(h.nulls == 16);
   }
 }
 
-TEST_CASE("flat tables give the very bytes of the clips, and nulls where there is no name", "[shared]") {
+TEST_CASE("flat tables contain the exact bytes of the clips, and nulls for missing names", "[shared]") {
   const auto tables = test_data("arrow/audio"), clips = test_data("audio/spoken-digits");
   if (!tables || !clips) return;
-  // The clips that have no name must be among these.
+  // Clips without a name must be among these.
   std::map<std::string, std::string> by_contents;
   for (const auto& path : collect((fl::files(*clips, "*.wav") | fl::prefetch(8)).finite()))
     by_contents[contents(path)] = last_part(path);
@@ -112,7 +112,7 @@ TEST_CASE("flat tables give the very bytes of the clips, and nulls where there i
   CHECK(collect((file | fl::map(plain)).finite()) == collect((stream | fl::map(plain)).finite()));
 }
 
-TEST_CASE("clips in any order on workers, in batches with their labels and a mask for missing names",
+TEST_CASE("workers read clips in any order, and batches have labels and a mask for missing names",
           "[shared]") {
   const auto tables = test_data("arrow/audio");
   if (!tables) return;
@@ -129,7 +129,7 @@ TEST_CASE("clips in any order on workers, in batches with their labels and a mas
   };
   const auto rows = fl::arrow_rows<clip>({*tables + "/digits-flat-*.arrows"}, {"audio", "label", "name"});
   for (const std::size_t workers : {1u, 64u}) {
-    const auto p = rows | fl::shuffled() | fl::map(make, fl::workers{workers}) | fl::batch(32);
+    const auto p = rows | fl::global_shuffle() | fl::map(make, fl::workers{workers}) | fl::batch(32);
     std::size_t size = 0, labels = 0, names = 0, bytes = 0;
     for (const auto& batch : p.finite({.seed = 3})) {
       size += batch.size();

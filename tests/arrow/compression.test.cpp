@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Record batches whose buffers are compressed.
+// Record batches with compressed buffers.
 #include <feedline/arrow/rows.hpp>
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 #include <zstd.h>
 #endif
 
-#include <feedline/source/shuffled.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/testing.hpp>
 
@@ -95,10 +95,10 @@ void check_all(int codec, arrow_writer::compressor with) {
   const auto path = folder.write("a", compressed(codec, with));
   for (const std::size_t workers : {1u, 8u})
     CHECK(collect((read(path) | fl::map(to_pair, fl::workers{workers})).finite()) == expected());
-  CHECK(collect((read(path) | fl::shuffled() | fl::map(to_pair, fl::workers{4})).finite()).size() ==
+  CHECK(collect((read(path) | fl::global_shuffle() | fl::map(to_pair, fl::workers{4})).finite()).size() ==
         expected().size());
-  // What isn't compressed is a view of the file.
-  const std::size_t most = read(path).source().largest_item().value();
+  // Data that isn't compressed is a view of the file.
+  const std::size_t most = read(path).source().max_item_bytes().value();
   const std::size_t row = sizeof(decltype(read(path))::item);
   CHECK((with == not_compressed ? most == row : most > row + 2000 && most < row + 10'000));
   folder.write("b", compressed(codec, with));
@@ -108,37 +108,37 @@ void check_all(int codec, arrow_writer::compressor with) {
 
 } // namespace
 
-TEST_CASE("buffers that a writer left as they are in a compressed batch") { check_all(0, not_compressed); }
+TEST_CASE("uncompressed buffers of a compressed batch are read") { check_all(0, not_compressed); }
 
 #ifdef FEEDLINE_ARROW_LZ4
-TEST_CASE("LZ4 buffers") { check_all(0, lz4); }
+TEST_CASE("LZ4 buffers are decompressed") { check_all(0, lz4); }
 #endif
 
 #ifdef FEEDLINE_ARROW_ZSTD
-TEST_CASE("ZSTD buffers") { check_all(1, zstd); }
+TEST_CASE("ZSTD buffers are decompressed") { check_all(1, zstd); }
 #endif
 
-TEST_CASE("compressed buffers that lie or are damaged are refused in a sentence") {
+TEST_CASE("damaged compressed buffers are refused with a clear message") {
   const temporary_folder folder;
   const auto message = [&](int codec, arrow_writer::compressor with) {
     const auto result =
         run_to_end((read(folder.write("a", compressed(codec, with))) | fl::map(to_pair)).finite());
     REQUIRE(result.failed);
-    CHECK_THAT(result.failed->message, Contains("row 0: its record batch: "));
+    CHECK_THAT(result.failed->message, Contains("row 0: can't read its record batch: "));
     return result.failed->message;
   };
   CHECK_THAT(message(0, [](const std::string&) { return std::string("1234567"); }), Contains("is cut off"));
   CHECK_THAT(message(0, [](const std::string& b) { return with_size(std::int64_t{1} << 40, b); }),
-             Contains("announces 1099511627776 bytes"));
+             Contains("can't have a size of 1099511627776 bytes"));
   CHECK_THAT(message(0, [](const std::string& b) { return with_size(-2, b); }),
-             Contains("announces -2 bytes"));
-  CHECK_THAT(message(2, not_compressed), Contains("compressed in a way that isn't known"));
+             Contains("can't have a size of -2 bytes"));
+  CHECK_THAT(message(2, not_compressed), Contains("compressed with an unknown method"));
 #ifdef FEEDLINE_ARROW_LZ4
   CHECK_THAT(message(0, [](const std::string& b) { return lz4(b).substr(0, 20); }), Contains("is damaged"));
   CHECK_THAT(message(0, [](const std::string& b) { return with_size(8, b); }), Contains("is damaged"));
 #else
   CHECK_THAT(message(0, [](const std::string& b) { return with_size(8, b); }),
-             Contains("with LZ4, without which this program was built"));
+             Contains("with LZ4, but this program was built without liblz4"));
 #endif
 #ifdef FEEDLINE_ARROW_ZSTD
   CHECK_THAT(message(1, [](const std::string& b) { return zstd(b).substr(0, 20); }), Contains("is damaged"));
@@ -146,6 +146,6 @@ TEST_CASE("compressed buffers that lie or are damaged are refused in a sentence"
              Contains("is damaged"));
 #else
   CHECK_THAT(message(1, [](const std::string& b) { return with_size(8, b); }),
-             Contains("with ZSTD, without which this program was built"));
+             Contains("with ZSTD, but this program was built without libzstd"));
 #endif
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files that are cut off, damaged, or that lie about what they hold.
+// Files that are cut off, damaged, or have wrong sizes.
 #include <feedline/arrow/rows.hpp>
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include <feedline/source/shuffled.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
 #include <feedline/testing.hpp>
@@ -33,7 +33,7 @@ constexpr auto value = [](const auto& row) { return *row; };
 
 auto read(const std::string& path) { return fl::arrow_rows<std::int64_t>({path}, {"x"}) | fl::map(value); }
 
-/// As a stream without its end mark, and with it.
+/// A stream without its end mark; whole_stream() has it.
 std::string open_stream() {
   return arrow_writer({int64_part("x")}).batch({counted(0, 3)}).batch({counted(3, 5)}).open();
 }
@@ -42,7 +42,7 @@ std::string whole_stream() {
   return arrow_writer({int64_part("x")}).batch({counted(0, 3)}).batch({counted(3, 5)}).stream();
 }
 
-/// Why a file with such a batch can't be read.
+/// Why a file with this batch can't be read.
 template <class T = fl::arrow_value>
 std::string problem_of(const arrow_part& part, const arrow_data& data) {
   const temporary_folder folder;
@@ -60,7 +60,7 @@ arrow_data with_buffer(arrow_data data, std::size_t number, std::string bytes) {
 
 } // namespace
 
-TEST_CASE("of a stream that is cut off, whole batches come, then an error in its place, then the next file") {
+TEST_CASE("a stream that is cut off yields its complete batches, then an error, then the next file") {
   const temporary_folder folder;
   const std::string whole = whole_stream();
   folder.write("b", whole_stream());
@@ -72,52 +72,55 @@ TEST_CASE("of a stream that is cut off, whole batches come, then an error in its
     CHECK(result.items == numbers{0, 1, 2});
     REQUIRE(result.failed);
     CHECK_THAT(result.failed->message,
-               Contains(path + ": message at offset ") && Contains("its body is cut off: "));
+               Contains(path + ": message at offset ") && Contains("the body is cut off: "));
     CHECK(run_to_end(p.finite({.on_error = fl::on_error::skip})).items ==
           numbers{0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4});
     const auto source = fl::arrow_rows<std::int64_t>({folder / "?"}, {"x"});
     fl::testing::check_source([&] { return source; }, {}, value);
     const auto skipping =
-        run_to_end((source | fl::shuffled() | fl::map(value)).finite({.on_error = fl::on_error::skip}));
+        run_to_end((source | fl::global_shuffle() | fl::map(value)).finite({.on_error = fl::on_error::skip}));
     CHECK(skipping.items.size() == 13);
     CHECK(skipping.skipped_indices() == std::vector<std::uint64_t>{3});
   }
 }
 
-TEST_CASE("a stream without its end mark is whole") {
+TEST_CASE("a stream without its end mark is complete") {
   const temporary_folder folder;
   CHECK(collect(read(folder.write("a", open_stream())).finite()).size() == 5);
 }
 
-TEST_CASE("what is no Arrow data at all is refused") {
+TEST_CASE("files other than Arrow data are refused") {
   const temporary_folder folder;
   const auto message = [&](std::string_view bytes) {
     return run_to_end(read(folder.write("a", bytes)).finite()).failed->message;
   };
-  CHECK_THAT(message(""), Contains("/a: it is empty"));
-  CHECK_THAT(message("abc"), Contains("it is cut off"));
-  CHECK_THAT(message("hello, world"), Contains("its metadata is cut off"));
-  CHECK_THAT(message(std::string(64, '\xfe')), Contains("it is no Arrow data"));
-  CHECK_THAT(message(std::string(64, '\0')), Contains("it has no schema"));
-  CHECK_THAT(message("ARROW1"), Contains("it is cut off: it begins with ARROW1"));
+  CHECK_THAT(message(""), Contains("/a: the file is empty"));
+  CHECK_THAT(message("abc"), Contains("the message is cut off"));
+  CHECK_THAT(message("hello, world"), Contains("the metadata is cut off"));
+  CHECK_THAT(message(std::string(64, '\xfe')), Contains("this isn't Arrow data"));
+  CHECK_THAT(message(std::string(64, '\0')), Contains("there is no schema"));
+  CHECK_THAT(message("ARROW1"), Contains("the file is cut off: it begins with ARROW1"));
   CHECK_THAT(message("ARROW1\0\0 ------ ARROW1"), Contains("ARROW1"));
   CHECK_THAT(run_to_end(read(folder.path()).finite()).failed->message, Contains("Is a directory"));
   CHECK_THAT(run_to_end(read(folder / "none").finite()).failed->message, Contains("No such file"));
 }
 
-TEST_CASE("buffers that are too short, or lie outside, are refused when their batch is read") {
+TEST_CASE("buffers that are too short, or outside the body, are refused when their batch is read") {
   const arrow_data three = counted(0, 3);
-  CHECK_THAT(problem_of(int64_part("x"), with_buffer(three, 1, std::string(23, 'x'))),
-             Contains("row 0: its record batch: a buffer of part `x` has 23 bytes, fewer than the 24 "));
+  CHECK_THAT(
+      problem_of(int64_part("x"), with_buffer(three, 1, std::string(23, 'x'))),
+      Contains(
+          "row 0: can't read its record batch: a buffer of part `x` has 23 bytes, but needs at least 24"));
   arrow_data few = three;
   few.buffers.pop_back();
-  CHECK_THAT(problem_of(int64_part("x"), few), Contains("it has fewer buffers than the schema needs"));
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("the batch has fewer buffers than the schema needs"));
   few = three;
   few.nodes.clear();
-  CHECK_THAT(problem_of(int64_part("x"), few), Contains("it has fewer nodes than the schema has fields"));
+  CHECK_THAT(problem_of(int64_part("x"), few),
+             Contains("the batch has fewer nodes than the schema has fields"));
   few = three;
   few.rows = 4;
-  CHECK_THAT(problem_of(int64_part("x"), few), Contains("part `x` has 3 rows of 4"));
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("part `x` has 3 rows, but needs 4"));
   few = three;
   few.nodes[0].first = -1;
   CHECK_THAT(problem_of(int64_part("x"), few), Contains("part `x` has a negative length"));
@@ -125,16 +128,16 @@ TEST_CASE("buffers that are too short, or lie outside, are refused when their ba
   few.nodes[0] = {std::int64_t{1} << 62, 0};
   CHECK_THAT(problem_of(int64_part("x"), few), Contains("more rows than memory can address"));
   few = three;
-  few.nodes[0].second = 1; // a null, and no bitmap
-  CHECK_THAT(problem_of(int64_part("x"), few), Contains("has 0 bytes, fewer than the 1"));
+  few.nodes[0].second = 1; // a null, but no bitmap
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("has 0 bytes, but needs at least 1"));
   few = three;
   few.rows = -1;
-  CHECK_THAT(problem_of(int64_part("x"), few), Contains("it has a negative number of rows"));
+  CHECK_THAT(problem_of(int64_part("x"), few), Contains("the batch has a negative number of rows"));
   few.rows = std::int64_t{1} << 41;
   CHECK_THAT(problem_of(int64_part("x"), few), Contains("more than 2^40 rows"));
 }
 
-TEST_CASE("offsets that lie are refused for their row alone") {
+TEST_CASE("invalid offsets fail only their row") {
   const temporary_folder folder;
   const auto texts = text_data({"ab", "cd", "ef"});
   const auto offsets = [&](std::vector<std::int32_t> all) { return with_buffer(texts, 1, raw_bytes(all)); };
@@ -143,17 +146,17 @@ TEST_CASE("offsets that lie are refused for their row alone") {
     const auto p = fl::arrow_rows<std::string>({path}, {"x"}) | fl::map(value);
     const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
     CHECK_FALSE(result.skipped.empty());
-    CHECK_THAT(result.skipped[0].message, Contains(", column `x`: its offsets "));
+    CHECK_THAT(result.skipped[0].message, Contains(", column `x`: offsets "));
     CHECK(result.items.size() + result.skipped.size() == 3);
   }
   const auto list = list_data<std::int16_t>({std::vector<std::int16_t>{1, 2}});
   CHECK_THAT(problem_of<std::span<const std::int16_t>>(
                  list_part("x", {"e", type_kind::integer, 16}),
                  with_buffer(list, 1, raw_bytes(std::vector<std::int32_t>{0, 3}))),
-             Contains("its offsets 0 and 3 aren't within the 2 that there are"));
+             Contains("offsets 0 and 3 aren't within the data, which has a length of 2"));
 }
 
-TEST_CASE("dictionaries that are part of each other are refused") {
+TEST_CASE("dictionaries that contain each other are refused") {
   const temporary_folder folder;
   arrow_part outer = list_part("x", text_part("e"));
   outer.dictionary = 1;
@@ -165,7 +168,7 @@ TEST_CASE("dictionaries that are part of each other are refused") {
   const auto path = folder.write("a", arrow_writer({outer}).dictionary(1, lists).batch({index}).stream());
   const auto result = run_to_end((fl::arrow_rows<fl::arrow_value>({path}, {"x"}) | fl::prefetch(1)).finite());
   REQUIRE(result.failed);
-  CHECK_THAT(result.failed->message, Contains("its dictionaries are part of each other"));
+  CHECK_THAT(result.failed->message, Contains("the dictionaries contain each other"));
 }
 
 TEST_CASE("a schema that is nested too deeply is refused") {
@@ -175,10 +178,10 @@ TEST_CASE("a schema that is nested too deeply is refused") {
   const auto path = folder.write("a", arrow_writer({part}).stream());
   CHECK_THAT(
       run_to_end((fl::arrow_rows<fl::arrow_value>({path}, {"x"}) | fl::prefetch(1)).finite()).failed->message,
-      Contains("its metadata is damaged"));
+      Contains("the metadata is damaged"));
 }
 
-TEST_CASE("files of which any byte is wrong, or the rest is missing, are refused or read") {
+TEST_CASE("files with any byte changed, or cut off anywhere, are refused or read") {
   const temporary_folder folder;
   arrow_part dictionary = text_part("d");
   dictionary.dictionary = 3;

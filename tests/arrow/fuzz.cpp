@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads whatever bytes libFuzzer makes up as a file, by place, and through a pipe. Start it with the files of
-// data/arrow as its corpus: fuzz_arrow NEW_FOLDER data/arrow/golden/* data/arrow/corrupt-* data/arrow/audio
+// Reads libFuzzer's bytes as a file, by position, and through a pipe. Start it with the files of data/arrow
+// as its corpus: fuzz_arrow NEW_FOLDER data/arrow/golden/* data/arrow/corrupt-* data/arrow/audio
 #include <feedline/arrow.hpp>
 
 #include <algorithm>

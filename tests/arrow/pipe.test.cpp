@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Streams that come through pipes.
+// Streams from pipes.
 #include <feedline/arrow/rows.hpp>
 
 #include <chrono>
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <feedline/source/shuffled.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
 
@@ -40,7 +40,7 @@ std::string make_pipe(const temporary_folder& folder, const char* name = "pipe")
   return path;
 }
 
-/// Writes it all as soon as somebody reads.
+/// Writes all bytes as soon as a reader opens the pipe.
 std::jthread write_to(const std::string& path, std::string bytes) {
   return std::jthread([path, bytes = std::move(bytes)] { std::ofstream(path, std::ios::binary) << bytes; });
 }
@@ -49,7 +49,7 @@ auto read(const std::string& path) { return fl::arrow_rows<std::int64_t>({path},
 
 } // namespace
 
-TEST_CASE("streams and files come through a named pipe") {
+TEST_CASE("streams and files are read from a named pipe") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder);
   arrow_writer writer({int64_part("x")});
@@ -64,7 +64,7 @@ TEST_CASE("streams and files come through a named pipe") {
     }
 }
 
-TEST_CASE("a file whose columns are named at its end only is taken as a whole") {
+TEST_CASE("a file with its schema only at its end is read as a whole") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder);
   const std::string bytes =
@@ -74,7 +74,7 @@ TEST_CASE("a file whose columns are named at its end only is taken as a whole") 
   CHECK(collect(read(path).finite()) == numbers{0, 1, 2});
 }
 
-TEST_CASE("rows of a pipe own what they are views of") {
+TEST_CASE("rows of a pipe keep the memory of their views") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder);
   std::vector<fl::arrow_row<std::string_view>> rows;
@@ -88,7 +88,7 @@ TEST_CASE("rows of a pipe own what they are views of") {
   CHECK(rows[1].origin() == path + ": row 1");
 }
 
-TEST_CASE("dictionaries come through a pipe, are added to and replaced") {
+TEST_CASE("dictionaries from a pipe are extended and replaced") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder);
   arrow_part part = text_part("x");
@@ -102,7 +102,7 @@ TEST_CASE("dictionaries come through a pipe, are added to and replaced") {
   CHECK(collect(rows.finite()) == std::vector<std::string>{"b", "a", "c"});
 }
 
-TEST_CASE("a pipe that ends early is an error behind its whole batches, and other files come after it") {
+TEST_CASE("a pipe that ends early is an error after its complete batches, and other files follow") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder, "a");
   folder.write("b", arrow_writer({int64_part("x")}).batch({counted(7, 8)}).stream());
@@ -114,10 +114,10 @@ TEST_CASE("a pipe that ends early is an error behind its whole batches, and othe
   CHECK(result.items == numbers{0, 1, 7});
   REQUIRE(result.skipped.size() == 1);
   CHECK_THAT(result.skipped[0].message, Contains(path + ": message at offset ") &&
-                                            Contains("its body is cut off: 16 bytes announced, 11 came"));
+                                            Contains("the body is cut off: 16 bytes announced, 11 received"));
 }
 
-TEST_CASE("rows that have come are given while the pipe is silent, and a stop ends the wait for more") {
+TEST_CASE("rows that have arrived are yielded while the pipe is silent, and a stop ends the wait for more") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder);
   arrow_writer writer({int64_part("x")});
@@ -135,15 +135,15 @@ TEST_CASE("rows that have come are given while the pipe is silent, and a stop en
   done.count_down();
 }
 
-TEST_CASE("a pipe that nobody writes to doesn't hold up a stop") {
+TEST_CASE("a pipe without a writer doesn't delay a stop") {
   const temporary_folder folder;
   auto loader = read(make_pipe(folder)).finite();
   loader.stop();
-  { auto other = read(folder / "pipe").finite(); } // ends by its destructor
+  { auto other = read(folder / "pipe").finite(); } // stopped by its destructor
   CHECK_FALSE(loader.next());
 }
 
-TEST_CASE("a run over a pipe is resumed when the same comes through it again") {
+TEST_CASE("a run over a pipe resumes if the pipe yields the same data again") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder);
   const std::string bytes =
@@ -160,11 +160,11 @@ TEST_CASE("a run over a pipe is resumed when the same comes through it again") {
   CHECK(collect(read(path).finite({.resume = *state})) == numbers{13, 14, 15, 16, 17, 18, 19});
 }
 
-TEST_CASE("the rows of a pipe can't be shuffled as a whole") {
+TEST_CASE("a pipe doesn't support a global shuffle") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder);
-  const auto p = fl::arrow_rows<std::int64_t>({path}, {"x"}) | fl::shuffled() | fl::map(value);
+  const auto p = fl::arrow_rows<std::int64_t>({path}, {"x"}) | fl::global_shuffle() | fl::map(value);
   const auto result = run_to_end(p.finite());
   REQUIRE(result.failed);
-  CHECK_THAT(result.failed->message, Contains("the rows of a pipe come in their order"));
+  CHECK_THAT(result.failed->message, Contains("the rows of a pipe can only be read in order"));
 }

@@ -46,7 +46,7 @@ static_assert(!std::is_default_constructible_v<fl::arrow_row<clip>>);
 
 template <class Row>
 constexpr bool dangles = requires(Row&& row) { *std::move(row); };
-static_assert(!dangles<fl::arrow_row<clip>>, "views of a row that is gone");
+static_assert(!dangles<fl::arrow_row<clip>>, "views of a destroyed row");
 
 std::vector<fl::arrow_row<std::string_view>> read(const std::string& path, const char* column) {
   auto source = fl::arrow_rows<std::string_view>({path}, {column}).source();
@@ -58,7 +58,7 @@ std::vector<fl::arrow_row<std::string_view>> read(const std::string& path, const
 
 } // namespace
 
-TEST_CASE("rows are told apart by file, row and columns, and are the same when they are read again") {
+TEST_CASE("identity() depends on file, row and columns, and is the same in each run") {
   const temporary_folder folder;
   const auto texts = text_data({"a", "a"});
   const std::string bytes = arrow_writer({text_part("x"), text_part("y")}).batch({texts, texts}).stream();
@@ -71,7 +71,7 @@ TEST_CASE("rows are told apart by file, row and columns, and are the same when t
   CHECK(rows[0].identity() != read(other, "x")[0].identity());
 }
 
-TEST_CASE("a copy of a row keeps what its views are of") {
+TEST_CASE("a copy of a row keeps the memory of its views") {
   std::optional<fl::arrow_row<std::string_view>> copy;
   {
     const temporary_folder folder;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/source/shuffled.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
@@ -39,7 +39,7 @@ struct clip {
   std::string_view name;
 };
 
-/// What a clip holds, to compare.
+/// The content of a clip, to compare.
 using plain_clip = std::tuple<std::string, std::optional<std::int64_t>, std::string>;
 
 std::string text_of(std::span<const std::byte> bytes) {
@@ -54,7 +54,7 @@ static_assert(std::is_same_v<decltype(fl::arrow_rows<clip>({}, {}))::item, fl::a
 static_assert(fl::indexed_source<fl::detail::rows_source<clip>>);
 static_assert(fl::detail::can_be_resumed<fl::detail::rows_source<clip>>);
 
-/// Clip number i: each fifth has no label.
+/// Clip number i; every fifth has no label.
 plain_clip clip_number(int i) {
   const std::string text = std::to_string(i);
   return {std::string(static_cast<std::size_t>(i % 7), 'a') + text,
@@ -126,7 +126,7 @@ std::string int_column(int bits, bool is_signed, const arrow_data& data) {
 
 } // namespace
 
-TEST_CASE("arrow_rows gives the rows of streams and files as structs of views") {
+TEST_CASE("arrow_rows yields the rows of streams and files as structs of views") {
   const temporary_folder folder;
   folder.write("b.arrows", clips(0, 20));
   folder.write("c.arrow", clips(20, 31, true));
@@ -145,7 +145,7 @@ TEST_CASE("a struct of bytes and their path is read as the bytes") {
   CHECK(throws_saying<fl::pipeline_error>("is of type struct", [&] { texts.next(); }));
 }
 
-TEST_CASE("a row keeps its file, and knows its number and its file's") {
+TEST_CASE("a row keeps its file mapped, and has the numbers of its row and file") {
   std::optional<fl::arrow_row<clip>> row;
   std::string path;
   {
@@ -165,12 +165,12 @@ TEST_CASE("a row keeps its file, and knows its number and its file's") {
   CHECK(row->origin() == path + ": row 994");
 }
 
-TEST_CASE("shuffled gives every row of all files once, in another order in each epoch") {
+TEST_CASE("a global shuffle yields every row of all files once, in another order in each epoch") {
   const temporary_folder folder;
   folder.write("a", clips(0, 40));
   folder.write("b", clips(40, 41, true));
   folder.write("c", clips(41, 100, true));
-  const auto p = fl::arrow_rows<clip>({folder / "?"}, columns) | fl::shuffled() | fl::map(to_plain);
+  const auto p = fl::arrow_rows<clip>({folder / "?"}, columns) | fl::global_shuffle() | fl::map(to_plain);
   auto all = collect(p.finite({.epochs = 2}));
   REQUIRE(all.size() == 200);
   CHECK_FALSE(std::equal(all.begin(), all.begin() + 100, all.begin() + 100));
@@ -181,16 +181,16 @@ TEST_CASE("shuffled gives every row of all files once, in another order in each 
   CHECK(std::equal(expected.begin(), expected.end(), all.begin()));
 }
 
-TEST_CASE("arrow_rows keeps what a source promises") {
+TEST_CASE("arrow_rows keeps the promises of a source") {
   const temporary_folder folder;
   for (int i = 0; i < 4; ++i)
     folder.write(std::to_string(i), clips(10 * i, 10 * i + (i == 2 ? 1 : 7), i % 2 == 1));
   const auto make = [&] { return fl::arrow_rows<clip>({folder / "?"}, columns); };
   fl::testing::check_source(make, {.has_budget = true}, to_plain);
-  fl::testing::check_source([&] { return make() | fl::shuffled(); }, {.has_budget = true}, to_plain);
+  fl::testing::check_source([&] { return make() | fl::global_shuffle(); }, {.has_budget = true}, to_plain);
 }
 
-TEST_CASE("a column that isn't there, or is of another type, is an error that lists what there is") {
+TEST_CASE("a column that is missing or of another type is an error that lists the columns") {
   const temporary_folder folder;
   const std::string path = folder.write("a", clips(0, 3));
   folder.write("b", arrow_writer({text_part("label")}).stream());
@@ -198,19 +198,19 @@ TEST_CASE("a column that isn't there, or is of another type, is an error that li
     return run_to_end((fl::arrow_rows<clip>({folder / "a"}, names) | fl::prefetch(1)).finite())
         .failed->message;
   };
-  const std::string there = "; it has `label`: int64, `audio`: struct<bytes: binary, path: utf8>";
+  const std::string there = "; the file has `label`: int64, `audio`: struct<bytes: binary, path: utf8>";
   CHECK(message({"audio.bytes", "lable", "audio.path"}) == path + ": there is no column `lable`" + there);
   CHECK(message({"audio.bites", "label", "audio.path"}) ==
         path + ": there is no column `audio.bites`" + there);
   CHECK(message({"audio.bytes", "label", "audio"}) == path +
                                                           ": column `audio` is of type struct<bytes: binary, "
-                                                          "path: utf8>, but text (utf8) is wanted" +
+                                                          "path: utf8>, but the field needs text (utf8)" +
                                                           there);
-  CHECK(
-      message({"audio.bytes", "audio.path", "audio.path"}) ==
-      path +
-          ": column `audio.path` is of type utf8, but a number that int64 holds exactly, or null is wanted" +
-          there);
+  CHECK(message({"audio.bytes", "audio.path", "audio.path"}) ==
+        path +
+            ": column `audio.path` is of type utf8, but the field needs a number that int64 holds exactly, "
+            "or null" +
+            there);
 
   const auto p = fl::arrow_rows<std::int64_t>({folder / "?"}, {"label"}) | fl::prefetch(1);
   const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
@@ -219,7 +219,7 @@ TEST_CASE("a column that isn't there, or is of another type, is an error that li
   CHECK_THAT(skipping.skipped[0].message, Contains("/b: column `label` is of type utf8"));
 }
 
-TEST_CASE("a row with a null that its struct has no room for fails alone, and is named") {
+TEST_CASE("a null without a std::optional fails only its row, and the message names it") {
   const temporary_folder folder;
   const std::string path = folder.write("a", clips(0, 6));
   const auto p = fl::arrow_rows<std::pair<std::int64_t, std::string_view>>({path}, {"label", "audio.path"}) |
@@ -228,16 +228,17 @@ TEST_CASE("a row with a null that its struct has no room for fails alone, and is
   CHECK(result.items == std::vector<std::int64_t>{0, 1, 2, 3});
   REQUIRE(result.failed);
   CHECK(result.failed->message ==
-        path + ": row 4, column `label`: it is null, and the field isn't a std::optional");
+        path + ": row 4, column `label`: the value is null, but the field isn't a std::optional");
   CHECK(run_to_end(p.finite({.on_error = fl::on_error::skip})).items ==
         std::vector<std::int64_t>{0, 1, 2, 3, 5});
-  const auto shuffled = fl::arrow_rows<std::int64_t>({path}, {"label"}) | fl::shuffled() | fl::prefetch(1);
+  const auto shuffled =
+      fl::arrow_rows<std::int64_t>({path}, {"label"}) | fl::global_shuffle() | fl::prefetch(1);
   const auto skipping = run_to_end(shuffled.finite({.on_error = fl::on_error::skip}));
   CHECK(skipping.items.size() == 5);
   CHECK(skipping.skipped_indices() == std::vector<std::uint64_t>{4});
 }
 
-TEST_CASE("numbers are read as all types that hold them exactly, and as no others") {
+TEST_CASE("numbers are read as the types that hold them exactly, and as no others") {
   const auto bytes = int_column(8, true, number_data<std::int8_t>({1, -2, std::nullopt}));
   using optionals = std::vector<std::optional<std::int64_t>>;
   CHECK(read_all<std::optional<std::int64_t>>(bytes) == optionals{1, -2, std::nullopt});
@@ -245,14 +246,14 @@ TEST_CASE("numbers are read as all types that hold them exactly, and as no other
   CHECK(read_all<std::optional<float>>(bytes)[1] == -2);
   CHECK(read_all<std::optional<double>>(bytes)[1] == -2);
   CHECK_THAT(why_not<std::uint64_t>(bytes),
-             Contains("column `x` is of type int8, but a number that uint64 holds exactly"));
-  CHECK_THAT(why_not<bool>(bytes), Contains("is of type int8, but bool is wanted"));
+             Contains("column `x` is of type int8, but the field needs a number that uint64 holds exactly"));
+  CHECK_THAT(why_not<bool>(bytes), Contains("is of type int8, but the field needs bool"));
 
   const auto wide = int_column(32, false, number_data<std::uint32_t>({4'000'000'000u}));
   CHECK(read_all<std::int64_t>(wide)[0] == 4'000'000'000);
   CHECK(read_all<double>(wide)[0] == 4e9);
-  CHECK_THAT(why_not<std::int32_t>(wide), Contains("uint32, but a number that int32"));
-  CHECK_THAT(why_not<float>(wide), Contains("uint32, but a number that float32"));
+  CHECK_THAT(why_not<std::int32_t>(wide), Contains("uint32, but the field needs a number that int32"));
+  CHECK_THAT(why_not<float>(wide), Contains("uint32, but the field needs a number that float32"));
   CHECK_THAT(why_not<double>(int_column(64, true, number_data<std::int64_t>({1}))), Contains("int64"));
 
   const auto floats = column_of<float>({"x", type_kind::floating_point, 1}, number_data<float>({0.5f}));
@@ -271,14 +272,14 @@ TEST_CASE("numbers are read as all types that hold them exactly, and as no other
   CHECK(read_all<std::optional<bool>>(bools) == std::vector<std::optional<bool>>{true, std::nullopt, false});
 }
 
-TEST_CASE("bytes of one size, texts of all kinds and columns of nulls") {
+TEST_CASE("fixed-size bytes, all text types and columns of nulls are read") {
   arrow_data fixed = data_of_validity({true, true});
   fixed.buffers.push_back("abcdef");
   const auto bytes = column_of<int>({"x", type_kind::fixed_size_binary, 3}, fixed);
   CHECK(read_all<std::array<std::byte, 3>>(bytes)[1][0] == std::byte{'d'});
   CHECK_THAT((why_not<std::array<std::byte, 4>>(bytes)),
-             Contains("fixed_size_binary<3>, but fixed_size_binary<4>"));
-  CHECK_THAT(why_not<std::string_view>(bytes), Contains("but text (utf8) is wanted"));
+             Contains("fixed_size_binary<3>, but the field needs fixed_size_binary<4>"));
+  CHECK_THAT(why_not<std::string_view>(bytes), Contains("but the field needs text (utf8)"));
 
   const auto large =
       column_of<int>({"x", type_kind::large_utf8}, text_data<std::int64_t>({"", std::nullopt, "öl"}));
@@ -291,7 +292,7 @@ TEST_CASE("bytes of one size, texts of all kinds and columns of nulls") {
   CHECK_THAT(why_not<std::int64_t>(nulls), Contains("is of type null"));
 }
 
-TEST_CASE("lists of numbers are spans of them, aligned wherever they lie") {
+TEST_CASE("lists of numbers are read as aligned spans") {
   const arrow_part part = list_part("x", {"item", type_kind::integer, 16});
   const auto data = list_data<std::int16_t>({std::vector<std::int16_t>{1, 2}, std::nullopt,
                                              std::vector<std::int16_t>{}, std::vector<std::int16_t>{3}});
@@ -312,17 +313,17 @@ TEST_CASE("lists of numbers are spans of them, aligned wherever they lie") {
   }
   const auto bytes = column_of<int>(part, data);
   CHECK_THAT(why_not<std::span<const std::int32_t>>(bytes),
-             Contains("list<int16>, but list<int32> is wanted"));
+             Contains("list<int16>, but the field needs list<int32>"));
   CHECK_THAT(why_not<std::span<const std::uint16_t>>(bytes),
-             Contains("list<int16>, but list<uint16> is wanted"));
+             Contains("list<int16>, but the field needs list<uint16>"));
   arrow_data holes = data_of_validity({true});
   holes.buffers.push_back(raw_bytes(std::vector<std::int32_t>{0, 2}));
   holes.append(number_data<std::int16_t>({7, std::nullopt}));
   CHECK_THAT(why_not<std::span<const std::int16_t>>(column_of<int>(part, holes)),
-             Contains("row 0, column `x`: element 1 of its list is null"));
+             Contains("row 0, column `x`: element 1 of the list is null"));
 }
 
-TEST_CASE("dictionaries are read as their values, with what is added to them or put in their place") {
+TEST_CASE("dictionaries are read as their values, also after deltas and replacements") {
   arrow_part part = text_part("x");
   part.dictionary = 7;
   const auto numbers = [](std::vector<std::optional<std::int32_t>> all) {
@@ -339,28 +340,28 @@ TEST_CASE("dictionaries are read as their values, with what is added to them or 
   CHECK(read_all<std::optional<std::string>>(writer.stream()) == all);
   writer.batch(numbers({1}));
   CHECK_THAT(why_not<std::optional<std::string>>(writer.stream()),
-             Contains("row 7, column `x`: it is value 1 of a dictionary that has 1"));
+             Contains("row 7, column `x`: the row refers to value 1 of a dictionary that has only 1"));
   CHECK_THAT(why_not<std::string_view>(arrow_writer({part}).batch(numbers({0})).stream()),
-             Contains("row 0: its record batch: its dictionary 7 is missing"));
+             Contains("row 0: can't read its record batch: dictionary 7 is missing"));
 }
 
-TEST_CASE("a struct that is null makes its parts null") {
+TEST_CASE("the parts of a null struct are null") {
   const auto bytes = column_of<int>(struct_part("x", {int64_part("y")}),
                                     struct_data({true, false}, {number_data<std::int64_t>({1, 2})}));
   CHECK(read_all<std::optional<std::int64_t>>(bytes, "x.y") ==
         std::vector<std::optional<std::int64_t>>{1, std::nullopt});
 }
 
-TEST_CASE("a name with a dot in it is found, and one that several columns have is refused") {
+TEST_CASE("a name with a dot is found, and an ambiguous name is refused") {
   const auto one = number_data<std::int64_t>({1});
   const auto dotted = arrow_writer({int64_part("x.y")}).batch({one}).stream();
   CHECK(read_all<std::int64_t>(dotted, "x.y")[0] == 1);
   const auto twice = arrow_writer({int64_part("x"), int64_part("x")}).batch({one, one}).stream();
   CHECK_THAT(why_not<std::int64_t>(twice),
-             Contains("there are several columns `x`; it has `x`: int64, `x`: int64"));
+             Contains("there are several columns `x`; the file has `x`: int64, `x`: int64"));
 }
 
-TEST_CASE("columns that can't be read don't stand in the way of others") {
+TEST_CASE("columns of unsupported types don't affect other columns") {
   arrow_data stamps = number_data<std::int64_t>({1, 2});
   const auto bytes =
       arrow_writer({{"t", type_kind::timestamp},
@@ -373,22 +374,28 @@ TEST_CASE("columns that can't be read don't stand in the way of others") {
   CHECK_THAT(why_not<fl::arrow_value>(bytes, "v"), Contains("column `v` is of type fixed_size_list"));
 }
 
-TEST_CASE("another number of columns than fields, an empty list and wildcards without a match fail at once") {
+TEST_CASE("a wrong number of columns, an empty list, a file listed twice and wildcards without a match fail "
+          "immediately") {
   const temporary_folder folder;
-  CHECK(throws_saying<std::invalid_argument>("2 columns are named for a row of 3 fields", [] {
+  CHECK(throws_saying<std::invalid_argument>("the row has 3 fields, but 2 columns are named", [] {
     fl::arrow_rows<clip>({"a"}, {"b", "c"});
   }));
   CHECK(throws_saying<std::invalid_argument>("feedline::arrow_rows: the list of files is empty",
                                              [] { fl::arrow_rows<clip>({}, columns); }));
+  folder.write("a.arrows", "");
+  CHECK(throws_saying<std::invalid_argument>("a.arrows` is listed twice", [&] {
+    fl::arrow_rows<clip>({folder / "*.arrows", folder / "a.arrows"}, columns);
+  }));
   CHECK(throws_saying<std::runtime_error>("no file matches",
                                           [&] { fl::arrow_rows<clip>({folder / "*.arrow"}, columns); }));
 }
 
-TEST_CASE("files without rows give none, and a loop may be left early") {
+TEST_CASE("files without rows yield none, and a loop can be left early") {
   const temporary_folder folder;
   folder.write("a", clip_writer().stream());
   CHECK(collect((fl::arrow_rows<clip>({folder / "a"}, columns) | fl::prefetch(2)).finite()).empty());
-  CHECK(collect((fl::arrow_rows<clip>({folder / "a"}, columns) | fl::shuffled() | fl::prefetch(2)).finite())
+  CHECK(collect(
+            (fl::arrow_rows<clip>({folder / "a"}, columns) | fl::global_shuffle() | fl::prefetch(2)).finite())
             .empty());
   folder.write("b", clips(0, 30));
   const auto p = fl::arrow_rows<clip>({folder / "?"}, columns) | fl::map(to_plain, fl::workers{4}) |
@@ -396,7 +403,7 @@ TEST_CASE("files without rows give none, and a loop may be left early") {
   CHECK(collect(p.infinite(), 100).size() == 100);
 }
 
-TEST_CASE("a checkpoint knows the columns") {
+TEST_CASE("a checkpoint includes the columns") {
   const temporary_folder folder;
   const std::string path = folder.write("a", clips(0, 50));
   const auto labels = [&](const char* column) {

@@ -33,7 +33,7 @@ std::size_t count(const std::vector<fl::arrow_field>& fields, std::string_view n
 
 } // namespace
 
-TEST_CASE("types are written as Arrow's other implementations write them") {
+TEST_CASE("types have the names of Arrow's other implementations") {
   CHECK(to_string(integer("", 8, false)) == "uint8");
   const auto text = field("path", fl::arrow_type::utf8);
   CHECK(to_string(field("", fl::arrow_type::structure, {field("bytes", fl::arrow_type::binary), text})) ==
@@ -46,14 +46,14 @@ TEST_CASE("types are written as Arrow's other implementations write them") {
   CHECK(to_string(fl::arrow_schema{{text, integer("a\nb", 16, true)}}) == "`path`: utf8, `a\\x0ab`: int16");
 }
 
-TEST_CASE("descriptions of hostile length are shortened") {
+TEST_CASE("very long type names are shortened") {
   const auto long_one = field(std::string(2000, 'x'), fl::arrow_type::null);
   const auto wide = field("s", fl::arrow_type::structure, std::vector(200, long_one));
   CHECK(to_string(wide).size() < 2000);
   CHECK(to_string(fl::arrow_schema{std::vector(50, wide)}).size() < 6000);
 }
 
-TEST_CASE("a column is found by its name, a part of a struct by a name with dots") {
+TEST_CASE("columns are found by name, and parts of a struct by a name with dots") {
   const std::vector<fl::arrow_field> fields{
       integer("label", 64, true),
       field("audio", fl::arrow_type::structure,

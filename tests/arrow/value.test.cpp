@@ -31,7 +31,7 @@ std::vector<fl::arrow_row<fl::arrow_value>> read(const std::string& bytes) {
 
 } // namespace
 
-TEST_CASE("a value that was never read is null") {
+TEST_CASE("a default-constructed value is null") {
   const fl::arrow_value none;
   CHECK(none.is_null());
   CHECK(none.type() == fl::arrow_type::null);
@@ -40,7 +40,7 @@ TEST_CASE("a value that was never read is null") {
   CHECK_THROWS_AS(none.as<int>(), fl::arrow_error);
 }
 
-TEST_CASE("numbers and texts are had as the types that fit") {
+TEST_CASE("numbers and texts are read as types that hold them") {
   const auto rows =
       read(arrow_writer({int64_part("x")}).batch({number_data<std::int64_t>({5, std::nullopt})}).stream());
   REQUIRE(rows.size() == 2);
@@ -48,16 +48,16 @@ TEST_CASE("numbers and texts are had as the types that fit") {
   CHECK(rows[0]->field()->bits == 64);
   CHECK(rows[0]->as<std::int64_t>() == 5);
   CHECK_THROWS_WITH(rows[0]->as<std::int32_t>(),
-                    Contains("it is of type int64, not a number that int32 holds exactly"));
-  CHECK_THROWS_WITH(rows[0]->as<std::string_view>(), Contains("it is of type int64, not text"));
+                    Contains("the value is of type int64, not a number that int32 holds exactly"));
+  CHECK_THROWS_WITH(rows[0]->as<std::string_view>(), Contains("the value is of type int64, not text"));
   CHECK(rows[1]->is_null());
   CHECK(rows[1]->type() == fl::arrow_type::null);
   CHECK_FALSE(rows[1]->field());
-  CHECK_THROWS_WITH(rows[1]->as<std::int64_t>(), Contains("it is null"));
+  CHECK_THROWS_WITH(rows[1]->as<std::int64_t>(), Contains("the value is null"));
   CHECK_FALSE(rows[1]->as<std::optional<std::int64_t>>());
 }
 
-TEST_CASE("lists of structs are gone through element by element") {
+TEST_CASE("lists of structs are read element by element") {
   const arrow_part part = list_part("x", struct_part("e", {text_part("t"), int64_part("n")}));
   arrow_data data = data_of_validity({true, false, true});
   data.buffers.push_back(raw_bytes(std::vector<std::int32_t>{0, 2, 2, 3}));
@@ -74,5 +74,5 @@ TEST_CASE("lists of structs are gone through element by element") {
   CHECK(rows[1]->size() == 0);
   CHECK((*rows[2])[0][0].is_null());
   CHECK((*rows[2])[0][1].as<std::optional<std::int64_t>>() == 3);
-  CHECK_THROWS_WITH((*rows[2])[1], Contains("element 1 of 1 is wanted"));
+  CHECK_THROWS_WITH((*rows[2])[1], Contains("there is no element 1; the value has 1"));
 }

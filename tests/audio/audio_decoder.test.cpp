@@ -11,7 +11,7 @@
 #include <thread>
 #include <type_traits>
 
-// libsndfile 1.2 loses some memory of libvorbis for each Vorbis file whose headers are damaged.
+// libsndfile 1.2 leaks memory of libvorbis for each Vorbis file with damaged headers.
 extern "C" const char* __lsan_default_suppressions();
 
 extern "C" const char* __lsan_default_suppressions() { return "leak:libvorbis\n"; }
@@ -33,12 +33,12 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
   return largest;
 }
 
-/// Without a word about thousands of samples.
+/// Compares without printing thousands of samples on failure.
 bool equal(std::span<const float> a, std::span<const float> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-/// The same through libsndfile, which a plain WAV file isn't read by.
+/// Reads the file with libsndfile, which the decoder doesn't use for plain WAV files.
 std::vector<float> through_libsndfile(const bytes& file) {
   fl::detail::sound_file sound(file);
   REQUIRE(sound.is_open());
@@ -47,7 +47,7 @@ std::vector<float> through_libsndfile(const bytes& file) {
   return samples;
 }
 
-/// Keeps `rest` of a file.
+/// The first `rest` bytes of a file.
 bytes cut(const bytes& file, std::size_t rest) {
   return {file.begin(), file.begin() + static_cast<std::ptrdiff_t>(std::min(rest, file.size()))};
 }
@@ -56,7 +56,7 @@ constexpr fl::audio_options planar{.mono = false}, keeping{.keep_truncated = tru
 
 } // namespace
 
-// A worker's function keeps one.
+// A worker's function holds one.
 static_assert(std::is_nothrow_move_constructible_v<fl::audio_decoder> &&
               !std::is_copy_constructible_v<fl::audio_decoder>);
 
@@ -79,7 +79,7 @@ TEST_CASE("WAV files of every depth are decoded exactly") {
     }
 }
 
-TEST_CASE("WAV files of floats keep what they hold") {
+TEST_CASE("WAV files of floats are decoded exactly") {
   fl::audio_decoder decoder;
   const std::vector<float> values{0, -0.25f, 1.5f, -20000, std::numeric_limits<float>::infinity(), 1e-30f};
   bytes data(values.size() * 4);
@@ -106,7 +106,7 @@ TEST_CASE("channels are planar or mixed") {
     const auto header = decoder.read_header(file, planar);
     CHECK((header.channels == 2 && header.frames == 3 && header.rate == 8000));
   }
-  // More channels than a block has room for.
+  // More channels than fit into a block.
   const auto samples = tone(std::size_t{1024} * 40);
   const auto file = write_sound(SF_FORMAT_WAV | SF_FORMAT_FLOAT, samples, 1024);
   const auto all = decoder.decode(file, planar);
@@ -133,7 +133,7 @@ TEST_CASE("other formats are read through libsndfile") {
   CHECK((vorbis.frames == 3000 && vorbis.rate == 16000));
 }
 
-TEST_CASE("a part of a file is what it is in the whole") {
+TEST_CASE("a part of a file has the samples of the whole file") {
   fl::audio_decoder decoder;
   constexpr std::size_t frames = 30'000;
   const auto samples = tone(2 * frames);
@@ -145,13 +145,13 @@ TEST_CASE("a part of a file is what it is in the whole") {
       const auto all = decoder.decode(file, options);
       REQUIRE(all.frames == frames);
       const auto whole = copy(all);
-      for (const fl::audio_part part :
-           {fl::audio_part{0, 100}, fl::audio_part{1, frames - 1}, fl::audio_part{4096, 1},
-            fl::audio_part{12'345, 6789}, fl::audio_part{frames - 5, 5}, fl::audio_part{frames, 0},
-            fl::audio_part{7, 0}}) {
+      for (const fl::audio_range part :
+           {fl::audio_range{0, 100}, fl::audio_range{1, frames - 1}, fl::audio_range{4096, 1},
+            fl::audio_range{12'345, 6789}, fl::audio_range{frames - 5, 5}, fl::audio_range{frames, 0},
+            fl::audio_range{7, 0}}) {
         INFO(part.first << ", " << part.frames);
         std::size_t announced = 0;
-        const auto clip = decoder.decode_part(
+        const auto clip = decoder.decode_range(
             file,
             [&](const fl::audio_header& header) {
               announced = header.frames;
@@ -167,19 +167,20 @@ TEST_CASE("a part of a file is what it is in the whole") {
     }
 }
 
-TEST_CASE("a part that isn't in the file is refused") {
+TEST_CASE("a part outside the file is refused") {
   fl::audio_decoder decoder;
   const auto file = write_wav({}, as_integers({1, 2, 3}, 16));
-  for (const fl::audio_part part :
-       {fl::audio_part{0, 4}, fl::audio_part{4, 0}, fl::audio_part{2, ~std::size_t{0}}})
+  for (const fl::audio_range part :
+       {fl::audio_range{0, 4}, fl::audio_range{4, 0}, fl::audio_range{2, ~std::size_t{0}}})
     CHECK(throws_saying<std::invalid_argument>("the file has 3 frames", [&] {
-      decoder.decode_part(file, [&](const fl::audio_header&) { return part; });
+      decoder.decode_range(file, [&](const fl::audio_header&) { return part; });
     }));
-  CHECK_THROWS_AS(decoder.decode_part(file, [](const fl::audio_header&) -> fl::audio_part { throw 7; }), int);
+  CHECK_THROWS_AS(decoder.decode_range(file, [](const fl::audio_header&) -> fl::audio_range { throw 7; }),
+                  int);
   CHECK(decoder.decode(file).frames == 3);
 }
 
-TEST_CASE("files that are cut off are refused, or kept as far as they go") {
+TEST_CASE("files that are cut off are refused, or kept up to the end") {
   fl::audio_decoder decoder;
   const auto samples = tone(40'000);
   for (const int format : {SF_FORMAT_WAV | SF_FORMAT_PCM_16, flac}) {
@@ -191,14 +192,14 @@ TEST_CASE("files that are cut off are refused, or kept as far as they go") {
     const auto kept = decoder.decode(part, keeping);
     CHECK((kept.frames > 20'000 && kept.frames < 30'000));
     CHECK(largest_difference(kept.samples, std::span(samples).first(kept.frames)) == 0);
-    // What lies before the end is to be had.
-    const auto choose = [](const fl::audio_header&) { return fl::audio_part{100, 5000}; };
-    CHECK(largest_difference(decoder.decode_part(part, choose).samples,
+    // A part before the end can be decoded.
+    const auto choose = [](const fl::audio_header&) { return fl::audio_range{100, 5000}; };
+    CHECK(largest_difference(decoder.decode_range(part, choose).samples,
                              std::span(samples).subspan(100, 5000)) == 0);
-    // It is as good as ever.
+    // The decoder stays usable.
     CHECK(equal(decoder.decode(file).samples, samples));
   }
-  // Vorbis: without its last page nobody knows how long it was.
+  // Vorbis: without the last page the length is unknown.
   const auto file = write_sound(ogg, samples, 1, 16000);
   CHECK(decoder.decode(cut(file, file.size() * 2 / 3), keeping).frames < 40'000);
 }
@@ -222,8 +223,8 @@ TEST_CASE("a FLAC file of unknown length is read to its end") {
   for (std::size_t i = 14; i < 18; ++i) file[4 + 4 + i] = {};
   CHECK(equal(decoder.decode(file).samples, samples));
   CHECK(decoder.read_header(file).frames == 20'000);
-  const auto part = decoder.decode_part(file, [](const fl::audio_header& header) {
-    return fl::audio_part{header.frames - 10, 10};
+  const auto part = decoder.decode_range(file, [](const fl::audio_header& header) {
+    return fl::audio_range{header.frames - 10, 10};
   });
   CHECK(largest_difference(part.samples, std::span(samples).last(10)) == 0);
   CHECK(throws_saying<fl::audio_error>("more samples than audio_options::max_samples, 19999",
@@ -231,33 +232,33 @@ TEST_CASE("a FLAC file of unknown length is read to its end") {
   CHECK(decoder.decode(file, {.max_samples = 20'000}).frames == 20'000);
 }
 
-TEST_CASE("no more is decoded than allowed, and none of it is announced in vain") {
+TEST_CASE("max_samples limits decoding, and memory is allocated only for decoded samples") {
   fl::audio_decoder decoder;
   const auto silence = write_sound(flac, std::vector<float>(4'000'000));
   CHECK(silence.size() < 100'000);
   CHECK(throws_saying<fl::audio_error>(
       "4000000 frames of 1 channels are more than audio_options::max_samples, 1000000",
       [&] { decoder.decode(silence, {.max_samples = 1'000'000}); }));
-  const auto part = [](const fl::audio_header&) { return fl::audio_part{3'000'000, 1000}; };
-  CHECK(decoder.decode_part(silence, part, {.max_samples = 1000}).frames == 1000);
+  const auto part = [](const fl::audio_header&) { return fl::audio_range{3'000'000, 1000}; };
+  CHECK(decoder.decode_range(silence, part, {.max_samples = 1000}).frames == 1000);
 
-  // Announces 2^36 - 1 frames, and has 20000: memory is taken for those.
+  // The header has 2^36 - 1 frames, the file 20000: memory is allocated only for those.
   auto lies = write_sound(flac, tone(20'000), 1, 16000);
   lies[4 + 4 + 13] |= std::byte{0x0f};
   for (std::size_t i = 14; i < 18; ++i) lies[4 + 4 + i] = std::byte{0xff};
   CHECK(throws_saying<fl::audio_error>("68719476735 frames of 1 channels are more than",
                                        [&] { decoder.decode(lies); }));
-  CHECK(throws_saying<fl::audio_error>("it gives 20000 of 68719476735 frames",
+  CHECK(throws_saying<fl::audio_error>("only 20000 of 68719476735 frames can be decoded",
                                        [&] { decoder.decode(lies, {.max_samples = ~std::uint64_t{0}}); }));
   CHECK(decoder.decode(lies, {.keep_truncated = true, .max_samples = ~std::uint64_t{0}}).frames == 20'000);
 }
 
-TEST_CASE("what is no audio file is refused in a sentence") {
+TEST_CASE("files other than audio are refused with a clear message") {
   fl::audio_decoder decoder;
-  CHECK(throws_saying<fl::audio_error>("feedline::audio_decoder: no audio file but 0 bytes",
+  CHECK(throws_saying<fl::audio_error>("feedline::audio_decoder: the file is empty (0 bytes)",
                                        [&] { decoder.decode({}); }));
   const bytes zeros(1000);
-  CHECK(throws_saying<fl::audio_error>("no readable audio file: Format not recognised",
+  CHECK(throws_saying<fl::audio_error>("can't read the file as audio: Format not recognised",
                                        [&] { decoder.decode(zeros); }));
   for (const auto& header : {wav_header{.channels = 0}, wav_header{.rate = 0}, wav_header{.bits = 17},
                              wav_header{.tag = 3, .bits = 16}, wav_header{.tag = 999}})
@@ -266,11 +267,11 @@ TEST_CASE("what is no audio file is refused in a sentence") {
     } catch (const fl::audio_error& error) {
       CHECK(std::string(error.what()).starts_with("feedline::audio_decoder: "));
     }
-  // A file without samples is one.
+  // A file without samples is valid.
   CHECK(decoder.decode(write_wav({}, {})).frames == 0);
 }
 
-TEST_CASE("threads have decoders of their own, and their own errors") {
+TEST_CASE("each thread has its own decoder, and its own errors") {
   const auto samples = tone(1000);
   const auto good = write_sound(flac, samples);
   const bytes bad(100), worse = cut(good, 12);
@@ -289,9 +290,9 @@ TEST_CASE("threads have decoders of their own, and their own errors") {
         }
       });
   }
-  CHECK(texts[0] == "feedline::audio_decoder: no readable audio file: Format not recognised.");
+  CHECK(texts[0] == "feedline::audio_decoder: can't read the file as audio: Format not recognised.");
   CHECK(texts[1] != texts[0]);
-  CHECK(texts[1].find("feedline", 1) == std::string::npos); // always the same one
+  CHECK(texts[1].find("feedline", 1) == std::string::npos); // always the same error
 }
 
 TEST_CASE("damaged files are read or refused") {
@@ -305,7 +306,7 @@ TEST_CASE("damaged files are read or refused") {
     fl::random_generator random(fl::stable_hash(format));
     for (int round = 0; round < 150; ++round) {
       auto damaged = round % 3 == 0 ? cut(file, random.below(file.size())) : file;
-      // Headers suffer most.
+      // Damages headers most often.
       for (std::uint64_t i = random.below(8); i-- > 0 && !damaged.empty();) {
         const auto within = random.chance(0.7) ? std::min<std::size_t>(damaged.size(), 100) : damaged.size();
         damaged[random.below(within)] = static_cast<std::byte>(random() & 255);
@@ -313,12 +314,12 @@ TEST_CASE("damaged files are read or refused") {
       const fl::audio_options options{
           .mono = round % 2 == 0, .keep_truncated = round % 5 == 0, .max_samples = 1 << 20};
       try {
-        const auto clip = decoder.decode_part(
+        const auto clip = decoder.decode_range(
             damaged,
             [&](const fl::audio_header& header) {
               if (round % 4 == 0)
-                return fl::audio_part{header.frames / 2, std::min<std::size_t>(header.frames / 4, 500)};
-              return fl::audio_part{0, header.frames};
+                return fl::audio_range{header.frames / 2, std::min<std::size_t>(header.frames / 4, 500)};
+              return fl::audio_range{0, header.frames};
             },
             options);
         ++read;

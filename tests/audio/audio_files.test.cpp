@@ -13,7 +13,7 @@
 namespace fl = feedline;
 using namespace feedline::test;
 
-TEST_CASE("WAV, FLAC and OGG of the same speech have the samples beside them", "[shared]") {
+TEST_CASE("WAV, FLAC and OGG of the same speech have the reference samples", "[shared]") {
   const auto folder = test_data("audio/librispeech");
   if (!folder) return;
   fl::audio_decoder decoder;
@@ -34,7 +34,7 @@ TEST_CASE("WAV, FLAC and OGG of the same speech have the samples beside them", "
   CHECK(compared == std::map<std::string, int>{{".flac", 8}, {".ogg", 8}, {".wav", 8}});
 }
 
-TEST_CASE("parts of speech are what they are in the whole", "[shared]") {
+TEST_CASE("parts of speech files have the samples of the whole file", "[shared]") {
   const auto folder = test_data("audio/librispeech");
   if (!folder) return;
   fl::audio_decoder decoder;
@@ -44,8 +44,8 @@ TEST_CASE("parts of speech are what they are in the whole", "[shared]") {
     const auto all = decoder.decode(file);
     const std::vector<float> whole(all.samples.begin(), all.samples.end());
     for (int i = 0; i < 10; ++i) {
-      fl::audio_part part;
-      const auto clip = decoder.decode_part(file, [&](const fl::audio_header& header) {
+      fl::audio_range part;
+      const auto clip = decoder.decode_range(file, [&](const fl::audio_header& header) {
         part.first = random.below(header.frames);
         part.frames = random.below(header.frames - part.first);
         return part;
@@ -58,7 +58,7 @@ TEST_CASE("parts of speech are what they are in the whole", "[shared]") {
   }
 }
 
-TEST_CASE("plain WAV files are read as libsndfile reads them", "[shared]") {
+TEST_CASE("plain WAV files are decoded to libsndfile's samples", "[shared]") {
   std::size_t compared = 0;
   fl::audio_decoder decoder;
   for (const char* name : {"audio/spoken-digits", "audio/odd", "audio/golden"}) {
@@ -87,7 +87,7 @@ TEST_CASE("plain WAV files are read as libsndfile reads them", "[shared]") {
   CHECK(compared > 300);
 }
 
-TEST_CASE("environmental sounds are decoded whole", "[shared]") {
+TEST_CASE("environmental sounds are decoded completely", "[shared]") {
   const auto folder = test_data("audio/esc10");
   if (!folder) return;
   fl::audio_decoder decoder;
@@ -99,10 +99,10 @@ TEST_CASE("environmental sounds are decoded whole", "[shared]") {
   }
 }
 
-TEST_CASE("unusual and broken files are read or refused in a sentence", "[shared]") {
+TEST_CASE("unusual and broken files are decoded or refused with a clear message", "[shared]") {
   const auto folder = test_data("audio/odd");
   if (!folder) return;
-  // Frames that the good ones have.
+  // The number of frames of the good files.
   const std::map<std::string, std::size_t> readable{
       {"claxon-non_subset.flac", 4096},
       {"claxon-repeated_vorbis_comment.flac", 100},
@@ -141,7 +141,7 @@ TEST_CASE("unusual and broken files are read or refused in a sentence", "[shared
       CHECK(expected == readable.end());
       CHECK(std::string(error.what()).starts_with("feedline::audio_decoder: "));
     }
-    // All of these are small: so is what is in them, whatever their headers promise.
+    // All of these files are small, and so is their content, whatever their headers say.
     std::size_t kept = 0;
     try {
       kept = decoder.decode(file, {.keep_truncated = true, .max_samples = ~std::uint64_t{0}}).frames;

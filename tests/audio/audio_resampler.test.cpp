@@ -15,7 +15,7 @@ using namespace feedline::test;
 
 namespace {
 
-/// A sine of that frequency, whose amplitude is 1.
+/// A sine of this frequency and amplitude 1.
 std::vector<float> sine(double hertz, std::size_t rate, std::size_t frames) {
   std::vector<float> samples(frames);
   for (std::size_t i = 0; i < frames; ++i)
@@ -24,7 +24,7 @@ std::vector<float> sine(double hertz, std::size_t rate, std::size_t frames) {
   return samples;
 }
 
-/// The amplitude of that frequency in the middle half, seen through a Hann window.
+/// The amplitude of this frequency in the middle half, under a Hann window.
 double amplitude(std::span<const float> samples, double hertz, std::size_t rate) {
   const std::size_t size = samples.size() / 2, first = samples.size() / 4;
   std::complex<double> sum;
@@ -41,7 +41,7 @@ double amplitude(std::span<const float> samples, double hertz, std::size_t rate)
 
 double decibels(double ratio) { return 20 * std::log10(ratio + 1e-30); }
 
-/// The root of the mean square of the middle half, with 1 for a sine of amplitude 1.
+/// The root mean square of the middle half, scaled to 1 for a sine of amplitude 1.
 double level(std::span<const float> samples) {
   double sum = 0;
   for (const float s : samples.subspan(samples.size() / 4, samples.size() / 2)) sum += double{s} * double{s};
@@ -57,7 +57,7 @@ constexpr rates usual[] = {{44'100, 32'000}, {48'000, 32'000}, {16'000, 32'000},
 
 } // namespace
 
-// A worker's function keeps one.
+// A worker's function holds one.
 static_assert(std::is_move_constructible_v<fl::audio_resampler> &&
               !std::is_copy_constructible_v<fl::audio_resampler>);
 
@@ -70,7 +70,7 @@ TEST_CASE("equal rates copy nothing") {
   CHECK(resampler.resample(clip, 16'000).samples.data() == samples.data());
 }
 
-TEST_CASE("a clip becomes as long as it lasts") {
+TEST_CASE("resampling keeps the duration of a clip") {
   using r = fl::audio_resampler;
   static_assert(r::resampled_frames(160'000, 32'000, 16'000) == 80'000);
   static_assert(r::resampled_frames(1, 44'100, 32'000) == 1);
@@ -97,7 +97,7 @@ TEST_CASE("the passband is flat, and samples stay in time") {
     double error;  // of a sample
   };
 
-  // Low quality begins to fall off earlier.
+  // Low quality begins to attenuate earlier.
   for (const auto [quality, ripple, error] : {tolerance{fl::resampling_quality::medium, 0.015, 2e-3},
                                               tolerance{fl::resampling_quality::high, 0.015, 2e-3},
                                               tolerance{fl::resampling_quality::very_high, 0.015, 2e-3}}) {
@@ -106,7 +106,7 @@ TEST_CASE("the passband is flat, and samples stay in time") {
       const double band = 0.5 * static_cast<double>(std::min(from, to));
       double lowest = 0, highest = 0, worst = 0;
       for (int step = 1; step <= 18; ++step) {
-        const double hertz = band * 0.05 * step; // to 0.9 of the band
+        const double hertz = band * 0.05 * step; // up to 0.9 of the band
         const auto out = resampler.resample(sine(hertz, from, from / 2), from, to);
         const double gain = decibels(amplitude(out, hertz, to));
         lowest = std::min(lowest, gain);
@@ -122,7 +122,7 @@ TEST_CASE("the passband is flat, and samples stay in time") {
   }
 }
 
-TEST_CASE("what the new rate can't hold is rejected") {
+TEST_CASE("frequencies above half the new rate are attenuated") {
   struct tolerance {
     fl::resampling_quality quality;
     double most; // dB
@@ -147,7 +147,7 @@ TEST_CASE("what the new rate can't hold is rejected") {
   }
 }
 
-TEST_CASE("upsampling makes no images") {
+TEST_CASE("upsampling adds no image frequencies") {
   fl::audio_resampler resampler;
   for (const auto [from, to] : usual) {
     if (from > to) continue;
@@ -164,7 +164,7 @@ TEST_CASE("upsampling makes no images") {
   }
 }
 
-TEST_CASE("clips become the same whatever was resampled before") {
+TEST_CASE("the result doesn't depend on earlier clips") {
   fl::audio_resampler kept;
   fl::random_generator random(3);
   for (int i = 0; i < 60; ++i) {
@@ -177,7 +177,7 @@ TEST_CASE("clips become the same whatever was resampled before") {
   }
 }
 
-TEST_CASE("more pairs of rates than are kept") {
+TEST_CASE("more pairs of rates than the cache holds are resampled correctly") {
   fl::audio_resampler resampler;
   const auto samples = tone(500);
   for (int round = 0; round < 2; ++round)
@@ -186,7 +186,7 @@ TEST_CASE("more pairs of rates than are kept") {
             fl::audio_resampler::resampled_frames(500, rate, 16'000));
 }
 
-TEST_CASE("each channel is resampled alone") {
+TEST_CASE("each channel is resampled independently") {
   fl::audio_resampler resampler, other;
   auto samples = tone(2000);
   const auto clip = resampler.resample(fl::audio_clip{samples, 2, 1000, 44'100}, 32'000);
@@ -197,7 +197,7 @@ TEST_CASE("each channel is resampled alone") {
   }
 }
 
-TEST_CASE("rates that can't be are refused") {
+TEST_CASE("invalid rates are refused") {
   fl::audio_resampler resampler;
   const std::vector<float> samples(10);
   for (const auto [from, to] :

@@ -28,12 +28,12 @@ std::vector<float> centered(std::size_t size, std::size_t length) {
 
 } // namespace
 
-static_assert(fl::center_crop(10, 4) == fl::audio_part{3, 4});
-static_assert(fl::center_crop(9, 4) == fl::audio_part{2, 4});
-static_assert(fl::center_crop(3, 4) == fl::audio_part{0, 3});
-static_assert(fl::center_crop(4, 0) == fl::audio_part{2, 0});
+static_assert(fl::center_crop(10, 4) == fl::audio_range{3, 4});
+static_assert(fl::center_crop(9, 4) == fl::audio_range{2, 4});
+static_assert(fl::center_crop(3, 4) == fl::audio_range{0, 3});
+static_assert(fl::center_crop(4, 0) == fl::audio_range{2, 0});
 
-TEST_CASE("the centre is cropped, or padded on both sides") {
+TEST_CASE("a center crop takes the middle, or pads on both sides") {
   CHECK(centered(6, 4) == std::vector<float>{2, 3, 4, 5});
   CHECK(centered(7, 4) == std::vector<float>{2, 3, 4, 5});
   CHECK(centered(4, 4) == std::vector<float>{1, 2, 3, 4});
@@ -56,7 +56,7 @@ TEST_CASE("a clip may be cropped or padded within its own memory") {
   CHECK(samples == std::vector<float>{2, 3, 0, 0});
 }
 
-TEST_CASE("a random part begins everywhere, each place as likely") {
+TEST_CASE("every start of a random crop is equally likely") {
   fl::random_generator random(1);
   std::vector<int> times(7);
   for (int i = 0; i < 7000; ++i) {
@@ -65,11 +65,11 @@ TEST_CASE("a random part begins everywhere, each place as likely") {
     ++times.at(part.first);
   }
   for (const int n : times) CHECK((n > 870 && n < 1130)); // within 4.4 standard deviations
-  CHECK(fl::random_crop(4, 4, random) == fl::audio_part{0, 4});
-  CHECK(fl::random_crop(3, 4, random) == fl::audio_part{0, 3});
+  CHECK(fl::random_crop(4, 4, random) == fl::audio_range{0, 4});
+  CHECK(fl::random_crop(3, 4, random) == fl::audio_range{0, 3});
 }
 
-TEST_CASE("a short clip is padded at its end, and draws as a long one does") {
+TEST_CASE("a short clip is padded at its end, and draws as often as a long one") {
   fl::random_generator a(1), b(1);
   std::vector<float> out(4, -1);
   fl::random_crop_or_pad(counted(2), out, a);
@@ -79,7 +79,7 @@ TEST_CASE("a short clip is padded at its end, and draws as a long one does") {
   CHECK(a() == b());
 }
 
-TEST_CASE("crops are keyed by the sample: they vary by epoch, never by worker") {
+TEST_CASE("crops are keyed by the sample: they vary with the epoch, but not with the worker") {
   const auto clip = counted(1000);
   const auto first_sample = [&](int, fl::context& context) {
     std::vector<float> out(10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Spectrograms that torchaudio made.
+// Spectrograms that torchaudio computed.
 #include <feedline/audio.hpp>
 
 #include "support/audio_files.hpp"
@@ -12,12 +12,12 @@
 namespace fl = feedline;
 using namespace feedline::test;
 
-TEST_CASE("spectrograms are torchaudio's", "[shared]") {
+TEST_CASE("spectrograms match torchaudio's", "[shared]") {
   const auto root = test_data("audio");
   if (!root) return;
   std::ifstream manifest(*root + "/golden/MANIFEST.tsv");
   std::string line;
-  std::getline(manifest, line); // its heads
+  std::getline(manifest, line); // column names
   fl::audio_decoder decoder;
   int banks = 0, mels = 0;
   while (std::getline(manifest, line)) {
@@ -38,7 +38,7 @@ TEST_CASE("spectrograms are torchaudio's", "[shared]") {
       options.sample_rate = static_cast<double>(rate);
       options.mels = rows;
       options.fft_length = std::stoul(recipe.substr(recipe.find("n_fft=") + 6));
-      options.hop = std::stoul(recipe.substr(recipe.find("hop=") + 4));
+      options.hop_length = std::stoul(recipe.substr(recipe.find("hop=") + 4));
     }
     const fl::mel_spectrogram features(options);
     REQUIRE((is_bank ? rows : columns) == features.frames(count));

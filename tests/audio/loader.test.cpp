@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The whole loader of an audio training: rows of Arrow files are decoded, resampled, cropped, shuffled, and become batches
-// of spectrograms, whatever fails, ends or is resumed on the way.
+// The complete loader of an audio training: rows of Arrow files are decoded, resampled, cropped, shuffled and
+// batched as spectrograms, with failures, early ends and resumed runs.
 #include <feedline/arrow.hpp>
 #include <feedline/audio.hpp>
 #include <feedline/feedline.hpp>
@@ -33,6 +33,7 @@
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
 #include "support/rounds.hpp"
+#include "support/sanitizers.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
@@ -62,20 +63,20 @@ struct sound {
 
 struct example {
   fl::tensor<float, mels, frames> spectrogram;
-  std::int64_t label; // -1: the row has none
+  std::int64_t label; // -1: none
   std::uint64_t file;
 };
 
 const fl::mel_spectrogram& features() {
   static const fl::mel_spectrogram shared({.sample_rate = rate,
                                            .fft_length = 128,
-                                           .hop = 80,
+                                           .hop_length = 80,
                                            .mels = mels,
                                            .values = fl::mel_values::natural_log});
   return shared;
 }
 
-/// Of several rates, lengths, formats, and of one or two channels.
+/// An encoded clip; rates, lengths, formats and numbers of channels (one or two) vary.
 bytes encoded(std::uint64_t number) {
   constexpr int rates[] = {8000, 11'025, 16'000, 44'100};
   const int format = number % 3 == 0 ? SF_FORMAT_FLAC : SF_FORMAT_WAV;
@@ -89,7 +90,7 @@ std::optional<std::int64_t> label_of(std::uint64_t number) {
   return number % 4 == 1 ? std::nullopt : std::optional(static_cast<std::int64_t>(number));
 }
 
-/// Rows of a file. `change` says what else than a clip is in a row.
+/// Changes the content of a row: returns what replaces the clip's file.
 using change = std::function<std::optional<std::string>(std::uint64_t, std::string)>;
 
 std::string table(std::uint64_t first, std::uint64_t end, const change& change_clip = {}) {
@@ -123,12 +124,12 @@ struct tables {
   std::uint64_t clips;
 };
 
-/// Whether a clip fails in an epoch.
-using ills = std::function<bool(std::uint64_t index, std::uint32_t epoch)>;
+/// Whether a clip fails in this epoch.
+using failure_rule = std::function<bool(std::uint64_t index, std::uint32_t epoch)>;
 
 struct setting {
   std::size_t workers = 1;
-  ills fails = {};
+  failure_rule fails = {};
   bool center = false;
   std::size_t batch = 5;
   std::size_t buffer = 16, least = 8;
@@ -167,25 +168,25 @@ auto loader_of(const std::vector<std::string>& files, const setting& s) {
   return fl::arrow_rows<clip>(files, {"audio", "label"}) | downstream(s);
 }
 
-/// What the caller gets of a clip.
-struct heard {
+/// A clip as the consumer receives it.
+struct clip_result {
   std::uint32_t epoch;
   std::uint64_t index;
   std::int64_t label;
   std::uint64_t file;
   std::uint64_t hash; // of its spectrogram
 
-  friend bool operator==(const heard&, const heard&) = default;
+  friend bool operator==(const clip_result&, const clip_result&) = default;
 };
 
-std::ostream& operator<<(std::ostream& out, const heard& h) {
+std::ostream& operator<<(std::ostream& out, const clip_result& h) {
   return out << h.epoch << ":" << number_of(h.index) << "=" << h.hash % 1000;
 }
 
-using heard_batch = std::vector<heard>;
+using clip_results = std::vector<clip_result>;
 
-heard_batch listen(const fl::batch_of<example>& batch) {
-  heard_batch all;
+clip_results results_of(const fl::batch_of<example>& batch) {
+  clip_results all;
   const auto& spectrograms = batch.get<&example::spectrogram>();
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::span<const float> row = spectrograms.at(i);
@@ -196,21 +197,21 @@ heard_batch listen(const fl::batch_of<example>& batch) {
   return all;
 }
 
-/// What a run gave, until it ended or failed, or `most` batches had come.
-struct story {
-  std::vector<heard_batch> batches;
+/// The output of a run, until it ended or failed, or after `most` batches.
+struct run_output {
+  std::vector<clip_results> batches;
   std::vector<fl::failure> skipped;
   std::string error;
 
-  std::vector<heard> all() const {
-    std::vector<heard> clips;
-    for (const heard_batch& b : batches) clips.insert(clips.end(), b.begin(), b.end());
+  std::vector<clip_result> all() const {
+    std::vector<clip_result> clips;
+    for (const clip_results& b : batches) clips.insert(clips.end(), b.begin(), b.end());
     return clips;
   }
 
   std::map<std::uint64_t, int> times() const {
     std::map<std::uint64_t, int> counts;
-    for (const heard& h : all()) ++counts[number_of(h.index)];
+    for (const clip_result& h : all()) ++counts[number_of(h.index)];
     return counts;
   }
 
@@ -220,7 +221,7 @@ struct story {
     return all;
   }
 
-  bool operator==(const story& other) const {
+  bool operator==(const run_output& other) const {
     return batches == other.batches && failures() == other.failures() && error == other.error;
   }
 };
@@ -228,13 +229,13 @@ struct story {
 constexpr std::size_t no_end = std::numeric_limits<std::size_t>::max();
 
 template <class Loader>
-story tell(Loader loader, std::size_t most = no_end) {
-  story s;
+run_output output_of(Loader loader, std::size_t most = no_end) {
+  run_output s;
   try {
     while (s.batches.size() < most) {
       const auto batch = loader.next();
       if (!batch) break;
-      s.batches.push_back(listen(*batch));
+      s.batches.push_back(results_of(*batch));
     }
   } catch (const fl::pipeline_error& error) {
     s.error = error.what();
@@ -243,7 +244,7 @@ story tell(Loader loader, std::size_t most = no_end) {
   return s;
 }
 
-/// Each of so many clips once, but for some.
+/// Each of the first `clips` clips once, except some.
 std::map<std::uint64_t, int> once_each(std::uint64_t clips, const std::set<std::uint64_t>& without = {}) {
   std::map<std::uint64_t, int> counts;
   for (std::uint64_t i = 0; i < clips; ++i)
@@ -253,7 +254,7 @@ std::map<std::uint64_t, int> once_each(std::uint64_t clips, const std::set<std::
 
 } // namespace
 
-TEST_CASE("an evaluation hears each clip once, with the numbers that plain calls give") {
+TEST_CASE("an evaluation yields each clip once, with the values that direct calls compute") {
   const watchdog guard("an evaluation");
   const tables t(3);
   std::map<std::uint64_t, std::uint64_t> expected;
@@ -266,15 +267,15 @@ TEST_CASE("an evaluation hears each clip once, with the numbers that plain calls
     expected[i] =
         fl::stable_hash({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
   }
-  std::optional<story> first;
+  std::optional<run_output> first;
   for (const std::size_t workers : counts_of_workers)
     for (const std::size_t queue : {0u, 1u}) {
-      const auto s = tell(loader_of(t.names, {.workers = workers, .center = true, .least = 0})
-                              .finite({.queue_capacity = queue}));
+      const auto s = output_of(loader_of(t.names, {.workers = workers, .center = true, .least = 0})
+                                   .finite({.queue_capacity = queue}));
       CHECK(s.batches.size() == 8);
       CHECK(s.batches.back().size() == 1);
       CHECK(s.times() == once_each(t.clips));
-      for (const heard& h : s.all()) {
+      for (const clip_result& h : s.all()) {
         const std::uint64_t number = number_of(h.index);
         CHECK(h.hash == expected[number]);
         CHECK(h.label == label_of(number).value_or(-1));
@@ -285,27 +286,27 @@ TEST_CASE("an evaluation hears each clip once, with the numbers that plain calls
     }
 }
 
-TEST_CASE("a training is the same with any workers and queues, and crops vary by epoch") {
+TEST_CASE("a training yields the same for any workers and queues, and crops vary with the epoch") {
   const watchdog guard("a training");
   const tables t(3);
-  const auto first = tell(loader_of(t.names, {}).infinite({.seed = 3}), 40);
+  const auto first = output_of(loader_of(t.names, {}).infinite({.seed = 3}), 40);
   for (const std::size_t workers : counts_of_workers)
     for (const std::size_t queue : {0u, 1u, 7u}) {
       INFO(workers << " workers, queues of " << queue);
-      CHECK(tell(loader_of(t.names, {.workers = workers}).infinite({.seed = 3, .queue_capacity = queue}),
-                 40) == first);
+      CHECK(output_of(loader_of(t.names, {.workers = workers}).infinite({.seed = 3, .queue_capacity = queue}),
+                      40) == first);
     }
-  CHECK(!(tell(loader_of(t.names, {}).infinite({.seed = 4}), 40) == first));
+  CHECK(!(output_of(loader_of(t.names, {}).infinite({.seed = 4}), 40) == first));
   std::map<std::uint64_t, std::set<std::uint64_t>> crops;
-  for (const heard& h : first.all()) crops[number_of(h.index)].insert(h.hash);
+  for (const clip_result& h : first.all()) crops[number_of(h.index)].insert(h.hash);
   CHECK(crops.size() == t.clips);
-  // Those that are longer than a crop are another one each time.
+  // Clips longer than a crop differ in each epoch.
   CHECK(std::count_if(crops.begin(), crops.end(), [](const auto& c) { return c.second.size() >= 4; }) > 10);
 }
 
-TEST_CASE("clips that fail are reported with file and row, and follow the error policy") {
+TEST_CASE("failed clips are reported with file and row, and follow the error policy") {
   const watchdog guard("failing clips");
-  // Clip 17 is no sound, 20 is cut off, 25 isn't there, and one of four files neither.
+  // Clip 17 isn't audio, 20 is cut off, 25 is missing, and so is one of four files.
   tables t(3, [](std::uint64_t number, std::string file) -> std::optional<std::string> {
     if (number == 17) return "JUNK" + file;
     if (number == 20) return file.substr(0, file.size() / 2);
@@ -317,7 +318,7 @@ TEST_CASE("clips that fail are reported with file and row, and follow the error 
     INFO(workers << " workers");
     auto names = t.names;
     const auto skipping =
-        tell(loader_of(names, {.workers = workers}).finite({.on_error = fl::on_error::skip}));
+        output_of(loader_of(names, {.workers = workers}).finite({.on_error = fl::on_error::skip}));
     CHECK(skipping.error.empty());
     CHECK(skipping.times() == once_each(t.clips, {17, 20, 25}));
     REQUIRE(skipping.skipped.size() == 3);
@@ -326,37 +327,38 @@ TEST_CASE("clips that fail are reported with file and row, and follow the error 
     CHECK_THAT(to_string(skipping.skipped[2]),
                Contains("clips-2.arrows: row 1") && Contains("the row has no clip"));
 
-    const auto failing = tell(loader_of(names, {.workers = workers}).finite());
+    const auto failing = output_of(loader_of(names, {.workers = workers}).finite());
     CHECK_THAT(failing.error, Contains("clips-1.arrows: row 5"));
-    std::set<std::uint64_t> later; // what comes before it is delivered, also from the shuffle buffer
+    std::set<std::uint64_t> later; // earlier items are delivered, also from the shuffle buffer
     for (std::uint64_t i = 17; i < t.clips; ++i) later.insert(i);
     CHECK(failing.times() == once_each(t.clips, later));
 
-    const auto limited = tell(
+    const auto limited = output_of(
         loader_of(names, {.workers = workers}).finite({.on_error = fl::on_error::skip, .failure_limit = 2}));
     CHECK_THAT(limited.error, Contains("clips-2.arrows: row 1"));
     CHECK(limited.times() == once_each(25, {17, 20}));
 
     names.push_back(missing);
     const auto without =
-        tell(loader_of(names, {.workers = workers}).finite({.on_error = fl::on_error::skip}));
+        output_of(loader_of(names, {.workers = workers}).finite({.on_error = fl::on_error::skip}));
     CHECK(without.times() == once_each(t.clips, {17, 20, 25}));
     REQUIRE(without.skipped.size() == 4);
     CHECK_THAT(to_string(without.skipped[3]), Contains("missing.arrows"));
-    CHECK_THAT(tell(loader_of({missing}, {.workers = workers}).finite()).error, Contains("missing.arrows"));
+    CHECK_THAT(output_of(loader_of({missing}, {.workers = workers}).finite()).error,
+               Contains("missing.arrows"));
   }
 }
 
-TEST_CASE("clips that fail in one epoch come in the next one") {
-  const watchdog guard("clips that heal");
+TEST_CASE("clips that fail in one epoch are yielded in the next one") {
+  const watchdog guard("temporary failures");
   const tables t(2);
-  const ills first_epoch = [](std::uint64_t index, std::uint32_t epoch) {
+  const failure_rule first_epoch = [](std::uint64_t index, std::uint32_t epoch) {
     return epoch == 0 && (number_of(index) == 3 || number_of(index) == 23);
   };
-  std::optional<story> first;
+  std::optional<run_output> first;
   for (const std::size_t workers : counts_of_workers) {
-    const auto s = tell(loader_of(t.names, {.workers = workers, .fails = first_epoch})
-                            .finite({.epochs = 2, .on_error = fl::on_error::skip}));
+    const auto s = output_of(loader_of(t.names, {.workers = workers, .fails = first_epoch})
+                                 .finite({.epochs = 2, .on_error = fl::on_error::skip}));
     auto expected = once_each(t.clips);
     for (auto& [number, times] : expected) times = number == 3 || number == 23 ? 1 : 2;
     CHECK(s.times() == expected);
@@ -366,8 +368,8 @@ TEST_CASE("clips that fail in one epoch come in the next one") {
   }
 }
 
-TEST_CASE("when every file fails the loader says so at once, in a run without an end too") {
-  const watchdog guard("nothing to hear");
+TEST_CASE("if every file fails, the loader reports it immediately, also in infinite mode") {
+  const watchdog guard("no clips");
   const temporary_folder folder;
   const std::vector<std::string> missing{folder / "a.arrows", folder / "b.arrows"};
   const std::vector<std::string> junk{folder.write("c.arrows", "JUNK"), folder.write("d.arrows", "")};
@@ -378,21 +380,21 @@ TEST_CASE("when every file fails the loader says so at once, in a run without an
       INFO(files->front() << ", " << workers << " workers");
       const auto p = loader_of(*files, {.workers = workers});
       const std::string name = std::filesystem::path(files->front()).filename();
-      CHECK_THAT(tell(p.infinite()).error, Contains(name));
-      // However many failures are put up with.
-      const auto s = tell(p.infinite({.on_error = fl::on_error::skip, .failure_limit = no_end}));
+      CHECK_THAT(output_of(p.infinite()).error, Contains(name));
+      // Whatever the failure limit.
+      const auto s = output_of(p.infinite({.on_error = fl::on_error::skip, .failure_limit = no_end}));
       CHECK(s.batches.empty());
       CHECK_THAT(s.error, Contains("would never yield anything") && Contains("the last sample that failed") &&
                               Contains(".arrows"));
       CHECK(s.skipped.size() <= 2'000);
-      const auto pass = tell(p.finite({.on_error = fl::on_error::skip, .failure_limit = no_end}));
+      const auto pass = output_of(p.finite({.on_error = fl::on_error::skip, .failure_limit = no_end}));
       CHECK(pass.batches.empty());
       CHECK(pass.error.empty());
       CHECK(pass.skipped.size() == (files->front().find("clips") != std::string::npos ? 24 : 2));
     }
 }
 
-TEST_CASE("files without rows give none") {
+TEST_CASE("files without rows yield no clips") {
   const watchdog guard("empty files");
   const temporary_folder folder;
   const std::string empty = folder.write("0.arrows", table(0, 0)),
@@ -400,48 +402,49 @@ TEST_CASE("files without rows give none") {
                     some = folder.write("1.arrows", table(0, 7));
   for (const std::size_t workers : counts_of_workers) {
     const setting s{.workers = workers};
-    CHECK(tell(loader_of({empty}, s).finite({.epochs = 3})) == story());
-    CHECK(!tell(loader_of({empty}, s).infinite()).error.empty());
-    const auto twice = tell(loader_of({empty, some, last}, s).finite({.epochs = 2}));
+    CHECK(output_of(loader_of({empty}, s).finite({.epochs = 3})) == run_output());
+    CHECK(!output_of(loader_of({empty}, s).infinite()).error.empty());
+    const auto twice = output_of(loader_of({empty, some, last}, s).finite({.epochs = 2}));
     CHECK(twice.all().size() == 14);
-    CHECK(tell(loader_of({empty, some}, s).infinite(), 9).all().size() == 45);
+    CHECK(output_of(loader_of({empty, some}, s).infinite(), 9).all().size() == 45);
   }
 }
 
 namespace {
 
-/// Left behind each of its batches and resumed, with other workers and queues, a run gives what `expected` says.
+/// Stops the run after each of its batches and resumes it with other workers and queues: it must yield
+/// `expected`.
 template <class Options>
-void check_resumed(const std::vector<std::string>& files, const ills& fails, const fl::checkpoint& at,
-                   std::size_t batches_before, const story& expected, const Options& options,
+void check_resumed(const std::vector<std::string>& files, const failure_rule& fails, const fl::checkpoint& at,
+                   std::size_t batches_before, const run_output& expected, const Options& options,
                    std::size_t number) {
   auto o = options;
   o.resume = fl::checkpoint::from_bytes(at.to_bytes());
   o.queue_capacity = number % 3;
   const auto p = loader_of(files, {.workers = counts_of_workers[number % 3], .fails = fails});
   const auto loader_options = o;
-  INFO("resumed behind batch " << batches_before << " with " << counts_of_workers[number % 3] << " workers");
-  const story rest = [&] {
-    if constexpr (requires { o.epochs; }) return tell(p.finite(loader_options));
-    else return tell(p.infinite(loader_options), expected.batches.size() - batches_before);
+  INFO("resumed after batch " << batches_before << " with " << counts_of_workers[number % 3] << " workers");
+  const run_output rest = [&] {
+    if constexpr (requires { o.epochs; }) return output_of(p.finite(loader_options));
+    else return output_of(p.infinite(loader_options), expected.batches.size() - batches_before);
   }();
   CHECK(rest.error == expected.error);
   CHECK(rest.batches == std::vector(expected.batches.begin() + static_cast<std::ptrdiff_t>(batches_before),
                                     expected.batches.end()));
 }
 
-struct told {
-  std::vector<fl::checkpoint> places; // before each batch, and behind the last
-  std::vector<std::set<std::pair<std::uint32_t, std::uint64_t>>> failed; // until then
-  story what;
+struct checkpointed_run {
+  std::vector<fl::checkpoint> checkpoints; // before each batch, and after the last
+  std::vector<std::set<std::pair<std::uint32_t, std::uint64_t>>> failed; // up to there
+  run_output what;
 };
 
 template <class Loader>
-told tell_with_places(Loader loader, std::size_t most = no_end) {
-  told t;
+checkpointed_run run_with_checkpoints(Loader loader, std::size_t most = no_end) {
+  checkpointed_run t;
   const auto mark = [&] {
-    t.places.push_back(loader.checkpoint());
-    story so_far;
+    t.checkpoints.push_back(loader.checkpoint());
+    run_output so_far;
     so_far.skipped = loader.failures();
     t.failed.push_back(so_far.failures());
   };
@@ -450,7 +453,7 @@ told tell_with_places(Loader loader, std::size_t most = no_end) {
     while (t.what.batches.size() < most) {
       const auto batch = loader.next();
       if (!batch) break;
-      t.what.batches.push_back(listen(*batch));
+      t.what.batches.push_back(results_of(*batch));
       mark();
     }
   } catch (const fl::pipeline_error& error) {
@@ -467,78 +470,81 @@ bool fails_always(std::uint64_t index, std::uint32_t) {
 
 } // namespace
 
-TEST_CASE("a run is resumed before, at and behind failures, and with clips in the shuffle buffer") {
+TEST_CASE("a run resumes before, at and after failures, and with clips in the shuffle buffer") {
   const watchdog guard("resumed runs");
   const tables t(2);
-  for (const ills& fails : {ills(), ills(fails_always)}) {
+  for (const failure_rule& fails : {failure_rule(), failure_rule(fails_always)}) {
     const fl::infinite_options options{.seed = 5, .on_error = fl::on_error::skip};
-    const told endless =
-        tell_with_places(loader_of(t.names, {.workers = 2, .fails = fails}).infinite(options), 24);
-    for (std::size_t at = 0; at < endless.places.size(); ++at)
-      check_resumed(t.names, fails, endless.places[at], at, endless.what, options, at);
+    const checkpointed_run endless =
+        run_with_checkpoints(loader_of(t.names, {.workers = 2, .fails = fails}).infinite(options), 24);
+    for (std::size_t at = 0; at < endless.checkpoints.size(); ++at)
+      check_resumed(t.names, fails, endless.checkpoints[at], at, endless.what, options, at);
     const fl::finite_options passes{.epochs = 2, .on_error = fl::on_error::skip};
-    const told whole = tell_with_places(loader_of(t.names, {.workers = 2, .fails = fails}).finite(passes));
+    const checkpointed_run whole =
+        run_with_checkpoints(loader_of(t.names, {.workers = 2, .fails = fails}).finite(passes));
     CHECK(whole.what.skipped.size() == (fails ? 8 : 0));
-    for (std::size_t at = 0; at < whole.places.size(); ++at)
-      check_resumed(t.names, fails, whole.places[at], at, whole.what, passes, at);
+    for (std::size_t at = 0; at < whole.checkpoints.size(); ++at)
+      check_resumed(t.names, fails, whole.checkpoints[at], at, whole.what, passes, at);
   }
 }
 
-TEST_CASE("a resumed run hears clips that have healed from there on") {
-  const watchdog guard("healed clips");
+TEST_CASE("a resumed run yields clips that no longer fail") {
+  const watchdog guard("clips that no longer fail");
   const tables t(2);
   const fl::infinite_options options{.seed = 5, .on_error = fl::on_error::skip};
-  const told sick =
-      tell_with_places(loader_of(t.names, {.workers = 2, .fails = fails_always}).infinite(options), 16);
-  REQUIRE(!sick.failed.back().empty());
-  for (std::size_t at = 0; at < sick.places.size(); ++at) {
-    // What had failed until then is all that ever fails.
-    const ills until_then = [&](std::uint64_t index, std::uint32_t epoch) {
-      return sick.failed[at].contains({epoch, index});
+  const checkpointed_run with_failures =
+      run_with_checkpoints(loader_of(t.names, {.workers = 2, .fails = fails_always}).infinite(options), 16);
+  REQUIRE(!with_failures.failed.back().empty());
+  for (std::size_t at = 0; at < with_failures.checkpoints.size(); ++at) {
+    // Only the failures before the checkpoint occur.
+    const failure_rule until_then = [&](std::uint64_t index, std::uint32_t epoch) {
+      return with_failures.failed[at].contains({epoch, index});
     };
-    const story expected = tell(loader_of(t.names, {.fails = until_then}).infinite(options), 24);
-    check_resumed(t.names, ills(), sick.places[at], at, expected, options, at);
+    const run_output expected = output_of(loader_of(t.names, {.fails = until_then}).infinite(options), 24);
+    check_resumed(t.names, failure_rule(), with_failures.checkpoints[at], at, expected, options, at);
   }
 }
 
-TEST_CASE("a run that ended with an error is resumed from before it, and loses nothing") {
+TEST_CASE("a run that ended with an error resumes from before it, and loses nothing") {
   const watchdog guard("a run that failed");
   const tables t(2);
-  const ills fails = [](std::uint64_t index, std::uint32_t) { return number_of(index) == 19; };
+  const failure_rule fails = [](std::uint64_t index, std::uint32_t) { return number_of(index) == 19; };
   const fl::finite_options options{.seed = 5};
-  const story healthy = tell(loader_of(t.names, {}).finite(options));
-  const story skipped =
-      tell(loader_of(t.names, {.fails = fails}).finite({.seed = 5, .on_error = fl::on_error::skip}));
-  const told failed = tell_with_places(loader_of(t.names, {.workers = 2, .fails = fails}).finite(options));
+  const run_output healthy = output_of(loader_of(t.names, {}).finite(options));
+  const run_output skipped =
+      output_of(loader_of(t.names, {.fails = fails}).finite({.seed = 5, .on_error = fl::on_error::skip}));
+  const checkpointed_run failed =
+      run_with_checkpoints(loader_of(t.names, {.workers = 2, .fails = fails}).finite(options));
   CHECK_THAT(failed.what.error, Contains("clips-1.arrows: row 7"));
   CHECK(failed.what.all().size() == 19);
   std::size_t tried = 0;
-  for (std::size_t at = 0; at < failed.places.size(); ++at) {
-    // As far as it was what a run without a failure gives; then it gave what the shuffle buffer held.
+  for (std::size_t at = 0; at < failed.checkpoints.size(); ++at) {
+    // Up to the failure it yields what a run without failures yields; then, the content of the shuffle
+    // buffer.
     if (at > 0 && failed.what.batches[at - 1] != healthy.batches[at - 1]) break;
-    check_resumed(t.names, ills(), failed.places[at], at, healthy, options, at);
-    check_resumed(t.names, fails, failed.places[at], at, failed.what, options, at);
+    check_resumed(t.names, failure_rule(), failed.checkpoints[at], at, healthy, options, at);
+    check_resumed(t.names, fails, failed.checkpoints[at], at, failed.what, options, at);
     fl::finite_options skipping = options;
     skipping.on_error = fl::on_error::skip;
-    check_resumed(t.names, fails, failed.places[at], at, skipped, skipping, at);
+    check_resumed(t.names, fails, failed.checkpoints[at], at, skipped, skipping, at);
     ++tried;
   }
   CHECK(tried >= 2);
 }
 
-TEST_CASE("ranks share out the clips") {
+TEST_CASE("the clips are divided among the ranks") {
   const watchdog guard("ranks");
   const tables t(5);
-  for (const ills& fails : {ills(), ills(fails_always)})
+  for (const failure_rule& fails : {failure_rule(), failure_rule(fails_always)})
     for (const std::uint32_t ranks : {2u, 3u, 5u}) {
       INFO(ranks << " ranks");
       std::map<std::uint64_t, int> times;
       for (std::uint32_t number = 0; number < ranks; ++number) {
         const setting s{.workers = counts_of_workers[number % 3], .fails = fails};
-        for (const auto& [clip, count] :
-             tell(loader_of(t.names, s)
-                      .finite({.on_error = fl::on_error::skip, .rank = {number, ranks, fl::uneven::keep}}))
-                 .times())
+        for (const auto& [clip, count] : output_of(loader_of(t.names, s)
+                                                       .finite({.on_error = fl::on_error::skip,
+                                                     .rank = {number, ranks, fl::remainder::keep}}))
+                                             .times())
           times[clip] += count;
       }
       CHECK(times ==
@@ -546,23 +552,23 @@ TEST_CASE("ranks share out the clips") {
     }
 }
 
-TEST_CASE("a loop may be left, and a run stopped or destroyed, at any moment") {
+TEST_CASE("a loop can be left, and a run stopped or destroyed, at any moment") {
   const watchdog guard("early ends");
   const tables t(2);
   for (const std::size_t workers : counts_of_workers) {
     const auto p = loader_of(t.names, {.workers = workers, .buffer = 20, .least = 15});
-    const story whole = tell(p.infinite(), 12);
+    const run_output whole = output_of(p.infinite(), 12);
     for (std::size_t most = 0; most < 12; most += 3) {
       std::size_t came = 0;
       for (const auto& batch : p.infinite()) {
         if (came == most) break;
-        CHECK(listen(batch) == whole.batches[came++]);
+        CHECK(results_of(batch) == whole.batches[came++]);
       }
       auto loader = p.infinite();
       for (std::size_t i = 0; i < most; ++i) loader.next();
       loader.stop();
       CHECK(!loader.next());
-      // While it is at work.
+      // Stops it while it runs.
       std::stop_source stop;
       auto stopped = p.infinite({.stop = stop.get_token()});
       std::jthread other([&] { stop.request_stop(); });
@@ -573,12 +579,12 @@ TEST_CASE("a loop may be left, and a run stopped or destroyed, at any moment") {
   }
 }
 
-TEST_CASE("a run holds no more than it has said before it started, and keeps to a budget") {
+TEST_CASE("a run holds no more than its memory plan, and keeps to a budget") {
   const watchdog guard("a budget");
   const tables t(4);
   static_cast<void>(features());
   const setting large{.workers = 2, .batch = 16, .buffer = 200, .least = 150};
-  const story expected = tell(loader_of(t.names, large).infinite(), 30);
+  const run_output expected = output_of(loader_of(t.names, large).infinite(), 30);
   const std::size_t generous = *loader_of(t.names, large).memory().bytes();
   for (const std::size_t workers : counts_of_workers) {
     setting s = large;
@@ -598,13 +604,13 @@ TEST_CASE("a run holds no more than it has said before it started, and keeps to 
       auto loader = p.infinite({.memory_budget = budget});
       CHECK(*loader.memory().bytes() <= budget);
       loader = p.infinite({.memory_budget = budget});
-      CHECK(tell(std::move(loader), 30) == expected);
+      CHECK(output_of(std::move(loader), 30) == expected);
     }
   }
 }
 
-#ifndef FEEDLINE_TEST_SANITIZED // which have allocators of their own
-TEST_CASE("the memory of a loader that nobody takes from is what its plan says at most") {
+#if !FEEDLINE_TEST_ASAN && !FEEDLINE_TEST_TSAN // which have allocators of their own
+TEST_CASE("a loader whose consumer is idle uses no more memory than its plan") {
   const watchdog guard("memory of a loader");
   const tables t(4);
   const auto taken = [] {
@@ -612,11 +618,11 @@ TEST_CASE("the memory of a loader that nobody takes from is what its plan says a
     return info.uordblks + info.hblkhd;
   };
   for (const std::size_t workers : {1u, 4u}) {
-    // Sounds make up most of it.
+    // Audio is most of the memory.
     const setting s{.workers = workers, .batch = 16, .buffer = 4000, .least = 4000};
     const auto p = loader_of(t.names, s);
     const std::size_t planned = *p.memory().bytes();
-    { // What lies idle for the next run, and what decoders need, is there already.
+    { // Allocates the decoders' memory, and memory that the next run reuses.
       auto warm = p.infinite();
       warm.next();
     }
@@ -627,12 +633,12 @@ TEST_CASE("the memory of a loader that nobody takes from is what its plan says a
     const std::size_t after = taken();
     INFO(workers << " workers: planned " << planned << ", taken " << after << " - " << before);
     CHECK(after <= before + planned);
-    CHECK(after + 64'000'000 >= before + planned / 2); // nor does the plan exaggerate
+    CHECK(after + 64'000'000 >= before + planned / 2); // the plan isn't far too large either
   }
 }
 #endif
 
-TEST_CASE("what stands downstream of the files keeps what stages promise") {
+TEST_CASE("the stages downstream of the files keep the promises of stages") {
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t i = 0; i < 9; ++i) numbers.push_back(i);
   const auto make = [] {
@@ -648,5 +654,5 @@ TEST_CASE("what stands downstream of the files keeps what stages promise") {
     return fl::map(decode, fl::workers{2}) | fl::shuffle({.capacity = 4, .min_fill = 2}) |
            fl::batch_into<example>(2, to_spectrogram, fl::workers{3});
   };
-  fl::testing::check_stage(make, numbers, {.places = 6}, listen);
+  fl::testing::check_stage(make, numbers, {.places = 6}, results_of);
 }

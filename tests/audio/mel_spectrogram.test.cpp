@@ -26,12 +26,12 @@ std::vector<float> spectrogram_of(const fl::mel_spectrogram& features, std::span
   return out;
 }
 
-/// The definition, word for word and in double precision: [mels, frames].
+/// The definition, computed literally in double precision: [mels, frames].
 std::vector<double> by_definition(const fl::mel_options& o, std::span<const float> samples) {
   const auto n = static_cast<std::ptrdiff_t>(o.fft_length);
   const auto size = static_cast<std::ptrdiff_t>(samples.size());
   const auto window_length = static_cast<std::ptrdiff_t>(o.window_length ? o.window_length : o.fft_length);
-  const auto hop = static_cast<std::ptrdiff_t>(o.hop);
+  const auto hop = static_cast<std::ptrdiff_t>(o.hop_length);
   const std::ptrdiff_t frames =
       o.centered ? (size + n / 2 * 2 - n) / hop + 1 : (size - window_length) / hop + 1;
   const double highest = o.max_frequency > 0 ? o.max_frequency : o.sample_rate / 2 + o.max_frequency;
@@ -103,21 +103,22 @@ double relative_error(std::span<const float> a, const std::vector<double>& b) {
 
 } // namespace
 
-TEST_CASE("spectrograms are what their definition says") {
+TEST_CASE("spectrograms match their definition") {
   const auto samples = tone(3000);
   const auto check = [&](const char* what, fl::mel_options o) {
     INFO(what);
     if (o.mels == 128) o.mels = 20;
     CHECK(relative_error(spectrogram_of(fl::mel_spectrogram(o), samples), by_definition(o, samples)) < 3e-6);
   };
-  check("as it comes", {});
-  check("a longer FFT than window", {.fft_length = 512, .window_length = 300, .hop = 100});
-  check("an odd window", {.fft_length = 512, .window_length = 301, .hop = 99});
-  check("of the shortest window", {.fft_length = 16, .window_length = 1, .hop = 3, .mels = 3});
-  check("an FFT of odd length", {.fft_length = 401, .hop = 160});
-  check("an FFT of twice an odd length", {.fft_length = 402, .hop = 160});
-  check("a short FFT", {.fft_length = 4, .hop = 1, .mels = 1});
-  check("the shortest FFT", {.fft_length = 2, .hop = 1, .mels = 1, .values = fl::mel_values::natural_log});
+  check("the defaults", {});
+  check("a longer FFT than window", {.fft_length = 512, .window_length = 300, .hop_length = 100});
+  check("an odd window", {.fft_length = 512, .window_length = 301, .hop_length = 99});
+  check("the shortest window", {.fft_length = 16, .window_length = 1, .hop_length = 3, .mels = 3});
+  check("an FFT of odd length", {.fft_length = 401, .hop_length = 160});
+  check("an FFT of twice an odd length", {.fft_length = 402, .hop_length = 160});
+  check("a short FFT", {.fft_length = 4, .hop_length = 1, .mels = 1});
+  check("the shortest FFT",
+        {.fft_length = 2, .hop_length = 1, .mels = 1, .values = fl::mel_values::natural_log});
   check("magnitudes", {.power = 1});
   check("to the power of 1.5", {.power = 1.5});
   check("logarithms", {.values = fl::mel_values::natural_log});
@@ -130,22 +131,22 @@ TEST_CASE("spectrograms are what their definition says") {
   check("a symmetric window", {.periodic_window = false});
   check("without means", {.remove_mean = true});
   check("pre-emphasized", {.pre_emphasis = 0.97});
-  check("not centred", {.centered = false});
-  check("not centred, with a short window", {.fft_length = 512, .window_length = 400, .centered = false});
-  check("silence around", {.padding = fl::spectrogram_padding::silence});
+  check("not centered", {.centered = false});
+  check("not centered, with a short window", {.fft_length = 512, .window_length = 400, .centered = false});
+  check("padded with silence", {.padding = fl::spectrogram_padding::silence});
   check("Slaney's mels", {.scale = fl::mel_scale::slaney});
-  check("straight in mels", {.slopes = fl::mel_slopes::mels});
-  check("of equal areas", {.scale = fl::mel_scale::slaney, .normalize_area = true});
-  check("some frequencies", {.min_frequency = 300, .max_frequency = 3400});
-  check("up to some below half the rate", {.max_frequency = -1000});
-  check("more mels than bins", {.fft_length = 64, .hop = 32, .mels = 60});
-  check("long steps", {.hop = 1500});
+  check("slopes in mels", {.slopes = fl::mel_slopes::mels});
+  check("normalized areas", {.scale = fl::mel_scale::slaney, .normalize_area = true});
+  check("a range of frequencies", {.min_frequency = 300, .max_frequency = 3400});
+  check("a maximum relative to half the rate", {.max_frequency = -1000});
+  check("more mels than bins", {.fft_length = 64, .hop_length = 32, .mels = 60});
+  check("a hop longer than the window", {.hop_length = 1500});
 }
 
-TEST_CASE("Kaldi's filter bank is what its definition says, frame by frame") {
+TEST_CASE("Kaldi's filter bank matches its definition, frame by frame") {
   const auto samples = tone(3000);
   const auto o = fl::kaldi_filter_bank(16'000, 20);
-  CHECK((o.window_length == 400 && o.hop == 160 && o.fft_length == 512));
+  CHECK((o.window_length == 400 && o.hop_length == 160 && o.fft_length == 512));
   const fl::mel_spectrogram features(o);
   CHECK(features.frames(3000) == (3000 - 400) / 160 + 1);
   const auto out = spectrogram_of(features, samples);
@@ -158,18 +159,19 @@ TEST_CASE("Kaldi's filter bank is what its definition says, frame by frame") {
   CHECK(largest < 1e-4);
 }
 
-TEST_CASE("frames are counted as those who made these formats count them") {
+TEST_CASE("the number of frames is Kaldi's and torchaudio's") {
   CHECK(fl::mel_spectrogram(fl::kaldi_filter_bank(32'000)).frames(160'000) == 498);
-  CHECK(fl::mel_spectrogram({.sample_rate = 32'000, .fft_length = 1024, .hop = 320}).frames(160'000) == 501);
+  CHECK(fl::mel_spectrogram({.sample_rate = 32'000, .fft_length = 1024, .hop_length = 320}).frames(160'000) ==
+        501);
   const fl::mel_spectrogram reflecting({.fft_length = 400});
   CHECK((reflecting.frames(200) == 0 && reflecting.frames(201) == 2 && reflecting.frames(0) == 0));
   const fl::mel_spectrogram silent({.fft_length = 400, .padding = fl::spectrogram_padding::silence});
   CHECK((silent.frames(0) == 0 && silent.frames(1) == 1 && silent.frames(200) == 2));
   const fl::mel_spectrogram odd(
-      {.fft_length = 5, .hop = 2, .mels = 1, .padding = fl::spectrogram_padding::silence});
+      {.fft_length = 5, .hop_length = 2, .mels = 1, .padding = fl::spectrogram_padding::silence});
   CHECK((odd.frames(1) == 1 && odd.frames(3) == 2));
   const fl::mel_spectrogram uncentered(
-      {.fft_length = 400, .window_length = 100, .hop = 10, .centered = false});
+      {.fft_length = 400, .window_length = 100, .hop_length = 10, .centered = false});
   CHECK((uncentered.frames(99) == 0 && uncentered.frames(100) == 1 && uncentered.frames(119) == 2));
 }
 
@@ -178,20 +180,20 @@ TEST_CASE("a pure tone is in the filter of its frequency") {
     std::vector<float> samples(16'000);
     for (std::size_t i = 0; i < samples.size(); ++i)
       samples[i] = static_cast<float>(std::sin(2 * pi * hertz * static_cast<double>(i) / 16'000));
-    const fl::mel_spectrogram features({.fft_length = 1024, .hop = 256, .mels = 40});
+    const fl::mel_spectrogram features({.fft_length = 1024, .hop_length = 256, .mels = 40});
     const auto out = spectrogram_of(features, samples);
     const std::size_t frames = features.frames(samples.size());
     std::size_t loudest = 0;
     for (std::size_t m = 0; m < 40; ++m)
       if (out[m * frames + 30] > out[loudest * frames + 30]) loudest = m;
-    // The filter's centre is next to the tone.
+    // The filter's center is next to the tone.
     const double step = fl::detail::to_mels(8000, fl::mel_scale::htk) / 41;
     const double place = fl::detail::to_mels(hertz, fl::mel_scale::htk) / step - 1;
     CHECK(near(static_cast<double>(loudest), place, 0.7));
   }
 }
 
-TEST_CASE("mel scales go there and back") {
+TEST_CASE("mel scales convert there and back") {
   for (const auto scale : {fl::mel_scale::htk, fl::mel_scale::slaney})
     for (const double hertz : {0.0, 20.0, 999.0, 1000.0, 4000.0, 16'000.0})
       CHECK(near(fl::detail::to_hertz(fl::detail::to_mels(hertz, scale), scale), hertz, 1e-8));
@@ -199,9 +201,9 @@ TEST_CASE("mel scales go there and back") {
   CHECK(fl::detail::to_mels(1000, fl::mel_scale::slaney) == 15);
 }
 
-TEST_CASE("both layouts have the same numbers") {
+TEST_CASE("both layouts have the same values") {
   const auto samples = tone(2777);
-  fl::mel_options o{.hop = 150, .mels = 7, .values = fl::mel_values::natural_log};
+  fl::mel_options o{.hop_length = 150, .mels = 7, .values = fl::mel_values::natural_log};
   const auto by_mels = spectrogram_of(fl::mel_spectrogram(o), samples);
   o.layout = fl::spectrogram_layout::frames_mels;
   const fl::mel_spectrogram features(o);
@@ -214,21 +216,22 @@ TEST_CASE("both layouts have the same numbers") {
   CHECK(equal);
 }
 
-TEST_CASE("a frame is the same wherever it lies") {
+TEST_CASE("a frame doesn't depend on its position") {
   const auto samples = tone(4000);
   fl::mel_options o = fl::kaldi_filter_bank(16'000, 30);
   const fl::mel_spectrogram features(o);
   const auto all = spectrogram_of(features, samples);
   for (std::size_t first = 0; first < 8; ++first)
     for (const std::size_t frames : {1u, 2u, 3u, 4u, 7u}) {
-      const auto part = spectrogram_of(
-          features, std::span(samples).subspan(first * o.hop, o.window_length + (frames - 1) * o.hop));
+      const auto part =
+          spectrogram_of(features, std::span(samples).subspan(first * o.hop_length,
+                                                              o.window_length + (frames - 1) * o.hop_length));
       CHECK(part.size() == frames * 30);
       CHECK(std::equal(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(first * 30)));
     }
 }
 
-TEST_CASE("the least of decibels follows the largest") {
+TEST_CASE("top_decibels limits the range below the largest value") {
   const auto samples = tone(3000);
   fl::mel_options o{.mels = 20, .values = fl::mel_values::decibels};
   auto expected = spectrogram_of(fl::mel_spectrogram(o), samples);
@@ -239,7 +242,7 @@ TEST_CASE("the least of decibels follows the largest") {
   CHECK(spectrogram_of(fl::mel_spectrogram(o), samples) == expected);
 }
 
-TEST_CASE("silence is the logarithm of the floor, and what is no number stays none") {
+TEST_CASE("silence becomes the logarithm of the floor, and NaN stays NaN") {
   const fl::mel_spectrogram features(fl::kaldi_filter_bank(16'000));
   std::vector<float> samples(16'000);
   for (const float v : spectrogram_of(features, samples))
@@ -250,7 +253,7 @@ TEST_CASE("silence is the logarithm of the floor, and what is no number stays no
   CHECK(!std::isnan(out[0]));
 }
 
-TEST_CASE("the logarithm of four numbers is as good as that of one") {
+TEST_CASE("log_of_lanes is as precise as std::log") {
   double worst = 0; // in units of the last place
   for (std::uint32_t bits = 0x00800000; bits < 0x7f800000; bits += 4099) {
     const auto x = std::bit_cast<float>(bits);
@@ -267,8 +270,8 @@ TEST_CASE("the logarithm of four numbers is as good as that of one") {
   CHECK(std::isnan(of(std::numeric_limits<float>::quiet_NaN())));
 }
 
-TEST_CASE("threads share a spectrogram and get what one of them would") {
-  const fl::mel_spectrogram mel({.sample_rate = 32'000, .fft_length = 1024, .hop = 320});
+TEST_CASE("threads share a mel_spectrogram and compute the same as one thread") {
+  const fl::mel_spectrogram mel({.sample_rate = 32'000, .fft_length = 1024, .hop_length = 320});
   const fl::mel_spectrogram bank(fl::kaldi_filter_bank(16'000));
   constexpr std::size_t clips = 40, threads = 8;
   std::vector<std::vector<float>> samples, expected;
@@ -284,8 +287,8 @@ TEST_CASE("threads share a spectrogram and get what one of them would") {
         for (std::size_t i = 0; i < clips; ++i) {
           const std::size_t clip = (i + 5 * t) % clips;
           wrong[t] += spectrogram_of(clip % 2 ? mel : bank, samples[clip]) != expected[clip];
-          // Plans are made, and dropped, meanwhile.
-          const fl::mel_spectrogram own({.fft_length = 64 + 2 * t + i % 3, .hop = 50, .mels = 4});
+          // Meanwhile plans are created and destroyed.
+          const fl::mel_spectrogram own({.fft_length = 64 + 2 * t + i % 3, .hop_length = 50, .mels = 4});
           wrong[t] += spectrogram_of(own, samples[clip]).empty();
         }
       });
@@ -293,7 +296,7 @@ TEST_CASE("threads share a spectrogram and get what one of them would") {
   CHECK(wrong == std::vector<std::size_t>(threads));
 }
 
-TEST_CASE("copies are as good as what they were made of") {
+TEST_CASE("copies compute the same as the original") {
   const auto samples = tone(3000);
   std::vector<float> expected;
   const auto copied = [&] {
@@ -305,7 +308,7 @@ TEST_CASE("copies are as good as what they were made of") {
   CHECK((copied.options().window_length == 400 && copied.options().max_frequency == 8000));
 }
 
-TEST_CASE("what can't be is refused in a sentence") {
+TEST_CASE("invalid options are refused with a clear message") {
   const auto refused = [](std::string_view sentence, const fl::mel_options& o) {
     return throws_saying<std::invalid_argument>(sentence, [&] { fl::mel_spectrogram{o}; });
   };
@@ -314,9 +317,9 @@ TEST_CASE("what can't be is refused in a sentence") {
   CHECK(refused("fft_length must be from 2 to 2^24 samples", {.fft_length = 0}));
   CHECK(refused("fft_length must be from 2", {.fft_length = static_cast<std::size_t>(-1)}));
   CHECK(refused("window_length must not be above fft_length", {.fft_length = 400, .window_length = 401}));
-  CHECK(refused("hop must be from 1", {.hop = 0}));
-  CHECK(refused("at least one mel", {.mels = 0}));
-  CHECK(refused("at most 2^24", {.mels = (std::size_t{1} << 24) + 1}));
+  CHECK(refused("hop_length must be from 1", {.hop_length = 0}));
+  CHECK(refused("mels must be from 1", {.mels = 0}));
+  CHECK(refused("mels must be from 1 to 2^24", {.mels = (std::size_t{1} << 24) + 1}));
   CHECK(refused("min_frequency must not be negative", {.min_frequency = -1}));
   CHECK(refused("max_frequency must not be above half the sample rate", {.max_frequency = 8001}));
   CHECK(refused("min_frequency must be below max_frequency", {.min_frequency = 500, .max_frequency = 400}));
@@ -324,13 +327,13 @@ TEST_CASE("what can't be is refused in a sentence") {
   CHECK(refused("power must be above 0", {.power = 0}));
   CHECK(refused("floor must be", {.floor = 0}));
   CHECK(refused("top_decibels must not be negative", {.top_decibels = -1}));
-  CHECK(refused("pre_emphasis must be a number", {.pre_emphasis = std::nan("")}));
+  CHECK(refused("pre_emphasis must be finite", {.pre_emphasis = std::nan("")}));
   CHECK(refused("sample_rate must be above 0", fl::kaldi_filter_bank(-1)));
 
-  const fl::mel_spectrogram features({.fft_length = 400, .hop = 160, .mels = 10});
+  const fl::mel_spectrogram features({.fft_length = 400, .hop_length = 160, .mels = 10});
   std::vector<float> out(20);
   CHECK(throws_saying<std::invalid_argument>("a clip of 200 samples is too short; it needs 201",
                                              [&] { features(std::vector<float>(200), out); }));
-  CHECK(throws_saying<std::invalid_argument>("10 mels of 3 frames, but there is room for 20 numbers",
+  CHECK(throws_saying<std::invalid_argument>("10 mels of 3 frames, but the output has 20 elements",
                                              [&] { features(std::vector<float>(320), out); }));
 }

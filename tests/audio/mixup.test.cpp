@@ -25,7 +25,7 @@ TEST_CASE("two clips are mixed by weight") {
 }
 
 TEST_CASE("weights have the beta distribution") {
-  // Of Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)), and the share below 1/10.
+  // Beta(a, a) has mean 1/2, variance 1 / (4 (2a + 1)), and this fraction below 1/10.
   struct expectation {
     double alpha, below_a_tenth;
   };
@@ -52,7 +52,7 @@ TEST_CASE("weights have the beta distribution") {
   }
 }
 
-TEST_CASE("however small alpha is, weights are numbers") {
+TEST_CASE("weights are finite for a very small alpha") {
   for (std::uint64_t key = 0; key < 1000; ++key) {
     fl::random_generator random(key), again(key);
     std::vector<float> samples{1}, same{1};
@@ -63,7 +63,7 @@ TEST_CASE("however small alpha is, weights are numbers") {
   }
 }
 
-TEST_CASE("an alpha that is none is refused") {
+TEST_CASE("an invalid alpha is refused") {
   std::vector<float> samples{1};
   fl::random_generator random(1);
   for (const double alpha : {0.0, -1.0, std::nan("")})

@@ -15,7 +15,7 @@ using namespace feedline::test;
 
 namespace {
 
-/// Of what was added to `samples`, in decibels.
+/// The ratio of `samples` to the added noise, in decibels.
 double measured_snr(const std::vector<float>& samples, const std::vector<float>& noisy) {
   std::vector<float> noise(samples.size());
   for (std::size_t i = 0; i < noise.size(); ++i) noise[i] = noisy[i] - samples[i];
@@ -24,13 +24,13 @@ double measured_snr(const std::vector<float>& samples, const std::vector<float>&
 
 } // namespace
 
-TEST_CASE("the mean power is that of all samples") {
+TEST_CASE("the mean power is the mean of all squares") {
   CHECK(fl::mean_power({}) == 0);
   for (const std::size_t size : {1u, 3u, 4u, 5u, 1000u})
     CHECK(fl::mean_power(std::vector<float>(size, -2.0f)) == 4);
 }
 
-TEST_CASE("noise is added at the ratio that is asked for") {
+TEST_CASE("noise is added at the requested ratio") {
   const auto samples = tone(10'000, 1), noise = tone(10'000, 2);
   for (const double snr : {-10.0, 0.0, 3.0, 20.0, 40.0}) {
     auto noisy = samples;
@@ -53,11 +53,11 @@ TEST_CASE("silence stays silent, and silent noise changes nothing") {
 
 TEST_CASE("noise of another length is refused") {
   auto samples = tone(100);
-  CHECK(throws_saying<std::invalid_argument>("99 samples of noise for 100",
+  CHECK(throws_saying<std::invalid_argument>("the noise has 99 samples, but the clip has 100",
                                              [&] { fl::add_noise(samples, tone(99), 10); }));
 }
 
-TEST_CASE("white noise has the ratio that is drawn") {
+TEST_CASE("white noise has the drawn ratio") {
   const auto samples = tone(50'000);
   double least = 99, most = -99;
   for (std::uint64_t key = 0; key < 100; ++key) {
@@ -71,7 +71,7 @@ TEST_CASE("white noise has the ratio that is drawn") {
   CHECK((least > 4.8 && least < 5.5 && most < 15.2 && most > 14.5));
 }
 
-TEST_CASE("white noise is close to normally distributed, and each number stands alone") {
+TEST_CASE("white noise is nearly normally distributed, and its samples are independent") {
   constexpr std::size_t count = 200'000;
   fl::random_generator random(4);
   double sum = 0, squares = 0, fourth = 0, neighbours = 0, before = 0;
@@ -87,14 +87,14 @@ TEST_CASE("white noise is close to normally distributed, and each number stands 
   }
   CHECK(near(sum / count, 0, 0.01));
   CHECK(near(squares / count, 1, 0.015));
-  CHECK(near(fourth / count, 2.9, 0.06)); // of a normal one 3
+  CHECK(near(fourth / count, 2.9, 0.06)); // 3 for a normal distribution
   CHECK(near(neighbours / count, 0, 0.01));
   CHECK(near(within[0] / count, 0.6827, 0.007));
   CHECK(near(within[1] / count, 0.9545, 0.003));
   CHECK(near(within[2] / count, 0.9973, 0.001));
 }
 
-TEST_CASE("what is drawn after noise doesn't depend on the clip") {
+TEST_CASE("draws after noise don't depend on the clip") {
   const auto next_after = [](std::size_t size, double probability) {
     auto samples = tone(size);
     fl::random_generator random(5);

@@ -17,7 +17,7 @@ constexpr std::size_t mels = 20, frames = 30;
 
 struct masks {
   std::vector<bool> of_mels = std::vector<bool>(mels), of_frames = std::vector<bool>(frames);
-  bool whole = true; // masks go over all of the other axis, and nothing else is changed
+  bool whole = true; // masks cover the whole other axis, and other values are unchanged
 
   static std::size_t count(const std::vector<bool>& v) {
     return static_cast<std::size_t>(std::count(v.begin(), v.end(), true));
@@ -48,7 +48,7 @@ masks masked(const fl::spec_augment& augment, fl::spectrogram_layout layout, std
 
 } // namespace
 
-TEST_CASE("bands of mels and of frames are masked, of every width and at every place") {
+TEST_CASE("bands of mels and frames are masked, of every width and at every position") {
   const fl::spec_augment augment{
       .mel_masks = 1, .max_mels = 5, .frame_masks = 1, .max_frames = 8, .value = -2};
   std::vector<int> mel_widths(mels + 1), frame_widths(frames + 1), mel_places(mels), frame_places(frames);
@@ -75,7 +75,7 @@ TEST_CASE("bands of mels and of frames are masked, of every width and at every p
   CHECK(*std::min_element(frame_places.begin(), frame_places.end()) > 30);
 }
 
-TEST_CASE("masks are as many as asked for, and no wider than the spectrogram") {
+TEST_CASE("the requested number of masks is applied, none wider than the spectrogram") {
   std::size_t most = 0;
   for (std::uint64_t key = 0; key < 300; ++key) {
     const masks a =
@@ -99,7 +99,7 @@ TEST_CASE("masks stop at the end of the spectrogram") {
   CHECK(numbers == std::vector<float>{1, 1, 0, 7, 7, 0});
 }
 
-TEST_CASE("a share that is none is refused") {
+TEST_CASE("an invalid max_frame_share is refused") {
   std::vector<float> numbers(6);
   fl::random_generator random(1);
   CHECK(throws_saying<std::invalid_argument>("max_frame_share", [&] {

@@ -9,7 +9,7 @@
 namespace fl = feedline;
 using fl::test::throws_saying;
 
-TEST_CASE("a view finds the numbers of either layout") {
+TEST_CASE("a view finds the values of either layout") {
   std::vector<float> numbers{0, 1, 2, 3, 4, 5};
   const fl::spectrogram_view by_mels(numbers, 2, 3, fl::spectrogram_layout::mels_frames);
   CHECK((by_mels(0, 2) == 2 && by_mels(1, 0) == 3));
@@ -19,10 +19,10 @@ TEST_CASE("a view finds the numbers of either layout") {
   CHECK(numbers[5] == 7);
 }
 
-TEST_CASE("a view needs as many numbers as it has") {
+TEST_CASE("a wrong number of values is refused") {
   std::vector<float> numbers(6);
   for (const std::size_t mels : {std::size_t{3}, std::size_t{1} << 63})
-    CHECK(throws_saying<std::invalid_argument>("6 numbers are no spectrogram", [&] {
+    CHECK(throws_saying<std::invalid_argument>("doesn't have 6 elements", [&] {
       fl::spectrogram_view(numbers, mels, 4, fl::spectrogram_layout::mels_frames);
     }));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What audio costs when nothing new happens: no memory for a clip.
+// The steady state of audio: no allocation per clip.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -17,7 +17,7 @@ using namespace feedline::test;
 
 namespace {
 
-/// Of the second call and of those after it.
+/// The allocations of the second and later calls.
 template <class Call>
 std::uint64_t once_warm(Call call) {
   call();
@@ -29,7 +29,7 @@ std::uint64_t once_warm(Call call) {
 constexpr std::size_t mels = 40, length = 16'000;
 
 fl::mel_options log_mel() {
-  return {.fft_length = 512, .hop = 160, .mels = mels, .values = fl::mel_values::natural_log};
+  return {.fft_length = 512, .hop_length = 160, .mels = mels, .values = fl::mel_values::natural_log};
 }
 
 struct example {
@@ -38,7 +38,7 @@ struct example {
 
 } // namespace
 
-TEST_CASE("a decoder takes no memory for a WAV file like the one before, nor for a smaller one") {
+TEST_CASE("a decoder allocates nothing for a WAV file as long as an earlier one, or shorter") {
   fl::audio_decoder decoder;
   const auto samples = tone(20'000);
   for (const auto& options : {fl::audio_options{}, fl::audio_options{.mono = false}}) {
@@ -47,17 +47,17 @@ TEST_CASE("a decoder takes no memory for a WAV file like the one before, nor for
     CHECK(once_warm([&] {
             decoder.decode(file, options);
             decoder.decode(smaller, options);
-            decoder.decode_part(
+            decoder.decode_range(
                 file,
                 [](const fl::audio_header&) {
-                  return fl::audio_part{50, 100};
+                  return fl::audio_range{50, 100};
                 },
                 options);
           }) == 0);
   }
 }
 
-TEST_CASE("the decoder takes no memory but libsndfile's for other files") {
+TEST_CASE("for other files, only libsndfile allocates memory") {
   fl::audio_decoder decoder;
   const auto file = write_sound(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, tone(20'000), 2);
   decoder.decode(file);
@@ -73,7 +73,7 @@ TEST_CASE("the decoder takes no memory but libsndfile's for other files") {
   CHECK(ours == allocations - before);
 }
 
-TEST_CASE("a spectrogram takes no memory, whatever its FFT") {
+TEST_CASE("a spectrogram allocates nothing, for any length of the FFT") {
   const auto samples = tone(length);
   for (const std::size_t fft_length : {400u, 401u, 402u, 512u, 1024u, 2048u, 6000u}) {
     const fl::mel_spectrogram features({.fft_length = fft_length, .mels = mels});
@@ -83,7 +83,7 @@ TEST_CASE("a spectrogram takes no memory, whatever its FFT") {
             features(std::span(samples).first(8000), std::span(out).first(mels * features.frames(8000)));
           }) == 0);
   }
-  // Nor if there was a larger one before.
+  // Also after a larger one.
   const fl::mel_spectrogram features(log_mel());
   std::vector<float> out(mels * features.frames(length));
   const std::uint64_t before = allocations;
@@ -91,7 +91,7 @@ TEST_CASE("a spectrogram takes no memory, whatever its FFT") {
   CHECK(allocations == before);
 }
 
-TEST_CASE("augmentations take no memory") {
+TEST_CASE("augmentations allocate nothing") {
   auto samples = tone(1000);
   const auto other = tone(1000, 2);
   fl::random_generator random(1);
@@ -108,8 +108,8 @@ TEST_CASE("augmentations take no memory") {
         }) == 0);
 }
 
-TEST_CASE("clips go from their files into a batch without an allocation for each") {
-  const watchdog guard("clips of our own");
+TEST_CASE("a pipeline from files to batches allocates nothing per clip") {
+  const watchdog guard("generated clips");
   std::vector<bytes> files;
   for (std::size_t i = 0; i < 64; ++i)
     files.push_back(write_sound(SF_FORMAT_WAV | SF_FORMAT_PCM_16, tone(10'000 + 200 * i, i), 1, 16'000));
@@ -133,5 +133,5 @@ TEST_CASE("clips go from their files into a batch without an allocation for each
     fewest = std::min<std::uint64_t>(fewest, allocations - before);
   }
   INFO(fewest << " allocations in the epoch of the fewest");
-  CHECK(fewest <= 7); // of 64 clips; beginning an epoch takes some
+  CHECK(fewest <= 7); // for 64 clips; starting an epoch allocates a little
 }

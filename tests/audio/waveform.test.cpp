@@ -53,7 +53,7 @@ TEST_CASE("samples are shifted in time") {
   CHECK(none.empty());
 }
 
-TEST_CASE("a random gain stays within its range, and is as probable as asked") {
+TEST_CASE("a random gain stays within its range and has its probability") {
   double least = 99, most = -99;
   int changed = 0;
   for (std::uint64_t key = 0; key < 2000; ++key) {
@@ -73,7 +73,7 @@ TEST_CASE("a random gain stays within its range, and is as probable as asked") {
   CHECK((least >= -12 - 1e-4 && least < -11.8 && most <= 3 + 1e-4 && most > 2.8));
 }
 
-TEST_CASE("a random change that isn't made draws no less") {
+TEST_CASE("a random change draws the same whether it applies or not") {
   const auto next_after = [](const auto& augmentation) {
     std::vector<float> samples(10, 1);
     fl::random_generator random(5);
@@ -86,7 +86,7 @@ TEST_CASE("a random change that isn't made draws no less") {
         next_after(fl::random_time_shift{.probability = 1}));
 }
 
-TEST_CASE("a random shift goes both ways, as far as asked") {
+TEST_CASE("a random shift goes both ways, up to max_share") {
   std::ptrdiff_t least = 0, most = 0;
   for (std::uint64_t key = 0; key < 500; ++key) {
     std::vector<float> samples(100);
@@ -100,7 +100,7 @@ TEST_CASE("a random shift goes both ways, as far as asked") {
   CHECK((least <= -18 && least >= -20 && most >= 18 && most <= 20));
 }
 
-TEST_CASE("polarity is inverted as often as asked") {
+TEST_CASE("polarity is inverted with its probability") {
   int inverted = 0;
   for (std::uint64_t key = 0; key < 2000; ++key) {
     std::vector<float> samples{1};
@@ -111,10 +111,10 @@ TEST_CASE("polarity is inverted as often as asked") {
   CHECK((inverted > 518 && inverted < 682)); // 600, within 4 standard deviations
 }
 
-TEST_CASE("ranges that are none are refused") {
+TEST_CASE("invalid ranges are refused") {
   std::vector<float> samples{1};
   fl::random_generator random(1);
-  CHECK(throws_saying<std::invalid_argument>("feedline::random_gain: decibels between 3", [&] {
+  CHECK(throws_saying<std::invalid_argument>("feedline::random_gain: the range of decibels is from 3", [&] {
     fl::random_gain{3, -3}(samples, random);
   }));
   CHECK_THROWS_AS((fl::random_gain{0, std::numeric_limits<double>::quiet_NaN()}(samples, random)),

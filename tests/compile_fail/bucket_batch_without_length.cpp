@@ -10,11 +10,11 @@ namespace fl = feedline;
 int main() {
   const auto numbers = fl::from(std::vector{1, 2, 3});
 #ifdef FEEDLINE_COMPILE_PASS
-  auto p =
-      numbers | fl::bucket_batch({.bounds = {2}, .size = 4}, [](int n) { return static_cast<unsigned>(n); });
+  auto p = numbers | fl::bucket_batch({.boundaries = {2}, .batch_size = 4},
+                                      [](int n) { return static_cast<unsigned>(n); });
 #else
-  auto p =
-      numbers | fl::bucket_batch({.bounds = {2}, .size = 4}); // expect: `stage` can't tell how long `item` is
+  // expect: `stage` doesn't know the length of `item`
+  auto p = numbers | fl::bucket_batch({.boundaries = {2}, .batch_size = 4});
 #endif
   // expect: stage<feedline::detail::bucket_batch_stage
   // expect: item<int>

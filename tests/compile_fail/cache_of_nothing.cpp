@@ -12,10 +12,10 @@ namespace fl = feedline;
 int main() {
   auto same = fl::map([](int n) { return n; });
 #ifdef FEEDLINE_COMPILE_PASS
-  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::cache({.memory = 1000}) | fl::prefetch(2);
+  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::cache({.memory_bytes = 1000}) | fl::prefetch(2);
 #else
-  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::prefetch(2) | fl::cache({.memory = 1000});
-  // expect: there is nothing that cache() could keep
+  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::prefetch(2) | fl::cache({.memory_bytes = 1000});
+  // expect: cache() has no stage to cache
 #endif
   static_cast<void>(p.finite().next());
 }

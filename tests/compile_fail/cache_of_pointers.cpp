@@ -18,7 +18,7 @@ using text = std::string_view;
 
 int main() {
   auto p = fl::from(std::vector{1, 2, 3}) | fl::map([](int) { return text("one"); }) |
-           fl::cache({.memory = 1000}); // expect: cache() can't keep `kept_item`
-  // expect: kept_item<std::basic_string_view
+           fl::cache({.memory_bytes = 1000}); // expect: cache() can't store `cached_item`
+  // expect: cached_item<std::basic_string_view
   static_cast<void>(p.finite().next());
 }

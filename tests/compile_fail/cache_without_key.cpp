@@ -17,10 +17,10 @@ int main() {
   auto p = fl::from(std::vector<record>{{"one"}}) |
            fl::map([](const record& r) { return std::string(r.name); }) |
 #ifdef FEEDLINE_COMPILE_PASS
-           fl::cache({.memory = 1000}, [](const record& r) { return std::string(r.name); });
+           fl::cache({.memory_bytes = 1000}, [](const record& r) { return std::string(r.name); });
 #else
-           fl::cache({.memory = 1000}); // expect: cache() can't tell one `item_in_front` of the stages
-                                        // expect: item_in_front<record>
+           fl::cache({.memory_bytes = 1000}); // expect: cache() can't identify `input_item`
+                                              // expect: input_item<record>
 #endif
   static_cast<void>(p.finite().next());
 }

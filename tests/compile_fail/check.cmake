@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 # Compiles FILE twice with COMPILER (of the kind COMPILER_ID): once with FEEDLINE_COMPILE_PASS, which must succeed, and once without,
-# which must fail and say, in its first lines, all that the file expects:
+# which must fail and print, in its first lines, everything that the file expects:
 #
 #     train | fl::batch(8);  // expect: batch can't stack a std::mutex
 cmake_minimum_required(VERSION 3.25)
 
-# "In file included from" and the like aren't counted: they say nothing of the mistake.
+# "In file included from" and similar lines aren't counted: they don't describe the mistake.
 set(first_lines 12)
 
-# Nor is the source that compilers show: it would echo the expectation.
+# The source that compilers show isn't counted either: it would repeat the expectation.
 set(no_source -fno-diagnostics-show-caret)
 if(COMPILER_ID MATCHES "Clang")
   set(no_source -fno-caret-diagnostics)
@@ -27,9 +27,9 @@ if(NOT failed)
   message(FATAL_ERROR "This must not compile, but it does.")
 endif()
 
-# Brackets and semicolons have a meaning in CMake's lists: they are looked for as other characters.
+# Brackets and semicolons have a meaning in CMake's lists, so they are replaced before the search.
 function(flatten text out)
-  string(REPLACE "feedline::v0::" "feedline::" text "${text}") # of which some compilers show the inline part
+  string(REPLACE "feedline::v0::" "feedline::" text "${text}") # some compilers show the inline namespace
   string(REPLACE ";" "," text "${text}")
   string(REPLACE "[" "(" text "${text}")
   string(REPLACE "]" ")" text "${text}")
@@ -48,7 +48,7 @@ string(REGEX MATCHALL "// expect: [^\n]+" expectations "${source}")
 if(NOT expectations)
   message(FATAL_ERROR "The file has no '// expect: words'.")
 endif()
-# A file that says so gives one error and no more.
+# A file with this comment causes exactly one error.
 if(source MATCHES "// one error\n")
   string(REGEX MATCHALL "(^|\n)[^\n]*error: " errors "${output}")
   list(LENGTH errors count)
@@ -61,6 +61,6 @@ foreach(expectation IN LISTS expectations)
   string(STRIP "${words}" words)
   string(FIND "${beginning}" "${words}" at)
   if(at EQUAL -1)
-    message(FATAL_ERROR "The first ${first_lines} lines don't say '${words}':\n${output}")
+    message(FATAL_ERROR "The first ${first_lines} lines don't contain '${words}':\n${output}")
   endif()
 endforeach()

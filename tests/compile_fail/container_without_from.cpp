@@ -14,7 +14,8 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   const auto p = fl::from(numbers) | fl::map([](int n) { return n; });
 #else
-  const auto p = numbers | fl::map([](int n) { return n; }); // expect: a pipeline begins with from(container)
+  // expect: begin the pipeline with from(container)
+  const auto p = numbers | fl::map([](int n) { return n; });
 #endif
   for (const auto& b : (p | fl::batch(2)).finite()) static_cast<void>(b.get<0>().size());
   // one error

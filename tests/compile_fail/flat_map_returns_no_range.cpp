@@ -14,8 +14,8 @@ int twice(int n) { return n; }
 #endif
 
 int main() {
-  auto p =
-      fl::from(std::vector<int>{}) | fl::flat_map(twice); // expect: must return something to iterate over
+  auto p = fl::from(std::vector<int>{}) |
+           fl::flat_map(twice); // expect: must return a range with begin() and end()
   // expect: stage<feedline::detail::flat_map_stage
   static_cast<void>(p.finite().next());
 }

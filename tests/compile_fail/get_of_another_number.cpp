@@ -15,7 +15,7 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   static_cast<void>(b->get<1>());
 #else
-  static_cast<void>(b->get<2>()); // expect: the samples `T` of this batch have no field number `I`
+  static_cast<void>(b->get<2>()); // expect: the samples of this batch, of type `T`, have no field number `I`
 #endif
   // one error
 }

@@ -22,7 +22,7 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   static_cast<void>(b->get<&example::label>());
 #else
-  static_cast<void>(b->get<&other::label>()); // expect: `Member` is no field of `T`
+  static_cast<void>(b->get<&other::label>()); // expect: `Member` is not a field of `T`
                                               // expect: other
                                               // expect: example
 #endif

@@ -21,7 +21,7 @@ int main() {
              l.number = n;
              return locked{};
            });
-  // expect: the items that `stage` gives can't be moved without throwing, so no queue can hand them on
+  // expect: the items that `stage` emits can't be moved without throwing, so a queue can't pass them on
   // expect: stage<feedline::detail::map_stage
   static_cast<void>(p.finite().next());
 }

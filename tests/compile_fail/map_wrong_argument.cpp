@@ -17,7 +17,7 @@ int length(const std::string& text) { return static_cast<int>(text.size()); }
 
 int main() {
   auto p = fl::from(std::vector<int>{1}) | fl::map(length) | fl::batch(2);
-  // expect: can't be called with `item`, which is what `stage_before` gives
+  // expect: can't be called with `item`, which is the output of `stage_before`
   // expect: stage_before<feedline::detail::range_source<std::vector<int
   // expect: item<int>
   // expect: stage<feedline::detail::map_stage

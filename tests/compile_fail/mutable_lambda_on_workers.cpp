@@ -17,7 +17,7 @@ int main() {
 #endif
   auto p = fl::from(std::vector<int>{}) | fl::map(f, fl::workers{4}) | fl::batch(2);
   // expect: the function of `stage` changes itself when called (a mutable lambda?)
-  // expect: give each worker one of its own with per_worker(factory)
+  // expect: make a separate function for each worker with per_worker(factory)
   // expect: stage<feedline::detail::map_stage
   static_cast<void>(p.finite().next());
 }

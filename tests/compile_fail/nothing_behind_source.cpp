@@ -12,7 +12,7 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   auto loader = (source | fl::prefetch(10)).finite();
 #else
-  auto loader = source.finite(); // expect: nothing stands behind the source: a pipeline needs a stage
+  auto loader = source.finite(); // expect: the pipeline has no stage: add one
 #endif
   // expect: range_source
   static_cast<void>(loader.next());

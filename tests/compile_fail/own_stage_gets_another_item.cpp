@@ -22,7 +22,7 @@ int main() {
 #else
   auto p = words | fl::map(&std::string::size) | word_lengths{} | fl::batch(2);
 #endif
-  // expect: can't be called with `item`, which is what `stage_before` gives
+  // expect: can't be called with `item`, which is the output of `stage_before`
   // expect: stage<word_lengths>
   // expect: stage_before<feedline::detail::map_stage
   static_cast<void>(p.finite().next());

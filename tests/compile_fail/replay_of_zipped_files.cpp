@@ -12,6 +12,6 @@ int main() {
   static_cast<void>(p.replay(fl::finite_options{.seed = 1}, 0, 0));
 #else
   static_cast<void>(p.replay(1, 0, 0));
-  // expect: feedline: which samples a zip of files pairs depends on the run's mode
+  // expect: feedline: a zip of files pairs other samples in another mode
 #endif
 }

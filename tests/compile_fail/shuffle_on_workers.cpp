@@ -15,7 +15,7 @@ int main() {
   auto chain = fl::parallel(fl::workers{2}, same | same) | fl::shuffle({.capacity = 10});
 #else
   auto chain = fl::parallel(fl::workers{2}, same | fl::shuffle({.capacity = 10}));
-  // expect: only stages without a state of their own (map, filter, flat_map, tap) can run on several workers
+  // expect: only stateless stages (map, filter, flat_map, tap) can run on several workers
   // expect: shuffle_stage
 #endif
   static_cast<void>((fl::from(std::vector<int>{}) | chain).finite().next());

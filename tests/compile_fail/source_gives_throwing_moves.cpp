@@ -9,7 +9,7 @@ namespace fl = feedline;
 constexpr bool moves_safely = true;
 #else
 constexpr bool moves_safely = false;
-// expect: the items that this Source gives can't be moved without throwing
+// expect: the items that this Source yields can't be moved without throwing
 #endif
 
 struct item {

@@ -12,8 +12,7 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   auto p = source | fl::take(2);
 #else
-  auto p =
-      fl::take(2) | source; // expect: Right is a source and must stand in front of Left, which is a stage
+  auto p = fl::take(2) | source; // expect: Right is a source and must come before Left, which is a stage
 #endif
   // expect: take_stage
   static_cast<void>(p.finite().next());

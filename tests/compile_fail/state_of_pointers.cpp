@@ -20,7 +20,7 @@ struct remembering {
 };
 
 int main() {
-  // expect: feedline: a state can't keep a `Value`
+  // expect: feedline: a state can't store a `Value`
   // expect: state_of_pointers.cpp:14
   std::vector<std::uint64_t> words;
   fl::state_writer writer(words);

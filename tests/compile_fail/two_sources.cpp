@@ -12,8 +12,8 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   auto p = first | fl::prefetch(2);
 #else
-  auto p =
-      first | fl::from(std::vector<int>{}); // expect: Right is a second source: a pipeline has one, in front
+  auto p = first | fl::from(std::vector<int>{});
+  // expect: Right is a second source: a pipeline has only one, at its beginning
 #endif
   static_cast<void>(p.finite().next());
 }

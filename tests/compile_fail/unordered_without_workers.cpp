@@ -13,7 +13,7 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   auto stage = fl::map(same, fl::workers{2}, fl::unordered);
 #else
-  auto stage = fl::map(same, fl::unordered); // expect: unordered makes sense with workers only
+  auto stage = fl::map(same, fl::unordered); // expect: unordered needs workers
 #endif
   static_cast<void>((fl::from(std::vector<int>{}) | stage).finite().next());
 }

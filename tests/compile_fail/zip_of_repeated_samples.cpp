@@ -15,7 +15,7 @@ int main() {
   auto p = fl::zip(numbers, numbers | fl::with_replacement()) | fl::prefetch(2);
 #else
   auto p = fl::zip(numbers | fl::with_replacement(), numbers) | fl::prefetch(2);
-  // expect: feedline::zip: the first source gives samples several times in an epoch
+  // expect: feedline::zip: the first source can yield a sample several times in an epoch
 #endif
   static_cast<void>(p.finite().next());
 }

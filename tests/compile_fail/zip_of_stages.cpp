@@ -17,7 +17,7 @@ int main() {
   auto p = fl::zip(numbers, numbers | same) | fl::prefetch(2);
 #else
   auto p = fl::zip(numbers, numbers | fl::shuffle({.capacity = 2})) | fl::prefetch(2);
-  // expect: feedline::zip: it takes sources, perhaps with map, filter or tap
+  // expect: feedline::zip: it takes sources, each optionally followed by map, filter or tap
 #endif
   static_cast<void>(p.finite().next());
 }

@@ -37,7 +37,7 @@ std::vector<int> values_of(const numbers& batch) { return {batch.values().begin(
 
 } // namespace
 
-TEST_CASE("A loader of any pipeline does what the loader itself does") {
+TEST_CASE("An any_loader behaves like the loader it holds") {
   const watchdog guard("a loader of any pipeline");
   const fl::any_pipeline<numbers> pipeline = doubled(10);
   loader run = pipeline.finite();
@@ -60,7 +60,7 @@ TEST_CASE("A loader of any pipeline does what the loader itself does") {
   CHECK(again.digest() == run.digest());
 }
 
-TEST_CASE("A loader of any pipeline stops, fails and skips as the loader itself does") {
+TEST_CASE("An any_loader stops, fails and skips like the loader it holds") {
   const watchdog guard("endings of any pipeline");
   loader endless = doubled(10).infinite();
   for (int i = 0; i < 10; ++i) endless.next();
@@ -76,7 +76,7 @@ TEST_CASE("A loader of any pipeline stops, fails and skips as the loader itself 
                                             fl::batch(4);
   loader run = failing.finite();
   run.next();
-  run.next(); // what came before it
+  run.next(); // earlier items
   CHECK_THROWS_AS(run.next(), fl::pipeline_error);
   CHECK(run.state() == fl::run_state::failed);
   loader skipping = failing.finite({.on_error = fl::on_error::skip});
@@ -97,11 +97,11 @@ TEST_CASE("A loader without a run behaves as a stopped one") {
   CHECK(none.metrics().total.stages.empty());
   none.stop();
   CHECK_THROWS_AS(none.checkpoint(), std::logic_error);
-  none = doubled(4).finite(); // as a member is given one later
+  none = doubled(4).finite(); // as for a member that is assigned later
   CHECK(values_of(*none.next()) == std::vector{0, 2, 4, 6});
 }
 
-TEST_CASE("A checkpoint that wouldn't compile is refused when it is asked for") {
+TEST_CASE("checkpoint() throws where that of the loader wouldn't compile") {
   const watchdog guard("unordered workers");
   const fl::any_pipeline<numbers> pipeline =
       fl::from(count_to(10)) | fl::map([](int n) { return n; }, fl::workers{2}, fl::unordered) | fl::batch(4);

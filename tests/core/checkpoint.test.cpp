@@ -23,6 +23,7 @@
 #include <feedline/feedline.hpp>
 
 #include "support/catch.hpp"
+#include "support/sanitizers.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
@@ -39,7 +40,7 @@ std::vector<int> iota(std::size_t size) {
   return all;
 }
 
-/// Epochs of so many samples, whose indices count on from one epoch to the next.
+/// Epochs of a given number of samples, whose indices continue from one epoch to the next.
 class counted_on {
  public:
   static constexpr fl::source_traits traits{.kind = "counted_on"};
@@ -84,9 +85,8 @@ std::vector<std::uint64_t> indices_of_next(Loader& loader) {
 
 } // namespace
 
-TEST_CASE("A checkpoint of a data set that is had by its places takes at most 64 bytes, and 8 more between "
-          "snapshots") {
-  const auto places = fl::from(iota(1'000'000)) | fl::shuffled() |
+TEST_CASE("A checkpoint of an indexed data set takes at most 64 bytes, and 8 more between snapshots") {
+  const auto places = fl::from(iota(1'000'000)) | fl::global_shuffle() |
                       fl::map([](int n) { return n; }, fl::workers{2}) |
                       fl::filter([](int n) { return n % 7 != 0; }) | fl::batch(100);
   CHECK(checkpoint_behind(places, 3000, 0x123456789abcdef0).to_bytes().size() <= 64);
@@ -101,7 +101,7 @@ TEST_CASE("A sample that a buffer holds takes at most 12 bytes of its checkpoint
   CHECK(bytes <= 64 + 12 * 10'000);
 }
 
-TEST_CASE("A checkpoint survives the way through bytes, JSON and a file") {
+TEST_CASE("A checkpoint survives conversion to bytes, JSON and a file") {
   const temporary_folder folder;
   const auto p = buffered(1000, 50);
   const auto taken = checkpoint_behind(p, 30);
@@ -119,13 +119,13 @@ TEST_CASE("A checkpoint survives the way through bytes, JSON and a file") {
   CHECK(taken.seed() == 7);
 }
 
-TEST_CASE("A file that can't be written or read is named") {
+TEST_CASE("A file that can't be written or read is named in the error") {
   const temporary_folder folder;
   const auto taken = checkpoint_behind(buffered(100, 5), 1);
   CHECK(throws_saying<std::system_error>("/nowhere/x", [&] { taken.save(folder / "nowhere/x"); }));
   CHECK(throws_saying<std::system_error>("/missing", [&] { fl::checkpoint::load(folder / "missing"); }));
   const std::string file = folder.write("other", "something else altogether");
-  CHECK(throws_saying<std::invalid_argument>(file + ": feedline: these 25 bytes are no checkpoint",
+  CHECK(throws_saying<std::invalid_argument>(file + ": feedline: these 25 bytes are not a checkpoint",
                                              [&] { fl::checkpoint::load(file); }));
   const auto is_directory = folder.path() + ": Is a directory";
   CHECK(throws_saying<std::system_error>(is_directory, [&] { fl::checkpoint::load(folder.path()); }));
@@ -133,7 +133,7 @@ TEST_CASE("A file that can't be written or read is named") {
   CHECK_FALSE(std::filesystem::exists(folder.path() + ".draft"));
 }
 
-TEST_CASE("Bytes that were cut off or changed are refused, whichever they are") {
+TEST_CASE("Truncated or changed bytes are refused, wherever the change is") {
   const auto bytes = checkpoint_behind(buffered(100, 20), 5).to_bytes();
   const auto is_refused = [](const std::vector<std::byte>& b) {
     return throws_saying<std::invalid_argument>("feedline: ", [&] { fl::checkpoint::from_bytes(b); });
@@ -156,7 +156,7 @@ TEST_CASE("Bytes that were cut off or changed are refused, whichever they are") 
   CHECK(throws_saying<std::invalid_argument>("no field \"bytes\"", [] { fl::checkpoint::from_json("{}"); }));
 }
 
-TEST_CASE("Bytes with a good checksum, but nonsense inside, do no harm") {
+TEST_CASE("Bytes with a valid checksum but invalid contents do no harm") {
   const watchdog guard("nonsense");
   const auto p = buffered(100, 20);
   const auto bytes = checkpoint_behind(p, 5).to_bytes();
@@ -181,35 +181,35 @@ TEST_CASE("Bytes with a good checksum, but nonsense inside, do no harm") {
   CHECK(runs > 0);
 }
 
-TEST_CASE("A checkpoint of another run is refused with what differs") {
+TEST_CASE("A checkpoint of another run is refused with the difference") {
   const auto p = buffered(100, 20);
   const auto c = checkpoint_behind(p, 5);
   CHECK(throws_saying<std::invalid_argument>("with seed 7, this one has 8",
                                              [&] { p.infinite({.seed = 8, .resume = c}); }));
-  CHECK(p.infinite({.resume = c}).checkpoint().seed() == 7); // the checkpoint's own
-  CHECK(throws_saying<std::invalid_argument>("taken of an infinite run, this is a finite one",
+  CHECK(p.infinite({.resume = c}).checkpoint().seed() == 7); // the checkpoint's seed
+  CHECK(throws_saying<std::invalid_argument>("taken from an infinite run, but this is a finite one",
                                              [&] { p.finite({.resume = c}); }));
   auto finite = p.finite({.seed = 7, .epochs = 2});
   finite.next();
-  CHECK(throws_saying<std::invalid_argument>("taken of a run over several epochs, this is one over one",
+  CHECK(throws_saying<std::invalid_argument>("taken from a run over several epochs, but this is one over one",
                                              [&] { p.finite({.resume = finite.checkpoint()}); }));
   CHECK(refuses(buffered(100, 21), c,
-                "its pipeline differs from this one in place 2, where this one has shuffle"));
+                "its pipeline differs from this one at position 2, where this one has shuffle"));
   CHECK(refuses(fl::from(iota(100)) | fl::shuffle({.capacity = 20}) | fl::batch(10), c,
                 "its pipeline has 3 stages"));
   CHECK(refuses(fl::from(iota(100)) | fl::map([](int n) { return n + 1; }, fl::workers{2}, fl::name{"plus"}) |
                     fl::shuffle({.capacity = 20}) | fl::batch(10),
-                c, "its pipeline differs from this one in place 1"));
+                c, "its pipeline differs from this one at position 1"));
 }
 
-TEST_CASE("The order of a data set is part of it") {
+TEST_CASE("A checkpoint depends on the order of the data set") {
   const auto listed = fl::from(iota(100)) | fl::batch(10);
-  const auto shuffled = fl::from(iota(100)) | fl::shuffled() | fl::batch(10);
+  const auto shuffled = fl::from(iota(100)) | fl::global_shuffle() | fl::batch(10);
   CHECK(refuses(listed, checkpoint_behind(shuffled, 3), "the data set of from has changed"));
   CHECK(refuses(shuffled, checkpoint_behind(listed, 3), "the data set of from has changed"));
 }
 
-TEST_CASE("A data set that was changed is refused, one that grew if it isn't said that it may") {
+TEST_CASE("A changed data set is refused, and a grown one without allow_grown_data") {
   const auto changed = [](std::size_t at) {
     auto all = iota(100);
     all[at] = -1;
@@ -221,26 +221,27 @@ TEST_CASE("A data set that was changed is refused, one that grew if it isn't sai
   CHECK(
       refuses(fl::from(iota(99)) | fl::batch(10), c, "the data set of from has shrunk from 100 to 99 parts"));
   const auto grown = fl::from(iota(105)) | fl::batch(10);
-  CHECK(refuses(grown, c,
-                "the data set of from has grown from 100 to 105 parts since: say data_may_have_grown"));
-  auto loader = grown.infinite({.resume = c, .data_may_have_grown = true});
+  CHECK(refuses(
+      grown, c,
+      "the data set of from has grown from 100 to 105 parts since the checkpoint: set allow_grown_data"));
+  auto loader = grown.infinite({.resume = c, .allow_grown_data = true});
   for (const std::uint64_t first : {50u, 60u, 70u, 80u, 90u}) CHECK(indices_of_next(loader)[0] == first);
   const auto in_the_next_epoch = loader.checkpoint();
   for (int i = 0; i < 10; ++i) CHECK(indices_of_next(loader).size() == 10);
   CHECK(indices_of_next(loader) == std::vector<std::uint64_t>{100, 101, 102, 103, 104, 0, 1, 2, 3, 4});
-  CHECK(grown.infinite({.resume = in_the_next_epoch, .data_may_have_grown = true}).next()->indices()[0] == 0);
+  CHECK(grown.infinite({.resume = in_the_next_epoch, .allow_grown_data = true}).next()->indices()[0] == 0);
 }
 
-TEST_CASE("A shuffled epoch that was begun is ended without what was added") {
-  const auto p = fl::from(iota(100)) | fl::shuffled() | fl::batch(10);
+TEST_CASE("A shuffled epoch that has begun ends without the samples added since") {
+  const auto p = fl::from(iota(100)) | fl::global_shuffle() | fl::batch(10);
   const auto c = checkpoint_behind(p, 5);
   auto expected = p.infinite({.resume = c});
-  auto loader = (fl::from(iota(150)) | fl::shuffled() | fl::batch(10))
-                    .infinite({.resume = c, .data_may_have_grown = true});
+  auto loader = (fl::from(iota(150)) | fl::global_shuffle() | fl::batch(10))
+                    .infinite({.resume = c, .allow_grown_data = true});
   for (int i = 0; i < 3; ++i) CHECK(indices_of_next(loader) == indices_of_next(expected));
-  // What is taken now still belongs to the epoch that knows 100 samples.
-  loader = (fl::from(iota(150)) | fl::shuffled() | fl::batch(10))
-               .infinite({.resume = loader.checkpoint(), .data_may_have_grown = true});
+  // A checkpoint taken now still belongs to the epoch with 100 samples.
+  loader = (fl::from(iota(150)) | fl::global_shuffle() | fl::batch(10))
+               .infinite({.resume = loader.checkpoint(), .allow_grown_data = true});
   for (int i = 0; i < 2; ++i) CHECK(indices_of_next(loader) == indices_of_next(expected));
   std::vector<bool> seen(150);
   for (int i = 0; i < 15; ++i)
@@ -248,7 +249,7 @@ TEST_CASE("A shuffled epoch that was begun is ended without what was added") {
   CHECK(seen == std::vector<bool>(150, true));
 }
 
-TEST_CASE("A shard that was replaced is noticed, one that was added is allowed on request") {
+TEST_CASE("A replaced shard is detected, an added one is accepted on request") {
   const temporary_folder folder;
   const auto write = [&](const char* name, const std::string& text) {
     tar_writer tar;
@@ -265,13 +266,13 @@ TEST_CASE("A shard that was replaced is noticed, one that was added is allowed o
   CHECK(make().infinite({.resume = c}).next());
   write("c.tar", "c");
   CHECK(refuses(make(), c, "the data set of tar_samples has grown from 2 to 3 parts"));
-  CHECK(make().infinite({.resume = c, .data_may_have_grown = true}).next());
+  CHECK(make().infinite({.resume = c, .allow_grown_data = true}).next());
   write("b.tar", "B"); // of the same size
   CHECK(refuses(make(), c, "the data set of tar_samples has changed since"));
 }
 
-#ifndef __SANITIZE_THREAD__ // which doesn't follow a fork of a process with threads
-TEST_CASE("A process that is killed goes on from its last checkpoint") {
+#if !FEEDLINE_TEST_TSAN // which doesn't follow a fork of a process with threads
+TEST_CASE("A killed process continues from its last checkpoint") {
   const watchdog guard("kill -9");
   const temporary_folder folder;
   const std::string path = folder / "checkpoint";
@@ -291,7 +292,7 @@ TEST_CASE("A process that is killed goes on from its last checkpoint") {
       for (;;) {
         loader.next();
         loader.checkpoint().save(path);
-        if (::write(pipe[1], "", 1) != 1) ::_exit(1); // one more is safe
+        if (::write(pipe[1], "", 1) != 1) ::_exit(1); // one more checkpoint is saved
       }
     }
     ::close(pipe[1]);
@@ -300,18 +301,18 @@ TEST_CASE("A process that is killed goes on from its last checkpoint") {
     ::kill(child, SIGKILL);
     int status = 0;
     ::waitpid(child, &status, 0);
-    // It may have come further than it could tell.
+    // It may have got further than it could report.
     step += 37;
     while (::read(pipe[0], &byte, 1) == 1) ++step;
     ::close(pipe[0]);
     auto loader = p.infinite({.resume = fl::checkpoint::load(path)});
     const auto next = indices_of_next(loader);
-    if (next == expected.at(step + 1)) ++step; // killed between saving and telling
+    if (next == expected.at(step + 1)) ++step; // killed between saving and reporting
     REQUIRE(next == expected.at(step));
   }
 }
 
-TEST_CASE("A checkpoint that is larger than files may be doesn't end the process, nor replace an older one") {
+TEST_CASE("A checkpoint above the file size limit neither ends the process nor replaces an older one") {
   const temporary_folder folder;
   const std::string path = folder / "checkpoint";
   auto loader = buffered(5000, 300).infinite({.seed = 7});
@@ -334,14 +335,14 @@ TEST_CASE("A checkpoint that is larger than files may be doesn't end the process
 }
 #endif
 
-TEST_CASE("A run that is left again soon, and again, loses nothing") {
+TEST_CASE("A run that is left and resumed again and again loses nothing") {
   const auto five = [](int n) { return std::vector<int>(5, n); };
   const auto check = [](const auto& p, std::size_t every) {
     std::vector<std::string> expected, seen;
     auto whole = p.finite({.seed = 3, .epochs = 2});
     while (const auto b = whole.next())
       for (const fl::sample_id& id : b->ids())
-        expected.push_back(std::to_string(id.index) + "." + std::to_string(id.part));
+        expected.push_back(std::to_string(id.index) + "." + std::to_string(id.sub_index));
     std::optional<fl::checkpoint> from;
     for (bool ended = false; !ended;) {
       auto loader = p.finite({.seed = 3, .epochs = 2, .resume = from});
@@ -350,7 +351,7 @@ TEST_CASE("A run that is left again soon, and again, loses nothing") {
         ended = !b;
         if (b)
           for (const fl::sample_id& id : b->ids())
-            seen.push_back(std::to_string(id.index) + "." + std::to_string(id.part));
+            seen.push_back(std::to_string(id.index) + "." + std::to_string(id.sub_index));
       }
       from = loader.checkpoint();
     }
@@ -363,13 +364,13 @@ TEST_CASE("A run that is left again soon, and again, loses nothing") {
     check(source | fl::flat_map(five) | fl::shuffle({.capacity = 10}) | fl::flat_map(five) |
               fl::shuffle({.capacity = 3}) | fl::batch(9),
           every);
-    check(source | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
+    check(source | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2}) |
               fl::shuffle({.capacity = 5}) | fl::batch(3),
           every);
   }
 }
 
-TEST_CASE("A checkpoint of a resumed run that was stopped at once is the one that it came from") {
+TEST_CASE("A resumed run that stops at once has the checkpoint that it came from") {
   std::stop_source stop;
   const auto p = fl::from(iota(1000)) | fl::map([&stop](int n) {
                    if (n == 95) stop.request_stop();
@@ -389,7 +390,7 @@ TEST_CASE("A checkpoint of a resumed run that was stopped at once is the one tha
   CHECK(next.infinite({.resume = loader.checkpoint()}).next()->indices()[0] == given);
 }
 
-TEST_CASE("The digest is that of the samples and their order, whoever gave them") {
+TEST_CASE("The digest depends only on the samples and their order") {
   const auto digest_of = [](const auto& p, int items, std::uint64_t seed = 7) {
     auto loader = p.infinite({.seed = seed});
     for (int i = 0; i < items; ++i) loader.next();
@@ -413,7 +414,7 @@ TEST_CASE("The digest is that of the samples and their order, whoever gave them"
   CHECK(of_epochs(1, fl::prefetch(2)) != of_epochs(2, fl::prefetch(2)));
   CHECK(of_epochs(6, fl::batch(2)) == of_epochs(7, fl::batch(2)));
   CHECK(of_epochs(1, fl::batch(2)) != of_epochs(2, fl::batch(2)));
-  // Any two samples that change places.
+  // Any two samples that are swapped.
   const auto of_ids = [](std::vector<fl::sample_id> ids) {
     fl::detail::running_digest d;
     d.add(ids);
@@ -433,9 +434,9 @@ TEST_CASE("The digest is that of the samples and their order, whoever gave them"
   CHECK(of_ids({{0, 0, 1}}) != of_ids({{0, 0, 0}}));
 }
 
-TEST_CASE("One sample is replayed as the run saw it") {
+TEST_CASE("replay() returns a sample as the run saw it") {
   const auto p =
-      fl::from(iota(200)) | fl::shuffled() |
+      fl::from(iota(200)) | fl::global_shuffle() |
       fl::map([](int n, fl::context& c) { return n * 100 + static_cast<int>(c.random.below(100)); },
               fl::workers{2}) |
       fl::prefetch(3) | fl::take(1000) | fl::shuffle({.capacity = 20}) |
@@ -448,7 +449,7 @@ TEST_CASE("One sample is replayed as the run saw it") {
     const auto b = loader.next();
     for (std::size_t k = 0; k < b->size(); ++k) {
       const fl::sample_id id = b->ids()[k];
-      CHECK(p.replay(9, id.epoch, id.index, id.part) == b->values()[k]);
+      CHECK(p.replay(9, id.epoch, id.index, id.sub_index) == b->values()[k]);
     }
   }
   CHECK(p.replay(9, 0, 200) == std::nullopt);
@@ -459,7 +460,7 @@ TEST_CASE("One sample is replayed as the run saw it") {
   CHECK(throws_saying<fl::pipeline_error>("map failed on sample 3: bad 3", [&] { bad.replay(0, 0, 3); }));
 }
 
-TEST_CASE("A checkpoint can be taken before the first item, behind the last and after a stop") {
+TEST_CASE("A checkpoint can be taken before the first item, after the last and after a stop") {
   const auto p = buffered(100, 20);
   auto loader = p.finite();
   const auto first = loader.checkpoint();
@@ -481,7 +482,7 @@ TEST_CASE("A checkpoint can be taken before the first item, behind the last and 
   CHECK(throws_saying<std::logic_error>("moved from", [&] { stopped.checkpoint(); }));
 }
 
-TEST_CASE("Failures count towards the limit across a resumption") {
+TEST_CASE("The failure limit counts the failures before a resume") {
   const auto p = fl::from(iota(100)) |
                  fl::map([](int n) { return n % 10 == 9 ? throw std::runtime_error("bad") : n; }) |
                  fl::batch(9);

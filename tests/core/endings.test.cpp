@@ -45,7 +45,7 @@ items first_numbers(int count, std::uint32_t epoch = 0) {
   return all;
 }
 
-/// What came out of a run until it ended, and how it did.
+/// The output of a run until it ended, and how it ended.
 struct outcome {
   std::vector<items> batches;
   std::optional<fl::failure> error;
@@ -64,7 +64,7 @@ outcome run(const shape& shape, const setup& s) {
   return o;
 }
 
-// Without an order what comes out can be compared as a set only, and how it falls into batches not at all.
+// Without an order, only the set of outputs can be compared, and not their division into batches.
 std::vector<items> comparable(const shape& shape, const outcome& o) {
   return shape.order == order::none ? std::vector<items>{sorted(flattened(o.batches))} : o.batches;
 }
@@ -75,7 +75,7 @@ constexpr std::size_t capacities[] = {0, 1, 10};
 // Fewer where many threads pass a queue that holds a single item: each wakes all of them.
 constexpr int count_for(std::size_t workers) { return workers > 8 ? 80 : 1000; }
 
-/// What comes out of a shape when the work on `bad`, or the source in its place, ends the stream.
+/// The output of a shape when the work on `bad`, or the source at its position, ends the stream.
 void check_failed(const shape& shape, const outcome& o, int count, int bad, bool by_source) {
   REQUIRE(o.error);
   CHECK(o.error->message == "unlucky " + std::to_string(bad));
@@ -95,7 +95,7 @@ void check_failed(const shape& shape, const outcome& o, int count, int bad, bool
     CHECK(std::includes(all.begin(), all.end(), got.begin(), got.end()));
     CHECK(std::find(out.begin(), out.end(), bad) == out.end());
   } else if (by_source || shape.order == order::shuffled_behind_work) {
-    CHECK(equal(sorted(out), before)); // what the buffer held is delivered, too
+    CHECK(equal(sorted(out), before)); // the buffer's items are delivered, too
   } else {
     const items whole = flattened(run(shape, {.count = count}).batches);
     const items expected(whole.begin(), std::find(whole.begin(), whole.end(), bad));
@@ -105,7 +105,7 @@ void check_failed(const shape& shape, const outcome& o, int count, int bad, bool
 
 } // namespace
 
-TEST_CASE("close: every sample comes out exactly once per epoch, whatever the workers and queues") {
+TEST_CASE("close: every sample arrives exactly once per epoch, whatever the workers and queues") {
   const watchdog guard("close");
   for (const shape& shape : all_shapes())
     for (const std::size_t workers : worker_counts) {
@@ -151,7 +151,7 @@ TEST_CASE("close: an end that is reached while every queue is full loses nothing
     }
 }
 
-TEST_CASE("An infinite run goes on alike with any number of workers, without a seam between epochs") {
+TEST_CASE("An infinite run yields the same with any number of workers, without a pause between epochs") {
   const watchdog guard("infinite");
   const auto beginning = [](const shape& shape, std::size_t workers, std::size_t capacity) {
     const auto loader =
@@ -164,7 +164,7 @@ TEST_CASE("An infinite run goes on alike with any number of workers, without a s
     return all;
   };
   for (const shape& shape : all_shapes()) {
-    if (shape.of({1}).empty()) continue; // never gives anything
+    if (shape.of({1}).empty()) continue; // never yields anything
     CAPTURE(shape.name);
     const items expected = beginning(shape, 1, 0);
     for (const std::size_t workers : {2u, 8u})
@@ -179,7 +179,7 @@ TEST_CASE("An infinite run goes on alike with any number of workers, without a s
   }
 }
 
-TEST_CASE("fail: the error arrives at the place of its item, behind all that came before it") {
+TEST_CASE("fail: the error arrives at the position of its item, after all earlier items") {
   const watchdog guard("fail");
   for (const shape& shape : all_shapes())
     for (const std::size_t workers : worker_counts)
@@ -194,7 +194,7 @@ TEST_CASE("fail: the error arrives at the place of its item, behind all that cam
       }
 }
 
-TEST_CASE("fail: of several errors the first one in the stream's order arrives, however the workers hurry") {
+TEST_CASE("fail: the first error in the stream's order arrives, whatever the speed of the workers") {
   const watchdog guard("several errors");
   for (int round = 0; round < rounds(100); ++round)
     for (const shape& shape : all_shapes()) {
@@ -207,7 +207,7 @@ TEST_CASE("fail: of several errors the first one in the stream's order arrives, 
     }
 }
 
-TEST_CASE("fail: an error isn't lost behind unordered workers either") {
+TEST_CASE("fail: an error of unordered workers isn't lost") {
   const watchdog guard("unordered errors");
   for (int round = 0; round < rounds(100); ++round)
     for (const shape& shape : all_shapes())
@@ -218,7 +218,7 @@ TEST_CASE("fail: an error isn't lost behind unordered workers either") {
       }
 }
 
-TEST_CASE("skip: what failed is left out and recorded in the stream's order, and all else arrives") {
+TEST_CASE("skip: failed samples are left out and recorded in the stream's order, and all others arrive") {
   const watchdog guard("skip");
   for (const shape& shape : all_shapes())
     for (const std::size_t workers : worker_counts)
@@ -254,7 +254,7 @@ TEST_CASE("skip: what failed is left out and recorded in the stream's order, and
         }
 }
 
-TEST_CASE("stop: from any side, at any moment, nothing more comes and nothing hangs") {
+TEST_CASE("stop: from any thread at any moment, no more items arrive and nothing hangs") {
   const watchdog guard("stop");
   for (const shape& shape : all_shapes())
     for (const std::size_t workers : {1u, 8u})
@@ -265,7 +265,7 @@ TEST_CASE("stop: from any side, at any moment, nothing more comes and nothing ha
           try {
             while (from->next()) {
             }
-          } catch (const fl::pipeline_error&) { // a run that never gives anything may notice that first
+          } catch (const fl::pipeline_error&) { // a run that never yields anything may detect that first
             CHECK(shape.of({1}).empty());
           }
         };

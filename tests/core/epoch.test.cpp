@@ -3,8 +3,8 @@
 
 #include "support/catch.hpp"
 
-// That sources are told the right ones is tested with them: source.test.cpp.
-TEST_CASE("An epoch is the first one in the listed order unless told otherwise") {
+// source.test.cpp tests that sources receive the right ones.
+TEST_CASE("By default an epoch is the first one, in the listed order") {
   const feedline::epoch e;
   CHECK(e.seed == 0);
   CHECK(e.number == 0);

@@ -57,7 +57,7 @@ TEST_CASE("A failure reads as a sentence") {
   CHECK(to_string(f) == "map `decode` failed after 1 sample of epoch 3: not a JPEG file");
 }
 
-TEST_CASE("Memory that runs out is told with the stage and what helps") {
+TEST_CASE("Running out of memory names the stage and a remedy") {
   const watchdog guard("no memory");
   const auto greedy = [](int n) -> int {
     if (n == 5) throw std::bad_alloc();
@@ -66,11 +66,11 @@ TEST_CASE("Memory that runs out is told with the stage and what helps") {
   const auto result =
       run_to_end((fl::from(numbers(10)) | fl::map(greedy, fl::name{"greedy"}) | fl::prefetch(2)).finite());
   REQUIRE(result.failed);
-  CHECK(to_string(*result.failed) == "map `greedy` failed on sample 5 (number 5): there was no memory left "
-                                     "(std::bad_alloc): a memory_budget bounds what a run holds");
+  CHECK(to_string(*result.failed) == "map `greedy` failed on sample 5 (number 5): out of memory "
+                                     "(std::bad_alloc): set a memory_budget to limit what the run holds");
 
   if (rounds(4) < 4) return; // a sanitizer's allocator ends the program instead
-  // Out of place: for a queue that no memory can hold.
+  // Without a sample: the memory for a queue isn't available.
   auto loader = (fl::from(numbers(10)) | fl::map(unlucky_from_7, fl::workers{2}) |
                  fl::flat_map([](int n) { return std::vector{n}; }, fl::name{"parts"}) | fl::enumerate() |
                  fl::prefetch(std::size_t{1} << 48))
@@ -82,16 +82,17 @@ TEST_CASE("Memory that runs out is told with the stage and what helps") {
     } catch (const fl::pipeline_error& error) {
       CHECK(error.failure().stage == "flat_map `parts` + enumerate");
       CHECK(error.cause<std::bad_alloc>());
-      CHECK(std::string(error.what()).find("a memory_budget bounds what a run holds") != std::string::npos);
+      CHECK(std::string(error.what()).find("set a memory_budget to limit what the run holds") !=
+            std::string::npos);
     }
   }
 }
 
-TEST_CASE("Memory that runs out while a run is started is told with the queue or the source") {
+TEST_CASE("Running out of memory at the start of a run names the queue or the source") {
   const auto refused = [](const std::string& what, const auto& p) {
     INFO(what);
     CHECK(throws_saying<fl::pipeline_error>(
-        what + " failed: there was no memory left (std::bad_alloc): a memory_budget bounds what a run holds",
+        what + " failed: out of memory (std::bad_alloc): set a memory_budget to limit what the run holds",
         [&] { p.finite({.queue_capacity = std::size_t{1} << 60}); }));
   };
 
@@ -102,7 +103,7 @@ TEST_CASE("Memory that runs out while a run is started is told with the queue or
   };
 
   const auto greedy_one = fl::from(greedy()) | fl::prefetch(1);
-  CHECK(throws_saying<fl::pipeline_error>("the start of the run failed: there was no memory left",
+  CHECK(throws_saying<fl::pipeline_error>("the start of the run failed: out of memory",
                                           [&] { greedy_one.finite(); }));
 
   if (rounds(4) < 4) return; // a sanitizer's allocator ends the program instead
@@ -111,11 +112,11 @@ TEST_CASE("Memory that runs out while a run is started is told with the queue or
           fl::from(numbers(10)) | fl::map(unlucky_from_7, fl::workers{2}, fl::name{"seven"}));
 }
 
-TEST_CASE("The error names the stage and the sample, and the user's own exception is in it") {
+TEST_CASE("The error names the stage and the sample, and contains the user's exception") {
   auto loader = decoding(numbers(10)).finite();
   CHECK(loader.next()->size() == 3);
   CHECK(loader.next()->size() == 3);
-  CHECK(loader.next()->size() == 1); // what came before it is delivered
+  CHECK(loader.next()->size() == 1); // earlier items are delivered
   try {
     loader.next();
     FAIL("next() didn't throw");
@@ -133,7 +134,7 @@ TEST_CASE("The error names the stage and the sample, and the user's own exceptio
   }
 }
 
-TEST_CASE("An exception that is no std::exception is told as such and keeps its type") {
+TEST_CASE("An exception that isn't a std::exception is reported and keeps its type") {
   const auto p = fl::from(numbers(3)) | fl::map([](int n) -> int {
                    if (n == 1) throw 42;
                    return n;
@@ -141,7 +142,7 @@ TEST_CASE("An exception that is no std::exception is told as such and keeps its 
   const auto outcome = run_to_end(p.finite({.on_error = fl::on_error::skip}));
   CHECK(outcome.items == std::vector<int>{0, 2});
   REQUIRE(outcome.skipped.size() == 1);
-  CHECK(outcome.skipped[0].message == "an exception that is no std::exception");
+  CHECK(outcome.skipped[0].message == "an exception that isn't a std::exception");
   CHECK_THROWS_AS(std::rethrow_exception(outcome.skipped[0].error), int);
 
   auto loader = p.finite();
@@ -155,7 +156,7 @@ TEST_CASE("An exception that is no std::exception is told as such and keeps its 
   }
 }
 
-TEST_CASE("failures() tells the samples left out so far: those in front of the last item") {
+TEST_CASE("failures() lists the samples skipped so far: those before the last item") {
   auto loader = decoding(numbers(9)).finite({.epochs = 2, .on_error = fl::on_error::skip});
   for (int i = 0; i < 3; ++i) {
     CHECK(loader.failures().empty());
@@ -172,7 +173,7 @@ TEST_CASE("failures() tells the samples left out so far: those in front of the l
   CHECK(failures[2].message == "unlucky 1000007");
 }
 
-TEST_CASE("One failure more than the limit ends the run, with both told") {
+TEST_CASE("One failure more than the limit ends the run and names the limit") {
   for (const std::size_t limit : {0u, 2u, 5u}) {
     auto loader = decoding(numbers(100), 8).finite({.on_error = fl::on_error::skip, .failure_limit = limit});
     CHECK(throws_saying<fl::pipeline_error>(
@@ -190,7 +191,7 @@ TEST_CASE("One failure more than the limit ends the run, with both told") {
   CHECK(enough.failures().size() == 3);
 }
 
-TEST_CASE("A failure limit ends an infinite run of which nothing but failures comes") {
+TEST_CASE("A failure limit ends an infinite run that yields only failures") {
   const watchdog guard("only failures");
   const auto p = fl::from(numbers(5)) | fl::map([](int n) -> int { throw unlucky(n); }, fl::workers{2});
   const auto outcome = run_to_end(p.infinite({.on_error = fl::on_error::skip}));
@@ -198,7 +199,7 @@ TEST_CASE("A failure limit ends an infinite run of which nothing but failures co
   CHECK(outcome.skipped.size() == fl::default_failure_limit + 1);
 }
 
-TEST_CASE("A file that vanishes is told by its name, and the others arrive") {
+TEST_CASE("A file that vanishes is named, and the others arrive") {
   const temporary_folder folder;
   for (const char name : {'a', 'b', 'c', 'd'}) folder.write(std::string(1, name), std::string(100, name));
   const auto p = fl::files(folder.path()) | fl::map(fl::read_file, fl::workers{2}, fl::name{"read"});
@@ -248,7 +249,7 @@ struct throws_in {
 
 } // namespace
 
-TEST_CASE("A stage of a user's own may throw wherever it is called") {
+TEST_CASE("A user's stage may throw in each of its calls") {
   const watchdog guard("throwing stage");
   for (const place where : {place::item, place::finish, place::end_epoch}) {
     const auto p = fl::from(numbers(3)) | throws_in{where} | fl::batch(2);
@@ -265,7 +266,7 @@ TEST_CASE("A stage of a user's own may throw wherever it is called") {
   }
 }
 
-TEST_CASE("Memory that runs out in a function is a failure of its sample like any other") {
+TEST_CASE("Running out of memory in a function is a failure of its sample") {
   const auto p = fl::from(numbers(3)) | fl::map(
                                             [](int n) {
                                               if (n == 1) throw std::bad_alloc();
@@ -278,7 +279,7 @@ TEST_CASE("Memory that runs out in a function is a failure of its sample like an
   CHECK(outcome.skipped[0].index == 1);
 }
 
-TEST_CASE("A per_worker function that can't be made fails the run with its stage's name") {
+TEST_CASE("A per_worker factory that throws fails the run with its stage's name") {
   const watchdog guard("per_worker");
   for (const std::size_t workers : {1u, 8u}) {
     const auto factory = []() {
@@ -315,7 +316,7 @@ struct origin_throws {
 
 } // namespace
 
-TEST_CASE("A source that can't tell an origin doesn't hide the failure") {
+TEST_CASE("A source whose origin() throws doesn't hide the failure") {
   const auto outcome = run_to_end((origin_throws{} | fl::map([](int n) -> int {
                                      throw unlucky(n);
                                    })).finite({.on_error = fl::on_error::skip}));
@@ -324,7 +325,7 @@ TEST_CASE("A source that can't tell an origin doesn't hide the failure") {
   CHECK(outcome.skipped[2].message == "unlucky 2");
 }
 
-TEST_CASE("An error in a batch's column leaves out its sample and no other") {
+TEST_CASE("An error in a batch's column leaves out only its sample") {
   const auto p = fl::from(numbers(7)) | fl::map([](int n) {
                    fl::tensor<float> t(fl::shape{n == 4 ? 3u : 2u});
                    for (float& x : t) x = static_cast<float>(n);
@@ -342,7 +343,7 @@ TEST_CASE("An error in a batch's column leaves out its sample and no other") {
   CHECK(indices(loader.failures()) == std::vector<std::uint64_t>{4});
 }
 
-TEST_CASE("Failures of a run without end are counted by stage and message, and the last ones are listed") {
+TEST_CASE("An infinite run counts failures by stage and message, and lists the last ones") {
   const watchdog guard("many failures");
   const auto pipeline = fl::from(count_to(100)) |
                         fl::map(
@@ -368,7 +369,7 @@ TEST_CASE("Failures of a run without end are counted by stage and message, and t
   CHECK(loader.failures().size() <= 2000);
 }
 
-TEST_CASE("A stage may have a limit of failures of its own, in all or among the last samples") {
+TEST_CASE("A stage may have a separate failure limit, in total or among the last samples") {
   const watchdog guard("limits of stages");
   const auto run = [](std::vector<fl::stage_failure_limit> limits) {
     const auto pipeline = fl::from(count_to(1000)) |
@@ -379,7 +380,7 @@ TEST_CASE("A stage may have a limit of failures of its own, in all or among the 
                               },
                               fl::name{"decode"}) |
                           fl::prefetch(4);
-    return pipeline.finite({.on_error = fl::on_error::skip, .stage_limits = std::move(limits)});
+    return pipeline.finite({.on_error = fl::on_error::skip, .stage_failure_limits = std::move(limits)});
   };
   const auto fails_at = [&](std::vector<fl::stage_failure_limit> limits) {
     auto loader = run(std::move(limits));

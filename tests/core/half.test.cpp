@@ -27,15 +27,14 @@ Half of_bits(std::uint32_t bits) {
 
 float value(auto half) { return static_cast<float>(half); }
 
-// No other number of that type is nearer, and of two that are as near it is the even one. `value` is in its
-// range.
+// No other number of that type is nearer, and ties go to the even one. `value` is in its range.
 template <class Half>
 bool is_nearest(float value_given) {
   const Half h(value_given);
   const double distance = std::abs(static_cast<double>(value(h)) - static_cast<double>(value_given));
   for (const int step : {-1, 1}) {
     const auto neighbour = of_bits<Half>(static_cast<std::uint32_t>(h.bits + step));
-    if ((h.bits & 0x7fff) == 0 && step == -1) continue; // that is of the other sign
+    if ((h.bits & 0x7fff) == 0 && step == -1) continue; // that has the other sign
     if (!std::isfinite(value(neighbour))) continue;
     const double other = std::abs(static_cast<double>(value(neighbour)) - static_cast<double>(value_given));
     if (other < distance || (other == distance && (h.bits & 1) != 0)) return false;
@@ -45,7 +44,7 @@ bool is_nearest(float value_given) {
 
 } // namespace
 
-TEST_CASE("each number of 16 bits comes back from float as it was") {
+TEST_CASE("each 16-bit number survives conversion to float and back") {
   bool same = true, no_numbers = true;
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     const auto h = of_bits<fl::float16>(bits);
@@ -59,7 +58,7 @@ TEST_CASE("each number of 16 bits comes back from float as it was") {
   CHECK(no_numbers);
 }
 
-TEST_CASE("numbers between are rounded to the nearest, and of two to the even one") {
+TEST_CASE("numbers in between are rounded to the nearest, ties to even") {
   fl::random_generator random(1);
   bool nearest = true;
   for (int i = 0; i < 200'000; ++i) {
@@ -71,14 +70,14 @@ TEST_CASE("numbers between are rounded to the nearest, and of two to the even on
         static_cast<float>(std::ldexp(random.uniform(1, 2), static_cast<int>(random.below(41)) - 26));
     if (narrow < 65504) nearest = nearest && is_nearest<fl::float16>(sign * narrow);
   }
-  for (std::uint32_t bits = 0; bits < 0x7bff; ++bits) { // just between two
+  for (std::uint32_t bits = 0; bits < 0x7bff; ++bits) { // half way between two
     const float a = value(of_bits<fl::float16>(bits)), b = value(of_bits<fl::float16>(bits + 1));
     nearest = nearest && is_nearest<fl::float16>((a + b) / 2);
   }
   CHECK(nearest);
 }
 
-TEST_CASE("known numbers") {
+TEST_CASE("known numbers are converted") {
   CHECK(value(of_bits<fl::float16>(0x3555)) == 0.333251953125f);
   CHECK(value(of_bits<fl::float16>(1)) == 0x1p-24f);
   CHECK(value(of_bits<fl::float16>(0x7bff)) == 65504);

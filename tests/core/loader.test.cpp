@@ -29,6 +29,7 @@
 #include "support/outcome.hpp"
 #include "support/parked.hpp"
 #include "support/rounds.hpp"
+#include "support/sanitizers.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
 
@@ -68,7 +69,7 @@ TEST_CASE("A loader can be moved, not copied, and is a range of one pass") {
   STATIC_REQUIRE(std::is_same_v<std::ranges::range_value_t<test_loader>, int>);
 }
 
-TEST_CASE("What next() and stop() do while it runs and when it has finished") {
+TEST_CASE("next() and stop() of a running and of a finished loader") {
   const watchdog guard("finished");
   auto loader = pipeline_of(numbers(50)).finite();
   CHECK_FALSE(loader.stopped());
@@ -84,7 +85,7 @@ TEST_CASE("What next() and stop() do while it runs and when it has finished") {
 
 TEST_CASE("A loop over a loader whose run has ended is refused") {
   const watchdog guard("spent");
-  const std::string why = "this loader is spent, as its run has come to its end: start another run";
+  const std::string why = "the run of this loader has ended: start another run";
   auto loader = pipeline_of(numbers(5)).finite();
   int items = 0;
   for ([[maybe_unused]] const int n : loader) ++items;
@@ -94,7 +95,7 @@ TEST_CASE("A loop over a loader whose run has ended is refused") {
   CHECK_FALSE(loader.next());
   loader = pipeline_of(numbers(5)).finite(); // another run
   for (int i = 0; i < 5; ++i) CHECK(loader.next() == i);
-  CHECK(loader.begin() == loader.end()); // nobody knew of the end before
+  CHECK(loader.begin() == loader.end()); // the end was not known before
   CHECK(throws_saying<std::logic_error>(why, [&] { loader.begin(); }));
   loader = pipeline_of(numbers(0)).finite();
   CHECK(loader.begin() == loader.end());
@@ -102,7 +103,7 @@ TEST_CASE("A loop over a loader whose run has ended is refused") {
 }
 
 #ifndef NDEBUG
-TEST_CASE("Two threads inside next() are noticed in a debug build") {
+TEST_CASE("A debug build detects two threads inside next()") {
   const watchdog guard("two threads inside next()");
   static std::latch* hold = nullptr;
   std::latch released(1);
@@ -114,11 +115,11 @@ TEST_CASE("Two threads inside next() are noticed in a debug build") {
                                         [&] { loader.next(); }));
   released.count_down();
   while (!first.done()) std::this_thread::yield();
-  CHECK(loader.next() == 1); // in turns they may
+  CHECK(loader.next() == 1); // one after another they may call next()
 }
 #endif
 
-TEST_CASE("What next() and stop() do when it was stopped") {
+TEST_CASE("next() and stop() of a stopped loader") {
   const watchdog guard("stopped");
   auto loader = pipeline_of(numbers(50)).infinite();
   CHECK(loader.next() == 0);
@@ -132,7 +133,7 @@ TEST_CASE("What next() and stop() do when it was stopped") {
   CHECK(loader.begin() == loader.end());
 }
 
-TEST_CASE("What next() and stop() do when it has failed") {
+TEST_CASE("next() and stop() of a failed loader") {
   const watchdog guard("failed");
   auto loader = pipeline_of(numbers(50), {throw_at_20}).finite();
   for (int i = 0; i < 20; ++i) CHECK(loader.next() == i);
@@ -148,11 +149,11 @@ TEST_CASE("What next() and stop() do when it has failed") {
     loader.stop();
   }
   CHECK_THROWS_AS(loader.begin(), fl::pipeline_error);
-  CHECK(loader.failures().empty()); // those are samples that were left out
+  CHECK(loader.failures().empty()); // it lists only skipped samples
   CHECK(loader.metrics().total.stages[1].failures == 1);
 }
 
-TEST_CASE("Range-for goes through it, and may break and go on") {
+TEST_CASE("A range-for iterates over a loader, and may break and continue") {
   const watchdog guard("range-for");
   auto loader = pipeline_of(numbers(30)).finite();
   int expected = 0;
@@ -168,7 +169,7 @@ TEST_CASE("Range-for goes through it, and may break and go on") {
       if (n >= rounds) break; // and the destructor joins all threads
 }
 
-TEST_CASE("An iterator gives access to the item until it moves on") {
+TEST_CASE("An iterator gives access to the item until it advances") {
   auto loader = (fl::from(std::vector<std::pair<int, int>>{{1, 2}, {3, 4}}) | fl::prefetch(2)).finite();
   auto it = loader.begin();
   CHECK(it->second == 2);
@@ -179,7 +180,7 @@ TEST_CASE("An iterator gives access to the item until it moves on") {
   CHECK(++it == loader.end());
 }
 
-TEST_CASE("A loader that runs can be moved, also in the middle of an iteration") {
+TEST_CASE("A running loader can be moved, also in the middle of an iteration") {
   const watchdog guard("moved");
   auto a = pipeline_of(numbers(40)).finite();
   CHECK(a.next() == 0);
@@ -223,7 +224,7 @@ TEST_CASE("A stage's function can stop the run through its loader") {
   CHECK(loader.stopped());
 }
 
-TEST_CASE("A long call is told of a stop by its context") {
+TEST_CASE("The context of a long call requests a stop") {
   const watchdog guard("context.stop");
   static std::atomic<int> waiting;
   waiting = 0;
@@ -250,7 +251,7 @@ TEST_CASE("stop() wakes a consumer that waits on another thread") {
     std::thread consumer([&] { CHECK_FALSE(loader.next()); });
     if (round % 2 == 0) await_all_others_asleep();
     loader.stop();
-    consumer.join(); // although the items in hand aren't done yet
+    consumer.join(); // although the current items aren't finished
     released.count_down();
   }
 }
@@ -271,7 +272,7 @@ TEST_CASE("64 parked workers are joined by the destructor, whether they wait for
                  }) |
                  fl::map(script(), fl::workers{64});
   auto loader =
-      starved.infinite({.queue_capacity = 64}); // one item to a packet: a source that waits holds none back
+      starved.infinite({.queue_capacity = 64}); // one item per packet: a source that waits holds none back
   for (int i = 0; i < 3; ++i) CHECK(loader.next() == i);
   await_all_others_asleep();
   loader.stop();
@@ -280,7 +281,7 @@ TEST_CASE("64 parked workers are joined by the destructor, whether they wait for
 
 namespace {
 
-/// While it lives new threads ask for so much room for their stack.
+/// While it exists, new threads request stacks of that size.
 class stacks_of {
  public:
   explicit stacks_of(std::size_t bytes) {
@@ -305,9 +306,9 @@ class stacks_of {
 
 } // namespace
 
-TEST_CASE("A thread that can't be started is told with its number, and the others are joined") {
+TEST_CASE("A thread that can't be started is reported with its number, and the others are joined") {
   const watchdog guard("threads");
-  // No more than three such stacks have room in the address space; a sanitizer would look at all of each.
+  // The address space has room for only three such stacks; a sanitizer would scan each of them.
   const auto refuses = [](std::size_t stack, const char* why) {
     const stacks_of large(stack);
     return throws_saying<std::system_error>(why, [] { pipeline_of(numbers(50), {}, 17).infinite(); });
@@ -317,7 +318,7 @@ TEST_CASE("A thread that can't be started is told with its number, and the other
   CHECK(collect(pipeline_of(numbers(3), {}, 17).finite()) == count_to(3));
 }
 
-TEST_CASE("A stop token that the options have stops the run, also after the loader was moved") {
+TEST_CASE("The stop token of the options stops the run, also after the loader was moved") {
   std::stop_source source;
   auto a = pipeline_of(numbers(10)).infinite({.stop = source.get_token()});
   auto b = std::move(a);
@@ -327,7 +328,7 @@ TEST_CASE("A stop token that the options have stops the run, also after the load
   CHECK(b.stopped());
 }
 
-TEST_CASE("A token may be asked to stop while the loader goes away") {
+TEST_CASE("A token may request a stop during the loader's destruction") {
   const watchdog guard("stop against destruction");
   for (int round = 0; round < 300; ++round) {
     std::stop_source source;
@@ -365,7 +366,7 @@ struct copied_sparingly {
 
 } // namespace
 
-TEST_CASE("A stage that can't be copied for the run fails it, before or at the first next()") {
+TEST_CASE("A stage whose copy for the run throws fails it, before or at the first next()") {
   const watchdog guard("copies");
   copied_sparingly stage;
   const auto copies_left = stage.copies_left;
@@ -395,7 +396,7 @@ TEST_CASE("A stage that can't be copied for the run fails it, before or at the f
   CHECK(never > 0);
 }
 
-#ifndef __SANITIZE_THREAD__ // which doesn't follow a fork of a process with threads
+#if !FEEDLINE_TEST_TSAN // which doesn't follow a fork of a process with threads
 TEST_CASE("A child of fork() may destroy the loader that it inherited") {
   const watchdog guard("inherited loader");
   std::optional loader(pipeline_of(numbers(1000)).infinite());
@@ -423,7 +424,7 @@ struct tokens {
 
 } // namespace
 
-TEST_CASE("An item of one's own may have a member ids()") {
+TEST_CASE("A user's item may have a member ids()") {
   auto loader = (fl::from(numbers(3)) | fl::map([](int n) {
                    return tokens{{n, n}};
                  }) |
@@ -449,7 +450,7 @@ void wait_at_5(int n, const fl::context& c) {
 
 } // namespace
 
-TEST_CASE("try_next() and next_for() tell an item from nothing yet and from the end") {
+TEST_CASE("try_next() and next_for() distinguish an item, nothing yet and the end") {
   const watchdog guard("a consumer that doesn't wait");
   std::atomic<bool> is_open = false;
   gate = &is_open;
@@ -473,7 +474,7 @@ TEST_CASE("try_next() and next_for() tell an item from nothing yet and from the 
   CHECK(loader.state() == fl::run_state::finished);
 }
 
-TEST_CASE("next_for() is woken by a stop, and throws what next() throws") {
+TEST_CASE("A stop wakes next_for(), which throws what next() throws") {
   const watchdog guard("a consumer that waits for a while");
   std::atomic<bool> is_open = false;
   gate = &is_open;

@@ -38,7 +38,7 @@ struct example {
   int label;
 };
 
-/// Looks like a tensor, but owns more than it shows.
+/// Looks like a tensor, but owns more memory than it shows.
 struct strange {
   int shape() const { return 3; }
 
@@ -56,7 +56,7 @@ const auto make_example = [](int n) { return example{{}, {}, n}; };
 
 const auto fill_example = [](int n, fl::batch_slot<example>& slot) { slot.get<&example::label>() = n; };
 
-/// Keeps texts and gives them later. What it says of that, if anything, is the derived class's.
+/// Keeps texts and emits them later. A derived class declares its memory, if at all.
 struct keeps_texts {
   static constexpr fl::stage_traits traits{.kind = "keeps_texts"};
   using output = std::string;
@@ -76,10 +76,10 @@ struct says_items : keeps_texts {
 };
 
 struct says_bytes : keeps_texts {
-  std::size_t bytes_kept() const { return 40'000; }
+  std::size_t bytes_held() const { return 40'000; }
 };
 
-struct says_nothing_to_say { // as it holds numbers alone
+struct says_nothing_to_say { // it holds only numbers
   using output = std::string;
 
   void operator()(std::string text, auto& emit) {
@@ -94,7 +94,7 @@ struct lengthens {
 
   void operator()(int n, auto& emit) { emit(std::string(static_cast<std::size_t>(n % 50), 'x')); }
 
-  std::size_t largest_item() const { return 100; }
+  std::size_t max_item_bytes() const { return 100; }
 
   int count = 0;
 };
@@ -108,7 +108,7 @@ std::size_t items_of(const fl::memory_plan& plan, const std::string& name) {
 
 } // namespace
 
-TEST_CASE("what an item takes is read off its type") {
+TEST_CASE("the type of an item determines its memory") {
   using fl::detail::bytes_of_type;
   CHECK(bytes_of_type<int>() == sizeof(int));
   CHECK(bytes_of_type<std::array<double, 10>>() == 80);
@@ -135,12 +135,12 @@ TEST_CASE("a plan lists queues, buffers and batches, and can be printed") {
   const std::size_t of_batches = (5 + 2) * 16 * 100'000, of_buffer = 50 * 100'000;
   CHECK(*plan.bytes() > of_batches + of_buffer);
   CHECK(*plan.bytes() < 3 * (of_batches + of_buffer));
-  for (const char* word : {"batch -> caller", "held by shuffle", "in all", "MB"})
+  for (const char* word : {"batch -> caller", "held by shuffle", "total", "MB"})
     CHECK(to_string(plan).find(word) != std::string::npos);
   CHECK(p.finite().memory().bytes() == plan.bytes());
 }
 
-TEST_CASE("what isn't known is said, until it is told") {
+TEST_CASE("unknown sizes are reported until the user declares them") {
   const auto make_text = [](int n) { return std::string(static_cast<std::size_t>(n), 'x'); };
   const auto of = [&](auto... told) {
     return fl::from(numbers(1000)) | fl::map(make_text, fl::name{"write"}, told...) |
@@ -149,29 +149,29 @@ TEST_CASE("what isn't known is said, until it is told") {
   CHECK(!of().memory().bytes());
   CHECK(to_string(of().memory()).find('?') != std::string::npos);
   CHECK(throws_saying<std::invalid_argument>(
-      "it isn't known how much memory an item takes in \"at work in batch\": add largest_item{bytes}",
+      "it isn't known how much memory an item takes in \"at work in batch\": add max_item_bytes{bytes}",
       [&] { of().finite({.memory_budget = 1 << 20}); }));
-  CHECK(of(fl::largest_item{2000}).memory().bytes());
-  auto loader = of(fl::largest_item{600}).finite({.memory_budget = 1 << 20});
-  CHECK(throws_saying<fl::pipeline_error>("largest_item{600}", [&] {
+  CHECK(of(fl::max_item_bytes{2000}).memory().bytes());
+  auto loader = of(fl::max_item_bytes{600}).finite({.memory_budget = 1 << 20});
+  CHECK(throws_saying<fl::pipeline_error>("max_item_bytes{600}", [&] {
     while (loader.next()) {
     }
   }));
   auto skipping =
-      of(fl::largest_item{600}).finite({.on_error = fl::on_error::skip, .memory_budget = 1 << 20});
+      of(fl::max_item_bytes{600}).finite({.on_error = fl::on_error::skip, .memory_budget = 1 << 20});
   std::size_t texts = 0;
   for (const auto& batch : skipping) texts += batch.size();
   CHECK((texts > 500 && texts < 600));
   CHECK(texts + skipping.failures().size() == 1000);
 }
 
-TEST_CASE("a stage of the user's own says what it holds, or no budget can be kept") {
+TEST_CASE("a user's stage must declare its memory for a budget") {
   const auto source = fl::from(std::vector<std::string>(1000, std::string(300, 'x')));
   const auto with = [&](auto stage) { return source | stage | fl::prefetch(2); };
   CHECK(!with(keeps_texts()).memory().bytes());
-  CHECK(throws_saying<std::invalid_argument>("it isn't known what the stage keeps_texts holds: add", [&] {
-    with(keeps_texts()).finite({.memory_budget = 60'000'000});
-  }));
+  CHECK(throws_saying<std::invalid_argument>(
+      "it isn't known how much memory the stage keeps_texts uses: add",
+      [&] { with(keeps_texts()).finite({.memory_budget = 60'000'000}); }));
   CHECK(throws_saying<std::invalid_argument>(
       "items_held() const", [&] { with(keeps_texts()).finite({.memory_budget = 60'000'000}); }));
 
@@ -193,7 +193,7 @@ TEST_CASE("a stage of the user's own says what it holds, or no budget can be kep
   CHECK((fl::from(numbers(10)) | lengthens() | fl::prefetch(2)).memory().bytes());
 }
 
-TEST_CASE("what is said of items with tensors is rounded up as their memory is") {
+TEST_CASE("declared sizes of items with tensors are rounded up like their memory") {
   const std::size_t elements = 1'000'000 + 1;
 
   struct pictures {
@@ -201,37 +201,37 @@ TEST_CASE("what is said of items with tensors is rounded up as their memory is")
 
     std::optional<value> next() { return value({elements}); }
 
-    std::size_t largest_item() const { return sizeof(value) + elements * sizeof(float); }
+    std::size_t max_item_bytes() const { return sizeof(value) + elements * sizeof(float); }
   };
 
   const std::size_t taken = fl::detail::bytes_taken(*pictures().next());
-  CHECK(taken >= pictures().largest_item());
-  if (rounds(4) == 4) CHECK(taken > pictures().largest_item()); // a sanitizer's memory isn't rounded
+  CHECK(taken >= pictures().max_item_bytes());
+  if (rounds(4) == 4) CHECK(taken > pictures().max_item_bytes()); // a sanitizer's memory isn't rounded
   const fl::memory_plan plan = (fl::from(pictures()) | fl::prefetch(2)).memory();
   CHECK(plan.parts.at(0).bytes >= taken);
   CHECK(*plan.parts.at(0).bytes <= 2 * taken);
 }
 
-TEST_CASE("what a cache gathers is known where a sample becomes one item, or is said") {
+TEST_CASE("the memory that a cache gathers is known for one item per sample, or reported as unknown") {
   const auto parts = [](int n) { return std::vector<int>(static_cast<std::size_t>(n), n); };
   const auto of = [&](std::size_t items) {
     return fl::from(numbers(10)) | fl::flat_map(parts, fl::workers{2}) |
-           fl::cache({.memory = 1000, .items_per_sample = items}) | fl::prefetch(2);
+           fl::cache({.memory_bytes = 1000, .items_per_sample = items}) | fl::prefetch(2);
   };
-  CHECK(throws_saying<std::invalid_argument>("say items_per_sample",
+  CHECK(throws_saying<std::invalid_argument>("set items_per_sample",
                                              [&] { of(0).finite({.memory_budget = 1 << 20}); }));
   CHECK(items_of(of(9).memory(), "gathered by flat_map | cache") == 2);
   CHECK(run_to_end(of(9).finite({.memory_budget = 1 << 20})).items.size() == 45);
   const auto cut = run_to_end(of(5).finite({.on_error = fl::on_error::skip}));
   CHECK(cut.skipped.size() == 4); // of 6, 7, 8 and 9
   CHECK(cut.skipped[0].message.find("items_per_sample") != std::string::npos);
-  CHECK((fl::from(numbers(10)) | fl::map([](int n) { return n + 1; }) | fl::cache({.memory = 1000}) |
+  CHECK((fl::from(numbers(10)) | fl::map([](int n) { return n + 1; }) | fl::cache({.memory_bytes = 1000}) |
          fl::prefetch(2))
             .memory()
             .bytes());
 }
 
-TEST_CASE("sizes are shown in units, and what was meant as a negative number as one") {
+TEST_CASE("sizes are shown in units, and former negative numbers as negative") {
   using fl::detail::bytes_text;
   CHECK(bytes_text(999) == "999 bytes");
   CHECK(bytes_text(600'000) == "600.0 KB");
@@ -243,16 +243,16 @@ TEST_CASE("sizes are shown in units, and what was meant as a negative number as 
   CHECK(to_string(many).find("-1") != std::string::npos);
   CHECK(to_string(many).find("18446744073709551615") == std::string::npos);
   CHECK(throws_saying<std::invalid_argument>(
-      "more than there can be, most of it held by shuffle: -1 of 20 bytes",
+      "more bytes than can be counted, most of it held by shuffle: -1 of 20 bytes",
       [&] { fl::detail::fitting_capacity(1000, 0, [&](std::size_t) { return many; }); }));
 }
 
-TEST_CASE("sources say what their samples take, and so do those that are made of them") {
+TEST_CASE("sources know the bytes of their samples, and so do sources made from them") {
   const temporary_folder folder;
   folder.write("a.txt", "one\ntwo\n");
   folder.write("a longer name than the other.txt", "three\n");
   const std::vector<std::string> texts{"short", std::string(1000, 'x')};
-  const auto bytes_of = [](const auto& p) { return fl::detail::largest_item_of(p.source()); };
+  const auto bytes_of = [](const auto& p) { return fl::detail::max_item_bytes_of(p.source()); };
 
   const auto names = fl::files(folder.path());
   REQUIRE(bytes_of(names));
@@ -272,14 +272,14 @@ TEST_CASE("sources say what their samples take, and so do those that are made of
 
   const auto rows = fl::lines({folder / "a.txt"});
   CHECK(!bytes_of(rows));
-  const auto short_rows = fl::lines({folder / "a.txt"}, {.longest = 100});
+  const auto short_rows = fl::lines({folder / "a.txt"}, {.max_line_bytes = 100});
   CHECK(*bytes_of(short_rows) == sizeof(std::string) + 101);
   CHECK(*bytes_of(fl::records({folder / "a.txt"}, 50)) == sizeof(std::vector<std::byte>) + 50);
   const auto make = [] { return std::optional<std::string>(); };
   CHECK(!bytes_of(fl::generate(make)));
-  CHECK(bytes_of(fl::generate(make, fl::largest_item{70})) == 70u);
+  CHECK(bytes_of(fl::generate(make, fl::max_item_bytes{70})) == 70u);
 
-  CHECK(bytes_of(names | fl::shuffled()) == bytes_of(names));
+  CHECK(bytes_of(names | fl::global_shuffle()) == bytes_of(names));
   CHECK(bytes_of(words | fl::with_replacement()) == bytes_of(words));
   CHECK(bytes_of(fl::concat(short_rows, words)) == bytes_of(words));
   CHECK(!bytes_of(fl::concat(words, rows)));
@@ -301,21 +301,21 @@ TEST_CASE("sources say what their samples take, and so do those that are made of
   CHECK(found == 2);
 }
 
-TEST_CASE("a source or a flat_map that gives more than was announced fails") {
+TEST_CASE("a source or a flat_map that returns more than it declared fails") {
   const auto make = [n = 0]() mutable {
     return n < 3 ? std::optional(std::string(n++ == 1 ? 500 : 5, 'x')) : std::nullopt;
   };
-  const auto made = run_to_end(
-      (fl::generate(make, fl::largest_item{100}) | fl::prefetch(1)).finite({.on_error = fl::on_error::skip}));
+  const auto made = run_to_end((fl::generate(make, fl::max_item_bytes{100}) | fl::prefetch(1))
+                                   .finite({.on_error = fl::on_error::skip}));
   CHECK(made.items.size() == 2);
   REQUIRE(made.skipped.size() == 1);
-  CHECK(made.skipped[0].message.find("largest_item{100}") != std::string::npos);
+  CHECK(made.skipped[0].message.find("max_item_bytes{100}") != std::string::npos);
 
   const auto parts = [](int n) {
     return std::vector{std::string(5, 'x'), std::string(n == 1 ? 500 : 5, 'x')};
   };
   for (const std::size_t workers : {1u, 3u}) {
-    const auto p = fl::from(numbers(3)) | fl::flat_map(parts, fl::workers{workers}, fl::largest_item{100}) |
+    const auto p = fl::from(numbers(3)) | fl::flat_map(parts, fl::workers{workers}, fl::max_item_bytes{100}) |
                    fl::prefetch(1);
     CHECK(p.memory().bytes());
     const auto cut = run_to_end(p.finite({.on_error = fl::on_error::skip}));
@@ -325,7 +325,7 @@ TEST_CASE("a source or a flat_map that gives more than was announced fails") {
   }
 }
 
-TEST_CASE("queues become as short as a budget wants, and results stay") {
+TEST_CASE("queues are shortened to a budget, and results stay the same") {
   const watchdog guard("budgets");
   const auto p = fl::from(numbers(300)) | fl::map(make_example, fl::workers{4}) | fl::batch(8);
   auto free = p.finite();
@@ -377,7 +377,7 @@ TEST_CASE("the batches of a run stay within its plan") {
     }
 }
 
-TEST_CASE("the rows of batch stay within what the plan says of its batches") {
+TEST_CASE("the rows of batch stay within the plan for its batches") {
   const watchdog guard("rows of batch in a plan");
   const auto measure = [](std::size_t size, const auto& make_samples, auto... mode) {
     for (const std::size_t prefetch : {1u, 6u}) {
@@ -408,13 +408,13 @@ TEST_CASE("the rows of batch stay within what the plan says of its batches") {
   const auto of_arrays = fl::map([](int n) { return std::array<int, 2000>{n}; }, fl::workers{3});
   const auto of_pairs = fl::map([](int n) { return std::pair(n, std::array<int, 3000>{n}); }, fl::workers{3});
   const auto of_lists = fl::map([](int n) { return std::vector<int>(static_cast<std::size_t>(n % 60), n); },
-                                fl::workers{3}, fl::largest_item{300});
+                                fl::workers{3}, fl::max_item_bytes{300});
   measure(20, of_arrays);
   measure(7, of_pairs);
   measure(1000, of_lists, fl::padded{});
 }
 
-TEST_CASE("rows that come to lie elsewhere, behind samples that fail and epochs that end, are in the plan") {
+TEST_CASE("the plan includes rows that are moved because of failed samples and epoch ends") {
   const watchdog guard("moved rows in a plan");
   const auto fill_some = [](int n, fl::batch_slot<example>& slot) {
     if (n % 3 == 1) throw std::runtime_error("unreadable");
@@ -438,15 +438,15 @@ TEST_CASE("rows that come to lie elsewhere, behind samples that fail and epochs 
       }
 }
 
-TEST_CASE("small rows are in the plan with the memory that blocks take at least") {
+TEST_CASE("the plan counts small rows with the smallest block size") {
   const watchdog guard("small rows in a plan");
   for (const std::size_t size : {1u, 4u, 300u}) {
     CAPTURE(size);
     counting_resource resource;
-    const auto p =
-        fl::from(numbers(200'000)) | fl::batch_into<int>(
-                                         size, [](int n, fl::batch_slot<int>& slot) { slot.value() = n; },
-                                         fl::workers{8}, fl::batch_options{.memory = &resource});
+    const auto p = fl::from(numbers(rounds(200'000))) |
+                   fl::batch_into<int>(
+                       size, [](int n, fl::batch_slot<int>& slot) { slot.value() = n; }, fl::workers{8},
+                       fl::batch_options{.memory = &resource});
     auto loader = p.finite();
     for (int i = 0; i < 8; ++i) {
       loader.next();

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -119,7 +120,7 @@ double sum(const fl::worker_metrics& w) { return w.busy + w.starved + w.blocked;
 
 } // namespace
 
-TEST_CASE("After the end every stage's and queue's counts are exactly right") {
+TEST_CASE("After the end the counts of every stage and queue are exact") {
   const watchdog guard("counts");
   for (const std::size_t workers : {1u, 3u, 64u})
     for (const std::size_t capacity : {0u, 2u}) {
@@ -137,7 +138,7 @@ TEST_CASE("After the end every stage's and queue's counts are exactly right") {
       for (std::size_t i = 0; i < 5; ++i) {
         CHECK(m.stages[i].name == names[i]);
         CHECK(m.stages[i].received == in[i]);
-        CHECK(m.stages[i].given == out[i]);
+        CHECK(m.stages[i].emitted == out[i]);
         CHECK(m.stages[i].failures == failed[i]);
       }
       REQUIRE(m.segments.size() == 3);
@@ -171,13 +172,13 @@ TEST_CASE("A chain on the same workers is one segment of several stages") {
   CHECK(m.segments[1].name == "map + filter + tap `look`");
   REQUIRE(m.stages.size() == 4);
   CHECK(m.stages[1].received == 50);
-  CHECK(m.stages[1].given == 50);
-  CHECK(m.stages[2].given == 10);
+  CHECK(m.stages[1].emitted == 50);
+  CHECK(m.stages[2].emitted == 10);
   CHECK(m.stages[3].received == 10);
-  CHECK(m.stages[3].given == 10);
+  CHECK(m.stages[3].emitted == 10);
 }
 
-TEST_CASE("Fills stay within the capacity that was asked for") {
+TEST_CASE("Fill levels stay within the requested capacity") {
   const watchdog guard("fills");
   auto loader =
       (fl::from(numbers(1000)) | fl::map(refusing{}, fl::workers{2})).infinite({.queue_capacity = 6});
@@ -190,13 +191,13 @@ TEST_CASE("Fills stay within the capacity that was asked for") {
     CHECK(q.mean_fill <= 6);
     CHECK(q.mean_fill > 0);
   }
-  CHECK(m.queues[1].put - m.queues[1].taken == 6); // the consumer hasn't asked
+  CHECK(m.queues[1].put - m.queues[1].taken == 6); // the consumer hasn't called next()
   CHECK(m.consumer.items == 0);
-  CHECK(contains(m.bottleneck, "nothing has come out yet"));
+  CHECK(contains(m.bottleneck, "the consumer received no item"));
   CHECK(loader.metrics().recent.queues[1].peak_fill == 6); // it's still full, though nothing was put
 }
 
-TEST_CASE("The peak of a span of time begins with the fill that it found") {
+TEST_CASE("The peak of a period starts with the initial fill level") {
   const watchdog guard("peaks");
   auto loader = (fl::from(numbers(6)) | fl::prefetch(6)).finite();
   await_all_others_asleep(); // all six are in the queue
@@ -232,7 +233,7 @@ TEST_CASE("Recent numbers are those since the last call, total ones since the st
   CHECK(sum_of([](const auto& m) { return m.seconds; }) == Approx(total.seconds));
   for (std::size_t i = 0; i < total.stages.size(); ++i) {
     CHECK(adds_up([i](const auto& m) { return m.stages[i].received; }));
-    CHECK(adds_up([i](const auto& m) { return m.stages[i].given; }));
+    CHECK(adds_up([i](const auto& m) { return m.stages[i].emitted; }));
     CHECK(adds_up([i](const auto& m) { return m.stages[i].failures; }));
   }
   for (std::size_t i = 0; i < total.queues.size(); ++i) {
@@ -242,7 +243,7 @@ TEST_CASE("Recent numbers are those since the last call, total ones since the st
   CHECK(all[2].recent.seconds < all[2].total.seconds);
 }
 
-TEST_CASE("A worker's times add up to the time that it has lived") {
+TEST_CASE("A worker's times add up to its lifetime") {
   const watchdog guard("times");
   auto loader = (fl::from(numbers(20)) | fl::map(
                                              [](int n) {
@@ -266,7 +267,7 @@ TEST_CASE("A worker's times add up to the time that it has lived") {
   CHECK(m.consumer.waited <= m.seconds);
 }
 
-TEST_CASE("A wait that still goes on is counted") {
+TEST_CASE("A wait in progress is counted") {
   const watchdog guard("waits");
   auto loader =
       (fl::from(numbers(1000)) | fl::map(refusing{}, fl::workers{2})).infinite({.queue_capacity = 2});
@@ -282,7 +283,7 @@ TEST_CASE("A wait that still goes on is counted") {
   for (const fl::worker_metrics& w : m.segments[0].workers) CHECK(w.blocked > 0);
 }
 
-TEST_CASE("A source that waits for what arrives is starved") {
+TEST_CASE("A source that waits for data to arrive is starved") {
   const watchdog guard("arrivals");
   const fl::push_source<int> source({.capacity = 4});
   auto loader = (source | fl::map([](int n) { return n; }, fl::workers{1})).infinite();
@@ -299,19 +300,19 @@ TEST_CASE("A source that waits for what arrives is starved") {
 TEST_CASE("The bottleneck is named: the stage that takes longest, or the consumer") {
   using fl::detail::bottleneck_of;
   fl::interval_metrics m;
-  CHECK(bottleneck_of(m) == "nothing has come out yet: there is no bottleneck to name");
+  CHECK(bottleneck_of(m) == "the consumer received no item in this time: the bottleneck is not known");
   m.seconds = 10;
   m.segments = {{"numbers", false, 1, {{1, 0, 9}}},
                 {"map `slow`", true, 2, {{9, 1, 0}, {8, 2, 0}}},
                 {"batch", false, 1, {{2, 8, 0}}}};
   m.consumer.waited = 6;
-  CHECK(bottleneck_of(m) == "nothing has come out yet: there is no bottleneck to name");
+  CHECK(bottleneck_of(m) == "the consumer received no item in this time: the bottleneck is not known");
   m.consumer.items = 20;
   CHECK(bottleneck_of(m) == "map `slow` is busy 85 % on all 2 workers: it limits the pipeline; the consumer "
                             "waits 60 % of the time");
   m.consumer.waited = 0.4;
   CHECK(bottleneck_of(m) ==
-        "the consumer limits the pipeline: items are ready when it asks (it waits 4 % of the time)");
+        "the consumer limits the pipeline: items are ready when it asks for them (it waits 4 % of the time)");
   m.consumer.waited = 0.5;
   m.segments[1].active = 1;
   m.segments[1].workers = {{9, 1, 0}};
@@ -323,9 +324,66 @@ TEST_CASE("The bottleneck is named: the stage that takes longest, or the consume
   m.segments[0].workers = {{5, 0, 5}};
   CHECK(bottleneck_of(m) ==
         "numbers is busy 50 %: nothing in the pipeline is at its limit; the consumer waits 5 % of the time");
+
+  m.segments[1].active = 2;
+  m.segments[1].workers = {{0.2, 0, 0, 9.8}, {0.2, 0, 0, 9.8}};
+  CHECK(bottleneck_of(m) ==
+        "map `slow` waits in its function 98 % of the time on all 2 workers: it limits the "
+        "pipeline, and more workers would help; the consumer waits 5 % of the time");
+  m.segments[1].workers = {{4, 1.5, 0, 4.5}, {4, 1.5, 0, 4.5}}; // busy and waiting together
+  CHECK(contains(bottleneck_of(m), "waits in its function 45 % of the time on all 2 workers: it limits"));
+  m.segments[1].active = 1;
+  m.segments[1].workers = {{1, 9, 0}};
+  m.segments[2].workers = {{1, 0, 0, 9}}; // one thread, which has no workers to add
+  CHECK(contains(bottleneck_of(m), "waits in its function 90 % of the time: it limits the pipeline; the"));
+  m.segments[2].workers = {{1, 9, 0}};
+
+  const std::string processors =
+      " of the time for a processor: other programs use the processors, or there are more "
+      "workers than processors; the consumer waits 5 % of the time";
+  m.segments[2].workers = {{2, 8, 0, 0, 3.8}};
+  m.segments[0].workers[0].preempted = 1;
+  CHECK(bottleneck_of(m) == "numbers is busy 50 %; the threads of batch waited 38 %" + processors);
+  m.segments[0].workers = {{8, 0, 2, 0, 4}};
+  CHECK(bottleneck_of(m) ==
+        "numbers is busy 80 %: it limits the pipeline; the threads of numbers waited 40 %" + processors);
+  m.segments[0].workers = {{5, 0, 5, 0, 0.9}};
+  m.segments[2].workers = {{2, 8, 0, 0, 0.9}};
+  CHECK(bottleneck_of(m) ==
+        "numbers is busy 50 %: nothing in the pipeline is at its limit; the consumer waits 5 % of the time");
 }
 
-TEST_CASE("How long items lay ready is told by the last queue") {
+TEST_CASE("Time that more busy workers than processors wait for a processor is counted") {
+  const watchdog guard("preempted workers");
+  if (!std::ifstream("/proc/thread-self/schedstat")) return; // the system doesn't count it
+  const auto busy = [](int n) {
+    burn(1);
+    return n;
+  };
+  const auto pipeline = fl::from(numbers(1000)) | fl::map(busy, fl::workers{8 * fl::processors()});
+  const auto count_others = [] {
+    int others = 0;
+    for_each_other_thread([&](const std::string&) { ++others; });
+    return others;
+  };
+  const int others = count_others();
+  const auto preempted = [](auto& loader) { return loader.metrics().total.segments[1].sum().preempted; };
+
+  auto loader = pipeline.infinite();
+  while (preempted(loader) == 0) loader.next(); // of threads at work
+  const double at_work = preempted(loader);
+  loader.stop();
+  while (count_others() > others) std::this_thread::yield();
+  const fl::interval_metrics m = loader.metrics().total;
+  CHECK(preempted(loader) >= at_work); // of threads that have ended
+  for (const fl::worker_metrics& w : m.segments[1].workers) CHECK(w.preempted <= w.time());
+
+  auto without = pipeline.finite_without_metrics();
+  for (int i = 0; i < 100; ++i) without.next();
+  CHECK(preempted(without) == 0);
+}
+
+TEST_CASE("Metrics report how long items were ready in the last queue") {
   auto loader = (fl::from(numbers(4)) | fl::prefetch(4)).finite();
   const watchdog guard("queued");
   while (loader.metrics().total.queues[0].put < 4) std::this_thread::yield();
@@ -338,7 +396,7 @@ TEST_CASE("How long items lay ready is told by the last queue") {
   CHECK(c.percentile99_queued >= c.median_queued);
 }
 
-TEST_CASE("Quantiles of durations are right to within the width of a bucket") {
+TEST_CASE("Quantiles of durations are exact to within the width of a bucket") {
   using durations = fl::detail::consumer_counters::histogram;
   durations histogram;
   for (std::uint64_t us = 1; us <= 1000; ++us) histogram.add(us * 1000, 1);
@@ -365,20 +423,16 @@ TEST_CASE("Metrics read as a table and as JSON") {
   const std::string json = to_json(m);
   CAPTURE(json);
   CHECK(json_checker::accepts(json));
-  for (const char* key : {"total",         "recent",
-                          "seconds",       "stages",
-                          "name",          "received",
-                          "given",         "failures",
-                          "segments",      "parallel",
-                          "workers",       "busy",
-                          "starved",       "blocked",
-                          "queues",        "capacity",
-                          "put",           "taken",
-                          "mean_fill",     "peak_fill",
-                          "consumer",      "items",
-                          "waited",        "mean_queued",
-                          "median_queued", "percentile99_queued",
-                          "bottleneck"})
+  for (const char* key : {"total",       "recent",        "seconds",
+                          "stages",      "name",          "received",
+                          "emitted",     "failures",      "segments",
+                          "parallel",    "workers",       "busy",
+                          "starved",     "blocked",       "preempted",
+                          "queues",      "capacity",      "put",
+                          "taken",       "mean_fill",     "peak_fill",
+                          "consumer",    "items",         "waited",
+                          "mean_queued", "median_queued", "percentile99_queued",
+                          "bottleneck",  "segment",       "user_metrics"})
     CHECK(contains(json, '"' + std::string(key) + "\": "));
   CHECK(contains(json, R"("map `a \"b\"\\\u000a\u0001`")"));
 
@@ -391,7 +445,7 @@ TEST_CASE("Metrics read as a table and as JSON") {
   CHECK(stream.str() == table);
 }
 
-TEST_CASE("Numbers are written in plain notation with three digits that count") {
+TEST_CASE("Numbers are written in plain notation with three significant digits") {
   using fl::detail::digits;
   CHECK(digits(0) == "0");
   CHECK(digits(1234567) == "1234567");
@@ -402,7 +456,7 @@ TEST_CASE("Numbers are written in plain notation with three digits that count") 
   CHECK(digits(1e-12) == "0.000000000");
 }
 
-TEST_CASE("metrics() may be asked from other threads while the run goes on") {
+TEST_CASE("Other threads may call metrics() during the run") {
   const watchdog guard("metrics from elsewhere");
   auto loader = counted(3).infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000});
   std::atomic<bool> done{false};
@@ -427,7 +481,7 @@ TEST_CASE("metrics() may be asked from other threads while the run goes on") {
   CHECK(grows);
 }
 
-TEST_CASE("Batches count as the consumer's once it has them, also those that came in one packet") {
+TEST_CASE("Batches count as the consumer's once it has received them, also those from one packet") {
   auto loader = (fl::from(count_to(100'000)) | fl::batch(2)).finite();
   for (int i = 0; i < 60; ++i) REQUIRE(loader.next());
   CHECK(loader.metrics().total.consumer.items == 60);
@@ -435,7 +489,7 @@ TEST_CASE("Batches count as the consumer's once it has them, also those that cam
 
 namespace {
 
-/// Gives every item at once, and reports how many it saw.
+/// Emits every item at once, and reports how many it received.
 struct reporting {
   using output = int;
 
@@ -451,7 +505,7 @@ struct reporting {
   int seen = 0;
 };
 
-/// A source that reports how many numbers it has given, and how many are left.
+/// A source that reports how many numbers it has yielded, and how many are left.
 struct reporting_source {
   std::optional<int> next() {
     if (given == 100) return std::nullopt;
@@ -474,12 +528,12 @@ const fl::stage_metrics& stage_of(const fl::interval_metrics& m, std::string_vie
 
 } // namespace
 
-TEST_CASE("A source reports numbers of its own, what holds now and what has added up") {
+TEST_CASE("A source reports custom numbers, current values and totals") {
   const watchdog guard("a source that reports");
   auto loader = (fl::from(reporting_source()) | fl::prefetch(1)).finite();
   const auto numbers = [](const fl::interval_metrics& m) {
     std::map<std::string, double> all;
-    for (const fl::user_metric& n : m.stages.at(0).numbers) all[n.name] = n.value;
+    for (const fl::user_metric& n : m.stages.at(0).user_metrics) all[n.name] = n.value;
     return all;
   };
   while (loader.next()) continue;
@@ -487,9 +541,13 @@ TEST_CASE("A source reports numbers of its own, what holds now and what has adde
   CHECK(numbers(end.total) == std::map<std::string, double>{{"left", 0}, {"given", 100}});
   CHECK(numbers(end.recent) == numbers(end.total));
   CHECK(numbers(loader.metrics().recent) == std::map<std::string, double>{{"left", 0}, {"given", 0}});
+
+  auto without = (fl::from(reporting_source()) | fl::prefetch(1)).finite_without_metrics();
+  while (without.next()) continue;
+  CHECK(numbers(without.metrics().total).empty());
 }
 
-TEST_CASE("Metrics tell how long each stage takes for an item, without those behind it") {
+TEST_CASE("Metrics report each stage's time per item, without the stages downstream") {
   const watchdog guard("times of stages");
   auto loader = (fl::from(count_to(40)) |
                  fl::map(
@@ -514,7 +572,40 @@ TEST_CASE("Metrics tell how long each stage takes for an item, without those beh
   CHECK(loader.metrics().recent.stages[1].time.timed == 0); // nothing since
 }
 
-TEST_CASE("What a stage waits for room behind it isn't its time") {
+TEST_CASE("What threads worked is shared out among their stages") {
+  const watchdog guard("loads of stages");
+  const auto slowly = [](int milliseconds) {
+    return [=](int n) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      return n;
+    };
+  };
+  auto loader = (fl::from(count_to(100)) | fl::map(slowly(1), fl::name{"first"}) |
+                 fl::parallel(fl::workers{2},
+                              fl::map(slowly(1), fl::name{"one"}) | fl::map(slowly(3), fl::name{"three"})) |
+                 fl::batch(10))
+                    .finite();
+  while (loader.next()) {
+  }
+  const fl::interval_metrics m = loader.metrics().total;
+  const auto of_segment = [&](std::size_t number) {
+    double busy = 0;
+    for (const fl::worker_metrics& w : m.segments.at(number).workers) busy += w.busy;
+    return busy;
+  };
+  std::vector<double> sums(m.segments.size());
+  for (const fl::stage_metrics& s : m.stages) sums.at(s.segment) += s.busy;
+  for (std::size_t i = 0; i < sums.size(); ++i) CHECK(sums[i] == Approx(of_segment(i)));
+  CHECK(stage_of(m, "map `first`").busy > 0.09);
+  CHECK(m.stages[0].segment == 0);
+  CHECK(m.stages[0].busy < 0.05); // the source
+  CHECK(stage_of(m, "map `one`").segment == 1);
+  CHECK(stage_of(m, "map `one`").busy > 0.09);
+  CHECK(stage_of(m, "map `three`").busy > 2 * stage_of(m, "map `one`").busy);
+  CHECK(m.stages.back().segment == 2);
+}
+
+TEST_CASE("A stage's wait for room downstream isn't its time") {
   const watchdog guard("waits for room");
   const auto same = [](int n) { return n; };
   for (const bool parallel : {false, true}) {
@@ -532,7 +623,7 @@ TEST_CASE("What a stage waits for room behind it isn't its time") {
   }
 }
 
-TEST_CASE("Metrics tell how full buffers of samples are") {
+TEST_CASE("Metrics report how full buffers of samples are") {
   const watchdog guard("fills");
   auto loader = (fl::from(count_to(1000)) | fl::shuffle({.capacity = 50}) | fl::batch(10)).infinite();
   for (int i = 0; i < 100; ++i) loader.next();
@@ -542,7 +633,7 @@ TEST_CASE("Metrics tell how full buffers of samples are") {
   CHECK(s.held <= 50);
 }
 
-TEST_CASE("Metrics give the counters and gauges that users' functions and stages report") {
+TEST_CASE("Metrics contain the counters and gauges of users' functions and stages") {
   const watchdog guard("numbers of the user's");
   auto loader = (fl::from(count_to(100)) | reporting() |
                  fl::map(
@@ -557,7 +648,7 @@ TEST_CASE("Metrics give the counters and gauges that users' functions and stages
   while (loader.next()) {
   }
   const auto value = [](const fl::stage_metrics& s, std::string_view name) {
-    for (const fl::user_metric& n : s.numbers)
+    for (const fl::user_metric& n : s.user_metrics)
       if (n.name == name) return n.value;
     return -1.0;
   };
@@ -568,13 +659,13 @@ TEST_CASE("Metrics give the counters and gauges that users' functions and stages
   CHECK(value(m.total.stages[1], "even ones") == 50);
   CHECK(value(m.total.stages[1], "seen") == 100);
   const fl::metrics later = loader.metrics();
-  CHECK(value(later.recent.stages[1], "even ones") == 0); // a counter counts since then, …
-  CHECK(value(later.recent.stages[1], "seen") == 100);    // … and a gauge says what is
+  CHECK(value(later.recent.stages[1], "even ones") == 0); // a counter counts since the last call, …
+  CHECK(value(later.recent.stages[1], "seen") == 100);    // … and a gauge has its current value
   CHECK(to_string(m).find("tens 10") != std::string::npos);
   CHECK(json_checker::accepts(to_json(m)));
 }
 
-TEST_CASE("Time that a function says it waits doesn't count as busy") {
+TEST_CASE("Time that a function declares as waiting doesn't count as busy") {
   const watchdog guard("a wait inside a function");
   auto loader = (fl::from(count_to(20)) | fl::map([](int n, fl::context& c) {
                    const auto waiting = c.waiting();
@@ -592,7 +683,7 @@ TEST_CASE("Time that a function says it waits doesn't count as busy") {
 
 namespace {
 
-/// Leaves out what came before. Whatever its state is called with that is no writer, it takes for a reader.
+/// Leaves out items that arrived before. Its state() treats every archive that isn't a writer as a reader.
 struct unique_ones {
   using output = int;
 
@@ -612,7 +703,7 @@ struct unique_ones {
 
 } // namespace
 
-TEST_CASE("Metrics only look at a stage's state") {
+TEST_CASE("Metrics only read a stage's state") {
   std::vector<int> numbers(1000);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i % 10);
   const auto pipeline = fl::from(numbers) | unique_ones() | fl::prefetch(1);

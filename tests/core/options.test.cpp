@@ -22,7 +22,7 @@
 namespace fl = feedline;
 using namespace feedline::test;
 
-TEST_CASE("Options not given are: seed 0, one pass, fail at the first error") {
+TEST_CASE("The default options are seed 0, one pass and to fail at the first error") {
   const fl::finite_options finite;
   CHECK_FALSE(finite.seed);
   CHECK(finite.epochs == 1);
@@ -36,15 +36,15 @@ TEST_CASE("Options not given are: seed 0, one pass, fail at the first error") {
   CHECK_FALSE(infinite.stop.stop_possible());
 }
 
-TEST_CASE("Finite runs make as many passes as asked for, and none is refused") {
+TEST_CASE("A finite run makes the requested number of passes, and 0 is refused") {
   const auto p = fl::from(numbers(2)) | fl::prefetch(2);
-  CHECK(throws_saying<std::invalid_argument>("a finite run over 0 epochs would give nothing",
+  CHECK(throws_saying<std::invalid_argument>("a finite run over 0 epochs would yield nothing",
                                              [&] { p.finite({.epochs = 0}); }));
   CHECK(collect(p.finite()) == std::vector<int>{0, 1});
   CHECK(collect(p.finite({.epochs = 3})).size() == 6);
 }
 
-TEST_CASE("Equal seeds give equal runs, other seeds others, and each epoch has an order of its own") {
+TEST_CASE("Equal seeds yield equal runs, other seeds don't, and each epoch has its own order") {
   const auto p = fl::from(numbers(200)) |
                  fl::map([](int n) { return n % numbers::next_epoch; }, fl::workers{2}) |
                  fl::shuffle({.capacity = 50});
@@ -55,7 +55,7 @@ TEST_CASE("Equal seeds give equal runs, other seeds others, and each epoch has a
   CHECK(collect(p.infinite({.seed = 3}), 300) == collect(p.infinite({.seed = 3, .queue_capacity = 1}), 300));
 }
 
-TEST_CASE("A size that was negative is refused as what it was, wherever it is given") {
+TEST_CASE("A size that was negative is refused and shown as negative, wherever it is set") {
   const auto minus_one = static_cast<std::size_t>(-1);
   const auto refused = [](const std::string& what, auto make) {
     INFO(what);
@@ -68,47 +68,52 @@ TEST_CASE("A size that was negative is refused as what it was, wherever it is gi
   refused("skip: the number of items", [&] { fl::skip(minus_one); });
   refused("batch: the size", [&] { fl::batch(minus_one); });
   refused("batch_into: the size", [&] { fl::batch_into<int>(minus_one, row); });
-  refused("bucket_batch: the size", [&] { fl::bucket_batch({.size = minus_one}); });
-  refused("bucket_batch: the number of tokens", [&] { fl::bucket_batch({.tokens = minus_one}); });
-  refused("bucket_batch: a bound", [&] { fl::bucket_batch({.bounds = {4, minus_one}, .size = 4}); });
+  refused("bucket_batch: the batch_size", [&] { fl::bucket_batch({.batch_size = minus_one}); });
+  refused("bucket_batch: the max_tokens", [&] { fl::bucket_batch({.max_tokens = minus_one}); });
+  refused("bucket_batch: a boundary", [&] {
+    fl::bucket_batch({.boundaries = {4, minus_one}, .batch_size = 4});
+  });
   refused("with_replacement: the number of samples", [&] { fl::with_replacement({.samples = minus_one}); });
-  refused("cache: the memory", [&] { fl::cache({.memory = minus_one}); });
-  refused("cache: the number of bytes", [&] { fl::cache({.directory = "/nowhere", .bytes = minus_one}); });
+  refused("cache: the memory_bytes", [&] { fl::cache({.memory_bytes = minus_one}); });
+  refused("cache: the directory_bytes",
+          [&] { fl::cache({.directory = "/nowhere", .directory_bytes = minus_one}); });
   refused("interleave: the number of files", [&] { fl::interleave(minus_one); });
-  refused("records: the size of a record", [&] { fl::records({"none"}, minus_one); });
+  refused("records: the record size", [&] { fl::records({"none"}, minus_one); });
   refused("shuffle: the capacity", [&] { fl::shuffle({.capacity = minus_one}); });
   refused("shuffle: the min_fill", [&] { fl::shuffle({.capacity = 4, .min_fill = minus_one}); });
   refused("shuffle: the capacity", [&] { fl::concurrent_shuffle_buffer<int>({.capacity = minus_one}); });
-  refused("lines: the longest line", [&] { fl::lines({"none"}, {.longest = minus_one}); });
-  refused("cache: the items_per_sample", [&] { fl::cache({.memory = 1000, .items_per_sample = minus_one}); });
+  refused("lines: max_line_bytes", [&] { fl::lines({"none"}, {.max_line_bytes = minus_one}); });
+  refused("cache: the items_per_sample",
+          [&] { fl::cache({.memory_bytes = 1000, .items_per_sample = minus_one}); });
   refused("a queue's capacity", [&] { fl::spsc_queue<int> queue(minus_one); });
   refused("a queue's capacity", [&] { fl::mpmc_queue<int> queue(minus_one); });
   refused("a queue's capacity", [&] { fl::reorder_queue<int> queue(minus_one); });
-  refused("the largest_item", [&] { fl::map(same, fl::largest_item{minus_one}); });
+  refused("the max_item_bytes", [&] { fl::map(same, fl::max_item_bytes{minus_one}); });
   const auto p = fl::from(numbers(2)) | fl::prefetch(2);
   refused("the queue_capacity", [&] { p.infinite({.queue_capacity = minus_one}); });
   refused("the memory_budget", [&] { p.finite({.memory_budget = minus_one}); });
   refused("the number of epochs", [&] { p.finite({.epochs = static_cast<std::uint32_t>(-1)}); });
-  refused("the number of ranks", [&] { p.infinite({.rank = {0, static_cast<std::uint32_t>(-1)}}); });
-  CHECK(throws_saying<std::invalid_argument>("-1 asked for", [&] { fl::map(same, fl::workers{minus_one}); }));
-  CHECK(throws_saying<std::invalid_argument>("no part -1 of 2", [&] { fl::partition({1, 1}, minus_one); }));
+  refused("the world size", [&] { p.infinite({.rank = {0, static_cast<std::uint32_t>(-1)}}); });
+  CHECK(throws_saying<std::invalid_argument>("-1 requested", [&] { fl::map(same, fl::workers{minus_one}); }));
+  CHECK(throws_saying<std::invalid_argument>("no partition -1 of 2", [&] {
+    fl::partition({1, 1}, minus_one);
+  }));
   CHECK(throws_saying<std::invalid_argument>("no rank -1 of 4", [&] {
     p.infinite({.rank = {static_cast<std::uint32_t>(-1), 4}});
   }));
 }
 
-TEST_CASE("The largest shuffle buffer of all can be asked for, but not be had") {
+TEST_CASE("The largest shuffle buffer can be requested, but its memory isn't available") {
   const watchdog guard("largest buffer");
   const auto p = fl::from(numbers(100)) |
                  fl::shuffle({.capacity = std::numeric_limits<std::ptrdiff_t>::max()}) | fl::prefetch(1);
   CHECK_THROWS_AS(p.finite({.memory_budget = 1'000'000'000}), std::invalid_argument);
-  CHECK(throws_saying<fl::pipeline_error>("shuffle failed: there was no memory left",
-                                          [&] { collect(p.finite()); }));
+  CHECK(throws_saying<fl::pipeline_error>("shuffle failed: out of memory", [&] { collect(p.finite()); }));
 }
 
-TEST_CASE("The longest queue of all can be asked for, but not be had") {
+TEST_CASE("The longest queue can be requested, but its memory isn't available") {
   if (rounds(4) < 4) return; // a sanitizer's allocator ends the program instead
   const watchdog guard("longest queue");
   auto loader = (fl::from(numbers(100)) | fl::prefetch(std::numeric_limits<std::ptrdiff_t>::max())).finite();
-  CHECK(throws_saying<fl::pipeline_error>("there was no memory left", [&] { collect(std::move(loader)); }));
+  CHECK(throws_saying<fl::pipeline_error>("out of memory", [&] { collect(std::move(loader)); }));
 }

@@ -15,7 +15,7 @@
 namespace fl = feedline;
 using feedline::test::throws_saying;
 
-TEST_CASE("Parts are as large as their weights say") {
+TEST_CASE("The sizes of partitions are in proportion to their weights") {
   const fl::parts all(std::vector{70.0, 0.0, 20.0, 10.0});
   REQUIRE(all.size() == 4);
   std::array<int, 4> counts{};
@@ -29,7 +29,7 @@ TEST_CASE("Parts are as large as their weights say") {
   CHECK(all(~std::uint64_t{0}) == 3);
 }
 
-TEST_CASE("A hash stays in its part when a later one is split in two") {
+TEST_CASE("A hash stays in its partition when a later one is split in two") {
   const fl::parts two(std::vector{3.0, 7.0}), three(std::vector{3.0, 5.0, 2.0});
   for (std::uint64_t key = 0; key < 1000; ++key) {
     const std::uint64_t hash = fl::stable_hash(key);
@@ -38,17 +38,18 @@ TEST_CASE("A hash stays in its part when a later one is split in two") {
   CHECK(two.fingerprint() != three.fingerprint());
 }
 
-TEST_CASE("Weights that make no parts are refused") {
+TEST_CASE("Invalid weights are refused") {
   const auto make = [](std::vector<double> weights) { return [weights] { fl::parts{weights}; }; };
-  CHECK(throws_saying<std::invalid_argument>("sum above 0", make({})));
-  CHECK(throws_saying<std::invalid_argument>("sum above 0", make({0, 0})));
-  CHECK(throws_saying<std::invalid_argument>("from 0 on", make({1, -1})));
-  CHECK(
-      throws_saying<std::invalid_argument>("from 0 on", make({1, std::numeric_limits<double>::infinity()})));
-  CHECK(throws_saying<std::invalid_argument>("from 0 on", make({std::numeric_limits<double>::quiet_NaN()})));
+  CHECK(throws_saying<std::invalid_argument>("finite and above 0", make({})));
+  CHECK(throws_saying<std::invalid_argument>("finite and above 0", make({0, 0})));
+  CHECK(throws_saying<std::invalid_argument>("finite and at least 0", make({1, -1})));
+  CHECK(throws_saying<std::invalid_argument>("finite and at least 0",
+                                             make({1, std::numeric_limits<double>::infinity()})));
+  CHECK(throws_saying<std::invalid_argument>("finite and at least 0",
+                                             make({std::numeric_limits<double>::quiet_NaN()})));
 }
 
-TEST_CASE("Keys that are equal numbers or texts have equal hashes") {
+TEST_CASE("Equal numbers or texts have equal hashes as keys") {
   CHECK(fl::detail::hash_of_key(std::string("a/b")) == fl::detail::hash_of_key("a/b"));
   CHECK(fl::detail::hash_of_key(7) == fl::detail::hash_of_key(std::uint64_t{7}));
   CHECK(fl::detail::hash_of_key(7) != fl::detail::hash_of_key(8));

@@ -15,7 +15,7 @@ using namespace feedline::test;
 
 namespace {
 
-/// How many standard deviations Pearson's chi-square lies from its mean, if all cells are equally likely.
+/// How many standard deviations Pearson's chi-square is from its mean, if all cells are equally likely.
 double deviation(const std::vector<std::uint64_t>& cells) {
   double total = 0, chi = 0;
   for (const std::uint64_t c : cells) total += static_cast<double>(c);
@@ -32,7 +32,7 @@ std::size_t cell_of(std::uint64_t value, std::uint64_t size, std::size_t cells) 
 
 } // namespace
 
-TEST_CASE("A permutation holds each number once") {
+TEST_CASE("A permutation contains each number once") {
   for (const std::uint64_t size :
        {0u, 1u, 2u, 3u, 255u, 256u, 257u, 288u, 289u, 1023u, 1024u, 1025u, 99'991u})
     for (std::uint64_t key = 0; key < 20; ++key) {
@@ -47,7 +47,7 @@ TEST_CASE("A permutation holds each number once") {
     }
 }
 
-TEST_CASE("A permutation finds the place of each number") {
+TEST_CASE("A permutation finds the position of each number") {
   for (std::uint64_t size = 1; size < 3000; size += 1 + size / 40)
     for (std::uint64_t key = 0; key < 20; ++key) {
       const fl::permutation p(size, key);
@@ -62,7 +62,7 @@ TEST_CASE("A permutation finds the place of each number") {
   }
 }
 
-TEST_CASE("A permutation of 2^40 numbers keeps within them, and a larger one is refused") {
+TEST_CASE("A permutation of 2^40 numbers stays within them, and a larger one is refused") {
   for (const std::uint64_t size :
        {fl::permutation::most, fl::permutation::most - 1, (std::uint64_t{1} << 39) + 1}) {
     const fl::permutation p(size, 5);
@@ -72,7 +72,7 @@ TEST_CASE("A permutation of 2^40 numbers keeps within them, and a larger one is 
     }
   }
   CHECK_THROWS_AS(fl::permutation(fl::permutation::most + 1, 0), std::length_error);
-  CHECK(throws_saying<std::length_error>("the size is -1, not from 0 to 2^40",
+  CHECK(throws_saying<std::length_error>("the size must be from 0 to 2^40, not -1",
                                          [] { fl::permutation(static_cast<std::uint64_t>(-1), 0); }));
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("A permutation is the same on every platform") {
         std::vector<std::uint64_t>{1027930562204, 928129712146, 379415843197, 281675789376});
 }
 
-TEST_CASE("Over many keys each pair of numbers is equally likely at each pair of places") {
+TEST_CASE("Over many keys each pair of numbers is equally likely at each pair of positions") {
   for (const std::uint64_t size : {3u, 40u, 257u}) {
     const std::uint64_t last = size - 1;
     std::vector<std::vector<std::uint64_t>> tables(3, std::vector<std::uint64_t>(size * last));
@@ -105,7 +105,7 @@ TEST_CASE("Over many keys each pair of numbers is equally likely at each pair of
   }
 }
 
-TEST_CASE("Within a permutation places, gaps and neighbours are even") {
+TEST_CASE("Within a permutation positions, gaps and neighbours are evenly distributed") {
   for (const std::uint64_t size : {100'000u, 262'144u, 262'145u})
     for (std::uint64_t key = 0; key < 3; ++key) {
       const fl::permutation p(size, key);
@@ -121,7 +121,7 @@ TEST_CASE("Within a permutation places, gaps and neighbours are even") {
     }
 }
 
-TEST_CASE("Permutations of neighbouring keys have nothing in common") {
+TEST_CASE("Permutations of neighbouring keys are independent") {
   const std::uint64_t size = 100'000;
   std::vector<std::uint64_t> gaps(256);
   const fl::permutation p(size, 1), q(size, 2);

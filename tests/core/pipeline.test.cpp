@@ -55,12 +55,12 @@ TEST_CASE("The item type is known at every point of a pipeline") {
   STATIC_REQUIRE(std::same_as<fl::loader_of<decltype(batches)>, decltype(batches.infinite())>);
 }
 
-TEST_CASE("Only feedline's own parts are composed by its operator") {
+TEST_CASE("The library's operator composes only the library's parts") {
   STATIC_REQUIRE_FALSE(composes<std::vector<int>, std::string>);
   STATIC_REQUIRE_FALSE(composes<numbers, numbers>);
 }
 
-TEST_CASE("Stages without a source make a row that stands for them") {
+TEST_CASE("Stages without a source make a row that can be used as one part") {
   const auto augment = fl::map(plus_one) | fl::filter([](int n) { return n % 2 == 0; });
   CHECK(collect((fl::from(numbers(6)) | augment).finite()) == std::vector<int>{2, 4, 6});
   CHECK(collect((fl::from(numbers(6)) | augment | augment | fl::map(plus_one)).finite()).empty());
@@ -68,7 +68,7 @@ TEST_CASE("Stages without a source make a row that stands for them") {
   CHECK(collect((fl::from(numbers(4)) | fl::map(plus_one) | tail).finite()) == std::vector<int>{3, 5});
 }
 
-TEST_CASE("A row with workers in it can be put together beforehand") {
+TEST_CASE("A row with workers can be composed in advance") {
   const auto tail = fl::map(plus_one, fl::workers{3}) | fl::batch(2);
   const auto batches = collect((fl::from(numbers(3)) | tail).finite());
   REQUIRE(batches.size() == 2);
@@ -76,16 +76,18 @@ TEST_CASE("A row with workers in it can be put together beforehand") {
   CHECK(batches[1].size() == 1);
 }
 
-TEST_CASE("What changes a source may stand in a row without one") {
+TEST_CASE("A part that changes a source may be in a row without one") {
   const auto source = fl::from(count_to(30));
-  const auto expected = collect((source | fl::shuffled() | fl::map(plus_one) | fl::prefetch(2)).finite());
-  const auto row = fl::shuffled() | fl::map(plus_one);
+  const auto expected =
+      collect((source | fl::global_shuffle() | fl::map(plus_one) | fl::prefetch(2)).finite());
+  const auto row = fl::global_shuffle() | fl::map(plus_one);
   CHECK(collect((source | row | fl::prefetch(2)).finite()) == expected);
   CHECK(collect((source | (row | fl::prefetch(2))).finite()) == expected);
-  CHECK(collect((source | (fl::map(plus_one) | fl::shuffled()) | fl::prefetch(2)).finite()) == expected);
+  CHECK(collect((source | (fl::map(plus_one) | fl::global_shuffle()) | fl::prefetch(2)).finite()) ==
+        expected);
 }
 
-TEST_CASE("A pipeline with nothing but a queue gives the samples as they are") {
+TEST_CASE("A pipeline with only a queue yields the samples as they are") {
   CHECK(collect((fl::from(numbers(5)) | fl::prefetch(2)).finite()) == count_to(5));
   CHECK(collect((fl::from(numbers(5)) | fl::prefetch(2) | fl::prefetch(3)).finite()) == count_to(5));
 }
@@ -110,7 +112,7 @@ TEST_CASE("A loader outlives its pipeline") {
   CHECK(collect(std::move(loader)) == std::vector<std::string>{"a!", "b!"});
 }
 
-TEST_CASE("Two loaders of one pipeline run at once and know nothing of each other") {
+TEST_CASE("Two loaders of one pipeline run concurrently and independently") {
   const watchdog guard("two loaders");
   const auto p = fl::from(numbers(500)) | fl::map(plus_one, fl::workers{2}) | fl::shuffle({.capacity = 100}) |
                  fl::prefetch(8);
@@ -129,7 +131,7 @@ TEST_CASE("Two loaders of one pipeline run at once and know nothing of each othe
   CHECK_FALSE(from_a == from_c);
 }
 
-TEST_CASE("Items that can only be moved pass through every kind of segment, and none is lost") {
+TEST_CASE("Move-only items pass through every kind of segment, and none is lost") {
   const watchdog guard("move-only items");
   lifetimes all;
   const auto p = fl::from(numbers(200)) | fl::map([&](int n) { return counted_item(all, n); }) |
@@ -150,10 +152,10 @@ TEST_CASE("Items that can only be moved pass through every kind of segment, and 
     auto loader = p.infinite();
     for (int i = 0; i < taken; ++i) CHECK(loader.next());
   }
-  CHECK(all.live() == 0); // also those that were in queues and buffers when the loader went away
+  CHECK(all.live() == 0); // also those in queues and buffers when the loader was destroyed
 }
 
-TEST_CASE("Functions that can only be moved are shared by the pipeline's copies") {
+TEST_CASE("Move-only functions are shared by the pipeline's copies") {
   const auto p = fl::from(numbers(3)) |
                  fl::map([offset = std::make_unique<int>(10)](int n) { return n + *offset; }, fl::workers{2});
   const auto copy = p;
@@ -161,7 +163,7 @@ TEST_CASE("Functions that can only be moved are shared by the pipeline's copies"
   CHECK(collect(copy.finite()) == std::vector<int>{10, 11, 12});
 }
 
-TEST_CASE("Function pointers and pointers to members are functions, too") {
+TEST_CASE("Function pointers and pointers to members are functions") {
   struct example {
     int number;
 
@@ -175,7 +177,7 @@ TEST_CASE("Function pointers and pointers to members are functions, too") {
   CHECK(collect((examples | fl::map(&example::twice, fl::workers{2})).finite()) == std::vector<int>{2, 4});
 }
 
-TEST_CASE("How many items an epoch gives is known without running, where sources and stages know") {
+TEST_CASE("The number of items in an epoch is known without running, if sources and stages know it") {
   const auto numbers = fl::from(count_to(103));
   CHECK((numbers | fl::prefetch(1)).size() == 103u);
   CHECK((numbers | fl::batch(10)).size() == 11u);
@@ -187,7 +189,7 @@ TEST_CASE("How many items an epoch gives is known without running, where sources
   CHECK((numbers | fl::batch_into<int>(10, [](int n, fl::batch_slot<int>& slot) {
            slot.value() = n;
          })).size() == 11u);
-  CHECK((numbers | fl::shuffled() | fl::batch(10)).size() == 11u);
+  CHECK((numbers | fl::global_shuffle() | fl::batch(10)).size() == 11u);
   CHECK((numbers | fl::with_replacement({.samples = 5}) | fl::prefetch(1)).size() == 5u);
   CHECK((fl::from(std::vector<int>()) | fl::batch(10)).size() == 0u);
   CHECK(!(numbers | fl::filter([](int n) { return n > 3; }) | fl::batch(10)).size());
@@ -195,8 +197,8 @@ TEST_CASE("How many items an epoch gives is known without running, where sources
   CHECK(!(fl::generate([] { return std::optional(1); }) | fl::batch(10)).size());
 }
 
-TEST_CASE("What is said of an epoch's items is what a run of each rank gives") {
-  for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep})
+TEST_CASE("size() is the number of items that a run of each rank yields") {
+  for (const fl::remainder rest : {fl::remainder::drop, fl::remainder::wrap, fl::remainder::keep})
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
       const fl::finite_options options{.rank = {rank, 3, rest}};
       const auto check = [&](const auto& pipeline) {
@@ -206,6 +208,6 @@ TEST_CASE("What is said of an epoch's items is what a run of each rank gives") {
         CHECK(pipeline.size(options) == items);
       };
       check(fl::from(count_to(103)) | fl::batch(10));
-      check(fl::from(count_to(103)) | fl::shuffled() | fl::batch(10));
+      check(fl::from(count_to(103)) | fl::global_shuffle() | fl::batch(10));
     }
 }

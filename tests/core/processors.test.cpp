@@ -34,7 +34,7 @@ class groups {
 
 } // namespace
 
-TEST_CASE("There is a processor, and the affinity mask counts") {
+TEST_CASE("There is at least one processor, and the affinity mask limits the number") {
   REQUIRE(fl::processors() >= 1);
   cpu_set_t before;
   REQUIRE(sched_getaffinity(0, sizeof(before), &before) == 0);
@@ -48,7 +48,7 @@ TEST_CASE("There is a processor, and the affinity mask counts") {
   REQUIRE(sched_setaffinity(0, sizeof(before), &before) == 0);
 }
 
-TEST_CASE("Of version 2, the least quota of a group and those around it counts") {
+TEST_CASE("In version 2 the smallest quota of a group and those around it applies") {
   groups g;
   g.with("cpu.max", "max 100000\n")
       .with("jobs/cpu.max", "350000 100000\n")
@@ -62,7 +62,7 @@ TEST_CASE("Of version 2, the least quota of a group and those around it counts")
   CHECK(groups().with("cpu.max", "200000 100000\n").quota("0::/../outside\n") == 2);
 }
 
-TEST_CASE("Of version 1, the hierarchy of processors counts") {
+TEST_CASE("In version 1 the hierarchy of processors applies") {
   groups g;
   g.with("cpu,cpuacct/box/cpu.cfs_quota_us", "150000\n")
       .with("cpu,cpuacct/box/cpu.cfs_period_us", "50000\n")
@@ -73,7 +73,7 @@ TEST_CASE("Of version 1, the hierarchy of processors counts") {
   CHECK(g.quota("3:cpuset:/box\n") == 0);
 }
 
-TEST_CASE("A quota counts in whole processors, rounded up") {
+TEST_CASE("A quota is rounded up to whole processors") {
   const auto within = [](double quota) { return fl::detail::processors_within(quota, 8); };
   CHECK(within(0.01) == 1);
   CHECK(within(1) == 1);
@@ -87,7 +87,7 @@ TEST_CASE("A quota counts in whole processors, rounded up") {
   CHECK(groups().with("cpu.max", "150000 100000\n").quota("0::/") == 1.5);
 }
 
-TEST_CASE("What makes no sense is no quota") {
+TEST_CASE("Invalid quotas are ignored") {
   for (const char* text : {"", "\n", "max", "x y", "-5 100000", "100000", "100000 0", "nan nan", "1e400 1"}) {
     INFO(text);
     CHECK(groups().with("cpu.max", text).quota("0::/") >= 0);

@@ -42,7 +42,7 @@ TEST_CASE("The numbers are those of SplitMix64 on every platform") {
   CHECK(fl::detail::key(1, 2) == fl::detail::key(1, 2));
 }
 
-TEST_CASE("Keys differ with every word, their order and their number") {
+TEST_CASE("Keys depend on every word, their order and their number") {
   std::set<std::uint64_t> keys;
   for (std::uint64_t a = 0; a < 50; ++a)
     for (std::uint64_t b = 0; b < 50; ++b) keys.insert(fl::detail::key(a, b));
@@ -52,7 +52,7 @@ TEST_CASE("Keys differ with every word, their order and their number") {
   CHECK(keys.size() == 2500 + 100 + 1);
 }
 
-TEST_CASE("below() gives each number below the bound equally often, and no other") {
+TEST_CASE("below() returns each number below the bound equally often, and no other") {
   for (const std::uint64_t bound : {1u, 2u, 3u, 10u, 100u}) {
     std::vector<int> counts(bound);
     random_generator r(fl::detail::key(bound));
@@ -72,7 +72,7 @@ TEST_CASE("below() gives each number below the bound equally often, and no other
   CHECK(upper);
 }
 
-TEST_CASE("uniform() and chance() keep to their ranges and probabilities") {
+TEST_CASE("uniform() and chance() respect their ranges and probabilities") {
   random_generator r(7);
   double sum = 0;
   int heads = 0;
@@ -90,7 +90,7 @@ TEST_CASE("uniform() and chance() keep to their ranges and probabilities") {
   CHECK(r.chance(1));
 }
 
-TEST_CASE("shuffle_range gives each order of four items equally often") {
+TEST_CASE("shuffle_range produces each order of four items equally often") {
   std::array<int, 24> counts{};
   for (std::uint64_t seed = 0; seed < 24'000; ++seed) {
     std::array<int, 4> items{0, 1, 2, 3};

@@ -73,32 +73,32 @@ std::vector<int> samples_of_rank(const Pipeline& p, const fl::rank& r, std::uint
   return all;
 }
 
-/// What ranks take of an epoch in finite mode.
+/// Checks the shares of the ranks of an epoch in finite mode.
 template <class Make>
 void check_shares(const Make& make) {
   for (const std::size_t size : {1u, 2u, 5u, 12u, 100u})
     for (const std::uint32_t of : {1u, 2u, 3u, 4u, 7u})
-      for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep}) {
+      for (const fl::remainder rest : {fl::remainder::drop, fl::remainder::wrap, fl::remainder::keep}) {
         INFO(size << " samples, " << of << " ranks, " << static_cast<int>(rest));
         const auto order = samples_of_rank(make(size), {});
         std::vector<int> together;
         std::vector<std::size_t> counts;
         for (std::uint32_t r = 0; r < of; ++r) {
-          const auto mine = samples_of_rank(make(size), {.number = r, .of = of, .rest = rest});
+          const auto mine = samples_of_rank(make(size), {.number = r, .world_size = of, .remainder = rest});
           for (std::size_t i = 0; i < mine.size(); ++i) CHECK(mine[i] == order[(i * of + r) % size]);
           counts.push_back(mine.size());
           together.insert(together.end(), mine.begin(), mine.end());
         }
         const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-        if (rest == fl::uneven::keep) CHECK(*most - *least <= 1);
+        if (rest == fl::remainder::keep) CHECK(*most - *least <= 1);
         else CHECK(*most == *least);
-        const std::size_t expected = rest == fl::uneven::drop   ? size / of * of
-                                     : rest == fl::uneven::wrap ? (size + of - 1) / of * of
-                                                                : size;
+        const std::size_t expected = rest == fl::remainder::drop   ? size / of * of
+                                     : rest == fl::remainder::wrap ? (size + of - 1) / of * of
+                                                                   : size;
         CHECK(together.size() == expected);
         std::map<int, int> often;
         for (const int n : together) ++often[n];
-        CHECK(often.size() == std::min(expected, size)); // each once, or again only where all came
+        CHECK(often.size() == std::min(expected, size)); // each once, or again only if all were taken
       }
 }
 
@@ -142,12 +142,12 @@ void check_changing_ranks(const Make& make, std::uint64_t tries) {
 
 } // namespace
 
-TEST_CASE("The launcher's variables say which rank it is") {
+TEST_CASE("The launcher's variables set the rank") {
   const auto found = [](const std::vector<std::pair<const char*, const char*>>& variables) {
     const environment e(variables);
     return to_string(fl::rank::from_environment());
   };
-  CHECK(found({}) == "rank 0 of 1, from nowhere: no launcher has set another");
+  CHECK(found({}) == "rank 0 of 1, from the default: no launcher has set another");
   CHECK(found({{"RANK", "3"}, {"WORLD_SIZE", "8"}}) == "rank 3 of 8, from torchrun's RANK and WORLD_SIZE");
   CHECK(found({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"SLURM_PROCID", "5"}}) ==
         "rank 0 of 2, from Open MPI's OMPI_COMM_WORLD_RANK and …_SIZE");
@@ -162,7 +162,7 @@ TEST_CASE("The launcher's variables say which rank it is") {
       }));
   for (const char* const bad : {"", "-1", "two", "1 ", "99999999999"})
     CHECK(throws_saying<std::invalid_argument>(
-        std::string("the environment's RANK is \"") + bad + "\", which is no number", [&] {
+        std::string("the environment's RANK is \"") + bad + "\", which is not a number", [&] {
           found({{"RANK", bad}, {"WORLD_SIZE", "8"}});
         }));
 }
@@ -175,20 +175,20 @@ TEST_CASE("A rank beyond the world size is refused") {
   CHECK(throws_saying<std::invalid_argument>("there is no rank 0 of 0", [&] { p.finite({.rank = {0, 0}}); }));
 }
 
-TEST_CASE("Ranks share out the places of a shuffled data set") {
+TEST_CASE("Ranks share the positions of a shuffled data set") {
   const watchdog guard("shuffled ranks");
-  check_shares([](std::size_t size) { return fl::from(iota(size)) | fl::shuffled() | fl::batch(3); });
+  check_shares([](std::size_t size) { return fl::from(iota(size)) | fl::global_shuffle() | fl::batch(3); });
 }
 
-TEST_CASE("Ranks share out shuffled places that workers take themselves") {
+TEST_CASE("Ranks share shuffled positions that workers take themselves") {
   const watchdog guard("ranks with workers");
   check_shares([](std::size_t size) {
-    return fl::from(iota(size)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
+    return fl::from(iota(size)) | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2}) |
            fl::batch(3);
   });
 }
 
-TEST_CASE("Of a source that knows nothing of ranks each takes its part") {
+TEST_CASE("Each rank takes its share of a source that doesn't know of ranks") {
   const watchdog guard("ranks of streams");
   check_shares([](std::size_t size) { return fl::from(iota(size)) | fl::batch(3); });
   check_shares([](std::size_t size) {
@@ -199,7 +199,7 @@ TEST_CASE("Of a source that knows nothing of ranks each takes its part") {
   });
 }
 
-TEST_CASE("Of sources that are made of others each rank takes its part") {
+TEST_CASE("Each rank takes its share of sources that are made from others") {
   const watchdog guard("ranks of compositions");
   check_shares([](std::size_t size) {
     return fl::concat(fl::from(iota(size)), fl::from(std::vector<int>())) | fl::batch(3);
@@ -214,7 +214,8 @@ TEST_CASE("Of sources that are made of others each rank takes its part") {
   const auto check = [](const auto& p, std::size_t size) {
     std::map<int, int> often;
     for (std::uint32_t r = 0; r < 3; ++r)
-      for (const int n : samples_of_rank(p, {.number = r, .of = 3, .rest = fl::uneven::keep})) ++often[n];
+      for (const int n : samples_of_rank(p, {.number = r, .world_size = 3, .remainder = fl::remainder::keep}))
+        ++often[n];
     CHECK(often.size() == size);
     for (const auto& [n, times] : often) CHECK(times == 1);
   };
@@ -225,13 +226,13 @@ TEST_CASE("Of sources that are made of others each rank takes its part") {
         20);
 }
 
-TEST_CASE("Every rank sees the same indices and failures that one alone would see") {
+TEST_CASE("Ranks together see the same indices and failures as a single process") {
   const watchdog guard("failures of ranks");
   const auto p = fl::from(numbers(20, {3, 4, 11})) | fl::batch(1);
   std::map<std::uint64_t, int> seen;
   std::size_t failures = 0;
   for (std::uint32_t r = 0; r < 3; ++r) {
-    auto loader = p.finite({.on_error = fl::on_error::skip, .rank = {r, 3, fl::uneven::keep}});
+    auto loader = p.finite({.on_error = fl::on_error::skip, .rank = {r, 3, fl::remainder::keep}});
     while (const auto b = loader.next()) seen[b->ids()[0].index] = b->values()[0];
     failures += loader.failures().size();
   }
@@ -243,7 +244,7 @@ TEST_CASE("Every rank sees the same indices and failures that one alone would se
 TEST_CASE("In infinite mode the global batch of a step doesn't depend on the number of ranks") {
   const watchdog guard("global batches");
   const auto make = [](std::size_t size, std::size_t batch) {
-    return fl::from(iota(size)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
+    return fl::from(iota(size)) | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2}) |
            fl::batch(batch);
   };
   for (const std::size_t size : {5u, 17u, 100u}) {
@@ -266,9 +267,9 @@ TEST_CASE("In infinite mode the global batch of a step doesn't depend on the num
   }
 }
 
-TEST_CASE("A checkpoint of some ranks is resumed by more or fewer, to the same global batches") {
+TEST_CASE("A checkpoint of several ranks is resumed by more or fewer, with the same global batches") {
   const watchdog guard("changing ranks");
-  const auto source = fl::from(iota(53)) | fl::shuffled();
+  const auto source = fl::from(iota(53)) | fl::global_shuffle();
   check_changing_ranks(
       [&](std::size_t batch, std::size_t workers) {
         return source | fl::map([](int n) { return n; }, fl::workers{workers}) | fl::batch(batch);
@@ -283,10 +284,12 @@ TEST_CASE("A checkpoint of some ranks is resumed by more or fewer, to the same g
       20);
 }
 
-TEST_CASE("In finite mode too an epoch is finished by other ranks than began it") {
+TEST_CASE("In finite mode another number of ranks can finish an epoch") {
   const watchdog guard("changing ranks in finite mode");
-  const auto make = [](std::size_t batch) { return fl::from(iota(60)) | fl::shuffled() | fl::batch(batch); };
-  for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::keep}) {
+  const auto make = [](std::size_t batch) {
+    return fl::from(iota(60)) | fl::global_shuffle() | fl::batch(batch);
+  };
+  for (const fl::remainder rest : {fl::remainder::drop, fl::remainder::keep}) {
     std::map<int, int> often;
     std::optional<fl::checkpoint> from;
     for (std::uint32_t r = 0; r < 4; ++r) {
@@ -305,7 +308,7 @@ TEST_CASE("In finite mode too an epoch is finished by other ranks than began it"
   }
 }
 
-TEST_CASE("In infinite mode ranks share out streams without a rest, epoch after epoch") {
+TEST_CASE("In infinite mode ranks share streams without a remainder, epoch after epoch") {
   const watchdog guard("endless streams");
   for (const std::size_t size : {1u, 4u, 5u, 9u})
     for (const std::uint32_t of : {2u, 3u, 4u}) {
@@ -314,28 +317,28 @@ TEST_CASE("In infinite mode ranks share out streams without a rest, epoch after 
       for (std::uint32_t r = 0; r < of; ++r)
         ranks.push_back(batches_of((fl::from(iota(size)) | fl::batch(30)).infinite({.rank = {r, of}}), 1)[0]);
       for (std::size_t i = 0; i < 30 * of; ++i)
-        CHECK(ranks[i % of][i / of] == static_cast<int>(i % size)); // as one alone would get them
+        CHECK(ranks[i % of][i / of] == static_cast<int>(i % size)); // as a single process would get them
     }
 }
 
-TEST_CASE("Ranks that filter have not come equally far") {
+TEST_CASE("Ranks that filter don't advance equally") {
   const watchdog guard("ranks that filter");
-  const auto p =
-      fl::from(iota(100)) | fl::shuffled() | fl::filter([](int n) { return n % 3 != 0; }) | fl::batch(2);
+  const auto p = fl::from(iota(100)) | fl::global_shuffle() | fl::filter([](int n) { return n % 3 != 0; }) |
+                 fl::batch(2);
   auto loader = p.infinite({.rank = {0, 2}});
   loader.next();
   CHECK(p.infinite({.rank = {0, 2}, .resume = loader.checkpoint()}).next());
-  CHECK(throws_saying<std::invalid_argument>("nothing but map, tap and batch stands", [&] {
-    (fl::from(iota(100)) | fl::shuffled() | fl::filter([](int n) { return n % 3 != 0; }) | fl::batch(4))
+  CHECK(throws_saying<std::invalid_argument>("map, tap and batch are the only stages", [&] {
+    (fl::from(iota(100)) | fl::global_shuffle() | fl::filter([](int n) { return n % 3 != 0; }) | fl::batch(4))
         .infinite({.resume = loader.checkpoint()});
   }));
 }
 
-TEST_CASE("Ranks that skipped samples have not come equally far") {
+TEST_CASE("Ranks that skipped samples don't advance equally") {
   const watchdog guard("ranks that skip");
   const auto start = [](const fl::rank& r, std::size_t workers, const std::optional<fl::checkpoint>& from) {
-    const auto p = fl::from(iota(100)) | fl::shuffled() | fl::map(refusing{{10, 60}}, fl::workers{workers}) |
-                   fl::batch(6 / r.of);
+    const auto p = fl::from(iota(100)) | fl::global_shuffle() |
+                   fl::map(refusing{{10, 60}}, fl::workers{workers}) | fl::batch(6 / r.world_size);
     return p.infinite({.on_error = fl::on_error::skip, .rank = r, .resume = from});
   };
   for (const std::size_t workers : {1u, 3u}) {
@@ -346,22 +349,22 @@ TEST_CASE("Ranks that skipped samples have not come equally far") {
     CHECK(start({0, 2}, workers, state).next());
     for (const fl::rank other : {fl::rank{1, 2}, fl::rank{0, 1}, fl::rank{2, 3}}) {
       CHECK(start(other, workers, before).next());
-      CHECK(throws_saying<std::invalid_argument>("failures that were skipped made ranks come unequally far",
+      CHECK(throws_saying<std::invalid_argument>("because of skipped failures the ranks are not equally far",
                                                  [&] { start(other, workers, state); }));
     }
   }
 }
 
-TEST_CASE("Every rank of every kind is resumed") {
+TEST_CASE("A rank of every kind of source is resumed") {
   const watchdog guard("resumed ranks");
   leave_and_resume("ranks", 80, [](draw& d, const circumstances&) {
-    return fl::from(iota(d(1, 60))) | fl::shuffled() | fl::batch(d(1, 6));
+    return fl::from(iota(d(1, 60))) | fl::global_shuffle() | fl::batch(d(1, 6));
   });
-  for (const fl::uneven rest : {fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep})
+  for (const fl::remainder rest : {fl::remainder::drop, fl::remainder::wrap, fl::remainder::keep})
     for (const std::size_t size : {5u, 9u, 30u})
       for (std::uint32_t r = 0; r < 4; ++r) {
         INFO(static_cast<int>(rest) << ", " << size << " samples, rank " << r);
-        const auto p = fl::from(iota(size)) | fl::shuffled() | fl::batch(2);
+        const auto p = fl::from(iota(size)) | fl::global_shuffle() | fl::batch(2);
         const auto all = batches_of(p.finite({.seed = 5, .epochs = 3, .rank = {r, 4, rest}}));
         for (std::size_t cut = 0; cut <= all.size(); ++cut) {
           auto loader = p.finite({.seed = 5, .epochs = 3, .rank = {r, 4, rest}});
@@ -373,9 +376,9 @@ TEST_CASE("Every rank of every kind is resumed") {
       }
 }
 
-TEST_CASE("What a buffer holds belongs to one rank of so many") {
+TEST_CASE("The contents of a buffer belong to one rank of a fixed world size") {
   const watchdog guard("buffers of ranks");
-  const auto p = fl::from(iota(60)) | fl::shuffled() | fl::shuffle({.capacity = 5}) | fl::batch(3);
+  const auto p = fl::from(iota(60)) | fl::global_shuffle() | fl::shuffle({.capacity = 5}) | fl::batch(3);
   auto loader = p.infinite({.rank = {1, 2}});
   loader.next();
   const auto state = loader.checkpoint();
@@ -386,7 +389,7 @@ TEST_CASE("What a buffer holds belongs to one rank of so many") {
   CHECK(throws_saying<std::invalid_argument>("this is rank 0 of 1", [&] { p.infinite({.resume = state}); }));
 }
 
-TEST_CASE("Ranks share out the files of a source that reads them in their order") {
+TEST_CASE("Ranks share the files of a source that reads them in order") {
   const watchdog guard("files of ranks");
   const temporary_folder folder;
   for (int file = 0; file < 5; ++file) {
@@ -395,22 +398,24 @@ TEST_CASE("Ranks share out the files of a source that reads them in their order"
   }
   const auto p = fl::lines({folder.path() + "/*.txt"}) |
                  fl::map([](const std::string& s) { return std::stoi(s); }) | fl::batch(2);
-  CHECK(throws_saying<std::invalid_argument>("say uneven::keep", [&] { p.finite({.rank = {0, 2}}); }));
+  CHECK(throws_saying<std::invalid_argument>("or remainder::keep", [&] { p.finite({.rank = {0, 2}}); }));
   std::map<int, int> often;
   for (std::uint32_t r = 0; r < 3; ++r)
-    for (const int n : samples_of_rank(p, {.number = r, .of = 3, .rest = fl::uneven::keep}, 2)) ++often[n];
+    for (const int n :
+         samples_of_rank(p, {.number = r, .world_size = 3, .remainder = fl::remainder::keep}, 2))
+      ++often[n];
   CHECK(often.size() == 25);
   for (const auto& [n, times] : often) CHECK(times == 2);
   CHECK(p.infinite({.rank = {4, 5}}).next());
   auto loader = p.infinite({.rank = {0, 6}});
-  CHECK(throws_saying<fl::pipeline_error>("5 files can't be shared out to 6 ranks", [&] { loader.next(); }));
+  CHECK(throws_saying<fl::pipeline_error>("5 files can't be divided among 6 ranks", [&] { loader.next(); }));
 }
 
 namespace {
 
-/// Gives every second item.
+/// Emits every second item.
 struct every_second {
-  static constexpr fl::stage_traits traits{.gives_by_count = true};
+  static constexpr fl::stage_traits traits{.data_independent_count = true};
   using output = int;
 
   void operator()(int n, auto& emit) {
@@ -432,8 +437,8 @@ struct even_ones {
 } // namespace
 
 TEST_CASE(
-    "Stages that may leave out more on one rank than on another are refused where all give equally much") {
-  const auto source = fl::from(iota(1000)) | fl::shuffled();
+    "Stages whose output count depends on the data are refused where all ranks yield equally many items") {
+  const auto source = fl::from(iota(1000)) | fl::global_shuffle();
   const auto is_even = [](int n) { return n % 2 == 0; };
   const auto both = [](int n) { return std::vector(static_cast<std::size_t>(n % 3), n); };
   const auto length = [](int n) { return static_cast<unsigned>(n % 30); };
@@ -443,10 +448,10 @@ TEST_CASE(
         who + " may leave out more samples on one rank than on another", [&] {
           p.finite({.rank = {1, 4}});
         }));
-    CHECK(throws_saying<std::invalid_argument>("say uneven::keep", [&] {
-      p.finite({.rank = {1, 4, fl::uneven::wrap}});
+    CHECK(throws_saying<std::invalid_argument>("or remainder::keep", [&] {
+      p.finite({.rank = {1, 4, fl::remainder::wrap}});
     }));
-    CHECK(p.finite({.rank = {1, 4, fl::uneven::keep}}).next());
+    CHECK(p.finite({.rank = {1, 4, fl::remainder::keep}}).next());
     CHECK(p.infinite({.rank = {1, 4}}).next());
     CHECK(p.finite().next());
   };
@@ -456,15 +461,16 @@ TEST_CASE(
         source | fl::filter(is_even, fl::workers{3}) | fl::map([](int n) { return n; }) | fl::batch(8));
   check("flat_map", source | fl::flat_map(both, fl::workers{2}) | fl::batch(8));
   check("flat_map", source | fl::flat_map(both) | fl::prefetch(2));
-  check("filter | cache", source | fl::filter(is_even) | fl::cache({.memory = 1000}) | fl::batch(8));
-  check("bucket_batch", source | fl::bucket_batch({.bounds = {10, 20}, .size = 4}, length));
+  check("filter | cache", source | fl::filter(is_even) | fl::cache({.memory_bytes = 1000}) | fl::batch(8));
+  check("bucket_batch", source | fl::bucket_batch({.boundaries = {10, 20}, .batch_size = 4}, length));
   check("even_ones", source | even_ones() | fl::batch(8));
 }
 
-TEST_CASE("All ranks get equally many batches through the stages that go by counts") {
-  const auto p = fl::from(iota(1003)) | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) |
-                 fl::cache({.memory = 10'000}) | fl::tap([](int) {}) | fl::shuffle({.capacity = 20}) |
-                 fl::skip(3) | fl::take(200) | every_second() | fl::enumerate() |
-                 fl::map([](const auto& e) { return e.value; }) | fl::prefetch(10) | fl::batch(8);
+TEST_CASE("All ranks get equally many batches through stages that depend only on counts") {
+  const auto p = fl::from(iota(1003)) | fl::global_shuffle() |
+                 fl::map([](int n) { return n; }, fl::workers{2}) | fl::cache({.memory_bytes = 10'000}) |
+                 fl::tap([](int) {}) | fl::shuffle({.capacity = 20}) | fl::skip(3) | fl::take(200) |
+                 every_second() | fl::enumerate() | fl::map([](const auto& e) { return e.value; }) |
+                 fl::prefetch(10) | fl::batch(8);
   for (std::uint32_t r = 0; r < 4; ++r) CHECK(batches_of(p.finite({.rank = {r, 4}})).size() == 13);
 }

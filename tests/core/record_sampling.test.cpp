@@ -19,7 +19,7 @@ using namespace feedline::test;
 
 namespace {
 
-/// How often each record is taken in those passes.
+/// How often each record is taken in these passes.
 std::vector<int> times_taken(std::size_t records, const fl::record_sampling& how, std::uint64_t chunk,
                              std::uint64_t first_pass, std::uint64_t passes) {
   std::vector<int> times(records);
@@ -34,7 +34,7 @@ bool all_are(const std::vector<int>& times, int n) {
 
 } // namespace
 
-TEST_CASE("A fixed number of records is taken, in ascending order, in other ways for other chunks") {
+TEST_CASE("A fixed number of records is taken in ascending order, different ones for each chunk") {
   std::set<std::vector<std::size_t>> choices;
   for (std::uint64_t chunk = 0; chunk < 50; ++chunk) {
     const auto taken = fl::sampled_records(300, {.count = 7}, chunk, 3);
@@ -52,13 +52,13 @@ TEST_CASE("Passes take each record once before they take one again") {
   for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{9}, late}) {
     INFO("from pass " << first);
     CHECK(all_are(times_taken(100, {.count = 10}, 5, first, 10), 1));
-    CHECK(all_are(times_taken(100, {.count = 15}, 5, first, 20), 3)); // rows that go over the end
+    CHECK(all_are(times_taken(100, {.count = 15}, 5, first, 20), 3)); // positions that wrap around
     CHECK(all_are(times_taken(1000, {.rate = 0.125}, 5, first, 8), 1));
     CHECK(all_are(times_taken(1000, {.rate = 0.375}, 5, first, 8), 3));
   }
 }
 
-TEST_CASE("Each record is taken as often as a rate says, and each as likely") {
+TEST_CASE("Each record is taken with the probability of the rate") {
   const std::size_t chunks = 4000, records = 50;
   std::vector<double> times(records);
   for (std::uint64_t chunk = 0; chunk < chunks; ++chunk)
@@ -67,7 +67,7 @@ TEST_CASE("Each record is taken as often as a rate says, and each as likely") {
   for (const double t : times) CHECK(std::abs(t - expected) < 4 * deviation);
 }
 
-TEST_CASE("All records are taken where no fewer are asked for, and none of none") {
+TEST_CASE("All records are taken if no fewer are requested, and none from an empty chunk") {
   CHECK(all_are(times_taken(30, {}, 1, 0, 2), 2));
   CHECK(all_are(times_taken(30, {.count = 30}, 1, 0, 2), 2));
   CHECK(all_are(times_taken(30, {.count = 31}, 1, 7, 1), 1));
@@ -77,10 +77,10 @@ TEST_CASE("All records are taken where no fewer are asked for, and none of none"
   CHECK(fl::sampled_records(1, {.count = 1}, 1, 100) == std::vector<std::size_t>{0});
 }
 
-TEST_CASE("Rates that are none are refused") {
+TEST_CASE("Invalid rates are refused") {
   for (const double rate : {-0.1, 1.1, std::nan("")})
-    CHECK(throws_saying<std::invalid_argument>("not from 0 to 1",
+    CHECK(throws_saying<std::invalid_argument>("the rate must be from 0 to 1",
                                                [&] { fl::sampled_records(1, {.rate = rate}, 0, 0); }));
   CHECK(throws_saying<std::invalid_argument>(
-      "a rate and a count", [] { fl::sampled_records(1, {.rate = 0.5, .count = 1}, 0, 0); }));
+      "a rate or a count, not both", [] { fl::sampled_records(1, {.rate = 0.5, .count = 1}, 0, 0); }));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs that are left at some item and taken up from its checkpoint give what comes next, whatever they consist
-// of: compositions with random parameters, cut at random items.
+// Runs that are resumed from the checkpoint of some item yield the next items, whatever their stages:
+// compositions with random parameters, cut at random items.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ struct parameters {
   std::size_t min_fill = 0;
 };
 
-// Functions of the item and of random numbers of its own: what they give shows whether those come back.
+// Functions of the item and of its random numbers: their results show whether these are restored.
 struct kept {
   std::uint64_t keep;
 
@@ -56,7 +56,7 @@ struct in_parts {
   std::uint64_t most;
 
   std::vector<int> operator()(int n, fl::context& c) const {
-    return std::vector<int>(c.random.below(most + 1), n ^ static_cast<int>(c.part));
+    return std::vector<int>(c.random.below(most + 1), n ^ static_cast<int>(c.sub_index));
   }
 };
 
@@ -69,7 +69,7 @@ struct changed {
   }
 };
 
-/// A source of one's own that tells nothing of its state.
+/// A user's source without a state().
 struct plain_source {
   std::optional<int> next() {
     if (next_ == size) return std::nullopt;
@@ -81,7 +81,7 @@ struct plain_source {
   int next_ = 0;
 };
 
-/// A stage of one's own that tells nothing of its state: sums of neighbours.
+/// A user's stage without a state(): sums of neighbours.
 struct plain_stage {
   using output = int;
 
@@ -102,7 +102,7 @@ struct telling_stage : plain_stage {
 
 constexpr int compositions = 1'200;
 
-/// So many of each kind that together they are `compositions`.
+/// The number of each kind, which together are `compositions`.
 template <class Make>
 void resume_all(const std::string& name, const Make& make) {
   leave_and_resume(name, compositions / 10,
@@ -128,14 +128,14 @@ TEST_CASE("Resumed: stages on one thread") {
   });
 }
 
-TEST_CASE("Resumed: a shuffled data set, workers, a buffer behind them") {
-  resume_all("shuffled", [](const parameters& p, const circumstances& c) {
-    return elements(p) | fl::shuffled() | fl::flat_map(in_parts{p.parts}, fl::workers{c.workers}) |
+TEST_CASE("Resumed: a shuffled data set, workers, then a buffer") {
+  resume_all("global_shuffle", [](const parameters& p, const circumstances& c) {
+    return elements(p) | fl::global_shuffle() | fl::flat_map(in_parts{p.parts}, fl::workers{c.workers}) |
            fl::filter(kept{p.keep}) | fl::shuffle(buffer(p)) | fl::batch(p.batch, ending(p));
   });
 }
 
-TEST_CASE("Resumed: buffers in front of workers and behind them") {
+TEST_CASE("Resumed: buffers before and after workers") {
   resume_all("two buffers", [](const parameters& p, const circumstances& c) {
     return elements(p) | fl::flat_map(in_parts{p.parts}) | fl::shuffle({.capacity = p.other_capacity}) |
            fl::map(changed{p.bad}, fl::workers{c.workers}) | fl::flat_map(in_parts{2}) |
@@ -150,7 +150,7 @@ TEST_CASE("Resumed: stages that count") {
   });
 }
 
-TEST_CASE("Resumed: numbered items in a buffer, whose numbers only a replay brings back") {
+TEST_CASE("Resumed: numbered items in a buffer, whose numbers only a replay restores") {
   resume_all("numbered", [](const parameters& p, const circumstances& c) {
     return elements(p) | fl::enumerate() | fl::prefetch(c.queue) | fl::shuffle(buffer(p)) |
            fl::batch(p.batch, fl::as_list, ending(p));
@@ -166,21 +166,21 @@ TEST_CASE("Resumed: queues between stages, and a source without a state") {
   });
 }
 
-TEST_CASE("Resumed: stages of one's own, one of which tells nothing of its state") {
+TEST_CASE("Resumed: users' stages, one of them without a state()") {
   resume_all("own", [](const parameters& p, const circumstances& c) {
     return elements(p) | fl::take(p.first) | fl::map(changed{}, fl::workers{c.workers}) | plain_stage{} |
            fl::shuffle(buffer(p)) | fl::batch(p.batch, ending(p));
   });
 }
 
-TEST_CASE("Resumed: a stage of one's own that tells its state") {
+TEST_CASE("Resumed: a user's stage with a state()") {
   resume_all("telling", [](const parameters& p, const circumstances& c) {
     return elements(p) | fl::shuffle(buffer(p)) | fl::map(changed{p.bad}, fl::workers{c.workers}) |
            telling_stage{} | fl::batch(p.batch, ending(p));
   });
 }
 
-TEST_CASE("Resumed: batches that are shuffled, taken apart and made anew") {
+TEST_CASE("Resumed: batches that are shuffled, split and batched again") {
   resume_all("batches", [](const parameters& p, const circumstances& c) {
     return elements(p) | fl::batch(p.batch, fl::as_list) | fl::shuffle({.capacity = p.other_capacity}) |
            fl::flat_map([](auto& b) -> std::vector<int>& { return b.values(); }, fl::workers{c.workers}) |
@@ -188,7 +188,7 @@ TEST_CASE("Resumed: batches that are shuffled, taken apart and made anew") {
   });
 }
 
-TEST_CASE("Resumed: workers behind workers, and no batches") {
+TEST_CASE("Resumed: workers after workers, and no batches") {
   resume_all("no batches", [](const parameters& p, const circumstances& c) {
     return elements(p) | fl::flat_map(in_parts{p.parts}, fl::workers{c.workers}) |
            fl::map(changed{p.bad}, fl::workers{c.workers}) | fl::take(p.first) | fl::prefetch(c.queue);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A resumed run stands exactly where the earlier one stood, whatever fails or heals in between, or fails there by
-// the name of the sample.
+// A resumed run continues exactly where the earlier one was left, whatever starts or stops failing in
+// between, or it fails there and names the sample.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -37,7 +37,7 @@ std::string text_of(const Item& item) {
   }
 }
 
-/// What comes next, behind the failures before it; or the error.
+/// The next item, with the failures before it; or the error.
 template <class Loader>
 std::string next_text(Loader& loader) {
   std::string text;
@@ -52,7 +52,8 @@ std::string next_text(Loader& loader) {
   }
 }
 
-/// Leaves a run behind each of its first items, and compares what is left of it with what the resumed one gives.
+/// Leaves a run after each of its first items, and compares its remaining items with those of the resumed
+/// run.
 template <class Start>
 void check_every_place(const Start& start, int items) {
   const watchdog guard("a run that is resumed at every place");
@@ -65,7 +66,7 @@ void check_every_place(const Start& start, int items) {
     places.push_back(whole.checkpoint());
   }
   for (std::size_t at = 0; at < expected.size(); ++at) {
-    INFO("left behind item " << at);
+    INFO("left after item " << at);
     auto resumed = start(std::optional(fl::checkpoint::from_bytes(places[at].to_bytes())));
     for (std::size_t i = at; i < expected.size(); ++i) REQUIRE(next_text(resumed) == expected[i]);
   }
@@ -92,7 +93,7 @@ struct difference {
   int last = 0;
 };
 
-/// Several for one, and a number of its own in each.
+/// Emits several items for one, each with a number.
 struct several {
   using output = int;
 
@@ -105,7 +106,7 @@ struct several {
   int given = 0;
 };
 
-/// Sums of three, over the ends of epochs; gives two more at the end of each.
+/// Sums of three, across the ends of epochs; emits two more at the end of each.
 struct sums {
   using output = int;
 
@@ -127,7 +128,7 @@ struct sums {
   int sum = 0, count = 0;
 };
 
-/// Fails on its sample number `bad` as long as `is_broken`, or once.
+/// Fails on sample number `bad` while `is_broken` is set, or once.
 struct fragile {
   int operator()(int n) const {
     if (n == bad && (once ? is_broken->exchange(false) : is_broken->load()))
@@ -150,16 +151,16 @@ void for_each_composition(const fragile& f, const Look& look) {
   look("a buffer", all | fl::map(f) | fl::shuffle({.capacity = 20}) | fl::batch(8));
   look("workers and a buffer",
        all | fl::map(f, fl::workers{3}) | fl::shuffle({.capacity = 20}) | fl::batch(8));
-  look("a shuffled set", all | fl::shuffled() | fl::map(f, fl::workers{3}) | fl::batch(8));
-  look("a shuffled set and a buffer",
-       all | fl::shuffled() | fl::map(f, fl::workers{3}) | fl::shuffle({.capacity = 20}) | fl::batch(8));
+  look("a shuffled set", all | fl::global_shuffle() | fl::map(f, fl::workers{3}) | fl::batch(8));
+  look("a shuffled set and a buffer", all | fl::global_shuffle() | fl::map(f, fl::workers{3}) |
+                                          fl::shuffle({.capacity = 20}) | fl::batch(8));
   look("queues",
        all | fl::map(f) | fl::prefetch(5) | fl::shuffle({.capacity = 20}) | fl::prefetch(5) | fl::batch(8));
 }
 
 } // namespace
 
-TEST_CASE("A stage of one's own is saved between its calls, whatever it does in one") {
+TEST_CASE("A user's stage is saved between its calls, whatever it does in one") {
   const auto all = fl::from(count_to(17));
   check_both_modes(all | difference() | fl::batch(3), 40);
   check_both_modes(all | several() | fl::batch(3), 40);
@@ -172,7 +173,7 @@ TEST_CASE("A stage of one's own is saved between its calls, whatever it does in 
   check_both_modes(all | sums() | several() | fl::shuffle({.capacity = 4}) | fl::batch(2), 60);
 }
 
-TEST_CASE("What a stage of one's own makes of one sample are parts of it") {
+TEST_CASE("Several items that a user's stage makes from one sample are parts of it") {
   std::vector<fl::sample_id> ids;
   auto loader = (fl::from(count_to(4)) | several() | fl::batch(10)).finite();
   const auto batch = loader.next();
@@ -182,7 +183,7 @@ TEST_CASE("What a stage of one's own makes of one sample are parts of it") {
 
 namespace {
 
-/// Says nothing of its state, so that all that it saw is worked out again.
+/// Has no state(), so that everything that it saw is recomputed.
 struct opaque {
   using output = int;
 
@@ -191,7 +192,7 @@ struct opaque {
 
 } // namespace
 
-TEST_CASE("A sample that fails while a resumed run comes to its place ends it by name") {
+TEST_CASE("A sample that fails while a run is being resumed ends the run and is named") {
   const watchdog guard("a hiccup");
   std::atomic<bool> is_broken = false;
   const auto check = [&](const auto& pipeline, int bad, bool is_read_again) {
@@ -212,11 +213,11 @@ TEST_CASE("A sample that fails while a resumed run comes to its place ends it by
       CHECK(again.failures().empty());
       if (got == expected && !is_read_again) continue;
       CHECK(got.starts_with("map failed on sample " + std::to_string(bad) + ": broken " +
-                            std::to_string(bad) + " (the run that is resumed had read this sample)"));
+                            std::to_string(bad) + " (the earlier run had read this sample)"));
     }
   };
   const auto all = fl::from(count_to(1000));
-  for (int bad = 0; bad < 96; bad += 3) { // the last batch in which it is worked out again is whole
+  for (int bad = 0; bad < 96; bad += 3) { // the last batch in which it is recomputed is complete
     const fragile f{bad, &is_broken, true};
     check(all | fl::map(f) | opaque() | fl::batch(4), bad, true);
     check(all | fl::map(f, fl::workers{2}) | opaque() | fl::batch(4), bad, true);
@@ -224,7 +225,7 @@ TEST_CASE("A sample that fails while a resumed run comes to its place ends it by
   }
 }
 
-TEST_CASE("What a failure drains isn't taken for what the run that is resumed had given") {
+TEST_CASE("Items drained by a failure aren't mistaken for items of the earlier run") {
   const watchdog guard("a drained buffer");
   std::atomic<bool> is_broken = false;
   int failed_at_once = 0;
@@ -251,7 +252,7 @@ TEST_CASE("What a failure drains isn't taken for what the run that is resumed ha
   CHECK(failed_at_once >= 30 * 17);
 }
 
-TEST_CASE("A run that is left while it gives what a failure drains goes on there") {
+TEST_CASE("A run that is left while a failure drains items continues there") {
   std::atomic<bool> is_broken = true;
   for (const int bad : {5, 20, 33}) {
     const auto pipeline = fl::from(count_to(40)) | fl::map(fragile{bad, &is_broken}) | opaque();
@@ -270,10 +271,10 @@ namespace {
 
 struct given_and_places {
   std::vector<int> given;
-  std::vector<fl::checkpoint> places; // behind each of them
+  std::vector<fl::checkpoint> places; // after each of them
 };
 
-/// All that a run gives, in batches of one, up to its failure.
+/// All items of a run, in batches of one, up to its failure.
 template <class Loader>
 given_and_places run_until_failure(Loader loader) {
   given_and_places all;
@@ -289,7 +290,7 @@ given_and_places run_until_failure(Loader loader) {
 
 } // namespace
 
-TEST_CASE("What a failure drained doesn't come twice where its sample has healed") {
+TEST_CASE("Items drained by a failure aren't repeated if its sample succeeds later") {
   const watchdog guard("a sample that healed during a drain");
   std::atomic<bool> is_broken = true;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
@@ -299,20 +300,20 @@ TEST_CASE("What a failure drained doesn't come twice where its sample has healed
     const auto [given, places] = run_until_failure(pipeline.finite({.seed = seed}));
     is_broken = false;
     for (std::size_t at = given.size() - 8; at < given.size(); ++at) {
-      INFO("seed " << seed << ", left behind item " << at);
+      INFO("seed " << seed << ", left after item " << at);
       std::set<int> seen(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(at) + 1);
       auto again = pipeline.finite({.seed = seed, .resume = places[at]});
       try {
         while (const auto batch = again.next()) REQUIRE(seen.insert(batch->values()[0]).second);
         CHECK(seen.size() == 80);
       } catch (const fl::pipeline_error& error) {
-        CHECK(std::string(error.what()).find("can't come to the place") != std::string::npos);
+        CHECK(std::string(error.what()).find("the run can't ") != std::string::npos);
       }
     }
   }
 }
 
-TEST_CASE("A failure that nobody needed doesn't matter to a run that is resumed") {
+TEST_CASE("A failure that no checkpoint needed doesn't affect a resumed run") {
   std::atomic<bool> is_broken = true;
   const auto pipeline = fl::from(count_to(60)) | opaque() | fl::map(fragile{8, &is_broken}) |
                         fl::prefetch(100) | fl::take(6) | fl::batch(3);
@@ -321,7 +322,7 @@ TEST_CASE("A failure that nobody needed doesn't matter to a run that is resumed"
                       6);
 }
 
-TEST_CASE("A drain that nobody needed ends with its epoch") {
+TEST_CASE("A drain that no checkpoint needed ends with its epoch") {
   const auto pipeline = fl::from(count_to(60)) | fl::map([](int n, fl::context& c) {
                           if (n == 20 && c.epoch == 0) throw std::runtime_error("not needed");
                           return n;
@@ -332,7 +333,7 @@ TEST_CASE("A drain that nobody needed ends with its epoch") {
                       18);
 }
 
-TEST_CASE("A failure of one epoch that nobody needed is forgotten in the next") {
+TEST_CASE("A failure of one epoch that no checkpoint needed is forgotten in the next") {
   const watchdog guard("failures of two epochs");
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     std::atomic<bool> is_broken = true;
@@ -350,13 +351,14 @@ TEST_CASE("A failure of one epoch that nobody needed is forgotten in the next") 
       try {
         while (const auto batch = again.next()) REQUIRE(seen.insert(batch->values()[0]).second);
       } catch (const fl::pipeline_error& error) {
-        CHECK(std::string(error.what()).find("can't come to the place") != std::string::npos);
+        CHECK(std::string(error.what()).find("the run can't ") != std::string::npos);
       }
     }
   }
 }
 
-TEST_CASE("What a stage keeps over epochs is worked out exactly, although the epoch's rest isn't wanted") {
+TEST_CASE(
+    "State that a stage keeps over epochs is recomputed exactly, also if the epoch's rest isn't needed") {
   const watchdog guard("an end of an epoch");
   const auto pipeline = [](std::atomic<bool>* is_broken) {
     return fl::from(count_to(2)) | fl::map(fragile{0, is_broken, true}) | sums() |
@@ -364,7 +366,7 @@ TEST_CASE("What a stage keeps over epochs is worked out exactly, although the ep
   };
   std::atomic<bool> never = false, is_broken = true; // the first run may still read while the second one does
   auto first = pipeline(&never).finite({.epochs = 3});
-  next_text(first); // what there is at the end of the first epoch
+  next_text(first); // the items at the end of the first epoch
   auto again = pipeline(&is_broken).finite({.epochs = 3, .resume = first.checkpoint()});
   const std::string got = next_text(again);
   INFO(got);
@@ -372,7 +374,7 @@ TEST_CASE("What a stage keeps over epochs is worked out exactly, although the ep
   else CHECK(got.starts_with("map failed on sample 0: broken 0"));
 }
 
-TEST_CASE("A sample that a buffer held and that can't be had again is told with the reason") {
+TEST_CASE("A held sample that can't be read again is reported with the reason") {
   const watchdog guard("a sample that was held");
   std::atomic<bool> is_broken = false;
   const auto map = fl::map(
@@ -391,7 +393,7 @@ TEST_CASE("A sample that a buffer held and that can't be had again is told with 
     auto again = pipeline.infinite({.resume = place});
     try {
       again.next();
-      FAIL("samples came although none could be read");
+      FAIL("samples arrived although none could be read");
     } catch (const std::exception& error) {
       const std::string text = error.what();
       INFO(text);
@@ -401,10 +403,10 @@ TEST_CASE("A sample that a buffer held and that can't be had again is told with 
     }
   };
   check(fl::from(count_to(1000)));
-  check(fl::from(count_to(1000)) | fl::shuffled());
+  check(fl::from(count_to(1000)) | fl::global_shuffle());
 }
 
-TEST_CASE("A sample that was skipped and could be read when the run is resumed stays left out") {
+TEST_CASE("A skipped sample stays left out if it is readable when the run is resumed") {
   const watchdog guard("a sample that healed");
   std::atomic<bool> is_broken = true;
   int resumed = 0;
@@ -414,7 +416,7 @@ TEST_CASE("A sample that was skipped and could be read when the run is resumed s
       fl::finite_options options{.seed = 1, .on_error = fl::on_error::skip};
       auto first = pipeline.finite(options);
       for (int i = 0; i < 14; ++i) first.next();
-      if (first.failures().empty()) return; // it lies ahead
+      if (first.failures().empty()) return; // it is still ahead
       ++resumed;
       options.resume = first.checkpoint();
       is_broken = false;
@@ -428,7 +430,7 @@ TEST_CASE("A sample that was skipped and could be read when the run is resumed s
   CHECK(resumed > 100);
 }
 
-TEST_CASE("A run that failed is resumed without a loss, from each of its checkpoints") {
+TEST_CASE("A failed run is resumed without a loss, from each of its checkpoints") {
   const watchdog guard("a run that failed");
   std::atomic<bool> is_broken = true;
   for (const int bad : {0, 7, 8, 103, 202})
@@ -446,7 +448,7 @@ TEST_CASE("A run that failed is resumed without a loss, from each of its checkpo
         FAIL("it should have failed");
       } catch (const fl::pipeline_error&) {
       }
-      INFO(name << ", sample " << bad << " fails behind " << seen.size());
+      INFO(name << ", sample " << bad << " fails after " << seen.size());
       auto resumed = options;
       resumed.resume = fl::checkpoint::from_bytes(last.to_bytes());
       CHECK_THROWS_AS(pipeline.finite(resumed).next(), fl::pipeline_error);
@@ -458,7 +460,7 @@ TEST_CASE("A run that failed is resumed without a loss, from each of its checkpo
     });
 }
 
-TEST_CASE("A run that failed and dropped its last batch reads those samples again") {
+TEST_CASE("A failed run that dropped its last batch reads those samples again") {
   std::atomic<bool> is_broken = true;
   const auto pipeline =
       fl::from(count_to(20)) | fl::map(fragile{6, &is_broken}) | fl::batch(4, {.drop_last = true});
@@ -470,7 +472,7 @@ TEST_CASE("A run that failed and dropped its last batch reads those samples agai
   CHECK(next_text(again) == "4 5 6 7 ");
 }
 
-TEST_CASE("What a run has skipped doesn't fail the one that resumes it and doesn't skip") {
+TEST_CASE("Samples that a run has skipped don't fail a resumed run that doesn't skip") {
   const watchdog guard("another on_error");
   std::atomic<bool> is_broken = true;
   for_each_composition({21, &is_broken}, [&](const char* name, const auto& pipeline) {
@@ -485,7 +487,7 @@ TEST_CASE("What a run has skipped doesn't fail the one that resumes it and doesn
   });
 }
 
-TEST_CASE("A source's failures that were skipped are passed over as well") {
+TEST_CASE("Skipped failures of a source are passed over, too") {
   struct source {
     std::optional<int> next() {
       if (at == 40) return std::nullopt;
@@ -520,7 +522,7 @@ struct bad_behind_5 {
 
 } // namespace
 
-TEST_CASE("take() that had enough has enough when it is resumed") {
+TEST_CASE("take() that had enough still has enough when it is resumed") {
   const watchdog guard("take");
 
   const auto check = [](const auto& pipeline) {
@@ -561,7 +563,7 @@ struct first_ones {
 
 } // namespace
 
-TEST_CASE("A stage of one's own that had enough has enough when it is resumed") {
+TEST_CASE("A user's stage that had enough still has enough when it is resumed") {
   const auto pipeline = fl::generate([n = 0]() mutable {
                           if (n >= 5) throw std::runtime_error("there are no more");
                           return std::optional(n++);
@@ -570,7 +572,7 @@ TEST_CASE("A stage of one's own that had enough has enough when it is resumed") 
   check_every_place([&](const auto& resume) { return pipeline.finite({.epochs = 3, .resume = resume}); }, 20);
 }
 
-TEST_CASE("A rank that is resumed where a stage had enough goes on at its own place of the next epoch") {
+TEST_CASE("A rank that is resumed where a stage had enough continues at its position in the next epoch") {
   const auto check = [](const auto& pipeline) {
     for (const std::uint32_t rank : {0u, 1u, 2u})
       check_every_place(
@@ -579,15 +581,15 @@ TEST_CASE("A rank that is resumed where a stage had enough goes on at its own pl
           },
           40);
   };
-  check(fl::from(count_to(50)) | fl::shuffled() | first_ones() | fl::prefetch(1));
-  check(fl::from(count_to(50)) | fl::shuffled() | first_ones() | fl::batch(2));
+  check(fl::from(count_to(50)) | fl::global_shuffle() | first_ones() | fl::prefetch(1));
+  check(fl::from(count_to(50)) | fl::global_shuffle() | first_ones() | fl::batch(2));
   check(fl::from(count_to(50)) | first_ones() | fl::prefetch(1));
-  check(fl::from(count_to(50)) | fl::shuffled() | fl::take(5) | fl::prefetch(1));
+  check(fl::from(count_to(50)) | fl::global_shuffle() | fl::take(5) | fl::prefetch(1));
 }
 
 namespace {
 
-/// Hands on, and counts what it got.
+/// Emits its items, and counts them.
 struct counting_stage {
   using output = int;
 
@@ -603,12 +605,12 @@ struct counting_stage {
 
 } // namespace
 
-TEST_CASE("What came because of a failure doesn't come again because of another one") {
+TEST_CASE("Items drained by one failure aren't repeated because of another one") {
   const watchdog guard("another failure");
   int refused = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     int bad = 8;
-    // Behind a stage with a state, which has seen the sample that fails, nobody can say where the run stands.
+    // After a stage with a state that has seen the failed sample, the run's position is unknown.
     const auto pipeline = fl::from(count_to(10)) | counting_stage() | fl::map([&bad](int n) {
                             if (n == bad) throw std::runtime_error("bad");
                             return n;
@@ -621,7 +623,7 @@ TEST_CASE("What came because of a failure doesn't come again because of another 
       came.insert(*whole.next()); // one of 0 to 7
       options.resume = fl::checkpoint::from_bytes(whole.checkpoint().to_bytes());
     }
-    bad = 5; // now it would be one of 0 to 4, at times the same one
+    bad = 5; // now it would be one of 0 to 4, sometimes the same one
     auto resumed = pipeline.finite(options);
     try {
       while (const auto n = resumed.next()) REQUIRE(came.insert(*n).second);
@@ -633,7 +635,7 @@ TEST_CASE("What came because of a failure doesn't come again because of another 
   CHECK(refused == 60);
 }
 
-TEST_CASE("A run that is resumed where a stage behind a queue had enough leaves out the rest of the epoch") {
+TEST_CASE("A run that is resumed where a stage after a queue had enough leaves out the rest of the epoch") {
   const watchdog guard("the rest of an epoch without an end");
   const auto endless = fl::generate([n = 0]() mutable { return std::optional(n++); });
   const auto check = [](const auto& pipeline) {
@@ -649,7 +651,7 @@ TEST_CASE("A run that is resumed where a stage behind a queue had enough leaves 
   check(endless | fl::prefetch(16) | first_ones() | fl::prefetch(1));
 }
 
-TEST_CASE("Threads that are resumed in different epochs each leave out the rest of their own") {
+TEST_CASE("Threads that are resumed in different epochs each leave out the rest of their epoch") {
   const watchdog guard("the rest of epochs without an end");
   const auto check = [](const auto& pipeline) {
     const auto begin = [&](const auto& resume) { return pipeline.infinite({.resume = resume}); };
@@ -665,7 +667,7 @@ TEST_CASE("Threads that are resumed in different epochs each leave out the rest 
         fl::take(5) | fl::prefetch(16));
 }
 
-TEST_CASE("What came because of a failure comes on when a run is resumed twice") {
+TEST_CASE("Items drained by a failure continue when a run is resumed twice") {
   const auto pipeline = fl::from(count_to(60)) | fl::map([](int n) {
                           if (n == 40) throw std::runtime_error("bad");
                           return n;
@@ -677,7 +679,7 @@ TEST_CASE("What came because of a failure comes on when a run is resumed twice")
     while (expected.empty() || !expected.back().ends_with("bad")) expected.push_back(next_text(whole));
     for (std::size_t first = 0; first < expected.size(); ++first)
       for (std::size_t second = first; second < expected.size(); second += 3) {
-        INFO("left behind item " << first << " and behind item " << second);
+        INFO("left after item " << first << " and after item " << second);
         auto run = p.finite();
         for (std::size_t i = 0; i < first; ++i) next_text(run);
         auto again = p.finite({.resume = fl::checkpoint::from_bytes(run.checkpoint().to_bytes())});
@@ -697,7 +699,7 @@ TEST_CASE("What came because of a failure comes on when a run is resumed twice")
         fl::shuffle({.capacity = 20}));
 }
 
-TEST_CASE("The failure limit gives what came before, and counts on when a run is resumed") {
+TEST_CASE("The failure limit delivers earlier items, and continues to count when a run is resumed") {
   const auto pipeline = fl::from(count_to(20)) | fl::map([](int n) {
                           if (n % 5 == 3) throw std::runtime_error("bad " + std::to_string(n));
                           return n;
@@ -719,7 +721,7 @@ TEST_CASE("The failure limit gives what came before, and counts on when a run is
   CHECK(next_text(third) == "[bad 13] 10 11 12 14 ");
 }
 
-TEST_CASE("The failure limit holds behind workers and buffers too") {
+TEST_CASE("The failure limit also applies after workers and buffers") {
   for (const std::size_t workers : worker_counts) {
     const auto pipeline = fl::from(count_to(100)) |
                           fl::map(
@@ -740,7 +742,7 @@ TEST_CASE("The failure limit holds behind workers and buffers too") {
     CHECK(seen.size() == 45);
     CHECK(*seen.rbegin() == 48);
 
-    const auto by_place = fl::from(count_to(100)) | fl::shuffled() |
+    const auto by_place = fl::from(count_to(100)) | fl::global_shuffle() |
                           fl::map(
                               [](int n) {
                                 if (n % 10 == 9) throw std::runtime_error("bad");
@@ -757,7 +759,7 @@ TEST_CASE("The failure limit holds behind workers and buffers too") {
   }
 }
 
-TEST_CASE("An infinite run that never gives anything says so") {
+TEST_CASE("An infinite run that never yields anything reports it") {
   const watchdog guard("an infinite run without items");
   const auto all = fl::from(count_to(10));
   const auto fails = [](const auto& pipeline) {
@@ -770,7 +772,8 @@ TEST_CASE("An infinite run that never gives anything says so") {
   CHECK(fails(all | fl::filter([](int) { return false; }, fl::workers{2}) | fl::prefetch(2)));
   CHECK(fails(all | fl::filter([](int) { return false; }, fl::workers{2}) | fl::shuffle({.capacity = 3}) |
               fl::batch(2)));
-  CHECK(fails(all | fl::shuffled() | fl::filter([](int) { return false; }, fl::workers{2}) | fl::batch(2)));
+  CHECK(fails(all | fl::global_shuffle() | fl::filter([](int) { return false; }, fl::workers{2}) |
+              fl::batch(2)));
   CHECK(fails(all | fl::take(0) | fl::batch(2)));
   CHECK(fails(all | fl::skip(100) | fl::batch(2)));
   CHECK(fails(all | none | fl::take(3) | fl::batch(2)));
@@ -806,7 +809,7 @@ TEST_CASE("An infinite run in which everything fails ends by its limit or, witho
       fails(all | fl::map(refuse, w) | fl::batch(2), limit, words);
       fails(all | fl::map(refuse, w) | fl::prefetch(2), limit, words);
       fails(all | fl::map(refuse, w) | fl::shuffle({.capacity = 3}) | fl::batch(2), limit, words);
-      fails(all | fl::shuffled() | fl::map(refuse, w) | fl::batch(2), limit, words);
+      fails(all | fl::global_shuffle() | fl::map(refuse, w) | fl::batch(2), limit, words);
       fails(all | fl::batch_into<int>(2, fill, w), limit, words);
       fails(all | fl::map(refuse) | fl::take(3) | fl::batch(2), limit, words);
       fails(all | fl::shuffle({.capacity = 3}) | fl::map(refuse, w) | fl::batch(2), limit, words);
@@ -814,7 +817,7 @@ TEST_CASE("An infinite run in which everything fails ends by its limit or, witho
       fails(all | fl::shuffle({.capacity = 3}) | fl::map(refuse, w) | fl::prefetch(2), limit, words);
     }
   }
-  // Those that heal are waited for.
+  // Those that succeed later are waited for.
   const auto heals = [](int n, fl::context& c) {
     return c.epoch < 20 ? throw std::runtime_error("damaged") : n;
   };
@@ -826,7 +829,7 @@ TEST_CASE("An infinite run in which everything fails ends by its limit or, witho
   CHECK(behind.next()->ids()[0].epoch == 20);
 }
 
-TEST_CASE("An infinite run that gathers several epochs for an item goes on") {
+TEST_CASE("An infinite run that needs several epochs for an item continues") {
   auto loader =
       (fl::from(count_to(3)) | fl::shuffle({.capacity = 7, .min_fill = 7}) | fl::batch(10)).infinite();
   CHECK(loader.next()->size() == 10);
@@ -841,7 +844,7 @@ TEST_CASE("An infinite run that gathers several epochs for an item goes on") {
   }
 }
 
-TEST_CASE("Ranks of a source that knows nothing of them have their own samples, also with take()") {
+TEST_CASE("Ranks of a source that doesn't know of them have different samples, also with take()") {
   for (const std::size_t capacity : {0u, 1u, 100u})
     for (std::uint32_t number = 0; number < 2; ++number) {
       auto loader = (fl::from(count_to(12)) | fl::map([](int n) { return n; }, fl::workers{2}) | fl::take(3) |
@@ -851,7 +854,7 @@ TEST_CASE("Ranks of a source that knows nothing of them have their own samples, 
     }
 }
 
-TEST_CASE("A rank that gets an empty file now and then goes on") {
+TEST_CASE("A rank that occasionally gets an empty file continues") {
   const watchdog guard("an empty file");
   const temporary_folder folder;
   std::vector<std::string> names;
@@ -863,7 +866,7 @@ TEST_CASE("A rank that gets an empty file now and then goes on") {
   }
 }
 
-TEST_CASE("A source isn't asked for more behind its end, whatever ranks do with the rest") {
+TEST_CASE("A source isn't called after its end, however ranks handle the remainder") {
   struct counted {
     std::optional<int> next() {
       if (has_ended) throw std::logic_error("asked behind its end");
@@ -875,7 +878,7 @@ TEST_CASE("A source isn't asked for more behind its end, whatever ranks do with 
     bool has_ended = false;
   };
 
-  for (const auto rest : {fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep})
+  for (const auto rest : {fl::remainder::drop, fl::remainder::wrap, fl::remainder::keep})
     for (std::uint32_t number = 0; number < 4; ++number) {
       const auto result =
           run_to_end((counted() | fl::prefetch(2)).finite({.epochs = 2, .rank = {number, 4, rest}}));
@@ -883,8 +886,8 @@ TEST_CASE("A source isn't asked for more behind its end, whatever ranks do with 
     }
 }
 
-TEST_CASE("A failure behind an epoch's last good sample is told once") {
-  const auto pipeline = fl::from(count_to(10)) | fl::shuffled() | fl::map([](int n) {
+TEST_CASE("A failure after an epoch's last good sample is reported once") {
+  const auto pipeline = fl::from(count_to(10)) | fl::global_shuffle() | fl::map([](int n) {
                           if (n == 3) throw std::runtime_error("bad");
                           return n;
                         }) |
@@ -901,7 +904,7 @@ TEST_CASE("A failure behind an epoch's last good sample is told once") {
         20);
 }
 
-TEST_CASE("A data set that has grown grows behind the epoch in hand, wherever the caller stands") {
+TEST_CASE("A data set that has grown grows after the current epoch, wherever the caller is") {
   const auto check = [](const auto& make) {
     for (const bool finite : {false, true})
       for (int cut = 0; cut < 12; ++cut) {
@@ -909,8 +912,8 @@ TEST_CASE("A data set that has grown grows behind the epoch in hand, wherever th
         const auto start = [&](const auto& pipeline, const std::optional<fl::checkpoint>& resume) {
           const bool grown = resume.has_value();
           if (finite)
-            return pipeline.finite({.seed = 1, .epochs = 12, .resume = resume, .data_may_have_grown = grown});
-          return pipeline.infinite({.seed = 1, .resume = resume, .data_may_have_grown = grown});
+            return pipeline.finite({.seed = 1, .epochs = 12, .resume = resume, .allow_grown_data = grown});
+          return pipeline.infinite({.seed = 1, .resume = resume, .allow_grown_data = grown});
         };
         const auto take = [&](auto& loader, int batches) {
           for (int i = 0; i < batches; ++i) {
@@ -923,7 +926,7 @@ TEST_CASE("A data set that has grown grows behind the epoch in hand, wherever th
         take(first, cut);
         auto second = start(make(5), first.checkpoint());
         take(second, 3);
-        auto third = start(make(5), second.checkpoint()); // which knows which epoch was the last old one
+        auto third = start(make(5), second.checkpoint()); // it knows the last epoch of the old data set
         take(third, 12);
         INFO("cut " << cut << (finite ? ", finite" : ", infinite"));
         bool has_grown = false;
@@ -939,14 +942,14 @@ TEST_CASE("A data set that has grown grows behind the epoch in hand, wherever th
   const auto same = [](int n) { return n; };
   check([](int size) { return fl::from(count_to(size)) | fl::batch(2); });
   check([&](int size) { return fl::from(count_to(size)) | fl::map(same, fl::workers{2}) | fl::batch(2); });
-  check([](int size) { return fl::from(count_to(size)) | fl::shuffled() | fl::batch(2); });
+  check([](int size) { return fl::from(count_to(size)) | fl::global_shuffle() | fl::batch(2); });
   check([](int size) {
-    return fl::from(count_to(size)) | fl::shuffled() |
+    return fl::from(count_to(size)) | fl::global_shuffle() |
            fl::flat_map([](int n) { return std::vector{n}; }, fl::workers{2}) | fl::batch(2);
   });
 }
 
-TEST_CASE("An index that can't be told is a failure of its sample") {
+TEST_CASE("An index() that throws is a failure of its sample") {
   struct set {
     std::optional<int> next() { return std::nullopt; }
 
@@ -965,8 +968,8 @@ TEST_CASE("An index that can't be told is a failure of its sample") {
     CHECK(result.items.size() == 29);
     CHECK(result.skipped.size() == 1);
   };
-  check(set() | fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{2}) | fl::prefetch(3));
-  check(set() | fl::shuffled() | fl::prefetch(3));
+  check(set() | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2}) | fl::prefetch(3));
+  check(set() | fl::global_shuffle() | fl::prefetch(3));
 
   struct rows {
     std::optional<int> next() { return at < 12 ? std::optional(at++) : std::nullopt; }
@@ -989,7 +992,7 @@ TEST_CASE("An index that can't be told is a failure of its sample") {
 
 namespace {
 
-/// Wants five of each epoch.
+/// Has enough after five items of each epoch.
 struct five {
   static constexpr fl::stage_traits traits{.ends_epochs = true};
   using output = int;
@@ -1010,7 +1013,7 @@ struct five {
 
 } // namespace
 
-TEST_CASE("A stage that has enough gets nothing more of the epoch, not even what a buffer drains") {
+TEST_CASE("A stage that has enough receives nothing more of the epoch, not even items that a buffer drains") {
   for (const std::size_t capacity : {std::size_t{1}, std::size_t{4}, std::size_t{1000}}) {
     const auto pipeline = fl::from(count_to(9)) | fl::shuffle({.capacity = 4}) | five();
     const auto start = [&](const auto& resume) {
@@ -1023,7 +1026,7 @@ TEST_CASE("A stage that has enough gets nothing more of the epoch, not even what
   }
 }
 
-TEST_CASE("What a range gave before it failed doesn't come twice") {
+TEST_CASE("Elements that a range yielded before it failed aren't repeated") {
   const watchdog guard("a range that fails in its middle");
   for (const bool is_batched : {true, false})
     for (int taken = 1; taken < 20; ++taken) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A checkpoint is refused by a pipeline that differs in anything that matters to what comes: a row for each parameter
+// A pipeline refuses a checkpoint if it differs in anything that affects its items: a row for each parameter
 // of each source and stage.
 #include <cstddef>
 #include <cstdint>
@@ -58,7 +58,7 @@ struct row {
   std::function<bool(bool changed)> refuses; ///< whether a run of the pipeline, changed or not, is refused
 };
 
-/// `make(parameter)` describes a pipeline.
+/// `make(parameter)` returns a pipeline.
 template <class Make, class Parameter>
 row differs(std::string what, Make make, Parameter one, Parameter other) {
   return {std::move(what), [=](bool changed) { return is_refused(make(one), make(changed ? other : one)); }};
@@ -72,7 +72,7 @@ row differ(std::string what, One one, Other other) {
 
 } // namespace
 
-TEST_CASE("A checkpoint is refused where a parameter differs, and taken where none does") {
+TEST_CASE("A checkpoint is refused if a parameter differs, and accepted otherwise") {
   const temporary_folder folder;
   std::vector<std::string> files;
   for (const char name : {'a', 'b'})
@@ -92,7 +92,7 @@ TEST_CASE("A checkpoint is refused where a parameter differs, and taken where no
       differs(
           "record's size", [=](size n) { return fl::records({files[0]}, n) | fl::batch(2, fl::as_list); },
           size{4}, size{8}),
-      differ("order of the whole", all | batches, all | fl::shuffled() | batches),
+      differ("order of the whole", all | batches, all | fl::global_shuffle() | batches),
       differs(
           "draws", [=](size n) { return all | fl::with_replacement({.samples = n}) | batches; }, size{30},
           size{31}),
@@ -113,7 +113,7 @@ TEST_CASE("A checkpoint is refused where a parameter differs, and taken where no
           [=](fl::when_one_ends when) {
             return fl::mix(fl::weighted(all, 0.5), fl::weighted(half, 0.5), fl::mix_options{when}) | batches;
           },
-          fl::when_one_ends::go_on, fl::when_one_ends::stop),
+          fl::when_one_ends::continue_with_others, fl::when_one_ends::stop),
       differ("what is concatenated", fl::concat(all, half) | batches, fl::concat(half, all) | batches),
       differ("what is zipped", fl::zip(all, half) | fl::batch(2), fl::zip(half, all) | fl::batch(2)),
       // stages
@@ -164,20 +164,21 @@ TEST_CASE("A checkpoint is refused where a parameter differs, and taken where no
       differs(
           "buckets' bounds",
           [=](size n) {
-            return all | fl::bucket_batch({.bounds = {n, 30}, .size = 4}, length);
+            return all | fl::bucket_batch({.boundaries = {n, 30}, .batch_size = 4}, length);
           },
           size{5}, size{6}),
       differs(
-          "buckets' size", [=](size n) { return all | fl::bucket_batch({.bounds = {5}, .size = n}, length); },
+          "buckets' size",
+          [=](size n) { return all | fl::bucket_batch({.boundaries = {5}, .batch_size = n}, length); },
           size{4}, size{5}),
       differs(
           "buckets' tokens",
-          [=](size n) { return all | fl::bucket_batch({.bounds = {5}, .tokens = n}, length); }, size{40},
-          size{50}),
+          [=](size n) { return all | fl::bucket_batch({.boundaries = {5}, .max_tokens = n}, length); },
+          size{40}, size{50}),
       differs(
           "buckets' last ones",
           [=](bool drop) {
-            return all | fl::bucket_batch({.bounds = {5}, .size = 4, .drop_last = drop}, length);
+            return all | fl::bucket_batch({.boundaries = {5}, .batch_size = 4, .drop_last = drop}, length);
           },
           false, true),
   };
@@ -188,8 +189,8 @@ TEST_CASE("A checkpoint is refused where a parameter differs, and taken where no
   }
 }
 
-TEST_CASE("A checkpoint is refused where the run's options differ") {
-  const auto all = fl::from(count_to(40)) | fl::shuffled() | fl::batch(4);
+TEST_CASE("A checkpoint is refused if the run's options differ") {
+  const auto all = fl::from(count_to(40)) | fl::global_shuffle() | fl::batch(4);
   const auto refused = [](const auto& start) {
     try {
       start();
@@ -198,13 +199,13 @@ TEST_CASE("A checkpoint is refused where the run's options differ") {
     }
     return false;
   };
-  const fl::finite_options options{.seed = 1, .epochs = 2, .rank = {0, 3, fl::uneven::drop}};
+  const fl::finite_options options{.seed = 1, .epochs = 2, .rank = {0, 3, fl::remainder::drop}};
   auto other = options;
   other.resume = all.finite(options).checkpoint();
   CHECK_FALSE(refused([&] { all.finite(other); }));
   auto seed = other, rest = other, once = other;
   seed.seed = 2;
-  rest.rank.rest = fl::uneven::wrap;
+  rest.rank.remainder = fl::remainder::wrap;
   once.epochs = 1;
   CHECK(refused([&] { all.finite(seed); }));
   CHECK(refused([&] { all.finite(rest); }));

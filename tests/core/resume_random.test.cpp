@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Random compositions against a reference of their own, one item at a time in one thread: first the run as it is,
-// then what it gives when it is left at some item and resumed, with samples that fail, heal and fail again.
+// Compares random compositions with a reference that processes one item at a time in one thread: first the
+// whole run, then runs that are left at some item and resumed, with samples that start and stop failing in
+// between.
 //
 // FEEDLINE_RESUME_FIRST=n and FEEDLINE_RESUME_COUNT=n run other compositions than the first ones,
-// FEEDLINE_RESUME_AXES=+name,-name,… turns axes on and off, FEEDLINE_RESUME_VERBOSE=1 says what is being done,
+// FEEDLINE_RESUME_AXES=+name,-name,… turns axes on and off, FEEDLINE_RESUME_VERBOSE=1 prints each step,
 // FEEDLINE_RESUME_SIMPLIFY=1 looks for a simpler composition that fails as well.
 #include <algorithm>
 #include <array>
@@ -40,23 +41,23 @@ namespace {
 
 constexpr int compositions = 2300; // a hundred of each shape
 
-/// What compositions are drawn from. One that is off is left out of them.
+/// The features of compositions. One that is off isn't drawn.
 struct axes {
-  bool own_repeats = true;     ///< own stages that emit several items for one
+  bool own_repeats = true;     ///< users' stages that emit several items for one
   bool own_emits_first = true; ///< … that emit and then change their state
-  bool own_finishes = true;    ///< … that give something at the end of an epoch
-  bool own_opaque = true;      ///< … that say nothing of their state
+  bool own_finishes = true;    ///< … that emit something at the end of an epoch
+  bool own_opaque = true;      ///< … without a state()
   bool changing_faults = true; ///< samples that fail in one run and not in another
-  bool drained = true;         ///< checkpoints taken behind items that came because of a failure
-  bool other_on_error = true;  ///< a run that is resumed does something else with failures
-  bool taken = true;           ///< take() that has had enough
+  bool drained = true;         ///< checkpoints taken after items that a failure drained
+  bool other_on_error = true;  ///< a resumed run handles failures differently
+  bool taken = true;           ///< take() that had enough
   bool ranks = true;           ///< one of several ranks
   bool taken_ranks = true;     ///< … with take(), in infinite mode
-  bool elastic = true;         ///< another number of ranks goes on
-  bool elastic_faults = true;  ///< samples that fail in runs that another number of ranks could go on with
+  bool elastic = true;         ///< another number of ranks continues
+  bool elastic_faults = true;  ///< samples that fail in runs that another number of ranks could continue
   bool grown = true;           ///< the data set has grown
   bool two_flat_maps = true;
-  bool empty = true;  ///< nothing ever comes out of an infinite run
+  bool empty = true;  ///< an infinite run that never yields anything
   bool limit = true;  ///< more failures than the limit
   bool at_end = true; ///< checkpoints of runs that have ended
 
@@ -110,7 +111,7 @@ struct axes {
 struct scenario {
   composition c;
   int run = 1;
-  mutable std::array<std::atomic<bool>, 8> asked{}; // the faults that strike once
+  mutable std::array<std::atomic<bool>, 8> asked{}; // the faults that occur once
 
   scenario(composition what, int number) : c(std::move(what)), run(number) {}
 
@@ -130,7 +131,7 @@ struct scenario {
 
 using scenario_ptr = std::shared_ptr<const scenario>;
 
-// Sources of a user's own.
+// Users' sources.
 
 struct plain_source {
   void start_epoch(const fl::epoch& e) { epoch = e.number; }
@@ -163,7 +164,7 @@ struct stated_source {
 
   void state(auto& archive) { archive(at); }
 
-  void go_near(std::uint64_t index) { at = index; }
+  void seek(std::uint64_t index) { at = index; }
 
   scenario_ptr s;
   std::uint64_t size;
@@ -192,7 +193,7 @@ struct indexed_source {
   std::uint64_t at_place = 0;
 };
 
-/// The least that is a source.
+/// The smallest source.
 struct own_places {
   static constexpr fl::source_traits traits{.kind = "places"};
 
@@ -252,7 +253,7 @@ struct joining_tokens {
   }
 };
 
-// Stages of a user's own.
+// Users' stages.
 
 struct opaque_stage {
   using output = item;
@@ -282,7 +283,7 @@ struct own_stage : opaque_stage {
   void state(auto& archive) { does.state(archive); }
 };
 
-/// Holds samples, and gives them in another order.
+/// Holds samples, and emits them in another order.
 class holding_stage {
  public:
   using output = item;
@@ -306,7 +307,7 @@ class holding_stage {
       emit(held_.exchange(place, std::move(s)));
       break;
     case own_holding::replaces: {
-      fl::sample<item> given = held_[place]; // for a moment it is here and downstream
+      fl::sample<item> given = held_[place]; // for a moment it is both here and downstream
       emit(std::move(given));
       held_.exchange(place, std::move(s));
       break;
@@ -400,7 +401,7 @@ class held_run final : public any_run {
   std::uint64_t digest() const override { return loader_.digest(); }
 
  private:
-  // A source need not know the index of what it can't read.
+  // A source need not know the index of a sample that it can't read.
   static std::string text(const fl::failure& f, const std::string& otherwise) {
     if (!f.message.starts_with("fault ")) return otherwise;
     return f.message.ends_with(" 0") ? f.message : f.message + " at " + std::to_string(f.index);
@@ -415,7 +416,7 @@ class held_run final : public any_run {
       std::string text = std::to_string(id.epoch) + ":";
       if (id.index == fl::sample_id::no_index) text += "-";
       else text += std::to_string(id.index >> 56) + "'" + std::to_string(id.index & 0xffffffffffff);
-      if (parts_) text += "." + std::to_string(id.part);
+      if (parts_) text += "." + std::to_string(id.sub_index);
       s.samples.push_back(text + "=" + text_of(b.values()[i]));
     }
   }
@@ -429,7 +430,7 @@ fl::on_error on_error_of(const scenario& s) {
 }
 
 fl::rank rank_of(const composition& c) {
-  constexpr std::array rests{fl::uneven::drop, fl::uneven::wrap, fl::uneven::keep};
+  constexpr std::array rests{fl::remainder::drop, fl::remainder::wrap, fl::remainder::keep};
   return {c.rank, c.ranks, rests[static_cast<std::size_t>(c.rest)]};
 }
 
@@ -447,7 +448,7 @@ std::unique_ptr<any_run> start_run(const scenario_ptr& s, const start_options& o
                                                                .queue_capacity = o.around.queue_capacity,
                                                                .rank = rank_of(c),
                                                                .resume = o.resume,
-                                                               .data_may_have_grown = c.grown_size > 0}),
+                                                               .allow_grown_data = c.grown_size > 0}),
                                               c);
   return std::make_unique<held_run<loader>>(pipeline.infinite({.seed = c.seed,
                                                                .on_error = on_error_of(*s),
@@ -455,11 +456,11 @@ std::unique_ptr<any_run> start_run(const scenario_ptr& s, const start_options& o
                                                                .queue_capacity = o.around.queue_capacity,
                                                                .rank = rank_of(c),
                                                                .resume = o.resume,
-                                                               .data_may_have_grown = c.grown_size > 0}),
+                                                               .allow_grown_data = c.grown_size > 0}),
                                             c);
 }
 
-// Descriptions, drawn.
+// Random descriptions.
 
 stage_plan stage_of(stage_kind kind, std::uint64_t size = 0, std::uint64_t more = 0) {
   stage_plan s;
@@ -503,7 +504,7 @@ stage_plan drawn_hold(draw& d) {
   return s;
 }
 
-/// Many times few, at times many.
+/// Usually few, sometimes many.
 std::uint64_t drawn_size(draw& d) {
   const std::size_t large = d(1, 300), small = d(1, 40), kind = d(0, 4);
   return kind == 0 ? large : small;
@@ -575,7 +576,7 @@ const std::vector<shape>& all_shapes() {
             c.stages = {drawn_flat_map(d), drawn_filter(d), drawn_shuffle(d), drawn_batch(d)};
           },
           [](const scenario_ptr& s, const circumstances& v) {
-            return fl::from(indexed_source{s}) | fl::shuffled() |
+            return fl::from(indexed_source{s}) | fl::global_shuffle() |
                    fl::flat_map(parting{s, 1}, fl::workers{v.workers}) | fl::filter(keeping{s, 2}) |
                    buffer(s, 3) | batches(s, 4);
           }),
@@ -585,7 +586,7 @@ const std::vector<shape>& all_shapes() {
             c.stages = {stage_of(stage_kind::map), drawn_batch(d)};
           },
           [](const scenario_ptr& s, const circumstances&) {
-            return whole_list(s) | fl::shuffled() | fl::map(mapping{s, 1}) | batches(s, 2);
+            return whole_list(s) | fl::global_shuffle() | fl::map(mapping{s, 1}) | batches(s, 2);
           }),
       make_shape(
           "shuffled, workers", source_kind::shuffled_list,
@@ -593,7 +594,7 @@ const std::vector<shape>& all_shapes() {
             c.stages = {stage_of(stage_kind::map), drawn_batch(d)};
           },
           [](const scenario_ptr& s, const circumstances& v) {
-            return whole_list(s) | fl::shuffled() | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
+            return whole_list(s) | fl::global_shuffle() | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
                    batches(s, 2);
           }),
       make_shape(
@@ -660,7 +661,8 @@ const std::vector<shape>& all_shapes() {
             const source_plan& p = s->c.source;
             return fl::mix(fl::weighted(stated(s, p.size), p.weight),
                            fl::weighted(list(s, p.second_size, second_numbers), 1 - p.weight),
-                           fl::mix_options{p.stops ? fl::when_one_ends::stop : fl::when_one_ends::go_on}) |
+                           fl::mix_options{p.stops ? fl::when_one_ends::stop
+                                                   : fl::when_one_ends::continue_with_others}) |
                    fl::map(mapping{s, 1}, fl::workers{v.workers}) | buffer(s, 2) | batches(s, 3);
           }),
       make_shape(
@@ -674,9 +676,9 @@ const std::vector<shape>& all_shapes() {
             const stage_plan& plan = s->stage(2);
             return fl::concat(list(s, s->c.source.size), stated(s, s->c.source.second_size, second_numbers)) |
                    fl::map(mapping{s, 1}) | fl::prefetch(v.queue) |
-                   fl::bucket_batch({.bounds = {5, 12},
-                                     .size = plan.size,
-                                     .tokens = plan.more,
+                   fl::bucket_batch({.boundaries = {5, 12},
+                                     .batch_size = plan.size,
+                                     .max_tokens = plan.more,
                                      .drop_last = plan.drop_last},
                                     [](const item& x) { return length_of(x); });
           }),
@@ -710,7 +712,7 @@ const std::vector<shape>& all_shapes() {
                         stage_of(stage_kind::take, d(1, 12))};
           },
           [](const scenario_ptr& s, const circumstances& v) {
-            return whole_list(s) | fl::shuffled() | fl::partition({80, 20}, 0) |
+            return whole_list(s) | fl::global_shuffle() | fl::partition({80, 20}, 0) |
                    fl::map(mapping{s, 2}, fl::workers{v.workers}) | batches(s, 3) |
                    fl::take(s->stage(4).size);
           }),
@@ -782,7 +784,7 @@ const std::vector<shape>& all_shapes() {
             c.stages = {stage_of(stage_kind::map), drawn_batch(d)};
           },
           [](const scenario_ptr& s, const circumstances& v) {
-            return own_places{s} | fl::shuffled() | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
+            return own_places{s} | fl::global_shuffle() | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
                    batches(s, 2);
           }),
   };
@@ -795,14 +797,14 @@ bool has_stage(const composition& c, std::initializer_list<stage_kind> kinds) {
   });
 }
 
-/// Whether some stage gives more than it has got when epochs end.
+/// Whether some stage emits more items than it received when epochs end.
 bool gives_at_end(const composition& c) {
   return std::any_of(c.stages.begin(), c.stages.end(), [](const stage_plan& s) {
     return s.own.finish != own_finish::nothing || s.kind == stage_kind::pack;
   });
 }
 
-/// Where the run stands follows from the last sample that came.
+/// The run's position follows from the last sample.
 bool could_be_elastic(const composition& c) {
   return (c.source.kind == source_kind::shuffled_list || c.source.kind == source_kind::shuffled_placed) &&
          c.stages.size() == 2;
@@ -814,7 +816,7 @@ bool can_grow(source_kind kind) {
   return is_list(kind) || kind == source_kind::placed || kind == source_kind::shuffled_placed;
 }
 
-/// The places where samples can fail.
+/// The positions in the pipeline where samples can fail.
 std::vector<std::size_t> places_that_fail(const composition& c) {
   std::vector<std::size_t> places;
   if (!is_list(c.source.kind) && c.source.kind != source_kind::replaced) places.push_back(0);
@@ -832,7 +834,7 @@ std::vector<std::size_t> places_that_fail(const composition& c) {
   return places;
 }
 
-/// Whether the stage that fails sees one item of that sample.
+/// Whether the failing stage receives only one item of that sample.
 bool comes_once(const composition& c, const fault& f) {
   if (f.epoch == fault::any_epoch || c.source.kind == source_kind::replaced) return false;
   for (std::size_t i = 0; i + 1 < f.place; ++i) {
@@ -856,11 +858,11 @@ void draw_faults(composition& c, draw& d, const axes& a) {
     const std::size_t epoch = d(0, 5);
     if (kind == 0 || places.empty()) continue;
     f.place = places[place % places.size()];
-    // Places give the same each time.
+    // Indexed sources return the same each time.
     if (epoch < 3 && !(f.place == 0 && fails_by_place(c.source.kind)))
       f.epoch = static_cast<std::uint32_t>(epoch);
     if (a.changing_faults) f.time = static_cast<fault_time>(time);
-    // Of a sample that comes several times nobody knows when it is asked for first.
+    // If a sample arrives several times, its first call is unknown.
     if (f.time == fault_time::hiccup && !comes_once(c, f)) f.time = fault_time::later_runs;
     if (f.place == 0 && c.source.kind == source_kind::joined && f.number < second_numbers)
       f.number += second_numbers;
@@ -868,13 +870,14 @@ void draw_faults(composition& c, draw& d, const axes& a) {
   }
 }
 
-/// Whether the stage that meets one failure more than the limit knows all those before, and gives what it holds.
+/// Whether the stage with one failure more than the limit knows all earlier ones, and emits the items that it
+/// holds.
 bool can_be_limited(const composition& c) {
-  // Threads before take() read on, and count what fails there, until they know that it has enough.
+  // Threads upstream of take() continue to read, and count failures, until they know that it has enough.
   if (has_stage(c, {stage_kind::take})) return false;
-  // A checkpoint that any number of ranks can take up has no count for each thread.
+  // A checkpoint that any number of ranks can resume has no count for each thread.
   if (could_be_elastic(c)) return false;
-  // A stage doesn't know what later threads have met, and then keeps what it holds to itself.
+  // A stage doesn't know the failures of threads downstream, and then doesn't emit the items that it holds.
   std::size_t first = c.stages.size(), last = 0;
   for (const fault& f : c.faults) {
     first = std::min(first, f.place);
@@ -903,7 +906,7 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
   c.shape = s.name;
   c.source = drawn_source(d, s.source);
   s.draw_stages(c, d, a);
-  c.finite = d.coin() || has_stage(c, {stage_kind::reservoir}); // which gives nothing else
+  c.finite = d.coin() || has_stage(c, {stage_kind::reservoir}); // which emits only at the end
   c.epochs = static_cast<std::uint32_t>(d(1, 3));
   c.seed = d(0, 1000);
   draw_faults(c, d, a);
@@ -927,7 +930,7 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
     c.ranks = ranks;
     c.rank = rank;
     c.rest = one_to_one ? rest : rank_rest::keep;
-    // A rest that is filled up from an epoch's beginning needs to know of failures what nobody says.
+    // To fill a remainder from an epoch's beginning, failures would have to be known.
     if (c.rest == rank_rest::wrap &&
         std::any_of(c.faults.begin(), c.faults.end(), [](const fault& f) { return f.place == 0; }))
       c.rest = rank_rest::keep;
@@ -947,9 +950,9 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
   return c;
 }
 
-// What must hold.
+// The checks.
 
-/// A run that gave something else, in words.
+/// Describes a run that yielded something else.
 struct mismatch : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -962,7 +965,7 @@ bool is_empty_error(const step& s) {
   return s.kind == step_kind::error && s.error.find(empty_error) != std::string::npos;
 }
 
-/// Throws a mismatch. True: the run has ended.
+/// Throws a mismatch. Returns whether the run has ended.
 bool check_step(const reference_step& expected, const step& got, const std::string& when) {
   if (expected.kind == step_kind::error && expected.error == empty_error && is_empty_error(got)) return true;
   if (expected.may_fail && is_empty_error(got)) return true;
@@ -970,19 +973,20 @@ bool check_step(const reference_step& expected, const step& got, const std::stri
   return got.kind != step_kind::gives;
 }
 
-/// The faults that strike in a later run and didn't when they were asked for, or the other way round.
+/// The faults that occur in a later run but not in the earlier one, or the other way round.
 std::vector<fault> changed_faults(const composition& c, const reference_step* last, int run) {
   std::vector<fault> changed;
   for (std::size_t f = 0; last && f < c.faults.size(); ++f)
     if (last->asked[f] &&
         (last->struck[f] != c.faults[f].strikes(run) || c.faults[f].epoch == fault::any_epoch)) {
-      // One of every epoch may have struck in some and not yet in others.
+      // A fault of every epoch may have occurred in some epochs and not yet in others.
       if (c.faults[f].time != fault_time::always) changed.push_back(c.faults[f]);
     }
   return changed;
 }
 
-/// Those that may keep a run from coming to its place: what map could not make stays left out, though it could now.
+/// Those that may keep a run from returning to its position: a sample that failed in map stays skipped, even
+/// if it could succeed now.
 std::vector<fault> hindering(const composition& c, std::vector<fault> changed) {
   std::erase_if(changed, [&](const fault& f) {
     return f.time == fault_time::first_run && f.place > 0 && c.stages[f.place - 1].kind == stage_kind::map;
@@ -993,7 +997,7 @@ std::vector<fault> hindering(const composition& c, std::vector<fault> changed) {
 /// Whether the text names such a sample.
 bool names_one(const std::string& text, const std::vector<fault>& faults) {
   // A source that doesn't know its samples' indices can't name one.
-  if (!faults.empty() && text.find("can't come to the place") != std::string::npos) return true;
+  if (!faults.empty() && text.find("the run can't ") != std::string::npos) return true;
   return std::any_of(faults.begin(), faults.end(), [&](const fault& f) {
     const std::string number = std::to_string(f.number);
     for (const std::string& name :
@@ -1044,13 +1048,13 @@ class trial {
     return shape_.start(std::make_shared<const scenario>(c_, run), {circumstances(d_), resume});
   }
 
-  // Whether it is defined, and the axes that it belongs to are on.
+  // Whether its result is defined, and its axes are on.
   bool is_comparable(const reference_step& s) const {
-    // In which epoch an infinite run gives up, and with it what such stages then give, is nobody's promise.
+    // The epoch in which an infinite run gives up isn't defined, nor what such stages then emit.
     if (s.may_fail && gives_at_end(c_)) return false;
-    // … nor after how many epochs in which all samples of a rank failed.
+    // Nor after how many epochs in which all samples of a rank failed.
     if (s.may_fail && c_.ranks > 1 && !c_.faults.empty()) return false;
-    // That own stages take samples and never give any isn't noticed: such a run has no end.
+    // A user's stage that receives samples and never emits any isn't detected: such a run has no end.
     if (s.kind == step_kind::error && s.error == empty_error) return s.may_fail && axes_.empty;
     return !s.over_limit || (axes_.limit && can_be_limited(c_));
   }
@@ -1063,7 +1067,7 @@ class trial {
     if (std::getenv("FEEDLINE_RESUME_VERBOSE")) std::fprintf(stderr, "%s\n", what.c_str());
   }
 
-  // How many items come.
+  // The number of items.
   std::size_t items() const { return whole_.size() - (whole_.back().kind != step_kind::gives); }
 
   void run_whole() {
@@ -1075,7 +1079,7 @@ class trial {
       checkpoints_.push_back(run->checkpoint());
       digests_.push_back(run->digest());
       if (!ended) continue;
-      // It may have given up earlier than it had to.
+      // It may have given up earlier than necessary.
       whole_.resize(i + 1);
       if (whole_[i].may_fail) {
         whole_[i].kind = step_kind::error;
@@ -1084,7 +1088,7 @@ class trial {
     }
   }
 
-  // At the beginning, around failures, at the end, or somewhere.
+  // At the beginning, near failures, at the end, or anywhere.
   std::size_t drawn_cut() {
     const std::size_t kind = d_(0, 5), any = d_(0, items()), next = d_(0, 1);
     const std::size_t step = d_(0, whole_.size() - 1);
@@ -1136,13 +1140,13 @@ class trial {
     cuts.push_back(second_cut);
     const auto second = fl::checkpoint::from_bytes(run->checkpoint().to_bytes());
     run.reset();
-    const std::string again = when + ", then behind item " + std::to_string(second_cut);
+    const std::string again = when + ", then after item " + std::to_string(second_cut);
     say(again);
     run = resumed(3, second, cuts, again);
     if (run) follow(*run, cuts, most_ + 1, again);
   }
 
-  // Null: it was refused or has ended as it should.
+  // Null: it was refused or has ended as expected.
   std::unique_ptr<any_run> resumed(int number, const fl::checkpoint& from,
                                    const std::vector<std::size_t>& cuts, const std::string& when) {
     if (number == 2 && c_.grown_size > 0) ++all_statistics().grown;
@@ -1160,7 +1164,7 @@ class trial {
     }
   }
 
-  // What the run before was given up to where it was left.
+  // The faults that change after the position where the earlier run was left.
   std::vector<fault> changed_in(int number, const std::vector<std::size_t>& cuts) const {
     std::vector<std::size_t> before(cuts.begin(), cuts.end() - 1);
     if (cuts.back() == 0) return {};
@@ -1168,7 +1172,7 @@ class trial {
     return changed_faults(c_, &steps[cuts.back() - 1], number);
   }
 
-  // True: it has ended, as it should have. False: it has come to `until`.
+  // True: it has ended as expected. False: it has reached `until`.
   bool follow(any_run& run, const std::vector<std::size_t>& cuts, std::size_t until,
               const std::string& when) {
     ++all_statistics().followed;
@@ -1182,12 +1186,12 @@ class trial {
       step got = run.next();
       if (i == at && got.kind == step_kind::error && names_one(got.error, hindering(c_, changed)))
         return true;
-      // What came because of a failure had seen more than the reference counts as asked for.
+      // Drained items may have caused more calls than the reference counts.
       if (i == at && cannot_go_on(got) && !(c_.skips[0] && (cuts.size() == 1 || c_.skips[1]))) return true;
       if (i == at) leave_out(got.failures, expected[i].failures, changed);
       if (i < other.size() && static_cast<const step&>(other[i]) == got &&
           static_cast<const step&>(expected[i]) != got)
-        expected = std::exchange(other, {}); // from here on it is that one
+        expected = std::exchange(other, {}); // from now on it is that one
       try {
         if (check_step(expected[i], got, when + ", step " + std::to_string(i))) return true;
       } catch (const mismatch&) {
@@ -1201,33 +1205,34 @@ class trial {
     return true;
   }
 
-  // It says that it can't come to its place again, because of a sample that does fail.
+  // It reports that it can't return to its position because of a sample that does fail.
   bool cannot_go_on(const step& s) const {
     return s.kind == step_kind::error && names_one(s.error, c_.faults) &&
            (s.error.find("had read this sample") != std::string::npos ||
-            s.error.find("resume it from an earlier checkpoint") != std::string::npos ||
-            s.error.find("can't come to the place") != std::string::npos);
+            s.error.find("resume from an earlier checkpoint") != std::string::npos ||
+            s.error.find("the run can't ") != std::string::npos);
   }
 
-  // Samples of which nothing came may have been read before the run was left, or not yet: nobody knows how they fared.
+  // Samples without an item may or may not have been read before the run was left: whether they failed is
+  // unknown.
   bool is_unclear(const std::vector<std::size_t>& cuts, const reference_step& first) const {
     const auto could_be = [&](const reference_step& s) {
       for (std::size_t f = 0; f < c_.faults.size(); ++f)
         if (s.asked_since[f] && c_.faults[f].time != fault_time::always) return true;
       return false;
     };
-    // Nor whether a failure came at once, if take() leaves out what it drains.
+    // So is whether a failure arrived at once, if take() leaves out the drained items.
     if (has_stage(c_, {stage_kind::take}) && whole_[cuts[0]].kind == step_kind::error) return true;
     return could_be(first) || (cuts.size() == 2 && could_be(reference(c_, most_, {cuts[0]})[cuts[0]]));
   }
 
-  // Failures of samples that it met once more on its way count as told.
+  // Failures of samples that it read again on its way count as reported.
   static void leave_out(std::vector<std::string>& told, const std::vector<std::string>& expected,
                         const std::vector<fault>& changed) {
     while (told.size() > expected.size() && names_one(told.front(), changed)) told.erase(told.begin());
   }
 
-  // At the end of an epoch, who knows whether the next one has begun?
+  // At the end of an epoch the next one may have begun or not.
   std::vector<reference_step> with_other_growth(const std::vector<reference_step>& expected,
                                                 const std::vector<std::size_t>& cuts) const {
     static_cast<void>(expected);
@@ -1245,15 +1250,14 @@ class trial {
       throw mismatch(std::string("left at its end: ") + e.what());
     }
     if (got.kind == step_kind::error && names_one(got.error, c_.faults))
-      return; // one that healed, or fails since
-    // What came behind the last item, and was left out, may be read once more.
+      return; // it stopped or started failing since
+    // Samples after the last item that were skipped may be read again.
     leave_out(got.failures, {}, c_.faults);
     if (got.kind != step_kind::end || !got.failures.empty())
       throw mismatch("left at its end: got " + to_string(got));
   }
 
-  // Behind items that came because of a failure: what is still to come is all that has not come yet, in
-  // whichever order.
+  // After items that a failure drained: all samples that haven't arrived yet still arrive, in any order.
   void check_drained(const fl::checkpoint& left, std::size_t at, const std::string& when) {
     std::size_t first = at;
     while (first > 0 && whole_[first - 1].drained) --first;
@@ -1281,14 +1285,15 @@ class trial {
     if (!keeps_samples(c_) || c_.source.kind == source_kind::replaced) return;
     std::sort(came.begin(), came.end());
     const auto twice = std::adjacent_find(came.begin(), came.end());
-    if (twice != came.end()) throw mismatch(when + ": sample " + *twice + " comes twice");
-    // What fails only now may have come before, and a data set that has grown has done so since some epoch or the next.
+    if (twice != came.end()) throw mismatch(when + ": sample " + *twice + " arrives twice");
+    // A sample that fails only now may have arrived before, and the epoch in which a data set has grown isn't
+    // known.
     const bool may_fail_now = std::any_of(c_.faults.begin(), c_.faults.end(), [](const fault& f) {
       return f.time == fault_time::later_runs || f.time == fault_time::hiccup;
     });
     if (!c_.finite || may_fail_now || c_.grown_size > 0) return;
     if (expected.back().kind != got.kind) throw mismatch(when + ": ends with " + to_string(got));
-    if (got.kind == step_kind::error) return; // whichever samples came before it
+    if (got.kind == step_kind::error) return; // any samples may have arrived before it
     std::vector<std::string> all;
     for (const reference_step& s : expected) all.insert(all.end(), s.samples.begin(), s.samples.end());
     std::sort(all.begin(), all.end());
@@ -1301,7 +1306,7 @@ class trial {
     return !c_.finite && c_.faults.empty() && c_.grown_size == 0 && could_be_elastic(c_);
   }
 
-  // So many samples together in a step, whatever the number of ranks.
+  // All ranks together take this many samples in a step, whatever their number.
   void resume_on_other_ranks() {
     constexpr std::uint64_t global = 12;
     c_.ranks = static_cast<std::uint32_t>(d_(1, 4));
@@ -1315,7 +1320,7 @@ class trial {
       left = fl::checkpoint::from_bytes(run->checkpoint().to_bytes());
     }
     const std::string when = "left by rank " + std::to_string(c_.rank) + " of " + std::to_string(c_.ranks) +
-                             " behind item " + std::to_string(at);
+                             " after item " + std::to_string(at);
     c_.ranks = static_cast<std::uint32_t>(d_(1, 4));
     c_.rank = static_cast<std::uint32_t>(d_(0, c_.ranks - 1));
     c_.stages[1].size = global / c_.ranks;
@@ -1335,11 +1340,11 @@ class trial {
   draw d_;
   std::size_t most_;
   std::vector<reference_step> whole_;
-  std::vector<fl::checkpoint> checkpoints_; // behind so many items; one more at the end
+  std::vector<fl::checkpoint> checkpoints_; // after each number of items; one more at the end
   std::vector<std::uint64_t> digests_;
 };
 
-/// A simpler composition that fails as well, and how.
+/// Finds a simpler composition that also fails, and how it fails.
 class simplifier {
  public:
   simplifier(std::uint64_t number, composition c, std::string failure)
@@ -1376,7 +1381,7 @@ class simplifier {
   }
 
  private:
-  // With as little effect as it can have.
+  // With the least effect possible.
   static void plain(stage_plan& s) {
     switch (s.kind) {
     case stage_kind::filter:
@@ -1427,7 +1432,7 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 
 } // namespace
 
-TEST_CASE("Runs that are left and resumed give what a reference gives") {
+TEST_CASE("Runs that are left and resumed yield the items of a reference") {
   const std::uint64_t first = number_from("FEEDLINE_RESUME_FIRST", 0);
   const std::uint64_t count = number_from("FEEDLINE_RESUME_COUNT", rounds(compositions));
   const axes& a = axes::chosen();

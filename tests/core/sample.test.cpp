@@ -10,7 +10,7 @@
 
 namespace fl = feedline;
 
-TEST_CASE("A sample's identity compares and begins without an index") {
+TEST_CASE("Identities of samples compare, and have no index by default") {
   STATIC_REQUIRE(std::is_aggregate_v<fl::sample_id>);
   STATIC_REQUIRE(std::is_trivially_copyable_v<fl::sample<int>>);
   CHECK(fl::sample_id{}.index == fl::sample_id::no_index);
@@ -18,7 +18,7 @@ TEST_CASE("A sample's identity compares and begins without an index") {
   CHECK_FALSE(fl::sample_id{1, 2, 3} == fl::sample_id{1, 2, 4});
 }
 
-TEST_CASE("A context's random numbers depend on seed and stage, epoch, index and part, and on nothing else") {
+TEST_CASE("A context's random numbers depend only on seed and stage, epoch, index and part") {
   const std::stop_token stop;
   std::set<std::uint64_t> numbers;
   for (std::uint64_t stage : {1u, 2u})
@@ -27,7 +27,7 @@ TEST_CASE("A context's random numbers depend on seed and stage, epoch, index and
         for (std::uint32_t epoch : {0u, 1u}) {
           fl::context c = fl::detail::make_context({index, part, epoch}, stage, stop);
           CHECK(c.index == index);
-          CHECK(c.part == part);
+          CHECK(c.sub_index == part);
           CHECK(c.epoch == epoch);
           const std::uint64_t number = c.random();
           CHECK(number == fl::detail::make_context({index, part, epoch}, stage, stop).random());

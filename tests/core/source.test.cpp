@@ -23,7 +23,7 @@
 namespace fl = feedline;
 using namespace feedline::test;
 
-// A source of a user's own: all it needs is next().
+// A user's source needs only next().
 struct fibonacci {
   std::optional<int> next() {
     if (a > 100) return std::nullopt;
@@ -33,7 +33,7 @@ struct fibonacci {
   int a = 0, b = 1;
 };
 
-// One that uses all that a source may have.
+// A source with every optional member.
 struct rows {
   static constexpr fl::source_traits traits{.kind = "rows"};
 
@@ -78,7 +78,7 @@ struct epochs_seen {
 
 } // namespace
 
-TEST_CASE("A source is a copyable class whose next() gives an optional") {
+TEST_CASE("A source is a copyable class whose next() returns an optional") {
   STATIC_REQUIRE(fl::source<fibonacci>);
   STATIC_REQUIRE(fl::source<rows>);
   STATIC_REQUIRE_FALSE(fl::source<not_copyable>);
@@ -87,19 +87,19 @@ TEST_CASE("A source is a copyable class whose next() gives an optional") {
   STATIC_REQUIRE(std::same_as<fl::source_item_t<rows>, std::string>);
 }
 
-TEST_CASE("A user's own source stands in front of a stage, alone or through from()") {
+TEST_CASE("A user's source can be followed by a stage, directly or through from()") {
   const std::vector<int> expected{0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89};
   CHECK(collect((fibonacci{} | fl::prefetch(4)).finite()) == expected);
   CHECK(collect((fl::from(fibonacci{}) | fl::prefetch(4)).finite()) == expected);
 }
 
-TEST_CASE("Each epoch of each run works on a fresh copy of the source") {
+TEST_CASE("Each epoch of each run uses a fresh copy of the source") {
   const auto p = fl::from(fibonacci{}) | fl::take(3);
   CHECK(collect(p.finite({.epochs = 3})) == std::vector<int>{0, 1, 1, 0, 1, 1, 0, 1, 1});
   CHECK(collect(p.infinite(), 5) == std::vector<int>{0, 1, 1, 0, 1});
 }
 
-TEST_CASE("A source is told the seed, the number of the epoch and whether there are several") {
+TEST_CASE("A source receives the seed, the number of the epoch and whether there are several") {
   epochs_seen source;
   const auto p = fl::from(source) | fl::prefetch(1);
   collect(p.finite({.seed = 9}));
@@ -119,7 +119,7 @@ TEST_CASE("A source is told the seed, the number of the epoch and whether there 
   CHECK(source.seen->front().shuffled);
 }
 
-TEST_CASE("A source that throws in the middle ends the stream there, or goes on with skip") {
+TEST_CASE("A source that throws in the middle ends the stream there, or continues with skip") {
   const auto p = fl::from(rows{}) | fl::prefetch(100);
   const auto failed = run_to_end(p.finite());
   CHECK(failed.items == std::vector<std::string>{"row 0", "row 1", "row 2", "row 3", "row 4"});
@@ -138,7 +138,7 @@ TEST_CASE("A source that throws in the middle ends the stream there, or goes on 
   CHECK(to_string(*second.failed) == "rows failed after 2 samples of epoch 0: row 5 is torn");
 }
 
-TEST_CASE("Indices and origins are the source's own where it has them") {
+TEST_CASE("Indices and origins are those of the source if it has them") {
   const auto fails = [](const std::string& row) {
     if (row == "row 7") throw unlucky(7);
     return row;
@@ -190,7 +190,7 @@ struct start_throws {
 
 } // namespace
 
-TEST_CASE("A source that can't be copied for an epoch, or started, is a failure of the source") {
+TEST_CASE("A copy or a start of a source that throws is a failure of the source") {
   const watchdog guard("source that can't start");
   const auto p = fl::from(copy_throws(100)) | fl::prefetch(1);
   *p.source().copies_left = 1; // for the run, none for its epoch
@@ -228,7 +228,7 @@ TEST_CASE("An infinite run over a source without samples is an error, not a loop
 
 namespace {
 
-/// Squares by their place: all that a source must have.
+/// Squares by position, with only the required members.
 struct squares {
   std::uint64_t size() const { return 20; }
 
@@ -238,7 +238,7 @@ struct squares {
   }
 };
 
-/// Indices of its own, and names for them.
+/// Custom indices, with names for them.
 struct named_squares : squares {
   static constexpr fl::source_traits traits{.kind = "squares"};
 
@@ -249,7 +249,7 @@ struct named_squares : squares {
 
 static_assert(!fl::source<squares> && fl::indexed_samples<squares>);
 
-/// Never ends: its n-th sample has the index that a function makes of n.
+/// Never ends: a function computes the index of its n-th sample from n.
 struct endless {
   using function = std::uint64_t (*)(std::uint64_t);
 
@@ -266,28 +266,28 @@ struct endless {
   std::uint64_t given = 0;
 };
 
-/// The same, which can be brought to a sample.
+/// The same with seek().
 struct endless_with_places : endless {
-  void go_near(std::uint64_t index) { given = index / 2; }
+  void seek(std::uint64_t index) { given = index / 2; }
 };
 
 } // namespace
 
-TEST_CASE("A replay of a sample that an endless source doesn't have comes to an end") {
+TEST_CASE("A replay ends for a sample that an endless source doesn't have") {
   const watchdog guard("replay of an endless source");
   const endless even{[](std::uint64_t n) { return 2 * n; }};
-  const endless in_turns{[](std::uint64_t n) { return n * 7 % 1000; }};
+  const endless round_robin{[](std::uint64_t n) { return n * 7 % 1000; }};
   const auto replays = [](auto source, std::uint64_t index) {
     return (fl::from(std::move(source)) | fl::prefetch(1)).replay(0, 0, index);
   };
   CHECK(replays(even, 8) == 1);
-  CHECK(replays(in_turns, 999) == 1);
+  CHECK(replays(round_robin, 999) == 1);
   const auto gives_up = [&](const std::string& why, auto source, std::uint64_t index) {
     const std::string all =
         "sample " + std::to_string(index) + " of epoch 0 was not found: the source " + why;
     CHECK(throws_saying<std::runtime_error>(all, [&] { replays(source, index); }));
   };
-  if (rounds(4) == 4) gives_up("has given 100 million others", endless_with_places{even}, 9);
+  if (rounds(4) == 4) gives_up("has yielded 100 million other samples", endless_with_places{even}, 9);
   gives_up("has failed 100,000 times in a row", endless{even.index_of, true}, 8);
 }
 
@@ -310,7 +310,7 @@ TEST_CASE("A replay of an endless source without any order can be stopped") {
       (fl::from(source) | fl::prefetch(1)).replay(fl::infinite_options{.stop = stop.get_token()}, 0, 2));
 }
 
-TEST_CASE("A class with size() and at() alone is a source") {
+TEST_CASE("A class with only size() and at() is a source") {
   const auto skip = fl::finite_options{.on_error = fl::on_error::skip};
   const auto p = squares() | fl::prefetch(2);
   auto loader = p.finite(skip);
@@ -322,7 +322,7 @@ TEST_CASE("A class with size() and at() alone is a source") {
   CHECK(loader.failures()[0].stage.find("squares") != std::string::npos);
   CHECK(p.replay(0, 0, 7) == 49);
 
-  auto shuffled = collect((squares() | fl::shuffled() | fl::prefetch(2)).finite(skip));
+  auto shuffled = collect((squares() | fl::global_shuffle() | fl::prefetch(2)).finite(skip));
   CHECK(shuffled != all);
   std::sort(shuffled.begin(), shuffled.end());
   CHECK(shuffled == all);

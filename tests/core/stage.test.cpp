@@ -26,7 +26,7 @@
 namespace fl = feedline;
 using namespace feedline::test;
 
-// A stage of a user's own: it says what it gives and emits as many as it likes.
+// A user's stage: it names its output and emits any number of items.
 struct running_sum {
   using output = int;
 
@@ -35,7 +35,7 @@ struct running_sum {
   int sum = 0;
 };
 
-// One that holds items back, gives what is left at the end, and starts afresh for the next epoch.
+// A stage that holds items back, emits the rest at the end, and starts again in the next epoch.
 struct pairs {
   static constexpr fl::stage_traits traits{.kind = "pairs"};
   using output = std::pair<int, int>;
@@ -54,7 +54,7 @@ struct pairs {
   std::optional<int> held;
 };
 
-// One with members whose names mean something to stages of the library.
+// A stage with members whose names have a meaning in the library's stages.
 struct with_other_members {
   using output = int;
 
@@ -68,7 +68,7 @@ struct with_other_members {
   }
 };
 
-// One that passes all on, but says behind so many items of an epoch that it was enough.
+// A stage that emits its items, and has enough after a given number of them in each epoch.
 struct enough_after {
   using output = int;
 
@@ -86,7 +86,7 @@ struct enough_after {
   int count = 0;
 };
 
-// One that changes the order, and so keeps the identity of each item.
+// A stage that changes the order and keeps the identity of each item.
 struct reversed {
   using output = int;
 
@@ -162,7 +162,7 @@ struct gives_throwing_move {
 
 } // namespace
 
-TEST_CASE("Whether a class is a stage depends on the item") {
+TEST_CASE("A class is a stage for some item types and not for others") {
   STATIC_REQUIRE(fl::stage_for<running_sum, int>);
   STATIC_REQUIRE(fl::stage_for<running_sum, short>);
   STATIC_REQUIRE(fl::stage_for<pairs, int>);
@@ -175,7 +175,7 @@ TEST_CASE("Whether a class is a stage depends on the item") {
   STATIC_REQUIRE(std::same_as<fl::stage_output_t<pairs, int>, std::pair<int, int>>);
 }
 
-TEST_CASE("A user's own stage keeps a state of each run") {
+TEST_CASE("A user's stage has a separate state in each run") {
   const auto p = fl::from(numbers(5)) | running_sum{} | fl::prefetch(2);
   CHECK(collect(p.finite()) == std::vector<int>{0, 1, 3, 6, 10});
   CHECK(collect(p.finite()) == std::vector<int>{0, 1, 3, 6, 10});
@@ -184,28 +184,28 @@ TEST_CASE("A user's own stage keeps a state of each run") {
   CHECK(collect(behind_workers.finite()) == std::vector<int>{1, 3, 6, 10, 15});
 }
 
-TEST_CASE("finish() gives what a stage holds at the end of each epoch of finite mode, and only there") {
+TEST_CASE("finish() emits the items that a stage holds at the end of each epoch of finite mode only") {
   using list = std::vector<std::pair<int, int>>;
   const auto p = fl::from(std::vector{1, 2, 3}) | pairs{};
   CHECK(collect(p.finite({.epochs = 2})) == list{{1, 2}, {3, -1}, {1, 2}, {3, -1}});
-  CHECK(collect(p.infinite(), 3) == list{{1, 2}, {1, 2}, {1, 2}}); // end_epoch() drops what is held
+  CHECK(collect(p.infinite(), 3) == list{{1, 2}, {1, 2}, {1, 2}}); // end_epoch() drops the held items
 }
 
-TEST_CASE("What a stage holds is delivered before a failure") {
+TEST_CASE("Items that a stage holds are delivered before a failure") {
   const auto p = fl::from(numbers(9, {3})) | pairs{} | fl::prefetch(9);
   const auto outcome = run_to_end(p.finite());
   CHECK(outcome.items == std::vector<std::pair<int, int>>{{0, 1}, {2, -1}});
   CHECK(outcome.failed);
 }
 
-TEST_CASE("A stage that takes samples decides their order, and they keep their identity") {
+TEST_CASE("A stage that receives samples decides their order, and they keep their identity") {
   auto batches = collect((fl::from(numbers(3)) | reversed{} | fl::batch(3)).finite());
   REQUIRE(batches.size() == 1);
   CHECK(batches[0].values()[0] == 2);
   CHECK(batches[0].indices() == std::vector<std::uint64_t>{2, 1, 0});
 }
 
-TEST_CASE("A stage says that it wants no more of an epoch") {
+TEST_CASE("A stage says that it needs no more of an epoch") {
   const auto own = fl::from(numbers(1000)) | first_of_each_epoch{} | fl::prefetch(1);
   CHECK(collect(own.finite({.epochs = 3})) == std::vector<int>{0, 1'000'000, 2'000'000});
   const auto behind_workers =
@@ -213,7 +213,7 @@ TEST_CASE("A stage says that it wants no more of an epoch") {
   CHECK(collect(behind_workers.finite({.epochs = 3})) == std::vector<int>{0, 1'000'000, 2'000'000});
 }
 
-TEST_CASE("What a stage has enough of in a later epoch isn't forgotten for a slow one behind it") {
+TEST_CASE("A stage that has enough of a later epoch still has it when a stage downstream is slow") {
   const watchdog dog("two stages that have enough");
 
   struct source {
@@ -263,26 +263,26 @@ TEST_CASE("A stage may take a context, whose random numbers don't depend on thre
   CHECK(collect(p.finite({.seed = 1})) == once);
   CHECK_FALSE(collect(p.finite({.seed = 2})) == once);
   CHECK_FALSE(collect((fl::from(numbers(4)) | fl::map([](int n) { return n; }) | with_context{})
-                          .finite({.seed = 1})) == once); // another place, other numbers
+                          .finite({.seed = 1})) == once); // another position, other numbers
   CHECK(collect((fl::from(numbers(1)) | sample_with_context{}).finite({.epochs = 2})) ==
         std::vector<std::uint32_t>{0, 1});
 }
 
-TEST_CASE("emit says when nobody wants more") {
+TEST_CASE("emit returns false once no more items are needed") {
   until_unwanted stage;
   const auto p = fl::from(numbers(3)) | stage | fl::take(10);
   CHECK(collect(p.finite()).size() == 10);
   CHECK(*stage.count == 9);
 }
 
-TEST_CASE("A stage that makes endless items of one notices a stop") {
+TEST_CASE("A stage that emits endless items for one notices a stop") {
   const watchdog guard("endless stage");
   auto loader = (fl::from(numbers(3)) | until_unwanted{} | fl::filter([](int) { return false; })).finite();
   loader.stop();
-  CHECK_FALSE(loader.next()); // and the destructor doesn't wait for ever
+  CHECK_FALSE(loader.next()); // and the destructor returns
 }
 
-TEST_CASE("A stage is named by its kind and the user's name") {
+TEST_CASE("A stage's name has its kind and the user's name") {
   CHECK(fl::detail::stage_name(fl::map([](int n) { return n; })) == "map");
   CHECK(fl::detail::stage_name(fl::map([](int n) { return n; }, fl::name{"decode"})) == "map `decode`");
   CHECK(fl::detail::stage_name(pairs{}) == "pairs");
@@ -290,7 +290,7 @@ TEST_CASE("A stage is named by its kind and the user's name") {
 }
 
 TEST_CASE(
-    "What lies behind the place where an epoch was cut off doesn't show, however far others ran ahead") {
+    "Samples after the position where an epoch was cut off have no effect, however far others ran ahead") {
   const watchdog guard("cut epochs");
   const auto fails_at_15 = [](int n) { return n % numbers::next_epoch == 15 ? throw unlucky(n) : n; };
   const auto by_work = fl::from(numbers(100)) | fl::map(fails_at_15, fl::workers{4}) | fl::take(10);

@@ -73,7 +73,7 @@ struct nothing {
 
 } // namespace
 
-TEST_CASE("Numbers, bools and enums come back") {
+TEST_CASE("Numbers, bools and enums are restored") {
   CHECK(there_and_back(-7) == -7);
   CHECK(there_and_back(std::numeric_limits<std::int64_t>::min(), std::int64_t{3}) ==
         std::numeric_limits<std::int64_t>::min());
@@ -87,7 +87,7 @@ TEST_CASE("Numbers, bools and enums come back") {
   CHECK(there_and_back(right) == right);
 }
 
-TEST_CASE("All bits of a floating-point number come back") {
+TEST_CASE("All bits of a floating-point number are restored") {
   const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   using limits = std::numeric_limits<double>;
   for (const double value : {0.0, -0.0, 0.1, -1e300, limits::denorm_min(), limits::infinity(),
@@ -102,7 +102,7 @@ TEST_CASE("All bits of a floating-point number come back") {
   CHECK(there_and_back(fl::bfloat16(-3)) == fl::bfloat16(-3));
 }
 
-TEST_CASE("Text and lists come back, zeros at their ends included") {
+TEST_CASE("Text and lists are restored, including zeros at their ends") {
   for (const std::string& text :
        {std::string(), std::string("a"), std::string("eight ch"), std::string("nine char"),
         std::string(20, '\0'), std::string("\xff\xfe and more", 11)}) {
@@ -128,7 +128,7 @@ TEST_CASE("Text and lists come back, zeros at their ends included") {
   CHECK(there_and_back(std::list<std::string>{"", "x", ""}) == std::list<std::string>{"", "x", ""});
 }
 
-TEST_CASE("Arrays, pairs, tuples, optionals and classes come back, in each other as well") {
+TEST_CASE("Arrays, pairs, tuples, optionals and classes are restored, also inside each other") {
   CHECK(there_and_back(std::array{0, 3, 0}, {1, 1, 1}) == std::array{0, 3, 0});
   CHECK(there_and_back(std::array<int, 0>{}) == std::array<int, 0>{});
   CHECK(there_and_back(std::tuple(1, 0.0, std::string()), {2, 2.0, "x"}) ==
@@ -153,7 +153,7 @@ TEST_CASE("Arrays, pairs, tuples, optionals and classes come back, in each other
   CHECK(back.id == held.id);
 }
 
-TEST_CASE("What a state reads is what it wrote, or it is refused before memory is taken") {
+TEST_CASE("A state reads what it wrote, or refuses it before it allocates memory") {
   using wide = std::array<std::vector<int>, 100>;
   const auto refused = [](auto value, std::vector<std::uint64_t> words) {
     CHECK_THROWS_AS(value_of(words, value), std::invalid_argument);
@@ -175,11 +175,11 @@ TEST_CASE("What a state reads is what it wrote, or it is refused before memory i
   refused(std::string(), {1, 0x4141, 1}); // more text than the length says
   refused(std::vector<int>(), {1, 7});
   refused(std::vector<int>(), {1, 7, 2});
-  refused(std::vector<std::vector<int>>(), {2, 1, 1, 1, 0}); // no end of the outer list
+  refused(std::vector<std::vector<int>>(), {2, 1, 1, 1, 0}); // the end of the outer list is missing
   CHECK(value_of(std::vector<std::uint64_t>{1, 7, 1}, std::vector<int>()) == std::vector{7});
 }
 
-TEST_CASE("A message says that the checkpoint is not whole") {
+TEST_CASE("A message says that the checkpoint is incomplete or damaged") {
   const std::vector<std::uint64_t> words{9, 1};
   fl::state_reader reader(words);
   std::string text;
@@ -187,13 +187,13 @@ TEST_CASE("A message says that the checkpoint is not whole") {
     reader(text);
     FAIL("it should be refused");
   } catch (const std::invalid_argument& error) {
-    CHECK(error.what() == std::string("feedline: the checkpoint is not whole"));
+    CHECK(error.what() == std::string("feedline: the checkpoint is incomplete or damaged"));
   }
 }
 
 namespace {
 
-/// Text, lists and numbers that change with each item, and go back to zeros and nothing at times.
+/// Text, lists and numbers that change with each item, and are sometimes reset to zero or nothing.
 struct diary {
   using output = std::string;
   static constexpr fl::stage_traits traits{.kind = "diary"};
@@ -237,7 +237,7 @@ struct diary {
   bool odd = false;
 };
 
-/// A source whose place is text.
+/// A source whose position is text.
 struct spelled {
   static constexpr fl::source_traits traits{.kind = "spelled"};
 
@@ -273,7 +273,7 @@ TEST_CASE("A stage and a source with every kind of state are resumed after each 
     for (std::size_t at = 0; at < places.size(); ++at) {
       auto resumed = start(std::optional(fl::checkpoint::from_bytes(places[at])));
       for (std::size_t i = at; i < expected.size(); ++i) {
-        INFO("left behind item " << at << ", item " << i);
+        INFO("left after item " << at << ", item " << i);
         const auto item = resumed.next();
         REQUIRE((item ? *item : "end") == expected[i]);
       }
@@ -283,8 +283,7 @@ TEST_CASE("A stage and a source with every kind of state are resumed after each 
   check([&](auto resume) { return pipeline.infinite({.queue_capacity = 1, .resume = resume}); });
 }
 
-TEST_CASE(
-    "A checkpoint with words that were changed is refused or gives something, and takes no memory for them") {
+TEST_CASE("A checkpoint with changed words is refused or can be resumed, and allocates no memory for them") {
   const watchdog guard("hostile checkpoints");
   const auto pipeline = diary_pipeline();
   auto whole = pipeline.finite({.epochs = 2, .queue_capacity = 1});
@@ -293,7 +292,7 @@ TEST_CASE(
   int refused = 0;
   const auto resume = [&](const fl::detail::checkpoint_state& state) {
     try {
-      const auto bytes = fl::checkpoint(state).to_bytes(); // with a checksum that fits
+      const auto bytes = fl::checkpoint(state).to_bytes(); // with a valid checksum
       auto loader =
           pipeline.finite({.epochs = 2, .queue_capacity = 1, .resume = fl::checkpoint::from_bytes(bytes)});
       for (int i = 0; i < 30; ++i) loader.next();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a run costs when nothing new happens: no memory for items, no processor time for waiting. And what it
-// does when memory runs out.
+// The cost of a run in its steady state: no memory for items, no processor time for waiting. And its
+// behaviour when memory runs out.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -28,7 +28,7 @@ namespace {
 std::atomic<std::uint64_t> allocations{0};
 std::atomic<std::size_t> bytes_in_use{0}, most_bytes_in_use{0};
 
-/// Memory that runs out: once armed, the allocation with this number fails, or all from it on.
+/// Simulates running out of memory: once armed, the allocation with this number fails, or all from it on.
 std::atomic<bool> is_short{false}, stays_short{false};
 std::atomic<std::int64_t> allocations_left{0};
 
@@ -38,7 +38,7 @@ bool runs_out() {
   return left == 0 || (left < 0 && stays_short);
 }
 
-// Not inlined: compilers warn where they see malloc's memory go to delete.
+// Not inlined: compilers warn if they see malloc's memory passed to delete.
 [[gnu::noinline]] void* allocate(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (runs_out()) throw std::bad_alloc();
@@ -58,7 +58,7 @@ bool runs_out() {
 
 } // namespace
 
-// Counts what the whole executable allocates. The other forms of new end up in these.
+// Counts the allocations of the whole executable. The other forms of new call these.
 void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
 
 void* operator new(std::size_t size, std::align_val_t alignment) {
@@ -66,7 +66,7 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
 }
 
 void* operator new(std::size_t size,
-                   const std::nothrow_t&) noexcept { // a sanitizer's own form wouldn't end there
+                   const std::nothrow_t&) noexcept { // a sanitizer's form wouldn't call this one
   try {
     return operator new(size);
   } catch (...) {
@@ -91,7 +91,7 @@ namespace {
 
 const auto plus_one = [](int n) { return n + 1; };
 
-/// Allocations for so many items, after as many to warm up.
+/// The allocations for that many items, after as many to warm up.
 template <class Pipeline>
 std::uint64_t allocations_for(const Pipeline& p, int items) {
   auto loader = p.infinite();
@@ -101,9 +101,9 @@ std::uint64_t allocations_for(const Pipeline& p, int items) {
   return allocations - before;
 }
 
-/// Runs a pipeline again and again, each time with one allocation less before memory runs out, until it needs
-/// no more than there are. How many of the runs gave another number of items, but no error. Samples that it says to
-/// have left out count as given.
+/// Runs a pipeline repeatedly, allowing one more allocation each time before memory runs out, until it runs
+/// to its end. Returns how many of the runs yielded another number of items without an error. Samples
+/// reported as skipped count as yielded.
 template <class Pipeline>
 int wrong_runs(const Pipeline& p, bool for_good, fl::on_error how = fl::on_error::fail) {
   const auto count = [&] {
@@ -128,7 +128,7 @@ int wrong_runs(const Pipeline& p, bool for_good, fl::on_error how = fl::on_error
     std::size_t items = all;
     try {
       items = count();
-    } catch (const std::exception&) { // says that there was no memory
+    } catch (const std::exception&) { // reports that memory ran out
     }
     is_short = false;
     has_failed = allocations_left < 0;
@@ -142,7 +142,7 @@ struct taken_and_planned {
   std::size_t planned;
 };
 
-/// What a run takes at most, all its queues full several times, and what it said.
+/// The most memory that a run takes, with all its queues full several times, and its plan.
 template <class Pipeline>
 taken_and_planned memory_of(const Pipeline& p, int items, std::size_t queue_capacity = 0) {
   const std::size_t before = bytes_in_use;
@@ -177,13 +177,13 @@ TEST_CASE("The steady state allocates nothing per item") {
                         items) < few);
 }
 
-TEST_CASE("The steady state allocates nothing per batch, also where a checkpoint lists samples") {
+TEST_CASE("The steady state allocates nothing per batch, also if a checkpoint lists samples") {
   const watchdog guard("allocations of batches");
   constexpr int batches = 5'000;
   const auto source = fl::from(count_to(100'000));
   const auto five = [](int n) { return std::views::iota(n, n + 5); };
   const auto length = [](int n) { return static_cast<unsigned>(n % 50); };
-  const auto buckets = fl::bucket_batch({.bounds = {10, 20, 30}, .size = 16}, length);
+  const auto buckets = fl::bucket_batch({.boundaries = {10, 20, 30}, .batch_size = 16}, length);
   CHECK(allocations_for(source | fl::flat_map(five) | fl::batch(32), batches) < batches / 50);
   CHECK(allocations_for(source | buckets, batches) < batches / 50);
   CHECK(allocations_for(source | fl::shuffle({.capacity = 100}) | fl::flat_map(five) | buckets |
@@ -202,16 +202,16 @@ TEST_CASE("An idle loader uses no processor: its threads sleep and aren't woken"
   await_all_others_asleep();
   const long switches = switches_of_others();
   const std::timespec before = processor_time();
-  burn(300); // what this thread does meanwhile is known
+  burn(300); // the work of this thread is known
   const std::timespec after = processor_time();
-  CHECK(switches_of_others() - switches <= 20); // the watchdog's thread, and what sanitizers have
+  CHECK(switches_of_others() - switches <= 20); // the watchdog's thread, and those of sanitizers
   const auto used = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1'000'000;
   CHECK(used < 300 + 60); // milliseconds: 26 threads that polled every millisecond would use more
   CHECK(ordered.next());
   CHECK(unordered.next());
 }
 
-TEST_CASE("A run whose memory runs out ends with an error") {
+TEST_CASE("A run that runs out of memory ends with an error") {
   const watchdog guard("no memory");
   const auto source = fl::from(numbers(60));
   const auto map = fl::map(plus_one, fl::workers{2});
@@ -229,13 +229,13 @@ TEST_CASE("A run whose memory runs out ends with an error") {
     CHECK(wrong_runs(source | fl::shuffle({.capacity = 16}) | fl::batch(8), for_good) == 0);
     CHECK(wrong_runs(source | fl::map(plus_one, fl::workers{2}) | fl::shuffle({.capacity = 4}) | fl::batch(8),
                      for_good) == 0);
-    CHECK(wrong_runs(fl::from(count_to(60)) | fl::shuffled() | fl::map(plus_one, fl::workers{2}) |
-                         fl::cache({.memory = 10'000}) | fl::batch(8),
+    CHECK(wrong_runs(fl::from(count_to(60)) | fl::global_shuffle() | fl::map(plus_one, fl::workers{2}) |
+                         fl::cache({.memory_bytes = 10'000}) | fl::batch(8),
                      for_good) == 0);
   }
 }
 
-TEST_CASE("A run takes no more than its plan says, however small its items are") {
+TEST_CASE("A run takes no more than its plan, however small its items are") {
   const watchdog guard("small items");
   const auto source = fl::from(count_to(200'000));
   const auto check = [](const char* pipeline, const taken_and_planned& memory) {
@@ -257,10 +257,11 @@ TEST_CASE("A run takes no more than its plan says, however small its items are")
   }
   const auto length = [](int n) { return static_cast<unsigned>(n % 30); };
   check("shuffle | batch", memory_of(source | shuffle | fl::batch(64), 500));
-  check("bucket_batch", memory_of(source | fl::bucket_batch({.bounds = {10, 20}, .size = 16}, length), 500));
+  check("bucket_batch",
+        memory_of(source | fl::bucket_batch({.boundaries = {10, 20}, .batch_size = 16}, length), 500));
 }
 
-TEST_CASE("What a cache gathers of a sample is in the plan") {
+TEST_CASE("The plan includes the items of a sample that a cache gathers") {
   const watchdog guard("gathered");
   using picture = fl::tensor<float, 64, 64>;
   const auto frames = [](int n) {
@@ -271,7 +272,7 @@ TEST_CASE("What a cache gathers of a sample is in the plan") {
            });
   };
   const auto source = fl::from(count_to(100)) | fl::flat_map(frames, fl::workers{4});
-  const auto kept = source | fl::cache({.memory = 1000, .items_per_sample = 300}) | fl::batch(4);
+  const auto kept = source | fl::cache({.memory_bytes = 1000, .items_per_sample = 300}) | fl::batch(4);
   const taken_and_planned memory = memory_of(kept, 300);
   INFO("took " << memory.taken << " and planned " << memory.planned);
   CHECK(memory.taken <= memory.planned);

@@ -39,7 +39,7 @@ auto handler_of(int signal) {
 
 } // namespace
 
-TEST_CASE("The first signal asks for a stop and is told") {
+TEST_CASE("The first signal requests a stop, and signal() returns it") {
   const watchdog guard("first signal");
   const fl::stop_on_signal interrupt(SIGUSR1, SIGUSR2);
   CHECK(interrupt.signal() == 0);
@@ -47,7 +47,7 @@ TEST_CASE("The first signal asks for a stop and is told") {
   std::raise(SIGUSR2);
   await_stop(interrupt.token());
   CHECK(interrupt.signal() == SIGUSR2);
-  CHECK(handler_of(SIGUSR1) == SIG_DFL); // so that a second one acts as usual
+  CHECK(handler_of(SIGUSR1) == SIG_DFL); // so that a second one kills as usual
   CHECK(handler_of(SIGUSR2) == SIG_DFL);
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("A signal ends a loader's run cleanly") {
   CHECK(loader.stopped());
 }
 
-TEST_CASE("Destruction puts the former handlers back, with or without a signal") {
+TEST_CASE("Destruction restores the former handlers, with or without a signal") {
   std::signal(SIGUSR1, SIG_IGN);
   { const fl::stop_on_signal unused(SIGUSR1); }
   CHECK(handler_of(SIGUSR1) == SIG_IGN);
@@ -74,7 +74,7 @@ TEST_CASE("Destruction puts the former handlers back, with or without a signal")
   std::signal(SIGUSR1, SIG_DFL);
 }
 
-TEST_CASE("A signal that comes while its object goes away leaves nothing behind") {
+TEST_CASE("A signal that arrives during destruction leaves nothing behind") {
   const watchdog guard("signal against destruction");
   const auto ignore_all = [] {
     for (const int s : {SIGUSR1, SIGUSR2, SIGHUP, SIGWINCH, SIGURG, SIGCONT, SIGIO}) std::signal(s, SIG_IGN);
@@ -90,7 +90,7 @@ TEST_CASE("A signal that comes while its object goes away leaves nothing behind"
       while (begun < i) std::this_thread::yield();
       reached = i;
       dawdle(i % 61 * 40);
-      std::raise(SIGIO); // which this thread handles
+      std::raise(SIGIO); // this thread handles it
       raised = i;
     }
   });
@@ -112,7 +112,7 @@ TEST_CASE("A signal that comes while its object goes away leaves nothing behind"
   for (const int s : {SIGUSR1, SIGUSR2, SIGHUP, SIGWINCH, SIGURG, SIGCONT, SIGIO}) std::signal(s, SIG_DFL);
 }
 
-TEST_CASE("There is one at a time, and only signals that can be caught") {
+TEST_CASE("Only one object can exist, and only for signals that can be caught") {
   {
     const fl::stop_on_signal first(SIGUSR1);
     CHECK_THROWS_AS(fl::stop_on_signal(SIGUSR2), std::logic_error);
@@ -124,7 +124,7 @@ TEST_CASE("There is one at a time, and only signals that can be caught") {
 }
 
 TEST_CASE("A second signal kills as usual") {
-  const pid_t child = ::fork(); // without a watchdog: its thread wouldn't live in the child
+  const pid_t child = ::fork(); // without a watchdog: its thread wouldn't exist in the child
   REQUIRE(child >= 0);
   if (child == 0) {
     ::alarm(100);

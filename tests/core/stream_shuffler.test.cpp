@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/rounds.hpp"
 #include "support/throws_saying.hpp"
 
 namespace fl = feedline;
@@ -36,7 +37,7 @@ numbers from_to(std::uint64_t first, std::uint64_t last) {
   return all;
 }
 
-/// How many standard deviations Pearson's chi-square lies from its mean, if all cells are equally likely.
+/// How many standard deviations Pearson's chi-square is from its mean, if all cells are equally likely.
 double deviation(const std::vector<std::uint64_t>& cells) {
   double total = 0, chi = 0;
   for (const std::uint64_t c : cells) total += static_cast<double>(c);
@@ -56,7 +57,7 @@ std::vector<std::uint64_t> state_of(fl::stream_shuffler& shuffler) {
 
 } // namespace
 
-TEST_CASE("Each number of the range comes once in each pass, in another order") {
+TEST_CASE("Each pass yields each number of the range once, in another order") {
   for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{63}, (std::uint64_t{1} << 63) - 70})
     for (const std::uint64_t size : {0u, 1u, 2u, 63u, 64u, 65u, 1000u, 40'000u}) {
       fl::stream_shuffler shuffler(7);
@@ -75,7 +76,7 @@ TEST_CASE("Each number of the range comes once in each pass, in another order") 
     }
 }
 
-TEST_CASE("Equal seeds give equal numbers, others don't") {
+TEST_CASE("Equal seeds yield equal numbers, others don't") {
   fl::stream_shuffler a(1), b(1), c(2);
   for (fl::stream_shuffler* s : {&a, &b, &c}) s->set_range(0, 100);
   const numbers all = draw_all(a);
@@ -86,8 +87,9 @@ TEST_CASE("Equal seeds give equal numbers, others don't") {
   CHECK(draw_all(one) == numbers{9, 1, 5, 4, 3, 6, 7, 0, 2, 8}); // on every platform
 }
 
-TEST_CASE("Wherever the ends move, what is in the range and wasn't drawn is drawn once") {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+TEST_CASE("Wherever the ends move, each number of the range that wasn't drawn is drawn once") {
+  constexpr std::uint64_t seeds = fl::test::rounds(300);
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     INFO("seed " << seed);
     fl::random_generator random(seed);
     fl::stream_shuffler shuffler(seed);
@@ -97,7 +99,7 @@ TEST_CASE("Wherever the ends move, what is in the range and wasn't drawn is draw
     for (int step = 0; step < 100; ++step) {
       if (random.below(3) == 0) {
         std::uint64_t new_first = first + random.below(scale), new_last = last + random.below(scale);
-        if (random.below(4) == 0) new_first = first - random.below(scale); // what is older joins
+        if (random.below(4) == 0) new_first = first - random.below(scale); // older numbers join
         if (random.below(30) == 0) new_first = last + random.below(9), new_last = new_first + scale;
         new_last = std::max(new_first, new_last);
         for (std::uint64_t n = new_first; n < new_last; ++n)
@@ -125,7 +127,7 @@ TEST_CASE("Wherever the ends move, what is in the range and wasn't drawn is draw
   }
 }
 
-TEST_CASE("Each order is as likely as any other, also of those that joined late") {
+TEST_CASE("Each order is equally likely, also of numbers that joined late") {
   constexpr std::size_t size = 4, orders = 24;
   std::vector<std::uint64_t> seen(orders), seen_late(orders), seen_older(orders);
   const auto number_of = [](const numbers& order) {
@@ -141,7 +143,7 @@ TEST_CASE("Each order is as likely as any other, also of those that joined late"
     fl::stream_shuffler shuffler(seed);
     shuffler.set_range(10, 10 + size);
     ++seen[number_of(draw_all(shuffler))];
-    // Two are left of many, which are listed; two join, at either end.
+    // Two of many remain, which are listed; two join, one at each end.
     fl::stream_shuffler late(seed);
     late.set_range(0, 200);
     while (late.left() > 2) static_cast<void>(late.draw());
@@ -158,10 +160,10 @@ TEST_CASE("Each order is as likely as any other, also of those that joined late"
   CHECK(std::abs(deviation(seen_older)) < 4);
 }
 
-TEST_CASE("At each moment of a pass, any number may come next") {
+TEST_CASE("At each moment of a pass, any number may be next") {
   constexpr std::uint64_t size = 640, rounds = 2000;
   constexpr std::size_t cells = 16;
-  for (const std::uint64_t place : {0u, 300u, 600u, 625u, 639u}) { // the last ones are drawn of a list
+  for (const std::uint64_t place : {0u, 300u, 600u, 625u, 639u}) { // the last ones are drawn from a list
     std::vector<std::uint64_t> at_place(cells), difference(cells);
     for (std::uint64_t seed = 0; seed < rounds; ++seed) {
       fl::stream_shuffler shuffler(seed);
@@ -172,13 +174,13 @@ TEST_CASE("At each moment of a pass, any number may come next") {
       ++at_place[static_cast<std::size_t>((number - 5) * cells / size)];
       ++difference[static_cast<std::size_t>((number + size - before) % size * cells / size)];
     }
-    INFO("place " << place);
+    INFO("position " << place);
     CHECK(std::abs(deviation(at_place)) < 4);
     if (place > 0) CHECK(std::abs(deviation(difference)) < 4);
   }
 }
 
-TEST_CASE("A shuffler goes on from its state") {
+TEST_CASE("A shuffler continues from its state") {
   for (const std::uint64_t drawn : {0u, 1u, 500u, 990u, 1000u}) {
     fl::stream_shuffler shuffler(3);
     shuffler.set_range(100, 1100);
@@ -200,7 +202,7 @@ TEST_CASE("A shuffler goes on from its state") {
   }
 }
 
-TEST_CASE("A state that isn't whole is refused") {
+TEST_CASE("An incomplete or damaged state is refused") {
   fl::stream_shuffler shuffler(3);
   shuffler.set_range(100, 1100);
   while (shuffler.left() > 5) static_cast<void>(shuffler.draw()); // they are listed
@@ -219,18 +221,18 @@ TEST_CASE("A state that isn't whole is refused") {
         continue;
       }
       const std::uint64_t left = other.left();
-      CHECK(draw_all(other).size() == left); // it ends, whatever that was
+      CHECK(draw_all(other).size() == left); // it ends, whatever the state was
     }
   CHECK(refused > words.size());
 }
 
-TEST_CASE("A range that can't be is refused, and nothing has changed") {
+TEST_CASE("An invalid range is refused, and nothing has changed") {
   fl::stream_shuffler shuffler(1);
   shuffler.set_range(10, 20);
-  CHECK(throws_saying<std::invalid_argument>("[10, 20): its upper end doesn't fall",
+  CHECK(throws_saying<std::invalid_argument>("[10, 20): its upper end can't fall",
                                              [&] { shuffler.set_range(5, 19); }));
   CHECK_THROWS_AS(shuffler.set_range(31, 30), std::invalid_argument);
-  CHECK(throws_saying<std::length_error>("larger than 2^32",
-                                         [&] { shuffler.set_range(10, 11 + fl::stream_shuffler::most); }));
+  CHECK(throws_saying<std::length_error>(
+      "larger than 2^32", [&] { shuffler.set_range(10, 11 + fl::stream_shuffler::max_window); }));
   CHECK(sorted(draw_all(shuffler)) == from_to(10, 20));
 }

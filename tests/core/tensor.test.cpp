@@ -21,11 +21,12 @@
 
 #include "support/catch.hpp"
 #include "support/counting_resource.hpp"
+#include "support/sanitizers.hpp"
 
 namespace fl = feedline;
 using namespace feedline::test;
 
-TEST_CASE("A shape holds up to eight extents and counts its elements") {
+TEST_CASE("A shape has up to eight extents and counts its elements") {
   constexpr fl::shape s{2, 3, 4};
   STATIC_REQUIRE(s.rank() == 3);
   STATIC_REQUIRE(s[2] == 4);
@@ -62,7 +63,7 @@ TEST_CASE("A tensor's memory is aligned, contiguous and row-major") {
   }
 }
 
-TEST_CASE("A tensor's shape stands in its type or is known at run time") {
+TEST_CASE("A tensor's shape is part of its type or known at run time") {
   const fl::tensor<float, 3, 2> fixed;
   CHECK(fixed.shape() == fl::shape{3, 2});
   CHECK(fixed.size() == 6);
@@ -77,7 +78,7 @@ TEST_CASE("A tensor's shape stands in its type or is known at run time") {
   CHECK(none.size() == 0);
 }
 
-TEST_CASE("Moving leaves an empty tensor, cloning an equal one with memory of its own") {
+TEST_CASE("Moving leaves an empty tensor, cloning makes an equal one with separate memory") {
   fl::tensor<int> a(fl::shape{2, 2});
   std::iota(a.begin(), a.end(), 1);
   fl::tensor<int> b = a.clone();
@@ -95,7 +96,7 @@ TEST_CASE("Moving leaves an empty tensor, cloning an equal one with memory of it
   CHECK(b.data() == memory);
 }
 
-TEST_CASE("an extent that was negative, or more than memory can address, is refused") {
+TEST_CASE("a negative extent, or one that memory can't address, is refused") {
   const auto minus_one = static_cast<std::size_t>(-1);
   CHECK_THROWS_AS(fl::tensor<std::uint8_t>(fl::shape{minus_one}), std::length_error);
   CHECK_THROWS_AS(fl::tensor<std::uint8_t>(fl::shape{minus_one / 2 + 1}), std::length_error);
@@ -117,7 +118,7 @@ TEST_CASE("truncate() keeps the first elements and the memory") {
   CHECK(t.size() == 0);
 }
 
-TEST_CASE("a block is aligned and at least as large as asked for, but not much larger") {
+TEST_CASE("a block is aligned and at least as large as requested, but not much larger") {
   using fl::detail::block_cache;
   std::vector<std::size_t> sizes{1, 100, 4095};
   for (std::size_t power = 4096; power <= std::size_t{1} << 22; power *= 2)
@@ -134,7 +135,7 @@ TEST_CASE("a block is aligned and at least as large as asked for, but not much l
   }
 }
 
-TEST_CASE("the memory of a tensor serves the next one, and not much of it stays behind") {
+TEST_CASE("the next tensor reuses the memory of a tensor, and not much of it stays allocated") {
   using fl::detail::block_cache;
   const fl::shape some{300, 1000};
   const std::uint8_t* memory = nullptr;
@@ -149,7 +150,7 @@ TEST_CASE("the memory of a tensor serves the next one, and not much of it stays 
   CHECK(block_cache::of_process().held() <= std::size_t{64} << 20);
 }
 
-TEST_CASE("blocks that serve smaller tensors, and those that lie idle, take 64 MB at most together") {
+TEST_CASE("idle blocks, and the excess of blocks of smaller tensors, take at most 64 MB together") {
   using fl::detail::block_cache;
   counting_resource resource;
   const auto cache = block_cache::over(&resource);
@@ -171,7 +172,7 @@ TEST_CASE("blocks that serve smaller tensors, and those that lie idle, take 64 M
   for (const block_cache::block& b : blocks) cache->deallocate(b);
 }
 
-TEST_CASE("tensors come and go on many threads, each with memory of its own") {
+TEST_CASE("many threads make and destroy tensors, each with separate memory") {
   std::atomic<bool> all_own{true};
   std::vector<std::thread> threads;
   for (std::uint8_t me = 0; me < 4; ++me)
@@ -191,8 +192,8 @@ TEST_CASE("tensors come and go on many threads, each with memory of its own") {
   CHECK(all_own);
 }
 
-#ifndef __SANITIZE_THREAD__ // which can't follow a fork of several threads
-TEST_CASE("tensors work in a child of fork(), whatever other threads were at when it was made") {
+#if !FEEDLINE_TEST_TSAN // which can't follow a fork of several threads
+TEST_CASE("tensors work in a child of fork(), whatever other threads did when it was made") {
   std::atomic<bool> done{false};
   std::thread other([&done] {
     while (!done) fl::tensor<int> t(fl::shape{5000});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The library's own sources and stages keep what the checks of feedline/testing.hpp ask of those of users.
+// The library's sources and stages pass the checks of feedline/testing.hpp for users' ones.
 #include <feedline/testing.hpp>
 
 #include <array>
@@ -58,16 +58,18 @@ TEST_CASE("generate") {
 TEST_CASE("concat, zip and mix") {
   check_source([] { return fl::concat(numbers(7), numbers(0), numbers(5)); });
   check_source([] { return fl::zip(numbers(7), fl::from(std::vector{0.5, 1.5, 2.5, 3.5, 4.5})); });
-  for (const auto how : {fl::when_one_ends::go_on, fl::when_one_ends::stop, fl::when_one_ends::repeat})
+  for (const auto how :
+       {fl::when_one_ends::continue_with_others, fl::when_one_ends::stop, fl::when_one_ends::repeat})
     check_source(
         [how] {
           return fl::mix(fl::weighted(numbers(9), 0.7), fl::weighted(numbers(4), 0.3), fl::mix_options{how});
         },
-        {.may_repeat = how == fl::when_one_ends::repeat, .epochs_differ = how != fl::when_one_ends::go_on});
+        {.may_repeat = how == fl::when_one_ends::repeat,
+         .epochs_differ = how != fl::when_one_ends::continue_with_others});
 }
 
 TEST_CASE("shuffled and with_replacement") {
-  check_source([] { return numbers(19) | fl::shuffled(); }, {.has_budget = true});
+  check_source([] { return numbers(19) | fl::global_shuffle(); }, {.has_budget = true});
   check_source([] { return numbers(9) | fl::with_replacement(); }, {.may_repeat = true});
 }
 
@@ -84,23 +86,24 @@ TEST_CASE("tar_samples") {
     return std::string(s.key()) + std::string(s.text("txt"));
   };
   check_source([=] { return fl::tar_samples(shards); }, {}, text_of);
-  check_source([=] { return fl::tar_samples(shards) | fl::shuffled(); }, {}, text_of);
+  check_source([=] { return fl::tar_samples(shards) | fl::global_shuffle(); }, {}, text_of);
 }
 
 TEST_CASE("lines, interleaved lines, records and files") {
   const temporary_folder folder;
   const auto paths = texts(folder);
   check_source([=] { return fl::lines(paths); });
-  check_source([=] { return fl::lines(paths, {.longest = 8}); }, {.has_budget = true});
+  check_source([=] { return fl::lines(paths, {.max_line_bytes = 8}); }, {.has_budget = true});
   check_source([=] { return fl::lines(paths) | fl::interleave(2); });
   const std::vector<std::string> binary{folder.write("a.bin", "aaaabbbbcccc"), folder.write("b.bin", ""),
                                         folder.write("c.bin", "ddddeeee")};
   check_source([=] { return fl::records<std::array<char, 4>>(binary); }, {.has_budget = true});
-  check_source([=] { return fl::records<std::uint32_t>(binary) | fl::shuffled(); }, {.has_budget = true});
+  check_source([=] { return fl::records<std::uint32_t>(binary) | fl::global_shuffle(); },
+               {.has_budget = true});
   check_source([path = folder.path()] { return fl::files(path, "*.txt"); });
 }
 
-TEST_CASE("map, filter, flat_map and tap, with workers and random numbers of their own") {
+TEST_CASE("map, filter, flat_map and tap, with workers and random numbers") {
   check_stage(
       [] {
         return fl::map([](int n, fl::context& c) { return n + c.random.uniform(); }, fl::workers{3}) |
@@ -144,6 +147,6 @@ TEST_CASE("batch and bucket_batch") {
   const std::vector<std::string> words{"a",       "bb", "cccccc", "dd",   "",   "ffff",
                                        "ggggggg", "h",  "ii",     "jjjj", "kkk"};
   check_stage([] { return fl::batch(3, fl::as_list); }, words);
-  check_stage([] { return fl::bucket_batch({.bounds = {2, 4}, .size = 2}, fl::as_list); }, words);
+  check_stage([] { return fl::bucket_batch({.boundaries = {2, 4}, .batch_size = 2}, fl::as_list); }, words);
   check_stage([] { return fl::batch(3, fl::padded{}); }, words);
 }

@@ -39,12 +39,12 @@ void sleep_ms(double ms) {
   if (ms > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
 }
 
-/// A stage of which so many workers are needed for those behind to wait for nothing, and so many can work at
-/// once without competing.
+/// A stage with the number of workers needed so that the threads downstream never wait, and the number that
+/// can work at once without competing.
 struct simulated_stage {
   double needed;
   double unhindered;
-  bool by_source = false; // it is the source that gives no more
+  bool by_source = false; // the source is the limit
 
   fl::detail::work_seen seen_with(std::size_t count, fl::random_generator& random) const {
     const auto noisy = [&](double value) { return value + std::sqrt(value) * random.uniform(-0.1, 0.1); };
@@ -63,10 +63,10 @@ struct simulated_stage {
   }
 };
 
-/// The time of a worker_pool that is simulated.
+/// The time of a simulated worker_pool.
 std::uint64_t simulated_ns = 0;
 
-/// The accounts of a worker_pool's threads and of those downstream, written as if its stage were such a one.
+/// Writes the times of a worker_pool's threads and of those downstream, as such a stage would cause them.
 class simulated_pool {
  public:
   explicit simulated_pool(std::size_t most)
@@ -93,7 +93,7 @@ class simulated_pool {
     consumer_.waited(kind::starved) += ns(0.1 * seen.taker_waited);
     simulated_ns += ns(0.1);
     for (std::size_t packets = std::max<std::size_t>(10, 2 * count); packets > 1; --packets) pool_.worked(0);
-    pool_.worked(static_cast<std::size_t>(100 * seen.items)); // now it looks
+    pool_.worked(static_cast<std::size_t>(100 * seen.items)); // it now decides
   }
 
  private:
@@ -111,20 +111,20 @@ class simulated_pool {
 
 } // namespace
 
-TEST_CASE("There can be 1 to 256 workers") {
+TEST_CASE("A stage can have 1 to 256 workers") {
   for (const std::size_t count : {std::size_t{0}, std::size_t{257}, ~std::size_t{0}})
-    CHECK(throws_saying<std::invalid_argument>("1 to 256 are possible",
+    CHECK(throws_saying<std::invalid_argument>("it must be 1 to 256",
                                                [&] { fl::map(same, fl::workers{count}); }));
-  CHECK(throws_saying<std::invalid_argument>("4 to 3 asked for",
-                                             [&] { fl::map(same, fl::workers{.count = 4, .up_to = 3}); }));
-  CHECK(throws_saying<std::invalid_argument>("1 to 257 asked for",
-                                             [&] { fl::map(same, fl::workers{.count = 1, .up_to = 257}); }));
-  CHECK_THROWS_AS(fl::map(same, fl::workers{.count = 0, .up_to = 2}), std::invalid_argument);
+  CHECK(throws_saying<std::invalid_argument>("4 to 3 requested",
+                                             [&] { fl::map(same, fl::workers{.count = 4, .max = 3}); }));
+  CHECK(throws_saying<std::invalid_argument>("1 to 257 requested",
+                                             [&] { fl::map(same, fl::workers{.count = 1, .max = 257}); }));
+  CHECK_THROWS_AS(fl::map(same, fl::workers{.count = 0, .max = 2}), std::invalid_argument);
   CHECK_THROWS_AS(fl::parallel(fl::workers{0}, fl::map(same) | fl::map(same)), std::invalid_argument);
   CHECK(collect((fl::from(numbers(500)) | fl::map(same, fl::workers{256})).finite()) == count_to(500));
 }
 
-TEST_CASE("As many items are worked on at once as there are workers") {
+TEST_CASE("As many items are processed at once as there are workers") {
   const watchdog guard("all at once");
   for (const std::size_t workers : {2u, 64u}) {
     std::latch all(static_cast<std::ptrdiff_t>(workers));
@@ -134,7 +134,7 @@ TEST_CASE("As many items are worked on at once as there are workers") {
   }
 }
 
-TEST_CASE("Workers of long calls get their items one by one, also from workers of short ones") {
+TEST_CASE("Workers with long calls get their items one by one, also from workers with short ones") {
   const watchdog guard("long calls downstream of short ones", std::chrono::seconds(60));
   constexpr std::ptrdiff_t count = 8;
   const auto check = [](const auto& source) {
@@ -144,7 +144,7 @@ TEST_CASE("Workers of long calls get their items one by one, also from workers o
                    fl::map(
                        [&](int n) {
                          may_begin.wait();
-                         all.arrive_and_wait(); // with an item in the hands of each worker
+                         all.arrive_and_wait(); // each worker has an item
                          burn(1);
                          return n;
                        },
@@ -159,7 +159,7 @@ TEST_CASE("Workers of long calls get their items one by one, also from workers o
   };
   const auto source = fl::from(count_to(30 * count));
   check(source);
-  check(source | fl::shuffled());
+  check(source | fl::global_shuffle());
 }
 
 TEST_CASE("An automatic number of workers grows also downstream of other workers") {
@@ -177,7 +177,7 @@ TEST_CASE("An automatic number of workers grows also downstream of other workers
                        --inside;
                        return n;
                      },
-                     fl::workers{.count = 1, .up_to = most, .waits = true}) |
+                     fl::workers{.count = 1, .max = most, .io_bound = true}) |
                  fl::batch(8);
   auto loader = p.infinite();
   await_all_others_asleep(); // the queue to them is full
@@ -192,7 +192,7 @@ TEST_CASE("An item stays with its worker through a chain, and all stages of it r
   CHECK(collect(p.finite()) == std::vector(1000, true));
 }
 
-TEST_CASE("Each worker has a function of its own if it is made per worker") {
+TEST_CASE("Each worker has a separate function if it is made per worker") {
   std::mutex mutex;
   std::set<std::thread::id> makers;
   const auto factory = [&] {
@@ -208,7 +208,7 @@ TEST_CASE("Each worker has a function of its own if it is made per worker") {
   CHECK(makers.size() == 5);
 }
 
-TEST_CASE("unordered gives the same items, and epochs don't mix") {
+TEST_CASE("unordered yields the same items, and epochs don't mix") {
   const auto p = fl::from(numbers(300)) | fl::map(same, fl::workers{8}, fl::unordered);
   auto items = collect(p.finite({.epochs = 3}));
   REQUIRE(items.size() == 900);
@@ -217,7 +217,7 @@ TEST_CASE("unordered gives the same items, and epochs don't mix") {
   CHECK(std::set(items.begin(), items.end()).size() == 900);
 }
 
-TEST_CASE("unordered lets items pass one that takes long") {
+TEST_CASE("unordered lets items overtake a slow one") {
   const watchdog guard("overtaking");
   std::latch others_done(1);
   const auto p = fl::from(numbers(20)) | fl::map(
@@ -234,7 +234,7 @@ TEST_CASE("unordered lets items pass one that takes long") {
   CHECK(rest == 11);
 }
 
-TEST_CASE("An automatic number of workers comes within one of the best, whatever limits the stage") {
+TEST_CASE("An automatic number of workers is within one of the best, whatever limits the stage") {
   fl::random_generator random(7);
   for (int round = 0; round < 2000; ++round) {
     const simulated_stage stage{random.chance(0.3) ? 1000 : random.uniform(0.3, 70),
@@ -244,7 +244,7 @@ TEST_CASE("An automatic number of workers comes within one of the best, whatever
     fl::detail::worker_policy policy({1, most, true}, start);
     for (int step = 0; step < 100; ++step) policy.see(stage.seen_with(policy.count(), random));
     const std::size_t best = stage.best_of(most);
-    // How far workers come with each other is known from noisy rates.
+    // The gain from more workers is estimated from noisy rates.
     const std::size_t near = stage.unhindered < stage.needed ? 1 + best / 10 : 1;
     std::size_t changes = 0, away = 0;
     for (int step = 0; step < 400; ++step) {
@@ -255,12 +255,12 @@ TEST_CASE("An automatic number of workers comes within one of the best, whatever
     }
     INFO("needed " << stage.needed << ", unhindered " << stage.unhindered << ", most " << most << ", start "
                    << start << ": " << policy.count() << " instead of " << best);
-    CHECK(away <= 20); // of 400: ever more rarely it tries whether more would pay by now
+    CHECK(away <= 20); // of 400: it tries ever more rarely whether more workers now help
     CHECK(changes <= 24);
   }
 }
 
-TEST_CASE("An automatic number of workers follows what is needed") {
+TEST_CASE("An automatic number of workers follows the demand") {
   fl::random_generator random(8);
   fl::detail::worker_policy policy({1, 64, true}, 2);
   for (const double needed : {3.5, 30.2, 1.4, 62.0, 9.7}) {
@@ -272,13 +272,13 @@ TEST_CASE("An automatic number of workers follows what is needed") {
   }
 }
 
-TEST_CASE("A worker_pool becomes as many as pay by its threads' accounts, and stays so many") {
+TEST_CASE("A worker_pool grows to the best size by its threads' times, and keeps it") {
   fl::random_generator random(9);
-  for (const simulated_stage& stage : {simulated_stage{3.6, 1000},       // the consumer takes no more
-                                       simulated_stage{4.8, 1000, true}, // the source gives no more
+  for (const simulated_stage& stage : {simulated_stage{3.6, 1000},       // the consumer is the limit
+                                       simulated_stage{4.8, 1000, true}, // the source is the limit
                                        simulated_stage{1000, 1000},      // nothing else limits it
-                                       simulated_stage{1000, 6.5},       // they get in each other's way
-                                       simulated_stage{0.1, 1000}}) {    // it has little to do
+                                       simulated_stage{1000, 6.5},       // they compete with each other
+                                       simulated_stage{0.1, 1000}}) {    // there is little to do
     simulated_ns = 1'000'000'000;
     simulated_pool worker_pool(24);
     for (int step = 0; step < 100; ++step) worker_pool.step(stage, random);
@@ -296,14 +296,14 @@ TEST_CASE("A worker_pool becomes as many as pay by its threads' accounts, and st
   }
 }
 
-TEST_CASE("Sleeping workers become more while they are needed, and fewer when they aren't") {
+TEST_CASE("The number of sleeping workers grows while they are needed, and then shrinks") {
   const watchdog guard("sleeping workers");
   const auto sleeping = [](int n) {
-    sleep_ms(10); // long, so that also a slow machine's consumer waits for all of them together
+    sleep_ms(10); // long, so that the consumer waits for all of them even on a slow machine
     return n;
   };
   auto loader =
-      (fl::from(numbers(1'000'000)) | fl::map(sleeping, fl::workers{.count = 1, .up_to = 12, .waits = true}))
+      (fl::from(numbers(1'000'000)) | fl::map(sleeping, fl::workers{.count = 1, .max = 12, .io_bound = true}))
           .infinite();
   const auto active = [&] { return loader.metrics().total.segments[1].active; };
   while (active() < 12) REQUIRE(loader.next());
@@ -321,7 +321,7 @@ TEST_CASE("An automatic number of computing workers stays below the number of pr
     threads.insert(std::this_thread::get_id());
     return n;
   };
-  for (const fl::workers w : {fl::workers::automatic, fl::workers{.count = 100, .up_to = 200}}) {
+  for (const fl::workers w : {fl::workers::automatic, fl::workers{.count = 100, .max = 200}}) {
     threads.clear();
     const auto p = fl::from(numbers(2000)) | fl::map(noted, w);
     auto loader = p.finite();
@@ -333,9 +333,9 @@ TEST_CASE("An automatic number of computing workers stays below the number of pr
   }
 }
 
-TEST_CASE("Results don't depend on an automatic number of workers, nor do endings") {
+TEST_CASE("Results and endings don't depend on an automatic number of workers") {
   const watchdog guard("automatic workers");
-  const fl::workers automatic{.count = 1, .up_to = 64, .waits = true};
+  const fl::workers automatic{.count = 1, .max = 64, .io_bound = true};
   const auto with = [&](fl::workers w) {
     return fl::from(numbers(700)) |
            fl::map(

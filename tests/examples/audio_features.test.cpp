@@ -1,38 +1,30 @@
 // SPDX-License-Identifier: MIT
-// The program that writes spectrograms to a file: the same bytes for any number of workers.
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
+// The program audio_features writes the same bytes for any number of workers.
+#include <cstddef>
 #include <string>
 
-#include <sys/wait.h>
-
 #include "support/catch.hpp"
+#include "support/program_outcome.hpp"
 #include "support/temporary_folder.hpp"
 
+using feedline::test::contents_of;
 using feedline::test::temporary_folder;
 
 namespace {
 
-std::string contents_of(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 int run(const temporary_folder& folder, const std::string& command) {
-  const int status = std::system((command + " > " + (folder / "log") + " 2>&1").c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return feedline::test::run_command(command, folder).status;
 }
 
 } // namespace
 
-TEST_CASE("Features are the same for any number of workers, and of the shape that is written beside them") {
+TEST_CASE("Features are the same for any number of workers, and have the shape in their .json file") {
   const temporary_folder folder;
   REQUIRE(run(folder, FEEDLINE_AUDIO_TRAINING " --write-tones " + (folder / "")) == 0);
 
   struct recipe {
     std::string flags, shape;
-    std::size_t numbers; // of a clip
+    std::size_t numbers; // per clip
   };
 
   for (const auto& [flags, shape, numbers] :
@@ -52,7 +44,7 @@ TEST_CASE("Features are the same for any number of workers, and of the shape tha
   }
 }
 
-TEST_CASE("Features of a file that can't be read are an error") {
+TEST_CASE("A file that can't be read is an error") {
   const temporary_folder folder;
   const std::string junk = folder.write("junk.arrows", "no table");
   CHECK(run(folder, FEEDLINE_AUDIO_FEATURES " --input " + junk + " --out " + (folder / "features")) == 1);
@@ -60,7 +52,7 @@ TEST_CASE("Features of a file that can't be read are an error") {
   CHECK(run(folder, FEEDLINE_AUDIO_FEATURES " --out x") == 2);
 }
 
-TEST_CASE("Features don't overwrite the clips that they are made of") {
+TEST_CASE("An output file that is also an input file is rejected") {
   const temporary_folder folder;
   REQUIRE(run(folder, FEEDLINE_AUDIO_TRAINING " --write-tones " + (folder / "")) == 0);
   const std::string clips = folder / "eval.arrows", before = contents_of(clips);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The training on sounds as its users see it: a program that reads Arrow files and writes what came out as JSON.
+// The program audio_training as users run it: it reads Arrow files and writes its results as JSON.
 #include <string>
 
 #include "support/catch.hpp"
@@ -12,7 +12,7 @@ using outcome = feedline::test::program_outcome;
 
 namespace {
 
-// Short clips of few numbers: what is tried here isn't how long they take.
+// Short clips with few features: these tests don't measure speed.
 const std::string small = " --rate 8000 --seconds 1 --fft 256 --hop 160 --mels 20 --batch 16";
 
 outcome run(const temporary_folder& folder, const std::string& flags, const std::string& before = "") {
@@ -26,8 +26,7 @@ std::string tones_in(const temporary_folder& folder) {
 
 } // namespace
 
-TEST_CASE(
-    "an evaluation hears each clip once, and a training repeats itself, whatever the number of workers") {
+TEST_CASE("evaluation sees each clip once and training is repeatable with any number of workers") {
   const temporary_folder folder;
   const std::string files = tones_in(folder);
   outcome first;
@@ -47,7 +46,7 @@ TEST_CASE(
   CHECK(other.value("digest") != first.value("digest"));
 }
 
-TEST_CASE("held-out clips are evaluated, and the others trained on") {
+TEST_CASE("held-out clips are evaluated and the others are used for training") {
   const temporary_folder folder;
   tones_in(folder);
   const outcome o = run(folder, "--steps 1 --shuffle 10 --min-fill 0 --hold-out 25 --train " +
@@ -59,7 +58,7 @@ TEST_CASE("held-out clips are evaluated, and the others trained on") {
   CHECK(evaluated < 200);
 }
 
-TEST_CASE("what can't be read is reported by file and row, and left out") {
+TEST_CASE("clips that can't be read are left out and reported with file and row") {
   const temporary_folder folder;
   const std::string files = tones_in(folder);
   std::string damaged = contents_of(folder / "train.arrows");
@@ -84,7 +83,7 @@ TEST_CASE("what can't be read is reported by file and row, and left out") {
   CHECK(strict.status == 1);
 }
 
-TEST_CASE("what doesn't fit together is refused in a sentence") {
+TEST_CASE("contradictory flags are rejected with a message") {
   const temporary_folder folder;
   const auto refuses = [&](const std::string& flags, const std::string& words) {
     const outcome o = run(folder, flags);
@@ -95,23 +94,23 @@ TEST_CASE("what doesn't fit together is refused in a sentence") {
   refuses("--shuffle 10 --min-fill 11", "--min-fill 11 is above --shuffle 10");
   refuses("--seconds 0", "--seconds");
   refuses("--batch 0", "--batch must not be 0");
-  refuses("--workers 0", "at least one worker");
+  refuses("--workers 0", "--workers and --eval-workers must not be 0");
   refuses("--hop 0", "hop");
   refuses("--mels 0", "mel");
   refuses("--max-frequency 20000", "half the sample rate");
   refuses("--recipe kaldi --seconds 0.01", "shorter than a window");
   refuses("--train", "at least one file");
-  refuses("--speed 3", "is no flag");
+  refuses("--speed 3", "unknown flag --speed");
   CHECK(run(folder, "--train " + (folder / "nothing-*.arrow")).status == 1);
 }
 
-TEST_CASE("Ctrl-C ends a training at any moment") {
+TEST_CASE("Ctrl-C ends a training at any time") {
   const temporary_folder folder;
   const std::string files = tones_in(folder);
   for (const std::string after : {"0.05", "0.5", "1.5"}) {
     const outcome o =
         run(folder, "--epochs 1000" + files, "timeout --preserve-status --signal INT " + after + " ");
     INFO(o.log);
-    CHECK((o.status == 130 || after == "0.05")); // so early it may not listen yet
+    CHECK((o.status == 130 || after == "0.05")); // the signal handler may not be installed yet
   }
 }

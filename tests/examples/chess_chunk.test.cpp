@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The format of chess chunks: every version and input format, what is refused, and what becomes of a game.
+// The format of chess chunks: each version and input format, errors, and rescoring of a game.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,7 +48,7 @@ chess::game read(const std::string& records, chess::record_format format = chess
   return chess::read_game(chunk_of(records, "game"), format);
 }
 
-/// "wrong size" and what else is wrong, or "fine".
+/// The error, such as "wrong size | game: 3 bytes …", or "fine".
 std::string problem_of(const chess::chunk& c, chess::record_format format = chess::record_format::any) {
   try {
     chess::read_game(c, format);
@@ -80,7 +82,7 @@ flat_tuple tuple_of(const chess::packed_position& p) {
   return t;
 }
 
-/// A record in which no two planes, ranks or files are alike.
+/// A record in which all planes, ranks and files differ.
 std::string lively_record(std::uint32_t input_format, std::uint64_t seed) {
   std::string record = chess::synthetic_records(seed, {.positions = 1, .input_format = input_format});
   feedline::random_generator random(seed);
@@ -89,7 +91,7 @@ std::string lively_record(std::uint32_t input_format, std::uint64_t seed) {
   return record;
 }
 
-/// The 112 planes as the format's description has them, square by square.
+/// The 112 planes, computed square by square from the description of the format.
 std::vector<float> planes_by_hand(const std::string& record) {
   const auto format = get<std::uint32_t>(record, 4);
   const auto byte = [&](std::size_t at) { return get<std::uint8_t>(record, at); };
@@ -124,7 +126,7 @@ std::vector<float> planes_by_hand(const std::string& record) {
   return all;
 }
 
-/// A record of an older version, with what it has of one of version 6.
+/// A record of an older version, with the fields that it shares with version 6.
 std::string older(const std::string& v6, std::uint32_t version, std::int8_t result) {
   std::string record(4, '\0');
   put(record, 0, version);
@@ -138,7 +140,7 @@ std::string older(const std::string& v6, std::uint32_t version, std::int8_t resu
 
 } // namespace
 
-TEST_CASE("planes of every input format are those of the description") {
+TEST_CASE("planes of each input format match the description") {
   for (const std::uint32_t format : {1u, 2u, 3u, 4u, 5u, 132u, 133u})
     for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
       const std::string record = lively_record(format, seed);
@@ -149,7 +151,43 @@ TEST_CASE("planes of every input format are those of the description") {
     }
 }
 
-TEST_CASE("the other tensors have what the record says") {
+TEST_CASE("positions keep any number of moves when they change threads") {
+  std::string records;
+  std::vector<std::vector<float>> wanted;
+  for (const std::size_t legal : {0u, 1u, 30u, 51u, 52u, 53u, 218u, 1858u}) {
+    std::string record = chess::synthetic_records(legal, {.positions = 1});
+    std::vector<float>& probabilities = wanted.emplace_back(1858, chess::illegal);
+    for (std::size_t i = 0; i < legal; ++i)
+      probabilities[i * 1858 / legal] = static_cast<float>(i) / static_cast<float>(legal);
+    std::memcpy(record.data() + 8, probabilities.data(), 1858 * sizeof(float));
+    records += record;
+  }
+  // Each thread frees the positions of the one before and makes others.
+  std::vector<std::vector<chess::packed_position>> games(40);
+  for (int threads = 0; threads < 5; ++threads)
+    std::thread([&] {
+      for (auto& positions : games) positions = read(records).positions;
+    }).join();
+  for (const auto& positions : games)
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const bool is_equal = tuple_of(positions.at(i)).probabilities == wanted[i];
+      CHECK(is_equal);
+    }
+}
+
+TEST_CASE("memory of freed positions is reused by all threads") {
+  const std::string records = chess::synthetic_records(1, {.positions = 100});
+  std::set<const void*> places;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<chess::packed_position> positions;
+    std::thread([&] { positions = read(records).positions; }).join();
+    for (const chess::packed_position& p : positions) places.insert(&p.planes());
+    std::thread([gone = std::move(positions)]() mutable { gone.clear(); }).join();
+  }
+  CHECK(places.size() < 5 * 100); // for 2000 positions
+}
+
+TEST_CASE("the other tensors have the values of the record") {
   std::string record = chess::synthetic_records(5, {.positions = 1, .version = 7});
   REQUIRE(record.size() == v7_size);
   put(record, 8 + 4 * 1857, 0.25f); // the last move
@@ -176,7 +214,7 @@ TEST_CASE("the other tensors have what the record says") {
   CHECK(tuple_of(read(record).positions.at(0)).plies_left == 77);
 }
 
-TEST_CASE("records of versions 4 and 5 become what they say, and nothing is guessed") {
+TEST_CASE("records of versions 4 and 5 are read without guessed values") {
   std::string v6 = lively_record(1, 9);
   put(v6, 8278, std::uint8_t{31});
   put(v6, 8284, 0.5f); // best_q
@@ -200,7 +238,7 @@ TEST_CASE("records of versions 4 and 5 become what they say, and nothing is gues
   CHECK(says(problem_of(older(v6, 5, 2)), "out of range | game: record 0: the result is 2"));
   std::string three = older(v6, 3, 0);
   REQUIRE(three.size() == 8276);
-  CHECK(says(problem_of(three), "wrong version | game: records of version 3 don't say"));
+  CHECK(says(problem_of(three), "wrong version | game: records of version 3 can't be used"));
   std::string five = older(lively_record(4, 1), 5, 0);
   CHECK(read(five).positions.at(0).input_format() == 4);
 }
@@ -223,7 +261,7 @@ TEST_CASE("a bad chunk is refused with its cause, its name and its record") {
   CHECK(says(problem_of(good.substr(0, 4)), "wrong size"));
   CHECK(says(problem_of(good + good.substr(0, v7_size)), "wrong size"));
   CHECK(says(problem_of(std::string(v6_size, '\0')), "wrong version | game: records of version 0"));
-  CHECK(says(with(0, std::uint32_t{7}), "wrong version | game: record 1: it is of version 7, not of 6"));
+  CHECK(says(with(0, std::uint32_t{7}), "wrong version | game: record 1: it has version 7, not 6"));
   for (const std::uint32_t format : {0u, 6u, 131u, 134u, ~0u})
     CHECK(says(with(4, format), "wrong input format | game: record 1"));
   CHECK(says(with(8 + 4 * 1857, nan), "not a number | game: record 1: the probability of move 1857 is NaN"));
@@ -243,7 +281,7 @@ TEST_CASE("a bad chunk is refused with its cause, its name and its record") {
   CHECK(says(problem_of(v7), "not a number | game: record 0: d_st"));
 }
 
-TEST_CASE("one version can be asked for") {
+TEST_CASE("a single version can be required") {
   const std::string v6 = chess::synthetic_records(1, {.positions = 2}),
                     v7 = chess::synthetic_records(1, {.positions = 2, .version = 7});
   CHECK(problem_of(v6, chess::record_format::v6) == "fine");
@@ -252,7 +290,7 @@ TEST_CASE("one version can be asked for") {
   CHECK(says(problem_of(v7, chess::record_format::v6), "wrong version"));
 }
 
-TEST_CASE("compressed chunks that are damaged, no gzip or far too large are refused") {
+TEST_CASE("compressed chunks that are damaged, not gzip or far too large are refused") {
   const std::string records = chess::synthetic_records(1, {.positions = 2});
   const std::string file = chess::detail::gzip(records);
   CHECK(chess::read_game(chunk_of(file, "1.gz")).positions.size() == 2);
@@ -267,7 +305,7 @@ TEST_CASE("compressed chunks that are damaged, no gzip or far too large are refu
   CHECK(says(problem_of(chunk_of(bomb, "1.gz")), "too large | 1.gz"));
 }
 
-TEST_CASE("random damage is refused or read, and nothing else") {
+TEST_CASE("a randomly damaged chunk is either refused or read") {
   const std::string records = chess::synthetic_records(1, {.positions = 2, .version = 7});
   feedline::random_generator random(1);
   for (int i = 0; i < 300; ++i) {
@@ -281,7 +319,7 @@ TEST_CASE("random damage is refused or read, and nothing else") {
   }
 }
 
-TEST_CASE("before a blunder the search is trusted, not the result") {
+TEST_CASE("before a blunder the result is replaced by that of the search") {
   const auto position = [](float best_q, float played_q, float result_q) {
     std::string record = chess::synthetic_records(1, {.positions = 1});
     put(record, 8284, best_q);
@@ -291,7 +329,7 @@ TEST_CASE("before a blunder the search is trusted, not the result") {
     put(record, 8316, played_q);
     return record;
   };
-  // The players take turns; the third move throws the game away, and the first one something already.
+  // The players alternate; the third move is a blunder, and the first one a smaller one.
   const std::string records = position(0.5f, 0.0f, -1) + position(0.1f, 0.1f, 1) +
                               position(0.25f, -0.5f, -1) + position(0.6f, 0.5f, 1) +
                               position(-0.7f, -0.7f, -1);
@@ -303,6 +341,6 @@ TEST_CASE("before a blunder the search is trusted, not the result") {
                        {0.5f, 0.125f}, {-0.25f, 0.125f}, {0.25f, 0.125f}, {1, 0}, {-1, 0}});
   CHECK(chess::blunder_rescorer(0.8f)(read(records)).positions[0].facts().result_q == -1);
   std::string unknown = position(0.9f, std::numeric_limits<float>::quiet_NaN(), -1);
-  // A version that doesn't say how the played move was valued.
+  // A version without a value of the played move.
   CHECK(chess::blunder_rescorer(0.3f)(read(older(unknown, 5, -1))).positions[0].facts().result_q == -1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From files of games to batches: the same whatever the number of workers, each position once, bad chunks left out.
+// From files of games to batches: the same with any number of workers, each position once, without bad chunks.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -27,6 +27,7 @@
 #include "support/throws_saying.hpp"
 
 namespace fl = feedline;
+using fl::test::contents_of;
 using fl::test::temporary_folder;
 using fl::test::test_data;
 
@@ -46,12 +47,7 @@ chess::loader_options options_for(const std::string& games, std::size_t workers 
   return o;
 }
 
-std::string contents_of(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-/// All numbers of a batch, as they lie in memory.
+/// All bytes of a batch.
 std::string bytes_of(const chess::training_batch& b) {
   std::string bytes;
   for (const fl::tensor<float>* t :
@@ -60,7 +56,7 @@ std::string bytes_of(const chess::training_batch& b) {
   return bytes;
 }
 
-/// A position's part of its batch, as the golden files have it.
+/// A position's part of its batch, in the layout of the golden files.
 std::string bytes_of(const chess::training_batch& b, std::size_t row) {
   std::string bytes;
   for (const fl::tensor<float>* t : {&b->planes, &b->probabilities, &b->winner, &b->best_q, &b->plies_left}) {
@@ -72,14 +68,14 @@ std::string bytes_of(const chess::training_batch& b, std::size_t row) {
 
 using positions = std::set<std::pair<std::uint64_t, std::uint64_t>>;
 
-/// Which positions a pass gives, none of them twice.
+/// The positions that a pass yields; checks that none is yielded twice.
 template <class Loader>
 positions positions_of(Loader loader) {
   positions found;
   for (const chess::training_batch& b : loader)
     for (const fl::sample_id& id : b.ids()) {
-      const bool is_new = found.emplace(id.index, id.part).second;
-      if (!is_new) FAIL("position " << id.part << " of chunk " << id.index << " comes twice");
+      const bool is_new = found.emplace(id.index, id.sub_index).second;
+      if (!is_new) FAIL("position " << id.sub_index << " of chunk " << id.index << " comes twice");
     }
   return found;
 }
@@ -98,7 +94,7 @@ TEST_CASE("the same seed gives the same bytes with any number of workers") {
     o.rescore = chess::blunder_rescorer(0.1f);
     auto loader = chess::training_batches(o).infinite({.seed = 3, .on_error = fl::on_error::skip});
     std::vector<std::string> batches;
-    for (int i = 0; i < 25; ++i) batches.push_back(bytes_of(*loader.next())); // of several passes
+    for (int i = 0; i < 25; ++i) batches.push_back(bytes_of(*loader.next())); // from several passes
     if (workers == 1) first = batches;
     CHECK(batches == first);
   }
@@ -107,7 +103,7 @@ TEST_CASE("the same seed gives the same bytes with any number of workers") {
   CHECK(bytes_of(*other.next()) != first[0]);
 }
 
-TEST_CASE("a pass gives each position once, with tensors of their shapes") {
+TEST_CASE("a pass yields each position once, with tensors of the documented shapes") {
   const temporary_folder folder;
   chess::write_games(folder.path(), 10, 2);
   const auto pipeline = chess::training_batches(options_for(folder.path()));
@@ -134,7 +130,7 @@ TEST_CASE("a pass gives each position once, with tensors of their shapes") {
   CHECK(has_shape((*chess::training_batches(with_values).finite().next())->values, {32, 6, 3}));
 }
 
-TEST_CASE("batches that the caller keeps stay as they are") {
+TEST_CASE("batches that the caller keeps don't change") {
   const temporary_folder folder;
   chess::write_games(folder.path(), 20, 2);
   chess::loader_options o = options_for(folder.path(), 1);
@@ -143,7 +139,7 @@ TEST_CASE("batches that the caller keeps stay as they are") {
   std::vector<std::string> bytes;
   {
     auto loader = chess::training_batches(o).infinite({.seed = 1});
-    for (int i = 0; i < 40; ++i) { // more than there is kept memory for
+    for (int i = 0; i < 40; ++i) { // more than the pool keeps memory for
       kept.push_back(std::move(*loader.next()));
       bytes.push_back(bytes_of(kept.back()));
     }
@@ -169,11 +165,11 @@ TEST_CASE("bad chunks are left out and counted by their cause") {
   auto loader = pipeline.finite(skip_all());
   positions found;
   while (const auto batch = loader.next())
-    for (const fl::sample_id& id : batch->ids()) found.emplace(id.index, id.part);
+    for (const fl::sample_id& id : batch->ids()) found.emplace(id.index, id.sub_index);
   CHECK(found == good);
   std::map<std::string, double> causes;
   for (const fl::stage_metrics& s : loader.metrics().total.stages)
-    for (const fl::user_metric& m : s.numbers) causes[m.name] += m.value;
+    for (const fl::user_metric& m : s.user_metrics) causes[m.name] += m.value;
   CHECK(
       causes ==
       std::map<std::string, double>{
@@ -189,7 +185,7 @@ TEST_CASE("bad chunks are left out and counted by their cause") {
   }));
 }
 
-TEST_CASE("archives are sources of chunks, with records as they are, too") {
+TEST_CASE("archives are sources of chunks, compressed or plain") {
   const temporary_folder folder;
   fl::test::tar_writer tar;
   tar.add("LICENSE", "yours");
@@ -222,7 +218,7 @@ TEST_CASE("archives are sources of chunks, with records as they are, too") {
                                                     [&] { chess::find_files({empty.path()}); }));
 }
 
-TEST_CASE("games that arrive move the window of a live pool") {
+TEST_CASE("arriving games move the window of a live pool") {
   const temporary_folder folder;
   chess::write_games(folder.path(), 4, 1);
   folder.write("notes.txt", "nothing to read");
@@ -239,14 +235,14 @@ TEST_CASE("games that arrive move the window of a live pool") {
   for (std::size_t i = 0; i < 3; ++i) {
     const std::string name = "new." + std::to_string(i) + ".gz";
     folder.write("tmp", chess::detail::gzip(chess::synthetic_records(i, {.positions = 3})));
-    std::filesystem::rename(folder / "tmp", folder / name); // whole at once
+    std::filesystem::rename(folder / "tmp", folder / name); // complete at once
   }
   while (pool.status().indexed < 7) REQUIRE(loader.next());
   CHECK(pool.status().chunks == 5);
   CHECK(pool.chunks_since_anchor() >= 3);
 }
 
-TEST_CASE("a game comes into a live pool whatever it was called while it was written") {
+TEST_CASE("a live pool finds a game under any name that it had while it was written") {
   const temporary_folder folder;
   chess::write_games(folder.path(), 1, 1);
   chess::loader_options o;
@@ -261,14 +257,14 @@ TEST_CASE("a game comes into a live pool whatever it was called while it was wri
   const std::string game = chess::detail::gzip(chess::synthetic_records(1, {.positions = 3}));
   folder.write("new.gz.part", game);
   folder.write("first.gz", game);
-  arrives(folder / "first.gz"); // by then the pool has heard of the part
+  arrives(folder / "first.gz"); // by then the pool has seen the event of the partial file
   std::filesystem::rename(folder / "new.gz.part", folder / "new.gz");
   folder.write("last.gz", game);
   arrives(folder / "last.gz");
   CHECK(pool.status().indexed == 4);
 }
 
-TEST_CASE("each pass takes its share of a game's positions, and passes take all of them") {
+TEST_CASE("each pass uses its share of a game's positions, and all passes together use every one") {
   const temporary_folder folder;
   chess::write_games(folder.path(), 5, 4);
   chess::loader_options o = options_for(folder.path());
@@ -301,7 +297,7 @@ TEST_CASE("a run can be stopped at any moment, and resumed") {
   CHECK(!whole.next());
 }
 
-TEST_CASE("the model learns from games whose rules are simple") {
+TEST_CASE("the model learns the rules of the generated games") {
   const temporary_folder folder;
   chess::write_games(folder.path(), 40, 1);
   chess::loader_options o = options_for(folder.path());
@@ -319,7 +315,7 @@ TEST_CASE("the model learns from games whose rules are simple") {
   CHECK(losses.back().value < 0.8 * losses.front().value);
 }
 
-TEST_CASE("tensors of real games are those of the field's own parser, bit for bit", "[shared]") {
+TEST_CASE("tensors of real games equal those of the reference parser, bit for bit", "[shared]") {
   const auto folder = test_data("leela");
   if (!folder) return;
   std::ifstream manifest(*folder + "/golden/MANIFEST.tsv");
@@ -335,7 +331,7 @@ TEST_CASE("tensors of real games are those of the field's own parser, bit for bi
     chess::loader_options o = options_for(*folder + "/" + chunk);
     auto loader = chess::training_batches(o).finite();
     for (const chess::training_batch& b : loader)
-      for (std::size_t row = 0; row < b.size(); ++row) tuples[b.ids()[row].part] = bytes_of(b, row);
+      for (std::size_t row = 0; row < b.size(); ++row) tuples[b.ids()[row].sub_index] = bytes_of(b, row);
     CHECK(tuples.size() == std::stoul(count));
     std::string wanted;
     std::istringstream numbers(frames);
@@ -347,7 +343,7 @@ TEST_CASE("tensors of real games are those of the field's own parser, bit for bi
   CHECK(compared == 10);
 }
 
-TEST_CASE("each of 7,453 real positions comes once", "[shared]") {
+TEST_CASE("each of 7,453 real positions is yielded once", "[shared]") {
   const auto folder = test_data("leela/v7");
   if (!folder) return;
   chess::loader_options o = options_for(*folder);

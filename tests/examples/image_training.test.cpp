@@ -1,41 +1,34 @@
 // SPDX-License-Identifier: MIT
-// The main job as its users see it: a program that reads shards and writes what came out as JSON.
+// The program image_training as users run it: it reads shards and writes its results as JSON.
 #include <feedline/core/tensor.hpp>
 #include <feedline/image/jpeg_encoder.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <sys/wait.h>
-
 #include "support/catch.hpp"
+#include "support/program_outcome.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/test_data.hpp"
 
 namespace fl = feedline;
+using fl::test::contents_of;
 using fl::test::temporary_folder;
 
 namespace {
 
-std::string contents_of(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-/// What the program wrote, and its exit status.
+/// The program's JSON and its exit status.
 struct outcome {
   int status;
   std::string json;
 
-  /// What stands behind `"key": ` in a part of the JSON: a number, or text with its quotes.
+  /// The value of `"key": ` in a part of the JSON: a number, or text with its quotes.
   std::string value(const std::string& part, const std::string& key) const {
     const std::size_t in_part = json.find("\"" + part + "\": ");
     const std::size_t at = json.find("\"" + key + "\": ", in_part);
@@ -48,11 +41,8 @@ struct outcome {
 };
 
 outcome run(const temporary_folder& folder, const std::string& flags) {
-  const std::string json = folder / "out.json";
-  const std::string command =
-      FEEDLINE_IMAGE_TRAINING " --json " + json + " " + flags + " > " + (folder / "log") + " 2>&1";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents_of(json)};
+  const auto o = feedline::test::run_program(FEEDLINE_IMAGE_TRAINING, folder, flags);
+  return {o.status, o.json};
 }
 
 std::vector<std::string> write_shards(const temporary_folder& folder, int shards, int samples) {
@@ -73,7 +63,7 @@ std::vector<std::string> write_shards(const temporary_folder& folder, int shards
   return files;
 }
 
-/// Evaluates the same shards in many ways, with one result.
+/// Evaluates the same shards with different flags and expects the same result.
 void check_evaluation(const temporary_folder& folder, const std::string& shards, const std::string& samples) {
   std::string digest;
   for (const std::string flags : {"--workers 1", "--workers 2 --prefetch 1", "--workers 8 --prefetch 9"}) {
@@ -90,7 +80,7 @@ void check_evaluation(const temporary_folder& folder, const std::string& shards,
   CHECK(twice.value("eval", "samples") == std::to_string(2 * std::stoi(samples)));
 }
 
-/// Overwrites what is in a member with zeros.
+/// Overwrites the contents of a member with zeros.
 void spoil(const std::string& shard, const std::string& member) {
   std::string bytes = contents_of(shard);
   const std::size_t header = bytes.find(member);
@@ -101,13 +91,13 @@ void spoil(const std::string& shard, const std::string& member) {
 
 } // namespace
 
-TEST_CASE("evaluation sees each sample exactly once, whatever the number of workers and the queues") {
+TEST_CASE("evaluation sees each sample exactly once with any number of workers and any queue sizes") {
   const temporary_folder folder;
   write_shards(folder, 3, 25);
   check_evaluation(folder, folder / "shard-*.tar", "75");
 }
 
-TEST_CASE("training repeats itself with the same seed, whatever the number of workers") {
+TEST_CASE("training with the same seed is repeatable with any number of workers") {
   const temporary_folder folder;
   write_shards(folder, 3, 25);
   const std::string flags = "--steps 20 --batch 8 --shuffle 30 --train " + (folder / "shard-*.tar");
@@ -120,7 +110,7 @@ TEST_CASE("training repeats itself with the same seed, whatever the number of wo
   CHECK(one.value("train", "digest") != other.value("train", "digest"));
 }
 
-TEST_CASE("a spoilt photograph is named by shard and member, and the others arrive") {
+TEST_CASE("a damaged photograph is reported with shard and member, and the others are evaluated") {
   const temporary_folder folder;
   spoil(write_shards(folder, 2, 10)[1], "103.jpg");
   const std::string eval = "--eval " + (folder / "shard-*.tar");
@@ -135,7 +125,7 @@ TEST_CASE("a spoilt photograph is named by shard and member, and the others arri
   CHECK(failing.value("failures", "error").find("103.jpg") != std::string::npos);
 }
 
-TEST_CASE("the JSON has the keys that it promises") {
+TEST_CASE("the JSON has all documented keys") {
   const temporary_folder folder;
   write_shards(folder, 1, 10);
   const std::string shard = folder / "shard-0.tar";
@@ -149,7 +139,7 @@ TEST_CASE("the JSON has the keys that it promises") {
   CHECK(o.json.find("\"metrics\": {") != std::string::npos);
 }
 
-TEST_CASE("real photographs are evaluated once each, whatever the number of workers and the queues",
+TEST_CASE("each real photograph is evaluated once with any number of workers and any queue sizes",
           "[shared]") {
   const std::optional<std::string> photos = fl::test::test_data("photos");
   if (!photos) return;
@@ -157,16 +147,16 @@ TEST_CASE("real photographs are evaluated once each, whatever the number of work
   check_evaluation(folder, *photos + "/*.tar", "320");
 }
 
-TEST_CASE("a training that was left goes on as if nothing had happened") {
+TEST_CASE("a resumed training continues exactly where it was interrupted") {
   const temporary_folder folder;
   write_shards(folder, 3, 25);
   const std::string flags = "--batch 8 --shuffle 30 --train " + (folder / "shard-*.tar");
   const outcome whole = run(folder, flags + " --steps 40");
-  // Killed behind some batches, at whatever it does then.
+  // Ends after a few batches, whatever the workers are doing at that time.
   const std::string file = folder / "training", program = FEEDLINE_IMAGE_TRAINING;
   const std::string killed = program + " " + flags + " --workers 3 --steps 40 --checkpoint " + file;
   REQUIRE(std::system((killed + " --steps 15 > " + (folder / "log")).c_str()) ==
-          0); // the last --steps counts
+          0); // the last --steps is the one used
   const outcome resumed = run(folder, flags + " --workers 1 --steps 40 --resume " + file);
   CHECK(resumed.status == 0);
   for (const std::string key : {"samples", "batches", "digest", "first_loss"})

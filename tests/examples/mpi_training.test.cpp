@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The example with several ranks: how many there are, and whether some are killed, changes no step's loss.
+// The example mpi_training: the losses are the same with any number of ranks, even if some are killed.
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -12,14 +12,14 @@ using feedline::test::temporary_folder;
 
 namespace {
 
-/// What rank 0 wrote: a line for each step.
+/// The output of rank 0: a line for each step.
 std::string losses(const temporary_folder& folder, int ranks, const std::string& flags = {}) {
   const std::string log = folder / "losses";
   const std::string command = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " FEEDLINE_MPIEXEC
                               " --oversubscribe -n " +
                               std::to_string(ranks) + " " FEEDLINE_MPI_TRAINING " " + flags + " > " + log +
                               " 2> " + (folder / "errors");
-  static_cast<void>(std::system(command.c_str())); // one that is killed has no good status
+  static_cast<void>(std::system(command.c_str())); // a killed run has no useful status
   std::ifstream stream(log);
   return {std::istreambuf_iterator<char>(stream), {}};
 }
@@ -34,7 +34,7 @@ TEST_CASE("The losses are the same with 1, 2 and 4 ranks") {
   CHECK(losses(folder, 4) == alone);
 }
 
-TEST_CASE("Four ranks that are killed go on as two, then as one, on the same curve") {
+TEST_CASE("Four killed ranks resume as two, then as one, with the same losses") {
   const temporary_folder folder;
   const std::string alone = losses(folder, 1), file = folder / "training";
   const std::string killed = losses(folder, 4, "--checkpoint " + file + " --killed-behind 130");

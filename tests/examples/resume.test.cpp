@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The example that can be interrupted: Ctrl-C at any moment, and the end is the same.
+// The example resume: a training can be interrupted at any time and has the same result.
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -14,13 +14,13 @@ using feedline::test::temporary_folder;
 
 namespace {
 
-/// The exit status.
+/// Runs a command and returns its exit status.
 int run(const std::string& command, const std::string& log) {
   const int status = std::system((command + " > " + log + " 2>&1").c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// The weights and the digest, which come last.
+/// The last lines: the weights and the digest.
 std::string end_of(const std::string& log) {
   std::ifstream stream(log);
   const std::string text(std::istreambuf_iterator<char>(stream), {});
@@ -30,11 +30,11 @@ std::string end_of(const std::string& log) {
 
 } // namespace
 
-TEST_CASE("A training that is interrupted again and again ends as an undisturbed one") {
+TEST_CASE("A training that is interrupted repeatedly has the same result as an uninterrupted one") {
   const temporary_folder folder;
   const std::string program = FEEDLINE_RESUME, file = folder / "training", log = folder / "log";
   int interruptions = 0, status = 130;
-  // A machine may be through before it is first interrupted.
+  // A fast machine may finish before the first interruption.
   for (int steps = 4000; interruptions == 0 && steps < 1'000'000; steps *= 4) {
     const std::string command = program + " --steps " + std::to_string(steps) + " --checkpoint " + file;
     REQUIRE(run(command, folder / "whole") == 0);
@@ -43,8 +43,8 @@ TEST_CASE("A training that is interrupted again and again ends as an undisturbed
     for (double seconds = 0.03; status == 130; seconds *= 1.3) {
       status =
           run("timeout --preserve-status -s INT " + std::to_string(seconds) + " " + command + resume, log);
-      // Before it knows what to do about Ctrl-C it just ends.
-      if (status == 130 && end_of(log).find("interrupted behind step") != std::string::npos) {
+      // Before the program handles Ctrl-C, the signal just ends it.
+      if (status == 130 && end_of(log).find("interrupted after step") != std::string::npos) {
         resume = " --resume " + file;
         ++interruptions;
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Reads whatever bytes libFuzzer makes up as a gzip file, and as a compressed shard; and compresses them to a shard, as
-// few made-up bytes have the right checksum. Start it with files of data/leela and data/tar as its corpus:
-// fuzz_gzip NEW_FOLDER data/leela/v6 data/tar
+// Reads bytes from libFuzzer as a gzip file and as a compressed shard. Also compresses them to a shard,
+// because few random inputs have the right checksum. Start it with files of data/leela and data/tar as the
+// corpus: fuzz_gzip NEW_FOLDER data/leela/v6 data/tar
 #include <feedline/gzip.hpp>
 
 #include <cstddef>
@@ -27,7 +27,7 @@ void read_shard(std::string_view bytes) {
       ::pwrite(file, bytes.data(), bytes.size(), 0) != static_cast<::ssize_t>(bytes.size()))
     return;
   static volatile std::size_t sum = 0;
-  fl::tar_gz_samples source("/proc/self/fd/" + std::to_string(file), {.largest_sample = most});
+  fl::tar_gz_samples source("/proc/self/fd/" + std::to_string(file), {.max_sample_bytes = most});
   source.start_epoch({});
   for (int left = 200; left > 0; --left) {
     try {
@@ -46,7 +46,7 @@ void read_shard(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
-    static_cast<void>(fl::gunzip(fl::test::bytes_of(text), {.max_size = most}));
+    static_cast<void>(fl::gunzip(fl::test::bytes_of(text), {.max_output_bytes = most}));
   } catch (const fl::gzip_error&) {
   }
   read_shard(text);

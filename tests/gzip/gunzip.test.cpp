@@ -20,6 +20,7 @@
 
 #include "support/catch.hpp"
 #include "support/gzip_writer.hpp"
+#include "support/sanitizers.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/test_data.hpp"
@@ -34,7 +35,7 @@ static_assert(!std::is_invocable_v<decltype(fl::gunzip), std::string>, "a file's
 
 namespace {
 
-/// What the file holds, or "! " and the error.
+/// The contents of the file, or "! " and the error.
 std::string read(std::string_view file, fl::gunzip_options options = {}) {
   try {
     return text_of(fl::gunzip(bytes_of(file), options));
@@ -61,7 +62,7 @@ std::string zeros(std::size_t count) { return std::string(count, '\0'); }
 
 } // namespace
 
-TEST_CASE("what was compressed comes out again, whatever its size and level") {
+TEST_CASE("gunzip restores compressed contents of every size and level") {
   for (const std::size_t size : {0u, 1u, 1000u, 65'535u, 65'536u, 65'537u, 300'000u, 5'000'000u})
     for (const int level : {0, 1, 12}) {
       const std::string text = lively_text(size);
@@ -70,7 +71,7 @@ TEST_CASE("what was compressed comes out again, whatever its size and level") {
     }
 }
 
-TEST_CASE("the contents of concatenated members come one after another") {
+TEST_CASE("gunzip returns the contents of concatenated members one after another") {
   std::string file, text;
   for (std::size_t i = 0; i < 300; ++i) {
     file += gzip(lively_text(i * 37), static_cast<int>(i % 13));
@@ -82,7 +83,7 @@ TEST_CASE("the contents of concatenated members come one after another") {
   CHECK((read(gzip("a") + gzip(zeros(3'000'000)) + gzip("b")) == "a" + zeros(3'000'000) + "b"));
 }
 
-TEST_CASE("headers may have extra fields, a name, a comment and a checksum") {
+TEST_CASE("headers can have extra fields, a name, a comment and a checksum") {
   const std::string plain = gzip("contents");
   const std::string extra = std::string("\x05\0", 2) + "12345", name = std::string("game.txt\0", 9),
                     comment = std::string("hello\0", 6);
@@ -96,7 +97,7 @@ TEST_CASE("headers may have extra fields, a name, a comment and a checksum") {
   CHECK(refuses("unknown compression method", plain.substr(0, 2) + '\x07' + plain.substr(3)));
 }
 
-TEST_CASE("zeros may follow the last member, and nothing else") {
+TEST_CASE("only zeros can follow the last member") {
   const std::string file = gzip("a");
   const std::string end = std::to_string(file.size());
   CHECK(read(file + zeros(1)) == "a");
@@ -112,7 +113,7 @@ TEST_CASE("zeros may follow the last member, and nothing else") {
   CHECK(refuses("cut off", file + file.substr(0, 12)));
 }
 
-TEST_CASE("what isn't gzip is said to be something else") {
+TEST_CASE("the error for data in another format says that they aren't gzip") {
   CHECK(refuses("the file is empty", ""));
   CHECK(refuses("the data aren't gzip: there is no header at offset 0",
                 "plain text, long enough for a header"));
@@ -120,7 +121,7 @@ TEST_CASE("what isn't gzip is said to be something else") {
   CHECK(refuses("cut off: they end at offset 1,", "\x1f"));
 }
 
-TEST_CASE("a file that is cut off anywhere is an error that says where") {
+TEST_CASE("a file that is cut off is an error that says where") {
   const std::string text = lively_text(3000), file = gzip(text);
   for (std::size_t size = 1; size < file.size(); ++size)
     REQUIRE(
@@ -129,28 +130,29 @@ TEST_CASE("a file that is cut off anywhere is an error that says where") {
   CHECK((read(file) == text));
 }
 
-TEST_CASE("a byte that was changed in the compressed data is noticed") {
+TEST_CASE("a changed byte in the compressed data is an error") {
   const std::string text = lively_text(500), file = gzip(text);
-  for (std::size_t i = 10; i < file.size(); ++i) { // of the header, which has a time, not everything counts
+  for (std::size_t i = 10; i < file.size();
+       ++i) { // some bytes before 10 don't matter, such as the header's time
     std::string damaged = file;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
-    if (i == file.size() - 9 && read(damaged) == text) continue; // the last byte's bits that nothing needs
+    if (i == file.size() - 9 && read(damaged) == text) continue; // unused bits of the last byte
     REQUIRE(read(damaged).starts_with("! feedline::gunzip: the gzip data"));
   }
 }
 
-TEST_CASE("a wrong checksum and a size that lies are refused") {
+TEST_CASE("a wrong checksum and a wrong size are errors") {
   const std::string text = lively_text(3000), file = gzip(text), body = file.substr(0, file.size() - 8),
                     sum = file.substr(file.size() - 8, 4);
   CHECK(refuses("the checksum at offset", body + number(12345) + number(3000)));
   for (const std::uint32_t size : {0u, 1u, 2999u, 3001u, 0x7fffffffu, 0xffffffffu})
     CHECK(refuses("the size at offset", body + sum + number(size)));
   CHECK((read(body + sum + number(3000)) == text));
-  // Of several members only the last one's size is looked at before.
+  // Of several members, only the last one's size is read in advance.
   CHECK(refuses("the size at offset", body + sum + number(0xffffffff) + file));
 }
 
-TEST_CASE("memory is taken for what is there, not for what is announced") {
+TEST_CASE("memory is allocated for the actual contents, not for the announced size") {
   const std::string file = gzip("a"), lie = file.substr(0, file.size() - 4) + number(0xffffffff);
   ::rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
@@ -161,41 +163,41 @@ TEST_CASE("memory is taken for what is there, not for what is announced") {
   tight.rlim_cur = pages * 4096 + (64u << 20);
   fl::gunzip_decoder decoder;
   std::string text;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !FEEDLINE_TEST_ASAN && !FEEDLINE_TEST_TSAN
   REQUIRE(::setrlimit(RLIMIT_AS, &tight) == 0);
 #endif
   try {
-    decoder.decode(bytes_of(lie), {.max_size = std::size_t{1} << 40});
-  } catch (const std::exception& error) { // std::bad_alloc, if it believed the size
+    decoder.decode(bytes_of(lie), {.max_output_bytes = std::size_t{1} << 40});
+  } catch (const std::exception& error) { // std::bad_alloc, if it allocated the announced size
     text = error.what();
   }
   ::setrlimit(RLIMIT_AS, &before);
   CHECK(text.find("the size at offset") != std::string::npos);
 }
 
-TEST_CASE("contents that are larger than allowed are an error, to the byte") {
+TEST_CASE("contents that are one byte larger than the limit are an error") {
   for (const std::size_t size : {0u, 1u, 10u, 70'000u, 4'000'000u})
     for (const std::string& text : {lively_text(size), zeros(size)}) {
       const std::string file = gzip(text);
-      CHECK((read(file, {.max_size = size}) == text));
-      CHECK((read(file, {.max_size = size + 1}) == text));
+      CHECK((read(file, {.max_output_bytes = size}) == text));
+      CHECK((read(file, {.max_output_bytes = size + 1}) == text));
       if (size == 0) continue;
-      CHECK(read(file, {.max_size = size - 1}) == "! feedline::gunzip: the contents are larger than " +
-                                                      std::to_string(size - 1) +
-                                                      " bytes: raise max_size if they may be");
-      CHECK(read(file + file, {.max_size = 2 * size - 1}).starts_with("! "));
-      CHECK((read(file + file, {.max_size = 2 * size}) == text + text));
+      CHECK(read(file, {.max_output_bytes = size - 1}) ==
+            "! feedline::gunzip: the contents are larger than " + std::to_string(size - 1) +
+                " bytes: raise max_output_bytes if that is expected");
+      CHECK(read(file + file, {.max_output_bytes = 2 * size - 1}).starts_with("! "));
+      CHECK((read(file + file, {.max_output_bytes = 2 * size}) == text + text));
     }
-  // A size that is right modulo 2^32 is all that a member says: a bound is reached before it counts.
+  // A member states its size only modulo 2^32: the limit applies before that size is checked.
   CHECK(throws_saying<fl::gzip_error>("larger than 1000 bytes", [] {
-    fl::gunzip_decoder().decode(bytes_of(gzip(zeros(100'000'000))), {.max_size = 1000});
+    fl::gunzip_decoder().decode(bytes_of(gzip(zeros(100'000'000))), {.max_output_bytes = 1000});
   }));
-  CHECK(throws_saying<std::invalid_argument>("feedline::gunzip: the max_size is -1", [] {
-    fl::gunzip_decoder().decode(bytes_of(gzip("a")), {.max_size = static_cast<std::size_t>(-1)});
+  CHECK(throws_saying<std::invalid_argument>("feedline::gunzip: the max_output_bytes is -1", [] {
+    fl::gunzip_decoder().decode(bytes_of(gzip("a")), {.max_output_bytes = static_cast<std::size_t>(-1)});
   }));
 }
 
-TEST_CASE("a decoder goes on after an error, and gives nothing of the file before") {
+TEST_CASE("a decoder continues after an error, and returns nothing of the file before") {
   fl::gunzip_decoder decoder;
   const std::string large = lively_text(200'000), small = "small";
   const std::string files[] = {gzip(large), gzip(small), gzip(large).substr(0, 50'000), gzip(""), "no gzip"};
@@ -209,24 +211,24 @@ TEST_CASE("a decoder goes on after an error, and gives nothing of the file befor
   fl::gunzip_decoder copy = decoder, moved = std::move(decoder);
   CHECK(text_of(copy.decode(bytes_of(files[1]))) == small);
   CHECK(text_of(moved.decode(bytes_of(files[1]))) == small);
-  CHECK(text_of(decoder.decode(bytes_of(files[1]))) == small); // NOLINT: begins with no memory
+  CHECK(text_of(decoder.decode(bytes_of(files[1]))) == small); // NOLINT: it starts without memory
   copy = moved;
   CHECK(text_of(copy.decode(bytes_of(files[1]))) == small);
 }
 
-TEST_CASE("what a decoder gave can't be given to the same one") {
+TEST_CASE("a decoder rejects its own output as input") {
   const std::string twice = gzip(gzip("inside"));
   fl::gunzip_decoder outer, inner;
   const auto once = outer.decode(bytes_of(twice));
-  CHECK(
-      throws_saying<std::invalid_argument>("lies in this decoder's own memory", [&] { outer.decode(once); }));
-  CHECK(throws_saying<std::invalid_argument>("lies in this decoder's own memory",
+  CHECK(throws_saying<std::invalid_argument>("is a view of this decoder's memory",
+                                             [&] { outer.decode(once); }));
+  CHECK(throws_saying<std::invalid_argument>("is a view of this decoder's memory",
                                              [&] { fl::gunzip(fl::gunzip_view(bytes_of(twice))); }));
   CHECK(text_of(inner.decode(once)) == "inside");
   CHECK(text_of(fl::gunzip(fl::gunzip(bytes_of(twice)))) == "inside");
 }
 
-TEST_CASE("files and members of shards are decompressed by workers, and a bad one fails alone") {
+TEST_CASE("workers decompress files and members of shards, and only a bad one fails") {
   const watchdog guard("gunzip in pipelines");
   const temporary_folder folder;
   tar_writer tar;
@@ -268,7 +270,7 @@ TEST_CASE("files and members of shards are decompressed by workers, and a bad on
   }
 }
 
-TEST_CASE("chunks of a pool are decompressed by workers, and a bad one fails alone") {
+TEST_CASE("workers decompress chunks of a pool, and only a bad one fails") {
   const watchdog guard("a pool of gzip files");
   const temporary_folder folder;
   folder.write("1.tar", tar_writer().add("x.gz", gzip("one")).add("y.gz", gzip("two")).closed());
@@ -287,7 +289,7 @@ TEST_CASE("chunks of a pool are decompressed by workers, and a bad one fails alo
   }
 }
 
-TEST_CASE("threads have decoders of their own") {
+TEST_CASE("each thread has its own decoder") {
   const std::string a = lively_text(100'000, 1), b = lively_text(90'000, 2), zip_a = gzip(a), zip_b = gzip(b);
   std::vector<std::jthread> threads;
   std::atomic<int> wrong = 0;
@@ -301,7 +303,7 @@ TEST_CASE("threads have decoders of their own") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("training games are whole numbers of records", "[shared]") {
+TEST_CASE("training games contain only complete records", "[shared]") {
   const auto folder = test_data("leela");
   if (!folder) return;
   std::size_t games = 0;

@@ -12,7 +12,7 @@ using feedline::gzip_error;
 static_assert(std::is_base_of_v<std::runtime_error, gzip_error>);
 static_assert(std::is_nothrow_copy_constructible_v<gzip_error>);
 
-TEST_CASE("a gzip error says what it was made with") {
+TEST_CASE("what() of a gzip error is the text that it was made with") {
   try {
     throw gzip_error("feedline::gunzip: the file is empty");
   } catch (const std::runtime_error& error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What decompression costs when nothing new happens: no memory for a file.
+// Decompression in the steady state allocates no memory per file.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace fl = feedline;
 using namespace feedline::test;
 
-TEST_CASE("a decoder takes no memory for a file that isn't larger than those before") {
+TEST_CASE("a decoder allocates nothing for a file that isn't larger than earlier ones") {
   const std::string large = gzip(lively_text(500'000)), small = gzip("a") + gzip("b"),
                     dense = gzip(std::string(400'000, 'x'));
   fl::gunzip_decoder decoder;
@@ -32,7 +32,7 @@ TEST_CASE("a decoder takes no memory for a file that isn't larger than those bef
   CHECK(allocations == before);
 }
 
-TEST_CASE("games go from their files into a batch without an allocation for each") {
+TEST_CASE("decompressing games into batches doesn't allocate per game") {
   const watchdog guard("games in memory");
   std::vector<std::string> files;
   std::vector<std::size_t> indices;
@@ -48,6 +48,6 @@ TEST_CASE("games go from their files into a batch without an allocation for each
     for (int i = 0; i < 8; ++i) loader.next();
     fewest = std::min<std::uint64_t>(fewest, allocations - before);
   }
-  INFO(fewest << " allocations in the epoch of the fewest");
-  CHECK(fewest <= 7); // of 64 games; beginning an epoch takes some
+  INFO(fewest << " allocations in the epoch with the fewest");
+  CHECK(fewest <= 7); // for 64 games; the start of an epoch allocates a few times
 }

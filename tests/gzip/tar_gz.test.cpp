@@ -42,7 +42,7 @@ std::string shard(int number) {
   tar_writer tar;
   for (int i = 0; i < 5 + 3 * number; ++i) {
     tar.add(std::to_string(i) + ".txt", std::to_string(100 * number + i));
-    if (number == 3 && i == 4) tar.add(std::to_string(i) + ".txt", "twice"); // a sample that is refused
+    if (number == 3 && i == 4) tar.add(std::to_string(i) + ".txt", "twice"); // a sample that fails
   }
   std::string bytes = gzip(tar.closed(), number % 3);
   if (number == 4) bytes.resize(bytes.size() / 2); // cut off
@@ -59,7 +59,7 @@ int to_number(const fl::tar_sample& s) { return std::stoi(std::string(s.text("tx
 
 } // namespace
 
-TEST_CASE("a compressed shard gives what the plain one does") {
+TEST_CASE("a compressed shard yields the same samples as the plain one") {
   tar_writer tar = pairs(20);
   tar.add("large.bin", lively_text(3'000'000)).add("large.cls", "");
   tar.add("dir/", "", '5').add("._x", "skipped").add("unknown", std::string(70'000, 'u'), 'V');
@@ -72,14 +72,14 @@ TEST_CASE("a compressed shard gives what the plain one does") {
     const strings plain = read_bytes<fl::tar_samples>(archive);
     CHECK(plain.size() >= 3);
     for (const int level : {0, 1, 9}) CHECK((read_bytes<fl::tar_gz_samples>(gzip(archive, level)) == plain));
-    std::string members; // one archive in several, none of which ends where a member of it does
+    std::string members; // one archive in several gzip members, none of which ends at the end of a TAR member
     for (std::size_t at = 0; at < archive.size(); at += 7001) members += gzip(archive.substr(at, 7001));
     CHECK((read_bytes<fl::tar_gz_samples>(members) == plain));
     CHECK((read_bytes<fl::tar_gz_samples>(members + std::string(100, '\0')) == plain));
   }
 }
 
-TEST_CASE("what is wrong with the archive is said as for a plain one") {
+TEST_CASE("errors of the archive are the same as for a plain one") {
   std::vector<std::string> archives{"", std::string(512, '\0'), "no archive", pairs(2).closed() + "x"};
   const std::string whole = pairs(3).closed();
   for (std::size_t size = 100; size < whole.size(); size += 211) archives.push_back(whole.substr(0, size));
@@ -94,7 +94,7 @@ TEST_CASE("what is wrong with the archive is said as for a plain one") {
     CHECK(read_bytes<fl::tar_gz_samples>(gzip(archive)) == read_bytes<fl::tar_samples>(archive));
 }
 
-TEST_CASE("compressed data that end early are an error with file and offset, and what came before comes") {
+TEST_CASE("compressed data that end early are an error with file and offset, after the samples before it") {
   const std::string whole = gzip(pairs(40).closed());
   const strings all = read_bytes<fl::tar_gz_samples>(whole);
   REQUIRE(all.size() == 40);
@@ -110,7 +110,7 @@ TEST_CASE("compressed data that end early are an error with file and offset, and
                        ", inside a member") != std::string::npos);
     REQUIRE(found.size() <= 40);
     REQUIRE(std::equal(found.begin(), found.end(), all.begin()));
-    REQUIRE(found.size() >= most); // the more there is, the more comes
+    REQUIRE(found.size() >= most); // more data yield more samples
     most = found.size();
   }
   CHECK(most == 40); // only the checksum is missing
@@ -124,10 +124,10 @@ TEST_CASE("compressed data that end early are an error with file and offset, and
                 "are cut off: they end at offset 2578, inside a member"});
 }
 
-TEST_CASE("damage and wrong checksums are errors behind what came before") {
+TEST_CASE("damage and wrong checksums are errors after the samples before them") {
   const std::string whole = gzip(pairs(3).closed(), 0);
   std::string bytes = whole;
-  bytes[bytes.size() - 6] ^= 1; // of the checksum
+  bytes[bytes.size() - 6] ^= 1; // in the checksum
   const strings all = read_bytes<fl::tar_gz_samples>(whole);
   strings found = read_bytes<fl::tar_gz_samples>(bytes);
   REQUIRE(found.size() == 4);
@@ -138,11 +138,11 @@ TEST_CASE("damage and wrong checksums are errors behind what came before") {
             .back()
             .find("but other bytes follow") != std::string::npos);
   CHECK(read_bytes<fl::tar_gz_samples>(gzip(pairs(1).closed()) + "more").front() ==
-        all[0]); // however little there is
+        all[0]); // also for the shortest rest
   CHECK(read_bytes<fl::tar_gz_samples>(pairs(1).closed()) ==
         strings{"! s.tar: the data aren't gzip: there is no header at offset 0"});
   CHECK(read_bytes<fl::tar_gz_samples>("") == strings{"! s.tar: the file is empty"});
-  // A member of the archive where the data end, without the zeros that close it: more may be missing.
+  // The data end after a member, without the zeros that close an archive: members may be missing.
   const std::string open = gzip(pairs(2).open(), 0);
   found = read_bytes<fl::tar_gz_samples>(open.substr(0, open.size() - 8));
   REQUIRE(found.size() == 3);
@@ -150,7 +150,7 @@ TEST_CASE("damage and wrong checksums are errors behind what came before") {
   CHECK(found[2].starts_with("! s.tar: cut off at offset 4096: the gzip data are cut off"));
 }
 
-TEST_CASE("samples keep their memory when the source and its files are gone") {
+TEST_CASE("samples stay valid when the source and its files are gone") {
   std::vector<fl::tar_sample> kept;
   std::optional<fl::tar_bytes> shared;
   {
@@ -169,7 +169,7 @@ TEST_CASE("samples keep their memory when the source and its files are gone") {
   CHECK(text_of(*shared) == "7");
 }
 
-TEST_CASE("a sample that is too large is an error in its place, whatever its header says") {
+TEST_CASE("a sample that is too large is an error at its position, whatever its header says") {
   tar_writer tar;
   tar.add("0.txt", "a").add("1.txt", std::string(5000, 'x')).add("2.txt", "b");
   tar.add("3.a", std::string(1000, 'x'))
@@ -179,14 +179,15 @@ TEST_CASE("a sample that is too large is an error in its place, whatever its hea
   CHECK(read_bytes<fl::tar_gz_samples>(gzip(tar.closed()), fl::tar_gz_options{4000}) ==
         strings{"0:txt=a",
                 "! s.tar: member `1.txt` at offset 1024 has 5000 bytes, more than its sample has room for",
-                "2:txt=b", "! s.tar: sample `3` at offset 7680 is larger than there is room for", "4:txt=c"});
+                "2:txt=b", "! s.tar: sample `3` at offset 7680 is larger than the limit, max_sample_bytes",
+                "4:txt=c"});
   tar_writer lie;
   lie.add("0.txt", "a").add(lie.header("1.txt").size_in_base_256(std::uint64_t{1} << 40), "x");
   CHECK(read_bytes<fl::tar_gz_samples>(gzip(lie.closed()))
             .at(1)
             .starts_with("! s.tar: member `1.txt` at offset 1024 is cut off: 1099511627776"));
   CHECK(read_bytes<fl::tar_gz_samples>(gzip(lie.closed()), fl::tar_gz_options{std::size_t{1} << 50}).size() ==
-        2); // without the memory for it
+        2); // without allocating it
   tar_writer header;
   header.add("0.txt", "a").add(header.header("h", {}, 'x').size_in_base_256(std::uint64_t{1} << 40), "x");
   CHECK(read_bytes<fl::tar_gz_samples>(gzip(header.closed())) ==
@@ -198,12 +199,12 @@ TEST_CASE("a sample that is too large is an error in its place, whatever its hea
   CHECK(read_bytes<fl::tar_gz_samples>(gzip(whole.closed()), fl::tar_gz_options{4000})
             .back()
             .find("an extended header of 5000 bytes at offset 2048") != std::string::npos);
-  CHECK(throws_saying<std::invalid_argument>("feedline::tar_gz_samples: the largest_sample is -1", [] {
-    fl::tar_gz_samples("x", {.largest_sample = static_cast<std::size_t>(-1)});
+  CHECK(throws_saying<std::invalid_argument>("feedline::tar_gz_samples: max_sample_bytes is -1", [] {
+    fl::tar_gz_samples("x", {.max_sample_bytes = static_cast<std::size_t>(-1)});
   }));
 }
 
-TEST_CASE("samples are named by reading the shard again, from any place") {
+TEST_CASE("origins of samples are found by reading the shard again, in any order") {
   const temporary_folder folder;
   tar_writer tar = pairs(5);
   tar.add("5.txt", "", 'S').add("6.txt", "");
@@ -226,15 +227,15 @@ TEST_CASE("samples are named by reading the shard again, from any place") {
   CHECK(source.origin(0) == a + ": sample #0");
 }
 
-TEST_CASE("the source keeps what is promised of sources") {
+TEST_CASE("tar_gz_samples keeps the promises of a source") {
   const auto folder = std::make_unique<temporary_folder>();
   for (int i = 0; i < 4; ++i) folder->write("file-" + std::to_string(i), gzip(pairs(3 + i, 10 * i).closed()));
   fl::testing::check_source(
-      [&] { return fl::tar_gz_samples(*folder / "file-*", {.largest_sample = 10'000}); },
+      [&] { return fl::tar_gz_samples(*folder / "file-*", {.max_sample_bytes = 10'000}); },
       {.has_budget = true});
 }
 
-TEST_CASE("a copy of a source in the middle of a shard goes on by itself") {
+TEST_CASE("a copy of a tar_gz_samples in the middle of a shard continues independently") {
   const temporary_folder folder;
   fl::tar_gz_samples source(folder.write("s.tar", gzip(pairs(3).closed())));
   (void)source.next();
@@ -252,7 +253,7 @@ TEST_CASE("Compressed shards are resumed") {
   });
 }
 
-TEST_CASE("failures keep their places, with any number of workers") {
+TEST_CASE("failures keep their positions with any number of workers") {
   const watchdog guard("failures of compressed shards");
   std::vector<int> expected;
   std::vector<std::uint64_t> skipped;
@@ -261,19 +262,19 @@ TEST_CASE("failures keep their places, with any number of workers") {
         fl::tar_gz_samples(shards() / "file-*") | fl::map(to_number, fl::workers{workers}) | fl::prefetch(4);
     const auto result = run_to_end(pipeline.finite({.on_error = fl::on_error::skip}));
     REQUIRE(!result.failed);
-    CHECK(result.skipped.size() == 3); // the empty file, the doubled field and the cut
+    CHECK(result.skipped.size() == 3); // the empty file, the duplicate field and the cut-off shard
     if (expected.empty()) expected = result.items, skipped = result.skipped_indices();
     CHECK(result.items == expected);
     CHECK(result.skipped_indices() == skipped);
     const auto stopped = run_to_end(pipeline.finite());
     REQUIRE(stopped.failed);
     CHECK(stopped.items ==
-          std::vector<int>(expected.begin(), expected.begin() + 13)); // of the first two shards
+          std::vector<int>(expected.begin(), expected.begin() + 13)); // from the first two shards
   }
   CHECK(expected.size() > 5 + 8 + 13);
 }
 
-TEST_CASE("ranks share out the shards") {
+TEST_CASE("each compressed shard goes to one rank") {
   const temporary_folder folder;
   for (int i = 0; i < 4; ++i) folder.write("file-" + std::to_string(i), gzip(pairs(3, 10 * i).closed()));
   const auto pipeline = fl::tar_gz_samples(folder / "file-*") |
@@ -281,7 +282,8 @@ TEST_CASE("ranks share out the shards") {
                         fl::prefetch(1);
   std::vector<int> all;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    const auto part = collect(pipeline.finite({.rank = {.number = rank, .of = 2, .rest = fl::uneven::keep}}));
+    const auto part = collect(
+        pipeline.finite({.rank = {.number = rank, .world_size = 2, .remainder = fl::remainder::keep}}));
     CHECK(part.size() == 6);
     all.insert(all.end(), part.begin(), part.end());
   }
@@ -289,13 +291,13 @@ TEST_CASE("ranks share out the shards") {
   CHECK(all == std::vector<int>{0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32});
 }
 
-TEST_CASE("a stop ends the decompression of something endless") {
+TEST_CASE("a stop ends the decompression of a huge member") {
   const temporary_folder folder;
   tar_writer tar;
   tar.add(tar.header("bomb", {}, 'V').size_in_base_256(std::uint64_t{1} << 60));
   std::string bytes = gzip(tar.open());
   const std::string zeros = gzip(std::string(8 << 20, '\0'), 9);
-  for (int i = 0; i < 500; ++i) bytes += zeros; // 4 GB: seconds
+  for (int i = 0; i < 500; ++i) bytes += zeros; // 4 GB: takes seconds
   const std::string name = folder.write("bomb.tar.gz", bytes);
   fl::tar_gz_samples source(name);
   std::stop_source stop;
@@ -310,12 +312,12 @@ TEST_CASE("a stop ends the decompression of something endless") {
   }
 }
 
-TEST_CASE("a memory budget needs a largest sample, and counts it") {
+TEST_CASE("a memory budget needs max_sample_bytes, and counts it") {
   const temporary_folder folder;
   const std::string name = folder.write("a.tar.gz", gzip(pairs(3).closed()));
   const auto length = [](const fl::tar_sample& s) { return s.size(); };
   const auto pipeline = [&](std::size_t largest) {
-    return fl::tar_gz_samples(name, {.largest_sample = largest}) | fl::map(length, fl::workers{2}) |
+    return fl::tar_gz_samples(name, {.max_sample_bytes = largest}) | fl::map(length, fl::workers{2}) |
            fl::prefetch(2);
   };
   auto loader = pipeline(10'000).finite({.memory_budget = 1'000'000});
@@ -325,7 +327,7 @@ TEST_CASE("a memory budget needs a largest sample, and counts it") {
   CHECK_THROWS(pipeline(std::size_t{1} << 30).finite({.memory_budget = 1'000'000}));
 }
 
-TEST_CASE("archives of other programs are read as if they were plain", "[shared]") {
+TEST_CASE("compressed archives of other programs are read like plain ones", "[shared]") {
   const auto folder = test_data("tar");
   if (!folder) return;
   std::size_t samples = 0;

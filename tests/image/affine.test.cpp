@@ -18,7 +18,7 @@ std::vector<int> transformed(const fl::affine_map& map, std::size_t height = 3, 
 
 } // namespace
 
-TEST_CASE("images are turned, sheared and shifted about their middle") {
+TEST_CASE("images are rotated and sheared about their center, and shifted") {
   CHECK(transformed({}) == std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9});
   CHECK(transformed(fl::affine_map::rotation(90)) == std::vector<int>{3, 6, 9, 2, 5, 8, 1, 4, 7});
   CHECK(transformed(fl::affine_map::rotation(180)) == std::vector<int>{9, 8, 7, 6, 5, 4, 3, 2, 1});
@@ -28,7 +28,7 @@ TEST_CASE("images are turned, sheared and shifted about their middle") {
   CHECK(transformed(fl::affine_map::shear(0, 1)) == std::vector<int>{0, 2, 6, 1, 5, 9, 4, 8, 0});
 }
 
-TEST_CASE("what comes from outside is filled, in every channel") {
+TEST_CASE("pixels from outside the image are filled, in every channel") {
   fl::tensor<float, 2, 2, 3> pixels;
   for (auto& p : pixels) p = 5;
   fl::transform(hwc_view(pixels), fl::affine_map::translation(100, 0), 7.0f);

@@ -15,7 +15,7 @@ namespace {
 
 using rgb = std::array<int, 3>;
 
-/// What becomes of one pixel, as bytes and, rounded to bytes, as numbers: both must agree to a step.
+/// Changes one pixel, as bytes and as floats that are rounded to bytes: the results must agree to a step.
 template <class Change>
 rgb changed(const rgb& pixel, Change change) {
   fl::tensor<std::uint8_t, 1, 1, 3> bytes;
@@ -62,7 +62,7 @@ TEST_CASE("contrast refers to the mean of the whole image") {
   CHECK(image[1] == Approx(0.8f));
 }
 
-TEST_CASE("hues turn round the circle, and grays stay") {
+TEST_CASE("hues rotate around the circle, and grays stay unchanged") {
   const auto turned = [](const rgb& pixel, float turn) {
     return changed(pixel, [&](auto v) { fl::adjust_hue(v, turn); });
   };
@@ -75,7 +75,7 @@ TEST_CASE("hues turn round the circle, and grays stay") {
   CHECK(turned({77, 77, 77}, 0.3f) == rgb{77, 77, 77});
 }
 
-TEST_CASE("inverting, solarizing and posterizing") {
+TEST_CASE("images are inverted, solarized and posterized") {
   CHECK(changed({100, 200, 0}, [](auto v) { fl::invert(v); }) == rgb{155, 55, 255});
   CHECK(changed({100, 200, 128}, [](auto v) { fl::solarize(v, 0.5f); }) == rgb{100, 55, 127});
   CHECK(changed({100, 200, 255}, [](auto v) { fl::posterize(v, 2); }) == rgb{64, 192, 192});
@@ -87,7 +87,7 @@ TEST_CASE("autocontrast stretches each channel, equalize spreads it") {
   fl::autocontrast(hwc_view(image));
   CHECK((*std::min_element(image.begin(), image.end()) == 0 &&
          *std::max_element(image.begin(), image.end()) == 255));
-  // Pillow's lookup table for these counts, by hand: 1,000 pixels less 250 of the highest, by 255: steps of 2
+  // Pillow's lookup table for these counts, by hand: (1,000 pixels - 250 of the highest) / 255, so steps of 2
   fl::tensor<std::uint8_t> bands(fl::shape{25, 40, 3});
   for (std::size_t i = 0; i < bands.size(); ++i) bands[i] = static_cast<std::uint8_t>(100 + i / 750);
   fl::equalize(hwc_view(bands));
@@ -99,7 +99,8 @@ TEST_CASE("autocontrast stretches each channel, equalize spreads it") {
   CHECK(changed({9, 99, 200}, [](auto v) { fl::autocontrast(v); }) == rgb{9, 99, 200});
 }
 
-TEST_CASE("a jitter is drawn from the generator alone, within its limits, in any order of its steps") {
+TEST_CASE("color jitter depends only on the generator, stays within its limits, and applies its steps in any "
+          "order") {
   const auto drawn = [](const fl::color_jitter& jitter, std::uint64_t key) {
     auto image = noise(4);
     fl::random_generator random(key);
@@ -123,7 +124,7 @@ TEST_CASE("a jitter is drawn from the generator alone, within its limits, in any
   CHECK((low >= 0.6 - 1e-6 && low < 0.61 && high <= 1.4 + 1e-6 && high > 1.39));
 }
 
-TEST_CASE("what is no number harms nothing") {
+TEST_CASE("NaN pixels do no harm") {
   fl::tensor<float, 3, 2, 2> image;
   std::fill(image.begin(), image.end(), std::nanf(""));
   fl::equalize(chw_view(image));
@@ -132,7 +133,7 @@ TEST_CASE("what is no number harms nothing") {
   SUCCEED();
 }
 
-TEST_CASE("images that have no colours are refused") {
+TEST_CASE("color adjustments refuse images without three channels") {
   fl::tensor<float, 1, 4, 4> gray;
   CHECK_THROWS_AS(fl::invert(chw_view(gray)), std::invalid_argument);
 }

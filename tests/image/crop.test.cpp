@@ -22,7 +22,7 @@ std::vector<fl::crop_box> draw(const fl::random_resized_crop& crop, std::size_t 
   return boxes;
 }
 
-// Chi-square of how often each of ten equal ranges from low to high is met; its 99.9 % point is 27.9.
+// Chi-square of the counts in ten equal ranges from low to high; its 99.9 % point is 27.9.
 template <class Value>
 double unevenness(const std::vector<fl::crop_box>& boxes, double low, double high, Value value) {
   std::array<double, 10> often{};
@@ -38,7 +38,7 @@ double unevenness(const std::vector<fl::crop_box>& boxes, double low, double hig
 
 } // namespace
 
-TEST_CASE("random boxes lie in the image, have whole pixels, and areas and ratios within the limits") {
+TEST_CASE("random boxes are within the image, have whole pixels, and keep the limits of area and ratio") {
   for (const auto& [height, width] :
        {std::pair<std::size_t, std::size_t>{375, 500}, {500, 333}, {17, 23}, {1, 1}, {3, 400}})
     for (const auto& box : draw({}, height, width, 2000)) {
@@ -47,36 +47,35 @@ TEST_CASE("random boxes lie in the image, have whole pixels, and areas and ratio
       REQUIRE((box.top + box.height <= rows && box.left + box.width <= columns));
       for (const double side : {box.top, box.left, box.height, box.width}) REQUIRE(side == std::floor(side));
       if (height < 100) continue;
-      // Sides are rounded: half a pixel in each.
+      // Each side is rounded, by up to half a pixel.
       const double rounding = 0.5 / box.height + 0.5 / box.width;
       REQUIRE(box.height * box.width > 0.08 * rows * columns * (1 - rounding));
       REQUIRE(box.width / box.height > 0.75 * (1 - rounding) * (1 - rounding));
       REQUIRE(box.width / box.height < 4.0 / 3 * (1 + rounding) * (1 + rounding));
-      REQUIRE_FALSE(box.sees_outside);
+      REQUIRE_FALSE(box.sample_outside);
     }
 }
 
-TEST_CASE("areas, logarithms of ratios and places are evenly spread") {
+TEST_CASE("areas, logarithms of ratios and positions are uniform") {
   // Small enough that every box fits.
-  const auto boxes = draw({.max_area = 0.5}, 4000, 4000, 20'000);
+  const auto boxes = draw({.scale = {0.08, 0.5}}, 4000, 4000, 20'000);
   CHECK(unevenness(boxes, 0.08, 0.5, [](const auto& b) { return b.height * b.width / 16e6; }) < 27.9);
   CHECK(unevenness(boxes, -std::log(4.0 / 3), std::log(4.0 / 3),
                    [](const auto& b) { return std::log(b.width / b.height); }) < 27.9);
   CHECK(unevenness(boxes, 0, 1, [](const auto& b) { return b.top / (4001 - b.height); }) < 27.9);
   CHECK(unevenness(boxes, 0, 1, [](const auto& b) { return b.left / (4001 - b.width); }) < 27.9);
-  // … and not of each other: what the area is says nothing of the place.
+  // … and independent: the area doesn't correlate with the position.
   double product = 0;
   for (const auto& b : boxes)
     product += (b.height * b.width / 16e6 - 0.29) * (b.top / (4001 - b.height) - 0.5);
   CHECK(std::abs(product / 20'000) < 0.001);
 }
 
-TEST_CASE("where no box fits, the largest allowed one in the middle is taken") {
+TEST_CASE("if no box fits, the result is the largest allowed one in the center") {
   CHECK(draw({}, 10, 1000, 1)[0] ==
         fl::crop_box{0, 493, 10, 13}); // 13 = round(10 · 4/3), (1000 - 13) / 2 rounded down
   CHECK(draw({}, 1000, 9, 1)[0] == fl::crop_box{494, 0, 12, 9});
-  CHECK(draw({.min_area = 1, .max_area = 1, .min_ratio = 2, .max_ratio = 2}, 100, 100, 1)[0] ==
-        fl::crop_box{25, 0, 50, 100});
+  CHECK(draw({.scale = {1, 1}, .ratio = {2, 2}}, 100, 100, 1)[0] == fl::crop_box{25, 0, 50, 100});
 }
 
 TEST_CASE("the same generator draws the same box") {
@@ -85,20 +84,19 @@ TEST_CASE("the same generator draws the same box") {
   CHECK_FALSE(a[0] == a[1]);
 }
 
-TEST_CASE("the box for evaluation is torchvision's: resized by the short side, cropped in the middle") {
+TEST_CASE("a resized center crop is torchvision's Resize and CenterCrop") {
   // 375 x 500: resized to 256 x 341, cropped at 16, 58 (58.5, to the even side)
   const fl::crop_box box = fl::resized_center_crop{}(375, 500);
   CHECK(box.top == Approx(16 * 375.0 / 256));
   CHECK(box.left == Approx(58 * 500.0 / 341));
   CHECK(box.height == Approx(224 * 375.0 / 256));
   CHECK(box.width == Approx(224 * 500.0 / 341));
-  CHECK(box.sees_outside);
+  CHECK(box.sample_outside);
   const fl::crop_box upright = fl::resized_center_crop{100, 100}(100, 300);
   CHECK((upright.top == 0 && upright.left == Approx(100) && upright.height == Approx(100)));
 }
 
-TEST_CASE("the box for evaluation is torchvision's to the pixel: sides are cut to whole pixels, halves go to "
-          "the even side") {
+TEST_CASE("a resized center crop is torchvision's to the pixel: sides are rounded down, halves to even") {
   struct example {
     std::size_t long_side, resized, begin; // of 375 x long_side
   };
@@ -123,25 +121,26 @@ TEST_CASE("the box for evaluation is torchvision's to the pixel: sides are cut t
     CHECK(tall.height == Approx(224 * scale));
     CHECK(tall.left == Approx(16 * 375.0 / 256));
   }
-  // The short side can be odd too: 225 - 224 = 1 and 227 - 224 = 3, halves of which go to 0 and 2.
+  // The short side can be odd too: 225 - 224 = 1 and 227 - 224 = 3, whose halves are rounded to 0 and 2.
   CHECK(fl::resized_center_crop{225, 224}(225, 225).top == 0);
   CHECK(fl::resized_center_crop{227, 224}(227, 227).left == Approx(2));
 }
 
-TEST_CASE("impossible limits and sides are refused") {
-  for (const auto& crop : {fl::random_resized_crop{.min_area = 0},
-                           {.min_area = 0.5, .max_area = 0.4},
-                           {.min_ratio = -1},
-                           {.min_ratio = 2, .max_ratio = 1},
-                           {.max_ratio = NAN}})
-    CHECK(throws_saying<std::invalid_argument>("random_resized_crop: an", [&] { draw(crop, 10, 10, 1); }));
+TEST_CASE("invalid limits and sides are refused") {
+  for (const auto& crop : {fl::random_resized_crop{.scale = {0, 1}},
+                           {.scale = {0.5, 0.4}},
+                           {.ratio = {-1, 4.0 / 3}},
+                           {.ratio = {2, 1}},
+                           {.ratio = {3.0 / 4, NAN}}})
+    CHECK(throws_saying<std::invalid_argument>("random_resized_crop: the limits of the",
+                                               [&] { draw(crop, 10, 10, 1); }));
   CHECK_THROWS_AS((fl::resized_center_crop{100, 101}(500, 500)), std::invalid_argument);
   CHECK_THROWS_AS((fl::resized_center_crop{100, 0}(500, 500)), std::invalid_argument);
   CHECK_THROWS_AS((fl::resized_center_crop{}(0, 500)), std::invalid_argument);
   const auto minus_one = static_cast<std::size_t>(-1);
-  CHECK(throws_saying<std::invalid_argument>("-1 pixels of 256",
+  CHECK(throws_saying<std::invalid_argument>("-1 pixels from a short side of 256",
                                              [&] { fl::resized_center_crop{.side = minus_one}(500, 500); }));
-  CHECK(throws_saying<std::invalid_argument>("100 pixels of -1", [&] {
+  CHECK(throws_saying<std::invalid_argument>("100 pixels from a short side of -1", [&] {
     fl::resized_center_crop{minus_one, 100}(500, 500);
   }));
 }

@@ -23,7 +23,7 @@ constexpr auto big = payload('E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0,
                              1, 0, 0, 3, 0, 0, 0, 1, 0, 9, 0, 0,                          //
                              1, 0x12, 0, 3, 0, 0, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0);
 
-// Evaluated by the compiler, which refuses any read outside the payload.
+// The compiler evaluates these, and refuses any read outside the payload.
 static_assert(fl::read_exif_orientation(little) == fl::exif_orientation::rotate_90);
 static_assert(fl::read_exif_orientation(big) == fl::exif_orientation::rotate_270);
 static_assert(fl::read_exif_orientation({}) == std::nullopt);
@@ -40,18 +40,17 @@ constexpr bool nothing(std::span<const std::byte> bytes) {
 
 static_assert(nothing(with(little, 0, 'X')) && nothing(with(little, 4, 1)), "another segment");
 static_assert(nothing(with(little, 6, 'M')) && nothing(with(little, 8, 43)), "not TIFF");
-static_assert(nothing(with(little, 10, 255)) && nothing(with(little, 13, 255)), "a directory behind the end");
+static_assert(nothing(with(little, 10, 255)) && nothing(with(little, 13, 255)), "a directory beyond the end");
 static_assert(nothing(with(little, 14, 0)), "an empty directory");
 static_assert(nothing(with(little, 16, 0x13)), "no such tag");
 static_assert(nothing(with(little, 18, 4)), "a tag of another type");
 static_assert(nothing(with(little, 24, 0)) && nothing(with(little, 24, 9)) && nothing(with(little, 25, 1)),
-              "no value of EXIF's");
-static_assert(nothing(with(with(little, 16, 0x13), 15, 255)),
-              "a directory that says it is longer than it is");
+              "not an EXIF orientation");
+static_assert(nothing(with(with(little, 16, 0x13), 15, 255)), "a directory that is shorter than it claims");
 
 constexpr bool every_beginning_is_safe() {
   for (std::size_t size = 0; size < big.size(); ++size) {
-    const bool complete = size >= 16 + 12 + 10; // up to the value's end
+    const bool complete = size >= 16 + 12 + 10; // up to the end of the value
     if (nothing(std::span(big).first(size)) == complete) return false;
   }
   return true;
@@ -61,7 +60,7 @@ static_assert(every_beginning_is_safe());
 
 } // namespace
 
-TEST_CASE("all eight orientations are read, and which of them swap the sides") {
+TEST_CASE("all eight orientations are read, and four of them swap the sides") {
   for (int value = 1; value <= 8; ++value) {
     const auto orientation = fl::read_exif_orientation(with(little, 24, value));
     REQUIRE(orientation.has_value());
@@ -70,11 +69,11 @@ TEST_CASE("all eight orientations are read, and which of them swap the sides") {
   }
 }
 
-TEST_CASE("random EXIF data never reads outside of itself") {
+TEST_CASE("random EXIF data causes no read outside the payload") {
   fl::random_generator random(3);
   int valid = 0;
   for (int round = 0; round < 20'000; ++round) {
-    // On the heap and of just its size: a read behind it is a sanitizer's find.
+    // On the heap and of the exact size, so that a sanitizer finds reads beyond the end.
     std::vector<std::byte> bytes(big.begin(), big.end() - static_cast<std::ptrdiff_t>(random.below(4)));
     for (std::uint64_t i = 1 + random.below(4); i > 0; --i)
       bytes[6 + random.below(bytes.size() - 6)] = static_cast<std::byte>(random.below(256));
@@ -82,7 +81,7 @@ TEST_CASE("random EXIF data never reads outside of itself") {
     if (!orientation) continue;
     ++valid;
     if (static_cast<int>(*orientation) < 1 || static_cast<int>(*orientation) > 8)
-      FAIL("no orientation of EXIF's");
+      FAIL("not an EXIF orientation");
   }
   CHECK(valid > 1000);
 }

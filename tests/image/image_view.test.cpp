@@ -18,7 +18,7 @@ fl::tensor<int> counted(const fl::shape& shape) {
 
 } // namespace
 
-TEST_CASE("planes and pixels are found where they lie") {
+TEST_CASE("views find pixels in planes and in interleaved images") {
   auto planes = counted({3, 4, 5});
   const auto chw = fl::chw_view(planes);
   CHECK((chw.height == 4 && chw.width == 5 && chw.channels == 3));
@@ -32,7 +32,7 @@ TEST_CASE("planes and pixels are found where they lie") {
   CHECK(hwc.channel(2)(2, 3, 0) == hwc(2, 3, 2));
 }
 
-TEST_CASE("a view is mirrored, turned over and transposed without moving a pixel") {
+TEST_CASE("views are mirrored, flipped and transposed without moving pixels") {
   auto t = counted({2, 3, 4});
   const auto v = fl::chw_view(t);
   for (std::size_t y = 0; y < 3; ++y)
@@ -45,7 +45,7 @@ TEST_CASE("a view is mirrored, turned over and transposed without moving a pixel
       }
 }
 
-TEST_CASE("elements and shapes that are no image are refused") {
+TEST_CASE("a wrong number of elements or dimensions is refused") {
   std::vector<float> elements(60);
   CHECK(fl::chw_view(std::span(elements), 3, 4, 5)(3, 4, 2) == 0);
   CHECK_THROWS_AS(fl::chw_view(std::span(elements), 3, 4, 4), std::invalid_argument);

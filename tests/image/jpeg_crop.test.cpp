@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parts of JPEGs, decoded alone and resized, against the same parts of all their pixels.
+// Parts of JPEGs, decoded alone and resized, compared with the same parts of the whole image.
 #include <feedline/image/jpeg_decoder.hpp>
 
 #include "support/catch.hpp"
@@ -40,13 +40,14 @@ auto takes(const fl::crop_box& box) {
 
 std::size_t whole(double number) { return static_cast<std::size_t>(number); }
 
-// A box of whole pixels at its own size is made of just those, whatever was decoded to get them.
+// A box of whole pixels at its own size must have exactly these pixels, whatever the decoder reads to compute
+// them.
 bool gives_pixels_of(fl::jpeg_decoder& decoder, const std::vector<std::byte>& file,
                      const fl::tensor<std::uint8_t>& image, const fl::crop_box& box,
                      const fl::jpeg_options& options, bool mirrored = false) {
   const std::size_t channels = image.shape()[2];
   fl::tensor<std::uint8_t> part(fl::shape{whole(box.height), whole(box.width), channels});
-  decoder.decode_crop(file, takes(box), hwc_view(part), {.mirrored = mirrored}, options);
+  decoder.decode_crop(file, takes(box), hwc_view(part), {.horizontal_flip = mirrored}, options);
   const auto all = hwc_view(image);
   for (std::size_t y = 0; y < part.shape()[0]; ++y)
     for (std::size_t x = 0; x < part.shape()[1]; ++x)
@@ -57,8 +58,8 @@ bool gives_pixels_of(fl::jpeg_decoder& decoder, const std::vector<std::byte>& fi
   return true;
 }
 
-// Slopes from top to bottom in red, from left to right in green: a shift by half a pixel is seen, and its
-// direction.
+// A gradient from top to bottom in red and from left to right in green, which shows a shift by half a pixel
+// and its direction.
 fl::tensor<std::uint8_t> waves(std::size_t height, std::size_t width) {
   fl::tensor<std::uint8_t> image(fl::shape{height, width, 3});
   for (std::size_t y = 0; y < height; ++y)
@@ -74,7 +75,7 @@ std::size_t whole_part(double length, std::size_t shrunk) {
   return static_cast<std::size_t>(length) / shrunk;
 }
 
-// The file with its first scans alone, and an end marker after them.
+// The file with only its first scans, and an end marker after them.
 std::vector<std::byte> with_scans(const std::vector<std::byte>& file, std::size_t count) {
   for (std::size_t i = 0; i + 1 < file.size(); ++i) {
     const bool begins_scan = file[i] == std::byte{0xff} && file[i + 1] == std::byte{0xda};
@@ -88,7 +89,7 @@ std::vector<std::byte> with_scans(const std::vector<std::byte>& file, std::size_
 
 } // namespace
 
-TEST_CASE("a part at its own size has the pixels of the whole, for every sampling and kind of file") {
+TEST_CASE("a crop at its own size has the pixels of the whole image, for every sampling and kind of file") {
   fl::jpeg_decoder decoder;
   fl::random_generator random(1);
   const auto image = noise(61, 83, 3);
@@ -113,7 +114,7 @@ TEST_CASE("a part at its own size has the pixels of the whole, for every samplin
     }
 }
 
-TEST_CASE("a part of an incomplete progressive image has the pixels of the whole") {
+TEST_CASE("a crop of an incomplete progressive image has the pixels of the whole image") {
   fl::jpeg_decoder decoder;
   fl::random_generator random(8);
   const int sampling = GENERATE(1, 2);
@@ -139,7 +140,7 @@ TEST_CASE("a part of an incomplete progressive image has the pixels of the whole
   }
 }
 
-TEST_CASE("a part is found in every kind of colours, in gray, mirrored, and however the image is turned") {
+TEST_CASE("crops are correct for every colour space, in gray, flipped, and for every orientation") {
   fl::jpeg_decoder decoder;
   fl::random_generator random(2);
   const auto [stored, from, channels] =
@@ -163,37 +164,37 @@ TEST_CASE("a part is found in every kind of colours, in gray, mirrored, and howe
       }
 }
 
-TEST_CASE("a part of another size is what its definition says of the pixels of the whole") {
+TEST_CASE("a resized crop is computed from the pixels of the whole image as defined") {
   fl::jpeg_decoder decoder;
   fl::random_generator random(3);
   const auto kind =
       GENERATE(fl::interpolation::nearest, fl::interpolation::bilinear, fl::interpolation::bicubic);
   const bool antialias = GENERATE(false, true);
-  const bool sees_outside = GENERATE(false, true);
+  const bool sample_outside = GENERATE(false, true);
   const auto file = write_jpeg(noise(90, 75, 3));
   const auto all = decoder.decode(file);
   for (int i = 0; i < 12; ++i) {
     auto box = random_box(90, 75, random);
     if (i % 2 == 0) box = {box.top + 0.3, box.left + 0.6, box.height - 0.7, box.width - 0.9, false};
-    box.sees_outside = sees_outside;
+    box.sample_outside = sample_outside;
     fl::tensor<std::uint8_t> part(fl::shape{1 + random.below(60), 1 + random.below(60), 3});
     decoder.decode_crop(file, takes(box), hwc_view(part), {.interpolation = kind, .antialias = antialias},
-                        {.decode_smaller = false});
+                        {.scaled_decoding = false});
     const auto expected = resampled(all, box, part.shape()[0], part.shape()[1], kind, antialias);
     double largest = 0;
     for (std::size_t k = 0; k < part.size(); ++k)
       largest = std::max(largest, std::abs(std::clamp(expected[k], 0.0, 255.0) - part[k]));
     INFO(box.top << ", " << box.left << ": " << box.height << " x " << box.width << " to " << part.shape()[0]
                  << " x " << part.shape()[1]);
-    CHECK(largest < 0.55); // half a level is lost by rounding to bytes
+    CHECK(largest < 0.55); // rounding to bytes loses half a level
   }
 }
 
-TEST_CASE("what is decoded smaller lies where it lies in the whole") {
+TEST_CASE("crops decoded at a smaller size aren't shifted") {
   fl::jpeg_decoder decoder;
   const bool is_progressive = GENERATE(false, true);
   const int sampling = GENERATE(1, 2);
-  // No multiples of a block or of 8: the last block is decoded to a part of itself.
+  // Not multiples of a block or of 8: the last block decodes to a part of itself.
   const std::size_t height = 501, width = 643;
   const auto file =
       write_jpeg(waves(height, width), {.across = sampling, .down = sampling, .progressive = is_progressive});
@@ -202,8 +203,8 @@ TEST_CASE("what is decoded smaller lies where it lies in the whole") {
     const fl::crop_box whole = fl::whole_image(height, width);
     for (fl::crop_box box :
          {whole, {0, 0, 301, 397}, {200, 246, 301, 397}, {37, 101, 352, 440}, {36.3, 100.6, 330.4, 401.7}})
-      for (const bool sees_outside : {false, true}) {
-        box.sees_outside = sees_outside;
+      for (const bool sample_outside : {false, true}) {
+        box.sample_outside = sample_outside;
         const std::size_t h = whole_part(box.height, shrunk), w = whole_part(box.width, shrunk);
         const auto expected = resampled(all, box, h, w);
         fl::tensor<float> part(fl::shape{3, h, w});
@@ -221,13 +222,13 @@ TEST_CASE("what is decoded smaller lies where it lies in the whole") {
   }
 }
 
-TEST_CASE("an image is decoded smaller only where that is enough, and nothing else is seen of it") {
+TEST_CASE("an image is decoded at a smaller size only if that is enough, and the result hardly differs") {
   fl::jpeg_decoder decoder;
   const auto file = write_jpeg(noise(200, 240, 3));
   const auto makes_a_difference = [&](std::size_t height, std::size_t width, const fl::resize_options& how) {
     fl::tensor<std::uint8_t> a(fl::shape{height, width, 3}), b(a.shape());
     decoder.decode_crop(file, fl::whole_image, hwc_view(a), how);
-    decoder.decode_crop(file, fl::whole_image, hwc_view(b), how, {.decode_smaller = false});
+    decoder.decode_crop(file, fl::whole_image, hwc_view(b), how, {.scaled_decoding = false});
     return largest_difference(a, b) > 0;
   };
   CHECK(makes_a_difference(100, 120, {}));
@@ -238,7 +239,7 @@ TEST_CASE("an image is decoded smaller only where that is enough, and nothing el
   CHECK_FALSE(makes_a_difference(25, 30, {.interpolation = fl::interpolation::nearest}));
 }
 
-TEST_CASE("photographs, decoded in part and resized, are near what all of their pixels give", "[shared]") {
+TEST_CASE("resized crops of photographs are close to those of the whole image", "[shared]") {
   const auto folder = fl::test::test_data("photos");
   if (!folder) return;
   fl::jpeg_decoder decoder;
@@ -251,12 +252,12 @@ TEST_CASE("photographs, decoded in part and resized, are near what all of their 
     const bool trains = ++count % 2 == 0;
     const auto box = trains ? fl::random_resized_crop{}(all.shape()[0], all.shape()[1], random)
                             : fl::resized_center_crop{}(all.shape()[0], all.shape()[1]);
-    const std::size_t side = trains ? 112 : 224; // so that many are decoded smaller
+    const std::size_t side = trains ? 112 : 224; // so that many are decoded at a smaller size
     const auto expected = resampled(all, box, side, side, fl::interpolation::bilinear, true);
     fl::tensor<float> part(fl::shape{3, side, side});
-    const auto difference = [&](bool decode_smaller) { // mean, of 255
+    const auto difference = [&](bool scaled_decoding) { // mean, of 255
       decoder.decode_crop((*photo)["jpg"], takes(box), chw_view(part), {},
-                          {.decode_smaller = decode_smaller});
+                          {.scaled_decoding = scaled_decoding});
       double sum = 0;
       for (std::size_t i = 0; i < expected.size(); ++i)
         sum += std::abs(expected[i] - 255.0 * chw_view(part)(i / 3 / side, i / 3 % side, i % 3));
@@ -279,7 +280,7 @@ TEST_CASE("photographs, decoded in part and resized, are near what all of their 
   CHECK(worst_smaller < 4);
 }
 
-TEST_CASE("numbers are normalised as asked, in planes or pixel by pixel") {
+TEST_CASE("pixels are normalized, in planes or interleaved") {
   fl::jpeg_decoder decoder;
   const auto file = write_jpeg(gradient(40, 50, 3));
   const auto all = decoder.decode(file);
@@ -291,7 +292,7 @@ TEST_CASE("numbers are normalised as asked, in planes or pixel by pixel") {
   decoder.decode_crop(file, everything, hwc_view(pixels), {.normalization = n});
   bool right = true;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const double expected = (all[i] / 255.0 - n.mean[i % 3]) / n.deviation[i % 3];
+    const double expected = (all[i] / 255.0 - n.mean[i % 3]) / n.std[i % 3];
     right = right && std::abs(pixels[i] - expected) < 1e-6;
     right = right && pixels[i] == chw_view(planes)(i / 150, i / 3 % 50, i % 3);
   }
@@ -310,11 +311,11 @@ TEST_CASE("numbers are normalised as asked, in planes or pixel by pixel") {
       decoder.decode_crop(file, everything, chw_view(planes), {.normalization = {.mean = {2, 0, 0}}}),
       std::invalid_argument);
   CHECK_THROWS_AS(
-      decoder.decode_crop(file, everything, chw_view(planes), {.normalization = {.deviation = {1, 0, 1}}}),
+      decoder.decode_crop(file, everything, chw_view(planes), {.normalization = {.std = {1, 0, 1}}}),
       std::invalid_argument);
 }
 
-TEST_CASE("a box that isn't in the image and a view that doesn't fit are refused") {
+TEST_CASE("a box outside the image and a view that doesn't fit are refused") {
   fl::jpeg_decoder decoder;
   const auto file = write_jpeg(gradient(30, 20, 3));
   fl::tensor<std::uint8_t, 8, 8, 3> pixels;
@@ -340,7 +341,7 @@ TEST_CASE("a box that isn't in the image and a view that doesn't fit are refused
   CHECK_NOTHROW(decoder.decode_crop(file, box, hwc_view(pixels)));
 }
 
-TEST_CASE("damage in front of the part and in it is an error, behind it nobody looks") {
+TEST_CASE("damage before or in the crop is an error, and damage after it isn't read") {
   fl::jpeg_decoder decoder;
   const auto file = write_jpeg(noise(160, 64, 3));
   const auto cut = std::span(file).first(file.size() / 2);
@@ -355,7 +356,7 @@ TEST_CASE("damage in front of the part and in it is an error, behind it nobody l
   CHECK(gives_pixels_of(decoder, file, decoder.decode(file), {100, 10, 32, 32}, {}));
 }
 
-TEST_CASE("the thread's own decoder does the same") {
+TEST_CASE("the decoder of the thread does the same") {
   const auto file = write_jpeg(gradient(64, 64, 3));
   fl::tensor<float, 3, 16, 16> a, b;
   fl::decode_jpeg_crop(file, fl::resized_center_crop{32, 16}, chw_view(a));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whatever the bytes are, the decoder gives an image or throws jpeg_error, and then goes on.
+// For any bytes, the decoder returns an image or throws jpeg_error, and stays usable.
 #include <feedline/image/jpeg_decoder.hpp>
 
 #include "support/catch.hpp"
@@ -33,9 +33,9 @@ struct outcome {
 };
 
 outcome attempt(fl::jpeg_decoder& decoder, std::span<const std::byte> file, const fl::jpeg_options& options) {
-  // A copy of just its size: a read behind it is a sanitizer's find.
+  // A copy of the exact size, so that a sanitizer finds reads beyond the end.
   const std::vector<std::byte> copy(file.begin(), file.end());
-  try { // a part of it, at another size: whether that fails depends on where the damage is
+  try { // a resized crop, which may fail or not, depending on the position of the damage
     const auto middle = [](std::size_t height, std::size_t width) {
       const auto h = static_cast<double>(height), w = static_cast<double>(width);
       return fl::crop_box{h / 3, w / 4, h / 2, w / 2};
@@ -90,7 +90,7 @@ std::size_t last_scan(const std::vector<std::byte>& file) {
   return scan;
 }
 
-// The last scan, again and again.
+// Repeats the last scan.
 std::vector<std::byte> with_more_scans(const std::vector<std::byte>& file, int count) {
   const auto from = file.begin() + static_cast<std::ptrdiff_t>(last_scan(file));
   std::vector<std::byte> result(file.begin(), file.end() - 2);
@@ -101,7 +101,7 @@ std::vector<std::byte> with_more_scans(const std::vector<std::byte>& file, int c
 
 } // namespace
 
-TEST_CASE("what isn't a JPEG is refused in a sentence") {
+TEST_CASE("files other than JPEGs are refused with a clear message") {
   fl::jpeg_decoder decoder;
   CHECK(throws_saying<fl::jpeg_error>("0 bytes", [&] { decoder.decode({}); }));
   const char text[] = "GIF89a, says the file";
@@ -129,7 +129,7 @@ TEST_CASE("a file that is cut off anywhere is an error, and kept on request") {
   }
 }
 
-TEST_CASE("a file that is cut off inside a segment that is skipped is an error, before the pixels and behind "
+TEST_CASE("a file that is cut off inside a skipped segment is an error, before the pixels and after "
           "them") {
   const auto file = write_jpeg(gradient(24, 24, 3), {.exif = std::vector<std::byte>(300)});
   const std::size_t skipped = find_marker(file, 0xe1);
@@ -145,7 +145,7 @@ TEST_CASE("a file that is cut off inside a segment that is skipped is an error, 
   CHECK(throws_saying<fl::jpeg_error>("Premature end of JPEG file", [&] { fl::decode_jpeg(longer); }));
 }
 
-TEST_CASE("flipped bits give an image or an error, and the decoder goes on") {
+TEST_CASE("flipped bits yield an image or an error, and the decoder stays usable") {
   fl::jpeg_decoder decoder;
   for (auto file : small_files()) {
     const auto expected = decoder.decode(file);
@@ -162,7 +162,7 @@ TEST_CASE("flipped bits give an image or an error, and the decoder goes on") {
   }
 }
 
-TEST_CASE("random damage of several kinds at once gives an image or an error") {
+TEST_CASE("random damage of several kinds at once yields an image or an error") {
   fl::jpeg_decoder decoder;
   const auto files = small_files();
   fl::random_generator random(7);
@@ -199,7 +199,7 @@ TEST_CASE("by default a header of 65500 x 65500 pixels is refused") {
   CHECK(throws_saying<fl::jpeg_error>("max_pixels", [&] { fl::decode_jpeg(file, keeping); }));
 }
 
-TEST_CASE("an image of too many scans is refused, whether warnings are kept or not") {
+TEST_CASE("an image with too many scans is refused, whether warnings are kept or not") {
   const auto progressive = write_jpeg(gradient(24, 24, 3), {.progressive = true}); // 10 scans
   CHECK_NOTHROW(fl::decode_jpeg(progressive, {.max_scans = 10}));
   CHECK(throws_saying<fl::jpeg_error>("max_scans", [&] { fl::decode_jpeg(progressive, {.max_scans = 9}); }));
@@ -212,8 +212,8 @@ TEST_CASE("an image of too many scans is refused, whether warnings are kept or n
                                       [&] { fl::decode_jpeg(with_more_scans(separate, 1000), keeping); }));
 }
 
-TEST_CASE("an image of too many pixels in all of its scans is refused, one at the limit isn't") {
-  // 20 scans of 20 megapixels come through; an image of the largest size doesn't come in more than 8.
+TEST_CASE("an image with too many pixels in all of its scans is refused, one at the limit isn't") {
+  // The default allows 20 scans of 20 megapixels, but at most 8 scans of the largest image.
   static_assert(fl::jpeg_options{}.max_scan_pixels >= 20 * 20'000'000u);
   static_assert(fl::jpeg_options{}.max_scan_pixels <= 8 * fl::jpeg_options{}.max_pixels);
 
@@ -235,7 +235,7 @@ TEST_CASE("an image of too many pixels in all of its scans is refused, one at th
                                  std::to_string(all - 1) + "; raise it";
     CHECK(throws_saying<fl::jpeg_error>(sentence, [&] { decoder.decode(file, less); }));
     CHECK(throws_saying<fl::jpeg_error>(sentence, [&] { take(file, less); }));
-    // It is noticed where the scan begins, not where it ends.
+    // The limit applies where a scan begins, not where it ends.
     const auto cut = std::span(file).first(last_scan(file) + 16);
     CHECK(throws_saying<fl::jpeg_error>(sentence, [&] { decoder.decode(cut, less); }));
     CHECK(throws_saying<fl::jpeg_error>(sentence, [&] { take(cut, less); }));
@@ -243,13 +243,13 @@ TEST_CASE("an image of too many pixels in all of its scans is refused, one at th
   CHECK_NOTHROW(decoder.decode(write_jpeg(gradient(30, 40, 3)), {.max_scan_pixels = 0})); // one scan
 }
 
-TEST_CASE("samples of 12 bits are refused in a sentence") {
+TEST_CASE("samples of 12 bits are refused with a clear message") {
   auto deep = write_jpeg(gradient(8, 8, 3));
   deep[find_marker(deep, 0xc0) + 4] = std::byte{12};
   CHECK(throws_saying<fl::jpeg_error>("12", [&] { fl::decode_jpeg(deep); }));
 }
 
-TEST_CASE("kinds of JPEG that can't be read are refused by their names") {
+TEST_CASE("unsupported kinds of JPEG are refused by name") {
   const auto [marker, kind] = GENERATE(
       table<int, std::string>({{0xc5, "Hierarchical JPEG (SOF type 0xc5)"},
                                {0xc6, "Hierarchical JPEG (SOF type 0xc6)"},
@@ -266,18 +266,18 @@ TEST_CASE("kinds of JPEG that can't be read are refused by their names") {
                                       [&] { fl::decode_jpeg(file); }));
 }
 
-TEST_CASE("a lossless JPEG is refused by its name, unless libjpeg can read it") {
+TEST_CASE("a lossless JPEG is refused by name, unless libjpeg can read it") {
   auto file = write_jpeg(gradient(8, 8, 3));
   file[find_marker(file, 0xc0) + 1] = std::byte{0xc3};
 #ifdef C_LOSSLESS_SUPPORTED
-  CHECK_THROWS_AS(fl::decode_jpeg(file), fl::jpeg_error); // it isn't one
+  CHECK_THROWS_AS(fl::decode_jpeg(file), fl::jpeg_error); // not really lossless
 #else
   CHECK(throws_saying<fl::jpeg_error>("Lossless JPEG (SOF type 0xc3) isn't supported",
                                       [&] { fl::decode_jpeg(file); }));
 #endif
 }
 
-TEST_CASE("a frame's marker in the middle of a file is damage, not another kind of JPEG") {
+TEST_CASE("a frame marker in the middle of a file is damage, not an unsupported kind of JPEG") {
   auto file = write_jpeg(gradient(24, 24, 3), {.progressive = true});
   const auto second = find_marker(file, 0xda, find_marker(file, 0xda) + 2);
   for (const int marker : {0xc5, 0xf7}) {
@@ -287,7 +287,7 @@ TEST_CASE("a frame's marker in the middle of a file is damage, not another kind 
   }
 }
 
-TEST_CASE("a warning that fails an image says how to keep it") {
+TEST_CASE("the message for a warning says how to keep the image") {
   const std::string hint =
       "; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::keep";
   const auto file = write_jpeg(gradient(24, 24, 3));
@@ -299,12 +299,12 @@ TEST_CASE("a warning that fails an image says how to keep it") {
   CHECK(largest_difference(fl::decode_jpeg(longer, keeping), fl::decode_jpeg(file)) == 0);
   CHECK(throws_saying<fl::jpeg_error>("Premature end of JPEG file" + hint,
                                       [&] { fl::decode_jpeg(std::span(file).first(file.size() - 4)); }));
-  // … and says nothing of it where that wouldn't help.
+  // … but not where that wouldn't help.
   CHECK_FALSE(throws_saying<fl::jpeg_error>("on_corrupt::keep",
                                             [&] { fl::decode_jpeg(std::span(file).subspan(1)); }));
 }
 
-TEST_CASE("damaged EXIF data leaves an image as it is stored") {
+TEST_CASE("an image with damaged EXIF data is decoded as stored") {
   const auto image = gradient(16, 24, 3);
   auto payload = fl::test::exif_payload(6);
   payload[30] = std::byte{77};
@@ -315,7 +315,7 @@ TEST_CASE("damaged EXIF data leaves an image as it is stored") {
   }
 }
 
-TEST_CASE("nothing is printed, whatever goes wrong") {
+TEST_CASE("errors and warnings print nothing") {
   std::FILE* const capture = std::tmpfile();
   REQUIRE(capture);
   const int standard_error = ::dup(2);
@@ -333,7 +333,7 @@ TEST_CASE("nothing is printed, whatever goes wrong") {
   std::fclose(capture);
 }
 
-TEST_CASE("tables that a file lacks aren't those of the image before") {
+TEST_CASE("missing tables aren't taken from the image before") {
   fl::tensor<std::uint8_t> gray(fl::shape{32, 32, 3});
   std::fill(gray.begin(), gray.end(), std::uint8_t{90});
   const auto whole = fl::encode_jpeg(gray);
@@ -342,7 +342,7 @@ TEST_CASE("tables that a file lacks aren't those of the image before") {
     for (std::size_t i = 0; i + 1 < lacking.size(); ++i)
       if (std::to_integer<unsigned>(lacking[i]) == 0xff &&
           std::to_integer<unsigned>(lacking[i + 1]) == marker)
-        lacking[i + 1] = std::byte{0xef}; // a comment of an application's
+        lacking[i + 1] = std::byte{0xef}; // an application's comment
     fl::jpeg_decoder fresh, used;
     CHECK(used.decode(whole).size() == gray.size());
     CHECK(used.decode(whole).size() == gray.size());

@@ -35,7 +35,7 @@ fl::tensor<std::uint8_t> gray_of(const fl::tensor<std::uint8_t>& rgb) {
   return gray;
 }
 
-// As Adobe stores CMYK: 255 is no ink.
+// CMYK as Adobe stores it: 255 is no ink.
 fl::tensor<std::uint8_t> rgb_of_cmyk(const fl::tensor<std::uint8_t>& cmyk) {
   fl::tensor<std::uint8_t> rgb(fl::shape{cmyk.shape()[0], cmyk.shape()[1], 3});
   for (std::size_t i = 0; i < rgb.size(); ++i)
@@ -83,7 +83,7 @@ TEST_CASE("CMYK and YCCK decode as Adobe stores them, with and without Adobe's m
   const auto image = gradient(40, 41, 4);
   const J_COLOR_SPACE stored = GENERATE(JCS_CMYK, JCS_YCCK);
   const bool marker = GENERATE(true, false);
-  if (stored == JCS_YCCK && !marker) return; // nothing else tells it from CMYK
+  if (stored == JCS_YCCK && !marker) return; // without the marker libjpeg takes it for CMYK
   const auto file = write_jpeg(image, {.from = JCS_CMYK, .stored = stored, .adobe_marker = marker});
   CHECK(fl::jpeg_decoder().read_header(file).components == 4);
   const auto rgb = fl::decode_jpeg(file);
@@ -99,7 +99,7 @@ TEST_CASE("byte products over 255 are rounded exactly") {
   CHECK(exact);
 }
 
-TEST_CASE("every sampling decodes, also where the sides are no multiple of a block") {
+TEST_CASE("every sampling decodes, also if the sides aren't multiples of a block") {
   for (int across = 1; across <= 4; ++across)
     for (int down = 1; down <= 4; ++down) {
       if (across * down > 8) continue; // more blocks than the format allows
@@ -108,13 +108,13 @@ TEST_CASE("every sampling decodes, also where the sides are no multiple of a blo
         const auto decoded = fl::decode_jpeg(write_jpeg(image, {.across = across, .down = down}));
         INFO(across << " x " << down << ", height " << side);
         REQUIRE(decoded.shape() == image.shape());
-        // One pixel of a thin image is many steps of the gradient, which shared colour averages.
+        // A pixel of a thin image is many steps of the gradient, and subsampled colour averages over them.
         if (side >= 16 && side <= 33) CHECK(largest_difference(decoded, image) <= 20);
       }
     }
 }
 
-TEST_CASE("progressive, arithmetic, non-interleaved and restarting files give the pixels of baseline ones") {
+TEST_CASE("progressive, arithmetic, non-interleaved and restarting files have the pixels of baseline ones") {
   const auto image = gradient(50, 60, 3);
   const auto baseline = fl::decode_jpeg(write_jpeg(image, {.across = 2, .down = 2}));
   const auto same = [&](fl::test::jpeg_recipe recipe) {
@@ -131,7 +131,7 @@ TEST_CASE("progressive, arithmetic, non-interleaved and restarting files give th
 #endif
 }
 
-TEST_CASE("the header is read before any pixel") {
+TEST_CASE("the header is read without decoding pixels") {
   fl::jpeg_decoder decoder;
   const auto file = write_jpeg(gradient(30, 50, 3), {.progressive = true, .exif = fl::test::exif_payload(6)});
   const auto stored = decoder.read_header(file);
@@ -145,7 +145,7 @@ TEST_CASE("the header is read before any pixel") {
   CHECK_FALSE(decoder.read_header(write_jpeg(gradient(8, 8, 3))).progressive);
 }
 
-TEST_CASE("pixels can be decoded into memory of the caller") {
+TEST_CASE("pixels can be decoded into the caller's memory") {
   fl::jpeg_decoder decoder;
   const auto file = write_jpeg(gradient(19, 23, 3));
   const auto expected = decoder.decode(file);
@@ -164,7 +164,7 @@ TEST_CASE("all eight orientations are applied, to colour, gray and converted pix
   const auto [stored, from, channels] = GENERATE(table<J_COLOR_SPACE, J_COLOR_SPACE, std::size_t>(
       {{JCS_YCbCr, JCS_RGB, 3}, {JCS_GRAYSCALE, JCS_GRAYSCALE, 1}, {JCS_CMYK, JCS_CMYK, 4}}));
   const auto color = GENERATE(fl::pixel_color::rgb, fl::pixel_color::gray);
-  const std::size_t height = 37, width = 21; // several strips of rows and a rest
+  const std::size_t height = 37, width = 21; // several strips of rows and an incomplete one
   const auto file = write_jpeg(
       gradient(height, width, channels),
       {.from = from, .stored = stored, .exif = fl::test::exif_payload(orientation, orientation % 2 == 0)});
@@ -178,8 +178,8 @@ TEST_CASE("all eight orientations are applied, to colour, gray and converted pix
   bool equal = true;
   for (std::size_t row = 0; row < turned.shape()[0]; ++row)
     for (std::size_t column = 0; column < turned.shape()[1]; ++column) {
-      // EXIF says which side of the scene the stored row 0 and column 0 are: row 0 is at the bottom for 3, 4,
-      // at the right for 6, 7, and so on.
+      // EXIF stores which side of the scene row 0 and column 0 show: row 0 is at the bottom for 3 and 4, at
+      // the right for 6 and 7, and so on.
       std::size_t y = sideways ? column : row, x = sideways ? row : column;
       if (orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7) y = height - 1 - y;
       if (orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8) x = width - 1 - x;
@@ -190,7 +190,7 @@ TEST_CASE("all eight orientations are applied, to colour, gray and converted pix
   CHECK(equal);
 }
 
-TEST_CASE("a decoder that is used again and again decodes each image as if it were its first") {
+TEST_CASE("a reused decoder decodes each image as if it were its first") {
   fl::jpeg_decoder decoder;
   const auto wide = write_jpeg(gradient(20, 300, 3), {.across = 2, .down = 2});
   const auto tall = write_jpeg(gradient(200, 30, 1), {.from = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE});
@@ -209,7 +209,7 @@ TEST_CASE("a decoder that is used again and again decodes each image as if it we
   }
 }
 
-TEST_CASE("threads decode side by side") {
+TEST_CASE("threads decode concurrently") {
   const auto file = write_jpeg(gradient(64, 64, 3), {.progressive = true});
   const auto expected = fl::decode_jpeg(file);
   std::vector<int> differences(4, -1);
@@ -223,7 +223,7 @@ TEST_CASE("threads decode side by side") {
   CHECK(differences == std::vector<int>(4, 0));
 }
 
-TEST_CASE("kept warnings are counted, and what came before them is right") {
+TEST_CASE("kept warnings are counted, and the rows before the damage are correct") {
   fl::jpeg_decoder decoder;
   const auto file = write_jpeg(gradient(160, 64, 3));
   const auto whole = decoder.decode(file);

@@ -13,7 +13,7 @@ using fl::test::gradient;
 using fl::test::largest_difference;
 using fl::test::throws_saying;
 
-TEST_CASE("an encoded image decodes to itself, but for a few steps") {
+TEST_CASE("an encoded image decodes to itself, within a few steps") {
   const auto rgb = gradient(48, 64, 3);
   CHECK(largest_difference(fl::decode_jpeg(fl::encode_jpeg(rgb, 95)), rgb) <= 8);
   const auto gray = gradient(48, 64, 1);
@@ -22,12 +22,12 @@ TEST_CASE("an encoded image decodes to itself, but for a few steps") {
   CHECK(largest_difference(fl::decode_jpeg(file, {.color = fl::pixel_color::gray}), gray) <= 3);
 }
 
-TEST_CASE("the file is as long as it has to be, and grows with the quality") {
+TEST_CASE("the file is as long as needed, and grows with the quality") {
   fl::tensor<std::uint8_t> noise(fl::shape{200, 200, 3});
   fl::random_generator random(1);
   for (auto& value : noise) value = static_cast<std::uint8_t>(random.below(256));
   const auto coarse = fl::encode_jpeg(noise, 10),
-             fine = fl::encode_jpeg(noise, 100); // more than its buffer at first
+             fine = fl::encode_jpeg(noise, 100); // exceeds the initial buffer
   CHECK(coarse.size() < fine.size());
   for (const auto& file : {coarse, fine}) {
     CHECK(file[file.size() - 2] == std::byte{0xff});
@@ -36,7 +36,7 @@ TEST_CASE("the file is as long as it has to be, and grows with the quality") {
   }
 }
 
-TEST_CASE("a tensor with its shape in its type and a view of pixels are encoded too") {
+TEST_CASE("tensors with a static shape and spans of pixels are encoded, too") {
   fl::tensor<std::uint8_t, 4, 6, 3> image;
   std::fill(image.begin(), image.end(), std::uint8_t{200});
   const auto file = fl::encode_jpeg(image);
@@ -44,7 +44,7 @@ TEST_CASE("a tensor with its shape in its type and a view of pixels are encoded 
   CHECK(fl::encode_jpeg({image.data(), image.size()}, fl::shape{4, 6, 3}) == file);
 }
 
-TEST_CASE("what can't be encoded is refused in a sentence") {
+TEST_CASE("invalid arguments are refused with a clear message") {
   const std::vector<std::uint8_t> pixels(24);
   CHECK_THROWS_AS(fl::encode_jpeg(pixels, fl::shape{4, 6}), std::invalid_argument);
   CHECK_THROWS_AS(fl::encode_jpeg(pixels, fl::shape{3, 4, 2}), std::invalid_argument);

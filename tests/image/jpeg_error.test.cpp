@@ -5,7 +5,7 @@
 
 namespace fl = feedline;
 
-TEST_CASE("an error inside a step becomes an exception behind it, again and again") {
+TEST_CASE("run() throws an exception for each error inside a step") {
   fl::detail::libjpeg_errors errors;
   jpeg_common_struct codec{};
   codec.err = &errors;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JPEGs that other programs wrote, and the pixels that other decoders see in them.
+// JPEGs that other programs wrote, and the pixels that other decoders read from them.
 #include <feedline/image/jpeg_decoder.hpp>
 
 #include "support/catch.hpp"
@@ -47,11 +47,11 @@ double mean_difference(const fl::tensor<std::uint8_t>& a, const fl::tensor<std::
 
 } // namespace
 
-TEST_CASE("reference JPEGs have the pixels of the PNGs beside them", "[shared]") {
+TEST_CASE("reference JPEGs have the pixels of the PNGs next to them", "[shared]") {
   const auto folder = test_data("jpeg/reference");
   if (!folder) return;
-  // Gray that is sampled 2 x 2 in an image of 24 x 16, and CMYK: other decoders round otherwise. All else is
-  // equal.
+  // Gray that is sampled 2 x 2 in an image of 24 x 16, and CMYK: other decoders round differently. All other
+  // images are equal.
   const std::map<std::string, int> tolerances{{"grayscale_24x16_sampling2x2", 1}, {"jpg-cmyk-2", 1}};
   int compared = 0, lossless = 0;
   fl::jpeg_decoder decoder;
@@ -62,7 +62,7 @@ TEST_CASE("reference JPEGs have the pixels of the PNGs beside them", "[shared]")
     INFO(name);
     const auto file = read_file(jpeg);
     const auto expected = fl::test::read_png(read_file(png));
-    // A file without its first scan: libjpeg takes it for damaged and yet sees the same in it.
+    // A file without its first scan: libjpeg regards it as damaged, but decodes the same pixels.
     if (name == "progressive-missing-dc") CHECK_THROWS_AS(decoder.decode(file), fl::jpeg_error);
     try {
       const auto image = decoder.decode(file, keeping);
@@ -82,7 +82,8 @@ TEST_CASE("reference JPEGs have the pixels of the PNGs beside them", "[shared]")
   CHECK(compared + lossless >= 26);
 }
 
-TEST_CASE("JPEGs with EXIF orientations have the pixels that another decoder turned upright", "[shared]") {
+TEST_CASE("JPEGs with EXIF orientations have the pixels of another decoder that turns them upright",
+          "[shared]") {
   const auto folder = test_data("jpeg/orientation");
   if (!folder) return;
   const auto arrays = files_in(*folder, ".npy");
@@ -109,7 +110,7 @@ TEST_CASE("a photo saved in several orientations is the same photo", "[shared]")
   CHECK(mean_difference(decode("Portrait_5.jpg"), portrait) < 6);
 }
 
-TEST_CASE("odd and corrupt JPEGs give an image or a sentence, and the decoder goes on", "[shared]") {
+TEST_CASE("odd and corrupt JPEGs yield an image or an error, and the decoder stays usable", "[shared]") {
   const std::string kind = GENERATE("odd", "corrupt", "reference", "orientation");
   const auto folder = test_data("jpeg/" + kind);
   if (!folder) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The decoder as it is where libjpeg is a plain one. Its other tests are compiled for that as well.
+// The decoder with a plain libjpeg. The decoder's other tests are compiled for it, too.
 #include <feedline/image/jpeg_decoder.hpp>
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace fl = feedline;
 
 namespace {
 
-// What `call` prints on standard error.
+// The text that `call` prints on standard error.
 template <class Call>
 std::string printed(Call call) {
   std::FILE* const capture = std::tmpfile();
@@ -41,14 +41,14 @@ std::string printed(Call call) {
 
 } // namespace
 
-TEST_CASE("a program says at most once that its libjpeg is a plain one") {
+TEST_CASE("a program prints at most once that its libjpeg is a plain one") {
   const auto file = fl::test::write_jpeg(fl::test::noise(20, 20, 3));
   const auto decode = [&] {
     fl::tensor<std::uint8_t> part(fl::shape{5, 5, 3});
     const auto box = [](std::size_t, std::size_t) { return fl::crop_box{10, 10, 5, 5}; };
     fl::jpeg_decoder().decode_crop(file, box, hwc_view(part));
   };
-  const std::string first = printed(decode); // or a test before this one has had it said
+  const std::string first = printed(decode); // empty if an earlier test has printed it
   CHECK((first.empty() || first.find("isn't libjpeg-turbo") != std::string::npos));
   CHECK(printed([&] {
           decode();

@@ -12,7 +12,7 @@ namespace {
 
 struct rectangle {
   std::size_t top = 0, left = 0, height = 0, width = 0;
-  bool is_whole = true; // all of it is painted, in every channel, and nothing else
+  bool is_whole = true; // exactly its pixels are painted, in every channel
 };
 
 rectangle painted(const fl::random_erasing& erasing, std::size_t height, std::size_t width,
@@ -44,7 +44,7 @@ rectangle painted(const fl::random_erasing& erasing, std::size_t height, std::si
 
 } // namespace
 
-TEST_CASE("rectangles are erased as often, as large and as wide as asked") {
+TEST_CASE("erased rectangles keep the probability and the limits of area and ratio") {
   constexpr std::size_t height = 60, width = 80;
   int erased = 0;
   double smallest = 1, largest = 0, flattest = 9, tallest = 0;
@@ -67,7 +67,7 @@ TEST_CASE("rectangles are erased as often, as large and as wide as asked") {
   CHECK((flattest > 0.26 && flattest < 0.34 && tallest < 3.8 && tallest > 2.9)); // sides are rounded
 }
 
-TEST_CASE("what is erased depends on the generator alone, and every place is met") {
+TEST_CASE("the erased rectangle depends only on the generator, and covers every position") {
   std::size_t top = 99, bottom = 0;
   for (std::uint64_t key = 0; key < 500; ++key) {
     const rectangle a = painted({.probability = 1}, 20, 20, key),
@@ -80,7 +80,7 @@ TEST_CASE("what is erased depends on the generator alone, and every place is met
   CHECK(painted({.probability = 0}, 20, 20, 1).height == 0);
 }
 
-TEST_CASE("bytes are painted with the nearest one") {
+TEST_CASE("the value is clamped for bytes") {
   fl::tensor<std::uint8_t, 1, 20, 20> image;
   std::fill(image.begin(), image.end(), std::uint8_t{7});
   fl::random_generator random(1);
@@ -90,9 +90,9 @@ TEST_CASE("bytes are painted with the nearest one") {
   CHECK(*std::max_element(image.begin(), image.end()) == 255);
 }
 
-TEST_CASE("where no rectangle fits the image stays as it is") {
+TEST_CASE("if no rectangle fits, the image stays unchanged") {
   for (std::uint64_t key = 0; key < 100; ++key) {
-    CHECK(painted({.probability = 1, .min_area = 1, .max_area = 1}, 10, 10, key).height == 0);
+    CHECK(painted({.probability = 1, .scale = {1, 1}}, 10, 10, key).height == 0);
     CHECK(painted({.probability = 1}, 1, 1, key).height == 0);
   }
 }

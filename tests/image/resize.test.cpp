@@ -32,7 +32,7 @@ std::vector<int> resized_row(std::initializer_list<int> values, std::size_t widt
 
 } // namespace
 
-TEST_CASE("resizing is the sum over all pixels that its definition says") {
+TEST_CASE("resizing matches its definition, a weighted sum over all pixels") {
   const auto [height, width] =
       GENERATE(table<std::size_t, std::size_t>({{1, 1}, {5, 40}, {23, 17}, {40, 3}}));
   const auto [to_height, to_width] =
@@ -47,7 +47,7 @@ TEST_CASE("resizing is the sum over all pixels that its definition says") {
   CHECK(largest < 0.55);
 }
 
-TEST_CASE("an image of its own size and one of a single colour stay as they are") {
+TEST_CASE("resizing to the same size or of a single colour changes nothing") {
   const auto image = noise(13, 11, 3);
   const auto same = fl::resize(image, 13, 11);
   CHECK(std::equal(same.begin(), same.end(), image.begin(), image.end()));
@@ -72,7 +72,7 @@ TEST_CASE("part of an image is resized into any view, of any number of channels"
     const auto expected = fl::test::resampled(image, box, 9, 13, fl::interpolation::bicubic);
     fl::tensor<float> planes(fl::shape{channels, 9, 13});
     fl::resize(fl::hwc_view(image), box, fl::chw_view(planes),
-               {.interpolation = fl::interpolation::bicubic, .mirrored = true});
+               {.interpolation = fl::interpolation::bicubic, .horizontal_flip = true});
     double largest = 0;
     for (std::size_t i = 0; i < expected.size(); ++i)
       largest = std::max(largest, std::abs(expected[i] - 255.0 * fl::chw_view(planes)(i / channels / 13,
@@ -82,7 +82,7 @@ TEST_CASE("part of an image is resized into any view, of any number of channels"
   }
 }
 
-TEST_CASE("boxes of next to nothing, also at the border, give the pixel that they are in") {
+TEST_CASE("a tiny box, also at the border, yields the pixel that contains it") {
   const auto image = noise(10, 12, 3);
   const auto from = fl::hwc_view(image);
   for (const auto kind :
@@ -100,7 +100,7 @@ TEST_CASE("boxes of next to nothing, also at the border, give the pixel that the
   CHECK_THROWS_AS(fl::resize(from, {0, 12, 1, 1e-16}, fl::hwc_view(pixels)), std::invalid_argument);
 }
 
-TEST_CASE("all machines come to the same sums") {
+TEST_CASE("all machines compute the same sums") {
   constexpr std::size_t rows = 5, elements = 96;
   fl::random_generator random(7);
   std::vector<std::uint8_t> bytes(rows * elements);
@@ -123,7 +123,7 @@ TEST_CASE("all machines come to the same sums") {
   }
 }
 
-TEST_CASE("what isn't an image is refused") {
+TEST_CASE("invalid images and boxes are refused") {
   CHECK_THROWS_AS(fl::resize(fl::tensor<std::uint8_t>(fl::shape{4, 4}), 2, 2), std::invalid_argument);
   CHECK_THROWS_AS(fl::resize(fl::tensor<std::uint8_t>(fl::shape{0, 4, 3}), 2, 2), std::invalid_argument);
   CHECK_THROWS_AS(fl::resize(noise(4, 4, 3), 0, 2), std::invalid_argument);

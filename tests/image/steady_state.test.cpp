@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What photographs cost when nothing new happens: no memory for a sample or a batch, libjpeg's included.
+// The steady state of photographs: no allocation for a sample or a batch, including libjpeg's.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ const auto load = [](const fl::tar_sample& sample, fl::batch_slot<example>& slot
                          return fl::random_resized_crop{}(height, width, context.random);
                        },
                        fl::chw_view(slot.get<&example::pixels>(), 3, side, side),
-                       {.mirrored = context.random.chance(0.5)});
+                       {.horizontal_flip = context.random.chance(0.5)});
   slot.get<&example::label>() = 1;
 };
 
@@ -49,7 +49,7 @@ const auto load_large = [](const fl::tar_sample& sample, fl::batch_slot<large>& 
                        fl::chw_view(slot.get<&large::pixels>(), 3, 224, 224));
 };
 
-/// Bytes of memory that are the process's own, without mapped files.
+/// The bytes of the process's memory, without mapped files.
 std::size_t resident() {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -61,7 +61,7 @@ std::size_t resident() {
 
 constexpr std::size_t photos = 320, shard_count = 5;
 
-/// Shards of JPEGs of our own, of several sizes, samplings and colours.
+/// Writes shards of generated JPEGs, of several sizes, samplings and colours.
 void write_shards(const temporary_folder& folder) {
   for (std::size_t shard = 0, n = 0; shard < shard_count; ++shard) {
     tar_writer tar;
@@ -81,9 +81,9 @@ void write_shards(const temporary_folder& folder) {
   }
 }
 
-/// Whether there comes an epoch of at most `most` allocations. Until then packets, and memory for the largest
-/// photograph that a worker has met, may still be made: how long that takes is up to the scheduler, but what is
-/// made for each sample or batch comes in every epoch.
+/// Waits for an epoch of at most `most` allocations. Earlier epochs may still allocate packets, and memory
+/// for the largest photograph that a worker has seen: how long this takes depends on the scheduler.
+/// Allocations for each sample or batch occur in every epoch.
 template <class Pipeline>
 bool settles(const Pipeline& p, std::size_t batch_size, std::uint64_t most) {
   auto loader = p.infinite();
@@ -102,9 +102,9 @@ void take_no_memory_for_each(const std::string& folder) {
   REQUIRE(shards.shards().size() == shard_count);
   for (const std::size_t batch_size : {4u, 32u}) {
     const auto batches = fl::batch_into<example>(batch_size, load, fl::workers{3});
-    // Opening a shard takes some memory, and so does beginning an epoch.
+    // Opening a shard and starting an epoch allocate a little.
     CHECK(settles(shards | batches, batch_size, 4 * shard_count + 8));
-    CHECK(settles(shards | fl::shuffled() | batches, batch_size, 7));
+    CHECK(settles(shards | fl::global_shuffle() | batches, batch_size, 7));
   }
 }
 
@@ -122,14 +122,14 @@ void take_what_was_announced(const std::string& folder) {
   const std::size_t announced = loader.memory().bytes().value_or(0);
   INFO(to_string(loader.memory()));
   CHECK(announced <= 250'000'000);
-  constexpr std::size_t of_decoders = 4'000'000; // each: that isn't the run's
+  constexpr std::size_t of_decoders = 4'000'000; // each, which the memory plan doesn't include
   CHECK(most - before < announced + workers * of_decoders);
   CHECK(most > 32 * 3 * 224 * 224 * sizeof(float)); // a batch, at least
 }
 
 } // namespace
 
-TEST_CASE("a decoder takes no memory for an image like the one before, nor for a smaller one") {
+TEST_CASE("a decoder allocates nothing for an image of the size of an earlier one, or smaller") {
   fl::jpeg_decoder decoder;
   fl::tensor<float, 3, side, side> part;
   std::vector<std::uint8_t> pixels(300 * 401 * 3);
@@ -150,26 +150,26 @@ TEST_CASE("a decoder takes no memory for an image like the one before, nor for a
   }
 }
 
-TEST_CASE("images go from their shard into a batch without an allocation for each") {
-  const watchdog guard("images of our own");
+TEST_CASE("a pipeline from shards to batches of images allocates nothing per image") {
+  const watchdog guard("generated images");
   const temporary_folder folder;
   write_shards(folder);
   take_no_memory_for_each(folder.path());
 }
 
-TEST_CASE("images take no more memory than the run announced") {
-  const watchdog guard("resident memory of our own");
+TEST_CASE("a run of images uses no more memory than its plan") {
+  const watchdog guard("resident memory of generated images");
   const temporary_folder folder;
   write_shards(folder);
   take_what_was_announced(folder.path());
 }
 
-TEST_CASE("photographs go from their shard into a batch without an allocation for each", "[shared]") {
+TEST_CASE("a pipeline from shards to batches of photographs allocates nothing per photograph", "[shared]") {
   const watchdog guard("photographs");
   if (const auto folder = test_data("photos")) take_no_memory_for_each(*folder);
 }
 
-TEST_CASE("photographs take no more memory than the run announced", "[shared]") {
+TEST_CASE("a run of photographs uses no more memory than its plan", "[shared]") {
   const watchdog guard("resident memory");
   if (const auto folder = test_data("photos")) take_what_was_announced(*folder);
 }

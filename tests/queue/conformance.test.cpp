@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What every queue promises, with a plain mutex queue as the reference. conformance_rounds.test.cpp has the
-// same promises under random interleavings.
+// The promises of every queue, with a plain mutex queue as the reference. conformance_rounds.test.cpp checks
+// the same promises under random interleavings.
 #include <feedline/queue/queue_status.hpp>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ std::vector<int> numbers(int first, int count) {
 
 } // namespace
 
-TEMPLATE_TEST_CASE("a queue stays where it is", "[queue]", EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("a queue can be neither copied nor moved", "[queue]", EVERY_QUEUE) {
   using queue = typename TestType::template queue<counted_item>;
   STATIC_REQUIRE(!std::is_copy_constructible_v<queue>);
   STATIC_REQUIRE(!std::is_move_constructible_v<queue>);
@@ -59,7 +59,7 @@ TEMPLATE_TEST_CASE("a queue stays where it is", "[queue]", EVERY_QUEUE) {
   STATIC_REQUIRE(!std::is_convertible_v<std::size_t, queue>);
 }
 
-TEMPLATE_TEST_CASE("a queue without room is refused", "[queue]", EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("a queue of capacity 0 is refused", "[queue]", EVERY_QUEUE) {
   using queue = typename TestType::template queue<counted_item>;
   CHECK_THROWS_AS(queue(0), std::invalid_argument);
 }
@@ -88,8 +88,8 @@ TEMPLATE_TEST_CASE("a queue holds exactly its capacity", "[queue]", EVERY_QUEUE)
   }
 }
 
-TEMPLATE_TEST_CASE("items of a type that is neither copyable nor default-constructible cross", "[queue]",
-                   EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("a queue passes on items of a type that is neither copyable nor default-constructible",
+                   "[queue]", EVERY_QUEUE) {
   struct item {
     explicit item(int number) : value(std::make_unique<int>(number)) {}
 
@@ -103,7 +103,7 @@ TEMPLATE_TEST_CASE("items of a type that is neither copyable nor default-constru
   REQUIRE(*taken.value == 5);
 }
 
-TEMPLATE_TEST_CASE("bulk operations move what fits, in order", "[queue]", EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("bulk operations move as many items as fit, in order", "[queue]", EVERY_QUEUE) {
   const int capacity = GENERATE(1, 3, 5, 8);
   lifetimes all;
   typename TestType::template queue<counted_item> queue(static_cast<std::size_t>(capacity));
@@ -126,7 +126,7 @@ TEMPLATE_TEST_CASE("bulk operations move what fits, in order", "[queue]", EVERY_
   REQUIRE(queue.pop_bulk(none) == 0);
 }
 
-TEMPLATE_TEST_CASE("a closed queue refuses items and delivers those it has", "[queue]", EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("a closed queue refuses new items and delivers those inside", "[queue]", EVERY_QUEUE) {
   lifetimes all;
   typename TestType::template queue<counted_item> queue(4);
   REQUIRE_FALSE(queue.is_closed());
@@ -149,7 +149,7 @@ TEMPLATE_TEST_CASE("a closed queue refuses items and delivers those it has", "[q
   REQUIRE(queue.push(std::move(refused[0])) == queue_status::closed);
 }
 
-TEMPLATE_TEST_CASE("a full queue that is closed says closed", "[queue]", EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("a full queue that is closed returns closed", "[queue]", EVERY_QUEUE) {
   lifetimes all;
   typename TestType::template queue<counted_item> queue(1);
   queue.push(counted_item(all, 0));
@@ -157,7 +157,8 @@ TEMPLATE_TEST_CASE("a full queue that is closed says closed", "[queue]", EVERY_Q
   REQUIRE(queue.try_push(counted_item(all, 1)) == queue_status::closed);
 }
 
-TEMPLATE_TEST_CASE("a stopped queue says closed and destroys its items at its end", "[queue]", EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("a stopped queue returns closed, and its destructor destroys its items", "[queue]",
+                   EVERY_QUEUE) {
   const bool closed_before = GENERATE(false, true);
   lifetimes all;
   {
@@ -181,7 +182,7 @@ TEMPLATE_TEST_CASE("a stopped queue says closed and destroys its items at its en
   REQUIRE(all.live() == 0);
 }
 
-TEMPLATE_TEST_CASE("a queue made with a stopped token is stopped", "[queue]", EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("a queue that is made with a stopped token is stopped", "[queue]", EVERY_QUEUE) {
   std::stop_source source;
   source.request_stop();
   typename TestType::template queue<int> queue(2, source.get_token());
@@ -208,10 +209,11 @@ namespace {
 enum class ending { close, stop, token };
 enum class form { single, bulk, timed };
 
-constexpr auto long_time = 200s; // a hang rather than a time out
+constexpr auto long_time = 200s; // so that a lost wake-up hangs instead of timing out
 
-// Parks as many threads as the queue admits on one side, does `meanwhile`, ends the queue and looks at what
-// their calls returned. All waits here are for events that a broken queue would withhold: it would hang.
+// Parks as many threads as the queue admits on one side, calls `meanwhile`, ends the queue and checks what
+// their calls returned. All waits here are for events that a broken queue would not produce: the test would
+// hang.
 template <class Kind, class Meanwhile>
 void end_while_parked(bool producers, form called, ending how, Meanwhile meanwhile) {
   lifetimes all;
@@ -248,7 +250,7 @@ void end_while_parked(bool producers, form called, ending how, Meanwhile meanwhi
 
 } // namespace
 
-TEMPLATE_TEST_CASE("every parked thread is woken by close and by stop", "[queue]", EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("close and stop wake every parked thread", "[queue]", EVERY_QUEUE) {
   const bool producers = GENERATE(false, true);
   const auto called = GENERATE(form::single, form::bulk, form::timed);
   const auto how = GENERATE(ending::close, ending::stop, ending::token);
@@ -268,8 +270,8 @@ TEMPLATE_TEST_CASE("parked threads use no processor time", "[queue]", EVERY_QUEU
   });
 }
 
-TEMPLATE_TEST_CASE("a parked consumer gets the next item, a parked producer the next place", "[queue]",
-                   EVERY_QUEUE) {
+TEMPLATE_TEST_CASE("a parked consumer receives the next item, a parked producer fills the next free slot",
+                   "[queue]", EVERY_QUEUE) {
   lifetimes all;
   typename TestType::template queue<counted_item> queue(1);
   const bool timed = GENERATE(false, true);
@@ -294,7 +296,7 @@ TEMPLATE_TEST_CASE("a parked consumer gets the next item, a parked producer the 
   }
 }
 
-TEMPLATE_TEST_CASE("a timed push or pop gives up when its time has passed, and not before", "[queue]",
+TEMPLATE_TEST_CASE("a timed push or pop gives up after its time has passed, not before", "[queue]",
                    EVERY_QUEUE) {
   const auto time = GENERATE(values<std::chrono::nanoseconds>({-1h, 0ns, 1ns, 20us, 3ms}));
   lifetimes all;
@@ -318,7 +320,7 @@ TEMPLATE_TEST_CASE("a timed push or pop gives up when its time has passed, and n
   REQUIRE(queue.pop_for(item, time) == queue_status::closed);
 }
 
-TEMPLATE_TEST_CASE("a time that the clock can't count to is as good as none", "[queue]", spsc_kind,
+TEMPLATE_TEST_CASE("a timeout beyond the clock's range never ends the wait", "[queue]", spsc_kind,
                    fenced_spsc_kind, mpmc_kind, reorder_kind) {
   lifetimes all;
   typename TestType::template queue<counted_item> queue(1);
@@ -333,7 +335,8 @@ TEMPLATE_TEST_CASE("a time that the clock can't count to is as good as none", "[
   REQUIRE(taken.value() == 7);
 }
 
-TEMPLATE_TEST_CASE("who gives up takes no wake-up from those who wait on", "[queue]", mpmc_kind, mutex_kind) {
+TEMPLATE_TEST_CASE("a thread that gives up takes no wake-up from the threads that still wait", "[queue]",
+                   mpmc_kind, mutex_kind) {
   lifetimes all;
   typename TestType::template queue<counted_item> queue(4);
   std::vector<counted_item> taken(2);
@@ -356,7 +359,7 @@ TEMPLATE_TEST_CASE("who gives up takes no wake-up from those who wait on", "[que
 
 namespace {
 
-// Ends its queue in the middle of its own push: what another thread might do there.
+// An item that ends its queue in the middle of its own push, as another thread might.
 template <class Kind>
 struct intruder {
   using queue = typename Kind::template queue<intruder>;
@@ -381,8 +384,8 @@ struct intruder {
 
 } // namespace
 
-TEMPLATE_TEST_CASE("a push that is overtaken by the end is delivered, or refused with its item intact",
-                   "[queue]", spsc_kind, fenced_spsc_kind, mpmc_kind, reorder_kind) {
+TEMPLATE_TEST_CASE("an item whose push overlaps the end is delivered, or refused and left intact", "[queue]",
+                   spsc_kind, fenced_spsc_kind, mpmc_kind, reorder_kind) {
   const bool bulk = GENERATE(false, true);
   typename intruder<TestType>::queue queue(2);
   queue_status seen = queue_status::full;

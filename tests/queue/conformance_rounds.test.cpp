@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random rounds: nothing is lost, doubled or out of order under any interleaving of push, pop, close and
-// stop. FEEDLINE_TEST_ROUNDS sets their number for each queue.
+// Random rounds: no item is lost, duplicated or out of order under any interleaving of push, pop, close and
+// stop. FEEDLINE_TEST_ROUNDS sets the number of rounds for each queue.
 #include <feedline/queue/queue_status.hpp>
 
 #include <array>
@@ -31,7 +31,7 @@ using namespace feedline::test;
 
 namespace {
 
-// An item's value names its producer and its place among that producer's items.
+// An item's value contains its producer and its number among that producer's items.
 constexpr int stride = 1000;
 
 enum class ending { close_when_pushed, close_at_once, stop_at_once, token_at_once, close_then_stop };
@@ -41,19 +41,19 @@ std::uint64_t rounds() {
   return text == nullptr ? 10'000 : std::stoull(text);
 }
 
-thread_local random_generator jitter(0); // of the thread's present round
+thread_local random_generator jitter(0); // for the thread's current round
 
-// Gives other threads a chance, often enough that they come in between any two steps.
+// Lets other threads run, often enough that they interleave between any two steps.
 void dawdle(std::uint64_t most) {
   if (jitter.below(64) == 0) std::this_thread::yield();
   for (std::uint64_t left = jitter.below(most); left > 0; --left)
     std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-// Often passes while other threads are at it.
+// A time that often passes while other threads are busy.
 std::chrono::nanoseconds some_time() { return std::chrono::microseconds(jitter.below(100)); }
 
-// An item that dawdles while it is moved, which is in the middle of a push or a pop.
+// An item whose move takes a random time, in the middle of a push or a pop.
 struct slow_item {
   slow_item() noexcept = default;
 
@@ -70,7 +70,7 @@ struct slow_item {
   counted_item item;
 };
 
-// Threads that outlive the rounds: each round is one pass of all of them through two barriers.
+// Threads that serve all rounds: in each round, all of them pass two barriers.
 template <class Kind>
 class stress {
   using queue = typename Kind::template queue<slow_item>;
@@ -95,7 +95,7 @@ class stress {
     gate_.arrive_and_wait();
   }
 
-  // Plays one round and returns what was wrong with it, or nothing.
+  // Plays one round. Returns what was wrong with it, or an empty text.
   std::string play(std::uint64_t round) {
     round_ = round;
     random_generator random(feedline::detail::key(seed_, round));
@@ -202,7 +202,7 @@ class stress {
         const auto p = static_cast<std::size_t>(value / stride);
         const int number = value % stride;
         if (value < 0 || p >= Kind::producers || number >= accepted_[p]) {
-          wrong += " an item came that wasn't accepted: " + std::to_string(value);
+          wrong += " an item was delivered that wasn't accepted: " + std::to_string(value);
           continue;
         }
         if (number <= last[p]) wrong += " out of order: " + std::to_string(value);
@@ -213,14 +213,14 @@ class stress {
     for (std::size_t p = 0; p < Kind::producers; ++p)
       for (std::size_t i = 0; i < times[p].size(); ++i)
         if (times[p][i] > 1 || (times[p][i] == 0 && !stopped))
-          wrong +=
-              " item " + std::to_string(p * stride + i) + " came " + std::to_string(times[p][i]) + " times";
+          wrong += " item " + std::to_string(p * stride + i) + " was delivered " +
+                   std::to_string(times[p][i]) + " times";
     return wrong;
   }
 
   const std::uint64_t seed_;
   std::barrier<> gate_{actors + 1};
-  // Written between rounds, read during them.
+  // Written between rounds, read during rounds.
   bool finished_ = false;
   std::uint64_t round_ = 0;
   std::uint64_t planned_ = 0;
@@ -235,8 +235,8 @@ class stress {
 
 } // namespace
 
-TEMPLATE_TEST_CASE("random rounds lose, double and disorder nothing", "[queue]", spsc_kind, fenced_spsc_kind,
-                   mpmc_kind, reorder_kind, mutex_kind) {
+TEMPLATE_TEST_CASE("random rounds lose, duplicate and reorder no item", "[queue]", spsc_kind,
+                   fenced_spsc_kind, mpmc_kind, reorder_kind, mutex_kind) {
   stress<TestType> players(20240229);
   std::string wrong;
   for (std::uint64_t round = 0, count = rounds(); round < count && wrong.empty(); ++round)

@@ -18,11 +18,11 @@ using feedline::mpmc_queue;
 using feedline::queue_status;
 using feedline::test::parking_thread;
 
-TEST_CASE("a capacity that a mpmc queue can't count is refused", "[queue]") {
+TEST_CASE("a capacity that an mpmc queue can't count is refused", "[queue]") {
   CHECK_THROWS_AS(mpmc_queue<int>(std::size_t{1} << 31), std::invalid_argument);
 }
 
-TEST_CASE("each item wakes one of many parked consumers, and no other runs", "[queue]") {
+TEST_CASE("each item wakes one of many parked consumers, and the others stay parked", "[queue]") {
   mpmc_queue<int> queue(8);
   std::list<parking_thread> consumers;
   for (int i = 0; i < 16; ++i)
@@ -60,7 +60,7 @@ TEST_CASE("each item wakes one of many parked consumers, and no other runs", "[q
   queue.close();
 }
 
-TEST_CASE("each place that becomes free wakes one of many parked producers", "[queue]") {
+TEST_CASE("each slot that becomes free wakes one of many parked producers", "[queue]") {
   mpmc_queue<int> queue(2);
   queue.push(0);
   queue.push(0);
@@ -82,7 +82,7 @@ TEST_CASE("each place that becomes free wakes one of many parked producers", "[q
   REQUIRE(pushed == 3);
 }
 
-TEST_CASE("a sum of numbers from four threads arrives in four others", "[queue]") {
+TEST_CASE("four threads send numbers to four others, and their sum is right", "[queue]") {
   constexpr long count = 20'000;
   mpmc_queue<long> queue(5);
   std::atomic<long> sum = 0;

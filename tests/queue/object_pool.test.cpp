@@ -31,21 +31,21 @@ static_assert(!std::is_constructible_v<pool, std::size_t, std::string (*)()>);
 
 namespace {
 
-constexpr auto long_time = 200s; // a hang rather than a time out
+constexpr auto long_time = 200s; // so that a lost wake-up hangs instead of timing out
 
-/// Numbers its objects from 0 on.
+/// Makes the numbers 0, 1, 2, …
 auto counter() {
   return [made = std::make_shared<std::atomic<int>>(0)] { return (*made)++; };
 }
 
 } // namespace
 
-TEST_CASE("a pool without room is refused", "[queue]") {
+TEST_CASE("a pool of capacity 0 is refused", "[queue]") {
   CHECK_THROWS_AS(pool(0), std::invalid_argument);
   CHECK_THROWS_AS(pool(static_cast<std::size_t>(-1)), std::invalid_argument);
 }
 
-TEST_CASE("objects are made when they are first needed, and no more than there is room for", "[queue]") {
+TEST_CASE("objects are made when they are first needed, at most as many as the capacity", "[queue]") {
   pool p(2, counter());
   CHECK(p.capacity() == 2);
   auto a = p.acquire();
@@ -55,7 +55,7 @@ TEST_CASE("objects are made when they are first needed, and no more than there i
   CHECK_FALSE(a);
   CHECK(a.get() == nullptr);
   a = p.acquire();
-  CHECK(*a == 0); // the same one
+  CHECK(*a == 0); // the same object
   auto b = p.try_acquire();
   REQUIRE(b);
   CHECK(*b == 1);
@@ -69,7 +69,7 @@ TEST_CASE("objects are made when they are first needed, and no more than there i
   CHECK(*p.acquire_for(std::chrono::nanoseconds::max()) == 1);
 }
 
-TEST_CASE("an object comes back as its user left it, the last one first", "[queue]") {
+TEST_CASE("an object returns as its user left it, and the last one is leased first", "[queue]") {
   pool p(3);
   {
     auto a = p.acquire(), b = p.acquire();
@@ -84,11 +84,11 @@ TEST_CASE("an object comes back as its user left it, the last one first", "[queu
   CHECK(*c == 0);
 }
 
-TEST_CASE("a lease moves, and gives back what it had before", "[queue]") {
+TEST_CASE("a lease can be moved, and returns the object that it had before", "[queue]") {
   pool p(2, counter());
   auto a = p.acquire();
   auto moved = std::move(a);
-  CHECK_FALSE(a); // NOLINT: that is what is tested
+  CHECK_FALSE(a); // NOLINT: this is the tested behaviour
   CHECK(*moved == 0);
   auto b = p.acquire();
   CHECK_FALSE(p.try_acquire());
@@ -102,7 +102,7 @@ TEST_CASE("a lease moves, and gives back what it had before", "[queue]") {
   CHECK(*c + *d == 1);
 }
 
-TEST_CASE("objects that can neither be moved nor made from nothing are leased", "[queue]") {
+TEST_CASE("objects can be leased that are neither movable nor default-constructible", "[queue]") {
   struct fixed {
     explicit fixed(int n) : number(n) {}
 
@@ -115,7 +115,7 @@ TEST_CASE("objects that can neither be moved nor made from nothing are leased", 
   CHECK(p.acquire()->number == 7);
 }
 
-TEST_CASE("what a factory throws reaches who needs the object, and the next one tries again", "[queue]") {
+TEST_CASE("an exception of the factory reaches the caller, and the next caller tries again", "[queue]") {
   std::atomic<int> calls = 0;
   pool p(1, [&] {
     if (++calls == 1) throw std::runtime_error("not yet");
@@ -125,7 +125,7 @@ TEST_CASE("what a factory throws reaches who needs the object, and the next one 
   CHECK(*p.acquire() == 2);
 }
 
-TEST_CASE("who waits while another thread's factory fails makes the object itself", "[queue]") {
+TEST_CASE("a thread that waits while another thread's factory fails makes the object itself", "[queue]") {
   std::atomic<int> calls = 0;
   std::atomic<bool> go = false;
   pool p(1, [&] {
@@ -153,7 +153,7 @@ TEST_CASE("who waits while another thread's factory fails makes the object itsel
   CHECK(got == 2);
 }
 
-TEST_CASE("an object that comes back goes to a thread that waits for it", "[queue]") {
+TEST_CASE("a returned object goes to a thread that waits for it", "[queue]") {
   const bool timed = GENERATE(false, true);
   pool p(1, counter());
   std::optional<pool::lease> held = p.acquire();
@@ -183,7 +183,7 @@ TEST_CASE("threads that wait for an object use no processor time", "[queue]") {
   held.reset();
 }
 
-TEST_CASE("stop wakes all who wait, and a lease stays what it is", "[queue]") {
+TEST_CASE("stop wakes all waiting threads, and existing leases stay valid", "[queue]") {
   pool p(1, counter());
   auto held = p.acquire();
   std::atomic<int> empty = 0;
@@ -202,7 +202,7 @@ TEST_CASE("stop wakes all who wait, and a lease stays what it is", "[queue]") {
   CHECK_FALSE(p.try_acquire());
 }
 
-TEST_CASE("a stop token wakes its own thread and no other", "[queue]") {
+TEST_CASE("a stop token wakes only its own waiters", "[queue]") {
   pool p(1);
   auto held = p.acquire();
   std::stop_source source;
@@ -241,7 +241,7 @@ TEST_CASE("a lease outlives its pool", "[queue]") {
   CHECK(all.live() == 0);
 }
 
-TEST_CASE("no object has two users at once, whatever comes in between", "[queue]") {
+TEST_CASE("no object ever has two users at once", "[queue]") {
   struct object {
     std::atomic<int> users = 0;
     long uses = 0; // not atomic: each user sees what the last one did

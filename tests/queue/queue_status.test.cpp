@@ -3,7 +3,7 @@
 
 #include "support/catch.hpp"
 
-TEST_CASE("a queue's status has a value for each outcome, and success is the one a switch may begin with") {
+TEST_CASE("each outcome has its own status, and success is the default value") {
   using feedline::queue_status;
   constexpr queue_status all[] = {queue_status::success, queue_status::empty, queue_status::full,
                                   queue_status::closed};

@@ -29,7 +29,7 @@ std::vector<T> drain(reorder_queue<T>& queue) {
 
 } // namespace
 
-TEST_CASE("items come out in the order of their numbers", "[queue]") {
+TEST_CASE("items are popped in the order of their numbers", "[queue]") {
   reorder_queue<int> queue(4);
   int item = 0;
   REQUIRE(queue.try_push(2, 2) == queue_status::success);
@@ -41,7 +41,7 @@ TEST_CASE("items come out in the order of their numbers", "[queue]") {
   REQUIRE(queue.try_pop(item) == queue_status::empty);
 }
 
-TEST_CASE("a number that is too far ahead waits for the consumer", "[queue]") {
+TEST_CASE("the push of a number that is too far ahead waits for the consumer", "[queue]") {
   reorder_queue<std::string> queue(3);
   std::string far = "five";
   REQUIRE(queue.try_push(5, std::move(far)) == queue_status::full);
@@ -60,7 +60,7 @@ TEST_CASE("a number that is too far ahead waits for the consumer", "[queue]") {
   REQUIRE(drain(queue) == std::vector<std::string>{"one", "two", "three"});
 }
 
-TEST_CASE("several rounds may wait for one slot", "[queue]") {
+TEST_CASE("pushes of several rounds can wait for one slot", "[queue]") {
   reorder_queue<int> queue(2);
   {
     std::vector<std::unique_ptr<parking_thread>> producers;
@@ -77,7 +77,7 @@ TEST_CASE("several rounds may wait for one slot", "[queue]") {
   }
 }
 
-TEST_CASE("the parts of a number come before the next number", "[queue]") {
+TEST_CASE("all parts of a number are popped before the next number", "[queue]") {
   reorder_queue<std::string> queue(2);
   REQUIRE(queue.try_push(1, "b") == queue_status::success);
   REQUIRE(queue.try_push(0, "a1", false) == queue_status::success);
@@ -93,7 +93,7 @@ TEST_CASE("the parts of a number come before the next number", "[queue]") {
   REQUIRE(drain(queue) == std::vector<std::string>{"c"});
 }
 
-TEST_CASE("a closed reorder queue passes over missing numbers", "[queue]") {
+TEST_CASE("a closed reorder queue skips missing numbers", "[queue]") {
   reorder_queue<int> queue(5);
   queue.push(4, 4);
   queue.push(1, 1);
@@ -107,7 +107,7 @@ TEST_CASE("a closed reorder queue passes over missing numbers", "[queue]") {
   REQUIRE(queue.pop(item) == queue_status::closed);
 }
 
-TEST_CASE("workers that finish in any order are put in order", "[queue]") {
+TEST_CASE("items of workers that finish in any order are popped in order", "[queue]") {
   const std::size_t capacity = GENERATE(1U, 2U, 5U, 64U);
   const bool end_in_between = GENERATE(false, true);
   constexpr std::uint64_t count = 20'000;

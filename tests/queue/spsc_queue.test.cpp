@@ -14,7 +14,7 @@
 using feedline::queue_status;
 using feedline::spsc_queue;
 
-TEST_CASE("numbers cross a spsc queue in order, item by item and in bulk", "[queue]") {
+TEST_CASE("numbers cross an spsc queue in order, one by one and in bulk", "[queue]") {
   const std::size_t capacity = GENERATE(1U, 7U, 1024U);
   constexpr std::uint64_t count = 100'000;
   spsc_queue<std::uint64_t> queue(capacity);
@@ -42,7 +42,7 @@ TEST_CASE("numbers cross a spsc queue in order, item by item and in bulk", "[que
   REQUIRE(expected == count);
 }
 
-TEST_CASE("bulk transfers of a spsc queue wrap around the end of its memory", "[queue]") {
+TEST_CASE("bulk operations of an spsc queue wrap around the end of its memory", "[queue]") {
   spsc_queue<std::string> queue(6);
   std::vector<std::string> taken(5);
   for (int lap = 0; lap < 20; ++lap) {
@@ -55,7 +55,7 @@ TEST_CASE("bulk transfers of a spsc queue wrap around the end of its memory", "[
   }
 }
 
-TEST_CASE("a copied item stays with its owner", "[queue]") {
+TEST_CASE("a push of a copy leaves the original unchanged", "[queue]") {
   spsc_queue<std::string> queue(2);
   const std::string item(30, 'x');
   REQUIRE(queue.push(item) == queue_status::success);
@@ -64,7 +64,7 @@ TEST_CASE("a copied item stays with its owner", "[queue]") {
   REQUIRE(taken == item);
 }
 
-TEST_CASE("items of a spsc queue lie as aligned as their type asks", "[queue]") {
+TEST_CASE("an spsc queue stores items with the alignment of their type", "[queue]") {
   struct alignas(128) wide {
     char byte = 0;
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tokens by which threads are woken: each wake-up goes to exactly one thread that waits, and none is left over.
+// The tokens that wake threads: each wake-up goes to exactly one waiting thread, and none is left over.
 #include <feedline/detail/waiting.hpp>
 
 #include <atomic>
@@ -16,7 +16,7 @@ using feedline::detail::waiting_room;
 using namespace std::chrono_literals;
 using namespace feedline::test;
 
-TEST_CASE("who leaves a room that nobody was woken in leaves it as it was", "[queue]") {
+TEST_CASE("a thread that leaves leaves the room unchanged if no thread was woken", "[queue]") {
   const watchdog guard("leave without a token");
   waiting_room room;
   CHECK_FALSE(room.occupied());
@@ -34,7 +34,7 @@ TEST_CASE("who leaves a room that nobody was woken in leaves it as it was", "[qu
   CHECK_FALSE(room.occupied());
 }
 
-TEST_CASE("the last one to leave takes the token along that was meant for it", "[queue]") {
+TEST_CASE("the last thread to leave takes its token with it", "[queue]") {
   const watchdog guard("leave with a token");
   waiting_room room;
   room.announce();
@@ -45,17 +45,17 @@ TEST_CASE("the last one to leave takes the token along that was meant for it", "
     room.announce();
     room.wait();
   });
-  next.await_parked(); // no token is left that would wake it
+  next.await_parked(); // no leftover token wakes it
   CHECK_FALSE(next.done());
   room.wake(1);
 }
 
-TEST_CASE("who leaves takes no token from those who wait on", "[queue]") {
-  const watchdog guard("leave beside others");
+TEST_CASE("a thread that leaves takes no token from the threads that still wait", "[queue]") {
+  const watchdog guard("leave while others wait");
   waiting_room room;
   for (int i = 0; i < 3; ++i) room.announce();
   room.wake(2);
-  room.leave(); // two are left, and two tokens
+  room.leave(); // two waiters and two tokens are left
   room.wait();
   CHECK(room.occupied());
   room.wait();
@@ -63,13 +63,13 @@ TEST_CASE("who leaves takes no token from those who wait on", "[queue]") {
 
   for (int i = 0; i < 3; ++i) room.announce();
   room.wake_all();
-  room.leave(); // all were woken: one token goes with it
+  room.leave(); // all were woken, so it takes one token with it
   room.wait();
   room.wait();
   CHECK_FALSE(room.occupied());
 }
 
-TEST_CASE("waking wakes as many as asked for, and no more than wait", "[queue]") {
+TEST_CASE("wake(n) wakes n threads, or all if fewer wait", "[queue]") {
   const watchdog guard("wake");
   waiting_room room;
   room.wake(5);
@@ -96,7 +96,7 @@ TEST_CASE("waking wakes as many as asked for, and no more than wait", "[queue]")
   CHECK_FALSE(room.occupied());
 }
 
-TEST_CASE("a room that was alerted stays occupied, and its waiters are counted beside", "[queue]") {
+TEST_CASE("an alerted room stays occupied and still counts its waiters", "[queue]") {
   const watchdog guard("alert");
   waiting_room room;
   room.alert();
@@ -111,7 +111,7 @@ TEST_CASE("a room that was alerted stays occupied, and its waiters are counted b
   CHECK(room.word().load() == 1U << 31);
 }
 
-TEST_CASE("who has waited long enough leaves the room as it was, and takes a token that is there",
+TEST_CASE("a thread whose deadline passes leaves the room unchanged, or takes a token that is available",
           "[queue]") {
   const watchdog guard("wait with a deadline");
   waiting_room room;
@@ -126,12 +126,12 @@ TEST_CASE("who has waited long enough leaves the room as it was, and takes a tok
   room.announce();
   room.announce();
   room.wake(1);
-  CHECK(room.wait(after(-1s))); // too late, but the token may have been meant for this thread
+  CHECK(room.wait(after(-1s))); // late, but the token may be for this thread
   CHECK_FALSE(room.wait(after(0s)));
   CHECK_FALSE(room.occupied());
 }
 
-TEST_CASE("a token outlives those whose time is over until someone takes it", "[queue]") {
+TEST_CASE("a token survives threads that time out, until a thread takes it", "[queue]") {
   const watchdog guard("tokens and deadlines");
   waiting_room room;
   std::atomic<int> woken = 0;
@@ -146,7 +146,7 @@ TEST_CASE("a token outlives those whose time is over until someone takes it", "[
         ++woken;
       });
     for (int given = 1; given <= 8; ++given) {
-      while (woken < given) room.wake(1); // a wake-up that finds nobody waiting is none
+      while (woken < given) room.wake(1); // has no effect while no thread waits
     }
   }
   CHECK(woken == 8);

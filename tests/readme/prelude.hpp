@@ -1,8 +1,71 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What README.md's shorter blocks take for granted.
+// What the blocks of the READMEs take for granted: headers, the name fl, and two small TAR shards of photographs in the
+// folder where a block runs.
+#include <algorithm>
+#include <array>
 #include <cassert>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <feedline/feedline.hpp>
+#include <feedline/testing.hpp>
+
+#include "support/tar_writer.hpp"
+
+#ifdef FEEDLINE_WITH_IMAGE
+#include <feedline/image.hpp>
+#endif
 
 namespace fl = feedline;
+
+/// Stands for torch::from_blob and its tensor.
+template <class T>
+struct blob {
+  T* data;
+  std::vector<std::int64_t> sizes;
+  std::function<void(void*)> deleter;
+};
+
+template <class T>
+blob<T> from_blob(T* data, std::vector<std::int64_t> sizes, std::function<void(void*)> deleter) {
+  return {data, std::move(sizes), std::move(deleter)};
+}
+
+/// train-000000.tar and train-000001.tar, with 40 samples each: 000000.jpg, 000000.cls, ...
+inline void make_shards() {
+#ifdef FEEDLINE_WITH_IMAGE
+  for (int shard = 0; shard < 2; ++shard) {
+    fl::test::tar_writer tar;
+    for (int i = 0; i < 40; ++i) {
+      const int number = 40 * shard + i;
+      fl::tensor<std::uint8_t> pixels({24, 32, 3});
+      for (std::size_t k = 0; k < pixels.size(); ++k)
+        pixels.data()[k] = static_cast<std::uint8_t>(static_cast<std::size_t>(number) * k);
+      const std::vector<std::byte> jpeg = fl::encode_jpeg(pixels);
+      const std::string name = std::to_string(1'000'000 + number).substr(1);
+      tar.add(name + ".jpg", {reinterpret_cast<const char*>(jpeg.data()), jpeg.size()});
+      tar.add(name + ".cls", std::to_string(number % 10));
+    }
+    std::ofstream("train-00000" + std::to_string(shard) + ".tar", std::ios::binary) << tar.closed();
+  }
+#endif
+}

@@ -32,7 +32,7 @@ namespace {
 
 constexpr auto same = [](int n) { return n; };
 
-/// What each branch gives, read by threads of their own.
+/// The items of each branch, each read by its own thread.
 template <class Pipeline>
 std::vector<outcome<int>> run_side_by_side(const std::vector<Pipeline>& pipelines) {
   std::vector<outcome<int>> results(pipelines.size());
@@ -53,7 +53,7 @@ auto counted(int count) { return fl::from(count_to(count)) | fl::map(same, fl::w
 
 } // namespace
 
-TEST_CASE("Each branch of a broadcast gives every item, in order") {
+TEST_CASE("Each branch of a broadcast yields every item, in order") {
   const watchdog guard("a broadcast");
   for (const std::size_t workers : {1u, 2u, 64u})
     for (const std::size_t count : {1u, 2u, 5u}) {
@@ -67,7 +67,7 @@ TEST_CASE("Each branch of a broadcast gives every item, in order") {
     }
 }
 
-TEST_CASE("Each item of a split goes to one branch, the one that partition says") {
+TEST_CASE("Each item of a split goes to one branch, the one that partition selects") {
   const watchdog guard("a split");
   constexpr auto key = [](int n) { return n / 2; };
   const auto results =
@@ -85,8 +85,8 @@ TEST_CASE("Each item of a split goes to one branch, the one that partition says"
         4);
 }
 
-TEST_CASE("Items of a split need not be copied") {
-  const watchdog guard("a split of what only moves");
+TEST_CASE("Items of a split needn't be copyable") {
+  const watchdog guard("a split of move-only items");
   const auto pipeline = fl::from(count_to(50)) | fl::map([](int n) { return std::make_unique<int>(n); });
   auto parts = fl::split(pipeline.finite(), {1, 1}, [](const auto& p) { return *p; });
   std::size_t came = 0;
@@ -97,14 +97,14 @@ TEST_CASE("Items of a split need not be copied") {
   CHECK(came == 50);
 }
 
-TEST_CASE("A branch that lags makes the others wait") {
-  const watchdog guard("a branch that lags");
+TEST_CASE("A slow branch makes the others wait") {
+  const watchdog guard("a slow branch");
   std::atomic<int> made = 0;
   auto branches = fl::broadcast(
       (fl::from(count_to(1000)) | fl::map([&](int n) { return ++made, n; }) | fl::prefetch(1)).finite(), 2,
       {.capacity = 4});
   auto first = (branches[0] | fl::prefetch(1)).finite();
-  for (int n = 0; n < 5; ++n) CHECK(first.next() == n); // one more is in the hand of who fills both
+  for (int n = 0; n < 5; ++n) CHECK(first.next() == n); // the thread that fills both holds one more
   CHECK(!first.next_for(std::chrono::milliseconds(20)));
   CHECK(made < 20);
   auto second = (branches[1] | fl::prefetch(1)).finite();
@@ -114,7 +114,7 @@ TEST_CASE("A branch that lags makes the others wait") {
   }
 }
 
-TEST_CASE("A branch that drops makes nobody wait") {
+TEST_CASE("A branch that drops items makes no other branch wait") {
   const watchdog guard("branches that drop");
   for (const fl::overflow overflow : {fl::overflow::drop_oldest, fl::overflow::drop_newest}) {
     auto branches = fl::broadcast(counted(1000).finite(), 2, {.capacity = 4, .overflow = overflow});
@@ -126,7 +126,7 @@ TEST_CASE("A branch that drops makes nobody wait") {
   }
 }
 
-TEST_CASE("A branch that has ended, or is gone, makes nobody wait") {
+TEST_CASE("A branch that has ended, or is gone, makes no other branch wait") {
   const watchdog guard("branches that are gone");
   SECTION("early break") {
     auto branches = fl::broadcast(counted(1000).finite(), 2, {.capacity = 2});
@@ -135,7 +135,7 @@ TEST_CASE("A branch that has ended, or is gone, makes nobody wait") {
       CHECK(loader.next() == 0);
     }
     CHECK(collect((branches[1] | fl::prefetch(1)).finite()) == count_to(1000));
-    CHECK(collect((branches[0] | fl::prefetch(1)).finite()).size() <= 2); // what lay in its buffer
+    CHECK(collect((branches[0] | fl::prefetch(1)).finite()).size() <= 2); // the items in its buffer
   }
   SECTION("no handle left") {
     auto branches = fl::broadcast(counted(1000).finite(), 2, {.capacity = 2});
@@ -155,8 +155,8 @@ TEST_CASE("A branch that has ended, or is gone, makes nobody wait") {
   }
 }
 
-TEST_CASE("Once no branch wants more, the run that feeds them is stopped") {
-  const watchdog guard("branches that want no more");
+TEST_CASE("When no branch needs more items, the upstream run is stopped") {
+  const watchdog guard("branches that need no more items");
   std::atomic<int> made = 0;
   const auto endless =
       fl::generate([&made, n = 0]() mutable { return ++made, std::optional(n++); }) | fl::prefetch(1);
@@ -167,7 +167,7 @@ TEST_CASE("Once no branch wants more, the run that feeds them is stopped") {
     CHECK(first.next() == 0);
     CHECK(second.next() == 0);
   }
-  // The handles are still there: nothing is made any more.
+  // The handles still exist, but no more items are produced.
   for (int before = -1; before != made;) {
     before = made;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -175,8 +175,8 @@ TEST_CASE("Once no branch wants more, the run that feeds them is stopped") {
   CHECK(made < 100);
 }
 
-TEST_CASE("A failure upstream reaches every branch in its place") {
-  const watchdog guard("a failure before branches");
+TEST_CASE("A failure upstream reaches every branch at its position") {
+  const watchdog guard("a failure upstream of branches");
   const auto failing = fl::from(count_to(100)) | fl::map(refusing{{30}}, fl::workers{2});
   for (const auto& result :
        run_side_by_side(behind(fl::broadcast(failing.finite(), 3, {.capacity = 2}), 2))) {
@@ -216,7 +216,7 @@ TEST_CASE("A stop upstream ends every branch, and a stop of a branch wakes it") 
   CHECK(!second.next());
 }
 
-TEST_CASE("Branches of branches end whoever goes first, and lose no memory") {
+TEST_CASE("Branches of branches end in any order of destruction, and leak no memory") {
   const watchdog guard("branches of branches");
   lifetimes all;
   for (int round = 0; round < 50; ++round) {
@@ -236,7 +236,7 @@ TEST_CASE("Branches of branches end whoever goes first, and lose no memory") {
   CHECK(all.live() == 0);
 }
 
-TEST_CASE("A branch shows the metrics of what feeds it, and its memory in the plan") {
+TEST_CASE("A branch shows the metrics of the upstream run, and its memory in the plan") {
   const watchdog guard("metrics of branches");
   auto branches = fl::broadcast(counted(10).finite(), 1, {.capacity = 20});
   const auto pipeline = branches[0] | fl::prefetch(4);
@@ -247,10 +247,10 @@ TEST_CASE("A branch shows the metrics of what feeds it, and its memory in the pl
   CHECK(!decltype(pipeline.finite())::has_checkpoints);
 }
 
-TEST_CASE("Wrong use of branches is refused") {
+TEST_CASE("Invalid arguments of broadcast and split are errors") {
   CHECK(throws_saying<std::invalid_argument>("at least one branch",
                                              [] { fl::broadcast(counted(1).finite(), 0); }));
-  CHECK(throws_saying<std::invalid_argument>("at least one item",
+  CHECK(throws_saying<std::invalid_argument>("capacity must be at least 1",
                                              [] { fl::broadcast(counted(1).finite(), 2, {.capacity = 0}); }));
   CHECK(throws_saying<std::invalid_argument>("weights", [] { fl::split(counted(1).finite(), {}, same); }));
   CHECK(throws_saying<std::invalid_argument>("weight", [] {

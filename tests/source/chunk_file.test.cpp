@@ -77,7 +77,7 @@ TEST_CASE("A file is one chunk") {
   }
 }
 
-TEST_CASE("A TAR file has a chunk for each member, found by its headers") {
+TEST_CASE("A TAR file has one chunk per member, found by its headers") {
   const std::string large(100'000, 'x'), long_name(300, 'n');
   CHECK(in_tar(tar_writer()
                    .add("a.gz", "one")
@@ -102,7 +102,7 @@ TEST_CASE("A TAR file has a chunk for each member, found by its headers") {
   CHECK(in_tar(std::string(1024, '\0')).empty());
 }
 
-TEST_CASE("What is wrong with a TAR file is told, and the members before it are there") {
+TEST_CASE("An error in a TAR file is reported, and the members before it are chunks") {
   std::string problem;
   const std::string whole = tar_writer().add("a", "one").add("b", std::string(2000, 'b')).closed();
   CHECK(in_tar(whole.substr(0, 512 + 512 + 512 + 1000), &problem) == strings{"/a=one"});
@@ -112,7 +112,7 @@ TEST_CASE("What is wrong with a TAR file is told, and the members before it are 
   CHECK(in_tar(damaged, &problem) == strings{"/a=one"});
   CHECK(problem.ends_with("s.tar: damaged header at offset 1024"));
   CHECK(in_tar("no TAR", &problem).empty());
-  CHECK(problem.find("no TAR file") != std::string::npos);
+  CHECK(problem.find("not a TAR file") != std::string::npos);
   CHECK(in_tar("", &problem).empty());
   CHECK(problem.ends_with("empty file: there is no header at offset 0"));
   CHECK(in_tar(tar_writer().add("a", "1").add("s", "", 'S').add("t", "", 'S').add("b", "2").closed(),
@@ -121,7 +121,7 @@ TEST_CASE("What is wrong with a TAR file is told, and the members before it are 
   CHECK(problem.ends_with("(and 1 more)"));
 }
 
-TEST_CASE("What headers announce is not believed") {
+TEST_CASE("Sizes in headers are checked against the file") {
   std::string problem;
   CHECK(in_tar(tar_writer().add(tar_header_block().name("a").size_in_base_256(std::uint64_t{1} << 62)).open(),
                &problem)
@@ -145,7 +145,7 @@ TEST_CASE("What headers announce is not believed") {
   CHECK(!problem.empty());
 }
 
-TEST_CASE("Whatever bytes an archive has, indexing ends and members can be read or not") {
+TEST_CASE("With any bytes in an archive, indexing ends, and each member is read or an error") {
   fl::random_generator random(1);
   const std::string whole = tar_writer(tar_dialect::gnu)
                                 .long_name("a long name")
@@ -185,23 +185,26 @@ TEST_CASE("A file that has changed since it was indexed is an error") {
     fs::remove(folder / name);
     CHECK(throws_saying<std::system_error>("/" + name + ": No such file or directory",
                                            [&] { removed.read(0); }));
+    CHECK(removed.is_gone());
+    CHECK(!longer.is_gone());
+    CHECK(!replaced.is_gone());
     indexed();
-    CHECK_THROWS_AS(removed.read(0), std::runtime_error); // another file of that name
+    CHECK_THROWS_AS(removed.read(0), std::runtime_error); // a new file with that name
   }
-  // One that stays open is still there; and cut off if it is shortened.
+  // A removed file that stays open can be read; a shortened one is cut off.
   const auto cache = std::make_shared<fl::detail::file_cache>(1);
   fl::chunk_file open(folder.write("o.tar", tar_writer().add("x", "one").add("y", "two").closed()), cache, 3);
   open.index();
   CHECK(text_of(open, 0) == "one");
   fs::resize_file(folder / "o.tar", 1538);
   CHECK(text_of(open, 0) == "one");
-  CHECK(throws_saying<std::runtime_error>("o.tar/y is cut off: it had 3 bytes, of which 2 can be read",
+  CHECK(throws_saying<std::runtime_error>("o.tar/y is cut off: it had 3 bytes, but only 2 can be read",
                                           [&] { open.read(1); }));
   fs::remove(folder / "o.tar");
   CHECK(text_of(open, 0) == "one");
 }
 
-TEST_CASE("What is no regular file, or has chunks that are too large, is an error") {
+TEST_CASE("A file that isn't regular, or has a chunk that is too large, is an error") {
   const temporary_folder folder;
   REQUIRE(::mkfifo((folder / "pipe.tar").c_str(), 0600) == 0);
   for (const std::string& name : {folder / "pipe.tar", folder.path(), folder / "none"}) {
@@ -215,7 +218,7 @@ TEST_CASE("What is no regular file, or has chunks that are too large, is an erro
                                           [&] { large.read(0); }));
 }
 
-TEST_CASE("Indexing a TAR file is stopped") {
+TEST_CASE("Indexing a TAR file can be stopped") {
   const temporary_folder folder;
   std::stop_source stop;
   stop.request_stop();

@@ -2,9 +2,9 @@
 #include <feedline/source/concat.hpp>
 
 #include <feedline/source/generate.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/shuffle.hpp>
@@ -75,21 +75,20 @@ ints values_of(const std::vector<indexed_item>& items) {
 } // namespace
 
 TEST_CASE(
-    "concat gives the samples of its sources one source after another, with their numbers in the index") {
+    "concat yields the samples of one source after another, with the number of the source in the index") {
   const auto p = fl::concat(fl::from(ints{1, 2}), fl::from(ints()), fl::from(ints{3})) | fl::map(with_index);
   CHECK(collect(p.finite()) ==
         std::vector<indexed_item>{{in_part(0, 0), 1}, {in_part(0, 1), 2}, {in_part(2, 0), 3}});
   CHECK(values_of(collect(p.infinite(), 5)) == ints{1, 2, 3, 1, 2});
 }
 
-TEST_CASE("a concat of empty sources gives nothing, and an infinite run over it is an error") {
+TEST_CASE("a concat of empty sources yields nothing, and an infinite run over it is an error") {
   const auto p = fl::concat(fl::from(ints()), fl::from(ints())) | fl::map(with_index);
   CHECK(collect(p.finite()).empty());
   CHECK(throws_saying<fl::pipeline_error>("no sample", [&] { collect(p.infinite()); }));
 }
 
-TEST_CASE(
-    "errors of concat's sources come in their place, and a sample's origin is asked of its own source") {
+TEST_CASE("errors of concat's sources keep their positions, and a sample's origin is that of its source") {
   const auto p =
       fl::concat(numbers(3, {1}), numbers(2), numbers(2, {0})) | fl::map([](int n, fl::context& c) {
         if (c.index == in_part(1, 1)) throw unlucky(n);
@@ -115,7 +114,7 @@ TEST_CASE("a source that can't start is left out of a concat after its error") {
   CHECK(result.skipped.size() == 1);
 }
 
-TEST_CASE("an index that needs more than 56 bits is a failure of its sample") {
+TEST_CASE("an index that needs more than 56 bits is a failure of that sample") {
   constexpr std::uint64_t most = (std::uint64_t{1} << 56) - 1;
   const auto p = fl::concat(far_away{most}, far_away{most + 1}, far_away{0}) | fl::map(with_index);
   const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
@@ -124,8 +123,8 @@ TEST_CASE("an index that needs more than 56 bits is a failure of its sample") {
   CHECK(result.skipped[0].message.find("56 bits") != std::string::npos);
 }
 
-TEST_CASE("equal shuffled sources come in orders of their own, which differ in each epoch") {
-  const auto source = fl::from(count_to(100)) | fl::shuffled();
+TEST_CASE("equal shuffled sources have different orders, which differ in each epoch") {
+  const auto source = fl::from(count_to(100)) | fl::global_shuffle();
   const auto p = fl::concat(source, source) | fl::map(with_index);
   const auto all = values_of(collect(p.finite({.seed = 3, .epochs = 2})));
   REQUIRE(all.size() == 400);
@@ -140,9 +139,9 @@ TEST_CASE("equal shuffled sources come in orders of their own, which differ in e
   CHECK(std::adjacent_find(orders.begin(), orders.end()) == orders.end());
 }
 
-TEST_CASE("shuffled reaches over all sources of a concat of indexed ones") {
+TEST_CASE("global_shuffle covers all sources of a concat of indexed ones") {
   const auto p = fl::concat(fl::from(count_to(40)), fl::from(ints()), fl::from(ints{100, 101, 102})) |
-                 fl::shuffled() | fl::map(with_index);
+                 fl::global_shuffle() | fl::map(with_index);
   auto items = collect(p.finite({.seed = 1}));
   CHECK_FALSE(std::is_sorted(items.begin(), items.end()));
   std::sort(items.begin(), items.end());
@@ -152,7 +151,7 @@ TEST_CASE("shuffled reaches over all sources of a concat of indexed ones") {
   CHECK(items[42] == indexed_item{in_part(2, 2), 102});
 }
 
-TEST_CASE("a run over a concat isn't resumed over another one") {
+TEST_CASE("a run over a concat can't be resumed over a different one") {
   const auto run = [](ints second, const std::optional<fl::checkpoint>& resume) {
     return (fl::concat(fl::from(ints{1, 2}), fl::from(std::move(second))) | fl::map(with_index))
         .finite({.resume = resume});
@@ -165,7 +164,7 @@ TEST_CASE("a run over a concat isn't resumed over another one") {
   CHECK(throws_saying<std::invalid_argument>("has changed", [&] { run({3, 4, 5}, checkpoint); }));
 }
 
-TEST_CASE("a concat may have grown by another source: it takes part from the next epoch on") {
+TEST_CASE("a source that was added to a concat is used from the next epoch on") {
   const auto first = fl::from(ints{1, 2}), second = fl::from(ints{3, 4}), third = fl::from(ints{5});
   const auto before = fl::concat(first, second) | fl::map(with_index);
   const auto after = fl::concat(first, second, third) | fl::map(with_index);
@@ -174,7 +173,7 @@ TEST_CASE("a concat may have grown by another source: it takes part from the nex
   const auto checkpoint = loader.checkpoint();
   CHECK(throws_saying<std::invalid_argument>(
       "has grown", [&] { static_cast<void>(after.finite({.epochs = 2, .resume = checkpoint})); }));
-  CHECK(values_of(collect(after.finite({.epochs = 2, .resume = checkpoint, .data_may_have_grown = true}))) ==
+  CHECK(values_of(collect(after.finite({.epochs = 2, .resume = checkpoint, .allow_grown_data = true}))) ==
         ints{2, 3, 4, 1, 2, 3, 4, 5});
 }
 
@@ -187,7 +186,7 @@ TEST_CASE("Resumed: a concat of sources with and without a state") {
   }
   std::vector<std::string> elements;
   for (int i = 0; i < 60; ++i) elements.push_back(std::to_string(10'000 + i));
-  // Tells nothing of its state.
+  // Has no state().
   const auto made = [](int n, int size) {
     return fl::generate([n, size, i = 0]() mutable {
       if (++i % 7 == 0 && i < size) throw unlucky(i);
@@ -196,7 +195,7 @@ TEST_CASE("Resumed: a concat of sources with and without a state") {
   };
   leave_and_resume("concat", 30, [&](draw& d, const circumstances& c) {
     const auto size = static_cast<int>(d(0, 30));
-    return fl::concat(made(1, size), fl::from(elements) | fl::shuffled(), fl::lines({folder / "?"}),
+    return fl::concat(made(1, size), fl::from(elements) | fl::global_shuffle(), fl::lines({folder / "?"}),
                       made(2, size)) |
            fl::shuffle({.capacity = d(1, 30)}) |
            fl::map([](std::string s) { return s + "!"; }, fl::workers{c.workers}) | fl::batch(d(1, 6));
@@ -206,7 +205,7 @@ TEST_CASE("Resumed: a concat of sources with and without a state") {
 TEST_CASE("Resumed: a concat that is shuffled as a whole") {
   leave_and_resume("shuffled concat", 30, [&](draw& d, const circumstances& c) {
     return fl::concat(fl::from(count_to(static_cast<int>(d(0, 50)))), fl::from(count_to(30))) |
-           fl::shuffled() | fl::map([](int n) { return n; }, fl::workers{c.workers}) |
+           fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{c.workers}) |
            fl::shuffle({.capacity = d(1, 30)}) | fl::batch(d(1, 6));
   });
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/source/files.hpp>
 
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/records.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/source/tar.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
@@ -27,6 +27,7 @@
 #include "support/outcome.hpp"
 #include "support/page_cache.hpp"
 #include "support/rounds.hpp"
+#include "support/sanitizers.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 
@@ -43,7 +44,7 @@ namespace {
 
 using names = std::vector<std::string>;
 
-/// The names of the files that are found, without their folder's.
+/// The names of the files found, without their directory.
 names found(const temporary_folder& folder, const std::string& pattern = "*",
             fl::files_options options = {}) {
   names all = collect((fl::files(folder.path(), pattern, options) | fl::prefetch(10)).finite());
@@ -60,7 +61,7 @@ std::string text_of(const std::vector<std::byte>& bytes) {
 
 } // namespace
 
-TEST_CASE("files gives the paths of a folder's files in the order of their bytes") {
+TEST_CASE("files yields the paths of a directory's files in the order of their bytes") {
   const temporary_folder folder;
   for (const char* name : {"b", "a", "B", "a10", "a9", "\xc3\xa4", "~"}) folder.write(name, name);
   CHECK(found(folder) == names{"B", "a", "a10", "a9", "b", "~", "\xc3\xa4"});
@@ -83,7 +84,22 @@ TEST_CASE("files matches patterns against names") {
                                                     [&] { found(folder, "z*"); }));
 }
 
-TEST_CASE("files matches patterns with folders, ** for any number of them") {
+TEST_CASE("files matches several patterns, and yields a file once that two of them match") {
+  const temporary_folder folder;
+  for (const char* name : {"b.jpg", "a.jpeg", "c.png"}) folder.write(name, "");
+  const auto all = [](const auto& p) { return collect((p | fl::prefetch(2)).finite()); };
+  const names both{folder / "a.jpeg", folder / "b.jpg"};
+  CHECK(all(fl::files(folder.path(), {"*.jpg", "*.jpeg"})) == both);
+  CHECK(all(fl::files(folder.path(), {"b*", "*.jp*g", "*.gif"})) == both);
+  CHECK(all(fl::files(folder.path(), names{"*.jpg", "a*"})) == both);
+  CHECK(fl::test::throws_saying<std::runtime_error>("matches `x*` or `y*`", [&] {
+    fl::files(folder.path(), {"x*", "y*"});
+  }));
+  CHECK(fl::test::throws_saying<std::invalid_argument>("the list of patterns is empty",
+                                                       [&] { fl::files(folder.path(), names{}); }));
+}
+
+TEST_CASE("files matches patterns with directories, ** for any number of them") {
   const temporary_folder folder;
   std::filesystem::create_directories(folder / "a/b/c");
   std::filesystem::create_directories(folder / "d/.e/c");
@@ -111,7 +127,7 @@ TEST_CASE("files matches patterns with folders, ** for any number of them") {
               folder / "link/b/c/4.jpg"});
 }
 
-TEST_CASE("files goes into the folders below on request only") {
+TEST_CASE("files searches subdirectories only on request") {
   const temporary_folder folder;
   std::filesystem::create_directories(folder / "b/c");
   for (const char* name : {"a", "b/1", "b/c/2", "b.x"}) folder.write(name, "");
@@ -120,7 +136,7 @@ TEST_CASE("files goes into the folders below on request only") {
   CHECK(found(folder, "[0-9]", {.recursive = true}) == names{"b/1", "b/c/2"});
 }
 
-TEST_CASE("files gives regular files, also through links, and nothing else") {
+TEST_CASE("files yields regular files, also through links, and nothing else") {
   const temporary_folder folder, elsewhere;
   folder.write("file", "");
   std::filesystem::create_symlink(folder / "file", folder / "link");
@@ -131,7 +147,7 @@ TEST_CASE("files gives regular files, also through links, and nothing else") {
   CHECK(found(folder, "*", {.recursive = true}) == names{"file", "link"});
 }
 
-TEST_CASE("files says which folder can't be listed") {
+TEST_CASE("files names a directory that can't be listed") {
   const temporary_folder folder;
   const auto list = [&] { fl::files(folder / "missing"); };
   CHECK_THROWS_AS(list(), std::system_error);
@@ -156,7 +172,7 @@ TEST_CASE("files are read in order by any number of workers, and indices count t
   }
 }
 
-TEST_CASE("a file that has vanished is a failure that names it, and with skip the rest arrives") {
+TEST_CASE("a file that was deleted is a failure that names it, and with skip the rest is yielded") {
   const temporary_folder folder;
   for (const char* name : {"a", "b", "c", "d"}) folder.write(name, name);
   const auto p =
@@ -175,7 +191,7 @@ TEST_CASE("a file that has vanished is a failure that names it, and with skip th
   CHECK(skipping.skipped_indices() == std::vector<std::uint64_t>{2});
 }
 
-TEST_CASE("read_file gives every byte of files of any size and says what it can't read") {
+TEST_CASE("read_file returns every byte of files of any size, and names a file that it can't read") {
   const temporary_folder folder;
   for (const std::size_t size : {0u, 1u, 65'535u, 65'536u, 65'537u, 300'000u}) {
     std::string content(size, '\0');
@@ -185,16 +201,16 @@ TEST_CASE("read_file gives every byte of files of any size and says what it can'
   CHECK(fl::test::throws_saying<std::system_error>(folder / "missing",
                                                    [&] { fl::read_file(folder / "missing"); }));
   CHECK(fl::test::throws_saying<std::system_error>(folder.path(), [&] { fl::read_file(folder.path()); }));
-  CHECK_FALSE(fl::read_file("/proc/self/status").empty()); // its size is said to be 0
+  CHECK_FALSE(fl::read_file("/proc/self/status").empty()); // the system reports size 0
 }
 
-TEST_CASE("files of an empty folder are an error") {
+TEST_CASE("files of an empty directory are an error") {
   const temporary_folder folder;
   CHECK(fl::test::throws_saying<std::runtime_error>("no file in `" + folder.path() + "` matches `*`",
                                                     [&] { found(folder); }));
 }
 
-TEST_CASE("on request the system reads a file when the name of the one before it is given") {
+TEST_CASE("on request the system reads a file when the name before it is yielded") {
   const temporary_folder folder;
   constexpr std::size_t size = 1 << 20;
   const auto first = folder.write("a", std::string(size, 'a')),
@@ -208,10 +224,10 @@ TEST_CASE("on request the system reads a file when the name of the one before it
   }
 }
 
-#ifndef __SANITIZE_THREAD__ // which doesn't follow a fork of a process with threads
+#if !FEEDLINE_TEST_TSAN // TSan can't follow a fork of a process with threads
 namespace {
 
-/// Whether `check` is true in a process of its own.
+/// Whether `check` is true in a separate process.
 template <class Check>
 bool holds_in_child(Check check) {
   const pid_t child = ::fork();
@@ -222,7 +238,7 @@ bool holds_in_child(Check check) {
 
 } // namespace
 
-TEST_CASE("a folder that may not be read is no folder without files, and every source says so") {
+TEST_CASE("every source reports a directory without read permission instead of treating it as empty") {
   namespace fs = std::filesystem;
   const temporary_folder folder;
   fs::permissions(folder.path(), fs::perms::all);
@@ -232,7 +248,7 @@ TEST_CASE("a folder that may not be read is no folder without files, and every s
   const std::string closed = folder / "closed", sentence = "can't list the folder " + closed;
   const auto refuses = [&](auto make) {
     return holds_in_child([&] {
-      constexpr uid_t nobody = 65534; // as root may read everything
+      constexpr uid_t nobody = 65534; // root may read everything
       if (::geteuid() == 0 && ::seteuid(nobody) != 0) return false;
       return fl::test::throws_saying<std::system_error>(sentence, make) &&
              fl::test::throws_saying<std::system_error>(": Permission denied", make);
@@ -248,14 +264,14 @@ TEST_CASE("a folder that may not be read is no folder without files, and every s
   fs::permissions(folder / "closed", fs::perms::owner_all);
 }
 
-TEST_CASE("too many open files are no missing files, and every source says so in both modes") {
-  if (fl::test::rounds(4) < 4) return; // sanitizers need files of their own
+TEST_CASE("every source reports too many open files instead of treating them as missing, in both modes") {
+  if (fl::test::rounds(4) < 4) return; // sanitizers open files too
   const temporary_folder folder;
   folder.write("a.txt", "text");
   const auto lines = fl::lines({folder / "*.txt"}) | fl::prefetch(1);
-  const auto records = fl::records({folder / "*.txt"}, 4) | fl::shuffled() | fl::prefetch(1);
+  const auto records = fl::records({folder / "*.txt"}, 4) | fl::global_shuffle() | fl::prefetch(1);
   const auto samples = fl::tar_samples(folder / "*.txt") | fl::prefetch(1);
-  const auto shuffled = fl::tar_samples(folder / "*.txt") | fl::shuffled() | fl::prefetch(1);
+  const auto shuffled = fl::tar_samples(folder / "*.txt") | fl::global_shuffle() | fl::prefetch(1);
   CHECK(holds_in_child([&] {
     const rlimit none{3, 3}; // files
     if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return false;

@@ -46,7 +46,7 @@ static_assert(
 
 } // namespace
 
-TEST_CASE("generate gives what its function returns until it returns nothing") {
+TEST_CASE("generate yields the samples of its function until it returns nothing") {
   CHECK(collect((numbers(4) | fl::prefetch(2)).finite()) == count_to(4));
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("generate calls a fresh copy of its function in each epoch of each run
   CHECK(collect(p.finite()) == count_to(3));
 }
 
-TEST_CASE("generate gives items that can only be moved") {
+TEST_CASE("generate yields items that can only be moved") {
   const auto p = fl::generate([n = 0]() mutable {
                    return n < 3 ? std::optional(std::make_unique<int>(n++)) : std::nullopt;
                  }) |
@@ -80,14 +80,14 @@ TEST_CASE("generate's context has the sample's index, and random numbers by seed
   CHECK(collect(p.finite({.seed = 6, .epochs = 2})) != once);
 }
 
-TEST_CASE("generate's context tells the epoch") {
+TEST_CASE("generate's context has the epoch") {
   const auto p =
       fl::generate([](fl::context& c) { return c.index < 2 ? std::optional(c.epoch) : std::nullopt; }) |
       fl::prefetch(2);
   CHECK(collect(p.finite({.epochs = 2})) == std::vector<std::uint32_t>{0, 0, 1, 1});
 }
 
-TEST_CASE("a generate that waits hears of a stop by its context") {
+TEST_CASE("a waiting function of generate can see a stop in its context") {
   std::atomic<bool> waits{false};
   std::atomic<bool> heard{false};
   const auto p = fl::generate([&, given = 0](fl::context& c) mutable {
@@ -106,13 +106,14 @@ TEST_CASE("a generate that waits hears of a stop by its context") {
   CHECK(heard);
 }
 
-TEST_CASE("an endless generate is as long as somebody wants it") {
+TEST_CASE("an endless generate yields as many samples as are read") {
   const auto p = fl::generate([n = 0]() mutable { return std::optional(n++); });
   CHECK(collect((p | fl::take(3)).finite()) == count_to(3));
   CHECK(collect((p | fl::prefetch(2)).finite(), 1000) == count_to(1000));
 }
 
-TEST_CASE("what generate's function throws is a failure in its place, and with skip it is called again") {
+TEST_CASE(
+    "an exception of generate's function is a failure at its position, and with skip it is called again") {
   const auto p = fl::generate([n = 0, check = fl::test::refusing{{2, 3}}]() mutable {
     return n < 6 ? std::optional(check(n++)) : std::nullopt;
   });
@@ -125,7 +126,7 @@ TEST_CASE("what generate's function throws is a failure in its place, and with s
   CHECK(skipping.skipped.size() == 2);
 }
 
-TEST_CASE("the index of a generated sample counts the calls, also those that threw") {
+TEST_CASE("the index of a generated sample counts all calls, including those that threw") {
   const auto indices = [](const auto& p) {
     const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
     REQUIRE(result.items.size() == 1);
@@ -143,12 +144,12 @@ TEST_CASE("the index of a generated sample counts the calls, also those that thr
                 fl::batch(9)) == expected);
 }
 
-TEST_CASE("a generate that gives nothing ends at once") {
+TEST_CASE("a generate without samples ends at once") {
   CHECK(collect((numbers(0) | fl::prefetch(2)).finite({.epochs = 3})).empty());
 }
 
-TEST_CASE("a sample that an endless source lacks isn't looked for for ever") {
-  const fl::test::watchdog guard("replay of what isn't there");
+TEST_CASE("the search for a sample that an endless source doesn't have ends") {
+  const fl::test::watchdog guard("replay of a missing sample");
   const auto p = fl::generate([n = 0]() mutable {
                    if (n++ == 3) throw std::runtime_error("three");
                    return std::optional(n);

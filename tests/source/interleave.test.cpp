@@ -38,7 +38,7 @@ using texts = std::vector<std::string>;
 static_assert(fl::detail::file_source<fl::tar_samples>);
 static_assert(!fl::detail::file_source<fl::detail::range_source<std::vector<int>>>);
 
-/// Files of so many lines: "a0", "a1", … in the first one.
+/// Files with these numbers of lines: "a0", "a1", … in the first one.
 void write_files(const temporary_folder& folder, const std::vector<int>& lines) {
   for (std::size_t file = 0; file < lines.size(); ++file) {
     const std::string name(1, static_cast<char>('a' + file));
@@ -52,7 +52,7 @@ auto lines_of(const temporary_folder& folder, std::size_t at_once) {
   return fl::lines({folder / "?"}) | fl::interleave(at_once) | fl::prefetch(4);
 }
 
-/// An archive of so many samples, the damaged one of which can't be read.
+/// An archive with this number of samples, one of which is damaged and can't be read.
 std::string shard(std::string_view name, std::size_t samples, std::size_t damaged) {
   tar_writer tar;
   for (std::size_t i = 0; i < samples; ++i) {
@@ -65,10 +65,10 @@ std::string shard(std::string_view name, std::size_t samples, std::size_t damage
 
 } // namespace
 
-TEST_CASE("interleave needs a file at least") { CHECK_THROWS_AS(fl::interleave(0), std::invalid_argument); }
+TEST_CASE("interleave needs at least one file") { CHECK_THROWS_AS(fl::interleave(0), std::invalid_argument); }
 
 TEST_CASE(
-    "interleave gives one sample of each file in turn, and the next file takes the place of one that ends") {
+    "interleave yields one sample of each file in turn, and replaces a file that ends by the next one") {
   const temporary_folder folder;
   write_files(folder, {3, 1, 0, 2, 4});
   CHECK(collect(lines_of(folder, 2).finite()) ==
@@ -79,13 +79,13 @@ TEST_CASE(
         collect((fl::lines({folder / "?"}) | fl::prefetch(2)).finite()));
 }
 
-TEST_CASE("interleaved files may all be empty") {
+TEST_CASE("interleaved files can all be empty") {
   const temporary_folder folder;
   write_files(folder, {0, 0, 0});
   CHECK(collect(lines_of(folder, 2).finite()).empty());
 }
 
-TEST_CASE("indices and origins are those of the files, and several epochs open them in orders of their own") {
+TEST_CASE("indices and origins are those of the files, and each epoch opens the files in a different order") {
   const temporary_folder folder;
   write_files(folder, std::vector<int>(20, 3));
   const auto p =
@@ -109,7 +109,7 @@ TEST_CASE("indices and origins are those of the files, and several epochs open t
   CHECK(std::set{first[0][0], first[1][0], first[2][0], first[3][0]}.size() == 4);
 }
 
-TEST_CASE("a file that can't be read is a failure in its turn, and the others go on") {
+TEST_CASE("a file that can't be read is a failure in its turn, and the others continue") {
   const temporary_folder folder;
   write_files(folder, {3, 3, 3, 3});
   const auto lines = lines_of(folder, 2);
@@ -140,35 +140,36 @@ TEST_CASE("a damaged sample of a shard is a failure in its turn") {
   CHECK(result.skipped.size() == 2);
 }
 
-TEST_CASE("a run isn't resumed with another number of files at once, but may go on when files were added") {
+TEST_CASE(
+    "a run can't be resumed with a different number of files at once, but can be after files were added") {
   const temporary_folder folder;
   write_files(folder, {2, 2});
   auto loader = lines_of(folder, 4).finite({.epochs = 2});
   const std::string first = loader.next().value();
   const auto checkpoint = loader.checkpoint();
   auto expected = collect(std::move(loader));
-  expected.resize(3); // of the first epoch
+  expected.resize(3); // only the first epoch
   CHECK_THROWS_AS(lines_of(folder, 3).finite({.epochs = 2, .resume = checkpoint}), std::invalid_argument);
 
   folder.write("c", "c0\n");
   const auto grown =
-      collect(lines_of(folder, 4).finite({.epochs = 2, .resume = checkpoint, .data_may_have_grown = true}));
+      collect(lines_of(folder, 4).finite({.epochs = 2, .resume = checkpoint, .allow_grown_data = true}));
   REQUIRE(grown.size() == 8);
   CHECK(texts(grown.begin(), grown.begin() + 3) == expected);
   CHECK(std::count(grown.begin() + 3, grown.end(), "c0") == 1);
 }
 
-TEST_CASE("Resumed: interleaved lines, some files of which can't be read") {
+TEST_CASE("Resumed: interleaved lines, with files that can't be read") {
   const temporary_folder folder;
   write_files(folder, {7, 0, 12, 1, 5, 20, 3, 3, 9});
-  std::filesystem::create_directory(folder / "z"); // no file of lines
+  std::filesystem::create_directory(folder / "z"); // not a file
   leave_and_resume("interleaved lines", 40, [&](draw& d, const circumstances& c) {
     return fl::lines({folder / "?"}) | fl::interleave(d(1, 12)) | fl::shuffle({.capacity = d(1, 30)}) |
            fl::map([](std::string s) { return s + "!"; }, fl::workers{c.workers}) | fl::batch(d(1, 6));
   });
 }
 
-TEST_CASE("Resumed: interleaved records, the last of which aren't whole") {
+TEST_CASE("Resumed: interleaved records, with incomplete ones at the end") {
   const temporary_folder folder;
   write_files(folder, {7, 0, 12, 1, 5, 20, 3, 3, 9});
   std::filesystem::create_directory(folder / "z");
@@ -179,7 +180,7 @@ TEST_CASE("Resumed: interleaved records, the last of which aren't whole") {
   });
 }
 
-TEST_CASE("Resumed: interleaved shards, some of which are damaged") {
+TEST_CASE("Resumed: interleaved shards, with damaged ones") {
   const temporary_folder folder;
   for (std::size_t file = 0; file < 9; ++file)
     folder.write(std::to_string(file) + ".tar",

@@ -30,39 +30,39 @@ namespace {
 
 constexpr auto same = [](int n) { return n; };
 
-/// So many numbers from `first` on.
+/// `count` numbers from `first` on.
 auto some(int first, int count) {
   return fl::from(count_to(count)) | fl::map([first](int n) { return first + n; }) | fl::prefetch(2);
 }
 
 } // namespace
 
-TEST_CASE("Runs that are joined in turns give an item each, and those that have ended are left out") {
+TEST_CASE("A round-robin join yields an item of each run in turn, and leaves out runs that have ended") {
   const watchdog guard("turns");
   for (const std::size_t workers : {1u, 2u, 64u}) {
-    const auto joined = fl::join({.in_turns = true, .capacity = 2}, some(0, 4).finite(),
+    const auto joined = fl::join({.round_robin = true, .capacity = 2}, some(0, 4).finite(),
                                  some(100, 0).finite(), some(200, 2).finite());
     CHECK(collect((joined | fl::map(same, fl::workers{workers})).infinite()) ==
           std::vector{0, 200, 1, 201, 2, 3});
   }
-  CHECK(collect((fl::join({.in_turns = true}, some(0, 3).finite()) | fl::prefetch(1)).finite()) ==
+  CHECK(collect((fl::join({.round_robin = true}, some(0, 3).finite()) | fl::prefetch(1)).finite()) ==
         count_to(3));
 }
 
-TEST_CASE("Runs that are joined as they come give all items, each run's in order") {
-  const watchdog guard("as they come");
+TEST_CASE("A join in arrival order yields all items, each run's in order") {
+  const watchdog guard("arrival order");
   for (const std::size_t workers : {1u, 2u, 64u}) {
     const auto joined =
         fl::join({.capacity = 2}, some(0, 1000).finite(), some(1000, 1000).finite(), some(2000, 0).finite());
     auto came = collect((joined | fl::map(same, fl::workers{workers})).finite());
-    CHECK(std::is_sorted(came.begin(), came.end()) == false); // one after the other would be
+    CHECK(std::is_sorted(came.begin(), came.end()) == false); // it would be if the runs followed one another
     std::stable_partition(came.begin(), came.end(), [](int n) { return n < 1000; });
     CHECK(came == count_to(2000));
   }
 }
 
-TEST_CASE("A run that gives nothing for long makes none of the others wait, unless they take turns") {
-  const watchdog guard("a run that gives nothing");
+TEST_CASE("A slow run makes no other run of a join wait, except in round-robin order") {
+  const watchdog guard("a run without items");
   fl::push_source<int> silent;
   auto loader =
       (fl::join({}, (silent | fl::prefetch(1)).finite(), some(0, 50).finite()) | fl::prefetch(1)).finite();
@@ -75,7 +75,7 @@ TEST_CASE("A run that gives nothing for long makes none of the others wait, unle
   CHECK(loader.state() == fl::run_state::finished);
 
   fl::push_source<int> first;
-  auto turns = (fl::join({.in_turns = true}, (first | fl::prefetch(1)).finite(), some(0, 2).finite()) |
+  auto turns = (fl::join({.round_robin = true}, (first | fl::prefetch(1)).finite(), some(0, 2).finite()) |
                 fl::prefetch(1))
                    .finite();
   CHECK(!turns.next_for(std::chrono::milliseconds(10)));
@@ -84,36 +84,36 @@ TEST_CASE("A run that gives nothing for long makes none of the others wait, unle
   CHECK(turns.next() == 0);
 }
 
-TEST_CASE("A run that fails ends those that it is joined with") {
+TEST_CASE("A run that fails ends the other runs of its join") {
   const watchdog guard("a run that fails");
-  for (const bool in_turns : {true, false}) {
+  for (const bool round_robin : {true, false}) {
     const auto failing = fl::from(count_to(100)) | fl::map(refusing{{3}});
     const auto endless = fl::from(count_to(10)) | fl::map([](int) { return -1; });
-    const auto result =
-        run_to_end((fl::join({.in_turns = in_turns}, failing.finite(), endless.infinite()) | fl::prefetch(1))
-                       .infinite());
+    const auto result = run_to_end(
+        (fl::join({.round_robin = round_robin}, failing.finite(), endless.infinite()) | fl::prefetch(1))
+            .infinite());
     REQUIRE(result.failed);
     CHECK(result.failed->stage == "join");
     CHECK(result.failed->message.find("map failed on sample 3") != std::string::npos);
     CHECK(std::count_if(result.items.begin(), result.items.end(), [](int n) { return n >= 0; }) == 3);
 
-    const auto skipped =
-        run_to_end((fl::join({.in_turns = in_turns}, failing.finite(), endless.infinite()) | fl::prefetch(1))
-                       .finite({.on_error = fl::on_error::skip}));
+    const auto skipped = run_to_end(
+        (fl::join({.round_robin = round_robin}, failing.finite(), endless.infinite()) | fl::prefetch(1))
+            .finite({.on_error = fl::on_error::skip}));
     CHECK(!skipped.failed);
     CHECK(skipped.skipped.size() == 1);
   }
 }
 
-TEST_CASE("When the run that joins others ends, they are stopped") {
+TEST_CASE("The end of a run over a join stops the joined runs") {
   const watchdog guard("the end of a joining run");
   lifetimes all;
-  for (const bool in_turns : {true, false})
+  for (const bool round_robin : {true, false})
     for (int round = 0; round < 30; ++round) {
       const auto make = [&](int n) { return counted_item(all, n); };
       const auto endless = fl::from(count_to(100)) | fl::map(make, fl::workers{2});
       const auto joined =
-          fl::join({.in_turns = in_turns, .capacity = 3}, endless.infinite(), endless.infinite());
+          fl::join({.round_robin = round_robin, .capacity = 3}, endless.infinite(), endless.infinite());
       auto loader = (joined | fl::map([](counted_item item) { return item; }, fl::workers{2})).infinite();
       for (int i = 0; i < round % 5; ++i) CHECK(loader.next());
       if (round % 2 == 0) loader.stop();
@@ -126,10 +126,10 @@ TEST_CASE("When the run that joins others ends, they are stopped") {
   CHECK(!waiting.next());
 }
 
-TEST_CASE("A join of live runs has no checkpoints, and knows its memory") {
+TEST_CASE("A join of live runs has no checkpoints, and its memory is in the plan") {
   const auto pipeline = fl::join({.capacity = 5}, some(0, 3).finite(), some(0, 3).finite()) | fl::prefetch(1);
   CHECK(!decltype(pipeline.finite())::has_checkpoints);
   CHECK(pipeline.memory().bytes());
-  CHECK(throws_saying<std::invalid_argument>("at least one item",
+  CHECK(throws_saying<std::invalid_argument>("capacity must be at least 1",
                                              [] { fl::join({.capacity = 0}, some(0, 1).finite()); }));
 }

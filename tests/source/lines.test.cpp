@@ -57,26 +57,26 @@ constexpr std::uint64_t second_file = std::uint64_t{1} << 40;
 
 } // namespace
 
-TEST_CASE("lines gives each line without its end, be it \\n or \\r\\n") {
+TEST_CASE("lines yields each line without its end, \\n or \\r\\n") {
   CHECK(lines_of("one\ntwo\n") == texts{"one", "two"});
   CHECK(lines_of("one\r\ntwo\r\n") == texts{"one", "two"});
   CHECK(lines_of("one\r\ntwo\nthree\r\n") == texts{"one", "two", "three"});
   CHECK(lines_of("a\rb\r\r\n") == texts{"a\rb\r"});
 }
 
-TEST_CASE("a line that is too long is refused in its place") {
+TEST_CASE("a line that is too long is a failure at its position") {
   const temporary_folder folder;
   const std::string path = folder.write("text", "12345\r\n123456\n1\n123456");
   const auto outcome = run_to_end(
-      (fl::lines({path}, {.longest = 5}) | fl::prefetch(2)).finite({.on_error = fl::on_error::skip}));
+      (fl::lines({path}, {.max_line_bytes = 5}) | fl::prefetch(2)).finite({.on_error = fl::on_error::skip}));
   CHECK(outcome.items == texts{"12345", "1"});
   REQUIRE(outcome.skipped.size() == 2);
-  CHECK(outcome.skipped[0].message.find(path + ": line 2 has 6 bytes, more than lines_options::longest, 5") !=
-        std::string::npos);
+  CHECK(outcome.skipped[0].message.find(
+            path + ": line 2 has 6 bytes, more than lines_options::max_line_bytes, 5") != std::string::npos);
   CHECK(outcome.skipped[1].message.find("line 4") != std::string::npos);
 }
 
-TEST_CASE("lines gives empty lines, and a last line without an end if it isn't empty") {
+TEST_CASE("lines yields empty lines, and a last line without an end if it isn't empty") {
   CHECK(lines_of("\n\none\n\r\n") == texts{"", "", "one", ""});
   CHECK(lines_of("one\ntwo") == texts{"one", "two"});
   CHECK(lines_of("one\ntwo\r") == texts{"one", "two\r"});
@@ -84,13 +84,13 @@ TEST_CASE("lines gives empty lines, and a last line without an end if it isn't e
   CHECK(lines_of("").empty());
 }
 
-TEST_CASE("lines gives long lines and any bytes") {
+TEST_CASE("lines yields long lines and any bytes") {
   const std::string text = "a\0b\xff"s, long_line(200'000, 'x');
   CHECK(lines_of(text + "\n" + long_line) == texts{text, long_line});
-  CHECK(lines_of(long_line.substr(0, 4096)) == texts{long_line.substr(0, 4096)}); // ends with its page
+  CHECK(lines_of(long_line.substr(0, 4096)) == texts{long_line.substr(0, 4096)}); // ends at a page boundary
 }
 
-TEST_CASE("lines goes through files as listed and patterns in the order of the bytes, empty files included") {
+TEST_CASE("lines reads files as listed and patterns in the order of the bytes, including empty files") {
   const temporary_folder folder;
   folder.write("b.txt", "b1\nb2\n");
   folder.write("a.txt", "a1");
@@ -100,7 +100,8 @@ TEST_CASE("lines goes through files as listed and patterns in the order of the b
   CHECK(lines_of(texts{folder / "z.txt", folder / "{b,a}.txt"}) == texts{"z1", "b1", "b2", "a1"});
 }
 
-TEST_CASE("lines of no file are an error at once, which names the pattern or says that the list is empty") {
+TEST_CASE(
+    "lines without a file are an error at once, which names the pattern or says that the list is empty") {
   const temporary_folder folder;
   const std::string pattern = folder / "*.csv";
   CHECK(throws_saying<std::runtime_error>("no file matches `" + pattern, [&] { fl::lines({pattern}); }));
@@ -108,7 +109,22 @@ TEST_CASE("lines of no file are an error at once, which names the pattern or say
                                              [&] { fl::lines(texts{}); }));
 }
 
-TEST_CASE("the index of a line is its file's number and its place, unique and the same in every epoch") {
+TEST_CASE(
+    "a text that two patterns match is an error at once, which names it; a link to it is another text") {
+  const temporary_folder folder;
+  folder.write("a.txt", "a");
+  folder.write("b.txt", "b");
+  const auto refuses = [&](const texts& patterns) {
+    return throws_saying<std::invalid_argument>("b.txt` is listed twice", [&] { fl::lines(patterns); });
+  };
+  CHECK(refuses({folder / "b.txt", folder / "b.txt"}));
+  CHECK(refuses({folder / "*.txt", folder / "b.*"}));
+  CHECK(refuses({folder / "{a,b}.txt", folder / "./[b-z].txt"}));
+  std::filesystem::create_symlink(folder / "b.txt", folder / "c.txt");
+  CHECK(lines_of(texts{folder / "*.txt"}) == texts{"a", "b", "b"});
+}
+
+TEST_CASE("the index of a line is its file's number and its position, unique and the same in every epoch") {
   const temporary_folder folder;
   folder.write("0", "a\nb\n");
   folder.write("1", "");
@@ -129,7 +145,7 @@ TEST_CASE("the index of a line is its file's number and its place, unique and th
 }
 
 TEST_CASE(
-    "lines puts files into a new order in each of several epochs, by the seed, and keeps that of lines") {
+    "in each of several epochs lines has a new order of files, by the seed, and keeps the order of lines") {
   const temporary_folder folder;
   for (int i = 10; i < 30; ++i) folder.write(std::to_string(i), "first\nsecond\n");
   const auto p = numbered({folder / "??"});
@@ -161,7 +177,7 @@ TEST_CASE("an error names a line by its file and number, counted from 1") {
   CHECK(result.failed->origin == folder / "1: line 2");
 }
 
-TEST_CASE("a file of lines that has vanished is a failure in its place, and with skip the next file comes") {
+TEST_CASE("a deleted file of lines is a failure at its position, and with skip the next file follows") {
   const temporary_folder folder;
   for (const char* name : {"a", "b", "c"}) folder.write(name, "1 of "s + name + "\n2 of " + name + "\n");
   const auto p = fl::lines({folder / "?"}) | fl::prefetch(10);
@@ -177,7 +193,7 @@ TEST_CASE("a file of lines that has vanished is a failure in its place, and with
   CHECK(skipping.skipped.size() == 1);
 }
 
-TEST_CASE("a folder in place of a file of lines is refused") {
+TEST_CASE("lines rejects a directory instead of a file") {
   const temporary_folder folder;
   const auto result = run_to_end((fl::lines({folder.path()}) | fl::prefetch(2)).finite());
   REQUIRE(result.failed);

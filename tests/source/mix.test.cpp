@@ -2,9 +2,9 @@
 #include <feedline/source/mix.hpp>
 
 #include <feedline/source/concat.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/source/zip.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/filter.hpp>
@@ -60,7 +60,7 @@ ints from_far(int count) {
   return values;
 }
 
-/// The first source counts from 0 on, the second one from `far` on.
+/// The first source counts from 0, the second one from `far`.
 auto two(int first, int second, when_one_ends end, double weight = 1) {
   return fl::mix(weighted(fl::from(count_to(first)), weight), weighted(fl::from(from_far(second)), 1),
                  fl::mix_options{end}) |
@@ -73,7 +73,7 @@ ints values_of(const std::vector<indexed_item>& items) {
   return values;
 }
 
-/// What a source gave, in its order.
+/// The items of one source, in order.
 ints values_of(const std::vector<indexed_item>& items, bool second) {
   ints values;
   for (const indexed_item& item : items)
@@ -81,7 +81,7 @@ ints values_of(const std::vector<indexed_item>& items, bool second) {
   return values;
 }
 
-/// How many of the first items are of the first source.
+/// How many of the first items are from the first source.
 std::size_t firsts_of(const std::vector<indexed_item>& items, std::size_t count) {
   return static_cast<std::size_t>(std::count_if(items.begin(),
                                                 items.begin() + static_cast<std::ptrdiff_t>(count),
@@ -90,15 +90,15 @@ std::size_t firsts_of(const std::vector<indexed_item>& items, std::size_t count)
 
 } // namespace
 
-TEST_CASE("mix refuses weights that are none") {
+TEST_CASE("mix rejects invalid weights") {
   const auto source = fl::from(ints{1});
   for (const double bad :
        {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
     CHECK(throws_saying<std::invalid_argument>("feedline::mix: a weight", [&] { weighted(source, bad); }));
 }
 
-TEST_CASE("mix gives all samples of its sources, each source's in its order, and goes on when one ends") {
-  const auto items = collect(two(100, 20, when_one_ends::go_on).finite({.seed = 1}));
+TEST_CASE("mix yields all samples of its sources, each source's in order, and continues when one ends") {
+  const auto items = collect(two(100, 20, when_one_ends::continue_with_others).finite({.seed = 1}));
   CHECK(values_of(items, false) == count_to(100));
   CHECK(values_of(items, true) == from_far(20));
   CHECK(firsts_of(items, 20) > 2);
@@ -117,11 +117,11 @@ TEST_CASE("mix chooses by weight, by seed and epoch") {
   CHECK(share < 0.78);
   CHECK(collect(p.finite({.seed = 1}), 4000) == items);
   CHECK(collect(p.finite({.seed = 2}), 4000) != items);
-  const auto again = collect(two(50, 50, when_one_ends::go_on).infinite({.seed = 1}), 200);
+  const auto again = collect(two(50, 50, when_one_ends::continue_with_others).infinite({.seed = 1}), 200);
   CHECK(std::vector(again.begin(), again.begin() + 100) != std::vector(again.begin() + 100, again.end()));
 }
 
-TEST_CASE("the weights of sources that are left keep their ratio") {
+TEST_CASE("the weights of the remaining sources keep their ratio") {
   const auto p = fl::mix(weighted(fl::from(ints()), 100), weighted(fl::from(count_to(5000)), 0.2),
                          weighted(fl::from(from_far(5000)), 0.1)) |
                  fl::map(with_index);
@@ -139,11 +139,11 @@ TEST_CASE("with stop the epoch ends with the first source that ends") {
   CHECK(values_of(collect(two(100, 0, when_one_ends::stop).finite())).size() < 20);
 }
 
-TEST_CASE("with repeat short sources begin anew until each has ended once") {
+TEST_CASE("with repeat, short sources start again until each has ended once") {
   const auto items = collect(two(300, 7, when_one_ends::repeat).finite({.seed = 1}));
   CHECK(values_of(items, false) == count_to(300));
   const ints seconds = values_of(items, true);
-  CHECK(seconds.size() > 200); // as the weights say, however short it is
+  CHECK(seconds.size() > 200); // by weight, although the source is short
   CHECK(seconds.size() < 400);
   for (std::size_t i = 0; i < seconds.size(); ++i) CHECK(seconds[i] == far + static_cast<int>(i % 7));
   std::set<std::uint64_t> indices;
@@ -151,20 +151,20 @@ TEST_CASE("with repeat short sources begin anew until each has ended once") {
   CHECK(indices.size() == items.size());
 }
 
-TEST_CASE("a source of one sample comes as often as its weight says") {
+TEST_CASE("a repeated source with one sample is chosen by its weight") {
   const auto items = collect(two(3000, 1, when_one_ends::repeat, 2).finite({.seed = 1}));
   CHECK(values_of(items, true).size() > 1300);
   CHECK(values_of(items, true).size() < 1700);
 }
 
 TEST_CASE(
-    "each pass over a shuffled source has an order of its own, and its samples random numbers of theirs") {
-  const auto p =
-      fl::mix(weighted(fl::from(count_to(20)) | fl::shuffled(), 1),
-              weighted(fl::from(from_far(200)) | fl::shuffled(), 1), fl::mix_options{when_one_ends::repeat}) |
-      fl::map([](int n, fl::context& c) {
-        return indexed_item{c.random(), n};
-      });
+    "each pass over a shuffled source has a different order, and its samples different random numbers") {
+  const auto p = fl::mix(weighted(fl::from(count_to(20)) | fl::global_shuffle(), 1),
+                         weighted(fl::from(from_far(200)) | fl::global_shuffle(), 1),
+                         fl::mix_options{when_one_ends::repeat}) |
+                 fl::map([](int n, fl::context& c) {
+                   return indexed_item{c.random(), n};
+                 });
   const auto items = collect(p.finite({.seed = 1}));
   const ints firsts = values_of(items, false);
   REQUIRE(firsts.size() > 60);
@@ -201,8 +201,8 @@ TEST_CASE("repeat doesn't wait for a source that is always empty, nor for one th
 }
 
 TEST_CASE(
-    "errors of mix's sources come in their place, and origins are those of the sources, in every pass") {
-  for (const when_one_ends end : {when_one_ends::go_on, when_one_ends::repeat}) {
+    "errors of mix's sources keep their positions, and origins are those of the sources, in every pass") {
+  for (const when_one_ends end : {when_one_ends::continue_with_others, when_one_ends::repeat}) {
     const auto p = fl::mix(weighted(numbers(40, {3}), 1), weighted(numbers(5), 1), fl::mix_options{end}) |
                    fl::map([](int n) {
                      if (n == 4) throw unlucky(n);
@@ -215,7 +215,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an index that has no room beside its source and pass is a failure of its sample") {
+TEST_CASE("an index that doesn't fit next to source and pass is a failure of that sample") {
   struct far_away {
     std::optional<int> next() { return at < 3 ? std::optional(at++) : std::nullopt; }
 
@@ -230,14 +230,14 @@ TEST_CASE("an index that has no room beside its source and pass is a failure of 
          fl::map(with_index))
             .finite({.on_error = fl::on_error::skip}));
   };
-  CHECK(in(when_one_ends::go_on).items.size() == 4);
-  CHECK(in(when_one_ends::go_on).skipped.size() == 3);
-  const auto repeated = in(when_one_ends::repeat); // room for 58 bits in the first pass
+  CHECK(in(when_one_ends::continue_with_others).items.size() == 4);
+  CHECK(in(when_one_ends::continue_with_others).skipped.size() == 3);
+  const auto repeated = in(when_one_ends::repeat); // 58 bits for the index in the first pass
   for (const fl::failure& f : repeated.skipped) CHECK(f.message.find("57 bits") != std::string::npos);
   CHECK(repeated.items.size() >= 7);
 }
 
-TEST_CASE("the numbering of passes can be taken apart again") {
+TEST_CASE("split() of a pass index inverts join()") {
   for (const std::size_t parts : {std::size_t{1}, std::size_t{2}, std::size_t{5}, std::size_t{255}}) {
     const fl::detail::pass_index numbering(parts);
     std::set<std::uint64_t> seen;
@@ -257,14 +257,14 @@ TEST_CASE("the numbering of passes can be taken apart again") {
   }
 }
 
-TEST_CASE("a run over a mix isn't resumed with other weights or another end") {
+TEST_CASE("a run over a mix can't be resumed with different weights or a different when_one_ends") {
   const auto run = [](double weight, when_one_ends end, const std::optional<fl::checkpoint>& resume) {
     return two(5, 5, end, weight).finite({.resume = resume});
   };
   const auto checkpoint = run(1, when_one_ends::stop, {}).checkpoint();
   run(1, when_one_ends::stop, checkpoint);
   CHECK_THROWS_AS(run(2, when_one_ends::stop, checkpoint), std::invalid_argument);
-  CHECK_THROWS_AS(run(1, when_one_ends::go_on, checkpoint), std::invalid_argument);
+  CHECK_THROWS_AS(run(1, when_one_ends::continue_with_others, checkpoint), std::invalid_argument);
 }
 
 TEST_CASE("Resumed: a mix of sources with and without a state") {
@@ -289,7 +289,7 @@ TEST_CASE("Resumed: a mix of sources with and without a state") {
   leave_and_resume("mix", 60, [&](draw& d, const circumstances& c) {
     const auto end = static_cast<when_one_ends>(d(0, 2));
     const int size = static_cast<int>(d(0, 30));
-    return fl::mix(weighted(fl::from(elements) | fl::shuffled(), 1 + static_cast<double>(d(0, 3))),
+    return fl::mix(weighted(fl::from(elements) | fl::global_shuffle(), 1 + static_cast<double>(d(0, 3))),
                    weighted(fl::lines({folder / "?"}), 1), weighted(stateless_numbers(size, {5, 20}), 0.5),
                    fl::mix_options{end}) |
            fl::shuffle({.capacity = d(1, 30)}) |
@@ -300,7 +300,7 @@ TEST_CASE("Resumed: a mix of sources with and without a state") {
   });
 }
 
-TEST_CASE("weights whose sum is no number are refused") {
+TEST_CASE("weights whose sum is infinite are rejected") {
   const auto s = fl::from(count_to(3));
   CHECK_THROWS_AS(fl::mix(fl::weighted(s, 1e308), fl::weighted(s, 1e308)), std::invalid_argument);
 }
@@ -322,7 +322,7 @@ struct jittered {
 
 template <class Start>
 void check_places(const Start& start, int items) {
-  const watchdog guard("a run that is resumed at every place");
+  const watchdog guard("a run that is resumed at every position");
   auto whole = start(std::optional<fl::checkpoint>());
   using item = typename decltype(whole)::value_type;
   std::vector<item> expected;
@@ -341,7 +341,7 @@ void check_places(const Start& start, int items) {
 
 } // namespace
 
-TEST_CASE("Sources of a mix may have stages without a state, and items of several types") {
+TEST_CASE("Sources of a mix can have stages without a state, and items of several types") {
   const auto even = fl::from(count_to(20)) | fl::filter([](int n) { return n % 2 == 0; }) | fl::map(scaled());
   const auto plain = fl::from(count_to(7));
   const auto mixed = fl::mix(fl::weighted(even, 0.6), fl::weighted(plain, 0.4)) | fl::prefetch(3);
@@ -373,7 +373,7 @@ TEST_CASE("Sources of a mix may have stages without a state, and items of severa
   CHECK(collect(pairs.finite()).size() == 7);
 }
 
-TEST_CASE("A stage inside a mix that fails is named, and the others go on") {
+TEST_CASE("A failing stage inside a mix is named, and the other sources continue") {
   const auto broken = fl::from(count_to(5)) | fl::map(scaled{3}, fl::name{"scale"});
   const auto mixed = fl::concat(broken, fl::from(count_to(2))) | fl::prefetch(3);
   const auto failed = run_to_end(mixed.finite());
@@ -387,18 +387,18 @@ TEST_CASE("A stage inside a mix that fails is named, and the others go on") {
   CHECK(skipping.failures()[0].message == "broken 3");
 }
 
-TEST_CASE("A whole set may be shuffled behind stages without a state") {
-  const auto before = fl::from(count_to(50)) | fl::shuffled() | fl::map(scaled()) | fl::prefetch(3);
-  const auto behind = fl::from(count_to(50)) | fl::map(scaled()) | fl::shuffled() | fl::prefetch(3);
+TEST_CASE("global_shuffle can follow stages without a state") {
+  const auto before = fl::from(count_to(50)) | fl::global_shuffle() | fl::map(scaled()) | fl::prefetch(3);
+  const auto behind = fl::from(count_to(50)) | fl::map(scaled()) | fl::global_shuffle() | fl::prefetch(3);
   CHECK(collect(before.finite({.seed = 5})) == collect(behind.finite({.seed = 5})));
 }
 
-TEST_CASE("Ranks share what a mix of sources with stages gives") {
+TEST_CASE("The samples of a mix of sources with stages are divided among ranks") {
   const auto even = fl::from(count_to(30)) | fl::filter([](int n) { return n % 2 == 0; });
   const auto mixed = fl::mix(fl::weighted(even, 1), fl::weighted(fl::from(count_to(9)), 1)) | fl::prefetch(3);
   std::multiset<int> all;
   for (std::uint32_t rank = 0; rank < 3; ++rank)
-    for (const int n : collect(mixed.finite({.rank = {rank, 3, fl::uneven::keep}}))) all.insert(n);
+    for (const int n : collect(mixed.finite({.rank = {rank, 3, fl::remainder::keep}}))) all.insert(n);
   CHECK(all.size() == 15 + 9);
   CHECK(all.count(28) == 1);
   CHECK(all.count(8) == 2);

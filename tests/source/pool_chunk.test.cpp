@@ -31,7 +31,7 @@ static_assert(std::is_copy_constructible_v<fl::pool_chunk<words>>);
 
 } // namespace
 
-TEST_CASE("A chunk keeps what it is part of, and reads it") {
+TEST_CASE("A chunk keeps its chunk source alive, and reads from it") {
   auto source = std::make_shared<const words>();
   const std::weak_ptr<const words> watched = source;
   {
@@ -46,7 +46,7 @@ TEST_CASE("A chunk keeps what it is part of, and reads it") {
   CHECK(watched.expired());
 }
 
-TEST_CASE("A chunk's random key is one of the seed, its number and the pass") {
+TEST_CASE("A chunk's random key depends on the seed, its number and the pass") {
   const auto source = std::make_shared<const words>();
   std::set<std::uint64_t> keys;
   for (const std::uint64_t seed : {1u, 2u})

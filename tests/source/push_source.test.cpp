@@ -38,7 +38,7 @@ auto doubled(const fl::push_source<int>& numbers, std::size_t workers) {
 
 } // namespace
 
-TEST_CASE("What threads push comes out, and the run ends when the source is closed") {
+TEST_CASE("A run yields the items that threads push, and ends when the source is closed") {
   const watchdog guard("producers");
   for (const bool finite : {true, false}) {
     fl::push_source<int> numbers({.capacity = 7});
@@ -55,7 +55,7 @@ TEST_CASE("What threads push comes out, and the run ends when the source is clos
     std::vector<int> last{-1, 999, 1999};
     for (int i = 0; i < 3000; ++i) {
       const int n = *loader.next() / 2;
-      REQUIRE(n == ++last[static_cast<std::size_t>(n / 1000)]); // of each producer in order
+      REQUIRE(n == ++last[static_cast<std::size_t>(n / 1000)]); // each producer's items are in order
     }
     for (std::thread& t : producers) t.join();
     CHECK(refused == 0);
@@ -69,11 +69,11 @@ TEST_CASE("What threads push comes out, and the run ends when the source is clos
   }
 }
 
-TEST_CASE("What has arrived reaches the consumer at once, however long the next one takes") {
+TEST_CASE("An item reaches the consumer at once, however late the next one arrives") {
   const watchdog guard("an item that is held back");
   fl::push_source<int> numbers;
   auto serial = (numbers | fl::map([](int n) { return n; }) | fl::prefetch(1000)).infinite();
-  for (int n = 0; n < 100; ++n) { // nothing more comes before this one was seen
+  for (int n = 0; n < 100; ++n) { // the next one is pushed after this one was read
     numbers.push(int(n));
     REQUIRE(serial.next() == n);
   }
@@ -89,7 +89,7 @@ TEST_CASE("What has arrived reaches the consumer at once, however long the next 
   }
 }
 
-TEST_CASE("What a live source gives through mix, concat and zip isn't held back either") {
+TEST_CASE("mix, concat and zip don't hold back items of a live source either") {
   const watchdog guard("a mixture");
   fl::push_source<int> numbers;
   auto loader = (fl::concat(fl::from(count_to(2)), numbers) | fl::prefetch(1000)).finite();
@@ -116,10 +116,10 @@ TEST_CASE("A consumer that waits for a live source is woken by a stop") {
   std::thread stopper([&] { stop.request_stop(); });
   CHECK(!loader.next());
   stopper.join();
-  { const auto left = doubled(numbers, 2).infinite(); } // one that nobody asked
+  { const auto left = doubled(numbers, 2).infinite(); } // a run that was never read
 }
 
-TEST_CASE("What waits when a run is left stays for the next one") {
+TEST_CASE("Items that wait when a run is abandoned stay for the next one") {
   const watchdog guard("two runs");
   fl::push_source<int> numbers;
   { auto none = (numbers | fl::prefetch(1)).finite(); }
@@ -130,14 +130,14 @@ TEST_CASE("What waits when a run is left stays for the next one") {
   CHECK(!loader.next());
 }
 
-TEST_CASE("A source that is full blocks, or drops the newest or the oldest, and counts") {
+TEST_CASE("A full source blocks, or drops the newest or the oldest item and counts it") {
   const watchdog guard("a full buffer");
   fl::push_source<std::unique_ptr<int>> blocking({.capacity = 2});
   for (int n = 0; n < 2; ++n) CHECK(blocking.push(std::make_unique<int>(n)) == fl::queue_status::success);
   auto third = std::make_unique<int>(2);
   CHECK(blocking.try_push(std::move(third)) == fl::queue_status::full);
   CHECK(blocking.push_for(std::move(third), std::chrono::milliseconds(5)) == fl::queue_status::full);
-  REQUIRE(third); // still the caller's
+  REQUIRE(third); // the caller still has it
   auto status = fl::queue_status::success;
   std::thread producer([&] { status = blocking.push(std::move(third)); });
   while (blocking.size_approx() != 2) std::this_thread::yield();
@@ -149,7 +149,7 @@ TEST_CASE("A source that is full blocks, or drops the newest or the oldest, and 
 
   fl::push_source<int> newest({.capacity = 2, .overflow = fl::overflow::drop_newest});
   for (int n = 0; n < 5; ++n) newest.push(int(n));
-  CHECK(newest.try_push(7) == fl::queue_status::full); // isn't dropped: it is still the caller's
+  CHECK(newest.try_push(7) == fl::queue_status::full); // not dropped: the caller still has it
   CHECK(newest.dropped() == 3);
   newest.close();
   CHECK(run_to_end((newest | fl::prefetch(9)).finite()).items == std::vector<int>{0, 1});
@@ -161,7 +161,7 @@ TEST_CASE("A source that is full blocks, or drops the newest or the oldest, and 
   CHECK(run_to_end((oldest | fl::prefetch(9)).finite()).items == std::vector<int>{3, 4});
 }
 
-TEST_CASE("A producer that waits for room goes on when there is some") {
+TEST_CASE("A producer that waits for room continues when there is room") {
   const watchdog guard("room");
   fl::push_source<int> numbers({.capacity = 1});
   std::thread producer([&] {
@@ -172,7 +172,7 @@ TEST_CASE("A producer that waits for room goes on when there is some") {
   producer.join();
 }
 
-TEST_CASE("An error that a producer reports comes behind what was pushed") {
+TEST_CASE("An error that a producer reports follows the items pushed before it") {
   const watchdog guard("a failure");
   for (const fl::on_error how : {fl::on_error::fail, fl::on_error::skip}) {
     fl::push_source<int> numbers;
@@ -195,7 +195,7 @@ TEST_CASE("An error that a producer reports comes behind what was pushed") {
   }
 }
 
-TEST_CASE("Each rank gets all that its own live source gives") {
+TEST_CASE("Each rank gets all items of its own live source") {
   const watchdog guard("ranks");
   fl::push_source<int> numbers;
   for (int n = 0; n < 6; ++n) numbers.push(int(n));
@@ -204,23 +204,23 @@ TEST_CASE("Each rank gets all that its own live source gives") {
   CHECK_THROWS_AS((numbers | fl::prefetch(9)).finite({.rank = {1, 3}}), std::invalid_argument);
 }
 
-TEST_CASE("A memory plan knows what a live source holds") {
+TEST_CASE("A memory plan contains the buffer of a live source") {
   fl::push_source<int> numbers({.capacity = 1000});
   CHECK((numbers | fl::batch(4)).memory().bytes().value() > 4000);
   fl::push_source<std::string> texts({.capacity = 1000});
   CHECK_THROWS_AS((texts | fl::prefetch(4)).finite({.memory_budget = 100'000'000}), std::invalid_argument);
-  fl::push_source<std::string> short_ones({.capacity = 1000, .largest_item = 1000});
+  fl::push_source<std::string> short_ones({.capacity = 1000, .max_item_bytes = 1000});
   CHECK((short_ones | fl::prefetch(4)).memory().bytes().value() > 1'000'000);
   CHECK_THROWS_AS(fl::push_source<int>({.capacity = 0}), std::invalid_argument);
 }
 
-TEST_CASE("Items aren't held back where one live source follows another, or a filter leaves some out") {
+TEST_CASE("Items aren't held back when one live source follows another, or a filter removes some") {
   const watchdog guard("several live sources");
   fl::push_source<int> first, second;
   auto both = (fl::concat(first, second) | fl::prefetch(1000)).finite();
   for (int n = 0; n < 50; ++n) first.push(int(n));
   first.close();
-  for (int n = 0; n < 50; ++n) REQUIRE(both.next() == n); // nothing has come of the second one
+  for (int n = 0; n < 50; ++n) REQUIRE(both.next() == n); // the second one has no items yet
   second.push(7);
   CHECK(both.next() == 7);
 
@@ -231,7 +231,7 @@ TEST_CASE("Items aren't held back where one live source follows another, or a fi
   for (int n = 0; n < 40; n += 2) REQUIRE(filtered.next() == n);
 }
 
-TEST_CASE("A wait for room may last for ever") {
+TEST_CASE("A wait for room can be unlimited") {
   const watchdog guard("a long wait");
   fl::push_source<int> numbers({.capacity = 1});
   numbers.push(1);
@@ -246,7 +246,7 @@ TEST_CASE("A wait for room may last for ever") {
 
 namespace {
 
-/// Live, but it can say where it stood.
+/// A live source that can save its position.
 struct ticker {
   static constexpr fl::source_traits traits{.kind = "ticker", .live = true};
 
@@ -260,7 +260,7 @@ struct ticker {
 
 } // namespace
 
-TEST_CASE("What a live source gave isn't asked for again when a run is resumed") {
+TEST_CASE("A resumed run doesn't read items of a live source again") {
   const watchdog guard("a live source with a state");
   const auto ticks = std::make_shared<std::atomic<int>>(0);
   const auto pipeline = ticker{ticks} | fl::shuffle({.capacity = 20}) | fl::prefetch(1);
@@ -273,6 +273,6 @@ TEST_CASE("What a live source gave isn't asked for again when a run is resumed")
   auto again = pipeline.infinite({.resume = place});
   try {
     for (int i = 0; i < 30; ++i) CHECK(seen.insert(*again.next()).second);
-  } catch (const fl::pipeline_error&) { // what the buffer held can't be had
+  } catch (const fl::pipeline_error&) { // the items of the buffer can't be read again
   }
 }

@@ -49,7 +49,7 @@ auto elements(Range&& range) {
   return collect((fl::from(std::forward<Range>(range)) | fl::prefetch(100)).finite());
 }
 
-/// Counts how often it was copied, over all of its copies.
+/// Counts the copies of an object and of its copies.
 class copied {
  public:
   explicit copied(int& copies) : copies_(&copies) {}
@@ -62,7 +62,7 @@ class copied {
   int* copies_;
 };
 
-/// Can't be copied everywhere.
+/// Its copy constructor can throw.
 class shy {
  public:
   explicit shy(int number) : number_(number) {}
@@ -79,7 +79,7 @@ class shy {
 
 } // namespace
 
-TEST_CASE("from gives the elements of any range in order") {
+TEST_CASE("from yields the elements of any range in order") {
   CHECK(elements(std::vector{3, 1, 2}) == std::vector{3, 1, 2});
   CHECK(elements(std::list<std::string>{"a", "b"}) == std::vector<std::string>{"a", "b"});
   CHECK(elements(std::set{3, 1, 2}) == std::vector{1, 2, 3});
@@ -89,7 +89,7 @@ TEST_CASE("from gives the elements of any range in order") {
   CHECK(elements(std::span(array)) == std::vector{0.5, 1.5});
 }
 
-TEST_CASE("from's samples have their place as index, in every epoch") {
+TEST_CASE("the index of a sample of from is its position, in every epoch") {
   const auto p = fl::from(std::vector{7, 8, 9}) | fl::batch(2);
   std::vector<std::uint64_t> indices;
   std::vector<int> values;
@@ -102,7 +102,7 @@ TEST_CASE("from's samples have their place as index, in every epoch") {
   CHECK(values == std::vector{7, 8, 9, 7, 8, 9});
 }
 
-TEST_CASE("from keeps a range of its own, which all copies and runs of the pipeline share") {
+TEST_CASE("from keeps one copy of the range, which all copies and runs of the pipeline share") {
   int copies = 0;
   std::vector<copied> data;
   for (int i = 0; i < 10; ++i) data.emplace_back(copies);
@@ -119,7 +119,7 @@ TEST_CASE("from keeps a range of its own, which all copies and runs of the pipel
   CHECK(collect(q.finite()) == std::vector{1, 2});
 }
 
-TEST_CASE("from takes a source of one's own, and two runs of it don't disturb each other") {
+TEST_CASE("from takes a custom source, and two runs of it are independent") {
   const auto p = fl::from(fl::test::numbers(5)) | fl::prefetch(2);
   auto one = p.finite(), other = p.finite();
   CHECK(one.next() == 0);
@@ -129,7 +129,7 @@ TEST_CASE("from takes a source of one's own, and two runs of it don't disturb ea
   CHECK(collect(std::move(other)) == std::vector{1, 2, 3, 4});
 }
 
-TEST_CASE("an element that can't be copied is a failure in its place, behind which from goes on") {
+TEST_CASE("an element whose copy throws is a failure at its position, and from continues after it") {
   std::vector<shy> data;
   for (int i = 0; i < 5; ++i) data.emplace_back(i);
   const auto p = fl::from(std::move(data)) |
@@ -146,7 +146,7 @@ TEST_CASE("an element that can't be copied is a failure in its place, behind whi
   CHECK(skipping.items == std::vector<std::pair<std::uint64_t, int>>{{0, 0}, {1, 1}, {3, 3}, {4, 4}});
 }
 
-TEST_CASE("an error of a source of one's own comes in its place, and with skip the rest arrives") {
+TEST_CASE("an error of a custom source keeps its position, and with skip the rest is yielded") {
   const auto p = fl::from(fl::test::numbers(10, {4})) | fl::prefetch(20);
   const auto result = run_to_end(p.finite());
   CHECK(result.items == count_to(4));
@@ -157,12 +157,12 @@ TEST_CASE("an error of a source of one's own comes in its place, and with skip t
         std::vector{0, 1, 2, 3, 5, 6, 7, 8, 9});
 }
 
-TEST_CASE("from goes on with the next epoch in infinite mode and may be left early") {
+TEST_CASE("from continues with the next epoch in infinite mode, and its loop can be left early") {
   const auto p = fl::from(count_to(3)) | fl::prefetch(2);
   CHECK(collect(p.infinite(), 7) == std::vector{0, 1, 2, 0, 1, 2, 0});
 }
 
-TEST_CASE("an empty range gives nothing, and an infinite run over it is an error rather than a wait") {
+TEST_CASE("an empty range yields nothing, and an infinite run over it is an error, not an endless wait") {
   const auto p = fl::from(std::vector<int>()) | fl::prefetch(2);
   CHECK(collect(p.finite({.epochs = 2})).empty());
   CHECK(fl::test::throws_saying<fl::pipeline_error>("no sample", [&] { collect(p.infinite()); }));
@@ -172,7 +172,7 @@ namespace {
 
 struct position {
   const char* name;
-  std::uint8_t ply; // with padding behind it
+  std::uint8_t ply; // followed by padding
   long double value;
 };
 
@@ -184,7 +184,7 @@ std::uint64_t fingerprint_of(const Range& range) {
 
 } // namespace
 
-TEST_CASE("from's fingerprint tells what elements mean, wherever they lie") {
+TEST_CASE("from's fingerprint depends on the values of elements, not on their addresses") {
   using texts = std::vector<std::string>;
   const texts here{"a.jpg", "b.jpg"}, there = here, changed{"a.jpg", "c.jpg"};
   const auto check = [&](auto elements) {
@@ -215,7 +215,7 @@ TEST_CASE("from's fingerprint tells what elements mean, wherever they lie") {
   CHECK(fingerprint_of(std::vector<const char*>{nullptr}) != fingerprint_of(std::vector<const char*>{""}));
 }
 
-TEST_CASE("A view whose end is a condition or that has none is gone through in order") {
+TEST_CASE("Views that end at a condition, and endless views, are read in order") {
   static const std::vector<int> numbers{1, 2, 3, 9, 4};
   const auto small = std::views::take_while(numbers, [](int n) { return n < 5; });
   CHECK(collect((fl::from(small) | fl::prefetch(2)).finite()) == std::vector{1, 2, 3});

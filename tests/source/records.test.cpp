@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/source/records.hpp>
 
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/lines.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
@@ -48,7 +48,7 @@ static_assert(sizeof(position) == 8);
 static_assert(std::is_same_v<decltype(fl::records<position>({}))::item, position>);
 static_assert(std::is_same_v<decltype(fl::records({}, 3))::item, std::vector<std::byte>>);
 
-/// The bytes of numbers, in the machine's order.
+/// The bytes of numbers, in the machine's byte order.
 std::string bytes_of(const std::vector<int>& numbers) {
   std::string bytes(numbers.size() * sizeof(int), '\0');
   if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
@@ -67,7 +67,7 @@ constexpr std::uint64_t second_file = std::uint64_t{1} << 40;
 
 } // namespace
 
-TEST_CASE("records gives each record of its files as a value") {
+TEST_CASE("records yields each record of its files as a value") {
   const temporary_folder folder;
   folder.write("b", bytes_of({3, 4}));
   folder.write("a", bytes_of({1}));
@@ -77,7 +77,7 @@ TEST_CASE("records gives each record of its files as a value") {
   CHECK_THROWS_AS(fl::records<int>({folder / "*.bin"}), std::runtime_error);
 }
 
-TEST_CASE("records gives structs, at whatever place in the file they lie") {
+TEST_CASE("records yields structs at any offset in the file") {
   const temporary_folder folder;
   const position first{{1, 2, 3, 4, 5}, -7}, second{{9, 8, 7, 6, 5}, 300};
   std::string content(2 * sizeof(position), '\0');
@@ -87,7 +87,7 @@ TEST_CASE("records gives structs, at whatever place in the file they lie") {
   CHECK(collect(p.finite()) == std::vector{first, second});
 }
 
-TEST_CASE("records of a size known at run time are bytes") {
+TEST_CASE("records with a size known at run time are bytes") {
   const temporary_folder folder;
   const auto p = fl::records({folder.write("abc", "abcdef")}, 3) | fl::prefetch(2);
   const std::vector<std::byte> abc{std::byte{'a'}, std::byte{'b'}, std::byte{'c'}},
@@ -96,7 +96,7 @@ TEST_CASE("records of a size known at run time are bytes") {
   CHECK_THROWS_AS(fl::records({folder / "abc"}, 0), std::invalid_argument);
 }
 
-TEST_CASE("the index of a record is its file's number and its place, the same in every epoch") {
+TEST_CASE("the index of a record is its file's number and its position, the same in every epoch") {
   const temporary_folder folder;
   folder.write("0", bytes_of({10, 11}));
   folder.write("1", bytes_of({12, 13, 14}));
@@ -115,7 +115,7 @@ TEST_CASE("the index of a record is its file's number and its place, the same in
   }
 }
 
-TEST_CASE("records puts files into a new order in each of several epochs, by the seed") {
+TEST_CASE("in each of several epochs records has a new order of files, by the seed") {
   const temporary_folder folder;
   for (int i = 10; i < 30; ++i) folder.write(std::to_string(i), bytes_of({i}));
   const auto p = fl::records<int>({folder / "??"}) | fl::prefetch(5);
@@ -127,8 +127,8 @@ TEST_CASE("records puts files into a new order in each of several epochs, by the
   CHECK(collect(p.finite({.seed = 5, .epochs = 2})) != items);
 }
 
-TEST_CASE("an end that is no whole record is a failure behind the last whole one, and with skip the next "
-          "file comes") {
+TEST_CASE("an incomplete record at a file's end is a failure after the last complete one, and with skip the "
+          "next file follows") {
   const temporary_folder folder;
   folder.write("0", bytes_of({1, 2}) + "xyz");
   folder.write("1", "x");
@@ -138,16 +138,17 @@ TEST_CASE("an end that is no whole record is a failure behind the last whole one
   CHECK(result.items == numbers{1, 2});
   REQUIRE(result.failed);
   CHECK(result.failed->stage == "records");
-  CHECK(result.failed->message == folder / "0: 3 bytes at offset 8 are no whole record of 4");
+  CHECK(result.failed->message ==
+        folder / "0: the last 3 bytes, at offset 8, are less than a record of 4 bytes");
 
   const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
   CHECK(skipping.items == numbers{1, 2, 3});
   REQUIRE(skipping.skipped.size() == 2);
-  CHECK(skipping.skipped[1].message == folder / "1: 1 bytes at offset 0 are no whole record of 4");
+  CHECK(skipping.skipped[1].message ==
+        folder / "1: the last 1 bytes, at offset 0, are less than a record of 4 bytes");
 }
 
-TEST_CASE(
-    "a file of records that has vanished is a failure in its place, and with skip the next file comes") {
+TEST_CASE("a deleted file of records is a failure at its position, and with skip the next file follows") {
   const temporary_folder folder;
   for (int i = 0; i < 3; ++i) folder.write(std::to_string(i), bytes_of({i}));
   const auto p = fl::records<int>({folder / "?"}) | fl::prefetch(10);
@@ -159,7 +160,7 @@ TEST_CASE(
   CHECK(run_to_end(p.finite({.on_error = fl::on_error::skip})).items == numbers{0, 2});
 }
 
-TEST_CASE("an error names a record by its file and place") {
+TEST_CASE("an error names a record by its file and position") {
   const temporary_folder folder;
   folder.write("0", bytes_of({1, 2}));
   folder.write("1", bytes_of({3, 4}));
@@ -171,7 +172,8 @@ TEST_CASE("an error names a record by its file and place") {
   CHECK(result.failed->origin == folder / "1: record 1");
 }
 
-TEST_CASE("records of no file are an error at once, which names the pattern or says that the list is empty") {
+TEST_CASE(
+    "records without a file are an error at once, which names the pattern or says that the list is empty") {
   const temporary_folder folder;
   const std::string pattern = folder / "*.bin";
   CHECK(throws_saying<std::runtime_error>("no file matches `" + pattern, [&] { fl::records({pattern}, 4); }));
@@ -179,14 +181,22 @@ TEST_CASE("records of no file are an error at once, which names the pattern or s
                                              [&] { fl::records<int>({}); }));
 }
 
-TEST_CASE("records of empty files give nothing, and a loop over records may be left early") {
+TEST_CASE("a file of records that two patterns match is an error at once, which names it") {
+  const temporary_folder folder;
+  folder.write("a.bin", "abcd");
+  CHECK(throws_saying<std::invalid_argument>("a.bin` is listed twice", [&] {
+    fl::records({folder / "*.bin", folder / "a.bin"}, 4);
+  }));
+}
+
+TEST_CASE("records of empty files yield nothing, and a loop over records can be left early") {
   const temporary_folder folder;
   CHECK(collect((fl::records<int>({folder.write("a", "")}) | fl::prefetch(2)).finite()).empty());
   const auto p = fl::records<int>({folder.write("b", bytes_of(numbers(3000, 5)))}) | fl::batch(10);
   CHECK(collect(p.infinite(), 3).size() == 3);
 }
 
-TEST_CASE("a pipe is refused by the records' place too, and files that say they are empty are read") {
+TEST_CASE("indexed records reject a pipe too, and read files whose reported size is 0") {
   const temporary_folder folder;
   const std::string pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -199,18 +209,18 @@ TEST_CASE("a pipe is refused by the records' place too, and files that say they 
   for (const std::string& name : {pipe, std::string("/dev/zero")}) {
     const std::vector expected{name + ": is not a regular file"};
     CHECK(messages(fl::records({name}, 4) | fl::prefetch(1)) == expected);
-    CHECK(messages(fl::records({name}, 4) | fl::shuffled() | fl::prefetch(1)) == expected);
+    CHECK(messages(fl::records({name}, 4) | fl::global_shuffle() | fl::prefetch(1)) == expected);
   }
   const std::vector directory{folder.path() + ": Is a directory"};
-  CHECK(messages(fl::records({folder.path()}, 4) | fl::shuffled() | fl::prefetch(1)) == directory);
+  CHECK(messages(fl::records({folder.path()}, 4) | fl::global_shuffle() | fl::prefetch(1)) == directory);
   CHECK_FALSE(collect((fl::lines({"/proc/self/status"}) | fl::prefetch(1)).finite()).empty());
   const auto bytes = fl::records({"/proc/version"}, 1);
   const auto in_order = collect((bytes | fl::prefetch(1)).finite());
   CHECK_FALSE(in_order.empty());
-  CHECK(collect((bytes | fl::shuffled() | fl::prefetch(1)).finite()).size() == in_order.size());
+  CHECK(collect((bytes | fl::global_shuffle() | fl::prefetch(1)).finite()).size() == in_order.size());
 }
 
-TEST_CASE("a checkpoint knows the size of the records") {
+TEST_CASE("a run over records can't be resumed with a different record size") {
   const temporary_folder folder;
   const std::string path = folder.write("bytes", std::string(64, 'x'));
   auto loader = (fl::records({path}, 4) | fl::prefetch(2)).infinite();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs over each kind of file, good and damaged ones, are left and resumed: with a buffer that holds samples from
-// several files, in listed orders and in shuffled ones.
+// Runs over good and damaged files of each kind are abandoned and resumed: with a buffer that holds samples
+// of several files, in listed and in shuffled orders.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int draws = 40;
 
-/// What stands behind every source here.
+/// The stages after every source here.
 template <class F>
 auto behind(draw& d, const circumstances& c, F to_number) {
   const std::size_t capacity = d(1, 40);
@@ -30,7 +30,7 @@ auto behind(draw& d, const circumstances& c, F to_number) {
          fl::shuffle({.capacity = capacity, .min_fill = d(0, capacity)}) | fl::batch(d(1, 7));
 }
 
-/// Files of a folder, written by `write(number)`, some of which are empty.
+/// Files of a directory, written by `write(number)`; some are empty.
 template <class Write>
 void write_files(const temporary_folder& folder, const Write& write) {
   for (int i = 0; i < 6; ++i) folder.write("file-" + std::to_string(i), i == 2 ? std::string() : write(i));
@@ -42,7 +42,7 @@ std::string shard(int number) {
   tar_writer tar;
   for (int i = 0; i < 5 + 3 * number; ++i) {
     tar.add(std::to_string(i) + ".txt", std::to_string(100 * number + i));
-    if (number == 3 && i == 4) tar.add(std::to_string(i) + ".txt", "twice"); // a sample that is refused
+    if (number == 3 && i == 4) tar.add(std::to_string(i) + ".txt", "twice"); // a sample that fails
   }
   std::string bytes = tar.closed();
   if (number == 4) bytes.resize(bytes.size() - 2000); // cut off
@@ -63,7 +63,7 @@ TEST_CASE("Lines are resumed") {
   });
 }
 
-TEST_CASE("Records are resumed, with files whose ends are none") {
+TEST_CASE("Records are resumed, with files that end in an incomplete record") {
   const temporary_folder folder;
   write_files(folder, [](int number) { return std::string(static_cast<std::size_t>(22 * number + 6), 'a'); });
   leave_and_resume("records", draws, [&](draw& d, const circumstances& c) {
@@ -73,7 +73,7 @@ TEST_CASE("Records are resumed, with files whose ends are none") {
            });
   });
   leave_and_resume("shuffled records", draws, [&](draw& d, const circumstances& c) {
-    return fl::records<std::uint32_t>({name_of(folder)}) | fl::shuffled() |
+    return fl::records<std::uint32_t>({name_of(folder)}) | fl::global_shuffle() |
            behind(d, c, [](std::uint32_t, fl::context& context) {
              return context.index + context.random.below(5);
            });
@@ -88,7 +88,7 @@ TEST_CASE("TAR shards are resumed, with damaged ones") {
     return fl::tar_samples(name_of(folder)) | behind(d, c, text);
   });
   leave_and_resume("shuffled shards", draws, [&](draw& d, const circumstances& c) {
-    return fl::tar_samples(name_of(folder)) | fl::shuffled() | behind(d, c, text);
+    return fl::tar_samples(name_of(folder)) | fl::global_shuffle() | behind(d, c, text);
   });
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("Names of files are resumed") {
   });
 }
 
-TEST_CASE("What a function makes is resumed by calling it again") {
+TEST_CASE("generate is resumed by calling its function again") {
   leave_and_resume("generate", draws, [&](draw& d, const circumstances& c) {
     const std::uint64_t size = d(1, 60);
     return fl::generate(

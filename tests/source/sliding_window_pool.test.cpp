@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <cstddef>
@@ -39,7 +40,7 @@ using strings = std::vector<std::string>;
 
 namespace {
 
-/// Holds up who waits, until it is opened or stopped.
+/// Blocks threads until it is opened or stopped.
 class gate {
  public:
   void open() {
@@ -85,7 +86,14 @@ static_assert(fl::source<live_pool>);
 static_assert(live_pool::traits.live);
 static_assert(std::is_same_v<fl::source_item_t<live_pool>, fl::pool_chunk<letters>>);
 
-/// A pool of letters that are pushed, and an infinite run of it that is called by hand.
+/// Reports the count of failures that it is set to.
+struct fake_outcomes final : fl::sample_outcomes {
+  std::uint64_t failed_in_row() override { return failed; }
+
+  std::atomic<std::uint64_t> failed = 0;
+};
+
+/// A pool of pushed letters, and an infinite run of it that the test calls.
 class live_run {
  public:
   explicit live_run(const fl::pool_options& options, std::vector<letters> old = {}) : pool(pushed, options) {
@@ -99,11 +107,12 @@ class live_run {
     e.endless = true;
     e.seed = 7;
     e.stop = stop.get_token();
+    e.outcomes = &outcomes;
     source->start_epoch(e);
-    await_all_others_asleep(); // what was there has been seen
+    await_all_others_asleep(); // until the start is indexed
   }
 
-  /// Pushes it, and waits until it is in the window.
+  /// Pushes letters and waits until they are in the window.
   void add(const letters& l) {
     const std::uint64_t before = pool.status().indexed;
     pushed.push(l);
@@ -121,6 +130,7 @@ class live_run {
   fl::push_source<letters> pushed;
   fl::sliding_window_pool<fl::push_source<letters>> pool;
   std::stop_source stop;
+  fake_outcomes outcomes;
   std::optional<live_pool> source;
 };
 
@@ -175,7 +185,7 @@ TEST_CASE(
   CHECK(run(1, 1, 8) != all);
 }
 
-TEST_CASE("Sources that come first may be the newest") {
+TEST_CASE("With newest_first the first sources are the newest") {
   const std::vector<letters> sources{{"c", 3}, {"b", 3}, {"a", 3}};
   fl::sliding_window_pool pool(fl::from(sources), {.window = 5, .newest_first = true});
   auto run = (pool | fl::map([](const fl::pool_chunk<letters>& c) {
@@ -186,7 +196,7 @@ TEST_CASE("Sources that come first may be the newest") {
   CHECK(pool.status().indexed == 6); // not the oldest
 }
 
-TEST_CASE("All chunks of the window come once, then again, and that is said once") {
+TEST_CASE("Each pass yields all chunks of the window, and the end of the first one is reported once") {
   const watchdog guard("passes");
   strings said;
   live_run r({.window = 10, .on_notice = [&](const std::string& s) { said.push_back(s); }},
@@ -194,7 +204,7 @@ TEST_CASE("All chunks of the window come once, then again, and that is said once
   const strings all{"a0", "a1", "a2", "b0", "b1", "b2", "b3"};
   CHECK(sorted(r.next(7)) == all);
   REQUIRE(said.size() == 1);
-  CHECK(said[0] == "sliding_window_pool: begins with 7 chunks of 2 sources");
+  CHECK(said[0] == "sliding_window_pool: starts with 7 chunks of 2 sources");
   std::set<strings> orders;
   for (int pass = 0; pass < 10; ++pass) {
     const strings order = r.next(7);
@@ -203,11 +213,11 @@ TEST_CASE("All chunks of the window come once, then again, and that is said once
   }
   CHECK(orders.size() == 10);
   REQUIRE(said.size() == 2);
-  CHECK(said[1].starts_with("sliding_window_pool: all 7 chunks of the window have been given"));
+  CHECK(said[1].starts_with("sliding_window_pool: all 7 chunks of the window have been used"));
   CHECK(r.pool.status().passes == 10);
 }
 
-TEST_CASE("What comes joins the running pass, and what leaves the window doesn't come") {
+TEST_CASE("New chunks join the current pass, and chunks that leave the window are not yielded") {
   const watchdog guard("a window that moves");
   for (int seed = 0; seed < 20; ++seed) {
     live_run r({.window = 8}, {{"a", 4}, {"b", 4}});
@@ -235,7 +245,7 @@ TEST_CASE("What comes joins the running pass, and what leaves the window doesn't
   }
 }
 
-TEST_CASE("Each chunk is as likely as any other to come first in a pass") {
+TEST_CASE("Each chunk is equally likely to be the first of a pass") {
   live_run r({.window = 10}, {{"a", 1}, {"b", 7}, {"c", 2}});
   constexpr int passes = 3000;
   std::map<std::string, int> seen;
@@ -244,10 +254,10 @@ TEST_CASE("Each chunk is as likely as any other to come first in a pass") {
   double chi = 0;
   for (const auto& [key, count] : seen)
     chi += (count - passes / 10.0) * (count - passes / 10.0) / (passes / 10.0);
-  CHECK(chi < 30); // of 9 degrees of freedom: one in 2,000
+  CHECK(chi < 30); // 9 degrees of freedom: exceeded once in 2,000 times
 }
 
-TEST_CASE("Output begins when the window has what it wants of what was there, or so many chunks") {
+TEST_CASE("The first chunk is yielded when the window holds the start, or min_fill chunks") {
   const watchdog guard("a start");
   const auto door = std::make_shared<gate>();
   live_run r({.window = 5, .index_threads = 2}, {{"a", 4}, {"b", 4, door}, {"c", 4}});
@@ -255,18 +265,18 @@ TEST_CASE("Output begins when the window has what it wants of what was there, or
   CHECK(!r.source->ready());
   door->open();
   CHECK(sorted(r.next(5)) == strings{"b3", "c0", "c1", "c2", "c3"});
-  CHECK(r.pool.status().indexed == 8); // not what the window doesn't want
+  CHECK(r.pool.status().indexed == 8); // not those that don't fit
 
   const auto late = std::make_shared<gate>();
-  live_run early({.window = 50, .start_at = 3}, {{"a", 4, late}, {"b", 4}});
+  live_run early({.window = 50, .min_fill = 3}, {{"a", 4, late}, {"b", 4}});
   const strings first = early.next(2);
   late->open();
   while (early.pool.status().indexed < 8) std::this_thread::yield();
-  strings all = early.next(6); // what is older joins the pass
+  strings all = early.next(6); // older chunks join the pass
   all.insert(all.end(), first.begin(), first.end());
   CHECK(sorted(all) == strings{"a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3"});
 
-  live_run more({.window = 50, .start_at = 3}, {{"a", 2}});
+  live_run more({.window = 50, .min_fill = 3}, {{"a", 2}});
   while (more.pool.status().indexed < 2) std::this_thread::yield();
   CHECK(!more.source->ready());
   more.add({"b", 1});
@@ -278,7 +288,7 @@ TEST_CASE("Output begins when the window has what it wants of what was there, or
   CHECK(none.next() == "b0");
 }
 
-TEST_CASE("Sources come into the window in their order, whichever is indexed first") {
+TEST_CASE("Sources enter the window in their order, whichever is indexed first") {
   const watchdog guard("an order");
   const auto door = std::make_shared<gate>();
   live_run r({.window = 100, .index_threads = 3});
@@ -297,7 +307,7 @@ TEST_CASE("Sources come into the window in their order, whichever is indexed fir
                        {"a0", 0}, {"a1", 1}, {"b0", 2}, {"b1", 3}, {"c0", 4}, {"c1", 5}});
 }
 
-TEST_CASE("Random keys differ by chunk and pass, and are those of the seed") {
+TEST_CASE("Random keys differ by chunk and pass, and depend on the seed") {
   const auto keys = [](std::uint64_t seed) {
     fl::sliding_window_pool once(fl::from(std::vector<letters>{{"a", 10}}), {.window = 10});
     std::vector<std::uint64_t> all;
@@ -314,7 +324,7 @@ TEST_CASE("Random keys differ by chunk and pass, and are those of the seed") {
   CHECK(all.size() == 50);
 }
 
-TEST_CASE("Chunks are accepted by their weight") {
+TEST_CASE("Chunks are accepted with their probability") {
   const watchdog guard("acceptance");
   live_run r(
       {.window = 10,
@@ -325,11 +335,11 @@ TEST_CASE("Chunks are accepted by their weight") {
     while (r.next() != "a1") ++quarter;
   CHECK(quarter > 200);
   CHECK(quarter < 300);
-  CHECK(r.pool.status().left_out > 1700);
+  CHECK(r.pool.status().rejected > 1700);
 
   live_run none({.window = 10, .accept = [](const std::string& key, std::uint64_t) { return key[0] == 'b'; }},
                 {{"a", 3}});
-  CHECK(throws_saying<std::runtime_error>("accept gave 0 for all of the 3 chunks", [&] { none.next(); }));
+  CHECK(throws_saying<std::runtime_error>("accept returned 0 for all 3 chunks", [&] { none.next(); }));
   CHECK(!none.source->ready());
   none.add({"b", 1});
   CHECK(none.next(3) == strings{"b0", "b0", "b0"});
@@ -341,7 +351,7 @@ TEST_CASE("Chunks are accepted by their weight") {
                                                       : calls == 2 ? std::nan("")
                                                                    : 1; }},
                {{"a", 3}});
-  CHECK(throws_saying<std::runtime_error>("accept gave 1.5", [&] { odd.next(); }));
+  CHECK(throws_saying<std::runtime_error>("accept returned 1.5", [&] { odd.next(); }));
   CHECK_THROWS_AS(odd.next(), std::runtime_error);
   odd.next();
 
@@ -349,10 +359,10 @@ TEST_CASE("Chunks are accepted by their weight") {
                                   {.accept = [](const std::string&, std::uint64_t) { return 0.0; }});
   CHECK((nothing | fl::map(fl::read_chunk)).finite().next() == std::nullopt);
   auto endless = (nothing | fl::map(fl::read_chunk)).infinite();
-  CHECK(throws_saying<fl::pipeline_error>("accept gave 0", [&] { endless.next(); }));
+  CHECK(throws_saying<fl::pipeline_error>("accept returned 0", [&] { endless.next(); }));
 }
 
-TEST_CASE("An anchor counts what has come since") {
+TEST_CASE("An anchor counts the chunks that are newer") {
   const watchdog guard("an anchor");
   live_run r({.window = 6}, {{"a", 4}, {"b", 4}});
   r.next();
@@ -367,7 +377,7 @@ TEST_CASE("An anchor counts what has come since") {
   CHECK(r.pool.chunks_since_anchor() == 7);
   r.pool.set_anchor("nothing"); // all
   CHECK(r.pool.chunks_since_anchor() == 19);
-  r.pool.set_anchor("e1"); // that comes later
+  r.pool.set_anchor("e1"); // a later chunk
   r.add({"e", 4});
   CHECK(r.pool.chunks_since_anchor() == 2);
   CHECK(r.pool.anchor() == "e1");
@@ -381,7 +391,7 @@ TEST_CASE("An anchor survives a restart") {
     pool.set_anchor(anchor);
     CHECK(pool.anchor() == anchor);
     all_of((pool | fl::map(fl::read_chunk)).finite());
-    const auto count = pool.chunks_since_anchor(); // of a run that has ended
+    const auto count = pool.chunks_since_anchor(); // after the end of the run
     CHECK(pool.reset_anchor() == "c3");
     CHECK(pool.chunks_since_anchor() == 0);
     return count;
@@ -395,7 +405,7 @@ TEST_CASE("An anchor survives a restart") {
   }
 }
 
-TEST_CASE("What can't be indexed is a failure in its place, and the rest comes") {
+TEST_CASE("A source that can't be indexed is a failure at its position, and the rest is yielded") {
   const watchdog guard("failures");
   std::vector<letters> sources{{"a", 2}, {"b", 2, {}, true}, {"c", 2}, {"d", 2, {}, true}};
   for (const std::size_t threads : {1u, 3u}) {
@@ -412,13 +422,13 @@ TEST_CASE("What can't be indexed is a failure in its place, and the rest comes")
     auto failing = (pool | fl::map(fl::read_chunk)).finite();
     CHECK(throws_saying<fl::pipeline_error>("d can't be indexed", [&] { failing.next(); }));
   }
-  // Many of them, that nobody asks for.
+  // Many failures that nobody takes.
   std::vector<letters> bad(500, letters{"x", 1, {}, true});
   fl::sliding_window_pool pool(fl::from(bad), {.index_threads = 2});
   auto run = (pool | fl::map(fl::read_chunk)).finite({.on_error = fl::on_error::skip, .failure_limit = 1000});
   CHECK(!run.next());
   CHECK(run.failures().size() == 500);
-  const auto left = (pool | fl::map(fl::read_chunk)).finite(); // that is given up
+  const auto left = (pool | fl::map(fl::read_chunk)).finite(); // a run that is abandoned
 }
 
 TEST_CASE("A chunk that can't be read is a failure each time, until it can be") {
@@ -439,7 +449,112 @@ TEST_CASE("A chunk that can't be read is a failure each time, until it can be") 
   CHECK(run.failures()[0].message == "a2 can't be read now");
 }
 
-TEST_CASE("Each rank has all chunks, in an order of its own") {
+TEST_CASE("While all chunks of the window fail, pauses between passes grow") {
+  using clock = std::chrono::steady_clock;
+  using std::chrono::milliseconds;
+  const watchdog guard("pauses");
+  strings said;
+  live_run r({.window = 4, .on_notice = [&](const std::string& s) { said.push_back(s); }}, {{"a", 4}});
+  const auto time_of_pass = [&] {
+    const auto begin = clock::now();
+    CHECK(sorted(r.next(4)) == strings{"a0", "a1", "a2", "a3"});
+    return clock::now() - begin;
+  };
+  const auto pauses = [&] {
+    return std::count_if(said.begin(), said.end(), [](const std::string& s) {
+      return s.starts_with("sliding_window_pool: all 4 chunks of the window failed");
+    });
+  };
+  r.outcomes.failed = 10; // workers may be processing good chunks
+  r.next(8);
+  CHECK(r.source->ready());
+  r.outcomes.failed = 1'000'000;
+  CHECK(!r.source->ready());
+  CHECK(time_of_pass() >= milliseconds(100));
+  CHECK(time_of_pass() >= milliseconds(200));
+  CHECK(pauses() == 1);
+
+  CHECK(!r.source->ready());
+  r.add({"b", 1}); // yielded at once
+  CHECK(r.source->ready());
+  CHECK(r.next() == "b0");
+  CHECK(!r.source->ready());
+  r.outcomes.failed = 0;
+  CHECK(r.source->ready());
+  CHECK(sorted(r.next(4)) == strings{"a1", "a2", "a3", "b0"});
+  r.outcomes.failed = 1'000'000;
+  CHECK(r.next().size() == 2); // after the first pause again
+  CHECK(pauses() == 2);
+}
+
+TEST_CASE("A window of failing chunks isn't read continuously, and a good one is yielded at once") {
+  const watchdog guard("a window of bad chunks");
+  for (const bool reading_fails : {true, false}) {
+    for (const std::size_t workers : {1u, 3u}) {
+      gate rests;
+      fl::push_source<letters> pushed;
+      pushed.push({"bad", 3});
+      fl::sliding_window_pool pool(pushed, {.window = 10, .on_notice = [&](const std::string& s) {
+                                              if (s.find("of the window failed") != s.npos) rests.open();
+                                            }});
+      const auto load = [&](const fl::pool_chunk<letters>& chunk) {
+        if (reading_fails && chunk.key()[0] == 'b') throw std::runtime_error("can't be read");
+        return chunk.read();
+      };
+      const auto parse = [](std::string text) {
+        if (text[0] == 'b') throw std::runtime_error("can't be parsed");
+        return text;
+      };
+      auto run = (pool | fl::map(load, fl::workers{workers}) | fl::map(parse, fl::workers{workers}))
+                     .infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000'000});
+      std::chrono::steady_clock::duration time_of_two{};
+      std::thread later([&] {
+        rests.wait({});
+        const auto begin = std::chrono::steady_clock::now();
+        const auto passes = pool.status().passes;
+        while (pool.status().passes < passes + 2) std::this_thread::yield();
+        time_of_two = std::chrono::steady_clock::now() - begin;
+        pushed.push({"good", 1});
+      });
+      CHECK(run.next() == "good0");
+      later.join();
+      CHECK(time_of_two > std::chrono::milliseconds(250)); // 0.1 and 0.2 s
+    }
+  }
+}
+
+TEST_CASE(
+    "A window of which one chunk is good is read without pauses, also while a buffer downstream fills") {
+  const watchdog guard("a window with a good chunk");
+  std::atomic<bool> paused = false;
+  fl::sliding_window_pool pool(fl::from(std::vector<letters>{{"bad", 9}, {"good", 1}}),
+                               {.on_notice = [&](const std::string& s) {
+                                 if (s.find("of the window failed") != s.npos) paused = true;
+                               }});
+  const auto load = [](const fl::pool_chunk<letters>& chunk) {
+    if (chunk.key()[0] == 'b') throw std::runtime_error("can't be read");
+    return chunk.read();
+  };
+  auto run = (pool | fl::map(load, fl::workers{2}) | fl::shuffle({.capacity = 1000, .min_fill = 1000}))
+                 .infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000'000});
+  REQUIRE(run.next());
+  CHECK(pool.status().passes > 900);
+  CHECK(!paused);
+}
+
+TEST_CASE("A pause between passes ends with a stop") {
+  const watchdog guard("a stop in a pause");
+  for (int times = 0; times < 20; ++times) {
+    live_run r({.window = 4}, {{"a", 4}});
+    r.outcomes.failed = 1'000'000;
+    r.next(4);
+    std::thread stopper([&] { r.stop.request_stop(); });
+    CHECK(!r.source->next()); // after the pause it would return a chunk
+    stopper.join();
+  }
+}
+
+TEST_CASE("Each rank has all chunks, in its own order") {
   fl::sliding_window_pool pool(fl::from(std::vector<letters>{{"a", 20}}));
   std::set<strings> orders;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
@@ -452,7 +567,7 @@ TEST_CASE("Each rank has all chunks, in an order of its own") {
   CHECK(orders.size() == 3);
 }
 
-TEST_CASE("A failing source upstream is a failure, and goes on") {
+TEST_CASE("An exception of the upstream source is a failure, and the run continues") {
   const watchdog guard("a failing source");
   const auto upstream = fl::from(std::vector<letters>{{"a", 1}, {"b", 1}, {"c", 1}}) | fl::map([](letters l) {
                           if (l.name == "b") throw std::runtime_error("no b");
@@ -475,10 +590,10 @@ TEST_CASE("A failing source upstream is a failure, and goes on") {
   }));
 }
 
-TEST_CASE("A pool of nothing ends, and one whose source has ended goes on for ever in an infinite run") {
+TEST_CASE("An empty pool ends, and an infinite run continues after the end of its source") {
   const watchdog guard("endings");
   const auto pipeline = [](std::vector<letters> sources) {
-    return fl::sliding_window_pool(fl::from(std::move(sources)), {.start_at = 5}) | fl::map(fl::read_chunk);
+    return fl::sliding_window_pool(fl::from(std::move(sources)), {.min_fill = 5}) | fl::map(fl::read_chunk);
   };
   CHECK(!pipeline({{"a", 0}}).finite().next());
   CHECK(!pipeline({{"a", 0}}).infinite().next());
@@ -488,7 +603,7 @@ TEST_CASE("A pool of nothing ends, and one whose source has ended goes on for ev
   CHECK(pipeline({{"a", 2}}).finite().next());
 }
 
-TEST_CASE("A run is stopped while it indexes, while it waits, and while it gives chunks") {
+TEST_CASE("A run can be stopped while it indexes, waits or yields chunks") {
   const watchdog guard("stops");
   for (const int what : {0, 1, 2, 3}) {
     for (int times = 0; times < 20; ++times) {
@@ -509,7 +624,7 @@ TEST_CASE("A run is stopped while it indexes, while it waits, and while it gives
   }
 }
 
-TEST_CASE("The metrics tell of the pool") {
+TEST_CASE("The metrics include those of the pool") {
   const watchdog guard("metrics");
   fl::sliding_window_pool pool(fl::from(std::vector<letters>{{"a", 4}, {"b", 4}}), {.window = 6});
   pool.set_anchor("b0");
@@ -517,7 +632,7 @@ TEST_CASE("The metrics tell of the pool") {
   for (int i = 0; i < 5000; ++i) REQUIRE(run.next());
   const auto metrics = run.metrics();
   std::map<std::string, double> numbers;
-  for (const auto& n : metrics.total.stages.at(0).numbers) numbers[n.name] = n.value;
+  for (const auto& n : metrics.total.stages.at(0).user_metrics) numbers[n.name] = n.value;
   CHECK(metrics.total.stages.at(0).name == "sliding_window_pool");
   CHECK(numbers.at("sources") == 2);
   CHECK(numbers.at("chunks") == 6);
@@ -525,11 +640,11 @@ TEST_CASE("The metrics tell of the pool") {
   CHECK(numbers.at("since anchor") == 3);
   CHECK(numbers.at("indexed") == 8);
   CHECK(numbers.at("passes") > 100);
-  CHECK(numbers.at("left out") == 0);
+  CHECK(numbers.at("rejected") == 0);
   CHECK(numbers.at("indexing seconds") >= 0);
 }
 
-TEST_CASE("Options that can't be are refused") {
+TEST_CASE("Invalid options of a pool are refused") {
   const auto with = [](const fl::pool_options& o) {
     return [o] { fl::sliding_window_pool(fl::from(strings()), o); };
   };
@@ -540,7 +655,7 @@ TEST_CASE("Options that can't be are refused") {
   CHECK(throws_saying<std::invalid_argument>("index_threads must be at least 1", with({.index_threads = 0})));
   CHECK(
       throws_saying<std::invalid_argument>("max_open_files must be at least 1", with({.max_open_files = 0})));
-  CHECK(throws_saying<std::invalid_argument>("start_at is 11", with({.window = 10, .start_at = 11})));
+  CHECK(throws_saying<std::invalid_argument>("min_fill is 11", with({.window = 10, .min_fill = 11})));
 }
 
 TEST_CASE("Files and members of TAR files in a watched directory are chunks") {
@@ -570,7 +685,7 @@ TEST_CASE("Files and members of TAR files in a watched directory are chunks") {
   CHECK(pool.status().sources == 2);
 }
 
-TEST_CASE("A file that is gone, was changed or is no file fails alone") {
+TEST_CASE("Only the file that is removed, changed or not a file fails") {
   const watchdog guard("files that go");
   const temporary_folder folder;
   const std::string tar = tar_writer().add("x", "one").add("y", "two").closed();
@@ -579,7 +694,7 @@ TEST_CASE("A file that is gone, was changed or is no file fails alone") {
                       folder.write("3.tar", tar),
                       folder / "none",
                       folder.path(),
-                      folder.write("4.tar", "this is no TAR file"),
+                      folder.write("4.tar", "this is not a TAR file"),
                       folder.write("5", "five")};
   fl::sliding_window_pool pool(fl::from(names), {.on_notice = [&](const std::string&) {
                                  fs::remove(folder / "2");
@@ -596,11 +711,80 @@ TEST_CASE("A file that is gone, was changed or is no file fails alone") {
   CHECK(failures[1] == "map: " + folder.path() + "/3.tar has changed since it was indexed");
   CHECK(failures[2] == failures[1]);
   CHECK(failures[5] == "sliding_window_pool: " + folder.path() + ": Is a directory");
-  CHECK(failures[3].starts_with("sliding_window_pool: " + folder.path() + "/4.tar: no TAR file"));
+  CHECK(failures[3].starts_with("sliding_window_pool: " + folder.path() + "/4.tar: not a TAR file"));
   CHECK(failures[4] == "sliding_window_pool: " + folder.path() + "/none: No such file or directory");
 }
 
-TEST_CASE("Files are opened when they are read, and so many at most") {
+TEST_CASE("Chunks of removed files aren't yielded again, and are counted") {
+  const watchdog guard("files that are gone");
+  const temporary_folder folder, elsewhere;
+  const auto publish = [&](const std::string& name, const std::string& contents) {
+    elsewhere.write("new", contents);
+    fs::rename(elsewhere / "new", folder / name);
+  };
+  const std::string tar = tar_writer().add("x", "one").add("y", "two").add("z", "three").closed();
+  fs::create_directory(folder / "old");
+  publish("old/1.tar", tar);
+  publish("old/2", "four");
+  publish("3", "five");
+  fl::sliding_window_pool pool(fl::watch_directory(folder.path()), {.window = 10, .max_open_files = 1});
+  auto run =
+      (pool | fl::map(read_text)).infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000});
+  REQUIRE(run.next());
+  fs::rename(folder / "old", elsewhere / "old");
+  publish("4.tar", tar_writer().add("x", "six").closed()); // so that the other TAR file is closed
+  while (pool.status().gone < 4) REQUIRE(run.next());
+  const auto pass = [&](std::uint64_t number) {
+    const auto last = pool.status().passes + number;
+    while (pool.status().passes < last) REQUIRE(run.next());
+  };
+  pass(10); // chunks may be in the queues
+  const auto failures = run.failures().size();
+  pass(10);
+  CHECK(run.failures().size() == failures);
+  CHECK(failures < 100);
+  CHECK(pool.status().gone == 4);
+  CHECK(pool.status().chunks == 6); // they stay in the window
+}
+
+TEST_CASE("When all files are gone, the run waits for new chunks or ends") {
+  const watchdog guard("all files gone");
+  const temporary_folder folder;
+  folder.write("1", "one");
+  folder.write("2", "two");
+  gate said;
+  const auto on_notice = [&](const std::string& s) {
+    if (s ==
+        "sliding_window_pool: the files of all 2 chunks of the window are gone: the run waits for new chunks")
+      said.open();
+  };
+  fl::push_source<fl::chunk_file> pushed;
+  for (const char* name : {"1", "2"}) pushed.push(fl::chunk_file(folder / name));
+  fl::sliding_window_pool pool(pushed, {.window = 2, .on_notice = on_notice});
+  auto run =
+      (pool | fl::map(read_text)).infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000});
+  REQUIRE(run.next());
+  fs::remove(folder / "1");
+  fs::remove(folder / "2");
+  std::thread later([&] {
+    said.wait({});
+    await_all_others_asleep();
+    folder.write("3", "three");
+    pushed.push(fl::chunk_file(folder / "3"));
+  });
+  while (run.next() != "three") continue;
+  later.join();
+  CHECK(pool.status().gone == 2);
+
+  fl::sliding_window_pool ended(fl::from(strings{folder / "3"}));
+  auto last =
+      (ended | fl::map(read_text)).infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000});
+  REQUIRE(last.next());
+  fs::remove(folder / "3");
+  while (last.next()) continue;
+}
+
+TEST_CASE("Files are opened when they are read, up to max_open_files") {
   const watchdog guard("descriptors");
   const temporary_folder folder;
   strings names;

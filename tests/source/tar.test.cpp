@@ -38,7 +38,7 @@ constexpr std::uint64_t shard(std::uint64_t number) { return number << 40; }
 
 } // namespace
 
-TEST_CASE("neighbours that share their name up to the first dot of the base name are one sample") {
+TEST_CASE("neighbours with the same name up to the first dot of the base name are one sample") {
   tar_writer tar;
   tar.add("a.d/1.jpg", "p")
       .add("a.d/", "", '5')
@@ -55,7 +55,7 @@ TEST_CASE("neighbours that share their name up to the first dot of the base name
                                             "1:jpg=u", "12:cls=v", "README:=w", ":hidden=x", "y:=z"});
 }
 
-TEST_CASE("samples are numbered by shard and place, and can be found again by their number") {
+TEST_CASE("the index of a sample is its shard and position, and finds the sample again") {
   const temporary_folder folder;
   const std::string a = folder.write("a.tar", pairs(2).closed()),
                     b = folder.write("b.tar", pairs(3, 10).closed());
@@ -72,7 +72,7 @@ TEST_CASE("samples are numbered by shard and place, and can be found again by th
   CHECK(pristine.origin(shard(1) + 2) == b + ": sample #2");
 }
 
-TEST_CASE("in a shuffled epoch shards come in a keyed order with the same indices") {
+TEST_CASE("a shuffled epoch has a keyed order of shards and the same indices") {
   const temporary_folder folder;
   for (int i = 0; i < 9; ++i) folder.write("s" + std::to_string(i) + ".tar", pairs(2, 2 * i).closed());
   const tar_samples pristine(folder / "s*.tar");
@@ -93,7 +93,7 @@ TEST_CASE("in a shuffled epoch shards come in a keyed order with the same indice
   CHECK(std::is_permutation(shuffled.begin(), shuffled.end(), listed.begin(), listed.end()));
 }
 
-TEST_CASE("a shard that can't be opened is an error in its place") {
+TEST_CASE("a shard that can't be opened is an error at its position") {
   const temporary_folder folder;
   const std::string a = folder.write("a.tar", pairs(1).closed()),
                     c = folder.write("c.tar", pairs(1, 1).closed());
@@ -110,7 +110,7 @@ TEST_CASE("a shard that can't be opened is an error in its place") {
   CHECK(source.origin(shard(1)) == gone + ": sample #0");
 }
 
-TEST_CASE("patterns name shards in the order of their bytes") {
+TEST_CASE("patterns list shards in the order of the bytes of their names") {
   const temporary_folder folder;
   for (const char* name : {"t-10.tar", "t-2.tar", "t-B.tar", "t-a.tar", "odd[1].tar", "odd{1,2}.tar"})
     folder.write(name, "");
@@ -158,11 +158,11 @@ TEST_CASE("patterns that match nothing, or too much, are errors at once") {
                                              }));
 }
 
-TEST_CASE("names that a terminal would obey are made harmless in messages") {
+TEST_CASE("control characters of names are escaped in messages") {
   const temporary_folder folder;
   const std::string name = folder.write("a\n\x1bZ.tar", "no shard"), shown = folder / "a\\x0a\\x1bZ.tar";
   tar_samples source(strings{name});
-  CHECK(read_all(source) == strings{"! " + shown + ": no TAR file: there is no valid header at offset 0"});
+  CHECK(read_all(source) == strings{"! " + shown + ": not a TAR file: there is no valid header at offset 0"});
   CHECK(source.origin(0) == shown + ": sample #0");
   folder.write("a\n\x1bZ.tar", tar_writer().add("b\n.x\n", "1").open());
   CHECK(tar_samples(strings{name}).origin(0) == shown + ": b\\x0a.x\\x0a");
@@ -185,9 +185,9 @@ TEST_CASE("a shard that is listed twice is an error that names it") {
   CHECK_FALSE(refuses({"a.tar", "/a.tar", "x/a.tar", "b.tar", "a.tar.", "a..tar"}));
 }
 
-TEST_CASE("a sample cut off inside a member is replaced by the error, the ones before it come") {
+TEST_CASE("a sample cut off inside a member is an error, after the samples before it") {
   const std::string whole = pairs(3).open();
-  const std::size_t header = 4 * 1024; // of the last sample; each member takes a header and a block
+  const std::size_t header = 4 * 1024; // of the last sample; each member has a header and a block
   const std::string a = "0:jpg=photo,cls=0", b = "1:jpg=photo,cls=1";
   CHECK(read_bytes(whole.substr(0, header + 512 + 3)) ==
         strings{a, b, "! s.tar: member `2.jpg` at offset 4096 is cut off: 5 bytes announced, 3 left"});
@@ -208,7 +208,7 @@ TEST_CASE("a sample cut off inside a member is replaced by the error, the ones b
                 "have lost members there"});
 }
 
-TEST_CASE("a damaged header never lets a part of a sample through") {
+TEST_CASE("a damaged header never results in a partial sample") {
   const std::string whole = pairs(2).closed();
   for (std::size_t member = 0; member < 4; ++member) {
     for (std::size_t at = 0; at < 512; at += at < 8 || (at >= 120 && at < 160) ? 1 : 7) {
@@ -223,22 +223,22 @@ TEST_CASE("a damaged header never lets a part of a sample through") {
       if (member == 3) REQUIRE(found.front() == "0:jpg=photo,cls=0");
       const bool reported =
           std::any_of(found.begin(), found.end(), [](const auto& text) { return text.starts_with("!"); });
-      REQUIRE(reported == (at != 155)); // nobody reads what stands behind the checksum's end
+      REQUIRE(reported == (at != 155)); // the byte after the checksum's end isn't read
     }
   }
 }
 
-TEST_CASE("what is complete before a damaged header comes") {
+TEST_CASE("complete samples before a damaged header are yielded") {
   std::string bytes = pairs(3).closed();
-  bytes.replace(2 * 2048, 512, 512, '#'); // the header of 2.jpg: sample 1 is as long as sample 0
+  bytes.replace(2 * 2048, 512, 512, '#'); // the header of 2.jpg: sample 1 has as many fields as sample 0
   CHECK(read_bytes(bytes) ==
         strings{"0:jpg=photo,cls=0", "1:jpg=photo,cls=1", "! s.tar: damaged header at offset 4096"});
   bytes = pairs(2).closed();
-  bytes[2048 + 130] = 'x'; // of 1.jpg: sample 0 has a jpg already
+  bytes[2048 + 130] = 'x'; // the header of 1.jpg: sample 0 has a jpg already
   CHECK(read_bytes(bytes) == strings{"0:jpg=photo,cls=0", "! s.tar: damaged header at offset 2048"});
 }
 
-TEST_CASE("a sample that seems complete is held back where its next member may be lost") {
+TEST_CASE("a sample that seems complete isn't yielded if its next member may be lost") {
   tar_writer tar = pairs(2);
   tar.add("1.txt", "x");
   std::string bytes = tar.closed();
@@ -247,14 +247,14 @@ TEST_CASE("a sample that seems complete is held back where its next member may b
         strings{"0:jpg=photo,cls=0",
                 "! s.tar: damaged header at offset 4096; sample `1` before it may have lost members there"});
 
-  tar_writer skipped; // what stands behind a cut off member of an unknown type may have been 0.cls
+  tar_writer skipped; // after a cut off member of an unknown type, 0.cls may have followed
   skipped.add("0.jpg", "x").add(skipped.header("1.jpg", {}, 'V').size(9));
   CHECK(read_bytes(skipped.open()) ==
         strings{"! s.tar: member `1.jpg` at offset 1024 is cut off: 9 bytes announced, 0 left; "
                 "sample `0` before it may have lost members there"});
 }
 
-TEST_CASE("a sample with a sparse or a doubled member is left out, those around it come") {
+TEST_CASE("a sample with a sparse or duplicate member is left out, and its neighbours are yielded") {
   tar_writer tar;
   tar.add("0.txt", "a")
       .add("1.txt", "b")
@@ -279,10 +279,10 @@ TEST_CASE("a sample with a sparse or a doubled member is left out, those around 
   nameless.add("0.txt", "a").add("1", "b").add("1.txt", "c").add("1", "d");
   CHECK(read_bytes(nameless.closed()) ==
         strings{"0:txt=a", "! s.tar: sample `1` at offset 1024 has more than one member without an "
-                           "extension: give each an extension of its own"});
+                           "extension: give each a different extension"});
 }
 
-TEST_CASE("a lost sample has an index of its own, so that the others keep theirs") {
+TEST_CASE("a lost sample has an index, so that the others keep theirs") {
   const temporary_folder folder;
   tar_writer tar;
   tar.add("0.txt", "a").add("1.txt", "b", 'S').add("2.txt", "c");
@@ -294,7 +294,7 @@ TEST_CASE("a lost sample has an index of its own, so that the others keep theirs
   CHECK(source.origin(2) == folder / "s.tar: 2.txt");
 }
 
-TEST_CASE("a shard that isn't plain TAR is refused, and the next one follows") {
+TEST_CASE("a shard that isn't plain TAR is an error, and the next one follows") {
   const temporary_folder folder;
   const std::string packed = folder.write("a.tar.gz", "\x1f\x8b\x08 and so on"),
                     empty = folder.write("b.tar", "");
@@ -306,7 +306,7 @@ TEST_CASE("a shard that isn't plain TAR is refused, and the next one follows") {
                                     "0:jpg=photo,cls=0"});
 }
 
-TEST_CASE("a copy of a source in the middle of a shard goes on by itself") {
+TEST_CASE("a copy of a tar_samples in the middle of a shard continues independently") {
   const temporary_folder folder;
   tar_samples source(folder.write("s.tar", pairs(3).closed()));
   (void)source.next();

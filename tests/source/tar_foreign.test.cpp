@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What other programs wrote, against what other programs read of it.
+// Archives written by other programs, compared with what other programs read from them.
 #include <feedline/source/tar.hpp>
 
 #include <algorithm>
@@ -27,10 +27,10 @@ using feedline::detail::tar_status;
 using feedline::test::test_data;
 using strings = std::vector<std::string>;
 
-// Lists the files of a folder that Python's tarfile and GNU tar both read without a complaint: "= FILE", then
-// "NAME SIZE CRC" for each regular member as GNU tar sees it, the name in hexadecimal; "! FILE" where tarfile
-// has other ones. What feedline leaves out is left out: sparse files, `._*`, and names with a slash at the
-// end.
+// Lists the files of a directory that Python's tarfile and GNU tar both read without an error: "= FILE", then
+// "NAME SIZE CRC" for each regular member that GNU tar finds, the name in hexadecimal; "! FILE" if tarfile
+// finds different ones. Leaves out what feedline leaves out: sparse files, `._*`, and names with a slash at
+// the end.
 constexpr const char* lister = R"(
 import codecs, os, resource, subprocess, sys, tarfile, zlib
 
@@ -115,7 +115,7 @@ strings output_of(const std::string& command) {
 
 } // namespace
 
-TEST_CASE("what GNU tar and Python's tarfile both read has the same members and bytes here", "[shared]") {
+TEST_CASE("feedline reads the same members and bytes as GNU tar and Python's tarfile", "[shared]") {
   const auto folder = test_data("tar");
   if (!folder) return;
   if (output_of("tar --version 2>&1 | grep GNU").empty() || output_of("python3 --version").empty()) {
@@ -154,7 +154,7 @@ TEST_CASE("what GNU tar and Python's tarfile both read has the same members and 
   CHECK(std::includes(known.begin(), known.end(), in_dispute.begin(), in_dispute.end()));
 }
 
-TEST_CASE("every foreign file is read, or refused in a sentence with file and offset", "[shared]") {
+TEST_CASE("every foreign file is read, or is an error with file and offset", "[shared]") {
   const auto folder = test_data("tar");
   if (!folder) return;
   for (const std::string& file : files_of(*folder)) {
@@ -177,7 +177,7 @@ TEST_CASE("every foreign file is read, or refused in a sentence with file and of
   }
 }
 
-TEST_CASE("damaged foreign files never make a source leave its memory or run for ever", "[shared]") {
+TEST_CASE("damaged foreign files never cause an access out of bounds or an endless loop", "[shared]") {
   const auto folder = test_data("tar");
   if (!folder) return;
   feedline::random_generator random(11);
@@ -198,7 +198,7 @@ TEST_CASE("damaged foreign files never make a source leave its memory or run for
   }
 }
 
-TEST_CASE("the photo shards hold 64 samples of a jpg and a cls each", "[shared]") {
+TEST_CASE("the photo shards have 64 samples, each with a jpg and a cls", "[shared]") {
   const auto folder = test_data("photos");
   if (!folder) return;
   feedline::tar_samples source(*folder + "/photos-{0000..0004}.tar");

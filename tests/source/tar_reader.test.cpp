@@ -46,7 +46,7 @@ listing list(std::string_view archive) {
   return found;
 }
 
-// An archive with some of everything that the reader knows.
+// An archive with every kind of header that the reader knows.
 std::string medley() {
   tar_writer tar;
   tar.add("a.txt", "one").add("d/", "", '5').add("b.txt", std::string(600, 'b'));
@@ -59,7 +59,7 @@ std::string medley() {
 
 } // namespace
 
-TEST_CASE("v7, ustar and GNU archives give their regular files in order") {
+TEST_CASE("the reader returns the regular files of v7, ustar and GNU archives in order") {
   for (const auto dialect : {tar_dialect::v7, tar_dialect::ustar, tar_dialect::gnu}) {
     tar_writer tar(dialect);
     tar.add("a.jpg", "first")
@@ -73,7 +73,7 @@ TEST_CASE("v7, ustar and GNU archives give their regular files in order") {
   }
 }
 
-TEST_CASE("octal sizes end at NUL, at a space or with their field") {
+TEST_CASE("octal sizes end at NUL, at a space or at the end of the field") {
   const std::string contents(5644, 'x');
   for (const auto& size :
        {"00000013014 "s, "00000013014\0"s, "      13014 "s, "13014\0\0\0\0\0\0\0"s, "000000013014"s}) {
@@ -83,13 +83,13 @@ TEST_CASE("octal sizes end at NUL, at a space or with their field") {
   }
 }
 
-TEST_CASE("a size field that begins with NUL is 0, whatever stands after it") {
+TEST_CASE("a size field that begins with NUL is 0, whatever follows") {
   tar_writer tar;
   tar.add(tar.header("a").put(124, "\0\0\0\0\0\0\0\00014 "s)).add("b", "behind");
   CHECK(list(tar.closed()).whole == members{{"a", ""}, {"b", "behind"}});
 }
 
-TEST_CASE("numbers of pax headers may begin with any number of zeros") {
+TEST_CASE("numbers in pax headers can begin with any number of zeros") {
   const std::string zeros(400, '0');
   tar_writer tar;
   tar.pax({{"size", zeros + "3"}, {"path", "a"}}).add(tar.header("short"), "abc");
@@ -100,7 +100,7 @@ TEST_CASE("numbers of pax headers may begin with any number of zeros") {
   CHECK(found.whole == members{{"a", "abc"}, {"b", ""}, {"c", "behind"}});
 }
 
-TEST_CASE("sizes may be in base 256, but not negative or beyond the file") {
+TEST_CASE("sizes can be in base 256, but not negative or beyond the file") {
   tar_writer tar;
   tar.add(tar.header("a").size_in_base_256(700), std::string(700, 'x')).add("b", "behind");
   CHECK(list(tar.closed()).whole == members{{"a", std::string(700, 'x')}, {"b", "behind"}});
@@ -116,7 +116,7 @@ TEST_CASE("sizes may be in base 256, but not negative or beyond the file") {
   CHECK(list(huge.closed()).last == tar_status::cut_off);
 }
 
-TEST_CASE("checksums are sums of unsigned or of signed bytes") {
+TEST_CASE("checksums can be sums of unsigned or of signed bytes") {
   tar_writer tar;
   const auto header = tar.header("caf\xe9.txt", "x");
   REQUIRE(header.bytes(true) != header.bytes(false));
@@ -139,7 +139,7 @@ TEST_CASE("the prefix belongs to the name in ustar archives only") {
   CHECK(list(full.closed()).whole == members{{full_prefix + "/" + full_name, "x"}});
 }
 
-TEST_CASE("GNU long names and pax headers change the member that follows, global ones all") {
+TEST_CASE("GNU long names and pax headers apply to the next member, global ones to all members after them") {
   const std::string name = "dir/" + std::string(300, 'n') + ".jpg";
   tar_writer tar;
   tar.long_name(name).long_name(std::string(200, 'k'), 'K').add("short", "1").add("next", "2");
@@ -158,7 +158,7 @@ TEST_CASE("GNU long names and pax headers change the member that follows, global
                                {"all", "8"}});
 }
 
-TEST_CASE("pax headers that aren't well formed, or have no member, are errors") {
+TEST_CASE("malformed pax headers, and those without a member, are errors") {
   for (const auto& text :
        {"9999 path=a\n"s, "5 a=b"s, "path=a\n"s, "7 a b c\n"s, "0 a=b\n"s, "99999999999999999999999 a=b\n"s,
         "12 size=-10\n"s, "11 size=0x1\n"s, "2 "s, "8 size=\n"s}) {
@@ -189,7 +189,7 @@ TEST_CASE(
   CHECK(list(tar.closed()).problems.empty());
 }
 
-TEST_CASE("an archive ends at two blocks of zeros or with its file") {
+TEST_CASE("an archive ends at two blocks of zeros or at the end of its file") {
   tar_writer tar;
   tar.add("a", "1");
   const std::string zeros(512, '\0');
@@ -205,7 +205,7 @@ TEST_CASE("an archive ends at two blocks of zeros or with its file") {
   CHECK(list("").problems == std::vector{"empty file: there is no header at offset 0"s});
 }
 
-TEST_CASE("an archive that ends inside a block is cut off, even where its last member is whole") {
+TEST_CASE("an archive that ends inside a block is cut off, even if its last member is complete") {
   tar_writer tar;
   tar.add("a", "1").add("skipped", "2", 'V');
   const std::string whole = tar.closed(), zeros(512, '\0');
@@ -224,7 +224,7 @@ TEST_CASE("an archive that ends inside a block is cut off, even where its last m
           std::vector{"cut off inside the zeros that end an archive at offset 2048"s});
 }
 
-TEST_CASE("an archive cut off anywhere gives what came before the cut") {
+TEST_CASE("the members before a cut are read, wherever it is") {
   const std::string whole = medley();
   const auto all = list(whole).whole;
   REQUIRE(all.size() == 6);
@@ -235,7 +235,7 @@ TEST_CASE("an archive cut off anywhere gives what came before the cut") {
     given = found.whole.size();
     REQUIRE(found.whole == members(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(given)));
     REQUIRE(found.problems.size() <= 1);
-    // Complete is what ends at a member's end.
+    // An archive that ends after a member is complete.
     if (size % 512 != 0) REQUIRE(found.problems.size() == 1);
     if (found.problems.empty()) REQUIRE(found.last == tar_status::end);
   }
@@ -251,7 +251,7 @@ TEST_CASE("an archive cut off anywhere gives what came before the cut") {
         std::vector{"cut off inside the header at offset 1024"s});
 }
 
-TEST_CASE("sparse files are named, and the archive goes on behind them") {
+TEST_CASE("sparse files are reported by name, and the members after them are read") {
   tar_writer tar(tar_dialect::gnu);
   const std::string map_block = std::string(504, '\0') + "\1" + std::string(7, '\0'),
                     last_map_block(512, '\0');
@@ -271,7 +271,7 @@ TEST_CASE("sparse files are named, and the archive goes on behind them") {
   CHECK(found.problems[3].starts_with("member `dir/new` at offset "));
 }
 
-TEST_CASE("a file that isn't TAR is refused with what it is compressed with, as far as its first bytes say") {
+TEST_CASE("the error for a compressed file names the compression, if its first bytes show it") {
   using file = std::pair<std::string, std::string>;
   for (const auto& [bytes, kind] :
        {file{"\x1f\x8b\x08", "gzip"}, file{"BZh91AY", "bzip2"},
@@ -290,13 +290,13 @@ TEST_CASE("a file that isn't TAR is refused with what it is compressed with, as 
     }
   }
   CHECK(list("<Project></Project>").problems ==
-        std::vector{"no TAR file: there is no valid header at offset 0"s});
+        std::vector{"not a TAR file: there is no valid header at offset 0"s});
   tar_writer tar;
   tar.add("BZh is a name", "x");
   CHECK(list(tar.closed()).whole.size() == 1);
 }
 
-TEST_CASE("damaged headers end an archive, and names are made harmless in messages") {
+TEST_CASE("damaged headers end an archive, and names are escaped in messages") {
   tar_writer tar;
   tar.add("a", "1").add("b", "2");
   std::string bytes = tar.closed();
@@ -308,7 +308,7 @@ TEST_CASE("damaged headers end an archive, and names are made harmless in messag
   CHECK(feedline::detail::in_backticks(std::string(1000, 'a')) == "`" + std::string(300, 'a') + "…`");
 }
 
-TEST_CASE("random damage never makes the reader leave its memory or run for ever") {
+TEST_CASE("random damage never causes an access out of bounds or an endless loop") {
   const std::string whole = medley();
   feedline::random_generator random(7);
   for (int round = 0; round < 3000; ++round) {
@@ -317,7 +317,7 @@ TEST_CASE("random damage never makes the reader leave its memory or run for ever
       const auto at = static_cast<std::size_t>(random.below(bytes.size()));
       bytes[at] = static_cast<char>(random());
     }
-    // Most changes would only break a checksum: make them right again.
+    // Most changes would only break a checksum: update the checksums.
     for (std::size_t at = 0; at + 512 <= bytes.size(); at += 512) {
       if (random.chance(0.5) || std::memcmp(whole.data() + at + 257, "ustar", 5) != 0) continue;
       std::int64_t sum = 8 * ' ';

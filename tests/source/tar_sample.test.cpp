@@ -49,7 +49,7 @@ tar_sample sample_of(const tar_writer& tar) {
 
 } // namespace
 
-TEST_CASE("a sample gives its fields by name and in order") {
+TEST_CASE("a sample has its fields by name and in order") {
   const auto sample =
       sample_of(tar_writer().add("d/7.jpg", "photo").add("d/7.seg.png", "mask").add("d/7.cls", ""));
   CHECK(sample.key() == "d/7");
@@ -75,7 +75,7 @@ TEST_CASE("a sample knows its file and its members") {
   CHECK(sample_of(tar_writer().add("README", "x")).origin().ends_with("/s.tar: README"));
 }
 
-TEST_CASE("a field that isn't there is an error that lists those that are") {
+TEST_CASE("a missing field is an error that lists the fields of the sample") {
   const auto sample = sample_of(tar_writer().add("7.jpg", "x").add("7.cls", "y"));
   CHECK(throws_saying<tar_error>("/s.tar: sample `7` has no field `png`; it has `jpg`, `cls`",
                                  [&] { sample["png"]; }));
@@ -83,7 +83,7 @@ TEST_CASE("a field that isn't there is an error that lists those that are") {
   CHECK_THROWS_AS(sample.share("png"), tar_error);
 }
 
-TEST_CASE("a sample may have many fields") {
+TEST_CASE("a sample can have many fields") {
   tar_writer tar;
   for (int i = 0; i < 40; ++i) tar.add("7.f" + std::to_string(i), std::to_string(i));
   auto sample = sample_of(tar);
@@ -113,7 +113,7 @@ TEST_CASE("a sample that has been moved from has no fields") {
   CHECK(few_moved.size() + many_moved.size() == 10);
 }
 
-TEST_CASE("a key that ustar has split is put together, and stays when the sample moves") {
+TEST_CASE("a key that ustar has split is joined, and stays valid when the sample moves") {
   tar_writer tar;
   tar.add(tar.header("c/7.jpg", "x").prefix("a/b"), "x")
       .add(tar.header("7.cls", "y").prefix("a/b/c"), "y")
@@ -128,7 +128,7 @@ TEST_CASE("a key that ustar has split is put together, and stays when the sample
   CHECK(in_place.key() == "a/7");
 }
 
-TEST_CASE("what is shared outlives sample, source and file") {
+TEST_CASE("shared bytes outlive sample, source and file") {
   std::optional<feedline::tar_bytes> photo;
   { photo = sample_of(tar_writer().add("7.jpg", "photo")).share("jpg"); }
   CHECK(text(*photo) == "photo");

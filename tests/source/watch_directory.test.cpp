@@ -45,8 +45,8 @@ static_assert(fl::source<watch>);
 static_assert(std::is_same_v<fl::source_item_t<watch>, fl::watched_file>);
 static_assert(watch::traits.live);
 
-/// A source that is called by hand, in the thread that changes the directory: the kernel has noted a change when the call
-/// that makes it returns.
+/// A source called by the thread that changes the directory. The kernel queues an event before the call that makes the
+/// change returns.
 class watcher {
  public:
   explicit watcher(const std::string& folder, const std::string& pattern = "*",
@@ -58,7 +58,8 @@ class watcher {
     source_.start_epoch(e);
   }
 
-  /// All that comes without a wait: "a.gz" at the start, "|" when the scan is complete, "+a.gz" later, "! error", "end".
+  /// All that is yielded without a wait: "a.gz" at the start, "|" when the scan is complete, "+a.gz" later, "! error",
+  /// "end".
   strings now() {
     strings all;
     while (source_.ready()) {
@@ -93,7 +94,7 @@ class watcher {
 
 void move(const std::string& from, const std::string& to) { fs::rename(from, to); }
 
-/// A file that somebody is writing.
+/// A file that is open for writing.
 class writer {
  public:
   explicit writer(const std::string& path) : file_(path, std::ios::binary | std::ios::app) {
@@ -114,7 +115,7 @@ std::size_t longest_kernel_queue() {
   return events;
 }
 
-/// The events of so many files don't fit into the kernel's queue. Names begin with `first`.
+/// Creates more files than the kernel's queue of events holds. Names begin with `first`.
 strings overflow(const temporary_folder& folder, const std::string& first) {
   strings names;
   for (std::size_t i = 0; i < longest_kernel_queue() / 2 + 10; ++i) {
@@ -128,7 +129,7 @@ strings overflow(const temporary_folder& folder, const std::string& first) {
 
 } // namespace
 
-TEST_CASE("files that are there come by name, then the mark, then what arrives") {
+TEST_CASE("existing files are yielded by name, then the mark, then arriving files") {
   const temporary_folder folder;
   folder.write("b", "");
   folder.write("a", "1");
@@ -149,7 +150,7 @@ TEST_CASE("files that are there come by name, then the mark, then what arrives")
   CHECK(w.now() == strings{"+m", "+sub/n"});
 }
 
-TEST_CASE("an empty directory gives the mark alone, and slashes behind its name don't count") {
+TEST_CASE("an empty directory yields only the mark, and slashes after its name are ignored") {
   const temporary_folder folder;
   CHECK(watcher(folder.path()).now() == strings{"|"});
   const auto source = fl::watch_directory(folder.path() + "///").source();
@@ -160,7 +161,7 @@ TEST_CASE("an empty directory gives the mark alone, and slashes behind its name 
   CHECK(run.next()->path == a);
 }
 
-TEST_CASE("the newest come first on request") {
+TEST_CASE("newest_first yields the newest files first") {
   const temporary_folder folder;
   const auto write_at = [&](const char* name, int seconds) {
     const std::string path = folder.write(name, "");
@@ -213,7 +214,7 @@ TEST_CASE("names with a dot at the beginning and those that don't match are left
   folder.write(".then/g.gz", "");
   move(folder / ".a2.gz", folder / "a2.gz"); // the same as before
   CHECK(w.now().empty());
-  CHECK(throws_saying<std::invalid_argument>("the pattern `a/*` is one for names of files",
+  CHECK(throws_saying<std::invalid_argument>("the pattern `a/*` must match names of files",
                                              [&] { fl::watch_directory(folder.path(), "a/*"); }));
   CHECK_THROWS_AS(fl::watch_directory(folder.path(), ""), std::invalid_argument);
 }
@@ -226,16 +227,16 @@ TEST_CASE("names match one of several patterns") {
   for (const fl::watched_file& file : pipeline.finite())
     if (file.is_file()) found.push_back(file.path);
   CHECK(found == strings{folder / "a.gz", folder / "b.tar"});
-  CHECK(throws_saying<std::invalid_argument>("the pattern `a/*` is one for names of files", [&] {
+  CHECK(throws_saying<std::invalid_argument>("the pattern `a/*` must match names of files", [&] {
     fl::watch_directory(folder.path(), {"*.gz", "a/*"});
   }));
-  CHECK(throws_saying<std::invalid_argument>("no patterns were given",
+  CHECK(throws_saying<std::invalid_argument>("the list of patterns is empty",
                                              [&] { fl::watch_directory(folder.path(), strings{}); }));
 }
 
-TEST_CASE("a file that is written slowly comes when it is closed") {
+TEST_CASE("a file that is written slowly is yielded when it is closed") {
   const temporary_folder folder;
-  writer before(folder / "before"); // while the source begins
+  writer before(folder / "before"); // open when the source starts
   folder.write("whole", "1");
   watcher w(folder.path());
   CHECK(w.now() == strings{"whole", "|"});
@@ -251,15 +252,15 @@ TEST_CASE("a file that is written slowly comes when it is closed") {
   CHECK(w.now() == strings{"+before"});
 
   fs::create_directory(folder / "sub");
-  writer inside(folder / "sub/inside"); // before the source has seen the directory
+  writer inside(folder / "sub/inside"); // before the source watches the directory
   CHECK(w.now().empty());
   inside.close();
   CHECK(w.now() == strings{"+sub/inside"});
   writer none(folder / "none");
-  CHECK(watcher(folder.path(), "none", {}, false).now() == strings{"|", "end"}); // nobody will say more
+  CHECK(watcher(folder.path(), "none", {}, false).now() == strings{"|", "end"}); // no event will follow
 }
 
-TEST_CASE("a directory that comes later is watched, with what was put into it before") {
+TEST_CASE("a new directory is watched, and files already in it are yielded") {
   const temporary_folder folder, elsewhere;
   watcher w(folder.path());
   CHECK(w.now() == strings{"|"});
@@ -283,22 +284,22 @@ TEST_CASE("a directory that comes later is watched, with what was put into it be
   CHECK(w.now() == strings{"+a/b/1"});
 }
 
-TEST_CASE("a new version of a file comes again, and the same one doesn't") {
+TEST_CASE("a new version of a file is yielded again, the same version isn't") {
   const temporary_folder folder, elsewhere;
   folder.write("a", "1");
   watcher w(folder.path());
   CHECK(w.now() == strings{"a", "|"});
   folder.write("a", "22");
   CHECK(w.now() == strings{"+a"});
-  move(elsewhere.write("b", "333"), folder / "a"); // over it
+  move(elsewhere.write("b", "333"), folder / "a"); // replaces it
   CHECK(w.now() == strings{"+a"});
   { std::ofstream opened(folder / "a", std::ios::app); } // and nothing written
   CHECK(w.now().empty());
   folder.write("b", "22");
   CHECK(w.now() == strings{"+b"});
-  move(folder / "b", folder / "a"); // known by another name
+  move(folder / "b", folder / "a"); // yielded under another name
   CHECK(w.now().empty());
-  // What hasn't come yet comes once, in its newest version.
+  // A pending file is yielded once, in its newest version.
   folder.write("c", "1");
   folder.write("c", "22");
   move(elsewhere.write("c", "333"), folder / "c");
@@ -310,13 +311,13 @@ TEST_CASE("a new version of a file comes again, and the same one doesn't") {
   CHECK(w.now() == strings{"+c"});
 }
 
-TEST_CASE("a file that is renamed within the directory comes once, by its last name") {
+TEST_CASE("a file that is renamed within the directory is yielded once, under its last name") {
   const temporary_folder folder, elsewhere;
   fs::create_directories(folder / "s");
   for (const char* name : {"a", "b", "c"}) folder.write(name, name);
   watcher w(folder.path());
   CHECK(w.step() == "a");
-  move(folder / "a", folder / "a2"); // has come
+  move(folder / "a", folder / "a2"); // yielded before
   move(folder / "b", folder / "s/b2");
   CHECK(w.now() == strings{"s/b2", "c", "|"});
   move(folder / "c", folder / "c2");
@@ -329,7 +330,7 @@ TEST_CASE("a file that is renamed within the directory comes once, by its last n
   move(folder / "q0", folder / "s/r0");
   move(folder / "p1", folder / "s/r1");
   CHECK(w.now() == strings{"+s/r0", "+s/r1"});
-  // Over one that has yet to come: that one is no more.
+  // Replaces a pending file, which is gone then.
   move(elsewhere / "p2", folder / "p2");
   move(elsewhere / "p3", folder / "p3");
   move(folder / "p2", folder / "p3");
@@ -339,7 +340,7 @@ TEST_CASE("a file that is renamed within the directory comes once, by its last n
   move(folder / "p4", folder / "p5");
   folder.write("p4", "another");
   CHECK(w.now() == strings{"+p4", "+p5"});
-  // Two change their names.
+  // Two files swap their names.
   move(elsewhere / "p6", folder / "p6");
   move(elsewhere / "p7", folder / "p7");
   move(folder / "p6", folder / "x");
@@ -348,7 +349,7 @@ TEST_CASE("a file that is renamed within the directory comes once, by its last n
   CHECK(w.now() == strings{"+p6", "+p7"});
 }
 
-TEST_CASE("a directory that is renamed keeps what was known of its files") {
+TEST_CASE("files of a renamed directory are not yielded again") {
   const temporary_folder folder, elsewhere;
   fs::create_directories(folder / "a/deep");
   fs::create_directories(folder / "b");
@@ -363,7 +364,7 @@ TEST_CASE("a directory that is renamed keeps what was known of its files") {
   CHECK(w.now() == strings{"+b/c/4", "+b/c/deep/3", "+b/c/deep/5"});
   folder.write("b/c/deep/2", "new version");
   CHECK(w.now() == strings{"+b/c/deep/2"});
-  // Out of the tree: nobody hears of it any more; and back again.
+  // Moved out of the tree, where it isn't watched, and back.
   move(folder / "b/c", elsewhere / "c");
   folder.write("x", "");
   CHECK(w.now() == strings{"+x"});
@@ -372,7 +373,7 @@ TEST_CASE("a directory that is renamed keeps what was known of its files") {
   CHECK(w.now() == strings{"+y"});
   move(elsewhere / "c", folder / "c");
   CHECK(w.now() == strings{"+c/6"});
-  // At once: it was never away.
+  // Moved out and back at once.
   move(folder / "c", elsewhere / "c");
   elsewhere.write("c/7", "");
   move(elsewhere / "c", folder / "d");
@@ -390,18 +391,18 @@ TEST_CASE("links to files are files, and links to directories are not followed")
   fs::create_symlink("self", folder / "self");
   watcher w(folder.path());
   CHECK(w.now() == strings{"link", "|"});
-  fs::create_symlink(elsewhere / "target", folder / "sub/again"); // of the same file
+  fs::create_symlink(elsewhere / "target", folder / "sub/again"); // to the same file
   fs::create_symlink(elsewhere.write("target2", ""), folder / "sub/later");
   fs::create_directory_symlink(elsewhere.path(), folder / "there");
   elsewhere.write("other", "2");
-  fs::create_hard_link(elsewhere / "other", folder / "hard"); // a way to publish what is complete
+  fs::create_hard_link(elsewhere / "other", folder / "hard"); // a way to publish a complete file
   CHECK(w.now() == strings{"+sub/later", "+hard"});
   // The directory itself may be a link.
   fs::create_directory_symlink(folder.path(), elsewhere / "way");
   CHECK(watcher(elsewhere / "way").now() == strings{"hard", "sub/again", "sub/later", "|"});
 }
 
-TEST_CASE("what is no regular file is left out") {
+TEST_CASE("only regular files are yielded") {
   const temporary_folder folder, elsewhere;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   watcher w(folder.path());
@@ -432,7 +433,7 @@ TEST_CASE("a directory that can't be watched is an error when the source is made
   CHECK(throws_saying<std::system_error>("Not a directory", [&] { fl::watch_directory(folder / "file"); }));
 }
 
-TEST_CASE("a directory that goes ends the run with an error, after which nothing comes") {
+TEST_CASE("removing or moving the directory is an error that ends the run") {
   for (const bool endless : {true, false}) {
     const temporary_folder outer;
     fs::create_directory(outer / "in");
@@ -501,7 +502,7 @@ TEST_CASE("a path that is too long to be opened is an error of that directory al
   ::close(here);
 }
 
-TEST_CASE("whatever is written, renamed and removed at random, each version comes once") {
+TEST_CASE("after random writes, renames and removals, each version was yielded once") {
   const watchdog guard("random changes");
   constexpr int seeds = 150, changes = 60;
   for (int seed = 0; seed < seeds; ++seed) {
@@ -513,7 +514,7 @@ TEST_CASE("whatever is written, renamed and removed at random, each version come
       return folder / (folders[random.below(folders.size())] + names[random.below(names.size())]);
     };
     std::size_t version = 0;
-    // A size of its own, as two versions may be written in one tick of the clock.
+    // Each version has another size, as two may be written in one tick of the clock.
     const auto write = [&](const std::string& path) { std::ofstream(path) << std::string(++version, 'x'); };
     std::multiset<std::uintmax_t> read;
     watcher w(folder.path());
@@ -537,7 +538,7 @@ TEST_CASE("whatever is written, renamed and removed at random, each version come
         if (random.below(4) == 0) fs::remove_all(folder / folders[1 + random.below(3)], ignored);
         else fs::remove(any(), ignored);
         break;
-      case 2: // one that may have others in it
+      case 2: // a directory that may contain others
         fs::rename(folder / folders[1 + random.below(3)], folder / folders[1 + random.below(3)], ignored);
         break;
       case 3:
@@ -567,7 +568,7 @@ TEST_CASE("whatever is written, renamed and removed at random, each version come
   }
 }
 
-TEST_CASE("thousands of files that come while nobody reads come once each, in order") {
+TEST_CASE("thousands of files that arrive while nobody reads are yielded once each, in order") {
   const temporary_folder folder;
   watcher w(folder.path());
   CHECK(w.now() == strings{"|"});
@@ -594,8 +595,8 @@ TEST_CASE("many directories are watched") {
   CHECK(w.now() == strings{"+1999/b"});
 }
 
-TEST_CASE("where the kernel lost events nothing is lost, and nothing comes twice") {
-  if (longest_kernel_queue() > 100'000) return; // would take too many files
+TEST_CASE("when the kernel loses events, no file is lost or yielded twice") {
+  if (longest_kernel_queue() > 100'000) return; // it would need too many files
   const watchdog guard("an overflow");
   const temporary_folder folder, elsewhere;
   fs::create_directories(folder / "a/deep");
@@ -607,7 +608,7 @@ TEST_CASE("where the kernel lost events nothing is lost, and nothing comes twice
   for (int round = 0; round < 2; ++round) {
     const std::string r = std::to_string(round);
     strings names = overflow(folder, "many" + r + "-");
-    // Of all this the kernel says nothing.
+    // The kernel drops the events of all this.
     folder.write("late" + r, "");
     folder.write("changed", "changed in round " + r);
     move(folder / (round == 0 ? "renamed" : "renamed0"), folder / ("renamed" + r));
@@ -633,14 +634,14 @@ TEST_CASE("where the kernel lost events nothing is lost, and nothing comes twice
     slow.write("more");
     CHECK(w.now().empty());
     slow.close();
-    // All is watched as before.
+    // Everything is watched as before.
     folder.write("b/deep/later" + r, "");
     folder.write("new" + r + "/below/later", "");
     CHECK(w.now() == strings{"+slow" + r, "+b/deep/later" + r, "+new" + r + "/below/later"});
   }
 }
 
-TEST_CASE("a file that vanishes before it is read fails alone") {
+TEST_CASE("a file that is removed before it is read is the only failure") {
   const watchdog guard("files that vanish");
   const temporary_folder folder;
   for (const char* name : {"a", "b", "c"}) folder.write(name, name);
@@ -663,7 +664,7 @@ TEST_CASE("a file that vanishes before it is read fails alone") {
   }
 }
 
-TEST_CASE("in a run files come at once, with any number of workers, until it is stopped") {
+TEST_CASE("a run yields files at once, with any number of workers, until it is stopped") {
   const watchdog guard("a live directory");
   for (const std::size_t workers : {1u, 2u, 64u}) {
     const temporary_folder folder;
@@ -674,13 +675,13 @@ TEST_CASE("in a run files come at once, with any number of workers, until it is 
     auto loader = pipeline.infinite();
     CHECK(loader.next() == "first");
     CHECK(loader.next() == "");
-    for (int i = 0; i < 50; ++i) { // nothing more comes before this one was seen
+    for (int i = 0; i < 50; ++i) { // no other file arrives before this one is yielded
       folder.write(std::to_string(i), "x");
       REQUIRE(loader.next() == std::to_string(i));
     }
     CHECK(!loader.try_next());
     CHECK(loader.state() == fl::run_state::running);
-    // The same description can be run again, beside the first run too.
+    // The same pipeline can run again, also at the same time.
     auto other = pipeline.finite();
     std::size_t files = 0;
     while (other.next()) ++files;
@@ -691,7 +692,7 @@ TEST_CASE("in a run files come at once, with any number of workers, until it is 
   }
 }
 
-TEST_CASE("a stop wakes a source that waits, which used no processor till then") {
+TEST_CASE("a source that waits uses no processor time, and a stop wakes it") {
   const watchdog guard("a stop");
   const temporary_folder folder;
   watcher w(folder.path());
@@ -716,10 +717,12 @@ TEST_CASE("a stop wakes a source that waits, which used no processor till then")
   await_all_others_asleep();
   stop.request_stop();
   CHECK(!loader.next());
-  { auto left = (fl::watch_directory(folder.path()) | fl::prefetch(1)).infinite(); } // one that nobody asked
+  {
+    auto left = (fl::watch_directory(folder.path()) | fl::prefetch(1)).infinite();
+  } // one whose next() is never called
 }
 
-TEST_CASE("writers that rename, write slowly and remove while others read lose and double nothing") {
+TEST_CASE("with concurrent writers, renames and removals, each file is yielded exactly once") {
   const watchdog guard("writers");
   const temporary_folder folder;
   constexpr int writers = 3, each = 400;
@@ -766,7 +769,7 @@ TEST_CASE("writers that rename, write slowly and remove while others read lose a
   CHECK(!loader.try_next());
 }
 
-TEST_CASE("a memory budget knows how long a path may be") {
+TEST_CASE("a memory budget includes the longest possible path") {
   const temporary_folder folder;
   const auto pipeline =
       fl::watch_directory(folder.path()) | fl::map([](const fl::watched_file&) { return 1; });

@@ -54,7 +54,7 @@ double chi_square(const std::vector<int>& seen, const std::vector<double>& chanc
 
 } // namespace
 
-TEST_CASE("Each draw is independent: all samples come about equally often, some twice in an epoch") {
+TEST_CASE("Draws are independent: all samples are drawn about equally often, some twice in an epoch") {
   const auto p = numbers_to(50) | fl::with_replacement() | fl::prefetch(10);
   const auto first = drawn(p, 1);
   CHECK(first.size() == 50);
@@ -81,13 +81,13 @@ TEST_CASE("The chance of a sample is proportional to its weight") {
   CHECK(chi_square(many, chances) < 26); // 4 degrees of freedom
 }
 
-TEST_CASE("What can't be drawn from is refused") {
+TEST_CASE("Invalid weights are rejected") {
   const auto refuses = [](std::vector<double> weights, const char* why) {
     return throws_saying<std::invalid_argument>(why, [&] { fl::with_replacement({.weights = weights}); });
   };
-  CHECK(refuses({1, -1}, "a weight is a number from 0 on, not -1"));
-  CHECK(refuses({1, NAN}, "a weight is a number from 0 on, not nan"));
-  CHECK(refuses({1, INFINITY}, "a weight is a number from 0 on, not inf"));
+  CHECK(refuses({1, -1}, "a weight must be a finite number of at least 0, not -1"));
+  CHECK(refuses({1, NAN}, "a weight must be a finite number of at least 0, not nan"));
+  CHECK(refuses({1, INFINITY}, "a weight must be a finite number of at least 0, not inf"));
   CHECK(refuses({0, 0}, "all weights are 0"));
   auto loader = (numbers_to(3) | fl::with_replacement({.weights = {1, 2}}) | fl::prefetch(1)).finite();
   CHECK(throws_saying<fl::pipeline_error>("there are 2 weights for 3 samples", [&] { loader.next(); }));

@@ -2,9 +2,9 @@
 #include <feedline/source/zip.hpp>
 
 #include <feedline/source/generate.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
@@ -50,7 +50,7 @@ auto zipped(First first, Second second) {
 
 } // namespace
 
-TEST_CASE("zip gives one sample of each source at a time and ends with the shortest") {
+TEST_CASE("zip combines one sample of each source and ends with the shortest") {
   CHECK(collect(zipped(fl::from(ints{1, 2, 3}), fl::from(ints{4, 5, 6, 7})).finite()) ==
         pairs{{1, 4}, {2, 5}, {3, 6}});
   CHECK(collect(zipped(fl::from(ints{1, 2, 3}), fl::from(ints{4})).finite()) == pairs{{1, 4}});
@@ -68,7 +68,7 @@ TEST_CASE("zip takes samples that can only be moved") {
   CHECK(sum == 2);
 }
 
-TEST_CASE("the index and the origin of a zipped sample are those of the first source's") {
+TEST_CASE("the index and the origin of a zipped sample are those of the first source") {
   const auto p =
       fl::zip(numbers(3), fl::from(ints{7, 8, 9})) | fl::map([](std::pair<int, int> item, fl::context& c) {
         if (c.index == 1) throw unlucky(item.second);
@@ -89,7 +89,7 @@ TEST_CASE("sources of a zip stay in step when one of them throws, or several at 
   CHECK(result.skipped.at(0).stage == "zip");
 }
 
-TEST_CASE("an error beside the end of another source is of no sample, unless it is why that one has ended") {
+TEST_CASE("an error at the end of another source is ignored, unless it is the reason for that end") {
   const auto ended = run_to_end(zipped(numbers(4, {2}), numbers(2)).finite({.on_error = fl::on_error::skip}));
   CHECK(ended.items.size() == 2);
   CHECK(ended.skipped.empty());
@@ -120,7 +120,8 @@ TEST_CASE("files that correspond to each other stay together in every epoch's or
 }
 
 TEST_CASE("a zip of indexed sources can be shuffled as a whole") {
-  const auto p = fl::zip(fl::from(count_to(50)), fl::from(count_to(60))) | fl::shuffled() | fl::prefetch(4);
+  const auto p =
+      fl::zip(fl::from(count_to(50)), fl::from(count_to(60))) | fl::global_shuffle() | fl::prefetch(4);
   auto all = collect(p.finite({.seed = 2}));
   CHECK_FALSE(std::is_sorted(all.begin(), all.end()));
   std::sort(all.begin(), all.end());
@@ -128,7 +129,7 @@ TEST_CASE("a zip of indexed sources can be shuffled as a whole") {
   for (int i = 0; i < 50; ++i) CHECK(all[static_cast<std::size_t>(i)] == std::pair(i, i));
 }
 
-TEST_CASE("a replay with a run's options gives the pairs of that run") {
+TEST_CASE("a replay with a run's options yields the pairs of that run") {
   const temporary_folder folder;
   std::vector<std::string> first, second;
   for (const char* lines : {"a0\na1\n", "a2\na3\na4\n", "a5\n"})
@@ -158,8 +159,8 @@ TEST_CASE("a replay with a run's options gives the pairs of that run") {
 TEST_CASE("Resumed: a zip of sources with and without a state") {
   leave_and_resume("zip", 30, [](draw& d, const circumstances& c) {
     const auto bad = static_cast<int>(d(1, 80));
-    return fl::zip(fl::from(count_to(static_cast<int>(d(1, 80)))) | fl::shuffled(), numbers(80, {3, 8, bad}),
-                   fl::from(count_to(100))) |
+    return fl::zip(fl::from(count_to(static_cast<int>(d(1, 80)))) | fl::global_shuffle(),
+                   numbers(80, {3, 8, bad}), fl::from(count_to(100))) |
            fl::shuffle({.capacity = d(1, 30)}) |
            fl::map(
                [](const std::tuple<int, int, int>& t) {
@@ -172,7 +173,8 @@ TEST_CASE("Resumed: a zip of sources with and without a state") {
 
 TEST_CASE("Resumed: a zip that is shuffled as a whole") {
   leave_and_resume("shuffled zip", 30, [](draw& d, const circumstances& c) {
-    return fl::zip(fl::from(count_to(40)), fl::from(count_to(static_cast<int>(d(1, 60))))) | fl::shuffled() |
+    return fl::zip(fl::from(count_to(40)), fl::from(count_to(static_cast<int>(d(1, 60))))) |
+           fl::global_shuffle() |
            fl::map([](std::pair<int, int> p) { return p.first + p.second; }, fl::workers{c.workers}) |
            fl::shuffle({.capacity = d(1, 30)}) | fl::batch(d(1, 6));
   });

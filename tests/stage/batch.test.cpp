@@ -101,7 +101,7 @@ example make_example(int i) {
   return e;
 }
 
-/// A tensor of so many rows of two, all of them `value`.
+/// A tensor of `rows` rows of two, all of them `value`.
 fl::tensor<int> rows_of(std::size_t rows, int value) {
   fl::tensor<int> t(fl::shape{rows, 2});
   std::fill(t.begin(), t.end(), value);
@@ -113,7 +113,7 @@ bool is_aligned(const fl::tensor<T>& t) {
   return reinterpret_cast<std::uintptr_t>(t.data()) % 64 == 0;
 }
 
-/// What `make` gives for 0, 1, … count - 1.
+/// The results of `make` for 0, 1, … count - 1.
 template <class F>
 auto made(int count, F make) {
   std::vector<decltype(make(0))> items;
@@ -154,7 +154,8 @@ TEST_CASE("batch gathers bools, enums and nested arrays") {
   CHECK(matrices[1].values().shape() == fl::shape{1, 2, 3});
 }
 
-TEST_CASE("batch stacks tensors whose shape is known at run time, empty ones and single numbers too") {
+TEST_CASE(
+    "batch stacks tensors whose shape is known only at run time, including empty ones and single numbers") {
   const auto stacked = [](const fl::shape& shape) {
     return given_by(fl::batch(2), made(3, [&](int i) {
                       fl::tensor<int> t(shape);
@@ -171,7 +172,7 @@ TEST_CASE("batch stacks tensors whose shape is known at run time, empty ones and
   CHECK(elements(stacked({}).at(0).values()) == std::vector{0, 1});
 }
 
-TEST_CASE("each batch may have tensors of a shape of its own") {
+TEST_CASE("the shape of tensors may differ from batch to batch") {
   const auto batches = given_by(fl::batch(2), made(4, [](int i) { return rows_of(i < 2 ? 1 : 5, i); }));
   REQUIRE(batches.size() == 2);
   CHECK(batches[0].values().shape() == fl::shape{2, 1, 2});
@@ -234,7 +235,7 @@ TEST_CASE("batch takes pairs and tuples field by field") {
   CHECK(tuples.at(0).get<2>().shape() == fl::shape{3, 1, 2});
 }
 
-TEST_CASE("batch stacks numbers of 16 bits, C arrays and the fields of structs that are fields") {
+TEST_CASE("batch stacks numbers of 16 bits, C arrays and the fields of nested structs") {
   const auto make = [](int i) {
     const auto f = static_cast<float>(i);
     const auto item = std::make_unique<in_c>();
@@ -262,9 +263,9 @@ TEST_CASE("batch stacks numbers of 16 bits, C arrays and the fields of structs t
   CHECK(filled.at(0).get<&in_c::place>().get<&box::name>().lengths == std::vector<std::size_t>{1, 1, 1});
 }
 
-TEST_CASE("a batch that refused a sample keeps nothing of it, wherever in the batch it came") {
+TEST_CASE("a batch keeps nothing of a refused sample, at any position in the batch") {
   using item = std::tuple<int, fl::tensor<int>, fl::tensor<int>, std::array<int, 2>>;
-  for (int bad = 1; bad < 8; ++bad) { // the first of a batch can't be wrong: it sets the shape
+  for (int bad = 1; bad < 8; ++bad) { // the first sample of a batch can't be wrong: it sets the shape
     fl::test::by_hand<item, decltype(fl::batch(100))> batch(fl::batch(100));
     for (int i = 0; i < 8; ++i) {
       item next(i, rows_of(1, i), rows_of(i == bad ? 3 : 2, i), std::array{i, i});

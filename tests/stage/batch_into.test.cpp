@@ -42,7 +42,7 @@ example made_of(int n, fl::context& c) {
 }
 
 void fill(int n, fl::batch_slot<example>& slot, fl::context& c) {
-  slot.get<&example::label>() = -1; // what is begun and then fails must be seen nowhere
+  slot.get<&example::label>() = -1; // a row that is begun and then fails must not appear anywhere
   const example e = made_of(n, c);
   std::copy(e.pixels.begin(), e.pixels.end(), slot.get<&example::pixels>().begin());
   std::copy(e.marks.begin(), e.marks.end(), slot.get<&example::marks>().begin());
@@ -55,7 +55,7 @@ std::vector<int> numbers(int count) {
   return all;
 }
 
-/// All that comes out, as text, with failures between.
+/// Everything that a run yields, as text, including failures.
 template <class Loader>
 std::string as_text_of(Loader loader, std::size_t most = 1000) {
   std::string text;
@@ -84,14 +84,14 @@ auto skipping(std::uint32_t epochs) {
 
 } // namespace
 
-TEST_CASE("batches are those of map and batch, whatever fails, with any number of workers") {
+TEST_CASE("batches equal those of map and batch, whichever samples fail, with any number of workers") {
   for (const std::size_t size : {1u, 2u, 7u, 64u})
     for (const bool drop_last : {false, true}) {
       const auto source = fl::from(numbers(200));
       const auto expected =
           source | fl::map(made_of, fl::name{"x"}) | fl::batch(size, {.drop_last = drop_last});
-      // Stages differ in their names, and so do the keys of their random numbers in their places: those are
-      // equal.
+      // The names of the stages differ, but not the keys of their random numbers, which depend on their
+      // positions.
       auto text = as_text_of(expected.finite(skipping(3)));
       for (std::size_t at; (at = text.find("map `x`")) != text.npos;) text.replace(at, 7, "batch_into `x`");
       for (const std::size_t workers : {1u, 2u, 8u, 64u}) {
@@ -106,8 +106,8 @@ TEST_CASE("batches are those of map and batch, whatever fails, with any number o
     }
 }
 
-TEST_CASE("in infinite mode batches run on across epochs, and behind shuffled places as well") {
-  const auto source = fl::from(numbers(50)) | fl::shuffled();
+TEST_CASE("in infinite mode batches continue across epochs, also after a global shuffle") {
+  const auto source = fl::from(numbers(50)) | fl::global_shuffle();
   const fl::infinite_options options{.seed = 3, .on_error = fl::on_error::skip, .failure_limit = 10'000};
   auto text = as_text_of((source | fl::map(made_of) | fl::batch(16)).infinite(options), 100);
   for (std::size_t at; (at = text.find("map failed")) != text.npos;) text.replace(at, 3, "batch_into");
@@ -116,7 +116,7 @@ TEST_CASE("in infinite mode batches run on across epochs, and behind shuffled pl
                      100) == text);
 }
 
-TEST_CASE("an error arrives at its place, behind a batch of what came before it") {
+TEST_CASE("an error arrives in its position, after a batch of the samples before it") {
   const auto p = fl::from(numbers(100)) | fl::batch_into<example>(5, fill, fl::workers{4}, fl::name{"load"});
   auto loader = p.finite();
   CHECK(loader.next()->size() == 5);
@@ -127,7 +127,7 @@ TEST_CASE("an error arrives at its place, behind a batch of what came before it"
                                           [&] { loader.next(); }));
 }
 
-TEST_CASE("rows are written where their batch has them") {
+TEST_CASE("rows are written straight into their batch") {
   std::mutex mutex;
   std::map<int, const float*> written;
   const auto remember = [&](int n, fl::batch_slot<fl::tensor<float, 4>>& slot) {
@@ -148,7 +148,7 @@ TEST_CASE("rows are written where their batch has them") {
   CHECK(in_place == 2000);
 }
 
-TEST_CASE("rows of what workers made several of are written where their batch has them") {
+TEST_CASE("rows of items that workers made from one sample are written straight into their batch") {
   std::mutex mutex;
   std::map<int, const float*> written;
   const auto remember = [&](int n, fl::batch_slot<fl::tensor<float, 4>>& slot) {
@@ -172,14 +172,14 @@ TEST_CASE("rows of what workers made several of are written where their batch ha
   CHECK(in_place == 5000);
 }
 
-TEST_CASE("behind long runs of samples that are left out rows are written in their places again") {
+TEST_CASE("after long runs of skipped samples rows are again written straight into their batch") {
   std::mutex mutex;
   std::map<int, const float*> written;
   const auto remember = [&](int n, fl::batch_slot<fl::tensor<float, 4>>& slot) {
     const std::lock_guard lock(mutex);
     written[n] = slot.value().data();
   };
-  // Places jump by about eight batches, several times.
+  // Positions jump by about eight batches, several times.
   const auto is_wanted = [](int n) { return n % 1000 < 50 || n > 10'000; };
   const auto p = fl::from(numbers(20'000)) | fl::filter(is_wanted, fl::workers{2}) |
                  fl::batch_into<fl::tensor<float, 4>>(120, remember, fl::workers{3});
@@ -196,7 +196,7 @@ TEST_CASE("behind long runs of samples that are left out rows are written in the
   CHECK(in_place > 7900);
 }
 
-TEST_CASE("a sample that is made again takes no memory but its own") {
+TEST_CASE("replaying a sample takes memory for that sample only") {
   counting_resource resource;
   const auto fill_one = [](int, fl::batch_slot<fl::tensor<float, 100>>& slot) { slot.value()[0] = 1; };
   const auto p = fl::from(numbers(100)) |
@@ -206,7 +206,7 @@ TEST_CASE("a sample that is made again takes no memory but its own") {
   CHECK(resource.most_bytes() <= fl::detail::block_cache::smallest); // fifty rows would be 20,000
 }
 
-TEST_CASE("a run that is abandoned at any moment leaves nothing behind") {
+TEST_CASE("a run that is stopped at any moment releases everything") {
   const watchdog guard("abandoned");
   const auto p = fl::from(numbers(300)) | fl::batch_into<example>(7, fill, fl::workers{6});
   for (std::size_t taken = 0; taken < 60; ++taken) {
@@ -225,7 +225,7 @@ TEST_CASE("a run that is abandoned at any moment leaves nothing behind") {
   CHECK(batches == 40);
 }
 
-TEST_CASE("a run is resumed in the middle of anything") {
+TEST_CASE("a run can be resumed at any point") {
   leave_and_resume("batch_into", 60, [](draw& d, const circumstances& c) {
     const auto keep = d(2, 5);
     const std::size_t size = d(1, 12);
@@ -243,7 +243,7 @@ TEST_CASE("a run is resumed in the middle of anything") {
   });
 }
 
-TEST_CASE("one row is replayed as the run saw it") {
+TEST_CASE("one row is replayed exactly as in the run") {
   const auto p = fl::from(numbers(30)) | fl::batch_into<example>(4, fill, fl::workers{2});
   auto loader = p.finite({.seed = 9});
   const auto batch = loader.next();
@@ -253,7 +253,7 @@ TEST_CASE("one row is replayed as the run saw it") {
                    batch->get<&example::pixels>().at(2).begin()));
 }
 
-TEST_CASE("optional numbers are written to values and a mask, as batch makes them") {
+TEST_CASE("optional numbers are written to values and a mask, as in batch") {
   struct graded {
     std::optional<std::int64_t> label;
     std::optional<bool> is_good;
@@ -267,7 +267,7 @@ TEST_CASE("optional numbers are written to values and a mask, as batch makes the
     if (n % 5 != 0) g.is_good = n % 2 == 0;
     return g;
   };
-  // Nothing is written where there is no label; what is written before a failure is seen nowhere.
+  // Where there is no label, nothing is written. Values written before a failure don't appear anywhere.
   const auto fill_graded = [grade](int n, fl::batch_slot<graded>& slot) {
     if (n % 2 == 0) slot.get<&graded::label>() = -1;
     slot.get<&graded::is_good>() = true;
@@ -321,7 +321,7 @@ TEST_CASE("optional numbers of batches are in the memory plan, values and mask")
         bytes_of(source | fl::batch_into<double>(size, fill_plain)) + size);
 }
 
-TEST_CASE("tensors without a shape in their type are told theirs") {
+TEST_CASE("tensors whose types have no shape get it from an option") {
   using pair = std::pair<fl::tensor<int>, fl::tensor<float>>;
   const auto both = [](int n, fl::batch_slot<pair>& slot) {
     for (int& v : slot.get<0>()) v = n;
@@ -339,7 +339,7 @@ TEST_CASE("tensors without a shape in their type are told theirs") {
   CHECK_THROWS_AS(fl::batch_into<pair>(0, both, fl::shapes{{{2, 2}, {3}}}), std::invalid_argument);
 }
 
-TEST_CASE("each worker may have a function of its own") {
+TEST_CASE("each worker may have a separate function") {
   const auto factory = fl::per_worker([] {
     return [calls = 0](int n, fl::batch_slot<int>& slot) mutable { slot.value() = ++calls > 0 ? n : -1; };
   });
@@ -364,7 +364,8 @@ const auto as_pair = [](int n) {
   return made;
 };
 
-/// Whether batches of a pipeline with this resource lie in it, and it gets back all of it in the end.
+/// Checks that the batches of a pipeline are stored in this resource, and that it gets all memory back in the
+/// end.
 void check_memory_of(const auto& make_pipeline) {
   counting_resource resource;
   {
@@ -392,7 +393,7 @@ void check_memory_of(const auto& make_pipeline) {
 
 } // namespace
 
-TEST_CASE("batches lie in the memory that is given for them, which serves one after another") {
+TEST_CASE("batches are stored in the given memory resource, and their memory is reused") {
   for (const std::size_t workers : {1u, 4u}) {
     check_memory_of([&](counting_resource& r) {
       return fl::from(numbers(4000)) |
@@ -405,11 +406,11 @@ TEST_CASE("batches lie in the memory that is given for them, which serves one af
   }
   check_memory_of([&](counting_resource& r) {
     return fl::from(numbers(4000)) | fl::map(as_pair) |
-           fl::bucket_batch({.size = 10, .memory = &r}, [](const auto&) { return std::size_t{1}; });
+           fl::bucket_batch({.batch_size = 10, .memory = &r}, [](const auto&) { return std::size_t{1}; });
   });
 }
 
-TEST_CASE("memory that runs out is an error of its sample, and comes back") {
+TEST_CASE("running out of memory is a failure of its sample, and no memory is lost") {
   counting_resource resource;
   {
     const auto p = fl::from(numbers(4000)) |

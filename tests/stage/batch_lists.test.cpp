@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Batches of what has no fixed shape: lists, padded tensors, whole items.
+// Batches of data without a fixed shape: lists, padded tensors, whole items.
 #include <feedline/stage/batch.hpp>
 
 #include <feedline/source/range.hpp>
@@ -90,7 +90,7 @@ TEST_CASE("strings and vectors batch as lists") {
   CHECK(one_batch(texts{"x", "yz"}, fl::as_list).values() == texts{"x", "yz"});
 }
 
-TEST_CASE("padded fills strings and vectors up to the longest of their batch and tells their lengths") {
+TEST_CASE("padded pads strings and vectors to the longest of their batch and stores their lengths") {
   std::vector<sentence> sentences;
   for (int i = 0; i < 5; ++i) sentences.push_back(make_sentence(i));
   const auto batches = given_by(fl::batch(3, fl::padded{.value = -1}), std::move(sentences));
@@ -106,7 +106,7 @@ TEST_CASE("padded fills strings and vectors up to the longest of their batch and
   CHECK(batches[1].get<&sentence::tokens>().lengths == lengths{3, 4});
 }
 
-TEST_CASE("padded fills with 0 unless told otherwise, and all that is empty gives an empty tensor") {
+TEST_CASE("padded pads with 0 by default, and makes an empty tensor from empty samples") {
   const auto text = one_batch(texts{"ab", "", "c"}, fl::padded{});
   CHECK(elements(text.values().values) == std::vector{'a', 'b', '\0', '\0', 'c', '\0'});
   const auto empty = one_batch(texts{"", ""}, fl::padded{});
@@ -114,7 +114,8 @@ TEST_CASE("padded fills with 0 unless told otherwise, and all that is empty give
   CHECK(empty.values().lengths == lengths{0, 0});
 }
 
-TEST_CASE("padded fills every kind of number, below zero as conversions between whole numbers do") {
+TEST_CASE("padded pads with every type of number, and negative values wrap as in conversions between whole "
+          "numbers") {
   const auto filler = [](auto number, double value) {
     using vector = std::vector<decltype(number)>;
     return one_batch(std::vector<vector>{{number}, {}}, fl::padded{value}).values().values[1];
@@ -127,7 +128,7 @@ TEST_CASE("padded fills every kind of number, below zero as conversions between 
   CHECK(filler(std::byte{}, 255) == std::byte{255});
 }
 
-TEST_CASE("padded fills tensors up in their first dimension") {
+TEST_CASE("padded pads tensors in their first dimension") {
   std::vector<fl::tensor<float>> items;
   for (int i = 0; i < 3; ++i) items.push_back(steps(i == 1 ? 3 : 1, static_cast<float>(i)));
   const auto batch = one_batch(std::move(items), fl::padded{.value = 0.5});
@@ -137,7 +138,7 @@ TEST_CASE("padded fills tensors up in their first dimension") {
         std::vector<float>{0, 0, .5, .5, .5, .5, 1, 1, 1, 1, 1, 1, 2, 2, .5, .5, .5, .5});
 }
 
-TEST_CASE("a tensor that padding can't make fit is refused and leaves no trace") {
+TEST_CASE("a tensor that can't be padded to fit is refused, and the batch keeps nothing of it") {
   fl::test::by_hand<fl::tensor<float>, decltype(fl::batch(4, fl::padded{}))> batch(
       fl::batch(4, fl::padded{}));
   CHECK_THROWS_AS(batch.feed(fl::tensor<float>(fl::shape{})), std::invalid_argument);
@@ -184,7 +185,7 @@ TEST_CASE("lists and padded columns keep nothing of a sample that a later column
   }
 }
 
-TEST_CASE("as_list batches whole items of any kind, also those that can only be moved") {
+TEST_CASE("as_list batches whole items of any type, including move-only ones") {
   fl::test::lifetimes all;
   {
     const auto p = fl::from(count_to(7)) | fl::map([&](int i) { return fl::test::counted_item(all, i); }) |

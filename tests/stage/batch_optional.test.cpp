@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Batches of optional numbers: values beside a mask.
+// Batches of optional numbers: values and a mask.
 #include <feedline/stage/batch.hpp>
 
 #include <feedline/source/range.hpp>
@@ -79,7 +79,7 @@ TEST_CASE("A sample that is one optional number is a masked column by itself") {
   CHECK(elements(batches[0].values().valid) == std::vector<bool>{true, false, true, false});
 }
 
-TEST_CASE("With padded lists beside them optional numbers are masked as well, and as_list keeps them") {
+TEST_CASE("Optional numbers are masked next to padded lists as well, and as_list keeps them") {
   using item = std::pair<std::string, std::optional<int>>;
   const auto make = [](int i) {
     return item(std::string(static_cast<std::size_t>(i), 'x'), i == 1 ? std::optional(7) : std::nullopt);
@@ -92,7 +92,7 @@ TEST_CASE("With padded lists beside them optional numbers are masked as well, an
   CHECK_FALSE(lists[0].values()[0].second);
 }
 
-TEST_CASE("A sample that another column refuses leaves no trace in a mask") {
+TEST_CASE("A mask keeps nothing of a sample that another column refuses") {
   using item = std::pair<std::optional<int>, fl::tensor<int>>;
   const auto make = [](int i) { return item(i, fl::tensor<int>(fl::shape{i == 1 ? 2u : 1u})); };
   const auto p = fl::from(count_to(3)) | fl::map(make) | fl::batch(4);

@@ -48,7 +48,7 @@ example make_example(int i) {
   return e;
 }
 
-/// A tensor of so many rows of two, all of them `value`.
+/// A tensor of `rows` rows of two, all of them `value`.
 fl::tensor<int> rows_of(std::size_t rows, int value) {
   fl::tensor<int> t(fl::shape{rows, 2});
   std::fill(t.begin(), t.end(), value);
@@ -69,14 +69,14 @@ using size_list = std::vector<std::size_t>;
 
 } // namespace
 
-TEST_CASE("batch leaves the last batch out with drop_last, in each epoch, unless it is full") {
+TEST_CASE("with drop_last batch leaves out the last batch of each epoch, unless it is full") {
   const auto p = fl::from(count_to(10)) | fl::batch(4, {.drop_last = true});
   CHECK(sizes(p.finite({.epochs = 2})) == size_list{4, 4, 4, 4});
   CHECK(given_by(fl::batch(4, {.drop_last = true}), count_to(8)).size() == 2);
   CHECK(given_by(fl::batch(4, {.drop_last = true}), count_to(3)).empty());
 }
 
-TEST_CASE("finite batches never hold samples of two epochs, infinite ones run on") {
+TEST_CASE("batches hold samples of two epochs in infinite mode, but never in finite mode") {
   const auto p = fl::from(count_to(5)) | fl::batch(3);
   CHECK(sizes(p.finite({.epochs = 2})) == size_list{3, 2, 3, 2});
   const auto batches = collect(p.infinite(), 4);
@@ -108,7 +108,8 @@ TEST_CASE("batches are the same to the byte with any number of workers") {
     }
 }
 
-TEST_CASE("what came before an error is a batch that isn't full, and a skipped sample leaves no gap") {
+TEST_CASE("the samples before an error are delivered in a batch that isn't full, and a skipped sample leaves "
+          "no gap") {
   for (const std::size_t workers : worker_counts) {
     const auto p =
         fl::from(count_to(20)) | fl::map(fl::test::refusing{{6}}, fl::workers{workers}) | fl::batch(4);
@@ -126,7 +127,7 @@ TEST_CASE("what came before an error is a batch that isn't full, and a skipped s
   }
 }
 
-TEST_CASE("rows of numbers lose nothing to failures and gaps among them") {
+TEST_CASE("failures and gaps among numbers lose no other numbers") {
   constexpr int count = 20'000; // packets of many sizes
   const auto refuse_some = [](int i) {
     if (i % 1000 == 7 || i == count - 1) throw std::runtime_error("refused");
@@ -158,7 +159,7 @@ TEST_CASE("rows of numbers lose nothing to failures and gaps among them") {
   }
 }
 
-TEST_CASE("a tensor of another shape is a failure of its sample, and what came before it is delivered") {
+TEST_CASE("a tensor of another shape is a failure of its sample, and the samples before it are delivered") {
   const auto p = fl::from(count_to(10)) | fl::map(one_too_long) | fl::batch(4);
   const auto result = run_to_end(p.finite());
   REQUIRE(result.failed);
@@ -170,7 +171,7 @@ TEST_CASE("a tensor of another shape is a failure of its sample, and what came b
   CHECK(elements(result.items[1].get<1>()) == std::vector{4});
 }
 
-TEST_CASE("with skip a batch closes the gap of a tensor of another shape") {
+TEST_CASE("with skip a tensor of another shape leaves no gap in its batch") {
   const auto p = fl::from(count_to(10)) | fl::map(one_too_long) | fl::batch(4);
   const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
   CHECK(result.skipped_indices() == std::vector<std::uint64_t>{5});
@@ -186,13 +187,13 @@ TEST_CASE("batches outlive a loop that is left early") {
   CHECK(kept[1].get<&example::image>().at(0)[0] == 30);
 }
 
-TEST_CASE("batch of nothing gives nothing") {
+TEST_CASE("batch of an empty source yields nothing") {
   CHECK(sizes((fl::from(count_to(0)) | fl::batch(4)).finite({.epochs = 3})).empty());
 }
 
 namespace {
 
-/// Passes on the first batch of each epoch and wants no more.
+/// Emits the first batch of each epoch and needs no more.
 struct first_batch {
   using output = fl::batch_of<int>;
 
@@ -204,7 +205,7 @@ struct first_batch {
 
 } // namespace
 
-TEST_CASE("a stage behind batch that has enough gets no more, whatever stands in front") {
+TEST_CASE("a stage after batch that has enough receives no more, with any stages upstream") {
   const auto two = fl::batch(4) | first_batch();
   const auto same = [](int i) { return i; };
   const auto numbers = fl::from(count_to(100'000));
@@ -215,7 +216,7 @@ TEST_CASE("a stage behind batch that has enough gets no more, whatever stands in
 }
 
 TEST_CASE("a batch that can't be made fails once, with all of its samples") {
-  // Tensors of eight dimensions leave no room for the batch's own.
+  // Tensors of eight dimensions leave no room for the batch dimension.
   const auto p = fl::from(count_to(50)) | fl::map([](int i) {
                    return std::pair(i, fl::tensor<int>(fl::shape{1, 1, 1, 1, 1, 1, 1, 1}));
                  }) |
@@ -224,14 +225,15 @@ TEST_CASE("a batch that can't be made fails once, with all of its samples") {
   CHECK(result.items.empty());
   REQUIRE(result.failed);
   CHECK(result.failed->index == 3);
-  CHECK(result.failed->message.find("all 4 samples of its batch are lost") != std::string::npos);
+  CHECK(result.failed->message.find("all 4 samples of the batch are lost") != std::string::npos);
   const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
   CHECK(skipping.items.empty());
   REQUIRE(skipping.skipped.size() == 13);
   CHECK(skipping.skipped.back().message.find("all 2 samples") != std::string::npos);
 }
 
-TEST_CASE("a batch beyond all memory is a failure of the first sample, whatever stands in front") {
+TEST_CASE(
+    "a batch that is larger than the memory is a failure of the first sample, with any stages upstream") {
   const auto too_large = fl::batch(std::numeric_limits<std::size_t>::max() / 2);
   const auto same = [](int i) { return i; };
   const auto failure_of = [](auto loader) {

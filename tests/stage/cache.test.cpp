@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/stage/cache.hpp>
 
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/filter.hpp>
 #include <feedline/stage/flat_map.hpp>
@@ -53,8 +53,8 @@ const auto twice_and_text = [](int n) {
   return std::vector<std::string>(static_cast<std::size_t>(n % 3), std::to_string(n));
 };
 
-/// What several runs give, one after another. (Within one run, a worker may come to a sample of the next epoch while
-/// another one still has it in hand.)
+/// The items of several runs, one after another. (Within one run, a worker may reach a sample of the next
+/// epoch while another worker still has it in hand.)
 template <class Pipeline>
 auto in_runs(const Pipeline& p, int runs) {
   auto all = collect(p.finite());
@@ -63,16 +63,18 @@ auto in_runs(const Pipeline& p, int runs) {
   return all;
 }
 
-using cached_numbers = decltype(fl::from(std::vector<int>()) | fl::map(counted()) | fl::cache({.memory = 1}));
+using cached_numbers =
+    decltype(fl::from(std::vector<int>()) | fl::map(counted()) | fl::cache({.memory_bytes = 1}));
 static_assert(std::is_same_v<cached_numbers::item, int>);
 using cached_texts = decltype(fl::from(std::vector<int>()) | fl::flat_map(twice_and_text, fl::workers{2}) |
-                              fl::cache({.memory = 1}));
+                              fl::cache({.memory_bytes = 1}));
 static_assert(std::is_same_v<cached_texts::item, std::string>);
 
-/// Whether ranks of it give equally many samples, and one of them tells where they stand.
+/// Whether ranks of it yield equally many samples, and one of them knows the position of all.
 template <class Pipeline>
 constexpr bool keeps_equal = []<class... Stage>(fl::detail::types<Stage...>) {
-  return ((fl::detail::traits_of<Stage>().keeps_place && fl::detail::traits_of<Stage>().gives_by_count) &&
+  return ((fl::detail::traits_of<Stage>().position_from_last_sample &&
+           fl::detail::traits_of<Stage>().data_independent_count) &&
           ...);
 }(typename Pipeline::segments::stage_types());
 
@@ -81,10 +83,10 @@ static_assert(!keeps_equal<cached_texts>);
 
 } // namespace
 
-TEST_CASE("from the second epoch on nothing in front of a cache is computed") {
+TEST_CASE("from the second epoch on the stages upstream of a cache compute nothing") {
   const counted f;
-  const auto kept = fl::cache({.memory = plenty});
-  const auto p = fl::from(count_to(100)) | fl::shuffled() | fl::map(f) | kept | fl::batch(10);
+  const auto kept = fl::cache({.memory_bytes = plenty});
+  const auto p = fl::from(count_to(100)) | fl::global_shuffle() | fl::map(f) | kept | fl::batch(10);
   std::vector<int> all;
   for (const auto& batch : p.finite({.seed = 1, .epochs = 3}))
     all.insert(all.end(), batch.values().begin(), batch.values().end());
@@ -97,7 +99,7 @@ TEST_CASE("from the second epoch on nothing in front of a cache is computed") {
   CHECK(kept.stats().bytes > 0);
   CHECK_FALSE(kept.stats().full);
 
-  // Nor is it in later runs of this pipeline and its copies, of whatever seed.
+  // Nor do they in later runs of this pipeline and its copies, with any seed.
   const auto copy = p;
   collect(copy.finite({.seed = 2}));
   auto loader = p.infinite();
@@ -105,9 +107,9 @@ TEST_CASE("from the second epoch on nothing in front of a cache is computed") {
   CHECK(f.since_last() == 0);
 }
 
-TEST_CASE("a cache may be part of a row of stages that has no source yet") {
+TEST_CASE("a cache may be part of a row of stages without a source") {
   const counted f;
-  const auto kept = fl::cache({.memory = plenty});
+  const auto kept = fl::cache({.memory_bytes = plenty});
   const auto row = fl::map(f, fl::workers{2}) | kept;
   const auto p = fl::from(count_to(10)) | row | fl::batch(10);
   collect(p.finite());
@@ -117,11 +119,11 @@ TEST_CASE("a cache may be part of a row of stages that has no source yet") {
   CHECK(f.since_last() == 10);
   CHECK(kept.stats().hits == 10);
 
-  // It keeps what stands in front of it in all, and what a row ends with may be kept later.
+  // It caches all stages upstream of it, and another cache may follow the row.
   const counted g;
   const auto longer = row | fl::map(g);
   const auto all =
-      fl::from(count_to(10)) | fl::map(g) | (longer | fl::cache({.memory = plenty})) | fl::prefetch(1);
+      fl::from(count_to(10)) | fl::map(g) | (longer | fl::cache({.memory_bytes = plenty})) | fl::prefetch(1);
   const auto values = collect(all.finite());
   REQUIRE(values.size() == 10);
   CHECK(values[9] == 9 * 27);
@@ -133,8 +135,8 @@ TEST_CASE("a cache may be part of a row of stages that has no source yet") {
 TEST_CASE("workers share a cache") {
   const counted f;
   for (const std::size_t n : {std::size_t{1}, std::size_t{3}, std::size_t{64}}) {
-    const auto p = fl::from(count_to(500)) | fl::shuffled() | fl::map(f, fl::workers{n}) |
-                   fl::cache({.memory = plenty}) | fl::batch(10);
+    const auto p = fl::from(count_to(500)) | fl::global_shuffle() | fl::map(f, fl::workers{n}) |
+                   fl::cache({.memory_bytes = plenty}) | fl::batch(10);
     const auto first = in_runs(p, 1);
     CHECK(f.since_last() == 500);
     const auto second = in_runs(p, 1);
@@ -144,12 +146,12 @@ TEST_CASE("workers share a cache") {
   }
 }
 
-TEST_CASE("a failure comes in its place, with the name of its stage, and isn't kept") {
+TEST_CASE("a failure arrives in its position, with the name of its stage, and isn't stored") {
   const counted f;
   for (const std::size_t n : fl::test::worker_counts) {
     const auto p = fl::from(fl::test::numbers(20)) | fl::map(f, fl::workers{n}) |
                    fl::map(fl::test::refusing{{36}}, fl::name{"check"}, fl::workers{n}) |
-                   fl::cache({.memory = plenty}) | fl::prefetch(2);
+                   fl::cache({.memory_bytes = plenty}) | fl::prefetch(2);
     for (int times = 0; times < 2; ++times) {
       const auto outcome = run_to_end(p.finite());
       CHECK(outcome.items.size() == 12);
@@ -165,10 +167,11 @@ TEST_CASE("a failure comes in its place, with the name of its stage, and isn't k
   }
 }
 
-TEST_CASE("failures behind a cache are named as ever, and counted in front of it") {
-  const auto p =
-      fl::from(count_to(50)) | fl::map(fl::test::refusing{{3, 4}}, fl::name{"first"}, fl::workers{2}) |
-      fl::cache({.memory = plenty}) | fl::map(fl::test::refusing{{5}}, fl::name{"second"}) | fl::batch(10);
+TEST_CASE("failures downstream of a cache keep their names, and failures upstream of it are counted") {
+  const auto p = fl::from(count_to(50)) |
+                 fl::map(fl::test::refusing{{3, 4}}, fl::name{"first"}, fl::workers{2}) |
+                 fl::cache({.memory_bytes = plenty}) | fl::map(fl::test::refusing{{5}}, fl::name{"second"}) |
+                 fl::batch(10);
   for (int times = 0; times < 2; ++times) {
     auto loader = p.finite({.on_error = fl::on_error::skip});
     while (loader.next()) continue;
@@ -178,7 +181,7 @@ TEST_CASE("failures behind a cache are named as ever, and counted in front of it
     const auto metrics = loader.metrics().total;
     CHECK(metrics.stages[1].name == "map `first` | cache");
     CHECK(metrics.stages[1].received == 50);
-    CHECK(metrics.stages[1].given == 48);
+    CHECK(metrics.stages[1].emitted == 48);
     CHECK(metrics.stages[1].failures == 2);
     CHECK(metrics.stages[2].failures == 1);
   }
@@ -188,18 +191,18 @@ TEST_CASE("failures behind a cache are named as ever, and counted in front of it
   CHECK(epochs == std::vector<std::uint32_t>{0, 0, 0, 1, 1, 1});
 }
 
-TEST_CASE("cached functions see a sample as epoch 0 sees it, whatever the epoch and the seed") {
+TEST_CASE("cached functions see a sample as in epoch 0, whatever the epoch and the seed") {
   std::atomic<int> strange{0};
   const auto noise = [&](int n, fl::context& c) {
     if (c.epoch != 0 || c.index != static_cast<std::uint64_t>(n)) ++strange;
     return std::to_string(n) + ":" + std::to_string(c.random.uniform());
   };
   const auto make = [&](std::uint64_t bytes) {
-    return fl::from(count_to(30)) | fl::shuffled() | fl::map(noise, fl::workers{2}) |
-           fl::cache({.memory = bytes});
+    return fl::from(count_to(30)) | fl::global_shuffle() | fl::map(noise, fl::workers{2}) |
+           fl::cache({.memory_bytes = bytes});
   };
   auto first = collect((make(plenty) | fl::prefetch(1)).finite({.seed = 1}));
-  // Nothing is kept here, so that everything is computed in its own epoch.
+  // Nothing is stored here, so that everything is computed in the epoch itself.
   auto later = collect((make(1) | fl::prefetch(1)).finite({.seed = 2, .epochs = 2}));
   std::sort(first.begin(), first.end());
   std::sort(later.begin(), later.end());
@@ -209,7 +212,7 @@ TEST_CASE("cached functions see a sample as epoch 0 sees it, whatever the epoch 
           return a.substr(a.find(':')) == b.substr(b.find(':'));
         }) == first.end());
 
-  // Behind it everything is as ever.
+  // Downstream of the cache nothing changes.
   const auto behind =
       make(plenty) | fl::map([](const std::string&, fl::context& c) { return c.random.uniform(); });
   auto numbers = collect((behind | fl::prefetch(1)).finite({.seed = 2, .epochs = 2}));
@@ -218,9 +221,9 @@ TEST_CASE("cached functions see a sample as epoch 0 sees it, whatever the epoch 
   CHECK(strange == 0);
 }
 
-TEST_CASE("a full cache keeps nothing more and never more bytes than it may; what it has stays useful") {
+TEST_CASE("a full cache stores nothing more, never exceeds its bytes, and still serves what it has") {
   const counted f;
-  const auto kept = fl::cache({.memory = 10'000});
+  const auto kept = fl::cache({.memory_bytes = 10'000});
   const auto make = [&](std::size_t n) {
     return fl::from(count_to(500)) | fl::map(f, fl::workers{n}) |
            fl::map([](int x) { return std::vector<int>(10, x); }, fl::workers{n}) | kept |
@@ -237,15 +240,15 @@ TEST_CASE("a full cache keeps nothing more and never more bytes than it may; wha
       CHECK(kept.stats().bytes <= 10'000);
       CHECK(kept.stats().full);
     }
-    if (n > 1) continue; // it found no room: another pipeline shares the cache with the first one
+    if (n > 1) continue; // no room: another pipeline shares the cache with the first one
     CHECK(kept.stats().hits - before.hits == 2 * static_cast<std::uint64_t>(1500 - f.since_last()) / 2);
     CHECK(kept.stats().hits > 60);
   }
 }
 
-TEST_CASE("what was put on one thread is called by one worker at a time") {
+TEST_CASE("one worker at a time calls a stage that was given one thread") {
   std::atomic<int> inside{0};
-  bool ever_two = false; // written by one at a time, or ThreadSanitizer says so
+  bool ever_two = false; // ThreadSanitizer reports it if two write it at once
   const auto alone = [&](int n) {
     ever_two |= ++inside != 1;
     std::this_thread::yield();
@@ -255,7 +258,7 @@ TEST_CASE("what was put on one thread is called by one worker at a time") {
   int seen = 0;
   const auto p = fl::from(count_to(3000)) | fl::map(alone) | fl::map(counted(), fl::workers{8}) |
                  fl::tap([&](int) { ++seen; }) | fl::flat_map(twice_and_text) |
-                 fl::cache({.memory = plenty}) | fl::batch(100, fl::as_list);
+                 fl::cache({.memory_bytes = plenty}) | fl::batch(100, fl::as_list);
   std::size_t count = 0;
   for (const auto& batch : in_runs(p, 2)) count += batch.size();
   CHECK_FALSE(ever_two);
@@ -263,7 +266,7 @@ TEST_CASE("what was put on one thread is called by one worker at a time") {
   CHECK(count == 0); // of thirds
 }
 
-TEST_CASE("what a function made when it was asked to give up isn't kept") {
+TEST_CASE("the result of a function that was asked to stop isn't stored") {
   std::atomic<bool> stopped{false}, started{false};
   const auto gives_up = [&](int n, fl::context& c) {
     if (n < 1 || stopped) return n;
@@ -272,7 +275,8 @@ TEST_CASE("what a function made when it was asked to give up isn't kept") {
     while (!c.stop.stop_requested()) std::this_thread::yield();
     return -1;
   };
-  const auto p = fl::from(count_to(10)) | fl::map(gives_up) | fl::cache({.memory = plenty}) | fl::prefetch(1);
+  const auto p =
+      fl::from(count_to(10)) | fl::map(gives_up) | fl::cache({.memory_bytes = plenty}) | fl::prefetch(1);
   {
     auto loader = p.finite();
     loader.next();
@@ -282,10 +286,10 @@ TEST_CASE("what a function made when it was asked to give up isn't kept") {
   CHECK(collect(p.finite()) == count_to(10));
 }
 
-TEST_CASE("unordered workers give everything, in some order") {
+TEST_CASE("unordered workers emit everything, in some order") {
   const counted f;
   const auto p = fl::from(count_to(200)) | fl::map(f, fl::workers{4}, fl::unordered) |
-                 fl::cache({.memory = plenty}) | fl::batch(7);
+                 fl::cache({.memory_bytes = plenty}) | fl::batch(7);
   std::vector<int> all;
   for (const auto& batch : in_runs(p, 2)) all.insert(all.end(), batch.values().begin(), batch.values().end());
   std::sort(all.begin(), all.end());
@@ -294,18 +298,20 @@ TEST_CASE("unordered workers give everything, in some order") {
   CHECK(f.since_last() == 200);
 }
 
-TEST_CASE("a cache behind a cache keeps what lies between them, and the first one serves others too") {
+TEST_CASE("a second cache stores the results of the stages between the two, and the first one serves other "
+          "pipelines too") {
   const counted f, g;
-  const auto both = fl::from(count_to(30)) | fl::map(f, fl::workers{2}) | fl::cache({.memory = plenty}) |
-                    fl::map(g, fl::workers{2}) | fl::cache({.memory = plenty}) | fl::prefetch(1);
+  const auto both = fl::from(count_to(30)) | fl::map(f, fl::workers{2}) |
+                    fl::cache({.memory_bytes = plenty}) | fl::map(g, fl::workers{2}) |
+                    fl::cache({.memory_bytes = plenty}) | fl::prefetch(1);
   const auto values = in_runs(both, 2);
   CHECK(values[59] == 9 * 29);
   CHECK(f.since_last() == 30);
   CHECK(g.since_last() == 30);
 
   const auto first_alone = fl::from(count_to(30)) | fl::map(fl::test::refusing{{4, 20}}, fl::name{"check"}) |
-                           fl::cache({.memory = plenty}) | fl::map(g, fl::workers{3}) |
-                           fl::cache({.memory = plenty}) | fl::prefetch(1);
+                           fl::cache({.memory_bytes = plenty}) | fl::map(g, fl::workers{3}) |
+                           fl::cache({.memory_bytes = plenty}) | fl::prefetch(1);
   for (int times = 0; times < 2; ++times) {
     const auto outcome = run_to_end(first_alone.finite({.on_error = fl::on_error::skip}));
     CHECK(outcome.items.size() == 28);
@@ -315,9 +321,10 @@ TEST_CASE("a cache behind a cache keeps what lies between them, and the first on
   CHECK(g.since_last() == 28);
 }
 
-TEST_CASE("options that make no sense are refused") {
+TEST_CASE("invalid options are refused") {
   CHECK_THROWS_AS(fl::cache({}), std::invalid_argument);
-  CHECK_THROWS_AS(fl::cache({.memory = 1, .directory = "x", .bytes = 1}), std::invalid_argument);
+  CHECK_THROWS_AS(fl::cache({.memory_bytes = 1, .directory = "x", .directory_bytes = 1}),
+                  std::invalid_argument);
   CHECK_THROWS_AS(fl::cache({.directory = "x"}), std::invalid_argument);
-  CHECK_THROWS_AS(fl::cache({.memory = 1, .bytes = 1}), std::invalid_argument);
+  CHECK_THROWS_AS(fl::cache({.memory_bytes = 1, .directory_bytes = 1}), std::invalid_argument);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A cache in a directory: what other processes and other times find there.
+// A cache in a directory, shared by processes and by later runs.
 #include <feedline/stage/cache.hpp>
 
 #include <feedline/source/range.hpp>
@@ -32,6 +32,7 @@
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
 #include "support/rounds.hpp"
+#include "support/sanitizers.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
@@ -48,7 +49,7 @@ namespace {
 
 constexpr std::uint64_t plenty = 1 << 24;
 
-/// Makes a text of each number, and counts.
+/// Makes a text from each number, and counts its calls.
 struct decode {
   std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
 
@@ -70,14 +71,14 @@ std::vector<std::string> texts(int count) {
   return all;
 }
 
-/// A pipeline with a cache of its own, as another process would have it.
+/// A pipeline with a separate cache, as in another process.
 auto numbers(int count, const decode& f, fl::cache_options options, std::size_t workers = 1) {
   return fl::from(count_to(count)) | fl::map(f, fl::workers{workers}) | fl::cache(std::move(options)) |
          fl::prefetch(4);
 }
 
 fl::cache_options in(const temporary_folder& folder, std::uint64_t bytes = plenty) {
-  return {.directory = folder / "cache", .bytes = bytes};
+  return {.directory = folder / "cache", .directory_bytes = bytes};
 }
 
 std::vector<std::string> segments(const temporary_folder& folder) {
@@ -109,7 +110,7 @@ void write(const std::string& name, const std::string& bytes) {
 
 } // namespace
 
-TEST_CASE("what one process has kept serves the next") {
+TEST_CASE("the results that one process stored serve the next") {
   const temporary_folder folder;
   const decode f;
   CHECK(collect(numbers(100, f, in(folder), 3).finite()) == texts(100));
@@ -117,7 +118,7 @@ TEST_CASE("what one process has kept serves the next") {
   CHECK(collect(numbers(100, f, in(folder), 2).finite()) == texts(100));
   CHECK(f.since_last() == 0);
   CHECK(segments(folder).size() == 1);
-  CHECK(bytes_of(folder) < 100 * 150); // what the segment didn't need was given back
+  CHECK(bytes_of(folder) < 100 * 150); // bytes that the file didn't need were cut off
 
   CHECK(collect(numbers(120, f, in(folder)).finite()) == texts(120));
   CHECK(f.since_last() == 20);
@@ -138,7 +139,7 @@ TEST_CASE("a pipeline keeps its directory open from run to run") {
   CHECK(bytes_of(folder) <= plenty);
 }
 
-TEST_CASE("two that use a directory at once come to see what the other one keeps") {
+TEST_CASE("two caches that use a directory at once find each other's results") {
   const watchdog guard("caches at once");
   const temporary_folder folder;
   const decode f, g;
@@ -157,16 +158,16 @@ TEST_CASE("two that use a directory at once come to see what the other one keeps
   CHECK(f.since_last() == 40);
 }
 
-TEST_CASE("what another process adds is found within seconds") {
+TEST_CASE("results that another cache adds are found within seconds") {
   const watchdog guard("refresh");
   const temporary_folder folder;
   const decode f, g;
   const auto open_early = numbers(1, f, in(folder));
   CHECK(collect(open_early.finite()).size() == 1);
   fl::detail::cache_counters counters;
-  const auto tell = [](void*, const std::string&) {};
-  fl::detail::directory_table early(folder / "direct", plenty, 1, counters, tell, nullptr);
-  fl::detail::directory_table writer(folder / "direct", plenty, 1, counters, tell, nullptr);
+  const auto warn = [](void*, const std::string&) {};
+  fl::detail::directory_table early(folder / "direct", plenty, 1, counters, warn, nullptr);
+  fl::detail::directory_table writer(folder / "direct", plenty, 1, counters, warn, nullptr);
   fl::detail::scratch_memory scratch;
   const fl::detail::cache_key key{1, 2};
   CHECK(early.find(key, scratch).empty());
@@ -179,7 +180,7 @@ TEST_CASE("what another process adds is found within seconds") {
   CHECK(std::memcmp(early.find(key, scratch).data(), "abc", 3) == 0);
 }
 
-TEST_CASE("files never have more bytes than they may, all together") {
+TEST_CASE("all files together never exceed their bytes") {
   const temporary_folder folder;
   const decode f;
   for (const std::uint64_t bytes : {std::uint64_t{100}, std::uint64_t{3000}, std::uint64_t{30'000}}) {
@@ -195,7 +196,7 @@ TEST_CASE("files never have more bytes than they may, all together") {
     CHECK(f.since_last() == 1000);
     CHECK(most <= bytes);
     CHECK(kept.stats().full);
-    // Another one beside it, from whose point of view some are kept already.
+    // Another process at the same time, for which some results are stored already.
     CHECK(collect(numbers(1000, f, in(folder, bytes), 3).finite()) == texts(1000));
     CHECK(bytes_of(folder) <= bytes);
     f.since_last();
@@ -205,7 +206,8 @@ TEST_CASE("files never have more bytes than they may, all together") {
   }
 }
 
-TEST_CASE("another version, other stages and other types find nothing, and are removed when room is needed") {
+TEST_CASE("another version, other stages and other types find nothing, and old files are removed when room "
+          "is needed") {
   const temporary_folder folder;
   const decode f;
   auto options = in(folder, 20'000);
@@ -226,7 +228,7 @@ TEST_CASE("another version, other stages and other types find nothing, and are r
   CHECK(f.since_last() == 3);
   CHECK(segments(folder).size() >= first.size() + 3);
 
-  // There is room for all so far. This one needs more.
+  // There is room for everything so far. This pipeline needs more.
   options.version = "3";
   collect(numbers(200, f, options).finite());
   CHECK(bytes_of(folder) <= 20'000);
@@ -235,7 +237,7 @@ TEST_CASE("another version, other stages and other types find nothing, and are r
   collect((fl::from(count_to(200)) | fl::map(f) | fl::cache(options) | fl::prefetch(4)).finite());
   CHECK(f.since_last() < 40);
 
-  // What somebody uses isn't removed.
+  // Files in use aren't removed.
   options.version = "4";
   const auto before = segments(folder);
   const auto user = numbers(60, f, options);
@@ -259,7 +261,7 @@ TEST_CASE("other data under the same names and indices is computed") {
   collect(numbers(50, f, in(folder)).finite());
   f.since_last();
   auto changed = count_to(50);
-  changed[25] = 1025; // where no fingerprint of the whole looks
+  changed[25] = 1025; // which a fingerprint of the whole data doesn't cover
   const auto p = fl::from(changed) | fl::map(f) | fl::cache(in(folder)) | fl::prefetch(4);
   auto expected = texts(50);
   expected[25] = decode::text_of(1025);
@@ -267,27 +269,27 @@ TEST_CASE("other data under the same names and indices is computed") {
   CHECK(f.since_last() == 1);
 }
 
-TEST_CASE("a directory that can't be used is an error when a run begins") {
+TEST_CASE("a directory that can't be used is an error at the start of a run") {
   const temporary_folder folder;
   const std::string file = folder.write("file", "text");
   const decode f;
-  const auto under_file = numbers(5, f, {.directory = file + "/cache", .bytes = plenty});
+  const auto under_file = numbers(5, f, {.directory = file + "/cache", .directory_bytes = plenty});
   const auto outcome = run_to_end([&] { return under_file.finite({.on_error = fl::on_error::skip}); }());
   REQUIRE(outcome.failed);
   CHECK(to_string(*outcome.failed) == "map | cache failed: " + file + "/cache: Not a directory");
-  if (::geteuid() != 0) { // who may do anything
+  if (::geteuid() != 0) { // root may do anything
     fs::create_directory(folder / "closed");
     fs::permissions(folder / "closed", fs::perms::owner_read | fs::perms::owner_exec);
-    const auto p = numbers(5, f, {.directory = folder / "closed", .bytes = plenty});
+    const auto p = numbers(5, f, {.directory = folder / "closed", .directory_bytes = plenty});
     CHECK(fl::test::throws_saying<fl::pipeline_error>("closed/lock: Permission denied",
                                                       [&] { collect(p.finite()); }));
   }
-  const auto deep = numbers(5, f, {.directory = folder / "a/b//c/", .bytes = plenty});
+  const auto deep = numbers(5, f, {.directory = folder / "a/b//c/", .directory_bytes = plenty});
   CHECK(collect(deep.finite()) == texts(5));
   CHECK(fs::exists(folder / "a/b/c/lock"));
 }
 
-TEST_CASE("a directory that another process has locked for long serves all the same, and nobody waits") {
+TEST_CASE("a directory that another process keeps locked can still be read, and nothing waits for it") {
   const watchdog guard("locked directory");
   const temporary_folder folder;
   const decode f;
@@ -300,13 +302,13 @@ TEST_CASE("a directory that another process has locked for long serves all the s
   CHECK(f.since_last() == 30);
   CHECK(segments(folder).size() == 1);
   other.unlock();
-  CHECK(collect(p.finite()) == texts(80)); // now what is new is kept
+  CHECK(collect(p.finite()) == texts(80)); // now new results are stored
   CHECK(f.since_last() == 30);
   CHECK(collect(p.finite()) == texts(80));
   CHECK(f.since_last() == 0);
 }
 
-TEST_CASE("whichever byte of a segment is changed, whatever comes out is right") {
+TEST_CASE("results are right whichever byte of a file is changed") {
   const temporary_folder folder;
   const decode f;
   collect(numbers(6, f, in(folder)).finite());
@@ -321,7 +323,7 @@ TEST_CASE("whichever byte of a segment is changed, whatever comes out is right")
     REQUIRE(std::vector(values.begin(), values.begin() + 6) == texts(6));
     REQUIRE(std::vector(values.begin() + 6, values.end()) == texts(6));
     REQUIRE(calls <= 6);
-    // What was computed again was kept again.
+    // The recomputed result was stored again.
     REQUIRE(collect(numbers(6, f, in(folder)).finite()) == texts(6));
     REQUIRE(f.since_last() == 0);
     return calls;
@@ -341,7 +343,7 @@ TEST_CASE("whichever byte of a segment is changed, whatever comes out is right")
   CHECK(check(whole + whole) == 0);
 }
 
-TEST_CASE("values with a right checksum that are none are computed again") {
+TEST_CASE("invalid values with a right checksum are computed again") {
   using fl::detail::key;
   const temporary_folder folder;
   const decode f;
@@ -374,11 +376,11 @@ TEST_CASE("values with a right checksum that are none are computed again") {
           whole.substr(0, head) + std::string(reinterpret_cast<const char*>(words), sizeof words) + value);
     if (words[3] != value.size()) REQUIRE(collect(numbers(1, f, in(folder)).finite()) == texts(1));
     for (const std::string& other : segments(folder)) fs::remove(other);
-    REQUIRE(values.size() <= 1); // who can write a right checksum can write another text, too
+    REQUIRE(values.size() <= 1); // a writer of right checksums may also write another text
   }
 }
 
-TEST_CASE("a disk that is full is told once, and the run goes on") {
+TEST_CASE("a full disk is reported once, and the run continues") {
   struct unlimited {
     unlimited() {
       ::getrlimit(RLIMIT_FSIZE, &before);
@@ -404,16 +406,16 @@ TEST_CASE("a disk that is full is told once, and the run goes on") {
   const decode f;
   std::vector<std::string> said;
   auto options = in(folder, 100'000);
-  options.on_trouble = [&](const std::string& sentence) { said.push_back(sentence); };
-  SECTION("when a segment is made") {
+  options.on_warning = [&](const std::string& sentence) { said.push_back(sentence); };
+  SECTION("when a file is created") {
     limits.limit(10);
     const auto kept = fl::cache(options);
     const auto p = fl::from(count_to(200)) | fl::map(f, fl::workers{3}) | kept | fl::prefetch(4);
     CHECK(collect(p.finite({.epochs = 2})).size() == 400);
     CHECK(kept.stats().full);
   }
-  SECTION("when it is written") {
-    // The first value has the segment made; then there is no room for all of it.
+  SECTION("when a file is written") {
+    // The first value creates the file; then there is no room for all of the value.
     const auto p = fl::from(count_to(200)) | fl::map([&](int n) {
                      if (n == 20) limits.limit(3000);
                      return f(n);
@@ -421,22 +423,22 @@ TEST_CASE("a disk that is full is told once, and the run goes on") {
                    fl::cache(options) | fl::prefetch(4);
     CHECK(collect(p.finite()) == texts(200));
     const int calls = f.since_last();
-    CHECK(collect(p.finite()) == texts(200)); // what was kept before is still there
+    CHECK(collect(p.finite()) == texts(200)); // the results stored before are still there
     CHECK(calls == 200);
     CHECK(f.since_last() < 190);
   }
   REQUIRE(said.size() == 1);
   CHECK(said[0].starts_with("feedline: the cache can't write to " + folder.path() + "/cache/feedline-"));
-  CHECK(said[0].ends_with(": File too large; it keeps nothing more, and the run goes on"));
+  CHECK(said[0].ends_with(": File too large; it stores nothing more, and the run continues"));
 }
 
-#ifndef __SANITIZE_THREAD__ // which doesn't follow a fork of a process with threads
-/// Says when it is called.
+#if !FEEDLINE_TEST_TSAN // which doesn't follow a fork of a process with threads
+/// Reports when it is called.
 struct telling {
   decode f;
   int to = -1;
 
-  // After so many calls it waits to be killed.
+  // After that many calls it waits to be killed.
   static constexpr int most = 400;
 
   std::string operator()(int n) const {
@@ -446,7 +448,7 @@ struct telling {
   }
 };
 
-TEST_CASE("processes that are killed while they write leave what is whole") {
+TEST_CASE("processes that are killed while they write leave complete results") {
   const watchdog guard("kill -9");
   const temporary_folder folder;
   const decode f;
@@ -476,12 +478,12 @@ TEST_CASE("processes that are killed while they write leave what is whole") {
     REQUIRE(bytes_of(folder) <= plenty);
   }
   CHECK(collect(numbers_telling(-1).finite()) == texts(count));
-  CHECK(f.since_last() <= count - kills * 250); // each lost what was in hand at most
+  CHECK(f.since_last() <= count - kills * 250); // each lost at most the results in hand
   CHECK(collect(numbers_telling(-1).finite()) == texts(count));
   CHECK(f.since_last() == 0);
 }
 
-TEST_CASE("several processes at once stay within the bytes and find right values") {
+TEST_CASE("several processes at once stay within the bytes, and find right values") {
   const watchdog guard("several processes");
   const temporary_folder folder;
   const decode f;
@@ -513,7 +515,7 @@ TEST_CASE("several processes at once stay within the bytes and find right values
   CHECK(bytes_of(folder) > bytes / 2);
 }
 
-TEST_CASE("a child of fork() leaves its parent's segment alone") {
+TEST_CASE("a child of fork() doesn't touch its parent's file") {
   const temporary_folder folder;
   const decode f;
   const auto p = numbers(30, f, in(folder));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// How a cache tells samples from each other, and from what they were before.
+// How a cache distinguishes samples, and notices that their data changed.
 #include <feedline/stage/cache.hpp>
 
 #include <feedline/source/concat.hpp>
 #include <feedline/source/files.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/mix.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/source/tar.hpp>
 #include <feedline/source/zip.hpp>
 #include <feedline/stage/batch.hpp>
@@ -54,8 +54,8 @@ struct counted {
   int since_last() const { return calls->exchange(0); }
 };
 
-/// What several runs give, one after another. (Within one run, a worker may come to a sample of the next epoch while
-/// another one still has it in hand.)
+/// The items of several runs, one after another. (Within one run, a worker may reach a sample of the next
+/// epoch while another worker still has it in hand.)
 template <class Pipeline>
 auto in_runs(const Pipeline& p, int runs) {
   auto all = collect(p.finite());
@@ -64,7 +64,7 @@ auto in_runs(const Pipeline& p, int runs) {
   return all;
 }
 
-/// One that can't be stored, nor told by what it consists of.
+/// An item that can be neither stored nor identified by its content.
 struct opaque {
   explicit opaque(int n) : number(std::make_unique<int>(n)) {}
 
@@ -79,7 +79,7 @@ struct opaque {
 
 } // namespace
 
-TEST_CASE("items that don't tell what they are need a key, which stands for the index") {
+TEST_CASE("items that can't be identified need a key, which replaces the index") {
   const counted f;
   std::vector<opaque> items;
   for (int i = 0; i < 40; ++i) items.emplace_back(i);
@@ -87,7 +87,7 @@ TEST_CASE("items that don't tell what they are need a key, which stands for the 
     return std::pair(f(*o.number), std::pair(c.index, c.random.uniform()));
   };
   const auto make = [&](auto key) {
-    return fl::from(items) | fl::map(get, fl::workers{2}) | fl::cache({.memory = plenty}, key) |
+    return fl::from(items) | fl::map(get, fl::workers{2}) | fl::cache({.memory_bytes = plenty}, key) |
            fl::prefetch(4);
   };
   const auto by_name = make([](const opaque& o) { return o.name(); });
@@ -100,40 +100,40 @@ TEST_CASE("items that don't tell what they are need a key, which stands for the 
   CHECK(in_runs(by_number, 2)[47].first == 21);
   CHECK(f.since_last() == 40);
 
-  // Under one key there is one sample.
+  // One key stands for one sample.
   const auto all_alike = make([](const opaque&) { return "the same"; });
   for (const auto& value : in_runs(all_alike, 2)) CHECK(value.first % 3 == 0);
   CHECK(f.since_last() <= 40);
-  // The identity of what comes out is the sample's own.
+  // The items that the run yields keep the identity of their sample.
   const auto batches = by_name | fl::batch(5, fl::as_list);
   CHECK(batches.finite().next()->indices() == std::vector<std::uint64_t>{0, 1, 2, 3, 4});
 }
 
-TEST_CASE("samples are told by their content where the index doesn't tell them") {
+TEST_CASE("samples with the same index are distinguished by their content") {
   const counted f;
   // Another value under the same index in each epoch.
   const auto p =
-      fl::from(fl::test::numbers(20)) | fl::map(f) | fl::cache({.memory = plenty}) | fl::prefetch(1);
+      fl::from(fl::test::numbers(20)) | fl::map(f) | fl::cache({.memory_bytes = plenty}) | fl::prefetch(1);
   const auto values = collect(p.finite({.epochs = 2}));
   for (std::size_t i = 0; i < 40; ++i)
     CHECK(values[i] == 3 * (static_cast<int>(i % 20) + (i < 20 ? 0 : fl::test::numbers::next_epoch)));
   CHECK(f.since_last() == 40);
 
-  // What stands in front of a stage of another kind isn't kept, but what it makes is told apart.
+  // Stages upstream of a stage of another kind aren't cached, but their results are distinguished.
   const auto random = [](int n, fl::context& c) { return n + 100 * static_cast<int>(c.random.below(2)); };
   const auto mixed = fl::from(count_to(50)) | fl::map(random) | fl::shuffle({.capacity = 9}) | fl::map(f);
   const auto options = fl::finite_options{.seed = 3, .epochs = 5};
-  CHECK(collect((mixed | fl::cache({.memory = plenty}) | fl::prefetch(1)).finite(options)) ==
+  CHECK(collect((mixed | fl::cache({.memory_bytes = plenty}) | fl::prefetch(1)).finite(options)) ==
         collect((mixed | fl::prefetch(1)).finite(options)));
   CHECK(f.since_last() < 250 + 101);
 }
 
-TEST_CASE("parts of a sample with equal content are told apart") {
+TEST_CASE("parts of a sample with equal content are distinguished") {
   const counted f;
   const auto twice = [](int n) { return std::vector{n, n}; };
   const auto random = [f](int n, fl::context& c) { return std::pair(f(n), c.random()); };
   const auto p = fl::from(count_to(20)) | fl::flat_map(twice) | fl::shuffle({.capacity = 5}) |
-                 fl::map(random) | fl::cache({.memory = plenty}) | fl::prefetch(1);
+                 fl::map(random) | fl::cache({.memory_bytes = plenty}) | fl::prefetch(1);
   auto values = collect(p.finite());
   CHECK(f.since_last() == 40);
   const auto again = collect(p.finite());
@@ -143,7 +143,7 @@ TEST_CASE("parts of a sample with equal content are told apart") {
   CHECK(std::adjacent_find(values.begin(), values.end()) == values.end());
 }
 
-TEST_CASE("files that were changed are computed again, and no others") {
+TEST_CASE("changed files are computed again, and no others") {
   const temporary_folder folder;
   std::vector<std::string> names;
   for (int i = 0; i < 10; ++i)
@@ -156,7 +156,8 @@ TEST_CASE("files that were changed are computed again, and no others") {
   };
   const auto check = [&](const auto& files) {
     for (int i = 0; i < 10; ++i) folder.write("f" + std::to_string(i) + ".txt", std::to_string(i));
-    const auto p = files | fl::map(read, fl::workers{2}) | fl::cache({.memory = plenty}) | fl::prefetch(1);
+    const auto p =
+        files | fl::map(read, fl::workers{2}) | fl::cache({.memory_bytes = plenty}) | fl::prefetch(1);
     collect(p.finite());
     CHECK(f.since_last() == 10);
     folder.write("f3.txt", "another length");
@@ -166,17 +167,17 @@ TEST_CASE("files that were changed are computed again, and no others") {
     CHECK(std::count(values.begin(), values.end(), "4") == 2);
   };
   check(fl::files(folder.path(), "*.txt"));
-  check(fl::files(folder.path(), "*.txt") | fl::shuffled());
+  check(fl::files(folder.path(), "*.txt") | fl::global_shuffle());
   check(fl::concat(fl::files(folder.path(), "*[0-3].txt"), fl::files(folder.path(), "*[4-9].txt")));
 }
 
-TEST_CASE("samples of shards that were changed are computed again, and no others") {
+TEST_CASE("samples of changed shards are computed again, and no others") {
   const temporary_folder folder;
   const counted f;
   const auto shard = [&](const std::string& name, const std::string& second) {
     fl::test::tar_writer w;
     w.add("1.txt", "first").add("1.cls", "1").add("2.txt", second).add("2.cls", "2");
-    // As one writes anew: under another name first. No two have the same time.
+    // Writes another file first, then renames it. No two files have the same time.
     static int writes = 0;
     const std::string draft = folder.write("draft", w.closed());
     std::filesystem::last_write_time(draft, std::filesystem::file_time_type::clock::now() +
@@ -192,8 +193,9 @@ TEST_CASE("samples of shards that were changed are computed again, and no others
     shard("a.tar", "second");
     shard("b.tar", "second");
     for (const bool in_memory : {true, false}) {
-      const auto options = in_memory ? fl::cache_options{.memory = plenty}
-                                     : fl::cache_options{.directory = cache_folder.path(), .bytes = plenty};
+      const auto options =
+          in_memory ? fl::cache_options{.memory_bytes = plenty}
+                    : fl::cache_options{.directory = cache_folder.path(), .directory_bytes = plenty};
       const auto make = [&] { return source() | fl::map(text) | fl::cache(options) | fl::prefetch(1); };
       const auto early = make();
       CHECK(collect(early.finite()).size() == 4);
@@ -209,11 +211,12 @@ TEST_CASE("samples of shards that were changed are computed again, and no others
   };
   const std::vector<std::string> names{folder / "a.tar", folder / "b.tar"};
   check([&] { return fl::from(fl::tar_samples(names)); });
-  check([&] { return fl::tar_samples(names) | fl::shuffled(); });
+  check([&] { return fl::tar_samples(names) | fl::global_shuffle(); });
 
-  // In the middle of what one pipeline keeps.
+  // Between the stages that one pipeline caches.
   shard("b.tar", "second");
-  const auto p = fl::tar_samples(names) | fl::map(text) | fl::cache({.memory = plenty}) | fl::prefetch(1);
+  const auto p =
+      fl::tar_samples(names) | fl::map(text) | fl::cache({.memory_bytes = plenty}) | fl::prefetch(1);
   collect(p.finite());
   f.since_last();
   shard("b.tar", "SECOND");
@@ -222,28 +225,28 @@ TEST_CASE("samples of shards that were changed are computed again, and no others
   CHECK(values == std::vector<std::string>{"first", "second", "first", "SECOND"});
 }
 
-TEST_CASE("samples of several sources are told by all of them") {
+TEST_CASE("samples of several sources are identified by all of them") {
   const counted f;
   const auto sum = [f](const std::pair<int, std::string>& both) {
     return f(both.first) + std::stoi(both.second);
   };
   std::vector<std::string> texts;
   for (const int n : count_to(20)) texts.push_back(std::to_string(100 * n));
-  // The second one comes in an order of each epoch's own.
-  const auto zipped = fl::zip(fl::from(count_to(20)), fl::from(texts) | fl::shuffled()) | fl::map(sum);
+  // The second source has another order in each epoch.
+  const auto zipped = fl::zip(fl::from(count_to(20)), fl::from(texts) | fl::global_shuffle()) | fl::map(sum);
   const auto options = fl::finite_options{.seed = 4, .epochs = 4};
-  CHECK(collect((zipped | fl::cache({.memory = plenty}) | fl::prefetch(1)).finite(options)) ==
+  CHECK(collect((zipped | fl::cache({.memory_bytes = plenty}) | fl::prefetch(1)).finite(options)) ==
         collect((zipped | fl::prefetch(1)).finite(options)));
   CHECK(f.since_last() > 100);
 }
 
-TEST_CASE("a sample that comes in several passes of a mix is computed once") {
+TEST_CASE("a sample that appears in several passes of a mix is computed once") {
   const counted f;
   const auto mixed = fl::mix(fl::weighted(fl::from(count_to(3)), 1), fl::weighted(fl::from(count_to(60)), 1),
                              fl::mix_options{fl::when_one_ends::repeat});
   const auto p = mixed |
                  fl::map([f](int n, fl::context& c) { return std::pair(f(n), c.random.below(1000)); }) |
-                 fl::cache({.memory = plenty}) | fl::prefetch(1);
+                 fl::cache({.memory_bytes = plenty}) | fl::prefetch(1);
   const auto values = collect(p.finite());
   CHECK(values.size() > 80);
   CHECK(f.since_last() == 63);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/stage/cache.hpp>
 
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/filter.hpp>
 #include <feedline/stage/flat_map.hpp>
@@ -58,7 +58,7 @@ const auto twice_and_text = [](int n) {
   return std::vector<std::string>(static_cast<std::size_t>(n % 3), std::to_string(n));
 };
 
-/// What comes out with its identities, failures, and the digest, as text.
+/// The items of a run with their identities, the failures and the digest, as text.
 template <class Loader>
 std::string all_of(Loader loader, std::size_t most = 1000) {
   std::string text;
@@ -72,10 +72,11 @@ std::string all_of(Loader loader, std::size_t most = 1000) {
 
 } // namespace
 
-TEST_CASE("a cache changes nothing of what comes out, whatever is in it and however many workers there are") {
+TEST_CASE("a cache doesn't change the items, whatever it holds and with any number of workers") {
   const auto front = fl::from(count_to(200));
-  // The unlucky fail in each epoch, before and behind the flat_map; some samples have parts that fail and others.
-  const auto source = front | fl::shuffled();
+  // Unlucky samples fail in each epoch, upstream and downstream of the flat_map; some samples have parts that
+  // fail and others that don't.
+  const auto source = front | fl::global_shuffle();
   const auto fails = fl::map(fl::test::refusing{{7, 17, 93}}, fl::name{"refuse"});
   const auto fails_later = [](const std::string& text) {
     return text == "26" || text.ends_with("71") ? throw std::runtime_error("bad " + text) : text + "!";
@@ -99,15 +100,16 @@ TEST_CASE("a cache changes nothing of what comes out, whatever is in it and howe
     REQUIRE(expected.find("map `refuse` failed on sample 7: unlucky 7") != std::string::npos);
 
     const auto check = [&](const auto& p) {
-      for (int times = 0; times < 2; ++times) { // with what the first run has left, too
+      for (int times = 0; times < 2; ++times) { // also with the results of the first run
         CHECK(all_of(with_end(p).finite(options)) == expected);
         CHECK(all_of(with_end(p).infinite({.seed = 5, .on_error = fl::on_error::skip}), 70) ==
               expected_start);
       }
     };
     const temporary_folder folder;
-    for (const auto& where : {fl::cache_options{.memory = plenty}, fl::cache_options{.memory = 3000},
-                              fl::cache_options{.directory = folder.path(), .bytes = plenty}}) {
+    for (const auto& where :
+         {fl::cache_options{.memory_bytes = plenty}, fl::cache_options{.memory_bytes = 3000},
+          fl::cache_options{.directory = folder.path(), .directory_bytes = plenty}}) {
       check(plain | fl::cache(where));
       for (const std::size_t n : {std::size_t{1}, std::size_t{3}, std::size_t{64}}) {
         const fl::workers w{n};
@@ -121,11 +123,12 @@ TEST_CASE("a cache changes nothing of what comes out, whatever is in it and howe
   }
 }
 
-TEST_CASE("runs that were resumed go on exactly, with what is in the cache and without") {
+TEST_CASE("resumed runs continue exactly, with a filled cache and without") {
   fl::test::leave_and_resume("cache", 60, [](fl::test::draw& d, const fl::test::circumstances& c) {
-    // What a cache holds must not matter: it is shared by some of the runs, of whichever round.
-    static const auto shared = fl::cache({.memory = 20'000});
-    const auto kept = c.queue % 2 == 0 ? shared : fl::cache({.memory = c.queue % 3 == 0 ? plenty : 2000});
+    // The content of the cache must not matter: some of the runs, of any round, share it.
+    static const auto shared = fl::cache({.memory_bytes = 20'000});
+    const auto kept =
+        c.queue % 2 == 0 ? shared : fl::cache({.memory_bytes = c.queue % 3 == 0 ? plenty : 2000});
     const bool serial = d.coin();
     const int size = static_cast<int>(d(1, 60));
     const auto parts = [](int n) { return std::vector<int>(static_cast<std::size_t>((n + 1) % 4), 10 * n); };
@@ -138,13 +141,14 @@ TEST_CASE("runs that were resumed go on exactly, with what is in the cache and w
   });
   fl::test::leave_and_resume(
       "cache on one thread", 60, [](fl::test::draw& d, const fl::test::circumstances& c) {
-        static const auto shared = fl::cache({.memory = 20'000});
-        const auto kept = c.queue % 2 == 0 ? shared : fl::cache({.memory = c.queue % 3 == 0 ? plenty : 2000});
+        static const auto shared = fl::cache({.memory_bytes = 20'000});
+        const auto kept =
+            c.queue % 2 == 0 ? shared : fl::cache({.memory_bytes = c.queue % 3 == 0 ? plenty : 2000});
         const auto parts = [](int n) {
           return std::vector<int>(static_cast<std::size_t>((n + 1) % 4), 10 * n);
         };
         const auto check = [](int n, fl::context& x) {
-          return x.part == 1 && n % 70 == 0 ? throw fl::test::unlucky(n) : n;
+          return x.sub_index == 1 && n % 70 == 0 ? throw fl::test::unlucky(n) : n;
         };
         return fl::from(count_to(static_cast<int>(d(1, 60)))) | fl::flat_map(parts) |
                fl::map(check, fl::name{"check"}) | fl::tap([](int) {}) | kept | fl::batch(d(1, 7));
@@ -155,7 +159,7 @@ TEST_CASE("one sample can be replayed, from the cache or not") {
   const counted f;
   const auto parts = [f](int n) { return std::vector<int>{f(n), n}; };
   const auto p = fl::from(count_to(10)) | fl::flat_map(parts) |
-                 fl::map(fl::test::refusing{{4}}, fl::name{"check"}) | fl::cache({.memory = plenty}) |
+                 fl::map(fl::test::refusing{{4}}, fl::name{"check"}) | fl::cache({.memory_bytes = plenty}) |
                  fl::batch(2);
   for (int times = 0; times < 2; ++times) {
     CHECK(p.replay(7, 3, 5) == 15);
@@ -167,10 +171,10 @@ TEST_CASE("one sample can be replayed, from the cache or not") {
   }
 }
 
-TEST_CASE("any number of ranks takes up a run with a cache") {
+TEST_CASE("any number of ranks can resume a run with a cache") {
   const auto make = [] {
-    return fl::from(count_to(64)) | fl::shuffled() | fl::map(counted(), fl::workers{2}) |
-           fl::cache({.memory = plenty});
+    return fl::from(count_to(64)) | fl::global_shuffle() | fl::map(counted(), fl::workers{2}) |
+           fl::cache({.memory_bytes = plenty});
   };
   const auto on_rank = [&](std::uint32_t number, std::uint32_t of, std::optional<fl::checkpoint> from) {
     return (make() | fl::batch(8 / of))
@@ -192,10 +196,10 @@ TEST_CASE("any number of ranks takes up a run with a cache") {
   CHECK(together == std::vector<std::uint64_t>(wanted.begin(), wanted.end()));
 }
 
-TEST_CASE("a checkpoint of other stages in front of a cache is refused") {
+TEST_CASE("a checkpoint of other stages upstream of a cache is refused") {
   const auto make = [](const char* title) {
-    return fl::from(count_to(10)) | fl::map(counted(), fl::name{title}) | fl::cache({.memory = plenty}) |
-           fl::batch(2);
+    return fl::from(count_to(10)) | fl::map(counted(), fl::name{title}) |
+           fl::cache({.memory_bytes = plenty}) | fl::batch(2);
   };
   auto loader = make("one").infinite();
   loader.next();

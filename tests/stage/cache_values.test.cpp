@@ -88,7 +88,7 @@ std::vector<std::byte> stored(const T& value) {
 
 template <class T>
 std::optional<T> taken(std::span<const std::byte> bytes) {
-  // In a block of its own size, so that a read behind it is noticed.
+  // In a block of exactly its size, so that a read beyond it is noticed.
   std::vector<std::byte> block(bytes.begin(), bytes.end());
   block.shrink_to_fit();
   fl::detail::stored_bytes from(block);
@@ -116,7 +116,7 @@ photo some_photo() {
 
 } // namespace
 
-TEST_CASE("what was stored comes back") {
+TEST_CASE("stored values are read back unchanged") {
   CHECK(comes_back(17));
   CHECK(comes_back(true));
   CHECK(comes_back(color::green));
@@ -135,7 +135,7 @@ TEST_CASE("what was stored comes back") {
   CHECK(comes_back(some_example()));
 }
 
-TEST_CASE("what lies between values isn't stored") {
+TEST_CASE("padding between values isn't stored") {
   struct padded {
     std::uint8_t small;
     long double large;
@@ -159,7 +159,7 @@ TEST_CASE("what lies between values isn't stored") {
   CHECK(taken<fl::tensor<padded>>(stored(a)).value()[0].large == 1 / 3.0L);
 }
 
-TEST_CASE("C arrays come back") {
+TEST_CASE("C arrays are read back unchanged") {
   const in_c some{{{1, 2}, {3, 4}}, {"one", "two"}, {0.5f}};
   const auto back = taken<in_c>(stored(some));
   REQUIRE(back);
@@ -168,7 +168,7 @@ TEST_CASE("C arrays come back") {
   CHECK(back->rest == some.rest);
 }
 
-TEST_CASE("tensors come back, with the shape in their type or at run time") {
+TEST_CASE("tensors are read back unchanged, with the shape in their type or at run time") {
   const auto p = taken<photo>(stored(some_photo()));
   REQUIRE(p);
   CHECK(std::vector<float>(p->pixels.begin(), p->pixels.end()) == std::vector<float>(6, 0.25f));
@@ -187,7 +187,7 @@ TEST_CASE("tensors come back, with the shape in their type or at run time") {
   CHECK_FALSE(taken<fl::tensor<float, 3, 2>>(stored(fl::tensor<float, 2, 3>()))); // another shape
 }
 
-TEST_CASE("bytes that end too early are no value, nor are those with something behind") {
+TEST_CASE("bytes that end too early, or too late, are no value") {
   for (const auto& bytes :
        {stored(some_example()), stored(std::vector<int>{1, 2, 3}), stored(std::string("text"))})
     for (std::size_t size = 0; size < bytes.size(); ++size) {
@@ -199,7 +199,8 @@ TEST_CASE("bytes that end too early are no value, nor are those with something b
   CHECK_FALSE(taken<example>(longer));
 }
 
-TEST_CASE("bytes that nobody stored are refused or some value: no more is read or made than there is") {
+TEST_CASE(
+    "arbitrary bytes are refused or read as some value, without reading or allocating more than they hold") {
   const auto words = [](std::initializer_list<std::uint64_t> all) {
     std::vector<std::byte> bytes(all.size() * 8);
     std::memcpy(bytes.data(), std::data(all), bytes.size());
@@ -216,7 +217,7 @@ TEST_CASE("bytes that nobody stored are refused or some value: no more is read o
   }
   CHECK_FALSE(taken<fl::tensor<double>>(words({1, huge})));
   CHECK_FALSE(taken<fl::tensor<double>>(words({2, huge, 2})));
-  CHECK_FALSE(taken<fl::tensor<double>>(words({3, huge, 2, 0}))); // overflows on its way to nothing
+  CHECK_FALSE(taken<fl::tensor<double>>(words({3, huge, 2, 0}))); // the product overflows before the 0
   CHECK_FALSE(taken<fl::tensor<double>>(words({9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})));
   CHECK_FALSE(taken<bool>(std::array{std::byte{2}}));
 
@@ -234,7 +235,7 @@ TEST_CASE("bytes that nobody stored are refused or some value: no more is read o
   SUCCEED();
 }
 
-TEST_CASE("a hash tells blocks apart that differ in any byte or in their length") {
+TEST_CASE("hashes differ for blocks that differ in any byte or in their length") {
   std::vector<std::byte> bytes(100);
   const auto whole = fl::detail::hash_of_block(bytes);
   for (std::size_t i = 0; i < bytes.size(); ++i) {

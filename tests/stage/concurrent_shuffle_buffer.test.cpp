@@ -30,13 +30,13 @@ static_assert(!std::is_move_constructible_v<buffer>);
 
 namespace {
 
-constexpr auto long_time = 200s; // a hang rather than a time out
+constexpr auto long_time = 200s; // a hang rather than a timeout
 
 void fill(buffer& b, int count) {
   for (int i = 0; i < count; ++i) REQUIRE(b.push(i));
 }
 
-/// What is left inside, which is closed first.
+/// Closes the buffer and returns the items left inside.
 std::vector<int> drain(buffer& b) {
   b.close();
   std::vector<int> items;
@@ -52,7 +52,7 @@ TEST_CASE("a concurrent shuffle buffer refuses a capacity of 0 and a min_fill ab
   CHECK(buffer({.capacity = 3, .min_fill = 3}).capacity() == 3);
 }
 
-TEST_CASE("try_pop gives nothing on a timeout while fewer than min_fill items are inside") {
+TEST_CASE("try_pop returns nothing after a timeout while fewer than min_fill items are inside") {
   buffer b({.capacity = 5, .min_fill = 3});
   CHECK_FALSE(b.try_pop(0s));
   fill(b, 2);
@@ -66,7 +66,7 @@ TEST_CASE("try_pop gives nothing on a timeout while fewer than min_fill items ar
   CHECK(b.size_approx() == 2);
 }
 
-TEST_CASE("without a minimum try_pop gives whatever is inside") {
+TEST_CASE("without a minimum try_pop returns any item inside") {
   buffer b({.capacity = 5});
   CHECK_FALSE(b.try_pop(0s));
   fill(b, 1);
@@ -90,7 +90,7 @@ TEST_CASE("try_pop takes a timeout of any length and unit") {
   CHECK(taken == 0);
 }
 
-TEST_CASE("a closed buffer refuses what is pushed, leaves it untouched, and gives all that is left") {
+TEST_CASE("a closed buffer refuses new items, leaves them unchanged, and returns all items that are left") {
   fl::concurrent_shuffle_buffer<std::unique_ptr<int>> b({.capacity = 5, .min_fill = 4});
   CHECK_FALSE(b.is_closed());
   CHECK(b.push(std::make_unique<int>(1)));
@@ -108,7 +108,7 @@ TEST_CASE("a closed buffer refuses what is pushed, leaves it untouched, and give
   CHECK_FALSE(b.try_pop(long_time));
 }
 
-TEST_CASE("push_for and pop_for wait for a time, and leave the item as it was when it has passed") {
+TEST_CASE("push_for and pop_for wait for a time, and leave the item unchanged after a timeout") {
   fl::concurrent_shuffle_buffer<std::unique_ptr<int>> b({.capacity = 2, .min_fill = 2});
   const auto start = std::chrono::steady_clock::now();
   auto one = std::make_unique<int>(1), two = std::make_unique<int>(2), three = std::make_unique<int>(3);
@@ -131,7 +131,7 @@ TEST_CASE("push_for and pop_for wait for a time, and leave the item as it was wh
   CHECK(b.pop_for(taken, long_time) == queue_status::closed);
 }
 
-TEST_CASE("a timed push gets the next place, a timed pop the next item") {
+TEST_CASE("a timed push gets the next free slot, a timed pop the next item") {
   buffer b({.capacity = 1});
   int taken = -1;
   {
@@ -163,7 +163,7 @@ TEST_CASE("push waits while the buffer is full") {
   CHECK_FALSE(b.try_pop(0s));
 }
 
-TEST_CASE("the item that reaches min_fill wakes those who wait for it") {
+TEST_CASE("the item that reaches min_fill wakes a waiting consumer") {
   buffer b({.capacity = 4, .min_fill = 3});
   std::atomic<int> taken = 0;
   const auto take = [&] { taken += b.try_pop(long_time).has_value(); };
@@ -201,7 +201,7 @@ TEST_CASE("close wakes producers and consumers") {
   CHECK(drain(full) == std::vector{0});
 }
 
-TEST_CASE("stop wakes producers and consumers, who get nothing more") {
+TEST_CASE("stop wakes producers and consumers, and consumers get no more items") {
   const bool by_token = GENERATE(false, true);
   std::stop_source source;
   buffer full({.capacity = 1}, 0, source.get_token()),
@@ -234,7 +234,7 @@ TEST_CASE("a buffer made with a stopped token is stopped") {
   CHECK_FALSE(b.try_pop(long_time));
 }
 
-TEST_CASE("which item comes depends on the seed") {
+TEST_CASE("the order of items depends on the seed") {
   const auto order = [](std::uint64_t seed) {
     buffer b({.capacity = 100}, seed);
     fill(b, 100);
@@ -247,7 +247,7 @@ TEST_CASE("which item comes depends on the seed") {
   for (int i = 0; i < 100; ++i) REQUIRE(items[static_cast<std::size_t>(i)] == i);
 }
 
-TEST_CASE("each item inside is equally likely to come next") {
+TEST_CASE("each item inside is equally likely to be next") {
   constexpr std::size_t size = 10;
   constexpr int rounds = 10'000;
   std::vector<double> seen(size * size);

@@ -31,7 +31,7 @@ constexpr auto as_pair = [](const fl::enumerated<int>& e) { return std::pair(e.n
 
 } // namespace
 
-TEST_CASE("enumerate numbers the items of each epoch from 0 in the order in which they come") {
+TEST_CASE("enumerate numbers the items of each epoch from 0 in arrival order") {
   for (const std::size_t workers : worker_counts) {
     const auto p = fl::from(count_to(6)) |
                    fl::filter([](int i) { return i % 2 == 1; }, fl::workers{workers}) | fl::enumerate() |
@@ -41,7 +41,7 @@ TEST_CASE("enumerate numbers the items of each epoch from 0 in the order in whic
   }
 }
 
-TEST_CASE("an item that failed has no number") {
+TEST_CASE("a failed item gets no number") {
   const auto p =
       fl::from(count_to(4)) | fl::map(fl::test::refusing{{1}}) | fl::enumerate() | fl::map(as_pair);
   CHECK(run_to_end(p.finite({.on_error = fl::on_error::skip})).items == numbered{{0, 0}, {1, 2}, {2, 3}});
@@ -51,6 +51,6 @@ TEST_CASE("an item that failed has no number") {
   CHECK(result.failed->index == 1);
 }
 
-TEST_CASE("enumerate gives nothing for nothing") {
+TEST_CASE("enumerate of an empty source yields nothing") {
   CHECK(collect((fl::from(count_to(0)) | fl::enumerate()).finite()).empty());
 }

@@ -46,7 +46,7 @@ auto odd_numbers(int size, std::size_t workers) {
 
 } // namespace
 
-TEST_CASE("filter gives the items for which its predicate holds, unchanged and in order") {
+TEST_CASE("filter emits the items for which its predicate holds, unchanged and in order") {
   for (const std::size_t workers : worker_counts) {
     const auto items = collect(odd_numbers(5000, workers).finite());
     REQUIRE(items.size() == 2500);
@@ -54,13 +54,13 @@ TEST_CASE("filter gives the items for which its predicate holds, unchanged and i
   }
 }
 
-TEST_CASE("filter asks members of the item") {
+TEST_CASE("filter accepts pointers to members of the item as predicates") {
   const auto p = fl::from(std::vector<box>{{1, true}, {2, false}, {3, true}}) | fl::filter(&box::open) |
                  fl::filter(&box::is_heavy) | fl::map(&box::weight);
   CHECK(collect(p.finite()) == std::vector{3});
 }
 
-TEST_CASE("filter hands on items that can only be moved, and drops the others") {
+TEST_CASE("filter emits or destroys move-only items") {
   fl::test::lifetimes all;
   {
     const auto p = fl::from(count_to(100)) | fl::map([&](int i) { return fl::test::counted_item(all, i); }) |
@@ -73,7 +73,7 @@ TEST_CASE("filter hands on items that can only be moved, and drops the others") 
   }
 }
 
-TEST_CASE("filter decides by random numbers of the sample's own, the same on any number of workers") {
+TEST_CASE("the random numbers of a filter are keyed by the sample, the same with any number of workers") {
   const auto kept = [](std::size_t workers) {
     const auto p = fl::from(count_to(1000)) |
                    fl::filter([](int, fl::context& c) { return c.random.chance(0.5); }, fl::workers{workers});
@@ -86,14 +86,14 @@ TEST_CASE("filter decides by random numbers of the sample's own, the same on any
   CHECK(items.size() < 1150);
 }
 
-TEST_CASE("an unordered filter gives the same items") {
+TEST_CASE("an unordered filter emits the same items") {
   const auto p = fl::from(count_to(2000)) | fl::filter(is_odd, fl::workers{8}, fl::unordered);
   auto items = collect(p.finite());
   std::sort(items.begin(), items.end());
   CHECK(items == collect(odd_numbers(2000, 1).finite()));
 }
 
-TEST_CASE("an error in a filter's predicate comes at the place of its item") {
+TEST_CASE("an error in a filter's predicate arrives in the position of its item") {
   for (const std::size_t workers : worker_counts) {
     const auto p = fl::from(count_to(100)) |
                    fl::filter([check = fl::test::refusing{{40}}](int i) { return is_odd(check(i)); },
@@ -118,9 +118,11 @@ TEST_CASE("a filter that lets nothing through ends with its input and can be sto
   CHECK_FALSE(loader.next());
 }
 
-TEST_CASE("a filter of nothing gives nothing") { CHECK(collect(odd_numbers(0, 2).finite()).empty()); }
+TEST_CASE("a filter of an empty source yields nothing") {
+  CHECK(collect(odd_numbers(0, 2).finite()).empty());
+}
 
-TEST_CASE("filter goes on across epochs in infinite mode, and a loop over it may be left early") {
+TEST_CASE("filter continues across epochs in infinite mode, and a loop over it may be left early") {
   const auto p = odd_numbers(6, 2);
   CHECK(collect(p.infinite(), 7) == std::vector{1, 3, 5, 1, 3, 5, 1});
 }

@@ -62,7 +62,7 @@ static_assert(std::is_same_v<output_of<give_bits, int>, bool>, "not a reference 
 static_assert(!fl::stage_for<decltype(fl::flat_map([](int i) { return i; })), int>);
 static_assert(!fl::stage_for<decltype(fl::flat_map(split)), int>);
 
-/// A range without end, or of so many numbers, that is made as it is gone through. Counts what it makes.
+/// A lazy range, endless or of `size` numbers, which counts the numbers that it makes.
 class lazy_numbers {
  public:
   explicit lazy_numbers(std::atomic<int>& made, int size = -1) : made_(&made), size_(size) {}
@@ -95,13 +95,13 @@ class lazy_numbers {
 
 } // namespace
 
-TEST_CASE("flat_map gives every element of what its function makes of an item") {
+TEST_CASE("flat_map emits every element of the range that its function returns") {
   const auto p = fl::from(texts{"a bc", "", "d e f"}) | fl::flat_map(split);
   CHECK(collect(p.finite()) == texts{"a", "bc", "d", "e", "f"});
   CHECK(collect(p.infinite(), 7) == texts{"a", "bc", "d", "e", "f", "a", "bc"});
 }
 
-TEST_CASE("flat_map keeps the order, whatever the number of workers and the room in queues") {
+TEST_CASE("flat_map keeps the order with any number of workers and any queue capacity") {
   numbers sizes, expected;
   for (int i = 0; i < 300; ++i) sizes.push_back(i * 7 % 11);
   for (const int size : sizes)
@@ -113,7 +113,7 @@ TEST_CASE("flat_map keeps the order, whatever the number of workers and the room
     }
 }
 
-TEST_CASE("flat_map on many workers restores the order of long ranges behind a slow one") {
+TEST_CASE("flat_map on many workers restores the order of long ranges after a slow one") {
   std::latch later_one_done(1);
   const auto p = fl::from(count_to(4)) | fl::flat_map(
                                              [&](int i) {
@@ -122,12 +122,12 @@ TEST_CASE("flat_map on many workers restores the order of long ranges behind a s
                                                return numbers(5000, i);
                                              },
                                              fl::workers{2});
-  const auto items = collect(p.finite({.queue_capacity = 40})); // far fewer to a packet than to a range
+  const auto items = collect(p.finite({.queue_capacity = 40})); // a packet holds far fewer than a range
   REQUIRE(items.size() == 20'000);
   CHECK(std::is_sorted(items.begin(), items.end()));
 }
 
-TEST_CASE("flat_map's items fill packets to the last place in front of an epoch's end") {
+TEST_CASE("flat_map's items fill packets completely before an epoch's end") {
   for (const std::size_t capacity : {6u, 12u, 18u, 24u, 36u})
     for (int count = 1; count < 100; ++count) {
       const auto p = fl::from(count_to(count)) |
@@ -141,7 +141,7 @@ TEST_CASE("flat_map's items fill packets to the last place in front of an epoch'
     }
 }
 
-TEST_CASE("flat_map takes views of the item, which stays alive meanwhile") {
+TEST_CASE("flat_map accepts views of the item, which outlives them") {
   const std::vector<numbers> data{{1, 2}, {}, {3}};
   const auto scaled = [](const numbers& item) {
     return item | std::views::transform([&item](int i) { return i * int(item.size()); });
@@ -151,7 +151,7 @@ TEST_CASE("flat_map takes views of the item, which stays alive meanwhile") {
   CHECK(given_by(fl::flat_map([](numbers& item) -> numbers& { return item; }), data) == numbers{1, 2, 3});
 }
 
-TEST_CASE("flat_map moves the elements out of a container that it is given by value") {
+TEST_CASE("flat_map moves the elements out of a container that is returned by value") {
   fl::test::lifetimes all;
   {
     const auto p = fl::from(count_to(20)) | fl::flat_map(
@@ -168,7 +168,7 @@ TEST_CASE("flat_map moves the elements out of a container that it is given by va
   CHECK(all.live() == 0);
 }
 
-TEST_CASE("flat_map empties no container that it is given by reference or sees through a view") {
+TEST_CASE("flat_map doesn't empty a container that is returned by reference or through a view") {
   texts kept{std::string(40, 'a'), std::string(40, 'b')};
   const texts before = kept;
   CHECK(given_by(fl::flat_map([&](int) -> texts& { return kept; }), count_to(2)).size() == 4);
@@ -179,12 +179,12 @@ TEST_CASE("flat_map empties no container that it is given by reference or sees t
   CHECK(kept == before);
 }
 
-TEST_CASE("flat_map gives the bits of a vector<bool> as bools") {
+TEST_CASE("flat_map emits the bits of a vector<bool> as bools") {
   const auto bits = fl::flat_map([](int i) { return std::vector{i == 0, true}; });
   CHECK(given_by(bits, count_to(2)) == std::vector{true, true, false, true});
 }
 
-TEST_CASE("flat_map goes through an endless range as far as somebody wants it") {
+TEST_CASE("flat_map reads an endless range only as far as its items are needed") {
   for (const std::size_t workers : worker_counts) {
     std::atomic<int> made = 0;
     const auto p = fl::from(count_to(3)) |
@@ -194,7 +194,7 @@ TEST_CASE("flat_map goes through an endless range as far as somebody wants it") 
   }
 }
 
-TEST_CASE("flat_map makes of a huge range only what queues have room for") {
+TEST_CASE("flat_map reads from a huge range only what queues have room for") {
   for (const std::size_t workers : worker_counts) {
     std::atomic<int> made = 0;
     const auto p = fl::from(count_to(100)) |
@@ -204,7 +204,7 @@ TEST_CASE("flat_map makes of a huge range only what queues have room for") {
   }
 }
 
-TEST_CASE("a stop reaches into an endless range") {
+TEST_CASE("a stop ends a flat_map inside an endless range") {
   std::atomic<int> made = 0;
   const auto p =
       fl::from(count_to(3)) | fl::flat_map([&](int) { return lazy_numbers(made); }, fl::workers{2});
@@ -214,17 +214,17 @@ TEST_CASE("a stop reaches into an endless range") {
   CHECK_FALSE(loader.next());
 }
 
-TEST_CASE("an item of flat_map is told apart from its siblings by its part") {
+TEST_CASE("the items that flat_map makes from one sample differ in their sub_index") {
   const auto p = fl::from(count_to(3)) | fl::flat_map(up_to);
   const auto batches = collect((p | fl::batch(10)).finite());
   REQUIRE(batches.size() == 1);
   const std::vector<fl::sample_id> ids(batches[0].ids().begin(), batches[0].ids().end());
   CHECK(ids == std::vector<fl::sample_id>{{1, 0, 0}, {2, 0, 0}, {2, 1, 0}});
 
-  // Behind a second flat_map parts are other numbers, but still differ.
+  // After a second flat_map the sub_indices are other numbers, but still differ.
   const auto again = fl::from(numbers{30}) | fl::flat_map(up_to) |
                      fl::flat_map([](int) { return count_to(30); }) |
-                     fl::map([](int, fl::context& c) { return std::pair(c.part, c.random()); });
+                     fl::map([](int, fl::context& c) { return std::pair(c.sub_index, c.random()); });
   const auto seen = collect(again.finite());
   std::set<std::uint64_t> parts;
   std::set<std::uint64_t> draws;
@@ -237,7 +237,7 @@ TEST_CASE("an item of flat_map is told apart from its siblings by its part") {
   CHECK(collect(again.finite()) == seen);
 }
 
-TEST_CASE("an error in flat_map's function comes at the place of its item") {
+TEST_CASE("an error in flat_map's function arrives in the position of its item") {
   for (const std::size_t workers : worker_counts) {
     const auto p = fl::from(count_to(50)) |
                    fl::flat_map([check = fl::test::refusing{{7}}](int i) { return numbers(3, check(i)); },
@@ -254,7 +254,7 @@ TEST_CASE("an error in flat_map's function comes at the place of its item") {
   }
 }
 
-TEST_CASE("an error in the middle of a range keeps what came before it") {
+TEST_CASE("the elements before an error in the middle of a range are emitted") {
   for (const std::size_t workers : worker_counts) {
     const auto p =
         fl::from(count_to(3)) | fl::flat_map(
@@ -275,7 +275,7 @@ TEST_CASE("an error in the middle of a range keeps what came before it") {
   }
 }
 
-TEST_CASE("flat_maps and maps one after another on the same workers keep the order, or not if told so") {
+TEST_CASE("several flat_maps and maps on the same workers keep the order, unless they are unordered") {
   const auto stages = [] {
     return fl::flat_map(up_to) | fl::map([](int i) { return i % 4; }) | fl::flat_map(up_to);
   };
@@ -290,7 +290,7 @@ TEST_CASE("flat_maps and maps one after another on the same workers keep the ord
   CHECK(items == expected);
 }
 
-TEST_CASE("an unordered flat_map gives every element once") {
+TEST_CASE("an unordered flat_map emits every element once") {
   const auto p = fl::from(count_to(200)) | fl::flat_map(up_to, fl::workers{4}, fl::unordered);
   auto items = collect(p.finite());
   auto expected = collect((fl::from(count_to(200)) | fl::flat_map(up_to)).finite());
@@ -299,7 +299,7 @@ TEST_CASE("an unordered flat_map gives every element once") {
   CHECK(items == expected);
 }
 
-TEST_CASE("flat_map of nothing, and of items that give nothing, gives nothing") {
+TEST_CASE("flat_map of an empty source, and of empty ranges, yields nothing") {
   CHECK(collect((fl::from(numbers{}) | fl::flat_map(up_to)).finite()).empty());
   CHECK(
       collect((fl::from(numbers{0, 0}) | fl::flat_map(up_to, fl::workers{2})).finite({.epochs = 2})).empty());
@@ -307,7 +307,7 @@ TEST_CASE("flat_map of nothing, and of items that give nothing, gives nothing") 
 
 namespace {
 
-/// A view that shows const elements when it is const itself, as containers do.
+/// A view whose elements are const if it is const, as in containers.
 struct deep_view {
   std::vector<std::string>* seen;
 
@@ -320,7 +320,7 @@ struct deep_view {
   auto end() const { return seen->cend(); }
 };
 
-/// The same, but the elements are its own.
+/// The same, but it owns its elements.
 struct own_container : std::unique_ptr<std::vector<std::unique_ptr<int>>> {
   auto begin() { return (*this)->begin(); }
 

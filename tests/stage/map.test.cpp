@@ -2,6 +2,7 @@
 #include <feedline/stage/map.hpp>
 
 #include <feedline/source/range.hpp>
+#include <feedline/source/tar_sample.hpp>
 #include <feedline/stage/filter.hpp>
 #include <feedline/stage/prefetch.hpp>
 
@@ -9,12 +10,15 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <latch>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -56,7 +60,27 @@ static_assert(
     fl::stage_for<decltype(fl::map([](std::unique_ptr<int> p) { return p; })), std::unique_ptr<int>>);
 static_assert(fl::stage_for<decltype(fl::map([](int, fl::context& c) { return c.epoch; })), int>);
 
-/// The first random numbers of each of 100 samples, as a map on so many workers draws them.
+// A view of an item that owns its elements would dangle.
+template <class Result, class Item>
+constexpr bool may_return = fl::stage_for<decltype(fl::map([](const Item&) -> Result { throw 0; })), Item>;
+
+static_assert(!may_return<std::string_view, std::string>);
+static_assert(!may_return<std::span<const char>, std::string>);
+static_assert(!may_return<std::vector<std::string_view>, std::string>);
+static_assert(!may_return<std::string_view, std::vector<std::string>>);
+static_assert(!may_return<std::span<int>, std::vector<int>>);
+static_assert(!may_return<std::span<const int, 3>, std::array<int, 3>>);
+static_assert(!may_return<std::span<const float>, fl::tensor<float, 2>>);
+static_assert(!may_return<std::span<const std::byte>, std::vector<std::byte>>);
+// Not so a view of something else, nor of an item that owns nothing.
+static_assert(may_return<std::span<const float>, std::string>); // a row of a table of one's own
+static_assert(may_return<std::string_view, int>);
+static_assert(may_return<std::string_view, std::string_view>);
+static_assert(may_return<std::vector<std::string_view>, std::vector<std::string_view>>);
+static_assert(may_return<std::span<const std::byte>, fl::tar_sample>);
+static_assert(may_return<std::string, std::string>);
+
+/// The first random numbers of each of 100 samples, as drawn by a map with this number of workers.
 std::vector<std::uint64_t> draws(std::size_t workers, std::uint64_t seed, std::uint32_t epochs = 1) {
   const auto p =
       fl::from(count_to(100)) | fl::map([](int, fl::context& c) { return c.random(); }, fl::workers{workers});
@@ -65,7 +89,7 @@ std::vector<std::uint64_t> draws(std::size_t workers, std::uint64_t seed, std::u
 
 } // namespace
 
-TEST_CASE("map gives what its function returns for each item") {
+TEST_CASE("map emits what its function returns for each item") {
   const auto p = fl::from(std::vector{1, 2, 3}) | fl::map(to_text);
   CHECK(collect(p.finite()) == std::vector<std::string>{"1", "2", "3"});
 }
@@ -82,7 +106,7 @@ TEST_CASE("map calls function pointers and pointers to members of the item or of
         std::vector<std::string>{"i"});
 }
 
-TEST_CASE("map takes a function that can only be moved, and pipelines with it can be copied and run twice") {
+TEST_CASE("map accepts a move-only function, and pipelines with it can be copied and run twice") {
   auto add = [amount = std::make_unique<int>(10)](int i) { return i + *amount; };
   const auto p = fl::from(count_to(3)) | fl::map(std::move(add), fl::workers{2});
   const auto copy = p;
@@ -91,7 +115,7 @@ TEST_CASE("map takes a function that can only be moved, and pipelines with it ca
   CHECK(collect(std::move(other)) == std::vector{10, 11, 12});
 }
 
-TEST_CASE("map hands on items that can only be moved, and none of them leaks") {
+TEST_CASE("map emits move-only items, and none of them leaks") {
   fl::test::lifetimes all;
   {
     const auto p = fl::from(count_to(1000)) |
@@ -106,9 +130,9 @@ TEST_CASE("map hands on items that can only be moved, and none of them leaks") {
   CHECK(all.live() == 0);
 }
 
-TEST_CASE("map's context tells index and epoch") {
+TEST_CASE("map's context has index and epoch") {
   const auto p = fl::from(count_to(3)) | fl::map([](int, fl::context& c) {
-                   return std::array<std::uint64_t, 3>{c.epoch, c.index, c.part};
+                   return std::array<std::uint64_t, 3>{c.epoch, c.index, c.sub_index};
                  });
   const std::vector<std::array<std::uint64_t, 3>> expected{{0, 0, 0}, {0, 1, 0}, {0, 2, 0},
                                                            {1, 0, 0}, {1, 1, 0}, {1, 2, 0}};
@@ -132,7 +156,8 @@ TEST_CASE("two maps draw different random numbers for the same sample") {
   CHECK(numbers.first != numbers.second);
 }
 
-TEST_CASE("per_worker makes a function for each worker, in its thread, and lets it change itself") {
+TEST_CASE(
+    "per_worker makes a function for each worker, in its thread, and the function may change its state") {
   std::atomic<int> made = 0, foreign_calls = 0;
   {
     const auto p = fl::from(count_to(500)) |
@@ -153,7 +178,7 @@ TEST_CASE("per_worker makes a function for each worker, in its thread, and lets 
   CHECK(foreign_calls == 0);
 }
 
-TEST_CASE("map keeps the order, whatever the number of workers and the room in queues") {
+TEST_CASE("map keeps the order with any number of workers and any queue capacity") {
   for (const std::size_t workers : worker_counts)
     for (const std::size_t capacity : {0u, 1u, 3u}) {
       const auto p = fl::from(count_to(3000)) | fl::map([](int i) { return i; }, fl::workers{workers});
@@ -161,7 +186,7 @@ TEST_CASE("map keeps the order, whatever the number of workers and the room in q
     }
 }
 
-TEST_CASE("map waits for a slow item to give it in its place") {
+TEST_CASE("map waits for a slow item to emit it in its position") {
   std::latch second_done(1);
   const auto p = fl::from(count_to(50)) | fl::map(
                                               [&](int i) {
@@ -173,7 +198,7 @@ TEST_CASE("map waits for a slow item to give it in its place") {
   CHECK(collect(p.finite()) == count_to(50));
 }
 
-TEST_CASE("an unordered map gives what is done, and every item once") {
+TEST_CASE("an unordered map emits items as they are finished, and each once") {
   std::latch ten_taken(10);
   const auto p = fl::from(count_to(10'000)) | fl::map(
                                                   [&](int i) {
@@ -221,7 +246,7 @@ TEST_CASE("parallel runs maps and filters one after another on the same worker")
   }
 }
 
-TEST_CASE("an error in a map's function comes at the place of its item, with stage and origin") {
+TEST_CASE("an error in a map's function arrives in the position of its item, with stage and origin") {
   for (const std::size_t workers : worker_counts) {
     const auto p = fl::from(fl::test::numbers(200)) |
                    fl::map(fl::test::refusing{{70, 71}}, fl::workers{workers}, fl::name{"check"});
@@ -243,7 +268,7 @@ TEST_CASE("an error in a map's function comes at the place of its item, with sta
   }
 }
 
-TEST_CASE("what a map can't do is left out with on_error::skip, up to the limit") {
+TEST_CASE("on_error::skip leaves out the samples that fail in a map, up to the limit") {
   for (const std::size_t workers : worker_counts) {
     const auto p =
         fl::from(count_to(100)) | fl::map(fl::test::refusing{{0, 50, 51, 99}}, fl::workers{workers});
@@ -261,7 +286,7 @@ TEST_CASE("what a map can't do is left out with on_error::skip, up to the limit"
   }
 }
 
-TEST_CASE("a map's function may throw what is no std::exception") {
+TEST_CASE("a map's function may throw an object that isn't a std::exception") {
   const auto p = fl::from(count_to(3)) | fl::map([](int i) { return i == 1 ? throw 42 : i; });
   const auto result = run_to_end(p.finite());
   CHECK(result.items == std::vector{0});
@@ -270,7 +295,7 @@ TEST_CASE("a map's function may throw what is no std::exception") {
   CHECK_FALSE(result.failed->message.empty());
 }
 
-TEST_CASE("a map's function that takes long hears of a stop through its context") {
+TEST_CASE("a slow function of a map can see a stop in its context") {
   std::latch inside(2);
   const auto p = fl::from(count_to(100)) | fl::map(
                                                [&](int i, fl::context& c) {
@@ -302,13 +327,13 @@ TEST_CASE("a loop over a map may be left early") {
   }
 }
 
-TEST_CASE("a map of nothing gives nothing") {
+TEST_CASE("a map of an empty source yields nothing") {
   const auto p = fl::from(std::vector<int>()) | fl::map(twice, fl::workers{8});
   CHECK(collect(p.finite()).empty());
   CHECK(collect(p.finite({.epochs = 3})).empty());
 }
 
-TEST_CASE("large items go through a long chain of serial maps and filters within a thread's stack") {
+TEST_CASE("large items pass a long chain of serial maps and filters within a thread's stack") {
   using picture = std::array<float, 3 * 224 * 224>;
   const auto draw = fl::map([](int n) {
     picture p;

@@ -53,7 +53,7 @@ TEST_CASE("hashes are the same on every platform and in every process") {
   CHECK(fl::stable_hash(-1) == fl::stable_hash(std::int8_t{-1}));
 }
 
-TEST_CASE("each sample is in exactly one part, and parts are as large as their weights say") {
+TEST_CASE("each sample is in exactly one partition, and the sizes of partitions match their weights") {
   const auto all = names(20'000);
   std::vector<std::string> together;
   std::vector<double> sizes;
@@ -74,7 +74,7 @@ TEST_CASE("each sample is in exactly one part, and parts are as large as their w
   CHECK(together == sorted);
 }
 
-TEST_CASE("a key's part depends on the key alone") {
+TEST_CASE("a key's partition depends on the key alone") {
   const auto all = names(1000);
   const auto expected = collect((fl::from(all) | fl::partition({3, 1}, 1)).finite());
   REQUIRE_FALSE(expected.empty());
@@ -97,7 +97,7 @@ TEST_CASE("a key's part depends on the key alone") {
   CHECK(collect((fl::from(games) | of_view | fl::map(&game::id)).finite()) == expected);
 }
 
-TEST_CASE("items without a key of their own are told by their index") {
+TEST_CASE("items without a key are identified by their index") {
   const std::vector<double> same(1000, 0.5);
   const auto part = collect((fl::from(same) | fl::partition({1, 1}, 0)).finite({.epochs = 2}));
   CHECK(part.size() > 850);
@@ -106,7 +106,7 @@ TEST_CASE("items without a key of their own are told by their index") {
   CHECK(numbers.size() == part.size() / 2);
 }
 
-TEST_CASE("a part stays as it is when a later one is split") {
+TEST_CASE("a partition doesn't change when a later one is split") {
   const auto part = [](std::vector<double> weights, std::size_t number) {
     return collect((fl::from(count_to(1000)) | fl::partition(weights, number)).finite());
   };
@@ -119,7 +119,7 @@ TEST_CASE("a part stays as it is when a later one is split") {
   CHECK(part({1}, 0).size() == 1000);
 }
 
-TEST_CASE("weights that are none, and parts that aren't there, are refused") {
+TEST_CASE("invalid weights and partitions that don't exist are refused") {
   CHECK_THROWS_AS(fl::partition({}, 0), std::invalid_argument);
   CHECK_THROWS_AS(fl::partition({0, 0}, 0), std::invalid_argument);
   CHECK_THROWS_AS(fl::partition({1, -1}, 0), std::invalid_argument);
@@ -128,7 +128,7 @@ TEST_CASE("weights that are none, and parts that aren't there, are refused") {
   CHECK_THROWS_AS(fl::partition({1, 1}, 2), std::invalid_argument);
 }
 
-TEST_CASE("a checkpoint knows the weights and the part") {
+TEST_CASE("a checkpoint of another partition or other weights is refused") {
   const auto part_of = [](const std::vector<double>& weights, std::size_t part) {
     return fl::from(count_to(1000)) | fl::partition(weights, part) | fl::prefetch(4);
   };

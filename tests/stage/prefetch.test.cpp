@@ -45,7 +45,7 @@ TEST_CASE("prefetch needs room for at least one item") {
   CHECK_THROWS_AS(fl::prefetch(0), std::invalid_argument);
 }
 
-TEST_CASE("prefetch hands on every item in order") {
+TEST_CASE("prefetch emits every item in order") {
   for (const std::size_t room : {1u, 2u, 7u, 5000u}) {
     const auto p =
         fl::from(count_to(3000)) | fl::prefetch(room) | fl::map([](int i) { return i; }) | fl::prefetch(room);
@@ -53,7 +53,7 @@ TEST_CASE("prefetch hands on every item in order") {
   }
 }
 
-TEST_CASE("prefetch alone behind a source gives its samples as they are, also those that can only be moved") {
+TEST_CASE("a source followed only by prefetch yields its samples unchanged, including move-only ones") {
   fl::test::lifetimes all;
   {
     const auto p = fl::from(count_to(3)) | fl::prefetch(2);
@@ -67,7 +67,7 @@ TEST_CASE("prefetch alone behind a source gives its samples as they are, also th
   CHECK(all.live() == 0);
 }
 
-TEST_CASE("prefetch gives the stages on either side threads of their own") {
+TEST_CASE("prefetch puts the stages on either side on separate threads") {
   const auto together = collect((fl::from(count_to(1)) | fl::map(start) | fl::map(hop)).finite()).at(0);
   CHECK(together[0] == together[1]);
   const auto apart =
@@ -75,7 +75,7 @@ TEST_CASE("prefetch gives the stages on either side threads of their own") {
   CHECK(apart[0] != apart[1]);
 }
 
-TEST_CASE("what stands before prefetch works ahead of a consumer that doesn't ask, and no further") {
+TEST_CASE("the stages before prefetch work ahead of a consumer that doesn't ask, up to the capacity") {
   std::latch ahead(8);
   std::atomic<int> made = 0;
   {
@@ -89,10 +89,10 @@ TEST_CASE("what stands before prefetch works ahead of a consumer that doesn't as
     CHECK(loader.next());
     CHECK(loader.next());
   }
-  CHECK(made <= 2 + 8 + 1); // taken, in the queue, in hand
+  CHECK(made <= 2 + 8 + 1); // taken, in the queue, and in hand
 }
 
-TEST_CASE("as many slow items lie ready as prefetch was asked for") {
+TEST_CASE("prefetch holds as many slow items ready as it was asked for") {
   const fl::test::watchdog dog("prefetch of slow items");
   for (const int room : {1, 8, 64}) {
     std::latch ahead(room + 1); // one in hand
@@ -110,7 +110,7 @@ TEST_CASE("as many slow items lie ready as prefetch was asked for") {
   }
 }
 
-TEST_CASE("an error passes prefetch in its place") {
+TEST_CASE("an error passes prefetch in its position") {
   const auto p = fl::from(count_to(50)) | fl::map(fl::test::refusing{{30}}) | fl::prefetch(4) |
                  fl::map([](int i) { return i; });
   const auto result = run_to_end(p.finite());
@@ -122,7 +122,7 @@ TEST_CASE("an error passes prefetch in its place") {
   CHECK(skipping.skipped_indices() == std::vector<std::uint64_t>{30});
 }
 
-TEST_CASE("prefetch of nothing gives nothing, epoch after epoch") {
+TEST_CASE("prefetch of an empty source yields nothing in any epoch") {
   CHECK(collect((fl::from(count_to(0)) | fl::prefetch(3)).finite({.epochs = 3})).empty());
 }
 
@@ -130,7 +130,7 @@ namespace {
 
 constexpr auto same = [](int i) { return i; };
 
-/// Returns once all of the items were put into the last queue.
+/// Returns when all of the items were pushed into the last queue.
 template <class Loader>
 void await_put(Loader& loader, std::uint64_t items) {
   const fl::test::watchdog dog("a queue that drops");
@@ -145,7 +145,7 @@ std::vector<int> numbers(int begin, int end) {
 
 } // namespace
 
-TEST_CASE("a queue that drops the oldest items keeps those that came last") {
+TEST_CASE("a queue that drops the oldest items keeps the last ones") {
   auto loader = (fl::from(count_to(1000)) | fl::prefetch<fl::overflow::drop_oldest>(8)).finite();
   await_put(loader, 1000);
   CHECK(collect(loader) == numbers(992, 1000));
@@ -157,7 +157,7 @@ TEST_CASE("a queue that drops the oldest items keeps those that came last") {
   CHECK(to_json(loader.metrics()).find("\"dropped\": 992") != std::string::npos);
 }
 
-TEST_CASE("a queue that drops the newest items keeps those that came first") {
+TEST_CASE("a queue that drops the newest items keeps the first ones") {
   auto loader = (fl::from(count_to(1000)) | fl::prefetch<fl::overflow::drop_newest>(8)).finite();
   await_put(loader, 1000);
   CHECK(collect(loader) == numbers(0, 8));
@@ -165,7 +165,7 @@ TEST_CASE("a queue that drops the newest items keeps those that came first") {
 }
 
 TEST_CASE("a queue that drops counts each item of a packet") {
-  // More than 1,024 cross in packets of several.
+  // More than 1,024 items cross the queue in packets of several.
   auto loader = (fl::from(count_to(100'000)) | fl::prefetch<fl::overflow::drop_oldest>(5000)).finite();
   await_put(loader, 100'000);
   const auto came = collect(loader);
@@ -174,7 +174,7 @@ TEST_CASE("a queue that drops counts each item of a packet") {
   CHECK(came.size() + loader.metrics().total.queues.at(0).dropped == 100'000);
 }
 
-TEST_CASE("who doesn't drop, waits for no consumer that is fast enough") {
+TEST_CASE("a queue that may drop items drops none if the consumer is fast enough") {
   const auto pipeline = fl::from(count_to(500)) | fl::prefetch<fl::overflow::drop_oldest>(500);
   CHECK(collect(pipeline.finite()) == count_to(500));
   CHECK(collect((fl::from(count_to(0)) | fl::prefetch<fl::overflow::drop_newest>(1)).finite({.epochs = 2}))
@@ -206,7 +206,7 @@ TEST_CASE("failures are not dropped") {
   check(fl::prefetch<fl::overflow::drop_newest>(8));
 }
 
-TEST_CASE("a failure that comes when all is full ends the run behind what is left") {
+TEST_CASE("a failure that arrives when all queues are full ends the run after the items that are left") {
   const auto check = [](const auto& queue, const std::vector<int>& left) {
     auto loader = (fl::from(count_to(1000)) | fl::map(fl::test::refusing{{700}}) | queue).finite();
     await_put(loader, 700);
@@ -243,7 +243,7 @@ TEST_CASE("ends of epochs are not dropped") {
   check(fl::prefetch<fl::overflow::drop_newest>(1));
 }
 
-TEST_CASE("a queue that drops keeps the order of what it doesn't, between any number of workers") {
+TEST_CASE("a queue that drops items keeps the order of the others, between any number of workers") {
   const fl::test::watchdog dog("a queue that drops between workers");
   for (const std::size_t before : {1u, 2u, 64u})
     for (const std::size_t behind : {1u, 3u, 64u}) {
@@ -264,7 +264,7 @@ TEST_CASE("a queue that drops keeps the order of what it doesn't, between any nu
     }
 }
 
-TEST_CASE("who pushes into a live feed never waits for its consumer") {
+TEST_CASE("a producer that pushes into a live source never waits for its consumer") {
   const fl::test::watchdog dog("a live feed");
   fl::push_source<int> feed({.capacity = 2});
   auto loader = (feed | fl::map(same) | fl::prefetch<fl::overflow::drop_oldest>(4)).infinite();
@@ -274,7 +274,7 @@ TEST_CASE("who pushes into a live feed never waits for its consumer") {
   CHECK(collect(loader) == numbers(996, 1000));
 }
 
-TEST_CASE("a run with a queue that drops ends at once, whoever waits") {
+TEST_CASE("a run with a queue that drops items stops at once, whichever side waits") {
   const fl::test::watchdog dog("the end of a queue that drops");
   fl::test::lifetimes all;
   {
@@ -304,7 +304,7 @@ TEST_CASE("a run with a queue that drops ends at once, whoever waits") {
   CHECK(all.live() == 0);
 }
 
-TEST_CASE("a run with a queue that drops says what it can't do") {
+TEST_CASE("a run with a queue that drops items names what it can't do") {
   const auto pipeline = fl::from(count_to(100)) | fl::prefetch<fl::overflow::drop_oldest>(4);
   CHECK(!pipeline.size());
   CHECK(!decltype(pipeline.finite())::has_checkpoints);
@@ -319,5 +319,5 @@ TEST_CASE("a run with a queue that drops says what it can't do") {
   CHECK(throws_saying<std::invalid_argument>("on one rank than on another", [&] {
     pipeline.finite({.rank = {0, 2}});
   }));
-  CHECK(collect(pipeline.finite({.rank = {0, 2, fl::uneven::keep}})).size() <= 50);
+  CHECK(collect(pipeline.finite({.rank = {0, 2, fl::remainder::keep}})).size() <= 50);
 }

@@ -39,12 +39,12 @@ static_assert(fl::stage_for<decltype(fl::shuffle({.capacity = 1})), std::unique_
 static_assert(!fl::stage_for<decltype(fl::shuffle({.capacity = 1})), item_whose_assignment_throws>);
 static_assert(std::is_same_v<fl::stage_output_t<decltype(fl::shuffle({.capacity = 1})), short>, short>);
 
-/// A shuffle that is fed 0, 1, … by hand.
+/// A shuffle that receives 0, 1, … by direct calls.
 class hand_fed {
  public:
   hand_fed(const fl::shuffle_options& options, std::uint64_t key) : stage_(fl::shuffle(options), key) {}
 
-  /// Puts in the next number; what comes out behind it.
+  /// Adds the next number and returns the numbers that are emitted for it.
   std::vector<int> feed() { return numbers(stage_.feed(fed_++)); }
 
   std::vector<int> finish() { return numbers(stage_.finish()); }
@@ -61,8 +61,8 @@ class hand_fed {
   int fed_ = 0;
 };
 
-/// 0 … size - 1 in the order in which they come out.
-std::vector<int> shuffled(int size, const fl::shuffle_options& options, std::uint64_t key) {
+/// 0 … size - 1 in the order in which they are emitted.
+std::vector<int> global_shuffle(int size, const fl::shuffle_options& options, std::uint64_t key) {
   hand_fed stage(options, key);
   std::vector<int> all;
   for (int i = 0; i < size; ++i)
@@ -71,16 +71,16 @@ std::vector<int> shuffled(int size, const fl::shuffle_options& options, std::uin
   return all;
 }
 
-/// How often each input came out at each place, and how often theory expects it to.
+/// How often each input is emitted at each position, and how often theory expects it.
 struct counts {
   counts(std::size_t size, const fl::shuffle_options& options, std::size_t rounds)
       : size_(size), seen(size * size), expected(size * size) {
     for (std::size_t round = 0; round < rounds; ++round) {
-      const std::vector<int> order = shuffled(static_cast<int>(size), options, round);
+      const std::vector<int> order = global_shuffle(static_cast<int>(size), options, round);
       for (std::size_t place = 0; place < size; ++place)
         ++seen[static_cast<std::size_t>(order[place]) * size + place];
     }
-    // Each of those inside is equally likely to leave. How many are inside depends on counts alone.
+    // Each input inside is equally likely to leave. The number of inputs inside depends on counts alone.
     hand_fed stage(options, 0);
     std::vector<double> inside(size, 0.0); // the probability that an input is in the buffer
     double fill = 0;
@@ -100,8 +100,8 @@ struct counts {
     leave(stage.finish().size());
   }
 
-  /// Pearson's statistic less its degrees of freedom, in standard deviations. Cells that are expected too
-  /// rarely are put together, place by place.
+  /// Pearson's statistic less its degrees of freedom, in standard deviations. Cells whose expected count is
+  /// too small are combined, position by position.
   double deviation() const {
     double statistic = 0;
     std::size_t freedom = 0;
@@ -134,7 +134,7 @@ struct counts {
   std::size_t size_;
 
  public:
-  std::vector<double> seen, expected; // input * size + place
+  std::vector<double> seen, expected; // input * size + position
 };
 
 auto numbers_on(std::size_t workers, int size, const fl::shuffle_options& options) {
@@ -155,7 +155,7 @@ TEST_CASE("shuffle refuses a capacity of 0 and a min_fill above the capacity") {
   CHECK_NOTHROW(fl::shuffle({.capacity = 4, .min_fill = 4}));
 }
 
-TEST_CASE("shuffle lets nothing out before min_fill items are in, then never falls below it") {
+TEST_CASE("shuffle emits nothing before min_fill items are inside, then never falls below it") {
   for (const std::size_t min_fill : {0u, 1u, 7u, 19u, 20u}) {
     hand_fed stage({.capacity = 20, .min_fill = min_fill}, 5);
     std::size_t inside = 0;
@@ -167,19 +167,19 @@ TEST_CASE("shuffle lets nothing out before min_fill items are in, then never fal
       CHECK(inside + 1 >= std::min(fed, min_fill));
       CHECK(inside <= 20);
     }
-    CHECK(inside == 19); // full but for the one that has just left
+    CHECK(inside == 19); // full except for the one that has just left
     CHECK(stage.finish().size() == 19);
   }
 }
 
-TEST_CASE("while it grows shuffle gives one item for two that enter, then one for one") {
+TEST_CASE("while it grows shuffle emits one item for two that arrive, then one for one") {
   hand_fed stage({.capacity = 10, .min_fill = 4}, 1);
   std::string schedule;
   for (int i = 0; i < 22; ++i) schedule += stage.feed().empty() ? '.' : 'x';
   CHECK(schedule == "....x.x.x.x.x.xxxxxxxx");
 }
 
-TEST_CASE("shuffle grows by a schedule that no seed changes") {
+TEST_CASE("shuffle grows by a schedule that doesn't depend on the seed") {
   for (std::uint64_t key = 0; key < 20; ++key) {
     hand_fed stage({.capacity = 30, .min_fill = 3}, key), other({.capacity = 30, .min_fill = 3}, ~key);
     for (int i = 0; i < 100; ++i) REQUIRE(stage.feed().size() == other.feed().size());
@@ -187,7 +187,7 @@ TEST_CASE("shuffle grows by a schedule that no seed changes") {
 }
 
 TEST_CASE("each order of a buffer that holds everything is equally likely") {
-  // Inputs over places, …
+  // Inputs over positions, …
   const counts all(20, {.capacity = 20, .min_fill = 20}, 10'000);
   CHECK(std::abs(all.deviation()) < 4);
   for (const double e : all.expected) CHECK(e == Approx(500));
@@ -195,7 +195,7 @@ TEST_CASE("each order of a buffer that holds everything is equally likely") {
   std::vector<double> orders(256);
   for (std::uint64_t key = 0; key < 12'000; ++key) {
     std::size_t code = 0;
-    for (const int item : shuffled(4, {.capacity = 9, .min_fill = 9}, key))
+    for (const int item : global_shuffle(4, {.capacity = 9, .min_fill = 9}, key))
       code = 4 * code + static_cast<std::size_t>(item);
     ++orders[code];
   }
@@ -207,7 +207,7 @@ TEST_CASE("each order of a buffer that holds everything is equally likely") {
 }
 
 TEST_CASE(
-    "each input is as likely at each reachable place as theory says, while it grows, steady and drained") {
+    "each input is emitted at each position with the theoretical probability: growing, steady and drained") {
   for (const fl::shuffle_options options :
        {fl::shuffle_options{.capacity = 8, .min_fill = 8}, fl::shuffle_options{.capacity = 12, .min_fill = 3},
         fl::shuffle_options{.capacity = 10}}) {
@@ -220,10 +220,10 @@ TEST_CASE(
 TEST_CASE("in the steady state an item stays for capacity - 1 others on average, geometrically distributed") {
   constexpr std::size_t capacity = 50;
   constexpr int size = 200'000, warm_up = 2000;
-  const std::vector<int> order = shuffled(size, {.capacity = capacity, .min_fill = capacity}, 11);
+  const std::vector<int> order = global_shuffle(size, {.capacity = capacity, .min_fill = capacity}, 11);
   double sum = 0, items = 0, at_once = 0, longer_than_100 = 0;
   for (int place = warm_up; place < size - warm_up; ++place) {
-    // Place p is given when input p + capacity - 1 enters.
+    // Position p is emitted when input p + capacity - 1 arrives.
     const int stay = place + int(capacity) - 1 - order[static_cast<std::size_t>(place)];
     sum += stay;
     ++items;
@@ -235,7 +235,7 @@ TEST_CASE("in the steady state an item stays for capacity - 1 others on average,
   CHECK(longer_than_100 / items == Approx(std::pow(49.0 / 50, 100)).epsilon(0.05));
 }
 
-TEST_CASE("a run of shuffle gives every item once, in another order for each seed and epoch") {
+TEST_CASE("a run of shuffle yields every item once, in another order for each seed and epoch") {
   const auto p = numbers_on(1, 1000, {.capacity = 100, .min_fill = 50});
   const auto items = collect(p.finite({.seed = 1}));
   CHECK(items != count_to(1000));
@@ -251,7 +251,7 @@ TEST_CASE("a run of shuffle gives every item once, in another order for each see
   CHECK(sorted(second) == count_to(1000));
 }
 
-TEST_CASE("two shuffles behind each other draw different numbers") {
+TEST_CASE("two shuffles in a row draw different numbers") {
   const auto once =
       collect((fl::from(count_to(50)) | fl::shuffle({.capacity = 50, .min_fill = 50})).finite());
   const auto other = collect((fl::from(count_to(50)) | fl::map([](int i) { return i; }) |
@@ -261,7 +261,7 @@ TEST_CASE("two shuffles behind each other draw different numbers") {
   CHECK(once != other);
 }
 
-TEST_CASE("shuffle's order doesn't depend on the number of workers in front of it nor on the queues") {
+TEST_CASE("shuffle's order doesn't depend on the number of workers upstream nor on the queues") {
   const fl::shuffle_options options{.capacity = 64, .min_fill = 10};
   const auto items = collect(numbers_on(1, 500, options).finite({.seed = 4, .epochs = 2}));
   const auto endless = collect(numbers_on(1, 150, options).infinite({.seed = 4}), 500);
@@ -278,7 +278,7 @@ TEST_CASE("infinite mode passes from epoch to epoch without emptying the buffer"
   const auto p = fl::from(count_to(100)) | fl::map([](int, fl::context& c) { return c.epoch; }) |
                  fl::shuffle({.capacity = 40, .min_fill = 40});
   const auto epochs = collect(p.infinite({.seed = 2}), 1000);
-  // 39 items stay inside: the second epoch's begin to come out before the last of the first one.
+  // 39 items stay inside: items of the second epoch are emitted before the last of the first one.
   CHECK_FALSE(std::is_sorted(epochs.begin(), epochs.end()));
   CHECK(std::count(epochs.begin(), epochs.begin() + 61, 0u) == 61);
   CHECK(std::count(epochs.begin(), epochs.begin() + 100, 0u) < 100);
@@ -297,7 +297,7 @@ TEST_CASE("a shuffle with room for one item keeps the order") {
   CHECK(collect(numbers_on(1, 20, {.capacity = 1}).finite()) == count_to(20));
 }
 
-TEST_CASE("what shuffle holds is given before an error in front of it, and none of it is lost by a skip") {
+TEST_CASE("shuffle emits what it holds before an error upstream, and loses nothing by a skip") {
   for (const std::size_t workers : worker_counts) {
     const auto p = fl::from(count_to(100)) | fl::map(fl::test::refusing{{60}}, fl::workers{workers}) |
                    fl::shuffle({.capacity = 30, .min_fill = 30});
@@ -321,7 +321,8 @@ TEST_CASE("a shuffle that is left early drops what it holds") {
   CHECK(all.live() == 0);
 }
 
-TEST_CASE("shuffle of nothing gives nothing, and what never reaches min_fill is given at the end") {
+TEST_CASE(
+    "shuffle of an empty source yields nothing, and items that never reach min_fill are emitted at the end") {
   CHECK(collect(numbers_on(2, 0, {.capacity = 5, .min_fill = 5}).finite({.epochs = 2})).empty());
   CHECK(sorted(collect(numbers_on(2, 3, {.capacity = 5, .min_fill = 5}).finite())) == count_to(3));
 }

@@ -32,18 +32,18 @@ TEST_CASE("skip leaves out the first items of each epoch") {
   }
 }
 
-TEST_CASE("skip leaves nothing of what is too short, and all if it is to leave out none") {
+TEST_CASE("skip leaves nothing of an epoch that is too short, and everything if it skips 0") {
   CHECK(collect((fl::from(count_to(2)) | fl::skip(3)).finite({.epochs = 2})).empty());
   CHECK(collect((fl::from(count_to(0)) | fl::skip(3)).finite()).empty());
   CHECK(collect((fl::from(count_to(2)) | fl::skip(0)).finite()) == count_to(2));
 }
 
-TEST_CASE("skip and take cut a window out of each epoch") {
+TEST_CASE("skip and take select a window of each epoch") {
   const auto p = fl::from(count_to(10)) | fl::skip(2) | fl::take(3);
   CHECK(collect(p.finite({.epochs = 2})) == std::vector{2, 3, 4, 2, 3, 4});
 }
 
-TEST_CASE("an item that failed doesn't count as left out by skip, and an error among the first ones is one") {
+TEST_CASE("skip doesn't count a failed item, and an error among the first items is still an error") {
   const auto p = fl::from(count_to(6)) | fl::map(fl::test::refusing{{1}}) | fl::skip(2);
   const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
   CHECK(result.items == std::vector{3, 4, 5});

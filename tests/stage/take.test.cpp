@@ -37,20 +37,20 @@ auto endless() {
 
 } // namespace
 
-TEST_CASE("take gives the first items of each epoch") {
+TEST_CASE("take emits the first items of each epoch") {
   const auto p = fl::from(count_to(10)) | fl::take(3);
   CHECK(collect(p.finite()) == std::vector{0, 1, 2});
   CHECK(collect(p.finite({.epochs = 2})) == std::vector{0, 1, 2, 0, 1, 2});
   CHECK(collect(p.infinite(), 7) == std::vector{0, 1, 2, 0, 1, 2, 0});
 }
 
-TEST_CASE("take gives what there is if it isn't enough") {
+TEST_CASE("take emits all items of an epoch that is too short") {
   CHECK(collect((fl::from(count_to(2)) | fl::take(3)).finite({.epochs = 2})) == std::vector{0, 1, 0, 1});
   CHECK(collect((fl::from(count_to(0)) | fl::take(3)).finite()).empty());
   CHECK(collect((fl::from(count_to(5)) | fl::take(0)).finite()).empty());
 }
 
-TEST_CASE("take asks a source on its own thread for no item more than it gives") {
+TEST_CASE("take asks a source on its thread for no more items than it emits") {
   int calls = 0;
   const auto p = fl::generate([&] { return std::optional(calls++); }) | fl::take(3);
   CHECK(collect(p.finite()) == std::vector{0, 1, 2});
@@ -67,7 +67,7 @@ TEST_CASE("take ends the epoch of a source that would never end") {
     }
 }
 
-TEST_CASE("take ends an endless epoch of which a filter lets nothing more through") {
+TEST_CASE("take ends an endless epoch whose further items a filter drops") {
   const fl::test::watchdog dog("endless, filter, take");
   const auto few = fl::filter([](int i) { return i < 20; });
   CHECK(collect((endless() | few | fl::prefetch(1000) | fl::take(10)).finite()) == count_to(10));
@@ -76,13 +76,13 @@ TEST_CASE("take ends an endless epoch of which a filter lets nothing more throug
   CHECK(collect(workers.finite({.epochs = 2})).size() == 20);
 }
 
-TEST_CASE("items that came through a filter aren't held back until more of them come") {
+TEST_CASE("items that passed a filter aren't held back until more arrive") {
   const fl::test::watchdog dog("endless, filter");
   const auto p = endless() | fl::filter([](int i) { return i < 20; }) | fl::prefetch(1000);
   CHECK(collect(p.infinite(), 20) == count_to(20));
 }
 
-TEST_CASE("take ends an endless epoch behind unordered workers") {
+TEST_CASE("take ends an endless epoch downstream of unordered workers") {
   const auto p = endless() | fl::map([](int i) { return i; }, fl::workers{4}, fl::unordered) | fl::take(50);
   CHECK(collect(p.finite({.epochs = 2})).size() == 100);
 }
@@ -94,7 +94,7 @@ TEST_CASE("take between shuffle and batch leaves whole batches and starts again 
   CHECK(sizes == std::vector<std::size_t>{4, 2, 4, 2});
 }
 
-TEST_CASE("errors behind what take wants are never heard of, whatever the number of workers") {
+TEST_CASE("errors after the items that take needs are never reported, with any number of workers") {
   for (int times = 0; times < 20; ++times)
     for (const std::size_t workers : worker_counts) {
       const auto p = fl::from(count_to(100)) |
@@ -108,7 +108,8 @@ TEST_CASE("errors behind what take wants are never heard of, whatever the number
     }
 }
 
-TEST_CASE("an error of the source behind what take wants is never heard of, whatever queues are in between") {
+TEST_CASE(
+    "an error of the source after the items that take needs is never reported, with any queues in between") {
   for (int times = 0; times < 20; ++times) {
     const auto p = fl::from(fl::test::numbers(20, {7, 1'000'007})) | fl::prefetch(3) | fl::take(5);
     const auto result = run_to_end(p.finite({.epochs = 3}));
@@ -120,7 +121,7 @@ TEST_CASE("an error of the source behind what take wants is never heard of, what
   }
 }
 
-TEST_CASE("an item that failed doesn't count as taken") {
+TEST_CASE("take doesn't count a failed item") {
   const auto p = fl::from(count_to(10)) | fl::map(fl::test::refusing{{1}}) | fl::take(3);
   const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
   CHECK(result.items == std::vector{0, 2, 3});

@@ -32,7 +32,7 @@ static_assert(!fl::stage_for<decltype(fl::tap([](int& i) { ++i; })), int>);
 
 } // namespace
 
-TEST_CASE("tap shows each item and hands it on in order, with any number of workers") {
+TEST_CASE("tap shows each item to its function and emits it in order, with any number of workers") {
   for (const std::size_t workers : worker_counts) {
     std::atomic<int> sum = 0;
     const auto p = fl::from(count_to(1000)) | fl::tap([&](int i) { sum += i; }, fl::workers{workers});
@@ -41,7 +41,7 @@ TEST_CASE("tap shows each item and hands it on in order, with any number of work
   }
 }
 
-TEST_CASE("tap ignores what its function returns, and shows items that can only be moved") {
+TEST_CASE("tap ignores what its function returns, and shows move-only items") {
   fl::test::lifetimes all;
   std::vector<int> seen;
   const auto p = fl::from(count_to(3)) | fl::map([&](int i) { return fl::test::counted_item(all, i); }) |
@@ -57,7 +57,7 @@ TEST_CASE("tap ignores what its function returns, and shows items that can only 
   CHECK(all.live() == 0);
 }
 
-TEST_CASE("tap's context tells index and epoch, across epochs") {
+TEST_CASE("tap's context has index and epoch, across epochs") {
   std::vector<std::pair<std::uint32_t, std::uint64_t>> seen;
   const auto p =
       fl::from(count_to(2)) | fl::tap([&](int, fl::context& c) { seen.emplace_back(c.epoch, c.index); });
@@ -65,7 +65,7 @@ TEST_CASE("tap's context tells index and epoch, across epochs") {
   CHECK(seen == std::vector<std::pair<std::uint32_t, std::uint64_t>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}});
 }
 
-TEST_CASE("an item at which tap's function throws goes no further") {
+TEST_CASE("an item for which tap's function throws isn't emitted") {
   for (const std::size_t workers : worker_counts) {
     const auto p =
         fl::from(count_to(50)) | fl::tap(fl::test::refusing{{20}}, fl::workers{workers}, fl::name{"look"});
@@ -81,7 +81,7 @@ TEST_CASE("an item at which tap's function throws goes no further") {
   }
 }
 
-TEST_CASE("tap sees nothing of nothing, and a loop over it may be left early") {
+TEST_CASE("tap of an empty source calls nothing, and a loop over it may be left early") {
   std::atomic<int> seen = 0;
   const auto tapped = fl::tap([&](int) { ++seen; }, fl::workers{2});
   CHECK(collect((fl::from(std::vector<int>()) | tapped).finite()).empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Touches all that belongs to a value of an Arrow file.
+// Reads everything in a value of an Arrow file.
 #include <feedline/arrow/value.hpp>
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace feedline::test {
 
-/// Reads a value and what is in it, as far as a few thousand go; adds how many there were. Throws arrow_error.
+/// Reads a value and the values inside it, up to about `most` values, and adds their number to `values`.
+/// Throws arrow_error.
 inline std::uint64_t look_at_all(const arrow_value& value, std::size_t& values, std::size_t most = 4000) {
   if (++values % most == 0 || value.is_null()) return 0;
   switch (value.type()) {

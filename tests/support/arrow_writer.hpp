@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Writes small Arrow streams and files, whole ones and odd ones.
+// Writes small Arrow streams and files, both valid and malformed.
 #include <feedline/arrow/detail/format_tables.hpp>
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace feedline::test {
 using detail::message_kind;
 using detail::type_kind;
 
-/// A column's type, or that of a part of one.
+/// The type of a column, or of a part of a column.
 struct arrow_part {
   std::string name;
   type_kind kind = type_kind::null;
@@ -28,13 +28,13 @@ struct arrow_part {
   bool is_signed = true;
   std::vector<arrow_part> children{};
   std::optional<std::int64_t>
-      dictionary{}; ///< its number, where values are numbers of 32 bits that stand for others
+      dictionary{}; ///< the dictionary's number, if the values are 32-bit indices into it
 };
 
-/// What a column, or a part of one, has in a batch.
+/// The data of a column, or of a part of a column, in a batch.
 struct arrow_data {
   std::int64_t rows = 0;
-  std::vector<std::pair<std::int64_t, std::int64_t>> nodes; ///< length, nulls
+  std::vector<std::pair<std::int64_t, std::int64_t>> nodes; ///< length and number of nulls
   std::vector<std::string> buffers;
 
   arrow_data& append(const arrow_data& other) {
@@ -72,7 +72,7 @@ inline std::string bits_of(const std::vector<bool>& bits) {
   return bytes;
 }
 
-/// The node and the bitmap of values.
+/// The node and the bitmap of valid values.
 inline arrow_data data_of_validity(const std::vector<bool>& valid) {
   std::int64_t nulls = 0;
   for (const bool v : valid) nulls += !v;
@@ -112,7 +112,7 @@ inline arrow_data counted(std::int64_t begin, std::int64_t end) {
   return number_data(all);
 }
 
-/// utf8 and binary; with 64-bit offsets their large forms.
+/// Columns utf8 and binary; with 64-bit offsets large_utf8 and large_binary.
 template <class Offset = std::int32_t>
 arrow_data text_data(const std::vector<std::optional<std::string>>& values) {
   arrow_data data = data_of_optionals(values);
@@ -148,10 +148,10 @@ inline arrow_data struct_data(const std::vector<bool>& valid, const std::vector<
 
 inline arrow_data null_data(std::int64_t rows) { return {rows, {{rows, rows}}, {}}; }
 
-/// A stream or a file as it grows. What is given isn't checked: that is what it is for.
+/// Writes a stream or a file step by step. It checks nothing, so that tests can write malformed data.
 class arrow_writer {
  public:
-  /// Turns a buffer into one that is compressed, its size in front.
+  /// Compresses a buffer and puts its uncompressed size first.
   using compressor = std::string (*)(const std::string&);
 
   explicit arrow_writer(std::vector<arrow_part> columns) : columns_(std::move(columns)) {
@@ -166,7 +166,7 @@ class arrow_writer {
     return *this;
   }
 
-  /// So many bytes too many behind the metadata of messages from here on, so that bodies don't lie at a multiple of 8.
+  /// Adds extra bytes after the metadata of all further messages, so that bodies aren't aligned to 8 bytes.
   arrow_writer& shift(std::size_t bytes) {
     shift_ = bytes;
     return *this;
@@ -179,7 +179,7 @@ class arrow_writer {
     return batch(all);
   }
 
-  /// One of whose parts need not fit.
+  /// Adds a batch. Its parts need not match the schema.
   arrow_writer& batch(const arrow_data& data) {
     const auto [header, body] = record_batch(data);
     batches_.push_back(add_message(message_kind::record_batch, header, body));
@@ -201,7 +201,7 @@ class arrow_writer {
 
   std::string stream() const { return text_ + end(); }
 
-  /// The same as a file with a footer, where the columns are named: once more, or only there.
+  /// The same as a file with a footer. The footer repeats the schema, or has the only one.
   std::string file(bool begins_with_schema = true) {
     constexpr std::string_view magic = "ARROW1";
     const std::size_t left_out = begins_with_schema ? 0 : schema_size_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Looks at this process's threads from outside. Linux only.
+// Observes the threads of this process through /proc. Linux only.
 #include <fstream>
 #include <string>
 #include <thread>
@@ -23,8 +23,8 @@ void for_each_other_thread(F f) {
   ::closedir(folder);
 }
 
-/// Returns once all other threads have been seen asleep many times in a row: they wait for something that the
-/// caller must do. Hangs if they never do.
+/// Returns when all other threads have been seen asleep many times in a row: they wait for something that the
+/// caller must do. Hangs if they never sleep.
 inline void await_all_others_asleep() {
   for (int times = 0; times < 50; ++times, std::this_thread::yield())
     for_each_other_thread([&](const std::string& path) {
@@ -36,7 +36,7 @@ inline void await_all_others_asleep() {
     });
 }
 
-/// How often all other threads together have left a processor of their own accord or not.
+/// The number of context switches of all other threads, voluntary or not.
 inline long switches_of_others() {
   long sum = 0;
   for_each_other_thread([&](const std::string& path) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Audio files of our own, and those of others.
+// Writes audio files and lists those of the test data.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -31,7 +31,7 @@ inline bytes read_file(const std::filesystem::path& path) {
   return {view.begin(), view.end()};
 }
 
-/// The files of a folder in order of their names, but not those of the extensions .npy and .f32.
+/// The files of a folder in order of their names, without .npy and .f32 files.
 inline std::vector<std::filesystem::path> audio_files(const std::string& folder) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -41,14 +41,14 @@ inline std::vector<std::filesystem::path> audio_files(const std::string& folder)
   return paths;
 }
 
-/// What a WAV file's header says.
+/// The fields of a WAV file's header.
 struct wav_header {
   unsigned tag = 1; ///< 1 integers, 3 floats
   std::size_t bits = 16;
   std::size_t channels = 1;
   std::size_t rate = 8000;
   bool extensible = false;
-  std::size_t data_bytes = ~std::size_t{0}; ///< all there are
+  std::size_t data_bytes = ~std::size_t{0}; ///< default: all bytes
 };
 
 /// A WAV file, byte by byte.
@@ -84,7 +84,7 @@ inline bytes write_wav(const wav_header& h, const bytes& data) {
   return file;
 }
 
-/// Whole numbers as bytes, of `bits` bits each, little-endian; of 8 bits without a sign, as WAV has them.
+/// Integers as little-endian bytes of `bits` bits each; 8-bit integers are unsigned, as in WAV.
 inline bytes as_integers(const std::vector<std::int64_t>& values, std::size_t bits) {
   bytes all;
   for (std::int64_t v : values) {
@@ -94,8 +94,8 @@ inline bytes as_integers(const std::vector<std::int64_t>& values, std::size_t bi
   return all;
 }
 
-/// A file that libsndfile writes, of interleaved samples: SF_FORMAT_FLAC | SF_FORMAT_PCM_16, say. Samples of multiples
-/// of 2^-15 are in it as they are, if it has integers.
+/// Writes a file of interleaved samples with libsndfile, in a format such as SF_FORMAT_FLAC |
+/// SF_FORMAT_PCM_16. A format with integers stores multiples of 2^-15 exactly.
 inline bytes write_sound(int format, const std::vector<float>& samples, int channels = 1, int rate = 8000) {
   struct memory {
     bytes file;
@@ -139,7 +139,7 @@ inline bytes write_sound(int format, const std::vector<float>& samples, int chan
   if (kind == SF_FORMAT_FLOAT || kind == SF_FORMAT_DOUBLE || kind == SF_FORMAT_VORBIS) {
     written = sf_writef_float(file, samples.data(), frames) == frames;
   } else {
-    // From floats libsndfile would scale by 32767.
+    // libsndfile would scale floats by 32767.
     std::vector<int> integers(samples.size());
     std::transform(samples.begin(), samples.end(), integers.begin(),
                    [](float v) { return static_cast<int>(std::lround(double{v} * 0x1p31)); });
@@ -150,7 +150,7 @@ inline bytes write_sound(int format, const std::vector<float>& samples, int chan
   return m.file;
 }
 
-/// A tone that rises, with some noise: multiples of 2^-15, at most 0.9.
+/// A rising tone with some noise: multiples of 2^-15, at most 0.9.
 inline std::vector<float> tone(std::size_t count, std::uint64_t key = 1) {
   std::vector<float> samples(count);
   random_generator random(key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a check of feedline/testing.hpp complains of.
+// Collects the messages of the checks in feedline/testing.hpp.
 #include <latch>
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace feedline::test {
 
-/// The sentences of a check that must fail, or of one that must not: empty.
+/// The message of a check that fails; empty if it passes.
 template <class Check>
 std::string broken_promises(Check check) {
   try {
@@ -24,17 +24,17 @@ inline bool says(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
-/// Holds up those who pass until it is opened. A check that was given up ends behind it.
+/// Blocks threads in pass() until it is opened. An abandoned check ends after it.
 class gate {
  public:
   void pass() { opened_.wait(); }
 
-  /// Who takes part keeps a copy of it.
+  /// Each participant keeps a copy.
   std::shared_ptr<void> membership() {
     return {nullptr, [this](void*) { all_left_.count_down(); }};
   }
 
-  /// Returns when nobody has a membership any more.
+  /// Opens the gate and returns when all memberships are destroyed.
   void open() {
     opened_.count_down();
     all_left_.wait();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A stage without a run around it: no threads, no queues, and little to compile.
+// Calls a stage without a run: no threads, no queues, and little to compile.
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 
@@ -20,7 +20,7 @@ class by_hand {
   explicit by_hand(const Stage& stage, std::uint64_t key = 0)
       : stage_(stage.template bind<Item>(stage_info{key, {}})) {}
 
-  /// Calls the stage with the next item, whose index counts the calls; what it gave.
+  /// Calls the stage with the next item, whose index counts the calls. Returns what the stage emits.
   std::vector<sample<output>> feed(Item item) {
     out_.id = {.index = fed_++};
     sample<Item> s{std::move(item), out_.id};
@@ -31,7 +31,7 @@ class by_hand {
     return std::exchange(out_.given, {});
   }
 
-  /// What it gives at the end of an epoch.
+  /// Ends the epoch and returns what the stage emits.
   std::vector<sample<output>> finish() {
     if constexpr (requires { stage_.finish(out_); }) stage_.finish(out_);
     return std::exchange(out_.given, {});
@@ -60,7 +60,7 @@ class by_hand {
   std::uint64_t fed_ = 0;
 };
 
-/// All that a stage makes of one epoch of these items.
+/// Returns everything that a stage emits for one epoch of these items.
 template <class Stage, class Item>
 std::vector<stage_output_t<Stage, Item>> given_by(const Stage& stage, std::vector<Item> items) {
   by_hand<Item, Stage> running(stage);

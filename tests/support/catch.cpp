@@ -1,3 +1,4 @@
 // SPDX-License-Identifier: MIT
-// The file for which CMake makes the precompiled header: a target without one that uses it gets none.
+// CMake makes the precompiled header for this file: a target that reuses one must have a file that compiles
+// it.
 #include "support/catch.hpp"

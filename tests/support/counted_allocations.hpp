@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How often this executable and its libraries allocate. For one file of it: here are the functions that they call.
+// Counts the allocations of this executable and its libraries. Include it in one file only: it defines the
+// functions that they call.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,7 @@ inline std::atomic<std::uint64_t> allocations{0};
 
 } // namespace feedline::test
 
-// operator new ends up in these, too.
+// operator new also calls these.
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A memory resource that keeps account of what it gives.
+// A memory resource that counts its allocations.
 #include <algorithm>
 #include <cstddef>
 #include <exception>
@@ -12,7 +12,7 @@
 
 namespace feedline::test {
 
-/// Any thread may ask it.
+/// Any thread may read the counts.
 class counting_resource : public std::pmr::memory_resource {
  public:
   bool owns(const void* memory) const {
@@ -26,7 +26,7 @@ class counting_resource : public std::pmr::memory_resource {
     return allocations_;
   }
 
-  /// The most that it had given at any time.
+  /// The peak of the allocated bytes.
   std::size_t most_bytes() const {
     const std::lock_guard lock(mutex_);
     return most_;
@@ -37,7 +37,7 @@ class counting_resource : public std::pmr::memory_resource {
     return blocks_.empty();
   }
 
-  /// From now on it has nothing more.
+  /// Makes all further allocations fail.
   void run_out() {
     const std::lock_guard lock(mutex_);
     has_run_out_ = true;

@@ -6,7 +6,7 @@
 
 namespace feedline::test {
 
-/// A tensor's elements, to compare with what they should be.
+/// A tensor's elements as a vector, for comparisons.
 template <class T>
 std::vector<T> elements(const tensor<T>& t) {
   return std::vector<T>(t.begin(), t.end());

@@ -13,7 +13,7 @@
 
 namespace feedline::test {
 
-/// One member; level 0 stores.
+/// One gzip member; level 0 stores without compression.
 inline std::string gzip(std::string_view contents, int level = 6) {
   const std::unique_ptr<libdeflate_compressor, decltype(&::libdeflate_free_compressor)> compressor(
       ::libdeflate_alloc_compressor(level), ::libdeflate_free_compressor);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// JPEGs of every kind that libjpeg can write.
+// Writes JPEGs of every kind that libjpeg supports.
 #include <feedline/core/random.hpp>
 #include <feedline/image/jpeg_encoder.hpp>
 
@@ -15,10 +15,10 @@
 namespace feedline::test {
 
 struct jpeg_recipe {
-  J_COLOR_SPACE from = JCS_RGB;     ///< of the pixels that are given
+  J_COLOR_SPACE from = JCS_RGB;     ///< of the input pixels
   J_COLOR_SPACE stored = JCS_YCbCr; ///< of the file
   int quality = 95;
-  int across = 1, down = 1; ///< the first component's samples per one of the others, in a row and in a column
+  int across = 1, down = 1; ///< samples of the first component per sample of the others, across and down
   bool progressive = false;
   bool arithmetic = false;
   bool interleaved = true;
@@ -43,7 +43,7 @@ inline std::vector<std::byte> write_jpeg(const tensor<std::uint8_t>& image, cons
     jpeg_set_colorspace(&state, recipe.stored);
     jpeg_set_quality(&state, recipe.quality, TRUE);
     for (int i = 0; i < state.num_components; ++i) {
-      const bool full = i == 0 || i == 3; // black has as many samples as the first
+      const bool full = i == 0 || i == 3; // black has the same resolution as the first component
       state.comp_info[i].h_samp_factor = full ? recipe.across : 1;
       state.comp_info[i].v_samp_factor = full ? recipe.down : 1;
     }
@@ -77,7 +77,7 @@ inline std::vector<std::byte> bytes(std::initializer_list<int> values) {
   return result;
 }
 
-/// An APP1 payload with this orientation as its directory's second entry.
+/// An APP1 payload whose directory has this orientation as its second entry.
 inline std::vector<std::byte> exif_payload(int orientation, bool big_endian = false) {
   if (big_endian)
     return bytes({'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 2,           1, 0, 0, 3, 0, 0,
@@ -86,7 +86,7 @@ inline std::vector<std::byte> exif_payload(int orientation, bool big_endian = fa
                 0,   0,   9,   0,   0, 0, 18,  1,   3,  0, 1, 0, 0, 0, orientation, 0, 0, 0, 0, 0, 0, 0});
 }
 
-/// Smooth, and different in every channel and corner.
+/// Pixels that change smoothly and differ between channels and corners.
 inline tensor<std::uint8_t> gradient(std::size_t height, std::size_t width, std::size_t channels) {
   tensor<std::uint8_t> image(shape{height, width, channels});
   for (std::size_t y = 0; y < height; ++y)
@@ -102,7 +102,7 @@ inline tensor<std::uint8_t> gradient(std::size_t height, std::size_t width, std:
   return image;
 }
 
-/// Different in every pixel, and the same each time.
+/// Random pixels, the same for each call.
 inline tensor<std::uint8_t> noise(std::size_t height, std::size_t width, std::size_t channels) {
   tensor<std::uint8_t> image(shape{height, width, channels});
   random_generator random(height * 1000 + width);
@@ -110,7 +110,7 @@ inline tensor<std::uint8_t> noise(std::size_t height, std::size_t width, std::si
   return image;
 }
 
-/// The largest difference between two images of one shape; 256 if the shapes differ.
+/// The largest difference between two images of the same shape; 256 if the shapes differ.
 inline int largest_difference(const tensor<std::uint8_t>& a, const tensor<std::uint8_t>& b) {
   if (!(a.shape() == b.shape())) return 256;
   int largest = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// JSON, as far as descriptions of test data have it.
+// Reads the subset of JSON that the descriptions of test data use.
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -11,14 +11,14 @@
 
 namespace feedline::test {
 
-/// A value. Numbers stay texts, so that none loses a digit.
+/// A value. Numbers are kept as text, so that no digit is lost.
 struct json {
   enum class kind { null, boolean, number, text, array, object };
 
   kind is = kind::null;
-  std::string text;               ///< of a number, too; "true" or "false"
-  std::vector<std::string> names; ///< of an object's members
-  std::vector<json> elements;     ///< of an array, or an object's members
+  std::string text;               ///< of a string or number; "true" or "false"
+  std::vector<std::string> names; ///< names of an object's members
+  std::vector<json> elements;     ///< elements of an array, or values of an object's members
 
   const json* find(std::string_view name) const {
     for (std::size_t i = 0; i < names.size(); ++i)
@@ -26,7 +26,7 @@ struct json {
     return nullptr;
   }
 
-  /// An object but for the members of that name.
+  /// An object without the members of one name.
   json without(std::string_view name) const {
     json other;
     other.is = is;
@@ -63,7 +63,7 @@ struct json {
     char peek() {
       while (!left.empty() && (left[0] == ' ' || left[0] == '\n' || left[0] == '\r' || left[0] == '\t'))
         left.remove_prefix(1);
-      if (left.empty()) throw std::runtime_error("the JSON ends early");
+      if (left.empty()) throw std::runtime_error("the JSON is truncated");
       return left[0];
     }
 
@@ -125,13 +125,13 @@ struct json {
         if (c == '\\') s += escaped();
         else s += c;
       }
-      if (left.empty()) throw std::runtime_error("the JSON ends in a string");
+      if (left.empty()) throw std::runtime_error("the JSON is truncated in a string");
       left.remove_prefix(1);
       return s;
     }
 
     std::string escaped() {
-      if (left.empty()) throw std::runtime_error("the JSON ends in a string");
+      if (left.empty()) throw std::runtime_error("the JSON is truncated in a string");
       const char c = left[0];
       left.remove_prefix(1);
       switch (c) {

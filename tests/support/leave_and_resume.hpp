@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Leaves runs at some of their items, and goes on from the bytes of a checkpoint in other circumstances.
+// Interrupts runs at some of their items and resumes them from the bytes of a checkpoint with other workers
+// and queues.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,7 +34,7 @@ class draw {
   random_generator random_;
 };
 
-/// What must not matter to what a run gives.
+/// Parameters that must not change what a run yields.
 struct circumstances {
   explicit circumstances(draw& d)
       : workers(d(1, 4)), queue(d(1, 20)), queue_capacity(d.coin() ? d(1, 64) : 0) {}
@@ -51,7 +52,7 @@ std::string as_text(const Value& value) {
   else return as_text(value.first) + "," + as_text(value.second);
 }
 
-/// What comes next as text, identities and values, behind the failures that came before it.
+/// The next item as text, with identities and values, after the failures before it.
 template <class Loader>
 std::string next_as_text(Loader& loader) {
   const std::size_t failures_before = loader.failures().size();
@@ -63,7 +64,7 @@ std::string next_as_text(Loader& loader) {
   if constexpr (requires { item->ids(); }) {
     for (std::size_t i = 0; i < item->size(); ++i) {
       const sample_id& id = item->ids()[i];
-      text += std::to_string(id.epoch) + ":" + std::to_string(id.index) + "." + std::to_string(id.part) +
+      text += std::to_string(id.epoch) + ":" + std::to_string(id.index) + "." + std::to_string(id.sub_index) +
               "=" + as_text(item->values()[i]) + " ";
     }
     return text;
@@ -72,7 +73,7 @@ std::string next_as_text(Loader& loader) {
   }
 }
 
-/// Runs that are left and resumed: `make(d, c)` describes a pipeline; what `d` draws is the same each time.
+/// Interrupts and resumes runs. `make(d, c)` returns a pipeline; `d` draws the same numbers each time.
 template <class Make>
 void leave_and_resume(const std::string& name, int draws, const Make& make) {
   const watchdog guard(name);
@@ -96,7 +97,7 @@ void leave_and_resume(const std::string& name, int draws, const Make& make) {
     const std::size_t most = d(5, 120);
     std::vector<std::string> expected;
     std::vector<checkpoint> checkpoints;
-    std::string error; // too many failures
+    std::string error; // the one that ends the run: too many failures
     {
       auto loader = start(circumstances(d), {});
       checkpoints.push_back(loader.checkpoint());
@@ -111,13 +112,13 @@ void leave_and_resume(const std::string& name, int draws, const Make& make) {
     }
     for (int cuts = 0; cuts < 3; ++cuts) {
       std::size_t at = d(0, checkpoints.size() - 1);
-      INFO(name << " number " << number << ", left behind item " << at << " of " << expected.size() << " "
-                << error);
+      INFO(name << " number " << number << ", interrupted after item " << at << " of " << expected.size()
+                << " " << error);
       try {
         auto loader = start(circumstances(d), checkpoint::from_bytes(checkpoints[at].to_bytes()));
         const std::size_t second_cut = at + d(0, 5);
         for (; at < expected.size(); ++at) {
-          if (at == second_cut) { // what was resumed is left and resumed as well
+          if (at == second_cut) { // interrupts and resumes the resumed run too
             const auto second = checkpoint::from_json(loader.checkpoint().to_json());
             loader.stop();
             loader = start(circumstances(d), second);

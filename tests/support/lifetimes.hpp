@@ -5,7 +5,7 @@
 
 namespace feedline::test {
 
-/// Counts the `counted_item`s that it gave their value to and that still hold it.
+/// Counts the `counted_item`s that it created and that still have their value.
 class lifetimes {
  public:
   int live() const { return live_.load(); }
@@ -15,8 +15,8 @@ class lifetimes {
   std::atomic<int> live_{0};
 };
 
-/// A move-only item. A value has one holder: moving hands it on, and whoever destroys or overwrites it ends
-/// it. An item without a value is empty: moved from, or default-constructed.
+/// A move-only item. Each value has one holder: a move passes it on, and it ends when its holder is destroyed
+/// or overwritten. An item that was moved from or default-constructed has no value.
 class counted_item {
  public:
   counted_item() noexcept = default;

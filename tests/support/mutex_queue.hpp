@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The plainest queue with the promises of feedline's: the reference of the conformance suite and the
+// The simplest queue with the promises of feedline's queues: the reference in the conformance suite and the
 // benchmarks.
 #include <chrono>
 #include <condition_variable>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Catch2's Approx has another name in each of its versions.
+// Replaces Catch2's Approx, whose name differs between versions.
 #include <cmath>
 
 namespace feedline::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// NumPy's .npy files, as far as the test data needs them: integers of 8 or 16 bits, row-major.
+// Reads the NumPy .npy files of the test data: integers of 8 or 16 bits, row-major.
 #include <feedline/core/tensor.hpp>
 
 #include <cstddef>
@@ -23,7 +23,7 @@ tensor<T> read_npy(std::span<const std::byte> file) {
   const std::string header(reinterpret_cast<const char*>(file.data()) + 10, length);
   if (header.find(sizeof(T) == 1 ? "|u1" : "<i2") == std::string::npos ||
       header.find("'fortran_order': False") == std::string::npos)
-    throw std::runtime_error("an .npy file of another kind: " + header);
+    throw std::runtime_error("an .npy file of an unsupported kind: " + header);
   shape extents;
   for (std::size_t at = header.find("'shape': (") + 10; header[at] != ')';) {
     std::size_t used = 0;
@@ -32,7 +32,8 @@ tensor<T> read_npy(std::span<const std::byte> file) {
     while (header[at] == ',' || header[at] == ' ') ++at;
   }
   tensor<T> values(extents);
-  if (values.size() * sizeof(T) > file.size() - 10 - length) throw std::runtime_error("a short .npy file");
+  if (values.size() * sizeof(T) > file.size() - 10 - length)
+    throw std::runtime_error("a truncated .npy file");
   std::memcpy(values.data(), file.data() + 10 + length, values.size() * sizeof(T));
   return values;
 }

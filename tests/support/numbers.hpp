@@ -12,15 +12,15 @@
 
 namespace feedline::test {
 
-/// What the fakes throw: a type that only they know.
+/// The exception that the fakes throw; nothing else throws it.
 struct unlucky : std::runtime_error {
   explicit unlucky(int n) : std::runtime_error("unlucky " + std::to_string(n)), number(n) {}
 
   int number;
 };
 
-/// A source of 0, 1, … count - 1, with a million more in each further epoch, that throws in place of the
-/// unlucky ones.
+/// A source of 0, 1, … count - 1, plus a million in each further epoch. For the numbers in `unlucky` it
+/// throws instead.
 class numbers {
  public:
   static constexpr feedline::source_traits traits{.kind = "numbers"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What came out of a run, to compare with what should have.
+// The results of a run, for comparisons.
 #include <feedline/core/failure.hpp>
 
 #include <array>
@@ -39,7 +39,7 @@ outcome<typename std::remove_cvref_t<Loader>::value_type> run_to_end(Loader&& lo
   return result;
 }
 
-/// All items; a failure is thrown.
+/// Returns all items; throws if the run fails.
 template <class Loader>
 auto collect(Loader&& loader) {
   std::vector<typename std::remove_cvref_t<Loader>::value_type> items;
@@ -47,7 +47,7 @@ auto collect(Loader&& loader) {
   return items;
 }
 
-/// The first `count` items, fewer if there aren't so many.
+/// The first `count` items, or all if there are fewer.
 template <class Loader>
 auto collect(Loader&& loader, std::size_t count) {
   std::vector<typename std::remove_cvref_t<Loader>::value_type> items;
@@ -66,7 +66,7 @@ inline std::vector<int> count_to(int size) {
   return numbers;
 }
 
-/// Numbers of threads with which results must be the same.
+/// Numbers of threads that must all yield the same result.
 inline constexpr std::array<std::size_t, 3> worker_counts{1, 2, 8};
 
 } // namespace feedline::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Which parts of files the system has in memory. Linux only.
+// Controls and observes the page cache for parts of files. Linux only.
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -15,14 +15,14 @@
 
 namespace feedline::test {
 
-/// Has the system forget what it knows of a file that nobody maps.
+/// Drops a file from the page cache; it must not be mapped.
 inline void forget_file(const std::string& path) {
   const detail::open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ::fsync(file.number());
   ::posix_fadvise(file.number(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
-/// Whether the page at an offset is in memory. Doesn't read it.
+/// Whether the page at an offset is in the page cache. Doesn't read it.
 inline bool is_in_memory(const std::string& path, std::size_t offset) {
   const detail::open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   constexpr std::size_t page = 4096;
@@ -35,7 +35,7 @@ inline bool is_in_memory(const std::string& path, std::size_t offset) {
   return known && (state & 1) != 0;
 }
 
-/// Whether the page at an offset comes into memory, as somebody has announced.
+/// Waits for the page at an offset to be read ahead; returns whether it was.
 inline bool comes_into_memory(const std::string& path, std::size_t offset) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!is_in_memory(path, offset)) {
@@ -45,7 +45,7 @@ inline bool comes_into_memory(const std::string& path, std::size_t offset) {
   return true;
 }
 
-/// Whether this file system forgets a file on request, and reads it when that is announced.
+/// Whether this file system drops a file from the page cache on request and reads ahead on request.
 inline bool file_system_reads_ahead(const std::string& path, std::size_t offset) {
   forget_file(path);
   if (is_in_memory(path, offset)) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Threads that are known to sleep, without waiting for time to pass. Linux only.
+// Detects that a thread sleeps, without waiting for time to pass. Linux only.
 #include <atomic>
 #include <ctime>
 #include <fstream>
@@ -13,10 +13,10 @@
 
 namespace feedline::test {
 
-/// A thread that is about to make one call that should park it.
+/// A thread that makes one call, which should park it.
 class parking_thread {
  public:
-  /// Runs `before` and then `call` in a thread of its own; the destructor joins it.
+  /// Runs `before` and then `call` in a new thread; the destructor joins it.
   template <class Before, class Call>
   parking_thread(Before before, Call call)
       : thread_([this, before = std::move(before), call = std::move(call)]() mutable {
@@ -29,7 +29,7 @@ class parking_thread {
   template <class Call>
   explicit parking_thread(Call call) : parking_thread([] {}, std::move(call)) {}
 
-  /// Returns once the thread sleeps inside its call. Hangs if it never does.
+  /// Returns when the thread sleeps inside its call. Hangs if it never sleeps.
   void await_parked() const {
     for (int times = 0; times < 3; std::this_thread::yield()) times = state() == 'S' ? times + 1 : 0;
   }
@@ -37,7 +37,7 @@ class parking_thread {
   /// True once the call has returned.
   bool done() const { return done_.load(); }
 
-  /// How often the thread has left a processor.
+  /// The number of the thread's context switches.
   long switches() const {
     std::ifstream status(folder() + "/status");
     long sum = 0;
@@ -70,7 +70,7 @@ class parking_thread {
 
   std::atomic<pid_t> id_{0};
   std::atomic<bool> done_{false};
-  std::jthread thread_; // last: it uses the others
+  std::jthread thread_; // the last member, because it uses the others
 };
 
 /// Keeps this thread busy for some milliseconds of its own processor time.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// PNG files to pixels: what JPEGs are compared with.
+// Reads PNG files into pixels, which are the references for JPEGs.
 #include <feedline/core/tensor.hpp>
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace feedline::test {
 
-/// As [height, width, 3].
+/// The pixels as [height, width, 3].
 inline tensor<std::uint8_t> read_png(std::span<const std::byte> file) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

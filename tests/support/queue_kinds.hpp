@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The queues that the conformance suite runs over, with how many threads each admits on either side.
+// The queues of the conformance suite, with the number of threads that each supports on either side.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace feedline::test {
 
-/// A reorder_queue behind the interface of the others: each push takes the next sequence number.
+/// A reorder_queue with the interface of the others: each push takes the next sequence number.
 template <class T>
 class ticketed_reorder_queue {
  public:
@@ -26,7 +26,7 @@ class ticketed_reorder_queue {
 
   queue_status push(T&& item) { return queue_.push(ticket(), std::move(item)); }
 
-  // A number that wasn't pushed in time must not be missing: so one producer at a time waits for its place.
+  // A timed-out push must not skip its number, so only one producer at a time waits for its slot.
   queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
     const std::lock_guard lock(mutex_);
     const queue_status status = queue_.push_for(next_, std::move(item), longest);
@@ -91,7 +91,7 @@ class ticketed_reorder_queue {
   reorder_queue<T> queue_;
 };
 
-/// An spsc_queue as it is where the kernel has no membarrier.
+/// An spsc_queue as on a kernel without membarrier.
 template <class T>
 class fenced_spsc_queue : public spsc_queue<T> {
  public:

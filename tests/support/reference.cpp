@@ -45,7 +45,7 @@ item item_of(const int* tokens, std::size_t count) {
 
 std::string text_of_fault(std::size_t place, std::uint64_t number, std::uint32_t epoch) {
   const std::string in = epoch == fault::any_epoch ? "any" : std::to_string(epoch);
-  return "fault " + std::to_string(number) + "@" + in + " in place " + std::to_string(place);
+  return "fault " + std::to_string(number) + "@" + in + " at stage " + std::to_string(place);
 }
 
 bool keeps_samples(const composition& c) {
@@ -58,7 +58,7 @@ bool keeps_samples(const composition& c) {
     case stage_kind::enumerate:
     case stage_kind::take:
     case stage_kind::skip:
-    case stage_kind::unbatch: // whose samples have the identity of their batch
+    case stage_kind::unbatch: // samples have the identity of their batch
     case stage_kind::reservoir:
     case stage_kind::pack:
       return false;
@@ -70,20 +70,20 @@ bool keeps_samples(const composition& c) {
 
 namespace {
 
-/// A sample on its way, or several in a batch.
+/// A sample between two stages, or a batch of samples.
 struct packed {
   item value = 0;
-  item second = 0; // of a pair
+  item second = 0; // the second value of a pair
   std::uint64_t index = ~std::uint64_t{0};
   std::uint64_t part = 0;
   std::uint32_t epoch = 0;
-  std::uint64_t number = 0; // given by enumerate
+  std::uint64_t number = 0; // set by enumerate
   std::vector<int> tokens;  // of a document or a sequence
   std::vector<packed> batch;
   bool is_batch = false;
 };
 
-/// What a source gives next, or fails with.
+/// The next sample of a source, or its failure.
 struct entry {
   static constexpr std::uint64_t counted = ~std::uint64_t{0};
 
@@ -95,14 +95,14 @@ struct struck {
   std::string text;
 };
 
-/// The run is over.
+/// Thrown when the run is over.
 struct over {};
 
 std::uint64_t drawn(std::uint64_t places, std::uint64_t order_key, std::uint64_t i) {
   return random_generator(key(order_key, i)).below(places);
 }
 
-/// All that the source of an epoch has, for all ranks.
+/// All samples of an epoch, over all ranks.
 std::vector<entry> entries_of(const source_plan& s, std::uint64_t seed, std::uint32_t epoch) {
   std::vector<entry> all;
   const auto add = [&](item value, std::uint64_t index, std::uint64_t fault_number = ~std::uint64_t{0}) {
@@ -177,7 +177,7 @@ std::vector<entry> entries_of(const source_plan& s, std::uint64_t seed, std::uin
   return all;
 }
 
-bool shares_places(source_kind kind) {
+bool splits_samples_by_rank(source_kind kind) {
   return kind == source_kind::shuffled_list || kind == source_kind::shuffled_indexed ||
          kind == source_kind::shuffled_placed || kind == source_kind::replaced;
 }
@@ -208,11 +208,11 @@ class walk {
  private:
   struct stage_state {
     own_behaviour own;
-    std::uint64_t left = 0;        // of take and skip
-    std::uint64_t number = 0;      // in the epoch
-    std::uint64_t number_kept = 0; // in the run
+    std::uint64_t left = 0;        // samples left for take and skip
+    std::uint64_t number = 0;      // of the sample in the epoch
+    std::uint64_t number_kept = 0; // of the sample in the run
     std::vector<packed> held;
-    std::vector<int> rest; // of a packer
+    std::vector<int> rest; // tokens that a packer holds
     bool growing = false;
     std::uint64_t picks = 0, rounds = 0;
     std::vector<std::vector<packed>> buckets;
@@ -228,14 +228,14 @@ class walk {
     source_plan source = c_.source;
     if (c_.grown_size != 0 && run_ > 1 && epoch >= first_grown_) source.size = c_.grown_size;
     const std::vector<entry> all = entries_of(source, c_.seed, epoch);
-    std::uint64_t given = 0; // to all ranks
+    std::uint64_t given = 0; // samples yielded, over all ranks
     arrived_ = false;
     const std::vector<std::size_t> mine = share(all.size());
     bool is_wanted = true;
-    std::size_t counted = 0; // of those before
-    std::size_t failed = 0;  // in the source
+    std::size_t counted = 0; // entries counted in `given`
+    std::size_t failed = 0;  // failed samples in the source
     for (std::size_t i = 0; is_wanted && i < mine.size(); ++i) {
-      for (; !shares_places(source.kind) && counted < mine[i] && mine[i] < all.size(); ++counted)
+      for (; !splits_samples_by_rank(source.kind) && counted < mine[i] && mine[i] < all.size(); ++counted)
         given += !strikes(0, all[counted].fault_number, epoch);
       const entry& e = all[mine[i] % all.size()];
       now_.ends_epoch = i + 1 == mine.size();
@@ -253,7 +253,7 @@ class walk {
       counted = mine[i] + 1;
       is_wanted = push(0, std::move(value));
     }
-    if (!c_.finite && !shares_places(source.kind) && failed == mine.size() && failed > 0) {
+    if (!c_.finite && !splits_samples_by_rank(source.kind) && failed == mine.size() && failed > 0) {
       next_.may_fail = true;
       if (c_.ranks == 1) give_up();
     }
@@ -265,18 +265,19 @@ class walk {
       if (is_limited(i)) states_[i].left = c_.stages[i].size;
     }
     if (c_.finite) return;
-    // Where a stage can have enough nobody knows how much of the epoch a source that knows nothing of ranks gave.
+    // If a stage can have enough before the epoch ends, a source that doesn't split samples by rank has an
+    // unknown position.
     bool may_have_enough = !is_wanted;
     for (std::size_t i = 0; i < c_.stages.size(); ++i)
       may_have_enough = may_have_enough || (c_.stages[i].kind == stage_kind::take && !is_behind_state(i));
-    if (may_have_enough && !shares_places(c_.source.kind)) position_ = 0;
+    if (may_have_enough && !splits_samples_by_rank(c_.source.kind)) position_ = 0;
     else position_ += all.size();
     epochs_without_arrival_ = arrived_ ? 0 : epochs_without_arrival_ + 1;
-    if (epochs_without_arrival_ >= 30) next_.may_fail = true; // what is rare may come in the next epoch
+    if (epochs_without_arrival_ >= 30) next_.may_fail = true; // a rare item may arrive in the next epoch
     if (++epochs_without_item_ > endless) give_up();
   }
 
-  // Which entries of an epoch are this rank's. Beyond its end it begins anew.
+  // The entries of an epoch for this rank. Positions beyond its end wrap around.
   std::vector<std::size_t> share(std::size_t size) const {
     std::vector<std::size_t> mine;
     if (!c_.finite) {
@@ -316,7 +317,7 @@ class walk {
     return random_generator(key(key(c_.seed, i + 1), s.epoch, s.index, s.part));
   }
 
-  // Some stage before it takes state along from epoch to epoch.
+  // Whether an upstream stage keeps state from epoch to epoch.
   bool is_behind_state(std::size_t i) const {
     for (std::size_t before = 0; before < i; ++before) switch (c_.stages[before].kind) {
       case stage_kind::own:
@@ -334,11 +335,11 @@ class walk {
     return false;
   }
 
-  /// What a stage calls.
+  /// What a stage calls to emit an item.
   struct emitter {
     walk& run;
     std::size_t stage;
-    packed id; // of the sample in hand
+    packed id; // the current sample
     bool wanted = true;
     std::uint64_t given = 0;
 
@@ -369,7 +370,7 @@ class walk {
     }
   };
 
-  // False: no more of the epoch is wanted.
+  // Returns false if no more of the epoch is wanted.
   bool push(std::size_t i, packed s) {
     if (i == states_.size()) {
       deliver(s);
@@ -527,7 +528,7 @@ class walk {
       };
       if (bucket.empty() || bucket.size() < most_of(longest)) {
         bucket.push_back(std::move(s));
-        // A batch has room for as many as its first sample says.
+        // The first sample decides the capacity of the batch.
         if (bucket.size() == most_of(length_of(bucket.front().value))) give_batch(bucket, emit);
       } else {
         std::vector<packed> full = std::move(bucket);
@@ -550,7 +551,7 @@ class walk {
     return s;
   }
 
-  // The last one takes the place of each.
+  // The last held sample replaces each emitted one.
   void give_held(std::size_t i, emitter& emit) {
     std::vector<packed>& held = states_[i].held;
     while (!held.empty() && emit.wanted) {
@@ -569,7 +570,7 @@ class walk {
     emit(std::move(b));
   }
 
-  // What a stage gives at the end of an epoch, or before a failure.
+  // Emits what a stage holds at the end of an epoch or before a failure.
   void finish(std::size_t i, std::uint32_t epoch) {
     const stage_plan& plan = c_.stages[i];
     stage_state& state = states_[i];
@@ -620,7 +621,8 @@ class walk {
     }
   }
 
-  // A sample failed in a stage, or -1, in the source. False: no more of the epoch is wanted.
+  // Handles a failed sample of a stage, or of the source if `stage` is -1. Returns false if no more of the
+  // epoch is wanted.
   bool caught(int stage, std::uint32_t epoch, const std::string& text) {
     if (skips() && failures_ < c_.failure_limit) {
       ++failures_;
@@ -632,7 +634,7 @@ class walk {
     now_.over_limit = skips();
     for (std::size_t i = static_cast<std::size_t>(std::max(stage, 0)); i < states_.size(); ++i)
       finish(i, epoch);
-    if (skips()) next_.failures.push_back(text); // the failure beyond the limit is one that was skipped, too
+    if (skips()) next_.failures.push_back(text); // the failure over the limit is in the list too
     next_.kind = step_kind::error;
     next_.error = text;
     add_step();
@@ -641,7 +643,7 @@ class walk {
 
   [[noreturn]] void give_up() {
     now_.drained = true;
-    if (next_.may_fail) // else nobody notices, and what comes next is not compared
+    if (next_.may_fail) // otherwise the following items aren't compared
       for (std::size_t i = 0; i < states_.size(); ++i) finish(i, now_.epoch);
     next_.kind = step_kind::error;
     next_.error = empty_error;
@@ -671,7 +673,7 @@ class walk {
     if (steps_.size() >= most_) throw over();
   }
 
-  void begin_next_run() { // before anything has come
+  void begin_next_run() { // before the first item
     now_.asked.resize(c_.faults.size());
     now_.struck.resize(c_.faults.size());
     now_.asked_since.resize(c_.faults.size());
@@ -707,17 +709,17 @@ class walk {
   std::size_t delivered_ = 0;
   std::size_t failures_ = 0;
   std::uint32_t first_grown_ = 0;
-  std::uint64_t position_ = 0; // of the epoch in the stream that ranks share, where it has no end
+  std::uint64_t position_ = 0; // of the epoch in the endless stream that ranks share
   int epochs_without_arrival_ = 0;
-  bool arrived_ = false; // something, in this epoch, where it stays or comes out
+  bool arrived_ = false; // whether an item of this epoch was held, delivered or skipped
   std::uint32_t epochs_without_item_ = 0;
 };
 
 std::string text_of(source_kind kind) {
-  constexpr std::array names{
-      "from(list)",       "own source",         "own source with state", "own places",
-      "list | shuffled",  "indexed | shuffled", "places | shuffled",     "list | with_replacement",
-      "zip(stated,list)", "mix(stated,list)",   "concat(list,stated)"};
+  constexpr std::array names{"from(list)",        "custom source",           "custom with state",
+                             "custom indexed",    "list | shuffled",         "indexed | shuffled",
+                             "places | shuffled", "list | with_replacement", "zip(stated,list)",
+                             "mix(stated,list)",  "concat(list,stated)"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -728,9 +730,9 @@ std::string text_of(const stage_plan& s) {
                              "map(join)",
                              "map(number)",
                              "enumerate",
-                             "own",
-                             "own without state",
-                             "own that holds",
+                             "custom",
+                             "custom without state",
+                             "custom that holds",
                              "reservoir",
                              "map(document)",
                              "packer",
@@ -743,7 +745,7 @@ std::string text_of(const stage_plan& s) {
                              "bucket_batch",
                              "flat_map(batch)"};
   constexpr std::array calls{"passes", "counts", "sums", "emits_first", "delays", "repeats", "packs"};
-  constexpr std::array finishes{"", ", gives rest", ", gives several", ", gives and keeps"};
+  constexpr std::array finishes{"", ", emits rest", ", emits several", ", emits and keeps"};
   std::string text = names[static_cast<std::size_t>(s.kind)];
   if (s.kind == stage_kind::own || s.kind == stage_kind::opaque_own)
     return text + "(" + calls[static_cast<std::size_t>(s.own.call)] +
@@ -779,7 +781,7 @@ std::string describe(const composition& c) {
             std::array{", drop", ", wrap", ", keep"}[static_cast<std::size_t>(c.rest)];
   for (const fault& f : c.faults)
     text += "; sample " + std::to_string(f.number) +
-            (f.epoch == fault::any_epoch ? "" : " of epoch " + std::to_string(f.epoch)) + " fails in place " +
+            (f.epoch == fault::any_epoch ? "" : " of epoch " + std::to_string(f.epoch)) + " fails at stage " +
             std::to_string(f.place) +
             std::array{"", " in the first run", " in later runs",
                        " once in the second run"}[static_cast<std::size_t>(f.time)];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a composition of sources and stages must give, worked out one item at a time in one thread, without the
-// library's core: of the library it uses the keys of random decisions alone, which are the definition of orders.
+// Computes what a composition of sources and stages must yield, one item at a time in one thread, without the
+// library's core. Of the library it uses only the keys of random decisions, which define orders.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,8 +14,9 @@
 
 namespace feedline::test {
 
-// Items. They are numbers, so that batches of them are tensors: which sample (16 bits), epoch and part (8 bits
-// each) as functions saw them, and a hash of all that was made of it (32 bits).
+// Items are numbers, so that batches of them are tensors. An item has the index of the sample (16 bits), the
+// epoch and the part (8 bits each), as functions saw them, and a hash of all functions applied to it (32
+// bits).
 
 using item = std::uint64_t;
 
@@ -37,44 +38,44 @@ constexpr item mixed(item x, std::uint64_t with) {
 
 std::string text_of(item x);
 
-// What the user's functions do.
+// The user's functions.
 
 item mapped(item x, std::uint32_t epoch, random_generator& random);
-bool is_kept(item x, std::uint64_t keep, random_generator& random); ///< `keep` 1: none is
+bool is_kept(item x, std::uint64_t keep, random_generator& random); ///< `keep` 1: keeps none
 std::vector<item> parts_of(item x, std::uint64_t most, random_generator& random);
 std::size_t length_of(item x);
 std::vector<int> document_of(item x);               ///< a few tokens, none of them 0
-item item_of(const int* tokens, std::size_t count); ///< of a sequence
+item item_of(const int* tokens, std::size_t count); ///< makes an item from a sequence
 
-/// The tokens of a sequence that a packer makes of documents.
+/// The length of the sequences that a packer makes from documents.
 inline constexpr std::size_t packed_length = 6;
 
-/// What a stage of a user's own does with an item, …
+/// What a custom stage does with an item, …
 enum class own_call {
-  passes,      ///< hands it on
-  counts,      ///< hands it on with how many came before
-  sums,        ///< gives what every three together make; its state is reset before it is given
-  emits_first, ///< the same, reset after that
-  delays,      ///< gives the item before, then remembers this one
-  repeats,     ///< gives it several times or not at all
-  packs,       ///< gives any number of pieces of equal size
+  passes,      ///< emits it
+  counts,      ///< emits it with the number of items before it
+  sums,        ///< emits a value made from every three; resets its state before that
+  emits_first, ///< the same, but resets its state after that
+  delays,      ///< emits the previous item, then holds this one
+  repeats,     ///< emits it several times or not at all
+  packs,       ///< emits any number of pieces of equal size
 };
 
 /// … and at the end of an epoch of finite mode.
 enum class own_finish {
   nothing,
-  rest,    ///< gives what it has, if anything
-  several, ///< gives several items
-  keeps,   ///< gives an item, and goes on with the same state in the next epoch
+  rest,    ///< emits what it holds, if anything
+  several, ///< emits several items
+  keeps,   ///< emits an item and keeps its state for the next epoch
 };
 
 struct own_plan {
   own_call call = own_call::passes;
   own_finish finish = own_finish::nothing;
-  bool resets = false; ///< at the end of each epoch; else its state goes on through them
+  bool resets = false; ///< at the end of each epoch; otherwise its state continues
 };
 
-/// The stage itself, in the library's pipelines and in the reference alike.
+/// The stage itself, used by the library's pipelines and by the reference.
 class own_behaviour {
  public:
   own_behaviour() = default;
@@ -98,7 +99,7 @@ class own_behaviour {
       break;
     case own_call::emits_first:
       sum_ = mixed(x, sum_);
-      if (++count_ >= 3) { // more: finish() counts, too
+      if (++count_ >= 3) { // can be more, as finish() counts too
         emit(sum_);
         sum_ = count_ = 0;
       }
@@ -159,23 +160,23 @@ class own_behaviour {
   std::uint64_t count_ = 0;
 };
 
-/// What a stage of a user's own that holds samples does with them.
+/// What a custom stage does with the samples that it holds.
 enum class own_holding {
-  exchanges, ///< gives the one in a random place, where the new one then lies
-  replaces,  ///< the same, but gives it before the new one has a place
-  flushes,   ///< gives all of them, one after another, when it is full
+  exchanges, ///< replaces a random held sample, then emits the old one
+  replaces,  ///< the same, but emits before it stores the new sample
+  flushes,   ///< emits all, one after another, when it is full
 };
 
 // Descriptions.
 
 enum class source_kind {
   list,             ///< from(vector)
-  plain,            ///< of a user's own: next() and nothing else
-  stated,           ///< of a user's own, with a state and indices
-  placed,           ///< of a user's own: size() and at() and nothing else
-  shuffled_list,    ///< from(vector) | shuffled()
-  shuffled_indexed, ///< of a user's own with places | shuffled()
-  shuffled_placed,  ///< placed | shuffled()
+  plain,            ///< a custom source with only next()
+  stated,           ///< a custom source with state and indices
+  placed,           ///< a custom source with only size() and at()
+  shuffled_list,    ///< from(vector) | global_shuffle()
+  shuffled_indexed, ///< a custom indexed source | global_shuffle()
+  shuffled_placed,  ///< placed | global_shuffle()
   replaced,         ///< from(vector) | with_replacement()
   zipped,           ///< zip(stated, list)
   mixed,            ///< mix(stated, list)
@@ -188,16 +189,16 @@ struct source_plan {
   std::uint64_t second_size = 1; ///< of the second one
   std::uint64_t samples = 1;     ///< drawn with replacement
   double weight = 0.5;           ///< of the first source of a mix
-  bool stops = false;            ///< a mix, when one of its sources ends
+  bool stops = false;            ///< a mix ends when one of its sources ends
 };
 
-/// The samples of a second source have numbers of their own.
+/// The first number of the samples of a second source.
 inline constexpr std::uint64_t second_numbers = 10'000;
 
-/// Where the index of a sample of shuffled_indexed comes from.
+/// The index of the sample of shuffled_indexed at a position.
 constexpr std::uint64_t index_of_place(std::uint64_t place) { return 3 * place + 1; }
 
-/// Whether a sample that the source can't read is known by its place alone, the same in every epoch.
+/// Whether a sample that the source can't read is identified by its position alone, the same in every epoch.
 constexpr bool fails_by_place(source_kind kind) {
   return kind == source_kind::placed || kind == source_kind::shuffled_indexed ||
          kind == source_kind::shuffled_placed;
@@ -211,11 +212,11 @@ enum class stage_kind {
   number, ///< map of an item with its number in the epoch
   enumerate,
   own,
-  opaque_own,  ///< one that says nothing of its state
-  hold,        ///< one that holds samples
-  reservoir,   ///< one that gives some of an epoch's samples at its end
+  opaque_own,  ///< a custom stage that doesn't declare its state
+  hold,        ///< a custom stage that holds samples
+  reservoir,   ///< a custom stage that emits some of an epoch's samples at its end
   document,    ///< map to a list of tokens
-  pack,        ///< a stage of a user's own that makes sequences of equal length of documents
+  pack,        ///< a custom stage that makes sequences of equal length from documents
   join_tokens, ///< map of a sequence to an item
   shuffle,
   take,
@@ -235,23 +236,23 @@ struct stage_plan {
   own_holding holding = own_holding::exchanges;
 };
 
-/// In which runs a sample fails: a run that is resumed is number 1, then 2, …
+/// The runs in which a sample fails. The first run has number 1; resumed runs have 2, 3, …
 enum class fault_time {
   always,
-  first_run,  ///< it has healed when the run is resumed
-  later_runs, ///< it is broken since
-  hiccup,     ///< in run 2 when it is first asked for, and never again
+  first_run,  ///< it is readable when the run is resumed
+  later_runs, ///< it is broken from run 2 on
+  hiccup,     ///< in run 2 at the first request, and never again
 };
 
 struct fault {
   static constexpr std::uint32_t any_epoch = ~std::uint32_t{0};
 
-  std::size_t place = 0; ///< of the stage that fails, 1 being the first one; 0: the source
+  std::size_t place = 0; ///< of the stage that fails, from 1 on; 0: the source
   std::uint64_t number = 0;
   std::uint32_t epoch = any_epoch;
   fault_time time = fault_time::always;
 
-  /// Whether it strikes in that run, if the sample wasn't asked for before in it.
+  /// Whether it strikes in a run in which the sample wasn't requested before.
   bool strikes(int run) const {
     switch (time) {
     case fault_time::always:
@@ -288,25 +289,25 @@ struct composition {
   std::size_t failure_limit = 1000;
   std::uint32_t rank = 0, ranks = 1;
   rank_rest rest = rank_rest::drop;
-  std::uint64_t grown_size = 0;  ///< of the source from run 2 on; 0: as before
-  bool parts_are_defined = true; ///< else a second flat_map makes of parts what it likes
+  std::uint64_t grown_size = 0;  ///< of the source from run 2 on; 0: unchanged
+  bool parts_are_defined = true; ///< otherwise a second flat_map may number parts as it likes
 
   bool skips_in(int run) const { return skips[run - 1]; }
 };
 
 std::string describe(const composition& c);
 
-/// Whether what comes out are the samples that go in, each by itself.
+/// Whether the delivered samples are the source's samples, each by itself.
 bool keeps_samples(const composition& c);
 
 // Results.
 
 enum class step_kind { gives, end, error };
 
-/// What one call of next() gives.
+/// The result of one call of next().
 struct step {
   step_kind kind = step_kind::gives;
-  std::vector<std::string> failures; ///< told before it
+  std::vector<std::string> failures; ///< reported before it
   std::vector<std::string> samples;  ///< of the item
   std::string error;
 
@@ -315,21 +316,21 @@ struct step {
 
 std::string to_string(const step& s);
 
-/// The same with what the reference knows of it.
+/// The same with further facts that the reference knows.
 struct reference_step : step {
-  bool drained = false;    ///< it was given because of a failure,
+  bool drained = false;    ///< it was delivered because of a failure,
   bool over_limit = false; ///< … one more than the limit
-  bool may_fail = false;   ///< an epoch without any sample came before it: an infinite run may give up there
-  std::uint32_t epoch = 0; ///< to which the source had come
-  bool ends_epoch = false; ///< … and it has nothing more in it
-  /// Of each fault: whether it was asked for before this step was given, and whether it struck.
+  bool may_fail = false;   ///< an epoch without samples is before it, so an infinite run may fail there
+  std::uint32_t epoch = 0; ///< the epoch that the source has reached
+  bool ends_epoch = false; ///< … and whether that epoch has no more samples
+  /// For each fault: whether its sample was requested before this step, and whether it struck.
   std::vector<bool> asked, struck;
-  std::vector<bool> asked_since; ///< … whether it was asked for since the step before
+  std::vector<bool> asked_since; ///< … whether it was requested since the previous step
 };
 
-/// What a run gives that is left after so many items, `left[0]`, then resumed, left after `left[1]` items in
-/// all, and so on; up to `most` items. `grown_from`: the first epoch in which a data set that has grown has its
-/// new size; by default the one after that in which the first run was left.
+/// The steps of a run that is interrupted after `left[0]` items, resumed, interrupted after `left[1]` items
+/// in all, and so on; at most `most` steps. `grown_from` is the first epoch with the new size of a data set
+/// that has grown; by default the epoch after the one in which the first run was interrupted.
 std::vector<reference_step> reference(const composition& c, std::size_t most,
                                       const std::vector<std::size_t>& left = {},
                                       std::optional<std::uint32_t> grown_from = {});

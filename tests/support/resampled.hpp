@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Resizing by its definition, without a thought of speed.
+// Resizes images straight from the definition, without regard to speed.
 #include <feedline/core/tensor.hpp>
 #include <feedline/image/crop.hpp>
 #include <feedline/image/resize_options.hpp>
@@ -13,7 +13,7 @@
 
 namespace feedline::test {
 
-/// How much of each old pixel is in each new one along one side, as Pillow's `resize` has it.
+/// The weight of each old pixel in each new one along one side, as in Pillow's `resize`.
 inline std::vector<std::vector<double>> weights_along(double begin, double length, std::size_t count,
                                                       std::size_t first, std::size_t last, interpolation kind,
                                                       bool antialias) {
@@ -39,13 +39,13 @@ inline std::vector<std::vector<double>> weights_along(double begin, double lengt
   return all;
 }
 
-/// A box of [height, width, channels] bytes, resized: [to_height, to_width, channels], not rounded.
+/// Resizes a box of [height, width, channels] bytes to [to_height, to_width, channels], not rounded.
 inline std::vector<double> resampled(const tensor<std::uint8_t>& image, const crop_box& box,
                                      std::size_t to_height, std::size_t to_width,
                                      interpolation kind = interpolation::bilinear, bool antialias = true) {
   const std::size_t height = image.shape()[0], width = image.shape()[1], channels = image.shape()[2];
   const auto along = [&](double begin, double length, std::size_t count, std::size_t all) {
-    if (box.sees_outside) return weights_along(begin, length, count, 0, all, kind, antialias);
+    if (box.sample_outside) return weights_along(begin, length, count, 0, all, kind, antialias);
     return weights_along(begin, length, count, static_cast<std::size_t>(begin),
                          static_cast<std::size_t>(std::ceil(begin + length)), kind, antialias);
   };

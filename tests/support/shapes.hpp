@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Pipelines of many shapes around the same work, to be run alike. Meant for one test file: it compiles them
-// all.
+// Pipelines of many shapes around the same work, which all run in the same way. Include it in one test file
+// only: it compiles all of them.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,24 +19,24 @@
 
 namespace feedline::test {
 
-/// How a shape is run.
+/// The parameters of a run.
 struct setup {
   int count = 1000;
   std::size_t workers = 2;
   std::size_t queue_capacity = 0;
-  std::uint32_t epochs = 1; ///< 0: for ever
+  std::uint32_t epochs = 1; ///< 0: endlessly
   std::uint64_t seed = 1;
   feedline::on_error on_error = feedline::on_error::fail;
   std::size_t failure_limit = default_failure_limit;
   std::stop_token stop{};
-  std::vector<int> bad_numbers{};         ///< for which the source throws
-  std::vector<int> bad_work{};            ///< for which the work throws
-  std::function<void(int)> before_work{}; ///< called by the workers with each number
+  std::vector<int> bad_numbers{};         ///< numbers for which the source throws
+  std::vector<int> bad_work{};            ///< numbers for which the work throws
+  std::function<void(int)> before_work{}; ///< the workers call it with each number
 };
 
 using items = std::vector<int>; ///< one item, or a batch of them
 
-/// A loader whose type is forgotten.
+/// A type-erased loader.
 class any_loader {
  public:
   virtual ~any_loader() = default;
@@ -77,21 +77,21 @@ class held_loader final : public any_loader {
   Loader loader_;
 };
 
-/// What comes out when.
+/// The order of a shape's items.
 enum class order {
   kept,
   shuffled_before_work,
   shuffled_behind_work,
-  none, ///< within an epoch
+  none, ///< no order within an epoch
 };
 
 struct shape {
   std::string name;
   feedline::test::order order;
-  items (*of_one)(int); ///< what one number becomes
+  items (*of_one)(int); ///< the items that one number becomes
   std::unique_ptr<any_loader> (*start)(const setup&);
 
-  /// What numbers become in order, if the order is kept.
+  /// The items of these numbers, if the order is kept.
   items of(const items& all) const {
     items out;
     for (const int n : all)
@@ -100,7 +100,7 @@ struct shape {
   }
 };
 
-/// The work that each shape has in it once.
+/// The work that each shape contains once.
 struct work {
   std::shared_ptr<const setup> s;
 
@@ -183,11 +183,11 @@ inline const std::vector<shape>& all_shapes() {
                  [](auto source, auto w, workers) {
                    return source | prefetch(3) | w | prefetch(1) | batch(7) | prefetch(2);
                  }),
-      make_shape("shuffle in front of workers", order::shuffled_before_work, itself,
+      make_shape("shuffle upstream of workers", order::shuffled_before_work, itself,
                  [](auto source, auto w, workers n) {
                    return source | shuffle(buffer) | parallel(n, w) | batch(7);
                  }),
-      make_shape("shuffle behind workers", order::shuffled_behind_work, itself,
+      make_shape("shuffle downstream of workers", order::shuffled_behind_work, itself,
                  [](auto source, auto w, workers n) {
                    return source | parallel(n, w) | shuffle(buffer) | batch(7);
                  }),

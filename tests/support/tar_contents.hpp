@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What sources of TAR samples give, as text.
+// The samples of TAR sources, as text.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -22,7 +22,7 @@ inline std::string as_text(const tar_sample& sample) {
   return text;
 }
 
-/// Each sample as text, and "! message" where next() threw.
+/// Each sample as text, or "! message" if next() throws.
 template <class Source>
 std::vector<std::string> read_all(Source& source, std::vector<std::uint64_t>* indices = nullptr) {
   std::vector<std::string> found;
@@ -40,7 +40,7 @@ std::vector<std::string> read_all(Source& source, std::vector<std::uint64_t>* in
   return found;
 }
 
-/// The same of one shard that holds `bytes`; messages without the folder's name.
+/// The same for one shard with these bytes; messages don't have the folder's name.
 template <class Source>
 std::vector<std::string> read_bytes(const std::string& bytes, auto... options) {
   static const temporary_folder folder;
@@ -52,7 +52,7 @@ std::vector<std::string> read_bytes(const std::string& bytes, auto... options) {
   return found;
 }
 
-/// Samples of two fields, `jpg` and `cls`, whose keys are numbers.
+/// Samples with the fields `jpg` and `cls`, whose keys are numbers.
 inline tar_writer pairs(int count, int first = 0) {
   tar_writer tar;
   for (int i = first; i < first + count; ++i)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Makes small TAR archives, in each dialect and with each fault.
+// Writes small TAR archives in each dialect and with each fault.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace feedline::test {
 
 enum class tar_dialect { v7, ustar, gnu };
 
-/// One header. Fields are set by hand where a test wants them odd; the checksum is made last.
+/// One header. A test can set unusual fields; the checksum is computed last.
 class tar_header_block {
  public:
   explicit tar_header_block(tar_dialect dialect = tar_dialect::ustar) {
@@ -39,7 +39,7 @@ class tar_header_block {
 
   tar_header_block& type(char value) { return put(156, {&value, 1}); }
 
-  /// Eleven octal digits and an end; a value that needs twelve has none.
+  /// Eleven octal digits and an end character; a value of twelve digits has no end character.
   tar_header_block& size(std::uint64_t value, char end = '\0') {
     return put(124, octal(value, 11)).put(135, {&end, 1});
   }
@@ -51,7 +51,7 @@ class tar_header_block {
     return put(124, bytes);
   }
 
-  /// The 512 bytes. Some old writers summed the bytes as signed numbers.
+  /// The 512 bytes. Some old programs sum the bytes as signed numbers.
   std::string bytes(bool signed_sum = false) const {
     std::string block = text_;
     std::fill_n(block.begin() + 148, 8, ' ');
@@ -61,7 +61,7 @@ class tar_header_block {
     const std::string digits = octal(static_cast<std::uint64_t>(sum), 6);
     std::copy(digits.begin(), digits.end(), block.begin() + 148);
     block[154] = '\0';
-    return block; // the eighth byte stays a space
+    return block; // the eighth byte of the checksum stays a space
   }
 
   static std::string octal(std::uint64_t value, std::size_t digits) {
@@ -74,7 +74,7 @@ class tar_header_block {
   std::string text_ = std::string(512, '\0');
 };
 
-/// An archive as it grows.
+/// Writes an archive step by step.
 class tar_writer {
  public:
   explicit tar_writer(tar_dialect dialect = tar_dialect::ustar) : dialect_(dialect) {}
@@ -83,7 +83,7 @@ class tar_writer {
     return tar_header_block(dialect_).name(name).size(contents.size()).type(type);
   }
 
-  /// A member; `name` must fit into the header.
+  /// Adds a member; `name` must fit into the header.
   tar_writer& add(std::string_view name, std::string_view contents, char type = '0') {
     return add(header(name, contents, type), contents);
   }
@@ -92,12 +92,12 @@ class tar_writer {
     return raw(header.bytes()).raw(contents).pad();
   }
 
-  /// GNU: the next member's name, in a member of its own.
+  /// GNU: the next member's name, in a separate member.
   tar_writer& long_name(const std::string& name, char type = 'L') {
     return add("././@LongLink", name + '\0', type);
   }
 
-  /// pax: what holds for the next member ('x') or for all that follow ('g').
+  /// pax: records for the next member ('x') or for all further members ('g').
   tar_writer& pax(std::initializer_list<std::pair<std::string_view, std::string_view>> records,
                   char type = 'x') {
     std::string text;
@@ -123,7 +123,7 @@ class tar_writer {
   /// The archive with the two blocks that end it.
   std::string closed() const { return text_ + std::string(1024, '\0'); }
 
-  /// "21 path=000123.jpg\n": the number counts itself.
+  /// Formats a record such as "21 path=000123.jpg\n"; the number includes its own digits.
   static std::string record(std::string_view key, std::string_view value) {
     const std::size_t rest = key.size() + value.size() + 3;
     std::size_t length = rest + 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The test data that isn't in the repository: in $FEEDLINE_TEST_DATA, or where the build says.
-#include <cstdlib>
+// Finds the test data that isn't in the repository: in $FEEDLINE_TEST_DATA, or in the folder that the build
+// sets.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -10,17 +10,16 @@
 
 namespace feedline::test {
 
-/// Whether a test was skipped: main() says so to CTest.
+/// Whether a test was skipped; main() reports that to CTest.
 inline bool test_data_is_missing = false;
 
-/// The whole name of a file or folder of the test data; nothing, with a warning that the test is skipped,
-/// where it isn't there. A test that needs it has the tag [shared], and with it an entry of its own in CTest.
+/// Where the test data should be.
+std::string test_data_folder();
+
+/// Returns the path of a file or folder of the test data. If it is missing, warns that the test is skipped
+/// and returns nullopt. A test that needs test data has the tag [shared], and so a separate entry in CTest.
 inline std::optional<std::string> test_data(const std::string& name) {
-  const char* folder = std::getenv("FEEDLINE_TEST_DATA");
-#ifdef FEEDLINE_TEST_DATA_DEFAULT
-  if (!folder) folder = FEEDLINE_TEST_DATA_DEFAULT;
-#endif
-  const std::string path = std::string(folder ? folder : "../shared/data") + "/" + name;
+  const std::string path = test_data_folder() + "/" + name;
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) return path;
   test_data_is_missing = true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Catch2's matchers for parts of strings have other names in each of its versions.
+// Replaces Catch2's string matchers, whose names differ between versions.
 #include <string_view>
 
 namespace feedline::test {
 
-/// Whether `call` throws an Error with `part` in its text.
+/// Whether `call` throws an Error whose message contains `part`.
 template <class Error, class Call>
 bool throws_saying(std::string_view part, Call&& call) {
   try {

@@ -11,8 +11,8 @@
 
 namespace feedline::test {
 
-/// While it lives, a hang becomes an abort that says what hung. The limit is generous: it tells a hang from a
-/// slow machine, and nothing else.
+/// Aborts with the name of a test that hangs while this object exists. The limit is generous, so that a slow
+/// machine doesn't count as a hang.
 class watchdog {
  public:
   explicit watchdog(std::string what, std::chrono::seconds limit = std::chrono::seconds(200))
@@ -38,7 +38,7 @@ class watchdog {
   std::mutex mutex_;
   std::condition_variable done_changed_;
   bool done_ = false;
-  std::thread thread_; // last: it uses the others
+  std::thread thread_; // the last member, because it uses the others
 };
 
 } // namespace feedline::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Each slip in a source is found, with a sentence that says what it is.
+// Every kind of mistake in a source is found, with a sentence that names it.
 #include <feedline/testing/check_source.hpp>
 
 #include <chrono>
@@ -26,7 +26,7 @@ namespace {
 enum class slip {
   none,
   index_twice,
-  index_of_place_in_order,
+  index_of_position_in_order,
   forgets_state,
   reads_less,
   skips_one_more,
@@ -35,22 +35,22 @@ enum class slip {
   goes_back_wrongly,
   at_differs,
   finds_neighbour,
-  finds_what_is_not_there,
+  finds_a_missing_index,
   counts_one_less,
   origin_throws,
   address_in_fingerprint,
-  shares_its_place,
+  shares_its_position,
   depends_on_time,
-  goes_on_behind_the_end,
+  continues_after_the_end,
   loses_one_in_second_epoch,
-  waits_for_ever,
+  waits_endlessly,
   differs_in_a_run,
   differs_on_ranks,
   hides_failures_in_a_run,
-  reads_damaged_places,
+  reads_damaged_positions,
 };
 
-int made_ever = 0;
+int total_made = 0;
 gate way_out;
 
 /// Twelve numbers, in each epoch rotated by its number; the index of number n is 10 n.
@@ -58,7 +58,8 @@ struct rotated {
   static constexpr fl::source_traits traits{.kind = "rotated"};
   static constexpr std::uint64_t count = 12, none = 99;
 
-  explicit rotated(slip w, std::uint64_t damaged_ = none) : what(w), number(++made_ever), damaged(damaged_) {}
+  explicit rotated(slip w, std::uint64_t damaged_ = none)
+      : what(w), number(++total_made), damaged(damaged_) {}
 
   void start_epoch(const fl::epoch& e) {
     epoch = e.number;
@@ -67,14 +68,14 @@ struct rotated {
   }
 
   std::optional<int> next() {
-    std::uint64_t& reached = what == slip::shares_its_place ? *shared : at;
+    std::uint64_t& reached = what == slip::shares_its_position ? *shared : at;
     const bool loses = what == slip::loses_one_in_second_epoch && epoch == 1;
     if (reached == count - loses) {
-      if (what != slip::goes_on_behind_the_end || in_run) return std::nullopt;
+      if (what != slip::continues_after_the_end || in_run) return std::nullopt;
       reached = 0;
       return std::nullopt;
     }
-    if (what == slip::waits_for_ever && in_run && reached == 5) way_out.pass();
+    if (what == slip::waits_endlessly && in_run && reached == 5) way_out.pass();
     last = (first + reached++) % count;
     calls += 1;
     if (last == damaged) {
@@ -88,7 +89,7 @@ struct rotated {
 
   std::uint64_t index() const {
     if (what == slip::index_twice && last == 7) return 30;
-    if (what == slip::index_of_place_in_order) return at;
+    if (what == slip::index_of_position_in_order) return at;
     return 10 * last;
   }
 
@@ -105,7 +106,7 @@ struct rotated {
     calls += n;
   }
 
-  void go_near(std::uint64_t index) {
+  void seek(std::uint64_t index) {
     std::uint64_t wanted = index / 10;
     if (what == slip::goes_nowhere) return;
     if (what == slip::goes_beyond) ++wanted;
@@ -127,25 +128,25 @@ struct rotated {
 
   std::uint64_t size() const { return what == slip::counts_one_less ? count - 1 : count; }
 
-  int at_place(std::uint64_t place) const {
-    if (place == damaged && what != slip::reads_damaged_places) throw std::runtime_error("damaged");
-    return static_cast<int>(place) + (what == slip::at_differs && place == 8);
+  int at_position(std::uint64_t position) const {
+    if (position == damaged && what != slip::reads_damaged_positions) throw std::runtime_error("damaged");
+    return static_cast<int>(position) + (what == slip::at_differs && position == 8);
   }
 
-  std::uint64_t index_at(std::uint64_t place) const { return 10 * place; }
+  std::uint64_t index_at(std::uint64_t position) const { return 10 * position; }
 
   std::optional<std::uint64_t> find(std::uint64_t index) const {
     if (what == slip::finds_neighbour && index == 60) return 5;
     if (index % 10 == 0 && index / 10 < size()) return index / 10;
-    return what == slip::finds_what_is_not_there ? std::optional<std::uint64_t>(0) : std::nullopt;
+    return what == slip::finds_a_missing_index ? std::optional<std::uint64_t>(0) : std::nullopt;
   }
 
-  struct by_place {
+  struct by_position {
     std::uint64_t size() const { return all.size(); }
 
-    int at(std::uint64_t place) const { return all.at_place(place); }
+    int at(std::uint64_t position) const { return all.at_position(position); }
 
-    std::uint64_t index_at(std::uint64_t place) const { return all.index_at(place); }
+    std::uint64_t index_at(std::uint64_t position) const { return all.index_at(position); }
 
     std::optional<std::uint64_t> find(std::uint64_t index) const { return all.find(index); }
 
@@ -153,7 +154,7 @@ struct rotated {
     const rotated& all = *owner;
   };
 
-  auto indexed() const { return by_place{std::make_shared<const rotated>(*this)}; }
+  auto indexed() const { return by_position{std::make_shared<const rotated>(*this)}; }
 
   slip what;
   int number;
@@ -178,73 +179,75 @@ TEST_CASE("A source that keeps all promises passes") { CHECK(found(slip::none).e
 TEST_CASE("Indices that don't name a sample are found") {
   CHECK(says(found(slip::index_twice),
              "An index is unique in its epoch: sample 7 of epoch 0, 7, has the index 30 of an earlier one"));
-  CHECK(says(found(slip::index_of_place_in_order),
-             "An index is the same sample in every epoch: 1 is 0 first and 5 in epoch 1"));
+  CHECK(says(found(slip::index_of_position_in_order),
+             "An index identifies the same sample in every epoch: 1 is 0 at first and 5 in epoch 1"));
 }
 
-TEST_CASE("A place that isn't taken up again is found") {
-  CHECK(says(found(slip::forgets_state), "A source goes on where its state says"));
+TEST_CASE("A source that doesn't continue from its state is found") {
+  CHECK(says(found(slip::forgets_state), "A source continues from its state"));
   CHECK(says(found(slip::reads_less),
              "A state is read as it was written: state() wrote 3 words before sample 0 and read 1"));
   CHECK(says(found(slip::skips_one_more),
-             "skip(n) goes on as n calls of next() would: after skip(4) come others: sample 4"));
+             "skip(n) acts like n calls of next(): after skip(4) the source yields other samples: sample 4"));
 }
 
-TEST_CASE("A go_near() that doesn't lead there is found") {
-  CHECK(says(found(slip::goes_beyond), "go_near(0) is not followed by it"));
-  CHECK(says(found(slip::goes_nowhere), "after others by rising index, is not followed by it"));
+TEST_CASE("A seek() that doesn't lead to its sample is found") {
+  CHECK(says(found(slip::goes_beyond), "seek(0) doesn't lead to it"));
+  CHECK(says(found(slip::goes_nowhere), "called after smaller indices, doesn't lead to it"));
   CHECK(found(slip::goes_back_wrongly).empty()); // slow, but in time
 }
 
-TEST_CASE("Samples by their place that are others than next() gives are found") {
+TEST_CASE("Differences between at(position) and next() are found") {
   CHECK(says(found(slip::at_differs),
-             "at place 8, with the index 80, is 9, while next() gave 8 with that index"));
+             "position 8, with the index 80, is 9, but next() returned 8 with that index"));
   CHECK(says(found(slip::finds_neighbour), "find(60) is 5, not 6"));
-  CHECK(says(found(slip::finds_what_is_not_there), "is a place, though no sample has that index"));
-  CHECK(says(found(slip::counts_one_less), "11 places can be read, 12 samples come of next()"));
+  CHECK(says(found(slip::finds_a_missing_index), "is a position, though no sample has that index"));
+  CHECK(says(found(slip::counts_one_less), "11 positions can be read, but next() returned 12 samples"));
 }
 
-TEST_CASE("What a source says of itself is looked at") {
+TEST_CASE("A source's descriptions of itself are checked") {
   CHECK(says(found(slip::origin_throws),
              "origin(index) names every sample: for index 40 it throws: no such name"));
   CHECK(says(found(slip::address_in_fingerprint), "A fingerprint is the same in another process"));
 }
 
-TEST_CASE("A source that doesn't depend on the epoch alone is found") {
-  CHECK(says(found(slip::shares_its_place),
-             "Copies are independent: the same source, copied once more, read in epoch 0, gives others"));
-  CHECK(says(found(slip::depends_on_time), "The same seed gives the same items"));
-  CHECK(says(found(slip::differs_in_a_run), "A run gives what its source gives"));
+TEST_CASE("A source that depends on more than the epoch is found") {
+  CHECK(
+      says(found(slip::shares_its_position),
+           "Copies are independent: another copy of the same source, read in epoch 0, yields other samples"));
+  CHECK(says(found(slip::depends_on_time), "The same seed yields the same samples"));
+  CHECK(says(found(slip::differs_in_a_run), "A run yields what its source yields"));
 }
 
-TEST_CASE("Epochs that aren't whole are found") {
-  CHECK(says(found(slip::goes_on_behind_the_end), "An epoch ends once"));
+TEST_CASE("Incomplete epochs are found") {
+  CHECK(says(found(slip::continues_after_the_end), "An epoch ends once"));
   CHECK(says(found(slip::loses_one_in_second_epoch),
-             "Every epoch gives every sample once: epoch 1 lacks 1 samples of earlier ones"));
-  CHECK(says(found(slip::differs_on_ranks), "Ranks share out each epoch"));
+             "Every epoch yields every sample once: epoch 1 lacks 1 samples of earlier ones"));
+  CHECK(says(found(slip::differs_on_ranks), "Ranks divide each epoch"));
 }
 
-TEST_CASE("A source of which a sample can't be read is looked at as closely as another") {
+TEST_CASE("A source with an unreadable sample is checked as thoroughly as another") {
   for (const std::uint64_t damaged : {0u, 5u, 11u}) {
     INFO(damaged << " is damaged");
     CHECK(found(slip::none, damaged).empty());
-    CHECK(says(found(slip::differs_on_ranks, damaged), "Ranks share out each epoch"));
+    CHECK(says(found(slip::differs_on_ranks, damaged), "Ranks divide each epoch"));
     CHECK(says(found(slip::hides_failures_in_a_run, damaged),
-               "A run gives what its source gives: next() throws 2 times"));
-    CHECK(
-        says(found(slip::differs_in_a_run, damaged == 5 ? 6 : damaged), "A run gives what its source gives"));
-    CHECK(says(found(slip::forgets_state, damaged), "A source goes on where its state says"));
+               "A run yields what its source yields: next() throws 2 times"));
+    CHECK(says(found(slip::differs_in_a_run, damaged == 5 ? 6 : damaged),
+               "A run yields what its source yields"));
+    CHECK(says(found(slip::forgets_state, damaged), "A source continues from its state"));
     CHECK(says(found(slip::finds_neighbour, damaged), "find(60) is 5, not 6"));
-    CHECK(says(found(slip::finds_what_is_not_there, damaged), "is a place, though no sample has that index"));
-    CHECK(says(found(slip::reads_damaged_places, damaged),
-               "at(place) gives the samples that next() gives: that of place " + std::to_string(damaged)));
+    CHECK(
+        says(found(slip::finds_a_missing_index, damaged), "is a position, though no sample has that index"));
+    CHECK(says(found(slip::reads_damaged_positions, damaged),
+               "at(position) and next() return the same samples: position " + std::to_string(damaged)));
   }
   CHECK(says(found(slip::finds_neighbour, 6), "find(60) is 5, not 6"));
 }
 
-TEST_CASE("A hang of a source is told with what was being done") {
+TEST_CASE("A hang of a source is reported with the step in which it happened") {
   const std::string text = broken_promises([] {
-    check_source([all = way_out.membership()] { return rotated(slip::waits_for_ever); },
+    check_source([all = way_out.membership()] { return rotated(slip::waits_endlessly); },
                  {.patience = std::chrono::seconds(3)});
   });
   INFO(text);
@@ -262,7 +265,7 @@ struct only_next {
   std::size_t left = 9;
 };
 
-/// Some can't be read.
+/// Some samples can't be read.
 struct with_gaps {
   std::optional<int> next() {
     if (at == 11) return std::nullopt;
@@ -278,8 +281,8 @@ struct squares {
 
   std::uint64_t size() const { return 10; }
 
-  std::uint64_t at(std::uint64_t place) const {
-    return place == damaged ? throw std::runtime_error("damaged") : place * place;
+  std::uint64_t at(std::uint64_t position) const {
+    return position == damaged ? throw std::runtime_error("damaged") : position * position;
   }
 
   std::uint64_t damaged = 10;
@@ -287,8 +290,8 @@ struct squares {
 
 } // namespace
 
-TEST_CASE("Small sources pass: with next() alone, with size() and at(), with samples that can't be read, and "
-          "empty ones") {
+TEST_CASE("Small sources pass: with next() alone, with size() and at(), with unreadable samples, and empty "
+          "ones") {
   check_source([] { return only_next(); });
   check_source([] { return with_gaps(); });
   for (const std::uint64_t damaged : {0u, 5u, 9u, 10u})
@@ -303,17 +306,17 @@ struct longer_than_said {
     return at < 9 ? std::optional(std::string(at++ * 9, 'x')) : std::nullopt;
   }
 
-  std::optional<std::size_t> largest_item() const { return sizeof(std::string) + 40; }
+  std::optional<std::size_t> max_item_bytes() const { return sizeof(std::string) + 40; }
 
   std::size_t at = 0;
 };
 
 } // namespace
 
-TEST_CASE("A sample that is larger than largest_item() says is found") {
+TEST_CASE("A sample that is larger than max_item_bytes() is found") {
   const std::string text = broken_promises([] { check_source([] { return longer_than_said(); }); });
   INFO(text);
-  CHECK(says(text, "largest_item() is the most bytes that a sample takes: it is 72, but one takes"));
+  CHECK(says(text, "max_item_bytes() is the most bytes that a sample takes: it is 72, but one takes"));
 }
 
 TEST_CASE("A source that is too large for the check is refused") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Each slip in a stage is found, with a sentence that says what it is.
+// Every kind of mistake in a stage is found, with a sentence that names it.
 #include <feedline/testing/check_stage.hpp>
 
 #include <chrono>
@@ -35,35 +35,35 @@ enum class slip {
   shares_between_copies,
   depends_on_time,
   depends_on_address,
-  gives_again_after_finish,
+  emits_again_after_finish,
   loses_at_finish,
-  gives_twice,
+  emits_twice,
   makes_up_identity,
   holds_more_than_it_says,
   emits_after_its_call,
-  emits_for_ever,
-  waits_for_ever,
+  emits_endlessly,
+  waits_endlessly,
   fails_without_items,
   differs_in_a_run,
 };
 
-int called_ever = 0;
+int total_calls = 0;
 gate way_out;
 
-/// Holds back three items, and gives the oldest; adds nothing to them.
+/// Holds back three items and emits the oldest, unchanged.
 struct hold_back {
   using output = int;
   static constexpr fl::stage_traits traits{.kind = "hold_back"};
 
   void operator()(fl::sample<int>&& s, auto& emit, fl::context& c) {
-    if (what == slip::depends_on_time && ++called_ever % 7 == 3) return;
-    if (what == slip::waits_for_ever && c.stop.stop_possible() && s.id.index == 5) way_out.pass();
+    if (what == slip::depends_on_time && ++total_calls % 7 == 3) return;
+    if (what == slip::waits_endlessly && c.stop.stop_possible() && s.id.index == 5) way_out.pass();
     if (what == slip::differs_in_a_run && c.stop.stop_possible() && s.id.index == 5) s.value = 77;
     if (what == slip::makes_up_identity && s.id.index == 4) s.id = {};
     if (what == slip::emits_after_its_call) later = [&emit](int n) { emit(n); };
-    if (what == slip::emits_for_ever && s.id.index == 6)
+    if (what == slip::emits_endlessly && s.id.index == 6)
       for (int i = 0; i < 3000; ++i) emit(s.value);
-    if (what == slip::gives_twice && s.id.index == 3) emit(fl::sample<int>(s));
+    if (what == slip::emits_twice && s.id.index == 3) emit(fl::sample<int>(s));
     if (what == slip::shares_between_copies) ++*shared;
     ++count;
     ++since_finish;
@@ -71,17 +71,17 @@ struct hold_back {
     const std::size_t most = what == slip::shares_between_copies && *shared % 40 > 20 ? 2 : 3;
     if (what == slip::forgets_count && count % 5 == 0) return;
     if (what == slip::forgets_what_finish_resets && since_finish % 25 == 20) return;
-    while (held.size() > most) give(emit);
+    while (held.size() > most) emit_oldest(emit);
   }
 
   void finish(auto& emit) {
     if (what == slip::fails_without_items) static_cast<void>(held.at(0));
     if (what == slip::loses_at_finish && !held.empty()) held.erase(held.begin());
-    if (what == slip::gives_again_after_finish) {
+    if (what == slip::emits_again_after_finish) {
       for (const auto& s : held) emit(fl::sample<int>(s));
       return;
     }
-    while (!held.empty()) give(emit);
+    while (!held.empty()) emit_oldest(emit);
     since_finish = 0;
   }
 
@@ -105,7 +105,7 @@ struct hold_back {
     return what == slip::depends_on_address ? reinterpret_cast<std::uintptr_t>(shared.get()) : 0;
   }
 
-  void give(auto& emit) {
+  void emit_oldest(auto& emit) {
     emit(std::move(held.front()));
     held.erase(held.begin());
   }
@@ -132,52 +132,53 @@ std::string found(slip what) {
 
 TEST_CASE("A stage that keeps all promises passes") { CHECK(found(slip::none).empty()); }
 
-TEST_CASE("A state that isn't whole is found") {
+TEST_CASE("An incomplete state is found") {
   CHECK(says(found(slip::forgets_held),
-             "A stage goes on where its state says: with the state before input 1 (counted from 0) of "
-             "epoch 0, another one gives others: for input 3"));
+             "A stage continues from its state: with the state before input 1 (counted from 0) of "
+             "epoch 0, another stage emits other items: for input 3"));
   CHECK(says(found(slip::forgets_held),
-             "Name all that a call, finish() and end_epoch() change in state(archive)"));
-  CHECK(says(found(slip::forgets_count), "A stage goes on where its state says"));
-  CHECK(says(found(slip::forgets_what_finish_resets), "of an infinite run, another one gives others"));
+             "Name everything that a call, finish() and end_epoch() change in state(archive)"));
+  CHECK(says(found(slip::forgets_count), "A stage continues from its state"));
+  CHECK(says(found(slip::forgets_what_finish_resets), "of an infinite run, another stage emits other items"));
   CHECK(says(found(slip::reads_less), "A state is read as it was written: state() wrote"));
-  CHECK(says(found(slip::changes_when_saved), "A state is only looked at"));
+  CHECK(says(found(slip::changes_when_saved), "Writing a state changes nothing"));
 }
 
-TEST_CASE("A stage that doesn't depend on its input alone is found") {
+TEST_CASE("A stage that depends on more than its input is found") {
   CHECK(says(found(slip::shares_between_copies), "Copies are independent"));
   CHECK(says(found(slip::depends_on_time), "nothing may depend on time"));
   CHECK(says(found(slip::depends_on_address), "A fingerprint is the same in another process"));
 }
 
-TEST_CASE("Samples that come twice, never or as others are found") {
-  CHECK(says(found(slip::gives_again_after_finish),
-             "A sample comes once: for input 0 (counted from 0) of "
-             "epoch 1 the stage gives sample 10 of epoch 0 once more"));
-  CHECK(says(found(slip::gives_twice), "A sample comes once: for input 6 (counted from 0) of epoch 0 the "
-                                       "stage gives sample 3 of epoch 0 once more"));
+TEST_CASE("Samples that are emitted twice, never or under another identity are found") {
+  CHECK(says(found(slip::emits_again_after_finish),
+             "A sample is emitted once: for input 0 (counted from 0) of "
+             "epoch 1 the stage emits sample 10 of epoch 0 once more"));
+  CHECK(says(found(slip::emits_twice),
+             "A sample is emitted once: for input 6 (counted from 0) of epoch 0 the "
+             "stage emits sample 3 of epoch 0 once more"));
   CHECK(says(found(slip::loses_at_finish),
-             "Each sample appears once: of epoch 0 of a finite run 10 is missing"));
+             "Each sample appears once: in epoch 0 of a finite run 10 is missing"));
   CHECK(says(found(slip::makes_up_identity), "A sample keeps its identity: for input 7"));
 }
 
-TEST_CASE("A stage that says too little of what it holds is found") {
+TEST_CASE("A stage that holds more than its items_held() is found") {
   CHECK(says(found(slip::holds_more_than_it_says), "the stage holds 3 items, but its items_held() is 2"));
 }
 
-TEST_CASE("Items at the wrong time are found") {
-  CHECK(says(found(slip::emits_after_its_call), "it used emit after the call that got it had returned"));
-  CHECK(says(found(slip::emits_for_ever), "the stage goes on after emit() has returned false"));
+TEST_CASE("Items that are emitted at the wrong time are found") {
+  CHECK(says(found(slip::emits_after_its_call), "it used emit after the call that received it had returned"));
+  CHECK(says(found(slip::emits_endlessly), "the stage continues after emit() has returned false"));
 }
 
-TEST_CASE("A stage that fails when it has got nothing is found") {
+TEST_CASE("A stage that fails without inputs is found") {
   CHECK(says(found(slip::fails_without_items), "A run without samples ends"));
 }
 
-TEST_CASE("A hang is told with what was being done") {
-  // The stage waits wherever it can be told to stop, and doesn't listen.
+TEST_CASE("A hang of a stage is reported with the step in which it happened") {
+  // The stage waits wherever a stop could be requested, and ignores the request.
   const std::string text = broken_promises([] {
-    check_stage([all = way_out.membership()] { return hold_back{.what = slip::waits_for_ever}; },
+    check_stage([all = way_out.membership()] { return hold_back{.what = slip::waits_endlessly}; },
                 count_to(13), {.patience = std::chrono::seconds(3)});
   });
   INFO(text);
@@ -208,7 +209,8 @@ struct first_five_said : first_five {
   bool has_enough() const { return count > 5; }
 };
 
-/// Five of each epoch, and says so from the end of one to the beginning of the next.
+/// Emits five items of each epoch, and has_enough() stays true from the end of one epoch to the start of the
+/// next.
 struct five_of_each {
   using output = int;
   static constexpr fl::stage_traits traits{.kind = "five_of_each", .ends_epochs = true};
@@ -225,7 +227,7 @@ struct five_of_each {
   int count = 0;
 };
 
-/// Wants nothing, and rightly says so from the beginning.
+/// Needs no items, and correctly says so from the start.
 struct nothing_at_all {
   using output = int;
   static constexpr fl::stage_traits traits{.kind = "nothing_at_all", .ends_epochs = true};
@@ -241,7 +243,7 @@ struct nothing_at_all {
 
 struct odd_numbers {
   using output = int;
-  static constexpr fl::stage_traits traits{.gives_by_count = true};
+  static constexpr fl::stage_traits traits{.data_independent_count = true};
 
   void operator()(int n, auto& emit) {
     if (n % 2 == 1) emit(n);
@@ -250,23 +252,24 @@ struct odd_numbers {
 
 } // namespace
 
-TEST_CASE("What a stage says of itself is held against what it does") {
+TEST_CASE("A stage's descriptions of itself are checked against its behaviour") {
   CHECK(says(broken_promises([] { check_stage([] { return first_five(); }, count_to(9)); }),
-             "A stage that can end an epoch says so: for input 4 (counted from 0) of epoch 0"));
+             "A stage that can end an epoch declares it: for input 4 (counted from 0) of epoch 0"));
   CHECK(says(broken_promises([] { check_stage([] { return first_five_said(); }, count_to(9)); }),
-             "has_enough() says whether a stage has called emit.enough() in this epoch"));
+             "has_enough() returns whether a stage has called emit.enough() in this epoch"));
   const std::string too_early =
       broken_promises([] { check_stage([] { return five_of_each(); }, count_to(9)); });
   INFO(too_early);
-  CHECK(says(too_early, "before input 0 (counted from 0) of epoch 0 it says yes, and then gives 0"));
+  CHECK(says(too_early,
+             "before input 0 (counted from 0) of epoch 0 it returns true, but then the stage emits 0"));
   check_stage([] { return nothing_at_all(); }, count_to(9));
   CHECK(says(broken_promises([] { check_stage([] { return odd_numbers(); }, count_to(10)); }),
-             "A stage with gives_by_count gives as many items whatever they are"));
+             "A stage with data_independent_count emits the same number of items for any inputs"));
 }
 
 namespace {
 
-/// Random numbers of its own, as context.random gives them.
+/// Uses random numbers from context.random.
 struct noisy {
   using output = double;
 
@@ -280,7 +283,7 @@ struct noisy {
   double sum = 0;
 };
 
-/// Throws for some, and loses nothing else.
+/// Throws for some items and loses no others.
 struct picky {
   using output = std::string;
 
@@ -315,7 +318,7 @@ struct short_lived {
   int epoch = 0;
 };
 
-/// Says nothing of the memory that it takes.
+/// Doesn't report the memory that it takes.
 struct silent_window {
   using output = int;
 
@@ -332,12 +335,12 @@ struct silent_window {
 
 } // namespace
 
-TEST_CASE("A stage that says nothing of its memory passes, unless a run must keep to a budget") {
+TEST_CASE("A stage that doesn't report its memory passes, unless a run needs a memory_budget") {
   check_stage([] { return silent_window(); }, count_to(9));
   const std::string text =
       broken_promises([] { check_stage([] { return silent_window(); }, count_to(9), {.has_budget = true}); });
   INFO(text);
-  CHECK(says(text, "A run keeps to a memory_budget: what it holds isn't known"));
+  CHECK(says(text, "A run stays within a memory_budget: the memory that it needs isn't known"));
   CHECK(says(text, "items_held"));
 }
 
@@ -350,32 +353,32 @@ struct repeats {
 
   std::size_t items_held() const { return 0; }
 
-  std::size_t largest_item() const { return sizeof(std::string) + most; }
+  std::size_t max_item_bytes() const { return sizeof(std::string) + most; }
 
   std::size_t most = 0;
 };
 
 } // namespace
 
-TEST_CASE("An item that is larger than largest_item() says is found") {
+TEST_CASE("An item that is larger than max_item_bytes() is found") {
   check_stage([] { return repeats{200}; }, count_to(9), {.has_budget = true});
   const std::string text = broken_promises([] { check_stage([] { return repeats{100}; }, count_to(9)); });
   INFO(text);
-  CHECK(says(text, "more than the largest_item"));
+  CHECK(says(text, "more than the max_item_bytes"));
 }
 
-TEST_CASE("A stage that gives something else in a run than when it is called is found") {
+TEST_CASE("A stage that emits other items in a run than when it is called directly is found") {
   CHECK(says(found(slip::differs_in_a_run),
-             "A run gives what its stages give one item at a time: item 5 (counted from 0)"));
+             "A run yields what its stages emit one item at a time: item 5 (counted from 0)"));
 }
 
-TEST_CASE("Stages with random numbers, with failures of their own and without a state pass") {
+TEST_CASE("Stages with random numbers, with failures and without a state pass") {
   check_stage([] { return noisy(); }, count_to(9), {.has_budget = true});
   check_stage([] { return picky(); }, count_to(9));
   check_stage([] { return short_lived(); }, count_to(5));
 }
 
-TEST_CASE("A check needs inputs, and not too many items") {
+TEST_CASE("A check refuses empty inputs and too many items") {
   const auto make = [] { return hold_back{}; };
   CHECK_THROWS_AS(check_stage(make, std::vector<int>()), std::invalid_argument);
   CHECK_THROWS_AS(check_stage(make, count_to(12), {.most_items = 5}), std::invalid_argument);

@@ -24,7 +24,7 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// The fields of a row, each of which is a column: those of a struct, pair or tuple, or a single value.
+/// The fields of a row, one per column: those of a struct, pair or tuple, or a single value.
 template <class Row>
 struct row_fields {
   static constexpr bool exist = false;
@@ -60,7 +60,7 @@ using row_types = typename row_fields<Row>::types;
 template <class Row>
 inline constexpr std::size_t column_count = std::tuple_size_v<row_types<Row>>;
 
-/// `names`: as many as the row has fields.
+/// `names` must have one name per field of the row.
 template <class Row>
 std::vector<wanted_column> columns_of_row(const std::vector<std::string>& names) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -88,11 +88,12 @@ inline std::string column_name(const arrow_file& file, std::size_t column) {
   return name;
 }
 
-/// Row `row` of a batch. Throws arrow_error.
+/// Reads row `row` of a batch. Throws arrow_error.
 template <class Row>
 Row read_row(const loaded_batch& batch, std::uint64_t row) {
   if (!batch.problem.empty())
-    throw arrow_error(row_text(*batch.file, batch.first_row + row) + ": its record batch: " + batch.problem);
+    throw arrow_error(row_text(*batch.file, batch.first_row + row) +
+                      ": can't read its record batch: " + batch.problem);
   std::size_t column = 0;
   try {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -107,34 +108,35 @@ Row read_row(const loaded_batch& batch, std::uint64_t row) {
 
 } // namespace detail
 
-/// A row of an Arrow file: a Row, whose texts, bytes and lists are views of the mapped file (of a pipe's or a compressed
-/// file's record batch, in memory). That lives as long as one of its rows does, whatever becomes of the source.
+/// A row of an Arrow file: a Row, whose texts, bytes and lists are views of the mapped file. (For a pipe or a
+/// compressed file they are views of the record batch in memory.) The row keeps this memory alive, even after
+/// the source is destroyed.
 template <class Row>
 class arrow_row {
  public:
-  /// For sources. Throws arrow_error.
+  /// Sources call it. Throws arrow_error.
   arrow_row(std::shared_ptr<const detail::loaded_batch> batch, std::uint64_t row)
       : value_(detail::read_row<Row>(*batch, row)), batch_(std::move(batch)), row_(row) {}
 
-  /// The fields. Copy those that are views where they are needed for longer than the row.
+  /// The fields. Copy fields that are views if you need them longer than the row.
   const Row& operator*() const& noexcept { return value_; }
 
   const Row* operator->() const noexcept { return &value_; }
 
-  // Views from a row that ends with the expression would dangle: name the row first.
+  // Deleted, because views of a temporary row would dangle: name the row first.
   const Row& operator*() const&& = delete;
 
   /// The number of the row in its file.
   std::uint64_t row() const noexcept { return batch_->first_row + row_; }
 
-  /// The number of the file, as listed.
+  /// The position of the file in the list of files.
   std::size_t file_number() const noexcept { return batch_->file->origin.number; }
 
-  /// The file, as it was given to the source.
+  /// The file's name, as passed to the source.
   const std::string& file() const& noexcept { return batch_->file->origin.path; }
 
-  /// A hash of what tells the row from others and from what stood there at another time: the file's name, size and
-  /// time, the row's number, and which of its columns are read.
+  /// A hash that identifies the row and its content: of the file's name, size and modification time, the
+  /// row's number, and the columns that are read.
   std::uint64_t identity() const noexcept {
     const detail::arrow_origin& origin = batch_->file->origin;
     std::uint64_t hash = detail::key(stable_hash(origin.path), origin.bytes,
@@ -144,7 +146,7 @@ class arrow_row {
     return hash;
   }
 
-  /// Names file and row: "digits-000.arrow: row 17".
+  /// The file and the row: "digits-000.arrow: row 17".
   std::string origin() const { return detail::row_text(*batch_->file, row()); }
 
  private:

@@ -13,9 +13,9 @@
 
 namespace feedline::inline v0 {
 
-/// The types of Arrow's columns, as far as they are read.
+/// The types of Arrow columns that can be read.
 enum class arrow_type : std::uint8_t {
-  null, ///< no value at all: every row is null
+  null, ///< every row is null
   boolean,
   integer,        ///< of 8 to 64 bits, signed or not
   floating_point, ///< of 16, 32 or 64 bits
@@ -27,44 +27,44 @@ enum class arrow_type : std::uint8_t {
   list,
   large_list,
   structure,
-  dictionary, ///< each value is a number, which stands for one of the dictionary's values
-  other,      ///< one that isn't read: its name is in arrow_field::other
+  dictionary, ///< each value is the index of one of the dictionary's values
+  other,      ///< not supported; arrow_field::other is its name
 };
 
 /// A column, or a part of one.
 struct arrow_field {
-  std::string name;
-  arrow_type type = arrow_type::other;
-  bool is_nullable = false;
-  bool is_signed = false; ///< of an integer, or of a dictionary's numbers
-  unsigned bits = 0;      ///< of a number, or of a dictionary's numbers
-  std::size_t bytes = 0;  ///< of a fixed_size_binary
-  std::vector<arrow_field>
-      children;      ///< of a struct its fields; of a list its elements; of a dictionary its values
-  std::string other; ///< "timestamp", where the type is `other`
+  std::string name;                    ///< of the column, or of the part in its parent
+  arrow_type type = arrow_type::other; ///< the kind of its values
+  bool is_nullable = false;            ///< whether values may be null
+  bool is_signed = false;              ///< of an integer, or of a dictionary's indices
+  unsigned bits = 0;                   ///< of a number, or of a dictionary's indices
+  std::size_t bytes = 0;               ///< of a fixed_size_binary
+  std::vector<arrow_field> children;   ///< a struct's parts, a list's elements, or a dictionary's values
+  std::string other;                   ///< such as "timestamp", if the type is `other`
 
-  // Where its data is in each record batch, for those that read one.
-  std::int64_t dictionary = 0; ///< which one
-  std::size_t node = 0;        ///< its number among the batch's nodes
-  std::size_t buffer = 0;      ///< its first number among the batch's buffers, …
-  std::size_t view = 0;        ///< … to which the variadic buffers of so many columns before it are added
+  // The position of its data in each record batch, for readers of batches.
+  std::int64_t dictionary = 0; ///< number of the dictionary
+  std::size_t node = 0;        ///< position in the batch's nodes
+  std::size_t buffer = 0;      ///< position of its first buffer in the batch's buffers, not counting …
+  std::size_t view = 0;        ///< … the variadic buffers of this number of columns before it
 };
 
-/// "int64", "list<float32>", "struct<bytes: binary, path: utf8>", "dictionary<utf8>". Very long ones are shortened.
-inline std::string to_string(const arrow_field& field, std::size_t most = 500);
+/// "int64", "list<float32>", "struct<bytes: binary, path: utf8>", "dictionary<utf8>". Long texts are
+/// shortened.
+inline std::string to_string(const arrow_field& field, std::size_t max_length = 500);
 
-/// The columns of a file, in its order.
+/// The columns of a file, in the file's order.
 struct arrow_schema {
-  std::vector<arrow_field> columns;
+  std::vector<arrow_field> columns; ///< one for each column
 };
 
-/// "`audio`: struct<bytes: binary, path: utf8>, `label`: int64". Very long ones are shortened.
+/// "`audio`: struct<bytes: binary, path: utf8>, `label`: int64". Long texts are shortened.
 inline std::string to_string(const arrow_schema& schema) {
-  constexpr std::size_t most = 2000; // characters
+  constexpr std::size_t max_length = 2000; // characters
   if (schema.columns.empty()) return "no columns";
   std::string text;
   for (const arrow_field& column : schema.columns) {
-    if (text.size() > most) return text + ", …";
+    if (text.size() > max_length) return text + ", …";
     if (!text.empty()) text += ", ";
     text += detail::in_backticks(column.name) + ": " + to_string(column);
   }
@@ -73,20 +73,20 @@ inline std::string to_string(const arrow_schema& schema) {
 
 namespace detail {
 
-inline void append_arrow_type(std::string& text, const arrow_field& field, std::size_t most) {
-  if (text.size() > most) return;
+inline void append_arrow_type(std::string& text, const arrow_field& field, std::size_t max_length) {
+  if (text.size() > max_length) return;
   const auto children = [&](const char* name, bool with_names) {
     text += name;
     text += '<';
     bool is_first = true;
     for (const arrow_field& child : field.children) {
-      if (text.size() > most) {
+      if (text.size() > max_length) {
         text += ", …";
         break;
       }
       if (!std::exchange(is_first, false)) text += ", ";
-      if (with_names) text += readable(std::string_view(child.name).substr(0, most)) + ": ";
-      append_arrow_type(text, child, most);
+      if (with_names) text += readable(std::string_view(child.name).substr(0, max_length)) + ": ";
+      append_arrow_type(text, child, max_length);
     }
     text += '>';
   };
@@ -136,18 +136,18 @@ inline void append_arrow_type(std::string& text, const arrow_field& field, std::
   }
 }
 
-/// The numbers of children that lead to a column or a part of one.
+/// The positions of children that lead to a column or a part of one.
 using arrow_path = std::vector<std::size_t>;
 
-/// The fields among which a struct's part is looked for, also where a dictionary has its values.
+/// The parts of a struct, also of a dictionary's structs; null for other types.
 inline const std::vector<arrow_field>* parts_of(const arrow_field& field) {
   if (field.type == arrow_type::structure) return &field.children;
   if (field.type == arrow_type::dictionary) return parts_of(field.children.front());
   return nullptr;
 }
 
-/// Where the column is that a name like `audio.bytes` means. Names with dots in them are found, too. How many it
-/// might mean is counted.
+/// Finds the column that a name such as `audio.bytes` refers to, also where names contain dots. Returns the
+/// number of matches.
 inline std::size_t find_arrow_column(const std::vector<arrow_field>& fields, std::string_view name,
                                      arrow_path& path, arrow_path& found) {
   std::size_t times = 0;
@@ -169,9 +169,9 @@ inline std::size_t find_arrow_column(const std::vector<arrow_field>& fields, std
 
 } // namespace detail
 
-inline std::string to_string(const arrow_field& field, std::size_t most) {
+inline std::string to_string(const arrow_field& field, std::size_t max_length) {
   std::string text;
-  detail::append_arrow_type(text, field, most);
+  detail::append_arrow_type(text, field, max_length);
   return text;
 }
 

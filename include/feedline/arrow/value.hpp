@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A value of a column whose type the program doesn't know.
+// A value of a column whose type isn't known at compile time.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,35 +16,36 @@
 
 namespace feedline::inline v0 {
 
-/// A value of any type, also a list or a struct of others: what a field of arrow_rows can be where none of the plain
-/// types fits. A view of its record batch, which the row keeps.
+/// A value of any type, including lists and structs: a field of arrow_rows for columns that no plain type can
+/// hold. It is a view of its record batch, which the row keeps.
 class arrow_value {
  public:
   arrow_value() = default;
 
-  /// For rows.
+  /// Rows call it.
   explicit arrow_value(detail::arrow_place place) : place_(detail::value_at(place)) {}
 
-  /// No value: also where the row's struct is null.
+  /// Whether there is no value, also because the value's struct is null.
   bool is_null() const noexcept { return !place_.array; }
 
-  /// The value's type, of a dictionary that of its values; `null` where there is none.
+  /// The value's type; for a dictionary that of its values; `null` if there is no value.
   arrow_type type() const noexcept { return is_null() ? arrow_type::null : field()->type; }
 
-  /// The same with what belongs to it; null where there is no value.
+  /// The value's type with its parts; null if there is no value.
   const arrow_field* field() const noexcept { return is_null() ? nullptr : place_.array->field; }
 
-  /// The value as one of the types that fields of arrow_rows have. Throws arrow_error if it is null (unless T is an
+  /// The value as one of the types of arrow_rows' fields. Throws arrow_error if it is null (unless T is an
   /// optional) or of another type.
   template <class T>
   T as() const {
     static_assert(detail::arrow_cell<T>::exists, "feedline: no column of an Arrow file can be read as a `T`");
     if (!is_null() && !detail::arrow_cell<T>::accepts(*field()))
-      throw arrow_error("it is of type " + to_string(*field()) + ", not " + detail::arrow_cell<T>::wanted());
+      throw arrow_error("the value is of type " + to_string(*field()) + ", not " +
+                        detail::arrow_cell<T>::wanted());
     return detail::arrow_cell<T>::read(place_);
   }
 
-  /// How many elements a list has, or parts a struct; 0 for others.
+  /// The number of elements of a list or parts of a struct; 0 for other types.
   std::size_t size() const {
     if (is_null()) return 0;
     if (type() == arrow_type::structure) return place_.array->children.size();
@@ -53,10 +54,11 @@ class arrow_value {
     return static_cast<std::size_t>(end - begin);
   }
 
-  /// Element i of a list, or part i of a struct. Throws arrow_error if there is none.
+  /// Element i of a list, or part i of a struct. Throws arrow_error if i >= size().
   arrow_value operator[](std::size_t i) const {
     if (i >= size())
-      throw arrow_error("element " + std::to_string(i) + " of " + std::to_string(size()) + " is wanted");
+      throw arrow_error("there is no element " + std::to_string(i) + "; the value has " +
+                        std::to_string(size()));
     if (type() == arrow_type::structure) return arrow_value({&place_.array->children[i], place_.at});
     return arrow_value({&place_.array->children.front(), place_.array->elements(place_.at).first + i});
   }
@@ -73,7 +75,7 @@ template <>
 struct arrow_cell<arrow_value> {
   static constexpr bool exists = true;
 
-  static std::string wanted() { return "a value that is read"; }
+  static std::string wanted() { return "a supported type"; }
 
   static bool accepts(const arrow_field& field) { return is_readable(field); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Audio to another sample rate.
+// Resamples audio to another sample rate.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace feedline::inline v0 {
 
-/// soxr's standard qualities. From `medium` on the passband is flat to 0.01 dB up to 0.91 of the lower of half the
-/// rates, and what is above half the new rate is attenuated by the bits given here, 6 dB each.
+/// soxr's standard qualities. From `medium` on the passband is flat to 0.01 dB up to 0.91 of half the lower
+/// rate, and frequencies above half the new rate are attenuated by 6 dB for each of the bits listed here.
 enum class resampling_quality : std::uint8_t {
   low,       ///< 16 bits, with a wider transition band
   medium,    ///< 16 bits
@@ -26,26 +26,27 @@ enum class resampling_quality : std::uint8_t {
   very_high, ///< 28 bits, calculated in double precision
 };
 
-/// Resamples clips one after another with soxr, reusing its memory and the resamplers for the pairs of rates that it
-/// met last: keep one per thread. What a clip becomes doesn't depend on those before it.
+/// Resamples clips one after another with soxr. It reuses its memory and the resamplers of the last pairs of
+/// rates: keep one per thread. The result for a clip doesn't depend on earlier clips.
 ///
 /// Example: `audio_resampler resampler; audio_clip clip = resampler.resample(decoder.decode(file), 32'000);`
 class audio_resampler {
  public:
+  /// With this quality for all clips.
   explicit audio_resampler(resampling_quality quality = resampling_quality::high) : quality_(quality) {}
 
-  /// The largest ratio of two rates: a hostile header could else make an hour of a second.
+  /// The largest ratio of two rates. Without a limit a hostile header could turn a second into an hour.
   static constexpr std::size_t max_ratio = 256;
 
-  /// How many frames `frames` become: frames · to / from, rounded up.
+  /// The number of frames that `frames` become: frames · to / from, rounded up.
   static constexpr std::size_t resampled_frames(std::size_t frames, std::size_t from,
                                                 std::size_t to) noexcept {
     return frames / from * to + (frames % from * to + from - 1) / from;
   }
 
-  /// Gives samples of one channel at the rate `to`, aligned with those given: the first of both is at the same time.
-  /// They are `samples` themselves where the rates are equal; else they lie in the resampler's memory and are valid until
-  /// its next call. `samples` must not lie there. Around the clip is silence.
+  /// Resamples one channel to the rate `to`. The first sample of the result is at the time of the first input
+  /// sample; the clip is surrounded by silence. If the rates are equal, the result is `samples`; otherwise it
+  /// is in the resampler's memory and valid until its next call. `samples` must not be in that memory.
   ///
   /// Throws std::invalid_argument for a rate of 0 or above 2^31, or if one is more than max_ratio times the other.
   std::span<const float> resample(std::span<const float> samples, std::size_t from, std::size_t to) {
@@ -57,13 +58,14 @@ class audio_resampler {
     return out;
   }
 
-  /// The same for each channel of a clip.
+  /// Resamples each channel of a clip in the same way.
   audio_clip resample(const audio_clip& clip, std::size_t to) {
     check(clip.rate, to);
     if (clip.rate == to) return clip;
     const std::size_t frames = resampled_frames(clip.frames, clip.rate, to);
     if (frames > std::numeric_limits<std::size_t>::max() / std::max<std::size_t>(clip.channels, 1))
-      throw std::invalid_argument("feedline::audio_resampler: the clip is too long");
+      throw std::invalid_argument(
+          "feedline::audio_resampler: the resampled clip is too long for this machine's memory");
     const audio_clip out{
         {samples_.reserve(frames * clip.channels), frames * clip.channels}, clip.channels, frames, to};
     for (std::size_t c = 0; frames > 0 && c < clip.channels; ++c)
@@ -73,11 +75,12 @@ class audio_resampler {
 
  private:
   static void check(std::size_t from, std::size_t to) {
-    constexpr std::size_t most = std::size_t{1} << 31;
-    if (from == 0 || to == 0 || from > most || to > most || from / to > max_ratio || to / from > max_ratio)
+    constexpr std::size_t max_rate = std::size_t{1} << 31;
+    if (from == 0 || to == 0 || from > max_rate || to > max_rate || from / to > max_ratio ||
+        to / from > max_ratio)
       throw std::invalid_argument("feedline::audio_resampler: can't resample from " +
                                   detail::size_text(from) + " to " + detail::size_text(to) +
-                                  " frames per second; rates are above 0, and one at most " +
+                                  " frames per second; rates must be from 1 to 2^31, and one at most " +
                                   std::to_string(max_ratio) + " times the other");
   }
 
@@ -111,7 +114,7 @@ class audio_resampler {
   static constexpr std::size_t max_converters = 8;
 
   resampling_quality quality_;
-  std::vector<detail::rate_converter> converters_; // the one used last is first
+  std::vector<detail::rate_converter> converters_; // most recently used first
   detail::float_buffer samples_;
 };
 

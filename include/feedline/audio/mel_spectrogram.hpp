@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Samples to mel spectrograms and filter banks.
+// Computes mel spectrograms and filter banks.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,20 +21,20 @@
 
 namespace feedline::inline v0 {
 
-/// Makes mel spectrograms of clips of one channel: windowed frames, their power spectra, triangular filters, and
-/// logarithms if wanted.
+/// Computes mel spectrograms of clips of one channel: windowed frames, their power spectra, triangular
+/// filters, and optionally logarithms.
 ///
-/// Expensive to make and inexpensive to copy into a stage: make one and let all workers share it, as it is constant. Each
-/// thread keeps some memory for its calls, 10 numbers for each of the FFT's length, and a call allocates nothing once that
-/// is there. The same clip gives the same bytes in every thread and run (of one build on one kind of machine: the
-/// compiler's and FFTW's vector instructions round in their own ways. FFTW's wisdom, if the program loads some, can
-/// change its plans).
+/// It is expensive to construct and inexpensive to copy into a stage. It is constant, so construct one and
+/// share it among all workers. Each thread keeps memory of 10 floats per sample of the FFT's length; later
+/// calls allocate nothing. The same clip yields the same bytes in every thread and run, for one build on one
+/// kind of machine. (The compiler's and FFTW's vector instructions round differently on other machines. If
+/// the program loads FFTW's wisdom, that can change its plans.)
 ///
-///     const mel_spectrogram features({.sample_rate = 32'000, .fft_length = 1024, .hop = 320});
+///     const mel_spectrogram features({.sample_rate = 32'000, .fft_length = 1024, .hop_length = 320});
 ///     features(samples, slot.get<&example::spectrogram>()); // 5 s at 32 kHz: [128, 501]
 class mel_spectrogram {
  public:
-  /// Throws std::invalid_argument for what can't be: see its message.
+  /// Throws std::invalid_argument for invalid options.
   explicit mel_spectrogram(const mel_options& options)
       : options_(checked(options)),
         frames_(options_),
@@ -43,29 +43,30 @@ class mel_spectrogram {
     frames_.scale(spectrum_.input_scale());
   }
 
-  /// The options, with lengths and frequencies in place of zeros.
+  /// The options, with the actual lengths and frequencies in place of zeros.
   const mel_options& options() const noexcept { return options_; }
 
+  /// The number of mels of a frame.
   std::size_t mels() const noexcept { return options_.mels; }
 
-  /// How many frames a clip of n samples gives: (n + 2 · padding - length) / hop + 1, rounded down. Centred frames have the
-  /// length fft_length, and padding of fft_length / 2 on either side; others have window_length and no padding. 0 for a
-  /// clip that is too short.
+  /// The number of frames of a clip of n samples: (n + 2 · padding - length) / hop_length + 1, rounded down.
+  /// Centered frames have a length of fft_length, and fft_length / 2 of padding on either side; others have a
+  /// length of window_length and no padding. 0 for a clip that is too short.
   std::size_t frames(std::size_t samples) const noexcept { return frames_.count(samples); }
 
-  /// Writes the spectrogram of a clip, in options().layout. Throws std::invalid_argument for a clip that is too short, or
-  /// unless `out` has mels() · frames(samples.size()) numbers.
+  /// Writes the spectrogram of a clip, in options().layout. Throws std::invalid_argument for a clip that is
+  /// too short, or unless `out` has mels() · frames(samples.size()) elements.
   void operator()(std::span<const float> samples, std::span<float> out) const {
     const std::size_t count = frames(samples.size());
     if (count == 0)
       throw std::invalid_argument("feedline::mel_spectrogram: a clip of " + std::to_string(samples.size()) +
                                   " samples is too short; it needs " +
-                                  std::to_string(frames_.shortest_clip()));
+                                  std::to_string(frames_.shortest_clip()) + " samples");
     if (out.size() != count * mels())
       throw std::invalid_argument("feedline::mel_spectrogram: a clip of " + std::to_string(samples.size()) +
-                                  " samples gives " + std::to_string(mels()) + " mels of " +
-                                  std::to_string(count) + " frames, but there is room for " +
-                                  std::to_string(out.size()) + " numbers");
+                                  " samples has " + std::to_string(mels()) + " mels of " +
+                                  std::to_string(count) + " frames, but the output has " +
+                                  std::to_string(out.size()) + " elements");
     thread_local detail::float_buffer memory;
     const std::size_t input = (2 * options_.fft_length + 15) / 16 * 16;
     const std::size_t rows = detail::lane_count * spectrum_.row();
@@ -75,8 +76,8 @@ class mel_spectrogram {
     for (std::size_t first = 0; first < count; first += block) {
       const std::size_t used = std::min(block, count - first);
       for (std::size_t half = 0; half < block; half += detail::lane_count) {
-        // Lanes after the last frame repeat it, or the first half, so that they don't calculate with what was there
-        // before.
+        // Lanes after the last frame repeat that frame, or the first half, so that they don't compute with
+        // old memory.
         for (std::size_t lane = 0; lane < detail::lane_count && half < used; ++lane) {
           frames_.write(samples, first + std::min(half + lane, used - 1), frame);
           spectrum_.transform(frame, transformed, lane);
@@ -90,10 +91,10 @@ class mel_spectrogram {
   }
 
  private:
-  // Frames that are filtered at once.
+  // The number of frames that are filtered together.
   static constexpr std::size_t block = detail::power_spectrum::power_step;
 
-  // From squares to the power that is wanted.
+  // Raises squared magnitudes to the power of the options.
   void raise(float* power) const {
     if (options_.power == 2) return;
     float* const end = power + block * spectrum_.bins();
@@ -109,7 +110,7 @@ class mel_spectrogram {
     return detail::log_of_lanes(sum < floor ? floor : sum) * log_factor_;
   }
 
-  // Filters a block of frames, of which `used` are some.
+  // Filters a block of frames and stores the first `used` of them.
   void write(const float* power, std::size_t first, std::size_t used, std::size_t count, float* out) const {
     const bool by_mels = options_.layout == spectrogram_layout::mels_frames;
     const std::size_t mel_step = by_mels ? count : 1, frame_step = by_mels ? 1 : mels();
@@ -138,25 +139,25 @@ class mel_spectrogram {
     const auto require = [](bool met, const char* sentence) {
       if (!met) throw std::invalid_argument(std::string("feedline::mel_spectrogram: ") + sentence);
     };
-    constexpr std::size_t most = std::size_t{1} << 24;
-    require(o.sample_rate > 0 && o.sample_rate < 1e9, "sample_rate must be above 0");
-    require(o.fft_length >= 2 && o.fft_length <= most, "fft_length must be from 2 to 2^24 samples");
+    constexpr std::size_t max_size = std::size_t{1} << 24;
+    require(o.sample_rate > 0 && o.sample_rate < 1e9, "sample_rate must be above 0 and below 1e9");
+    require(o.fft_length >= 2 && o.fft_length <= max_size, "fft_length must be from 2 to 2^24 samples");
     if (o.window_length == 0) o.window_length = o.fft_length;
     require(o.window_length <= o.fft_length, "window_length must not be above fft_length");
-    require(o.hop > 0 && o.hop <= most, "hop must be from 1 to 2^24 samples");
-    require(o.mels > 0 && o.mels <= most, "there must be at least one mel, and at most 2^24");
+    require(o.hop_length > 0 && o.hop_length <= max_size, "hop_length must be from 1 to 2^24 samples");
+    require(o.mels > 0 && o.mels <= max_size, "mels must be from 1 to 2^24");
     if (o.max_frequency <= 0) o.max_frequency += o.sample_rate / 2;
     require(o.min_frequency >= 0, "min_frequency must not be negative");
     require(o.max_frequency <= o.sample_rate / 2, "max_frequency must not be above half the sample rate");
     require(o.min_frequency < o.max_frequency, "min_frequency must be below max_frequency");
-    require(o.power > 0 && o.power < 100, "power must be above 0");
+    require(o.power > 0 && o.power < 100, "power must be above 0 and below 100");
     require(o.floor >= 1e-37 && o.floor < 1e37, "floor must be from 1e-37 to 1e37");
     require(o.top_decibels >= 0, "top_decibels must not be negative");
-    require(std::isfinite(o.pre_emphasis), "pre_emphasis must be a number");
+    require(std::isfinite(o.pre_emphasis), "pre_emphasis must be finite");
     return o;
   }
 
-  // Of a natural logarithm: 10 or 20 for the decimal one.
+  // Converts a natural logarithm to 10 or 20 times the decimal one.
   static float log_factor(const mel_options& o) noexcept {
     if (o.values != mel_values::decibels) return 1;
     return static_cast<float>((o.power == 1 ? 20 : 10) / std::log(10.0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Noise and second clips, added to samples.
+// Adds noise, or a second clip, to samples.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace feedline::inline v0 {
 
-/// The mean of the squares of samples; 0 of none.
+/// The mean of the squared samples; 0 for no samples.
 inline double mean_power(std::span<const float> samples) {
-  // Four sums, which don't wait for each other.
+  // Four independent sums, so that the additions can overlap.
   double sums[4] = {};
   std::size_t i = 0;
   for (; i + 4 <= samples.size(); i += 4)
@@ -24,15 +24,15 @@ inline double mean_power(std::span<const float> samples) {
   return samples.empty() ? 0 : (sums[0] + sums[1] + sums[2] + sums[3]) / static_cast<double>(samples.size());
 }
 
-/// Adds noise of the same length, scaled so that the signal-to-noise ratio, of the powers of both, is `snr_decibels`.
-/// Nothing is added to silence, nor where the noise is silent.
+/// Adds noise of the same length, scaled to a signal-to-noise ratio (of the powers) of `snr_decibels`. Adds
+/// nothing if the clip or the noise is silent.
 ///
 /// Throws std::invalid_argument if the lengths differ.
 inline void add_noise(std::span<float> samples, std::span<const float> noise, double snr_decibels) {
   if (noise.size() != samples.size())
-    throw std::invalid_argument("feedline::add_noise: " + std::to_string(noise.size()) +
-                                " samples of noise for " + std::to_string(samples.size()) +
-                                " of the clip; crop or pad it first");
+    throw std::invalid_argument("feedline::add_noise: the noise has " + std::to_string(noise.size()) +
+                                " samples, but the clip has " + std::to_string(samples.size()) +
+                                "; crop or pad the noise first");
   const double power = mean_power(noise);
   if (!(power > 0)) return;
   const double ratio = std::pow(10.0, snr_decibels / 10);
@@ -42,13 +42,13 @@ inline void add_noise(std::span<float> samples, std::span<const float> noise, do
 
 namespace detail {
 
-/// A number of mean 0 and variance 1, close to normally distributed: the sum of twelve uniform ones (Irwin and
-/// Hall), which unlike a logarithm is the same on every platform. At most 6 in magnitude.
+/// Draws a number of mean 0 and variance 1 from nearly a normal distribution: the sum of twelve uniform
+/// numbers (Irwin and Hall). Unlike a logarithm it is the same on every platform. At most 6 in magnitude.
 constexpr float draw_normal(random_generator& random) noexcept {
   std::uint64_t sum = 0;
   for (int i = 0; i < 3; ++i) {
     const std::uint64_t bits = random();
-    // Four numbers of 16 bits, added two by two.
+    // Four numbers of 16 bits, added in pairs.
     const std::uint64_t pairs = (bits & 0x0000ffff0000ffff) + (bits >> 16 & 0x0000ffff0000ffff);
     sum += (pairs & 0xffffffff) + (pairs >> 32);
   }
@@ -57,21 +57,23 @@ constexpr float draw_normal(random_generator& random) noexcept {
 
 } // namespace detail
 
-/// Adds white noise at a signal-to-noise ratio drawn from [min_snr_decibels, max_snr_decibels): of the clip's power
-/// to the noise's expected one. Each number is the sum of twelve uniform ones: close to a normal distribution, and never
-/// more than six standard deviations. Nothing is added to silence.
+/// Adds white noise at a signal-to-noise ratio drawn from [min_snr_decibels, max_snr_decibels): the ratio of
+/// the clip's power to the noise's expected power. Each noise sample is the sum of twelve uniform numbers:
+/// nearly a normal distribution, and never above six standard deviations. Adds nothing to silence.
 ///
 ///     random_white_noise{.min_snr_decibels = 10, .max_snr_decibels = 40}(samples, context.random);
 struct random_white_noise {
-  double min_snr_decibels = 3;
-  double max_snr_decibels = 30;
-  double probability = 1;
+  double min_snr_decibels = 3;  ///< the loudest noise
+  double max_snr_decibels = 30; ///< the softest noise
+  double probability = 1;       ///< of adding noise
 
+  /// Adds the noise in place. Throws std::invalid_argument unless min <= max, both finite.
   void operator()(std::span<float> samples, random_generator& random) const {
-    detail::check_range("feedline::random_white_noise: decibels", min_snr_decibels, max_snr_decibels);
+    detail::check_range("feedline::random_white_noise: the range of decibels", min_snr_decibels,
+                        max_snr_decibels);
     const bool applies = random.chance(probability);
     const double snr = random.uniform(min_snr_decibels, max_snr_decibels);
-    random_generator own(random()); // how long the clip is has no say in what is drawn next
+    random_generator own(random()); // so that later draws don't depend on the clip's length
     if (!applies) return;
     const auto deviation = static_cast<float>(std::sqrt(mean_power(samples) / std::pow(10.0, snr / 10)));
     if (!(deviation > 0)) return;

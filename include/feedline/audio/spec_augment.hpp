@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Bands of a spectrogram, painted over.
+// Masks bands of a spectrogram.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -12,35 +12,36 @@
 
 namespace feedline::inline v0 {
 
-/// Sets `count` mels from `first` on to a value, in all frames.
+/// Sets `count` mels from `first` on to `value`, in all frames.
 inline void mask_mels(const spectrogram_view& spectrogram, std::size_t first, std::size_t count,
                       float value = 0) {
   for (std::size_t m = first; m < spectrogram.mels && m - first < count; ++m)
     for (std::size_t f = 0; f < spectrogram.frames; ++f) spectrogram(m, f) = value;
 }
 
-/// Sets `count` frames from `first` on to a value, in all mels.
+/// Sets `count` frames from `first` on to `value`, in all mels.
 inline void mask_frames(const spectrogram_view& spectrogram, std::size_t first, std::size_t count,
                         float value = 0) {
   for (std::size_t f = first; f < spectrogram.frames && f - first < count; ++f)
     for (std::size_t m = 0; m < spectrogram.mels; ++m) spectrogram(m, f) = value;
 }
 
-/// Masks of random widths at random places, over mels and over frames: SpecAugment without time warping. The width of
-/// each is from 0 to the maximum, each equally likely, and so is its place.
+/// SpecAugment without time warping: masks bands of mels and bands of frames. The width of a mask is from 0
+/// to its maximum; all widths and all positions are equally likely.
 ///
 /// (D. S. Park et al., "SpecAugment: A Simple Data Augmentation Method for Automatic Speech Recognition", 2019; the
-/// defaults are its policy LD. There `value` is the mean, which is 0 of normalized spectrograms.)
+/// defaults are its policy LD. There `value` is the mean, which is 0 for normalized spectrograms.)
 ///
 ///     spec_augment{.max_mels = 27, .max_frames = 100}({features, 128, 498, layout}, context.random);
 struct spec_augment {
-  std::size_t mel_masks = 2;
-  std::size_t max_mels = 27; ///< of a mask
-  std::size_t frame_masks = 2;
-  std::size_t max_frames = 100; ///< of a mask
-  double max_frame_share = 1;   ///< of all frames, that a mask has at most
-  float value = 0;
+  std::size_t mel_masks = 2;    ///< how many
+  std::size_t max_mels = 27;    ///< largest width of a mask
+  std::size_t frame_masks = 2;  ///< how many
+  std::size_t max_frames = 100; ///< largest width of a mask
+  double max_frame_share = 1;   ///< largest width of a mask, as a fraction of all frames
+  float value = 0;              ///< of masked elements
 
+  /// Masks in place. Throws std::invalid_argument for a max_frame_share outside [0, 1].
   void operator()(const spectrogram_view& spectrogram, random_generator& random) const {
     if (!(max_frame_share >= 0 && max_frame_share <= 1))
       throw std::invalid_argument("feedline::spec_augment: max_frame_share is " +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// any_loader, any_pipeline: without the stages in their type, for class members and for files compiled on their own.
+// any_loader, any_pipeline: types without the stages, for class members and for files that are compiled
+// separately.
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -22,21 +23,24 @@
 
 namespace feedline::inline v0 {
 
-/// A loader of items of one type, whatever the pipeline. Each member does what loader's of that name does, at the cost of
-/// a virtual call. One that was made without a loader, or moved from, behaves as a stopped one.
+/// A loader of items of one type, for any pipeline. Each member works like that of loader, at the cost of a
+/// virtual call. A default-constructed or moved-from one behaves as a stopped one.
 template <class Item>
 class any_loader {
   struct base;
 
  public:
-  using value_type = Item;
+  using value_type = Item; ///< the type of an item
 
   any_loader() = default;
 
+  /// Takes over a loader of the same items.
   template <class Run>
     requires std::same_as<typename loader<Run>::value_type, Item>
   any_loader(loader<Run> run) : run_(std::make_unique<held<loader<Run>>>(std::move(run))) {}
 
+  ///@{
+  /// As the member of loader with this name.
   std::optional<Item> next() { return run_ ? run_->next() : std::nullopt; }
 
   next_result<Item> try_next() { return next_for(std::chrono::nanoseconds(0)); }
@@ -67,9 +71,10 @@ class any_loader {
 
   memory_plan memory() const { return run_ ? run_->memory() : memory_plan{}; }
 
-  /// Throws std::logic_error where loader's wouldn't compile: for unordered workers and live sources.
+  /// Throws std::logic_error where that of loader wouldn't compile: for unordered workers, queues that drop
+  /// samples and live sources.
   feedline::checkpoint checkpoint() const {
-    if (!run_) throw std::logic_error("feedline: no checkpoint of a loader that was moved from");
+    if (!run_) throw std::logic_error("feedline: a loader that was moved from has no checkpoint");
     return run_->checkpoint();
   }
 
@@ -83,6 +88,8 @@ class any_loader {
   }
 
   std::default_sentinel_t end() const { return {}; }
+
+  ///@}
 
  private:
   struct base {
@@ -129,8 +136,8 @@ class any_loader {
     feedline::checkpoint checkpoint() const override {
       if constexpr (Loader::has_checkpoints) return run_.checkpoint();
       else
-        throw std::logic_error(
-            "feedline: a run with unordered workers, or of a live source, can't be resumed");
+        throw std::logic_error("feedline: a run with unordered workers, a queue that drops samples or a live "
+                               "source can't be resumed");
     }
 
     std::uint64_t digest() const override { return run_.digest(); }
@@ -142,25 +149,30 @@ class any_loader {
   std::unique_ptr<base> run_;
 };
 
-/// A pipeline of items of one type, whatever its stages. An inexpensive value; a file that is compiled on its own gives
-/// one, and those that include its header needn't compile the stages:
+/// A pipeline of items of one type, with any stages. An inexpensive value. A file that is compiled separately
+/// can return one, so that files that include its header needn't compile the stages:
 ///
 ///     fl::any_pipeline<fl::batch_of<photo>> photos(const options& o); // its .cpp file composes the pipeline
 template <class Item>
 class any_pipeline {
  public:
-  using item = Item;
+  using item = Item; ///< the type of the items that a run yields
 
+  /// Takes over a pipeline of the same items.
   template <class Source, class... Segments>
     requires std::same_as<typename pipeline<Source, Segments...>::item, Item>
   any_pipeline(pipeline<Source, Segments...> p)
       : pipeline_(std::make_shared<const held<pipeline<Source, Segments...>>>(std::move(p))) {}
 
+  ///@{
+  /// As the member of pipeline with this name.
   any_loader<Item> finite(const finite_options& o = {}) const { return pipeline_->finite(o); }
 
   any_loader<Item> infinite(const infinite_options& o = {}) const { return pipeline_->infinite(o); }
 
   memory_plan memory(const infinite_options& o = {}) const { return pipeline_->memory(o); }
+
+  ///@}
 
  private:
   struct base {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Where a run stood: a small value from which another process goes on.
+// The position of a run: a small value from which another process continues.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -27,33 +27,33 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// What must be the same in the run that a checkpoint was taken of and in the one that resumes it.
+/// Facts that must be the same in the run that a checkpoint was taken from and in the one that resumes it.
 struct run_identity {
   std::uint64_t seed = 0;
   bool for_ever = false;
-  bool several_epochs = false;        // then shards come in an order of each epoch's own
-  std::vector<std::uint8_t> stages;   // of each a bit of its hash; the source is the first
-  std::uint16_t pipeline = 0;         // hash of all of them
-  std::uint64_t extent = 0;           // of the data set: so many files, say
-  std::uint64_t old_extent = 0;       // of it before it grew, …
-  std::uint64_t old_extent_until = 0; // … which is that of the epochs before this one
-  std::uint32_t data = 0;             // hash of those
+  bool several_epochs = false;        // then each epoch has its own order of shards
+  std::vector<std::uint8_t> stages;   // 8 bits of each one's hash; the source is the first
+  std::uint16_t pipeline = 0;         // hash of all stages
+  std::uint64_t extent = 0;           // of the data set: its number of files, say
+  std::uint64_t old_extent = 0;       // before the data set grew, …
+  std::uint64_t old_extent_until = 0; // … for the epochs before this one
+  std::uint32_t data = 0;             // hash of its files or elements
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
-  uneven rest = uneven::drop;
+  feedline::remainder remainder = feedline::remainder::drop;
 };
 
-/// What checkpoints keep beside the places of a run's parts.
+/// The contents of a checkpoint.
 struct checkpoint_state {
   run_identity run;
-  std::uint64_t failures = 0; // samples left out so far
+  std::uint64_t failures = 0; // samples skipped so far
   std::uint64_t digest = 0;
   snapshot at; // with a section for the caller
 };
 
 class byte_writer {
  public:
-  /// Seven bits to a byte, the low ones first.
+  /// Seven bits per byte, the low ones first.
   void number(std::uint64_t n) {
     for (; n >= 0x80; n >>= 7) bytes_.push_back(static_cast<std::byte>(n | 0x80));
     bytes_.push_back(static_cast<std::byte>(n));
@@ -69,7 +69,7 @@ class byte_writer {
   std::vector<std::byte> bytes_;
 };
 
-/// Throws std::invalid_argument where there is no more to read.
+/// Throws std::invalid_argument when there are no more bytes.
 class byte_reader {
  public:
   explicit byte_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -81,21 +81,22 @@ class byte_reader {
       n |= (byte & 0x7f) << shift;
       if (byte < 0x80) return n;
     }
-    throw std::invalid_argument("feedline: the checkpoint is not whole");
+    throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
   }
 
   std::uint64_t fixed(std::size_t size) {
-    if (bytes_.size() < size) throw std::invalid_argument("feedline: the checkpoint is not whole");
+    if (bytes_.size() < size)
+      throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
     std::uint64_t n = 0;
     for (std::size_t i = 0; i < size; ++i) n |= std::to_integer<std::uint64_t>(bytes_[i]) << (8 * i);
     bytes_ = bytes_.subspan(size);
     return n;
   }
 
-  /// How many things follow, each of at least one byte.
+  /// How many elements follow, each of at least one byte.
   std::size_t count() {
     const std::uint64_t n = number();
-    if (n > bytes_.size()) throw std::invalid_argument("feedline: the checkpoint is not whole");
+    if (n > bytes_.size()) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
     return static_cast<std::size_t>(n);
   }
 
@@ -113,20 +114,20 @@ inline std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcep
 
 } // namespace detail
 
-/// Where a run stood behind some item: what `loader.checkpoint()` returns and what the options of another run take
-/// as `resume`. A value that owns all it needs; it may outlive its loader.
+/// The position of a run after an item: `loader.checkpoint()` returns it, and the options of another run
+/// accept it as `resume`. A value that owns everything it needs; it may outlive its loader.
 ///
-/// As bytes it takes about 50 where samples are had by their place, and at most 12 more for each sample that
-/// a shuffle buffer held.
+/// It takes about 50 bytes for a source whose samples are read by position, and at most 12 more for each
+/// sample that a shuffle buffer held.
 class checkpoint {
  public:
-  /// What from_bytes() can read.
+  /// The version that from_bytes() reads.
   static constexpr unsigned version = 3;
 
-  /// The library's own: use loader.checkpoint() or one of the functions below.
+  /// For the library: use loader.checkpoint() or one of the functions below.
   explicit checkpoint(detail::checkpoint_state state) : state_(std::move(state)) {}
 
-  /// For a file or a database. The bytes are the same on every platform.
+  /// The bytes, for a file or a database. They are the same on every platform.
   std::vector<std::byte> to_bytes() const {
     detail::byte_writer out;
     out.fixed(magic, 3);
@@ -148,7 +149,7 @@ class checkpoint {
     if (!is_alone) {
       out.number(run.rank);
       out.number(run.ranks);
-      out.number(static_cast<std::uint64_t>(run.rest));
+      out.number(static_cast<std::uint64_t>(run.remainder));
     }
     out.number(state_.failures);
     out.fixed(state_.digest, 8);
@@ -160,12 +161,12 @@ class checkpoint {
     return std::move(out.bytes());
   }
 
-  /// Throws std::invalid_argument, whose what() says what is wrong: no checkpoint, another version, bytes that
-  /// were cut off or changed.
+  /// Throws std::invalid_argument, whose what() says what is wrong: not a checkpoint, another version,
+  /// truncated or changed bytes.
   static checkpoint from_bytes(std::span<const std::byte> bytes) {
     if (bytes.size() < 8 || detail::byte_reader(bytes).fixed(3) != magic)
       throw std::invalid_argument("feedline: these " + std::to_string(bytes.size()) +
-                                  " bytes are no checkpoint");
+                                  " bytes are not a checkpoint");
     const std::uint64_t written = detail::byte_reader(bytes.subspan(3)).fixed(1);
     if (written != version)
       throw std::invalid_argument("feedline: the checkpoint has version " + std::to_string(written) +
@@ -173,7 +174,7 @@ class checkpoint {
     const auto body = bytes.first(bytes.size() - 4);
     if (detail::byte_reader(bytes.last(4)).fixed(4) != detail::checksum_of_bytes(body))
       throw std::invalid_argument("feedline: the checkpoint's bytes were changed or cut off: its checksum "
-                                  "doesn't fit");
+                                  "doesn't match");
     detail::byte_reader in(body.subspan(4));
     detail::checkpoint_state state;
     detail::run_identity& run = state.run;
@@ -192,18 +193,19 @@ class checkpoint {
     if ((flags & 4) == 0) {
       run.rank = static_cast<std::uint32_t>(in.number());
       run.ranks = static_cast<std::uint32_t>(in.number());
-      run.rest = static_cast<uneven>(in.number());
+      run.remainder = static_cast<remainder>(in.number());
     }
-    if (run.rank >= run.ranks) throw std::invalid_argument("feedline: the checkpoint is not whole");
+    if (run.rank >= run.ranks)
+      throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
     state.failures = in.number();
     state.digest = in.fixed(8);
     for (std::size_t n = in.count(); n > 0; --n) state.at.words.push_back(in.number());
     for (std::size_t n = in.count(); n > 0; --n) read(in, state.at.held.add());
-    if (in.left() != 0) throw std::invalid_argument("feedline: the checkpoint is followed by something else");
+    if (in.left() != 0) throw std::invalid_argument("feedline: the checkpoint is followed by other bytes");
     return checkpoint(std::move(state));
   }
 
-  /// The same as text for people: what it is of, and all its bytes.
+  /// The same as text for people: a summary and all of its bytes.
   std::string to_json() const {
     const auto bytes = to_bytes();
     std::string hex;
@@ -222,13 +224,12 @@ class checkpoint {
            "\"\n}\n";
   }
 
-  /// Reads what to_json() wrote. Only the bytes count; the rest is there for people. Throws
-  /// std::invalid_argument.
+  /// Reads the text of to_json(). Only its bytes count; the summary is ignored. Throws std::invalid_argument.
   static checkpoint from_json(std::string_view text) {
     constexpr std::string_view field = "\"bytes\": \"";
     const std::size_t begin = text.find(field);
     if (begin == std::string_view::npos)
-      throw std::invalid_argument("feedline: the text is no checkpoint: it has no field \"bytes\"");
+      throw std::invalid_argument("feedline: the text is not a checkpoint: it has no field \"bytes\"");
     std::vector<std::byte> bytes;
     unsigned digits = 1;
     for (const char c : text.substr(begin + field.size())) {
@@ -243,7 +244,7 @@ class checkpoint {
     return from_bytes(bytes);
   }
 
-  /// Writes the bytes to a file: all of them or, if that fails, none, so that an older checkpoint of that name
+  /// Writes the bytes to a file: all of them or, on failure, none, so that an older checkpoint with that name
   /// isn't lost. Throws std::system_error.
   void save(const std::string& path) const {
     const auto bytes = to_bytes();
@@ -252,7 +253,8 @@ class checkpoint {
     std::FILE* const file = std::fopen(draft.c_str(), "wb");
     if (!file) throw std::system_error(errno, std::generic_category(), draft);
     bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-    // Else the name might reach the disk before the bytes, and a crash of the machine would leave neither.
+    // Otherwise the name might reach the disk before the bytes, and after a crash of the machine both would
+    // be lost.
     whole = whole && std::fflush(file) == 0 && ::fsync(::fileno(file)) == 0;
     whole = std::fclose(file) == 0 && whole;
     if (whole && std::rename(draft.c_str(), path.c_str()) == 0) return;
@@ -261,7 +263,7 @@ class checkpoint {
     throw error;
   }
 
-  /// Reads such a file. Throws std::system_error, or std::invalid_argument as from_bytes does.
+  /// Reads a file that save() wrote. Throws std::system_error, or std::invalid_argument as from_bytes does.
   static checkpoint load(const std::string& path) {
     std::FILE* const file = std::fopen(path.c_str(), "rb");
     if (!file) throw std::system_error(errno, std::generic_category(), path);
@@ -270,7 +272,7 @@ class checkpoint {
     errno = 0;
     for (std::size_t got; (got = std::fread(block, 1, sizeof block, file)) > 0;)
       bytes.insert(bytes.end(), block, block + got);
-    const int reason = std::ferror(file) != 0 ? errno : 0; // a directory, for one
+    const int reason = std::ferror(file) != 0 ? errno : 0; // for example, it is a directory
     std::fclose(file);
     if (reason != 0) throw std::system_error(reason, std::generic_category(), path);
     try {
@@ -283,14 +285,17 @@ class checkpoint {
   /// The run's seed.
   std::uint64_t seed() const noexcept { return state_.run.seed; }
 
+  /// For the run.
   const detail::checkpoint_state& state() const noexcept { return state_; }
 
+  /// Whether both have the same bytes.
   friend bool operator==(const checkpoint& a, const checkpoint& b) { return a.to_bytes() == b.to_bytes(); }
 
  private:
   static constexpr std::uint64_t magic = 0x6b6c66; // "flk"
 
-  // An index is split as that of a sample in files is, file and place in it, and what is rare takes no room.
+  // Splits an index into file and position in the file, as sources of files combine them. Rare fields are
+  // written only if they aren't 0.
   static void write(detail::byte_writer& out, const detail::held& h) {
     const std::vector<sample_id> ids = h.ids();
     out.number(h.place);
@@ -301,9 +306,9 @@ class checkpoint {
     out.number(first_epoch);
     for (const sample_id& id : ids) {
       const std::uint32_t epochs = id.epoch - first_epoch;
-      out.number(id.index >> 40 << 2 | (epochs != 0 ? 2u : 0u) | (id.part != 0 ? 1u : 0u));
+      out.number(id.index >> 40 << 2 | (epochs != 0 ? 2u : 0u) | (id.sub_index != 0 ? 1u : 0u));
       out.number(id.index & ((std::uint64_t{1} << 40) - 1));
-      if (id.part != 0) out.number(id.part);
+      if (id.sub_index != 0) out.number(id.sub_index);
       if (epochs != 0) out.number(epochs);
     }
   }
@@ -317,7 +322,7 @@ class checkpoint {
       sample_id id;
       const std::uint64_t head = in.number();
       id.index = head >> 2 << 40 | in.number();
-      if ((head & 1) != 0) id.part = in.number();
+      if ((head & 1) != 0) id.sub_index = in.number();
       id.epoch = first_epoch;
       if ((head & 2) != 0) id.epoch += static_cast<std::uint32_t>(in.number());
       h.listed.push_back(id);

@@ -15,13 +15,13 @@
 
 namespace feedline::inline v0 {
 
-/// What becomes of a sample for which a source or a function threw.
+/// What happens to a sample for which a source or a function threw.
 enum class on_error {
-  fail, ///< the stream ends at its place: what came before is delivered, then `next()` throws
+  fail, ///< the stream ends at its position: earlier items are delivered, then `next()` throws
   skip, ///< it is left out, counted and recorded in `failures()`, up to `failure_limit`
 };
 
-/// One sample that could not be had.
+/// A sample that failed.
 struct failure {
   std::string stage;       ///< the stage's kind and name: "map `decode`"
   std::uint64_t index = 0; ///< the sample's index; sample_id::no_index if the source failed before it had one
@@ -29,24 +29,25 @@ struct failure {
   std::string origin;      ///< the sample's file and member, as its source names them; may be empty
   std::string message;     ///< what() of the error
   std::exception_ptr error; ///< the error itself
-  /// Of a source that failed before the sample had an index: how many it had given or failed to give in the epoch.
+  /// If a source failed before the sample had an index: how many samples of the epoch it had yielded or
+  /// failed on.
   std::uint64_t samples_before = sample_id::no_index;
 };
 
-/// How often a stage failed with one message.
+/// How often a stage failed with the same message.
 struct failure_count {
-  std::string stage;
-  std::string message; ///< "…" for those beyond the first 1,000 different ones
-  std::uint64_t count = 0;
+  std::string stage;       ///< its name, as in messages
+  std::string message;     ///< "…" for all beyond the first 1,000 different ones
+  std::uint64_t count = 0; ///< how often
 };
 
 /// The most failures of one stage that on_error::skip accepts.
 struct stage_failure_limit {
-  std::string stage; ///< as in messages, "map `decode`", or its name alone, "decode"
-  std::size_t most = 0;
-  /// Over how many samples failures are counted: the last ones that came or failed; 0: all since the run began or was
-  /// resumed.
-  std::uint64_t of_last = 0;
+  std::string stage;            ///< as in messages, "map `decode`", or its name alone, "decode"
+  std::size_t max_failures = 0; ///< one failure more ends the run
+  /// The number of samples among which failures are counted: the last ones that arrived or failed; 0: all
+  /// since the run began or was resumed.
+  std::uint64_t window = 0;
 };
 
 /// "map `decode` failed on sample 195 (photos-0003.tar: n0123.jpg): not a JPEG file"
@@ -60,15 +61,16 @@ inline std::string to_string(const failure& f) {
   return text + ": " + f.message;
 }
 
-/// What `next()` throws: the failure in a sentence, with the original error nested in it. To catch that by
-/// its own type, `try { error.rethrow_nested(); } catch (const my_error& e) { … }`, or ask
-/// `error.cause<my_error>()`.
+/// The exception that `next()` throws: the failure in a sentence, with the original error nested in it. To
+/// catch that error by its type, write `try { error.rethrow_nested(); } catch (const my_error& e) { … }`, or
+/// call `error.cause<my_error>()`.
 class pipeline_error : public std::runtime_error, public std::nested_exception {
  public:
   /// Construct it while `f.error` is being handled: that becomes the nested exception.
   explicit pipeline_error(const feedline::failure& f, const std::string& remark = {})
       : std::runtime_error(to_string(f) + remark), failure_(f) {}
 
+  /// The failure that ended the run.
   const feedline::failure& failure() const noexcept { return failure_; }
 
   /// The original error if it is an Error, otherwise null. It lives as long as this exception.
@@ -89,7 +91,7 @@ class pipeline_error : public std::runtime_error, public std::nested_exception {
 
 namespace detail {
 
-/// What a source throws for the failure of a stage inside it.
+/// A source throws this for the failure of a stage inside it.
 struct failure_inside : std::exception {
   explicit failure_inside(feedline::failure f) : failure(std::move(f)) {}
 
@@ -101,7 +103,7 @@ struct failure_inside : std::exception {
 /// The error being handled, as a failure of a stage.
 inline failure current_failure(const std::string& stage, const sample_id& id) {
   failure f{
-      stage, id.index, id.epoch, {}, "an exception that is no std::exception", std::current_exception()};
+      stage, id.index, id.epoch, {}, "an exception that isn't a std::exception", std::current_exception()};
   try {
     throw;
   } catch (const failure_inside& inner) {
@@ -109,8 +111,8 @@ inline failure current_failure(const std::string& stage, const sample_id& id) {
     f.message = inner.failure.message;
     f.error = inner.failure.error;
   } catch (const std::bad_alloc& error) {
-    f.message = std::string("there was no memory left (") + error.what() +
-                "): a memory_budget bounds what a run holds";
+    f.message =
+        std::string("out of memory (") + error.what() + "): set a memory_budget to limit what the run holds";
   } catch (const std::exception& error) {
     f.message = error.what();
   } catch (...) {
@@ -118,8 +120,8 @@ inline failure current_failure(const std::string& stage, const sample_id& id) {
   return f;
 }
 
-/// Which call failed: that of the stage in some place with some sample. Place 0 is the source; the index then is
-/// the number of the call of next() in its epoch, from 0.
+/// The call that failed: of the stage at a position in the pipeline, with a sample. Position 0 is the source;
+/// the index is then the number of the call of next() in its epoch, from 0.
 struct failed_call {
   std::size_t place = 0;
   sample_id id;
@@ -132,21 +134,21 @@ struct noted_failure : failure {
   noted_failure(failure f, const failed_call& c) : failure(std::move(f)), call(c) {}
 
   failed_call call;
-  bool over_limit = false; ///< it would have been skipped, but for failure_limit
-  bool ends_at_once =
-      false; ///< the run can't go on where it was resumed: nothing that stages hold comes first
+  bool over_limit = false; ///< it would be skipped if failure_limit allowed it
+  /// The run can't continue from the checkpoint: the items that stages hold aren't emitted first.
+  bool ends_at_once = false;
 };
 
 using failure_ptr = std::unique_ptr<noted_failure>;
 
-/// The error being handled, as that of a call.
+/// The error being handled, as the failure of a call.
 inline failure_ptr note_failure(const std::string& stage, const sample_id& id, const failed_call& call) {
   auto noted = std::make_unique<noted_failure>(current_failure(stage, id), call);
   if (call.place == 0 && id.index == sample_id::no_index) noted->samples_before = call.id.index;
   return noted;
 }
 
-/// The same for an error that nobody has thrown.
+/// The same for an error that wasn't thrown.
 template <class Error>
 failure_ptr note_failure(const std::string& stage, const sample_id& id, const failed_call& call,
                          Error error) {

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Numbers of 16 bits for batches that a network takes as such.
+// 16-bit floating-point numbers, for networks that use them in batches.
 #include <bit>
 #include <cstdint>
 
 namespace feedline::inline v0 {
 
-/// IEEE 754's binary16: 11 bits of precision, up to 65504. Converts from float to the nearest one (of two the
-/// even one; what is too large becomes infinite), and back exactly.
+/// IEEE 754 binary16: 11 bits of precision, up to 65504. Converts from float to the nearest value (ties to
+/// even; values that are too large become infinite), and back exactly.
 struct float16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0; ///< sign, exponent and fraction, as stored
 
   float16() = default;
 
-  // (F. Giesen, "float->half variants", 2016.)
+  /// The nearest value. (F. Giesen, "float->half variants", 2016.)
   explicit constexpr float16(float value) noexcept {
     const auto all = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = all & 0x80000000, magnitude = all ^ sign;
     std::uint32_t half = 0;
-    if (magnitude >= 0x47800000) { // 65536, infinite, or no number
+    if (magnitude >= 0x47800000) { // from 65536, infinite or NaN
       half = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
-    } else if (magnitude < 0x38800000) { // below 2^-14: adding 0.5 leaves the bits that there are at the end
+    } else if (magnitude < 0x38800000) { // below 2^-14: adding 0.5 rounds and moves the bits to the end
       constexpr float shift = 0.5f;
       half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + shift) -
              std::bit_cast<std::uint32_t>(shift);
@@ -31,6 +31,7 @@ struct float16 {
     bits = static_cast<std::uint16_t>(half | sign >> 16);
   }
 
+  /// The same value as a float.
   explicit constexpr operator float() const noexcept {
     const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16;
     const std::uint32_t exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
@@ -40,27 +41,29 @@ struct float16 {
     return std::bit_cast<float>(sign | magnitude);
   }
 
-  friend constexpr bool operator==(float16, float16) = default; ///< of the bits
+  friend constexpr bool operator==(float16, float16) = default; ///< compares the bits
 };
 
-/// The upper half of a float: 8 bits of precision and float's range. Converts to the nearest one (of two the
-/// even one), and back exactly.
+/// The upper half of a float: 8 bits of precision and float's range. Converts to the nearest value (ties to
+/// even), and back exactly.
 struct bfloat16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0; ///< sign, exponent and fraction, as stored
 
   bfloat16() = default;
 
+  /// The nearest value.
   explicit constexpr bfloat16(float value) noexcept {
     const auto all = std::bit_cast<std::uint32_t>(value);
-    if ((all & 0x7fffffff) > 0x7f800000) bits = static_cast<std::uint16_t>(all >> 16 | 0x40); // no number
+    if ((all & 0x7fffffff) > 0x7f800000) bits = static_cast<std::uint16_t>(all >> 16 | 0x40); // NaN
     else bits = static_cast<std::uint16_t>((all + 0x7fff + (all >> 16 & 1)) >> 16);
   }
 
+  /// The same value as a float.
   explicit constexpr operator float() const noexcept {
     return std::bit_cast<float>(std::uint32_t{bits} << 16);
   }
 
-  friend constexpr bool operator==(bfloat16, bfloat16) = default; ///< of the bits
+  friend constexpr bool operator==(bfloat16, bfloat16) = default; ///< compares the bits
 };
 
 } // namespace feedline::inline v0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// held_samples: a buffer of samples that checkpoints understand by themselves.
+// held_samples: a buffer of samples that checkpoints save and restore by themselves.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -30,7 +30,7 @@ class samples_read_again : public read_again {
 
   void clear() noexcept override { std::vector<sample<T>>().swap(all_); }
 
-  /// Throws std::runtime_error if it can't be had.
+  /// Throws std::runtime_error if the sample wasn't found.
   sample<T> take(const sample_id& id) {
     const auto first = std::lower_bound(all_.begin(), all_.end(), id,
                                         [](const auto& s, const sample_id& i) { return s.id < i; });
@@ -43,28 +43,29 @@ class samples_read_again : public read_again {
   }
 
  private:
-  std::vector<sample<T>> all_; // by identity
+  std::vector<sample<T>> all_; // sorted by identity
   std::vector<bool> is_taken_;
 };
 
-/// Those of a stage that gets items of type T. Throws std::logic_error if it gets others.
+/// The samples of a stage that receives items of type T. Throws std::logic_error if it receives another type.
 template <class T>
 samples_read_again<T>& samples_of(read_again& found) {
   if (auto* const all = dynamic_cast<samples_read_again<T>*>(&found)) return *all;
-  throw std::logic_error("feedline: held_samples<T> holds what the stage gets: T must be that type");
+  throw std::logic_error("feedline: the T of held_samples<T> must be the type of the stage's input");
 }
 
-/// Logs that no checkpoint needs any more serve again: most runs never look into one, and all begin them steadily.
+/// Reuses logs that no checkpoint needs any more: most runs never read their logs, but all of them keep
+/// starting new ones.
 class held_logs : public std::enable_shared_from_this<held_logs> {
  public:
-  std::shared_ptr<held_log> take(std::size_t most) {
+  std::shared_ptr<held_log> take(std::size_t max_notes) {
     std::unique_ptr<held_log> log;
     {
       const std::lock_guard lock(mutex_);
       for (std::unique_ptr<held_log>& spare : spares_)
         if (!log) log = std::move(spare);
     }
-    if (!log) log = std::make_unique<held_log>(most);
+    if (!log) log = std::make_unique<held_log>(max_notes);
     return {log.release(), [all = shared_from_this()](held_log* used) { all->give_back(used); }};
   }
 
@@ -80,30 +81,32 @@ class held_logs : public std::enable_shared_from_this<held_logs> {
   }
 
   std::mutex mutex_;
-  std::array<std::unique_ptr<held_log>, 2> spares_; // no vector: giving back must not need memory
+  std::array<std::unique_ptr<held_log>, 2> spares_; // not a vector: returning a log must not allocate
 };
 
-/// Notes for checkpoints, of so many bytes each, of which each covers what becomes of so many samples. Those that
-/// cover a sample on its way stay.
+/// Notes for checkpoints: each takes `bytes` and covers the changes of `samples` samples. A note stays in
+/// memory while a sample that it covers is still in the pipeline.
 struct note_size {
   std::size_t bytes;
   std::size_t samples;
 };
 
-/// Those of a buffer for so many samples.
+/// The notes of a buffer with that capacity.
 inline note_size notes_of_buffer(std::size_t capacity) noexcept {
-  const std::size_t most = held_log::most_notes(capacity);
-  return {sizeof(held_log) + most * held_log::bytes_of_note() + capacity * sizeof(sample_id) + 128, most};
+  const std::size_t max_notes = held_log::most_notes(capacity);
+  return {sizeof(held_log) + max_notes * held_log::bytes_of_note() + capacity * sizeof(sample_id) + 128,
+          max_notes};
 }
 
 } // namespace detail
 
-/// Samples that a stage keeps for later. A stage that names such a buffer in its `state(archive)` is resumed with just
-/// what it held: a checkpoint lists the samples' indices, and they are read again.
+/// Samples that a stage keeps for later. If a stage names such a buffer in its `state(archive)`, a resumed
+/// run restores exactly the samples that it held: a checkpoint lists their indices, and the run reads them
+/// again.
 ///
-/// `T` is the type of the items that the stage gets, and the samples are kept with the identities that they came with.
-/// A copy of a buffer holds nothing, as a run begins with empty ones. The buffer takes its memory with the first sample
-/// or, all at once, with reserve().
+/// `T` is the type of the stage's input items; the samples keep the identities that they arrived with. A copy
+/// of a buffer is empty, because a run begins with empty buffers. The buffer allocates all of its memory with
+/// the first sample or with reserve().
 template <class T>
 class held_samples {
  public:
@@ -111,40 +114,44 @@ class held_samples {
 
   /// Throws std::invalid_argument for a capacity of 0.
   explicit held_samples(std::size_t capacity) : capacity_(capacity) {
-    if (capacity == 0)
-      throw std::invalid_argument("feedline::held_samples: a buffer needs room for at least one sample");
+    if (capacity == 0) throw std::invalid_argument("feedline::held_samples: the capacity must be at least 1");
     detail::refuse_negative(capacity, "feedline::held_samples: the capacity");
   }
 
+  /// A copy has the same capacity and holds no samples.
   held_samples(const held_samples& other) : held_samples(other.capacity_) {}
 
   held_samples(held_samples&&) noexcept = default;
 
   held_samples& operator=(held_samples&&) noexcept = default;
 
-  /// The most samples that it may hold.
+  /// The most samples that it can hold.
   std::size_t capacity() const noexcept { return capacity_; }
 
+  /// How many samples it holds.
   std::size_t size() const noexcept { return samples_.size(); }
 
+  /// Whether it holds no samples.
   bool empty() const noexcept { return samples_.empty(); }
 
-  const sample<T>& operator[](std::size_t place) const noexcept { return samples_[place]; }
+  /// The sample at a position below size().
+  const sample<T>& operator[](std::size_t position) const noexcept { return samples_[position]; }
 
+  /// The samples in order of position.
   auto begin() const noexcept { return samples_.begin(); }
 
   auto end() const noexcept { return samples_.end(); }
 
   /// Throws std::bad_alloc.
   void reserve() {
-    if (capacity_ > samples_.max_size()) throw std::bad_alloc(); // the vector would call that a wrong length
+    if (capacity_ > samples_.max_size()) throw std::bad_alloc(); // the vector would throw std::length_error
     samples_.reserve(capacity_);
   }
 
-  /// Adds a sample behind the last one. Throws std::length_error if the buffer is full.
+  /// Adds a sample at the end. Throws std::length_error if the buffer is full.
   void push_back(sample<T>&& s) {
     if (samples_.size() == capacity_)
-      throw std::length_error("feedline::held_samples: the buffer is full: it was made for " +
+      throw std::length_error("feedline::held_samples: the buffer is full: its capacity is " +
                               std::to_string(capacity_) + " samples");
     if (samples_.capacity() == 0) reserve();
     const sample_id id = s.id;
@@ -152,29 +159,30 @@ class held_samples {
     note([&](detail::held_log& log) { log.added(id); });
   }
 
-  /// Gives the sample in some place, where the last one comes to lie.
-  sample<T> take(std::size_t place) {
-    sample<T> taken = std::move(samples_[place]);
-    if (place + 1 != samples_.size()) samples_[place] = std::move(samples_.back());
+  /// Removes and returns the sample at that position, and moves the last one there.
+  sample<T> take(std::size_t position) {
+    sample<T> taken = std::move(samples_[position]);
+    if (position + 1 != samples_.size()) samples_[position] = std::move(samples_.back());
     samples_.pop_back();
-    note([&](detail::held_log& log) { log.taken(place); });
+    note([&](detail::held_log& log) { log.taken(position); });
     return taken;
   }
 
-  /// Gives the sample in some place and puts another one there.
-  sample<T> exchange(std::size_t place, sample<T>&& s) {
+  /// Replaces the sample at that position and returns the old one.
+  sample<T> exchange(std::size_t position, sample<T>&& s) {
     const sample_id id = s.id;
-    sample<T> taken = std::exchange(samples_[place], std::move(s));
-    note([&](detail::held_log& log) { log.replaced(place, id); });
+    sample<T> taken = std::exchange(samples_[position], std::move(s));
+    note([&](detail::held_log& log) { log.replaced(position, id); });
     return taken;
   }
 
+  /// Drops all samples.
   void clear() noexcept {
     samples_.clear();
     note([](detail::held_log& log) { log.cleared(); });
   }
 
-  /// Notes what it holds now; for the run.
+  /// For the run: notes its current contents.
   void save(detail::held& into) const {
     if (samples_.size() <= few) {
       for (const sample<T>& s : samples_) into.listed.push_back(s.id);
@@ -184,18 +192,18 @@ class held_samples {
       if (!logs_) logs_ = std::make_shared<detail::held_logs>();
       auto next = logs_->take(detail::held_log::most_notes(capacity_));
       next->begin(samples_);
-      log_ = std::move(next); // a begin that ran out of memory leaves none that is half begun
+      log_ = std::move(next); // only now: begin() may run out of memory
     }
     into.log = log_;
     into.moment = log_->size();
   }
 
-  /// Holds again what it held; for the run. Throws std::runtime_error if a sample can't be had, and
+  /// For the run: restores its contents. Throws std::runtime_error if a sample wasn't found, and
   /// std::invalid_argument if there are too many.
   void load(const std::vector<sample_id>& ids, detail::read_again& found) {
     if (ids.size() > capacity_)
       throw std::invalid_argument(
-          "feedline: the checkpoint holds more samples than the buffer, which was made for " +
+          "feedline: the checkpoint holds more samples than the buffer's capacity of " +
           std::to_string(capacity_));
     detail::samples_read_again<T>& all = detail::samples_of<T>(found);
     samples_.clear();
@@ -204,20 +212,20 @@ class held_samples {
   }
 
  private:
-  // So many are listed as quickly as noted.
+  // Listing this many samples is as fast as noting their changes.
   static constexpr std::size_t few = 16;
 
   template <class Note>
   void note(Note what) noexcept {
     if (!log_) return;
-    if (log_->is_full()) log_.reset(); // the next checkpoint begins another one
+    if (log_->is_full()) log_.reset(); // the next checkpoint starts another one
     else what(*log_);
   }
 
   std::size_t capacity_;
   std::vector<sample<T>> samples_;
   mutable std::shared_ptr<detail::held_logs> logs_;
-  mutable std::shared_ptr<detail::held_log> log_; // null: nobody has asked since it was full
+  mutable std::shared_ptr<detail::held_log> log_; // null: no checkpoint has needed one since it was full
 };
 
 } // namespace feedline::inline v0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How much memory an item takes, as far as its type tells.
+// How much memory an item takes, as far as its type determines it.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -34,19 +34,19 @@ inline known_bytes product_of(std::size_t count, known_bytes bytes) {
   return product;
 }
 
-/// What a tensor of a batch takes for so many bytes of elements.
+/// The memory of a batch's tensor with elements of that many bytes in total.
 inline known_bytes bytes_of_column(known_bytes elements) {
   if (!elements) return elements;
   return block_cache::bytes_for(std::max(block_cache::smallest, *elements));
 }
 
-/// What an item of that type has beside itself.
+/// The bytes that an item of that type owns outside its object.
 template <class T>
 struct bytes_beside {
   static known_bytes of() {
     if constexpr (std::is_trivially_copyable_v<T>) {
       return 0;
-    } else if constexpr (requires { typename T::feedline_view; }) { // of what isn't its own
+    } else if constexpr (requires { typename T::feedline_view; }) { // it owns nothing
       return 0;
     } else if constexpr (has_fields<T>) {
       return [&]<class... Field>(std::type_identity<std::tuple<Field&...>>) {
@@ -81,7 +81,7 @@ known_bytes bytes_of_type() {
   return sum_of(sizeof(T), bytes_beside<T>::of());
 }
 
-/// A vector or a text.
+/// A vector or a string.
 template <class T>
 concept has_capacity = requires(const T& value) {
   typename T::value_type;
@@ -89,7 +89,7 @@ concept has_capacity = requires(const T& value) {
   value.begin();
 };
 
-/// Whether a value's elements lie in its own object, as those of short strings do.
+/// Whether a value's elements are inside its object, as those of short strings are.
 template <class T>
 bool lies_inside(const T& value) noexcept {
   if constexpr (requires { value.data(); }) {
@@ -101,7 +101,7 @@ bool lies_inside(const T& value) noexcept {
   }
 }
 
-/// What a value takes with all that belongs to it, as far as that can be seen.
+/// The bytes that a value takes with everything it owns, as far as that is visible.
 template <class T>
 std::size_t bytes_taken(const T& value) {
   if constexpr (has_capacity<T>) {
@@ -130,10 +130,10 @@ std::size_t bytes_taken(const T& value) {
   }
 }
 
-/// Whether bytes_taken() sees all that a value takes. `Around`: the types that it lies in.
+/// Whether bytes_taken() sees all memory of a value. `Around`: the types that contain it.
 template <class T, class... Around>
 consteval bool shows_bytes() {
-  if constexpr ((std::is_same_v<T, Around> || ...)) return true; // as far as this part of it goes
+  if constexpr ((std::is_same_v<T, Around> || ...)) return true; // a recursive type: its other members decide
   else if constexpr (std::is_trivially_copyable_v<T> || is_tensor<T>) return true;
   else if constexpr (requires { typename T::feedline_view; }) return true;
   else if constexpr (std::is_array_v<T>) return shows_bytes<std::remove_extent_t<T>, T, Around...>();
@@ -145,23 +145,25 @@ consteval bool shows_bytes() {
   else return false;
 }
 
-[[noreturn, gnu::cold]] inline void throw_too_large(std::size_t taken, largest_item limit) {
-  throw std::length_error("its item takes " + bytes_text(taken) + ", more than the largest_item{" +
-                          std::to_string(limit.bytes) + "} that was announced");
+[[noreturn, gnu::cold]] inline void throw_too_large(std::size_t taken, max_item_bytes limit) {
+  throw std::length_error("the item takes " + bytes_text(taken) + ", more than the max_item_bytes{" +
+                          std::to_string(limit.bytes) + "} declared for it");
 }
 
-/// Throws std::length_error if a value takes more than was announced, if anything was.
+/// Throws std::length_error if a value takes more than its declared limit, if there is one.
 template <class T>
-[[gnu::always_inline]] inline void check_largest(const T& value, largest_item limit) {
+[[gnu::always_inline]] inline void check_largest(const T& value, max_item_bytes limit) {
   if (limit.bytes == 0) [[likely]]
     return;
   if (const std::size_t taken = bytes_taken(value); taken > limit.bytes) throw_too_large(taken, limit);
 }
 
-/// Whether a value may have tensors, whose memory is rounded up by block_cache. `Around`: the types that it lies in.
+/// Whether a value may contain tensors, whose memory block_cache rounds up. `Around`: the types that contain
+/// it.
 template <class T, class... Around>
 consteval bool may_have_tensors() {
-  if constexpr ((std::is_same_v<T, Around> || ...)) return false; // as far as this part of it goes
+  if constexpr ((std::is_same_v<T, Around> || ...))
+    return false; // a recursive type: its other members decide
   else if constexpr (is_tensor<T>) return true;
   else if constexpr (std::is_trivially_copyable_v<T> || requires { typename T::feedline_view; }) return false;
   else if constexpr (has_capacity<T>) return may_have_tensors<typename T::value_type, T, Around...>();
@@ -172,59 +174,59 @@ consteval bool may_have_tensors() {
   else return true;
 }
 
-/// What a user's own source or stage says of its items is what they hold, and not how it is rounded.
+/// Adds room for this rounding to the bytes that a user's source or stage declares.
 template <class T>
 known_bytes announced_bytes(known_bytes bytes) {
   return may_have_tensors<T>() && bytes ? sum_of(bytes, *bytes / 8) : bytes;
 }
 
-/// One of the library's own: of others only what core/stage.hpp names is asked.
+/// A part of the library. Of others only the members that core/stage.hpp names are used.
 template <class Stage>
 concept part_of_library = requires { typename Stage::feedline_part; };
 
-/// What no sample of a source takes more than.
+/// The most bytes that a sample of a source takes.
 template <source Source>
-known_bytes largest_item_of(const Source& source) {
-  // A view takes no memory of its own, unless its source says how much: then the view owns what it shows.
+known_bytes max_item_bytes_of(const Source& source) {
+  // A view owns no memory, unless its source declares max_item_bytes(): then the view owns the data it shows.
   if constexpr (!requires {
                   typename source_item_t<Source>::feedline_view;
-                  source.largest_item();
+                  source.max_item_bytes();
                 })
     if (const known_bytes known = bytes_of_type<source_item_t<Source>>()) return known;
-  if constexpr (requires { source.largest_item(); }) return source.largest_item();
+  if constexpr (requires { source.max_item_bytes(); }) return source.max_item_bytes();
   else return std::nullopt;
 }
 
-/// What each item that a stage gives takes, where each of those that it gets takes `in`.
+/// The bytes of each item that a stage emits, if each item that it receives takes `in`.
 template <class In, class Stage>
 known_bytes bytes_given(const Stage& stage, known_bytes in) {
   using out = stage_output_t<Stage, In>;
   if constexpr (requires { stage.template bytes_given<In>(in); }) return stage.template bytes_given<In>(in);
-  else if constexpr (requires(known_bytes most) { most = stage.largest_item(); })
-    return announced_bytes<out>(stage.largest_item());
+  else if constexpr (requires(known_bytes most) { most = stage.max_item_bytes(); })
+    return announced_bytes<out>(stage.max_item_bytes());
   else if constexpr (std::is_same_v<out, In>) return in;
   else return bytes_of_type<out>();
 }
 
-/// How many items a stage holds, of those that it gets.
+/// The most input items that a stage holds.
 template <class Stage>
 std::size_t items_held(const Stage& stage) {
   if constexpr (requires { stage.items_held(); }) return stage.items_held();
   else return 0;
 }
 
-/// What a stage keeps beside those items, in bytes. Nothing: it is the user's own and doesn't say what it holds,
-/// of which it may have any amount: only what lies in an object without a destructor is there to be seen.
+/// The bytes that a stage keeps in addition to those items. Nothing if unknown: a user's stage that doesn't
+/// declare its memory may own any amount, unless it is trivially copyable.
 template <class In, class Stage>
-known_bytes bytes_kept(const Stage& stage) {
-  if constexpr (requires { stage.bytes_kept(); }) return stage.bytes_kept();
+known_bytes bytes_held(const Stage& stage) {
+  if constexpr (requires { stage.bytes_held(); }) return stage.bytes_held();
   else if constexpr (part_of_library<Stage> || requires { stage.items_held(); }) return 0;
   else if constexpr (stateless<Stage>) return 0;
   else if constexpr (std::is_trivially_copyable_v<bound_t<Stage, In>>) return sizeof(bound_t<Stage, In>);
   else return std::nullopt;
 }
 
-/// How many items it holds half made, of those that it gives, beside the one at the end of its segment.
+/// How many unfinished output items it holds, in addition to the one at the end of its segment.
 template <class Stage>
 std::size_t items_begun(const Stage& stage) {
   if constexpr (requires { stage.items_begun(); }) return stage.items_begun();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A pipeline that runs: the caller's end of it.
+// The caller's handle on a running pipeline.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -24,21 +24,23 @@
 
 namespace feedline::inline v0 {
 
-/// What `try_next()` and `next_for()` found: an item, nothing yet, or the end of the stream.
+/// The result of `try_next()` and `next_for()`: an item, nothing yet, or the end of the stream.
 template <class T>
 class next_result {
  public:
-  /// Nothing yet, or the end.
+  /// No item yet, or the end of the stream.
   explicit next_result(bool has_ended) : has_ended_(has_ended) {}
 
+  /// An item.
   explicit next_result(T&& item) : item_(std::move(item)) {}
 
   /// Whether there is an item.
   explicit operator bool() const noexcept { return item_.has_value(); }
 
-  /// Whether none will come any more.
+  /// Whether no more items will arrive.
   bool has_ended() const noexcept { return has_ended_; }
 
+  /// The item; there must be one.
   T& operator*() noexcept { return *item_; }
 
   T* operator->() noexcept { return &*item_; }
@@ -48,17 +50,17 @@ class next_result {
   bool has_ended_ = false;
 };
 
-/// How far a run has come, as its consumer sees it.
+/// The state of a run, as its consumer sees it.
 enum class run_state {
-  running,  ///< next() may give an item
-  finished, ///< next() has met the end of the stream
+  running,  ///< next() may return an item
+  finished, ///< next() has reached the end of the stream
   stopped,  ///< by `stop()` or through its stop token
-  failed,   ///< next() has thrown, and will again
+  failed,   ///< next() has thrown and will throw again
 };
 
 namespace detail {
 
-/// Goes through what `From::next()` gives, and keeps the item in hand in `From::current`.
+/// Iterates over the items of `From::next()`; `From::current` keeps the current one.
 template <class From>
 class item_iterator {
  public:
@@ -76,7 +78,7 @@ class item_iterator {
 
   item_iterator& operator++() {
     if (from_) {
-      from_->current.reset(); // its memory serves what comes next
+      from_->current.reset(); // so that the next item can use its memory
       if (!(from_->current = from_->next())) from_ = nullptr;
     }
     return *this;
@@ -92,52 +94,52 @@ class item_iterator {
 
 [[noreturn]] inline void refuse_spent() {
   throw std::logic_error(
-      "feedline: this loader is spent, as its run has come to its end: start another run by "
-      "finite() or infinite() to pass over the data again");
+      "feedline: the run of this loader has ended: start another run with finite() or infinite() for "
+      "another pass over the data");
 }
 
 } // namespace detail
 
-/// Owns the threads and queues of one run of a pipeline, and gives what comes out of it. Move-only; may be
-/// moved while it runs. Its destructor stops and joins everything, whatever the run is doing; in
-/// a child of fork(), where its threads don't exist, it does nothing.
+/// Owns the threads and queues of one run of a pipeline, and returns its items. Move-only; may be moved while
+/// the run is active. Its destructor stops and joins all threads, whatever the run is doing; in a child of
+/// fork(), where its threads don't exist, it does nothing.
 ///
 /// |                           | running           | finished         | stopped         | failed                      |
 /// |---------------------------|-------------------|------------------|-----------------|-----------------------------|
 /// | `state()`                 | running           | finished         | stopped         | failed                      |
 /// | `next()`                  | waits for an item | nothing          | nothing         | throws the same error again |
-/// | `stop()`                  | it is stopped     | nothing happens  | nothing happens | it stays failed             |
+/// | `stop()`                  | stops the run     | no effect        | no effect       | stays failed                |
 /// | `metrics()`, `failures()` | so far            | of the whole run | until the stop  | until the failure           |
 ///
-/// One thread at a time may call `next()`, iterate or ask for `failures()`: in a debug build next() throws
-/// std::logic_error if another thread is inside it. `stop()`, `stopped()` and `metrics()` may be called from
-/// any thread meanwhile, `stop()` also from a stage's function. A loader that was moved from behaves as a
-/// stopped one without metrics.
+/// Only one thread at a time may call `next()`, iterate or call `failures()`: in a debug build next() throws
+/// std::logic_error if another thread is inside it. Any thread may call `stop()`, `stopped()` and `metrics()`
+/// at any time, and a stage's function may call `stop()`. A loader that was moved from behaves as a stopped
+/// one without metrics.
 template <class Run>
 class loader {
   struct inside;
 
  public:
-  using value_type = typename Run::item;
+  using value_type = typename Run::item; ///< the type of an item
   /// Whether checkpoint() compiles.
   static constexpr bool has_checkpoints = Run::is_ordered && !Run::is_live && !Run::drops;
 
   /// Starts the run. Throws std::system_error if a thread can't be started.
   explicit loader(std::unique_ptr<Run> run) : state_(new inside(std::move(run))) {}
 
-  /// Waits for the next item. Nothing: the stream has ended or was stopped. Throws pipeline_error at the
-  /// place of a sample that failed, or when more samples were skipped than `failure_limit` allows.
+  /// Waits for the next item. Returns nothing if the stream has ended or was stopped. Throws pipeline_error
+  /// at the position of a failed sample, or when more samples were skipped than `failure_limit` allows.
   std::optional<value_type> next() { return state_ ? state_->next() : std::nullopt; }
 
-  /// The next item if it is there. Throws as next() does.
+  /// The next item if one is ready. Throws as next() does.
   next_result<value_type> try_next() { return next_for(std::chrono::nanoseconds(0)); }
 
-  /// The next item if it comes within that time. Throws as next() does.
+  /// The next item if it arrives within that time. Throws as next() does.
   next_result<value_type> next_for(std::chrono::nanoseconds longest) {
     return state_ ? state_->next_for(longest) : next_result<value_type>(true);
   }
 
-  /// Tells every thread of the run to stop, and returns at once. Nothing more comes out.
+  /// Asks every thread of the run to stop, and returns at once. No more items are delivered.
   void stop() {
     if (state_) state_->run->stop();
   }
@@ -145,63 +147,64 @@ class loader {
   /// Whether the run was stopped, by `stop()` or through its stop token.
   bool stopped() const { return !state_ || state_->run->stopped(); }
 
-  /// Whether items may come, or why not. For the thread that calls next(): it knows what that has met.
+  /// Whether more items may arrive, or why not. For the thread that calls next(), whose calls determine the
+  /// state.
   run_state state() const {
     if (state_ && (state_->failed || state_->run->panic())) return run_state::failed;
     if (stopped()) return run_state::stopped;
     return state_->spent ? run_state::finished : run_state::running;
   }
 
-  /// The samples left out so far, in the order of the stream: those in front of the item that came last. In an
-  /// infinite run that left out more than 1,000 these are the last ones, at least as many.
+  /// The samples skipped so far, in the order of the stream: those before the item returned last. If an
+  /// infinite run has skipped more than 1,000, these are the most recent ones, at least 1,000.
   const std::vector<failure>& failures() const {
     static const std::vector<failure> none;
     return state_ ? state_->failures.last() : none;
   }
 
-  /// How many there were of each stage and message, since the run began or was resumed.
+  /// The number of failures of each stage and message, since the run began or was resumed.
   const std::vector<failure_count>& failure_counts() const {
     static const std::vector<failure_count> none;
     return state_ ? state_->failures.counts() : none;
   }
 
-  /// What every stage, worker and queue has done since the start and since the last call.
+  /// The work of every stage, worker and queue since the start and since the last call.
   feedline::metrics metrics() {
     return state_ ? state_->collector.report(*state_->run, state_->consumer) : feedline::metrics{};
   }
 
-  /// What it holds at most: fixed before it starts. Empty for a loader that was moved from.
+  /// The most memory that the run can hold, fixed before it starts. Empty for a loader that was moved from.
   memory_plan memory() const { return state_ ? state_->run->memory() : memory_plan{}; }
 
-  /// Where the run stands: behind the item that came last, or at its beginning. A run with this checkpoint as
-  /// `resume` gives the items that this one would give next. Stops nothing; later calls of next() don't matter
-  /// to it.
+  /// The position of the run: after the item returned last, or at its beginning. A run with this checkpoint
+  /// as `resume` yields the items that this one would deliver next. The run continues; later calls of next()
+  /// don't change the checkpoint.
   ///
-  /// Its cost doesn't depend on what is held back in buffers: their contents are worked out when it is turned
-  /// into bytes. Throws std::logic_error for a loader that was moved from.
+  /// The cost doesn't depend on the contents of buffers: they are computed when the checkpoint is converted
+  /// to bytes. Throws std::logic_error for a loader that was moved from.
   feedline::checkpoint checkpoint() const {
     static_assert(Run::is_ordered,
                   "feedline: a run with unordered workers can't be resumed: which samples came before a "
-                  "checkpoint would depend on time");
+                  "checkpoint depends on timing");
     static_assert(!Run::drops,
-                  "feedline: a run with a queue that drops samples can't be resumed: which ones it drops "
-                  "depends on time");
+                  "feedline: a run with a queue that drops samples can't be resumed: which samples it drops "
+                  "depends on timing");
     static_assert(
         !Run::is_live,
-        "feedline: a run of a live source can't be resumed, as what it gave can't be given again: give the "
-        "source a state(auto& archive) if it can");
-    if (!state_) throw std::logic_error("feedline: no checkpoint of a loader that was moved from");
+        "feedline: a run of a live source can't be resumed: if the source can yield its data again, give "
+        "it a state(auto& archive)");
+    if (!state_) throw std::logic_error("feedline: a loader that was moved from has no checkpoint");
     return state_->checkpoint();
   }
 
-  /// A number that says which samples came out so far and in which order: the same in two runs if and, but for
-  /// one chance in 2^64, only if those were the same. A run that was resumed counts what came before it.
+  /// Identifies the delivered samples and their order. Two runs have equal digests if these are equal, and
+  /// otherwise with a probability of 2^-64. A resumed run includes the samples before the checkpoint.
   std::uint64_t digest() const { return state_ ? state_->digest.value() : 0; }
 
   using iterator = detail::item_iterator<inside>;
 
-  /// Takes the next item. A loader is passed through once: `begin()` goes on where `next()` stopped, and throws
-  /// std::logic_error if the run had come to its end before.
+  /// Takes the next item. A loader can be iterated over once: `begin()` continues where `next()` stopped, and
+  /// throws std::logic_error if the run had already ended.
   iterator begin() {
     if (state() == run_state::finished) detail::refuse_spent();
     return iterator(state_.get());
@@ -210,14 +213,14 @@ class loader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  // Notices that two threads are inside at once.
+  // Detects two threads that are inside at once.
   class one_caller {
    public:
     explicit one_caller(std::atomic<bool>& is_inside) : is_inside_(is_inside) {
       if (is_inside_.exchange(true))
         throw std::logic_error(
-            "feedline: two threads called next() of one loader at once: let one thread take the "
-            "items and share them out, or hold a lock");
+            "feedline: two threads called next() of one loader at once: call it from one thread that "
+            "distributes the items, or hold a lock");
     }
 
     one_caller(const one_caller&) = delete;
@@ -228,12 +231,12 @@ class loader {
     std::atomic<bool>& is_inside_;
   };
 
-  // Behind a pointer of its own, so that threads and iterators don't care where the loader is moved to.
+  // Allocated separately, so that threads and iterators keep their pointers when the loader moves.
   struct inside {
     using value_type = loader::value_type;
 
     explicit inside(std::unique_ptr<Run> r)
-        : run(std::move(r)), failures(run->options().stage_limits, run->options().endless) {
+        : run(std::move(r)), failures(run->options().stage_failure_limits, run->options().endless) {
       const std::size_t end = run->segments().size();
       state_reader reader(run->resumed().words(end));
       input.resume(run->resumed().before(end, run->places().size()), detail::read_place(reader));
@@ -266,8 +269,8 @@ class loader {
       return next_result<value_type>(status == queue_status::closed);
     }
 
-    /// Takes the next item out of the packet in hand, or out of those that `pop` gets. Returns success, empty if `pop`
-    /// found none, or closed at the end.
+    /// Takes the next item from the current packet, or from those that `pop` returns. Returns success, empty
+    /// if `pop` found none, or closed at the end.
     template <class Pop>
     queue_status advance(std::optional<value_type>& into, const Pop& pop) {
 #ifndef NDEBUG
@@ -333,7 +336,7 @@ class loader {
       return queue_status::closed;
     }
 
-    // Small items of a packet count as taken out of the queue together; batches one by one.
+    // Small items of a packet count as taken from the queue together; batches one by one.
     void count_item() noexcept {
       detail::add_relaxed(consumer.items, 1);
       if constexpr (detail::comes_in_batches<value_type>) count_queued(1);
@@ -345,7 +348,7 @@ class loader {
       consumer.queued.add(queued, items);
     }
 
-    // Handles what happened in front of the next item.
+    // Handles the events before the next item.
     void take_events() {
       std::vector<detail::event>& events = packet->events();
       for (; input.events < events.size() && events[input.events].position <= input.items; ++input.events) {
@@ -367,7 +370,8 @@ class loader {
                " (one failure more than the limit of " + std::to_string(run->options().failure_limit) + ")");
         if (!too_many.empty()) fail(failures.last().back(), too_many);
         ++failures_passed;
-        came |= run->options().failure_limit != ~std::size_t{0}; // else no limit ends a run that only fails
+        // Without a limit the empty epochs end a run that only fails.
+        came |= run->options().failure_limit != ~std::size_t{0};
         last_failed = {e.cause->index, 0, e.cause->epoch};
       }
     }
@@ -381,7 +385,7 @@ class loader {
       fail(*f, remark_on(*f));
     }
 
-    /// Of a run in which nothing came: what failed, if anything did.
+    /// In a run that yielded nothing: names the last failure, if there was one.
     std::string remark_on(const failure& f) const {
       if (failures.last().empty()) return {};
       try {
@@ -398,7 +402,7 @@ class loader {
       try {
         return run->origin(f.index);
       } catch (...) {
-        return {}; // the failure itself is what matters
+        return {}; // report the failure without an origin
       }
     }
 
@@ -413,24 +417,24 @@ class loader {
     detail::consumer_counters consumer;
     detail::metrics_collector collector;
     detail::packet_ptr packet;
-    detail::stream_position input;     // in packet
-    sample_id last;                    // that came out, or of an item the last one
-    detail::running_digest digest;     // of all that came out
+    detail::stream_position input;     // position in packet
+    sample_id last;                    // delivered last; of a batch its last one
+    detail::running_digest digest;     // of all delivered samples
     std::optional<value_type> current; // of the iterator
     detail::failure_list failures;
-    std::uint64_t samples_passed = 0;     // since the run began or was resumed, those that failed included
-    std::uint64_t failures_passed = 0;    // also before the run was resumed
-    std::optional<sample_id> last_failed; // and was left out
-    bool came = false;                    // something came of the epoch in hand
+    std::uint64_t samples_passed = 0;     // since the run began or was resumed, including failed ones
+    std::uint64_t failures_passed = 0;    // including those before the checkpoint
+    std::optional<sample_id> last_failed; // and was skipped
+    bool came = false;                    // the current epoch has yielded something
     detail::empty_run_watch empty_run;
     std::unique_ptr<failure> failed;
     std::string remark;
-    bool spent = false;                 // next() has met the end
-    std::atomic<bool> is_inside{false}; // somebody, next(): looked at in debug builds
+    bool spent = false;                 // next() has reached the end
+    std::atomic<bool> is_inside{false}; // a thread is inside next(); used in debug builds
   };
 
-  // A child of fork() inherits the loader without its threads, whose locks may be held for ever: it leaves the
-  // memory as it is.
+  // A child of fork() inherits the loader without its threads, whose locks may never be released: it leaves
+  // the memory as it is.
   struct delete_in_own_process {
     void operator()(inside* s) const {
       if (!s->run->is_inherited()) delete s;

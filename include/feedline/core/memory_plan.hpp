@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a run holds at most, worked out before it starts.
+// The most memory that a run can hold, computed before it starts.
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -12,29 +12,30 @@
 
 namespace feedline::inline v0 {
 
-/// The most memory that a run's queues, buffers and batches take, with the batch that the caller has in hand.
+/// The most memory that a run's queues, buffers and batches take, including the batch that the caller holds.
 ///
-/// It knows what items of a fixed size hold: numbers, arrays, tensors with their shape in their type and
-/// structs of those, views into mapped files, and batches of them; the names that files() lists, the elements
-/// of from() and records. Of what else a function or a source gives it must be told by `largest_item{bytes}`,
-/// of lines by lines_options. What functions of the user's keep for themselves (a decoder's memory) isn't in
-/// it, nor are pages of mapped files, which the system takes back when it needs them, nor the range that a
-/// flat_map goes through. Stages of the user's own say what they hold, see stage_for. Where tensors differ in
-/// size, up to 64 MB may lie idle for the next ones or be more than those need: of the process, and of each
-/// stage whose tensors lie in a resource of yours. A checkpoint that you keep is beside the plan: with a
-/// shuffle buffer it may hold the notes that the plan counts, until it is gone.
+/// The plan knows the size of items with a fixed size: numbers, arrays, tensors with their shape in their
+/// type and structs of those, views into mapped files, and batches of them; also the names that files()
+/// lists, and the elements of from() and records. For other items that a function or a source returns, pass
+/// `max_item_bytes{bytes}`; for lines, use lines_options. The plan doesn't include the memory that a user's
+/// functions keep (a decoder's memory), pages of mapped files, which the system takes back when it needs
+/// them, or the range that a flat_map iterates over. A user's stage declares its memory, see stage_for. If
+/// tensors differ in size, up to 64 MB may be idle, ready for the next tensors, or exceed what these need: in
+/// the process, and in each stage whose tensors use a user's memory resource. A checkpoint that the caller
+/// keeps isn't in the plan: with a shuffle buffer it may keep the notes that the plan counts, until it is
+/// destroyed.
 struct memory_plan {
-  /// Items of one kind in one place.
+  /// Items of one kind in one part of the run.
   struct part {
     std::string name;                 ///< "map `decode` -> batch"
     std::size_t items = 0;            ///< at most
-    std::optional<std::size_t> bytes; ///< of each; nothing: nobody knows
-    std::string unknown{};            ///< then what isn't known, and what to add
+    std::optional<std::size_t> bytes; ///< of each; nothing: unknown
+    std::string unknown{};            ///< if unknown: what isn't known, and what to add
   };
 
-  std::vector<part> parts;
+  std::vector<part> parts; ///< in the order of the pipeline
 
-  /// All of them together; nothing: not everything is known.
+  /// The sum of all parts; nothing: not all of them are known.
   std::optional<std::size_t> bytes() const {
     std::size_t sum = 0;
     for (const part& p : parts) {
@@ -47,11 +48,11 @@ struct memory_plan {
   }
 };
 
-/// Behind the function of a map, flat_map or generate: none of its items takes more bytes than this, with all
-/// that belongs to it.
-/// One that does is a failure of its sample. For a memory_budget, where the items' type doesn't tell.
-struct largest_item {
-  std::size_t bytes = 0;
+/// An argument after the function of a map, flat_map or generate: each item takes at most this many bytes
+/// with everything it owns. A larger item is a failure of its sample. For a memory_budget, where the items'
+/// type doesn't determine their size.
+struct max_item_bytes {
+  std::size_t bytes = 0; ///< of one item
 };
 
 namespace detail {
@@ -70,7 +71,7 @@ inline std::string bytes_text(std::size_t bytes) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + units[unit];
 }
 
-/// Of all items of a part together.
+/// The bytes of all items of a part.
 inline std::optional<std::size_t> bytes_of(const memory_plan::part& p) {
   std::size_t all = 0;
   if (!p.bytes || __builtin_mul_overflow(p.items, *p.bytes, &all)) return std::nullopt;
@@ -93,10 +94,10 @@ inline std::string to_string(const memory_plan& plan) {
   const auto size = [](const std::optional<std::size_t>& bytes) {
     return bytes ? detail::bytes_text(*bytes) : "?";
   };
-  std::string text = line("at most", "items", "each", "together");
+  std::string text = line("at most", "items", "each", "total");
   for (const memory_plan::part& p : plan.parts)
     text += line(p.name, detail::size_text(p.items), size(p.bytes), size(detail::bytes_of(p)));
-  return text + line("in all", "", "", size(plan.bytes()));
+  return text + line("total", "", "", size(plan.bytes()));
 }
 
 } // namespace feedline::inline v0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a run says of itself: counts, times and fills of every stage, worker and queue.
+// The metrics of a run: counts, times and fill levels of every stage, worker and queue.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,91 +9,120 @@
 
 namespace feedline::inline v0 {
 
-/// How long a stage takes for an item, in seconds, without the stages behind it: of items that were timed, about one of
-/// each packet. (Of a source: nothing, as its time is that of its thread.)
+/// How long a stage takes for an item, in seconds, without the stages downstream. About one item of each packet is timed.
+/// A source has none: its time is that of its thread.
 struct stage_times {
-  std::uint64_t timed = 0; ///< items
-  double mean = 0;
+  std::uint64_t timed = 0; ///< items timed
+  double mean = 0;         ///< of the items timed
   double percentile90 = 0; ///< to within 25 %
-  double percentile99 = 0;
+  double percentile99 = 0; ///< to within 25 %
 };
 
-/// A counter or a gauge: what functions report by context::count(), sources and stages by metrics(out).
-/// Of several workers it is the sum.
+/// A counter or a gauge. Functions report it by context::count(), sources and stages by metrics(out). The values of
+/// several workers are added up.
 struct user_metric {
-  std::string name;
-  double value = 0;
+  std::string name; ///< as reported
+  double value = 0; ///< the sum over the workers
 };
 
-/// Items of one stage (samples, or batches behind a batcher). Counts are brought up to date packet by packet.
+/// One stage or the source. Counts are in items (samples, or batches after a batching stage) and are updated once per
+/// packet.
 struct stage_metrics {
-  std::string name;           ///< "map `decode`"
-  std::uint64_t received = 0; ///< items in; for a source: 0
-  std::uint64_t given = 0;    ///< items out
-  std::uint64_t failures = 0; ///< calls that threw
-  stage_times time{};
-  std::uint64_t held = 0;     ///< samples in its buffers (held_samples) now, …
-  std::uint64_t capacity = 0; ///< which have room for so many
-  std::vector<user_metric> numbers{};
+  std::string name;                        ///< "map `decode`"
+  std::uint64_t received = 0;              ///< items in; 0 for a source
+  std::uint64_t emitted = 0;               ///< items out
+  std::uint64_t failures = 0;              ///< calls that threw
+  stage_times time{};                      ///< of one item
+  std::uint64_t held = 0;                  ///< samples in its buffers (held_samples) now
+  std::uint64_t capacity = 0;              ///< the most samples that its buffers hold
+  std::vector<user_metric> user_metrics{}; ///< counters and gauges of its functions
+  /// Seconds of all its threads together. Threads that it shares with other stages are divided by the times above.
+  double busy = 0;
+  std::size_t segment = 0; ///< index of its threads in interval_metrics::segments
 };
 
-/// Where a thread's time went, in seconds.
+/// How a thread spent its time, in seconds: `busy`, `starved`, `blocked` and `waiting` add up to all of it. `preempted`
+/// is the part of that sum in which the thread was ready to run but had no processor. The system counts it (in
+/// /proc/self/task/`ID`/schedstat); where it doesn't, `preempted` is 0.
 struct worker_metrics {
-  double busy = 0;    ///< in the stages' code
-  double starved = 0; ///< waiting for input
-  double blocked = 0; ///< waiting for room behind it
-  double waiting = 0; ///< in functions that said so by context::waiting()
+  double busy = 0;      ///< in the stages' code
+  double starved = 0;   ///< waiting for input
+  double blocked = 0;   ///< waiting for room downstream
+  double waiting = 0;   ///< in functions that declared a wait with context::waiting()
+  double preempted = 0; ///< ready to run, without a processor
+
+  /// All of its time.
+  double time() const { return busy + starved + blocked + waiting; }
 };
 
-/// A run of stages that share threads.
+/// Neighbouring stages that share threads.
 struct segment_metrics {
-  std::string name; ///< its stages: "shuffle + batch"
-  bool parallel = false;
-  std::size_t active = 0; ///< workers at work now: all of them, unless their number is automatic
-  std::vector<worker_metrics> workers;
+  std::string name;                    ///< its stages: "shuffle + batch"
+  bool parallel = false;               ///< whether it has workers
+  std::size_t active = 0;              ///< workers in use now: all of them, unless their number is automatic
+  std::vector<worker_metrics> workers; ///< one entry per thread
+
+  /// The times of all workers together.
+  worker_metrics sum() const {
+    worker_metrics all;
+    for (const worker_metrics& w : workers) {
+      all.busy += w.busy;
+      all.starved += w.starved;
+      all.blocked += w.blocked;
+      all.waiting += w.waiting;
+      all.preempted += w.preempted;
+    }
+    return all;
+  }
 
   /// The part of the workers' time that was busy, 0 to 1.
-  double busy_fraction() const {
-    double busy = 0, all = 0;
-    for (const worker_metrics& w : workers) {
-      busy += w.busy;
-      all += w.busy + w.starved + w.blocked + w.waiting;
-    }
-    return all > 0 ? busy / all : 0;
+  double busy_fraction() const { return fraction(&worker_metrics::busy); }
+
+  /// The part of the workers' time in which they waited inside functions (context::waiting()), 0 to 1.
+  double waiting_fraction() const { return fraction(&worker_metrics::waiting); }
+
+  /// The part of the workers' time in which they waited for a processor, 0 to 1.
+  double preempted_fraction() const { return fraction(&worker_metrics::preempted); }
+
+ private:
+  double fraction(double worker_metrics::*part) const {
+    const worker_metrics all = sum();
+    return all.time() > 0 ? all.*part / all.time() : 0;
   }
 };
 
-/// A queue behind a segment. Fills and capacity are in items; small items cross in packets, and the capacity
-/// is that of packets as large as the largest so far.
+/// The queue after a segment. Fill levels and capacity are in items. Small items cross it in packets; the capacity
+/// assumes packets as large as the largest so far.
 struct queue_metrics {
-  std::string name; ///< "map `decode` -> shuffle + batch"
-  std::uint64_t capacity = 0;
-  std::uint64_t put = 0; ///< also those that were dropped then
-  std::uint64_t taken = 0;
-  std::uint64_t dropped = 0; ///< as the queue was full
-  double mean_fill = 0;      ///< as found after each push
-  std::uint64_t peak_fill = 0;
+  std::string name;            ///< "map `decode` -> shuffle + batch"
+  std::uint64_t capacity = 0;  ///< the most items that it holds
+  std::uint64_t put = 0;       ///< including those that were dropped later
+  std::uint64_t taken = 0;     ///< items that left it
+  std::uint64_t dropped = 0;   ///< because the queue was full
+  double mean_fill = 0;        ///< seen after each push
+  std::uint64_t peak_fill = 0; ///< the largest fill
 };
 
-/// The caller's end of the pipeline; times in seconds.
+/// The consumer; times in seconds.
 struct consumer_metrics {
-  std::uint64_t items = 0;  ///< that left the last queue
-  double waited = 0;        ///< the consumer for items, in all
-  double mean_queued = 0;   ///< an item in the last queue: ready, but not asked for yet
-  double median_queued = 0; ///< to within 6 %
-  double percentile99_queued = 0;
+  std::uint64_t items = 0;        ///< taken from the last queue
+  double waited = 0;              ///< for items, in total
+  double mean_queued = 0;         ///< how long an item was ready in the last queue before it was taken
+  double median_queued = 0;       ///< to within 6 %
+  double percentile99_queued = 0; ///< to within 6 %
 };
 
-/// One span of time.
+/// What happened during an interval of time.
 struct interval_metrics {
-  double seconds = 0;
-  std::vector<stage_metrics> stages; ///< from the source on
-  std::vector<segment_metrics> segments;
-  std::vector<queue_metrics> queues; ///< queue i lies behind segment i
-  consumer_metrics consumer;
-  std::string bottleneck; ///< a sentence: what limits the pipeline
+  double seconds = 0;                    ///< its length
+  std::vector<stage_metrics> stages;     ///< in order, the source first
+  std::vector<segment_metrics> segments; ///< from the source on
+  std::vector<queue_metrics> queues;     ///< queue i is after segment i
+  consumer_metrics consumer;             ///< the caller's end
+  std::string bottleneck;                ///< a sentence that says what limits the pipeline
 };
 
+/// What the threads, stages and queues of a run did.
 struct metrics {
   interval_metrics total;  ///< since the start
   interval_metrics recent; ///< since the last call of `loader.metrics()`
@@ -105,7 +134,7 @@ inline std::string percent(double fraction) {
   return std::to_string(static_cast<int>(fraction * 100 + 0.5)) + " %";
 }
 
-/// A number with three digits that count, in plain notation.
+/// A number with three significant digits, without an exponent.
 inline std::string digits(double value) {
   int decimals = 0;
   for (double v = value; v != 0 && v < 100 && decimals < 9; v *= 10) ++decimals;
@@ -131,21 +160,36 @@ inline std::string pad_right(std::string text, std::size_t width) {
 
 inline std::string bottleneck_of(const interval_metrics& m) {
   if (m.seconds <= 0 || m.consumer.items == 0)
-    return "nothing has come out yet: there is no bottleneck to name";
+    return "the consumer received no item in this time: the bottleneck is not known";
   const double waits = m.consumer.waited / m.seconds;
   if (waits < 0.05)
-    return "the consumer limits the pipeline: items are ready when it asks (it waits " + percent(waits) +
-           " of the time)";
-  const segment_metrics* busiest = &m.segments.front();
-  for (const segment_metrics& s : m.segments)
-    if (s.busy_fraction() > busiest->busy_fraction()) busiest = &s;
-  std::string text = busiest->name + " is busy " + percent(busiest->busy_fraction());
+    return "the consumer limits the pipeline: items are ready when it asks for them (it waits " +
+           percent(waits) + " of the time)";
+  const auto occupied = [](const segment_metrics& s) { return s.busy_fraction() + s.waiting_fraction(); };
+  const segment_metrics *busiest = &m.segments.front(), *most_preempted = busiest;
+  for (const segment_metrics& s : m.segments) {
+    if (occupied(s) > occupied(*busiest)) busiest = &s;
+    if (s.preempted_fraction() > most_preempted->preempted_fraction()) most_preempted = &s;
+  }
+  const double waiting = busiest->waiting_fraction();
+  const bool is_waiting = waiting > busiest->busy_fraction();
+  std::string text =
+      busiest->name + (is_waiting ? " waits in its function " + percent(waiting) + " of the time"
+                                  : " is busy " + percent(busiest->busy_fraction()));
   if (busiest->parallel) {
     text += busiest->active == 1 ? " on its one worker"
                                  : " on all " + std::to_string(busiest->active) + " workers";
   }
-  text += busiest->busy_fraction() > 0.5 ? ": it limits the pipeline"
-                                         : ": nothing in the pipeline is at its limit";
+  const double preempted = most_preempted->preempted_fraction();
+  if (occupied(*busiest) > 0.5) {
+    text += ": it limits the pipeline";
+    if (is_waiting && busiest->parallel) text += ", and more workers would help";
+  }
+  if (occupied(*busiest) <= 0.5 && preempted < 0.1) text += ": nothing in the pipeline is at its limit";
+  if (preempted >= 0.1)
+    text += "; the threads of " + most_preempted->name + " waited " + percent(preempted) +
+            " of the time for a processor: other programs use the processors, or there are more workers than "
+            "processors";
   return text + "; the consumer waits " + percent(waits) + " of the time";
 }
 
@@ -183,17 +227,19 @@ inline std::string json_of(const interval_metrics& m) {
   };
   const auto stage = [&](const stage_metrics& s) {
     return "{" + number("name", json_string(s.name)) + ", " + number("received", std::to_string(s.received)) +
-           ", " + number("given", std::to_string(s.given)) + ", " +
+           ", " + number("emitted", std::to_string(s.emitted)) + ", " +
            number("failures", std::to_string(s.failures)) + ", " +
            number("timed", std::to_string(s.time.timed)) + ", " + number("mean_time", digits(s.time.mean)) +
            ", " + number("percentile90_time", digits(s.time.percentile90)) + ", " +
            number("percentile99_time", digits(s.time.percentile99)) + ", " +
            number("held", std::to_string(s.held)) + ", " + number("capacity", std::to_string(s.capacity)) +
-           ", " + number("numbers", list(s.numbers, named)) + "}";
+           ", " + number("user_metrics", list(s.user_metrics, named)) + ", " +
+           number("busy", digits(s.busy)) + ", " + number("segment", std::to_string(s.segment)) + "}";
   };
   const auto worker = [&](const worker_metrics& w) {
     return "{" + number("busy", digits(w.busy)) + ", " + number("starved", digits(w.starved)) + ", " +
-           number("blocked", digits(w.blocked)) + ", " + number("waiting", digits(w.waiting)) + "}";
+           number("blocked", digits(w.blocked)) + ", " + number("waiting", digits(w.waiting)) + ", " +
+           number("preempted", digits(w.preempted)) + "}";
   };
   const auto segment = [&](const segment_metrics& s) {
     return "{" + number("name", json_string(s.name)) + ", " +
@@ -220,7 +266,7 @@ inline std::string json_of(const interval_metrics& m) {
 
 } // namespace detail
 
-/// A table of a span of time, for people.
+/// A table of an interval, for people.
 inline std::string to_string(const interval_metrics& m) {
   using detail::digits, detail::pad_left, detail::pad_right, detail::percent;
   std::size_t width = 24;
@@ -231,26 +277,21 @@ inline std::string to_string(const interval_metrics& m) {
   std::string text = pad_right("stage", width) + "          in         out  failures   mean us    99th %\n";
   for (const stage_metrics& s : m.stages) {
     text += pad_right(s.name, width) + pad_left(std::to_string(s.received), 12) +
-            pad_left(std::to_string(s.given), 12) + pad_left(std::to_string(s.failures), 10);
+            pad_left(std::to_string(s.emitted), 12) + pad_left(std::to_string(s.failures), 10);
     if (s.time.timed > 0)
       text += pad_left(digits(s.time.mean * 1e6), 10) + pad_left(digits(s.time.percentile99 * 1e6), 10);
     if (s.capacity > 0) text += "  holds " + std::to_string(s.held) + " of " + std::to_string(s.capacity);
-    for (const user_metric& n : s.numbers) text += "  " + n.name + " " + detail::signed_digits(n.value);
+    for (const user_metric& n : s.user_metrics) text += "  " + n.name + " " + detail::signed_digits(n.value);
     text += "\n";
   }
-  text += pad_right("threads", width) + "       count        busy   starved   blocked   waiting\n";
+  text += pad_right("threads", width) + "       count        busy   starved   blocked   waiting preempted\n";
   for (const segment_metrics& s : m.segments) {
-    worker_metrics sum;
-    for (const worker_metrics& w : s.workers) {
-      sum.busy += w.busy;
-      sum.starved += w.starved;
-      sum.blocked += w.blocked;
-      sum.waiting += w.waiting;
-    }
-    const double all = std::max(sum.busy + sum.starved + sum.blocked + sum.waiting, 1e-9);
+    const worker_metrics sum = s.sum();
+    const double all = std::max(sum.time(), 1e-9);
     text += pad_right(s.name, width) + pad_left(std::to_string(s.active), 12) +
             pad_left(percent(sum.busy / all), 12) + pad_left(percent(sum.starved / all), 10) +
-            pad_left(percent(sum.blocked / all), 10) + pad_left(percent(sum.waiting / all), 10) + "\n";
+            pad_left(percent(sum.blocked / all), 10) + pad_left(percent(sum.waiting / all), 10) +
+            pad_left(percent(sum.preempted / all), 10) + "\n";
   }
   text += pad_right("queue", width) + "    capacity   mean fill      peak\n";
   for (const queue_metrics& q : m.queues)
@@ -258,14 +299,15 @@ inline std::string to_string(const interval_metrics& m) {
             pad_left(digits(q.mean_fill), 12) + pad_left(std::to_string(q.peak_fill), 10) +
             (q.dropped > 0 ? "  dropped " + std::to_string(q.dropped) : "") + "\n";
   text += "consumer: " + std::to_string(m.consumer.items) + " items in " + digits(m.seconds) + " s, waited " +
-          digits(m.consumer.waited) + " s; items lay ready for " + digits(m.consumer.median_queued * 1e3) +
+          digits(m.consumer.waited) + " s; items were ready for " + digits(m.consumer.median_queued * 1e3) +
           " ms (median), " + digits(m.consumer.percentile99_queued * 1e3) + " ms (99th percentile)\n";
   return text + m.bottleneck + "\n";
 }
 
-/// The table of the whole run so far.
+/// A table of the whole run so far.
 inline std::string to_string(const metrics& m) { return to_string(m.total); }
 
+/// Prints the table of the whole run so far.
 template <class Stream>
   requires requires(Stream& out, const std::string& text) { out << text; }
 Stream& operator<<(Stream& out, const metrics& m) {

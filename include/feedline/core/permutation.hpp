@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A random order of any number of things, worked out place by place.
+// A random order of any number of elements, computed position by position.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -13,25 +13,25 @@
 
 namespace feedline::inline v0 {
 
-/// A keyed permutation of [0, size), in memory that doesn't depend on the size: `p[i]` is the number at place
-/// i. Equal keys and sizes give equal permutations, on every platform.
+/// A keyed permutation of [0, size), in constant memory: `p[i]` is the number at position i. Equal keys and
+/// sizes produce equal permutations, on every platform.
 ///
-/// Up to 256 numbers are shuffled and listed. More are cells of a table with at least as many rows as columns,
-/// and the row and the column of a cell are moved on in turn, each by a keyed function of the other: a Feistel
-/// network (Luby, Rackoff: "How to construct pseudorandom permutations from pseudorandom functions", 1988)
-/// for numbers of any base, with cycle walking (Black, Rogaway: "Ciphers with arbitrary finite domains",
-/// 2002). Where any two numbers go comes nearer to the uniform distribution with each of the six rounds, by a
-/// factor of about the number of columns.
+/// Up to 256 numbers are shuffled and listed. A larger range fills the cells of a table with at least as many
+/// rows as columns. The row and the column of a cell move in turn, each by a keyed function of the other: a
+/// Feistel network (Luby, Rackoff: "How to construct pseudorandom permutations from pseudorandom functions",
+/// 1988) for numbers of any base, with cycle walking (Black, Rogaway: "Ciphers with arbitrary finite
+/// domains", 2002). With each of the six rounds the positions of any two numbers get closer to a uniform
+/// distribution, by a factor of about the number of columns.
 class permutation {
  public:
   /// The largest size.
   static constexpr std::uint64_t most = std::uint64_t{1} << 40;
 
-  /// The permutation of [0, size) that belongs to `key`. Throws std::length_error for a size above `most`.
+  /// The permutation of [0, size) for `key`. Throws std::length_error for a size above `most`.
   permutation(std::uint64_t size, std::uint64_t key) : size_(size) {
     if (size > most)
-      throw std::length_error("feedline::permutation: the size is " + detail::size_text(size) +
-                              ", not from 0 to 2^40");
+      throw std::length_error("feedline::permutation: the size must be from 0 to 2^40, not " +
+                              detail::size_text(size));
     if (is_listed()) {
       for (std::size_t i = 0; i < size; ++i) list_[i] = static_cast<std::uint8_t>(i);
       detail::shuffle_range(list_.begin(), static_cast<std::size_t>(size), random_generator(key));
@@ -42,18 +42,19 @@ class permutation {
     for (std::size_t round = 0; round < keys_.size(); ++round) keys_[round] = detail::key(key, round);
   }
 
+  /// The number of positions.
   std::uint64_t size() const noexcept { return size_; }
 
-  /// The number at place i, which must be less than size().
+  /// The number at position i, which must be less than size().
   std::uint64_t operator[](std::uint64_t i) const noexcept {
     if (is_listed()) return list_[static_cast<std::size_t>(i)];
-    // The last row's cells beyond the size aren't meant: on from there.
+    // The last row's cells beyond the size aren't used: move on from there.
     do i = moved(i);
     while (i >= size_);
     return i;
   }
 
-  /// The place of a number, which must be less than size().
+  /// The position of a number, which must be less than size().
   std::uint64_t find(std::uint64_t number) const noexcept {
     if (is_listed())
       return static_cast<std::uint64_t>(std::find(list_.begin(), list_.end(), number) - list_.begin());
@@ -91,7 +92,7 @@ class permutation {
     return row << column_bits_ | column;
   }
 
-  // As detail::mix, but only the upper bits are good.
+  // Like detail::mix, but only the upper bits are good.
   static std::uint64_t scrambled(std::uint64_t x) noexcept {
     x *= 0xbf58476d1ce4e5b9;
     return (x ^ (x >> 32)) * 0x94d049bb133111eb;

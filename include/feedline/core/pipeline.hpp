@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Composition: source | stage | stage … gives a pipeline, a value that describes the work and starts nothing.
+// Composition: source | stage | stage … makes a pipeline, a value that describes the work and starts nothing.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,11 +24,11 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// What `operator|` looks at is one of the library's own; a user's plain class may stand on its other side.
+/// A part of the library, which makes `operator|` apply; the other operand may be a user's plain class.
 template <class T>
 concept part = requires { typename T::feedline_part; };
 
-// The roles in a composition: they stand in a compiler's message as its sentence names them.
+// The roles in a composition: compiler messages show these names, and the sentences refer to them.
 template <class S>
 struct stage_before;
 template <class T>
@@ -38,7 +38,8 @@ struct stage;
 template <class Type, auto Name>
 struct field;
 
-/// Two lines of a compiler's message say it all: the stages and the item in one, the sentence in the other.
+/// A mistake shows in two lines of a compiler's message: one has the stages and the item, the other the
+/// sentence.
 template <class Before, class Item, class Stage, class... Field>
 struct fit_check;
 
@@ -46,12 +47,16 @@ template <class Before, class Item, class Stage, class... Field>
 struct fit_check<stage_before<Before>, item<Item>, stage<Stage>, Field...> {
   static constexpr fit f = fit_of<Stage, Item>();
 
+  static_assert(
+      f != fit::no_output,
+      "feedline: `stage` doesn't name the type of the items that it emits: add `using output = …;` to a "
+      "class of your own, or pass a function to map or flat_map");
   static_assert(f != fit::wrong_argument,
-                "feedline: `stage` can't be called with `item`, which is what `stage_before` gives");
+                "feedline: `stage` can't be called with `item`, which is the output of `stage_before`");
   static_assert(
       f != fit::not_const,
-      "feedline: the function of `stage` changes itself when called (a mutable lambda?), but it may "
-      "be shared by workers: make it const, or give each worker one of its own with "
+      "feedline: the function of `stage` changes itself when called (a mutable lambda?), but workers may "
+      "share it: make it const, or make a separate function for each worker with "
       "per_worker(factory)");
   static_assert(
       f != fit::returns_void,
@@ -59,28 +64,30 @@ struct fit_check<stage_before<Before>, item<Item>, stage<Stage>, Field...> {
       "them");
   static_assert(f != fit::returns_reference,
                 "feedline: the function of `stage` returns a reference, which would dangle as soon as its "
-                "`item` is gone: return a value");
+                "`item` is destroyed: return a value");
+  static_assert(
+      f != fit::returns_view,
+      "feedline: the function of `stage` returns a view of its `item`, which would dangle: return a "
+      "std::string or a std::vector");
   static_assert(f != fit::returns_no_bool, "feedline: the function of `stage` must return a bool");
   static_assert(f != fit::returns_no_range,
-                "feedline: the function of `stage` must return something to iterate over: a range with "
-                "begin() and end()");
+                "feedline: the function of `stage` must return a range with begin() and end()");
   static_assert(
       sizeof...(Field) == 0,
-      "feedline: the `field` of `item` can't be stacked, so `stage` can't make tensors of it: let it "
-      "be a number, an array of numbers, a tensor, a string, a vector of numbers or a plain struct "
-      "of those, or ask for batches of whole items with as_list");
+      "feedline: the `field` of `item` can't be stacked, so `stage` can't make tensors of it: make it a "
+      "number, an array of numbers, a tensor, a string, a vector of numbers or a plain struct of those, "
+      "or collect whole items with as_list");
   static_assert(f != fit::no_shape || sizeof...(Field) > 0,
-                "feedline: `item` has no shape, so `stage` can't make tensors of it: give it numbers, "
-                "arrays, tensors, strings, vectors or a plain struct of those, or ask for batches of "
-                "whole items with as_list");
+                "feedline: `item` has no shape, so `stage` can't make tensors of it: use numbers, "
+                "arrays, tensors, strings, vectors or a plain struct of those, or collect whole items "
+                "with as_list");
   static_assert(
       f != fit::no_length,
-      "feedline: `stage` can't tell how long `item` is: give it a function of the item that returns "
-      "an unsigned whole number; without one it asks item.size()");
-  static_assert(
-      f != fit::item_cannot_move,
-      "feedline: the items that `stage` gives can't be moved without throwing, so no queue can hand "
-      "them on");
+      "feedline: `stage` doesn't know the length of `item`: pass a function of the item that returns "
+      "an unsigned integer; without one it calls item.size()");
+  static_assert(f != fit::item_cannot_move,
+                "feedline: the items that `stage` emits can't be moved without throwing, so a queue can't "
+                "pass them on: declare their move constructor noexcept");
 };
 
 template <class Before, class Item, class Stage>
@@ -95,7 +102,7 @@ struct fit_check_of<Before, Item, Stage> {
                          typename decltype(Stage::template unfit_field<Item>())::type>;
 };
 
-/// Goes through stages in order; false at the first that doesn't fit.
+/// Checks stages in order, up to the first that doesn't fit.
 template <class Before, class Item, class... Stages>
 struct composition {
   using last = Before;
@@ -103,7 +110,7 @@ struct composition {
   static constexpr bool fits = true;
 };
 
-// Nothing is asked of a stage that doesn't fit: that would be a second message.
+// Only stages that fit are examined further: else there would be a second message.
 template <bool Fits, class Item, class S, class... Rest>
 inline constexpr bool rest_fits = false;
 template <class Item, class S, class... Rest>
@@ -115,7 +122,7 @@ struct composition<Before, Item, S, Rest...> : fit_check_of<Before, Item, S>::ty
   static constexpr bool fits = rest_fits<fit_of<S, Item>() == fit::yes, Item, S, Rest...>;
 };
 
-/// The same of a list of stages. (A variable in its place would be a second message.)
+/// The same for a list of stages. (A variable instead of this class would cause a second message.)
 template <class Before, class Item, class Stages>
 struct composition_of;
 
@@ -124,8 +131,8 @@ struct composition_of<Before, Item, types<Stages...>> {
   using type = composition<Before, Item, Stages...>;
 };
 
-/// Stands for a pipeline that was refused, and for its loader, its batches and whatever else is made of it, so
-/// that one mistake gives one message.
+/// Stands in for a refused pipeline, its loader, its batches and everything else made from it, so that one
+/// mistake causes one message.
 struct refused_pipeline {
   using feedline_part = void;
 
@@ -162,114 +169,129 @@ struct refused_pipeline {
 
 } // namespace detail
 
-/// Stages without a source yet: what `map(f) | filter(g)` gives.
+/// Stages without a source: the result of `map(f) | filter(g)`.
 template <class... Segments>
 struct stage_row {
   using feedline_part = void;
-  using segments = detail::segment_list<Segments...>;
+  using segments = detail::segment_list<Segments...>; ///< the stages by the threads that they share
 
-  segments stages;
+  segments stages; ///< in order
 };
 
-/// A source and its stages, by the segments that share threads. An inexpensive value: copies share the functions and
-/// the data of the source. It can be run many times, also at once.
+/// A source and its stages, grouped into segments that share threads. An inexpensive value: copies share the
+/// functions and the source's data. It can be run many times, also concurrently.
 template <source Source, class... Segments>
 class pipeline {
-  static_assert(detail::movable_item<source_item_t<Source>>,
-                "feedline: the items that this Source gives can't be moved without throwing, so no queue can "
-                "hand them on");
+  static_assert(
+      detail::movable_item<source_item_t<Source>>,
+      "feedline: the items that this Source yields can't be moved without throwing, so a queue can't "
+      "pass them on: declare their move constructor noexcept");
 
  public:
   using feedline_part = void;
-  using segments = detail::segment_list<Segments...>;
+  using segments = detail::segment_list<Segments...>; ///< the stages by the threads that they share
+  /// The type of the items that a run yields.
   using item = typename segments::stage_types::template output<source_item_t<Source>>;
 
+  /// For the library; `from(source)` makes a pipeline from a custom source.
   pipeline(Source source, segments stages) : source_(std::move(source)), stages_(std::move(stages)) {}
 
-  /// Starts a run over all of the data, `epochs` times: each sample exactly once per epoch, in an order of
-  /// each epoch's own if there are several; what stages hold back is given at each epoch's end.
+  /// Starts a run over all of the data, `epochs` times: each sample exactly once per epoch. With several
+  /// epochs each has its own order. Stages emit the items that they hold at each epoch's end.
   auto finite(const finite_options& o = {}) const { return start<true>(detail::as_run_options(o)); }
 
-  /// Starts a run that never ends by itself: epoch after epoch, each in an order of its own, without a seam.
+  /// Starts a run that never ends by itself: epoch after epoch, each in its own order, without a pause
+  /// between them.
   auto infinite(const infinite_options& o = {}) const { return start<true>(detail::as_run_options(o)); }
 
-  /// As finite(), but without counters: all that its metrics() tell is times. It shows what counters cost.
+  /// As finite(), but without counters: its metrics() have only times. Use it to measure the cost of the
+  /// counters.
   auto finite_without_metrics(const finite_options& o = {}) const {
     return start<false>(detail::as_run_options(o));
   }
 
-  /// What a run with these options would hold at most, a finite one as well. Throws what starting it would.
+  /// The most memory that a run with these options can hold, also a finite one. Throws what starting it would
+  /// throw.
   memory_plan memory(const infinite_options& o = {}) const {
     return detail::run<true, Source, Segments...>(source_, stages_, detail::as_run_options(o)).memory();
   }
 
-  /// How many items an epoch of a run with these options gives, if nothing fails. Nothing: that can't be known without
-  /// running, as a source doesn't know how many samples it has, or a stage leaves out some. May read a data set's index;
-  /// throws what starting a run would.
+  /// The number of items in an epoch of a run with these options, if nothing fails. Nothing if it can't be
+  /// known without running, because the source doesn't know its number of samples or a stage leaves out some.
+  /// May read a data set's index; throws what starting a run would throw.
   std::optional<std::uint64_t> size(const finite_options& o = {}) const {
     return detail::items_in_epoch(source_, stages_, detail::as_run_options(o));
   }
 
-  /// The same on average, as batches run on from one epoch to the next, rounded down.
+  /// The same on average, rounded down, because batches continue from one epoch into the next.
   std::optional<std::uint64_t> size(const infinite_options& o) const {
     return detail::items_in_epoch(source_, stages_, detail::as_run_options(o));
   }
 
-  /// One sample as a run with that seed saw it in that epoch, random numbers and all; `part`: which of the items
-  /// that a flat_map made of it. It passes through the stages up to the first that makes something of several
-  /// samples, as batch does. Nothing: it was filtered out, the source can't give one of that index, or a stop was
-  /// requested of the options' token. Throws pipeline_error for what a stage of the run would have failed with, and
-  /// std::runtime_error where a source, which may never end, has given 100 million other samples or has failed 100,000
-  /// times in a row.
+  /// One sample as a run with that seed processed it in that epoch, with the same random numbers. `part`:
+  /// which of the items that a flat_map made from it. The sample passes through the stages up to the first
+  /// that combines several samples, as batch does. Returns nothing if it was filtered out, the source can't
+  /// yield a sample with that index, or the options' token requested a stop. Throws pipeline_error for an
+  /// error that a stage of the run would have failed with, and std::runtime_error if the source, which may
+  /// never end, has yielded 100 million other samples or has failed 100,000 times in a row.
   auto replay(std::uint64_t seed, std::uint32_t epoch, std::uint64_t index, std::uint64_t part = 0) const {
     if constexpr (requires { Source::traits; })
       static_assert(
-          !Source::traits.pairs_by_order,
-          "feedline: which samples a zip of files pairs depends on the run's mode: give replay() the "
-          "options of the run in place of its seed");
+          !Source::traits.depends_on_file_order,
+          "feedline: a zip of files pairs other samples in another mode: pass replay() the options of the "
+          "run instead of its seed");
     infinite_options options;
     options.seed = seed;
     return replay(options, epoch, index, part);
   }
 
-  /// The same for a run with these options: files come in another order, and so a `zip` of them gives other pairs, in a
-  /// finite run of one epoch than in any other.
+  /// The same for a run with these options. A finite run of one epoch reads files in another order than any
+  /// other run, so a `zip` of them makes other pairs.
   auto replay(const infinite_options& options, std::uint32_t epoch, std::uint64_t index,
               std::uint64_t part = 0) const {
     return detail::replay(source_, stages_, detail::as_run_options(options), epoch, index, part);
   }
 
+  /// The same for a finite run with these options.
   auto replay(const finite_options& options, std::uint32_t epoch, std::uint64_t index,
               std::uint64_t part = 0) const {
     return detail::replay(source_, stages_, detail::as_run_options(options), epoch, index, part);
   }
 
-  /// There is nothing to iterate over before the pipeline runs.
+  /// Explains that a pipeline must run before it can be iterated over.
   template <class Iterating = void>
   detail::refused_pipeline* begin() const {
     static_assert(
         !std::is_void_v<Iterating>,
-        "feedline: a pipeline only describes the work: iterate over what its finite() or infinite() "
-        "gives");
+        "feedline: a pipeline only describes the work: iterate over the loader that its finite() or "
+        "infinite() returns");
     return nullptr;
   }
 
   detail::refused_pipeline* end() const { return nullptr; }
 
+  ///@{
+  /// The source, as described.
   const Source& source() const& { return source_; }
 
   Source&& source() && { return std::move(source_); }
 
+  ///@}
+
+  ///@{
+  /// The stages, as described.
   const segments& stages() const& { return stages_; }
 
   segments&& stages() && { return std::move(stages_); }
+
+  ///@}
 
  private:
   template <bool Measured>
   [[gnu::cold]] auto start(const detail::run_options& options) const {
     static_assert(segments::stage_count > 0 || segments::traits[0].has_queue,
-                  "feedline: nothing stands behind the source: a pipeline needs a stage, such as "
-                  "batch(256), or prefetch(1000) for the samples as they are");
+                  "feedline: the pipeline has no stage: add one, such as batch(256), or prefetch(1000) "
+                  "for the samples as they are");
     using run = detail::run<Measured, Source, Segments...>;
     try {
       return loader<run>(std::make_unique<run>(source_, stages_, options));
@@ -282,7 +304,7 @@ class pipeline {
   segments stages_;
 };
 
-/// What `pipeline.infinite()` and `pipeline.finite()` return, for a member or a parameter.
+/// The type that `pipeline.infinite()` and `pipeline.finite()` return, for a member or a parameter.
 template <class Pipeline>
 using loader_of = decltype(std::declval<const Pipeline&>().finite());
 
@@ -296,19 +318,20 @@ inline constexpr bool is_pipeline<pipeline<Source, Segments...>> = true;
 template <class T>
 concept starts_pipeline = is_pipeline<T> || source<T> || only_indexed<T>;
 
-/// Whether the order of samples doesn't matter to any of the stages, so that they may stand behind what changes it.
+/// Whether the order of samples doesn't matter to any of the stages, so that they may follow a stage that
+/// changes it.
 template <class... Stages>
 consteval bool keep_any_order(types<Stages...>) {
-  return ((stateless<Stages> && traits_of<Stages>().keeps_place) && ...);
+  return ((stateless<Stages> && traits_of<Stages>().position_from_last_sample) && ...);
 }
 
-/// The pipeline with another source in place of its own.
+/// The pipeline with another source.
 template <class NewSource, class Source, class... Segments>
 pipeline<NewSource, Segments...> with_source(NewSource source, const pipeline<Source, Segments...>& p) {
   return {std::move(source), p.stages()};
 }
 
-/// The source, or the last of the stages behind it.
+/// The source, or the last stage if there are stages.
 template <class Last, class... Rest>
 struct last_of {
   using type = Last;
@@ -318,7 +341,7 @@ template <class Before, class S, class... Rest>
 struct last_of<Before, S, Rest...> : last_of<S, Rest...> {};
 
 template <class Source, class... Stages>
-std::type_identity<typename last_of<Source, Stages...>::type> last_behind(types<Stages...>);
+std::type_identity<typename last_of<Source, Stages...>::type> last_stage(types<Stages...>);
 
 template <class... Segments>
 stage_row<Segments...> row_of(segment_list<Segments...> segments) {
@@ -340,9 +363,9 @@ auto as_row(S stage) {
   return as_row(segment<segment_traits{}, S>{listed(empty_list(), std::move(stage))});
 }
 
-template <class... Before, class... Behind>
-auto append(stage_row<Before...> before, const stage_row<Behind...>& behind) {
-  return row_of(as_segments(with_segments(std::move(before.stages.all), behind.stages.all)));
+template <class... Before, class... After>
+auto append(stage_row<Before...> before, const stage_row<After...>& after) {
+  return row_of(as_segments(with_segments(std::move(before.stages.all), after.stages.all)));
 }
 
 template <class Source, class... Segments>
@@ -350,22 +373,22 @@ pipeline<Source, Segments...> pipeline_of(Source source, segment_list<Segments..
   return {std::move(source), std::move(segments)};
 }
 
-template <class Source, class... Before, class... Behind>
-auto append(pipeline<Source, Before...> p, const stage_row<Behind...>& behind) {
+template <class Source, class... Before, class... After>
+auto append(pipeline<Source, Before...> p, const stage_row<After...>& after) {
   using before = pipeline<Source, Before...>;
-  using last = typename decltype(last_behind<Source>(typename before::segments::stage_types()))::type;
-  using stages = typename stage_row<Behind...>::segments::stage_types;
+  using last = typename decltype(last_stage<Source>(typename before::segments::stage_types()))::type;
+  using stages = typename stage_row<After...>::segments::stage_types;
   if constexpr (composition_of<last, typename before::item, stages>::type::fits)
     return pipeline_of(std::move(p).source(),
-                       as_segments(with_segments(std::move(p).stages().all, behind.stages.all)));
+                       as_segments(with_segments(std::move(p).stages().all, after.stages.all)));
   else return refused_pipeline();
 }
 
-/// No stage, but something that makes another pipeline of the one it stands behind.
+/// Not a stage: it makes another pipeline from the one upstream.
 template <class T>
 concept changes_source = requires { typename T::feedline_changes_source; };
 
-/// A row of which at least one part is no stage: it is put together once there is a pipeline in front of it.
+/// A row with at least one part that isn't a stage: it is composed once a pipeline is upstream of it.
 template <class Left, class Right>
 struct row_with_change {
   using feedline_part = void;
@@ -394,18 +417,18 @@ concept container = !starts_pipeline<T> && !part<T> && requires(const T& t) { t.
 
 } // namespace detail
 
-/// Puts a stage behind a source, a pipeline or another stage.
+/// Appends a stage to a source, a pipeline or another stage.
 template <class Left, class Right>
   requires detail::part<std::remove_cvref_t<Left>> || detail::part<std::remove_cvref_t<Right>>
 [[gnu::cold]] auto operator|(Left&& left, Right&& right) {
   using L = std::remove_cvref_t<Left>;
   using R = std::remove_cvref_t<Right>;
   static_assert(!detail::starts_pipeline<R> || !detail::starts_pipeline<L>,
-                "feedline: Right is a second source: a pipeline has one, in front");
+                "feedline: Right is a second source: a pipeline has only one, at its beginning");
   static_assert(!detail::starts_pipeline<R> || detail::starts_pipeline<L>,
-                "feedline: Right is a source and must stand in front of Left, which is a stage");
+                "feedline: Right is a source and must come before Left, which is a stage");
   static_assert(!detail::container<L>,
-                "feedline: Left is no source but a container: a pipeline begins with from(container)");
+                "feedline: Left is a container, not a source: begin the pipeline with from(container)");
   if constexpr (std::is_same_v<L, detail::refused_pipeline> || std::is_same_v<R, detail::refused_pipeline> ||
                 detail::starts_pipeline<R> || detail::container<L>)
     return detail::refused_pipeline();
@@ -423,7 +446,7 @@ template <class Left, class Right>
 
 namespace detail {
 
-using feedline::operator|; // for a user's own source in front of a stage, whose class is in this namespace
+using feedline::operator|; // for a user's source upstream of a stage, whose class is in this namespace
 
 } // namespace detail
 

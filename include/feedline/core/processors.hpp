@@ -19,7 +19,7 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// The beginning of a small file of the kernel's; nothing if it can't be read.
+/// The beginning of a small kernel file; nothing if it can't be read.
 inline std::optional<std::string> read_small_file(const std::string& path) {
   struct closer {
     void operator()(std::FILE* f) const { std::fclose(f); }
@@ -32,7 +32,7 @@ inline std::optional<std::string> read_small_file(const std::string& path) {
   return text;
 }
 
-/// Quota and period, in any unit; nothing if there is no quota, or no sense in it.
+/// The quota divided by the period, in any unit; nothing if there is no valid quota.
 inline std::optional<double> quota_of(std::string_view quota, std::string_view period) {
   const auto number = [](std::string_view text) { return std::strtod(std::string(text).c_str(), nullptr); };
   const double q = number(quota), p = number(period);
@@ -40,7 +40,7 @@ inline std::optional<double> quota_of(std::string_view quota, std::string_view p
   return q / p;
 }
 
-/// How many processors' time the control group in `folder` may use.
+/// How many processors the control group in `folder` may keep busy.
 inline std::optional<double> group_quota(const std::string& folder) {
   if (const auto both = read_small_file(folder + "/cpu.max")) {
     const std::size_t space = std::min(both->find(' '), both->size() - 1);
@@ -51,10 +51,10 @@ inline std::optional<double> group_quota(const std::string& folder) {
   return quota && period ? quota_of(*quota, *period) : std::nullopt;
 }
 
-/// The least of the quotas of a process's control group and of those around it. `membership`: what
-/// /proc/self/cgroup says, a line "number:controllers:/path" for each hierarchy, whose folders lie below
-/// `root`; version 2 names no controllers and lies in `root` itself. Inside a container the folders of the
-/// groups around it may not be there.
+/// The smallest quota of a process's control group and the groups around it. `membership`: the contents of
+/// /proc/self/cgroup, a line "number:controllers:/path" for each hierarchy, whose folders are below `root`;
+/// version 2 names no controllers and is in `root` itself. Inside a container the folders of the groups
+/// around it may be missing.
 inline std::optional<double> processor_quota(std::string_view membership, const std::string& root) {
   std::optional<double> least;
   while (!membership.empty()) {
@@ -79,7 +79,7 @@ inline std::optional<double> processor_quota(std::string_view membership, const 
   return least;
 }
 
-/// How many of `available` processors can be kept busy within a quota, rounded up; at least 1.
+/// How many of `available` processors a quota can keep busy, rounded up; at least 1.
 inline std::size_t processors_within(std::optional<double> quota, std::size_t available) {
   if (!quota || *quota >= static_cast<double>(available)) return available;
   const auto whole = static_cast<std::size_t>(*quota);
@@ -88,9 +88,9 @@ inline std::size_t processors_within(std::optional<double> quota, std::size_t av
 
 } // namespace detail
 
-/// How many processors this process may keep busy, at least 1: those of the machine that its affinity mask
-/// names (as set by taskset, or by a batch system), and no more than the quotas of its control groups are
-/// worth (as a container has them), rounded up. Read anew by each call.
+/// How many processors this process may keep busy, at least 1: the processors of its affinity mask (as set by
+/// taskset or a batch system), but no more than the quotas of its control groups allow (as a container has
+/// them), rounded up. Each call reads the current values.
 inline std::size_t processors() {
   std::size_t count = detail::allowed_processors();
   if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());

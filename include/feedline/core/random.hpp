@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Keyed randomness: every decision is a function of a key, so that it comes out alike on every thread,
-// standard library and platform.
+// Keyed randomness: every decision is a function of a key, so that it is the same on every thread, standard
+// library and platform.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -32,22 +32,25 @@ constexpr std::uint64_t key(Words... words) noexcept {
 } // namespace detail
 
 /// A small generator that starts from a key (SplitMix64: 64 bits of state, period 2^64). Meets
-/// std::uniform_random_bit_generator. Its own distributions give the same numbers with every standard
-/// library, which those of <random> don't.
+/// std::uniform_random_bit_generator. Its distributions return the same numbers with every standard library,
+/// unlike those of `<random>`.
 class random_generator {
  public:
   using result_type = std::uint64_t;
 
+  /// Equal keys produce equal numbers.
   explicit constexpr random_generator(std::uint64_t key) noexcept : state_(key) {}
 
+  /// The least number, 0.
   static constexpr result_type min() noexcept { return 0; }
 
+  /// The greatest number, 2^64 - 1.
   static constexpr result_type max() noexcept { return std::numeric_limits<result_type>::max(); }
 
   /// 64 random bits.
   constexpr result_type operator()() noexcept { return detail::mix(state_ += 0x9e3779b97f4a7c15); }
 
-  /// A whole number in [0, bound), each equally likely; 0 if bound is 0. (Lemire, "Fast random integer
+  /// An integer in [0, bound), each equally likely; 0 if bound is 0. (Lemire, "Fast random integer
   /// generation in an interval", 2019.)
   constexpr std::uint64_t below(std::uint64_t bound) noexcept {
     auto product = wide{(*this)()} * bound;
@@ -64,7 +67,7 @@ class random_generator {
   /// A number in [low, high).
   constexpr double uniform(double low, double high) noexcept { return low + (high - low) * uniform(); }
 
-  /// True with the given probability.
+  /// True with that probability.
   constexpr bool chance(double probability) noexcept { return uniform() < probability; }
 
  private:
@@ -75,7 +78,7 @@ class random_generator {
 
 namespace detail {
 
-/// Puts [first, first + size) into a random order (Fisher and Yates), each equally likely.
+/// Shuffles [first, first + size) (Fisher and Yates): each order is equally likely.
 template <class Iterator>
 constexpr void shuffle_range(Iterator first, std::size_t size, random_generator random) {
   using difference = decltype(first - first);
@@ -86,14 +89,14 @@ constexpr void shuffle_range(Iterator first, std::size_t size, random_generator 
 } // namespace detail
 
 /// A hash of text that is the same in every process and on every platform: FNV-1a of 64 bits (Fowler, Noll,
-/// Vo), its bits mixed once more.
+/// Vo), with its bits mixed once more.
 constexpr std::uint64_t stable_hash(std::string_view text) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return detail::mix(hash);
 }
 
-/// The same of a number, whatever its type.
+/// The same for a number of any type.
 template <std::integral Number>
 constexpr std::uint64_t stable_hash(Number number) noexcept {
   return detail::key(static_cast<std::uint64_t>(number));

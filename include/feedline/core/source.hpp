@@ -18,18 +18,19 @@
 
 namespace feedline::inline v0 {
 
-/// What is known of a source whatever its samples are: `static constexpr source_traits traits{…}` in its class.
+/// Facts about a source that hold for all of its samples: `static constexpr source_traits traits{…}` in its
+/// class.
 struct source_traits {
-  const char* kind = nullptr; ///< its name in messages and metrics; else that of its type
-  bool shares_files = false;  ///< it gives each rank its part of the files: see epoch
-  bool shares_places = false; ///< it gives each rank its part of an epoch's places
-  bool names_files = false;   ///< its samples are names of files, what is in them being the data
-  bool pairs_by_order =
-      false; ///< what is in a sample depends on the order of files, and so on the run's mode
-  bool repeats_samples = false; ///< a sample may come several times in an epoch
-  /// It gives what arrives, which can't be given again: a run of it has one epoch, which in an infinite run lasts until
-  /// it gives no more, and has checkpoints only if the source has a `state` all the same. Ranks each have one of their
-  /// own.
+  const char* kind = nullptr;          ///< its name in messages and metrics; by default that of its type
+  bool splits_files_by_rank = false;   ///< it yields only the rank's share of the files: see epoch
+  bool splits_samples_by_rank = false; ///< it yields only the rank's share of an epoch's positions
+  bool yields_file_names = false;      ///< its samples are file names; the data is in those files
+  /// The content of a sample depends on the order of the files, and so on the run's mode.
+  bool depends_on_file_order = false;
+  bool repeats_samples = false; ///< it may yield a sample several times in an epoch
+  /// It yields data as it arrives and can't yield it again. A run has one epoch, which in infinite mode lasts
+  /// until the source ends. The run has checkpoints only if the source has a `state`. Each rank has its own
+  /// source.
   bool live = false;
 };
 
@@ -42,33 +43,36 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 
 } // namespace detail
 
-/// A source: `next()` gives the samples of one epoch one after another, then nothing. The pipeline keeps it
-/// as it was described; each epoch of each run works on a fresh copy, from one thread. After an exception
-/// `next()` may be called again and goes on behind what it couldn't read. It may also have
+/// A source: `next()` yields the samples of one epoch one by one, then nothing. The pipeline keeps the source
+/// as it was described; each epoch of each run uses a fresh copy, from one thread. After an exception
+/// `next()` may be called again and continues after the part that it couldn't read. A source may also have
 /// - `void start_epoch(const epoch&)`: called on the fresh copy before its first `next()`;
-/// - `bool ready() const`: whether next() would give a sample, or end the epoch, without a wait. If not, what was given
-///   so far goes to the consumer at once before next() is called, which then waits until the epoch's `stop` wakes it;
-/// - `std::uint64_t index() const`: the index of the sample that `next()` gave last, unique and the same in
-///   every epoch (by default samples are counted from 0);
+/// - `bool ready() const`: whether next() would return a sample, or end the epoch, without waiting. If not,
+///   the samples yielded so far go to the consumer at once, before next() is called; next() may then wait
+///   until a sample arrives or the epoch's `stop` wakes it;
+/// - `std::uint64_t index() const`: the index of the sample that `next()` yielded last, unique and the same
+///   in every epoch (by default samples are counted from 0);
 /// - `std::string origin(std::uint64_t index) const`: names a sample (file, member) for error messages;
 ///   called on the described source from any thread;
-/// - `void state(auto& archive)`: calls `archive(x, y, …)` with all that says how far the epoch has come: numbers,
-///   strings, lists and what state_writer names beside them. A run that is resumed reads it into a copy on which
-///   `start_epoch` was called, and then calls `void resumed()` if there is one;
-/// - `void skip(std::uint64_t count)`, in its place: goes on as if next() had been called so often. (A source
-///   with neither is read again from its beginning.)
-/// - `void go_near(std::uint64_t index)`: makes next() give the sample with that index before long, and those
-///   before it in its file or none, then perhaps nothing. For samples that a shuffle buffer held; their
-///   indices come in rising order. (Without it the epoch is read from its beginning.)
-/// - `std::uint64_t extent() const` and `std::uint64_t fingerprint(std::uint64_t extent) const`: of how many
-///   files or elements it consists, and a hash that tells the first so many of them from others;
-/// - `std::optional<std::size_t> largest_item() const`: the most bytes that a sample takes with all that
-///   belongs to it, or nothing, for a memory_budget where the samples' type doesn't tell;
-/// - `void metrics(auto& out) const`: calls `out("waiting", 7)` with what holds now, and `out.total("bytes read", n)` with
-///   what has added up since the run began. Called often, where the source has a thread of its own;
-/// - `static constexpr source_traits traits{.kind = "numbers", …}`: what else is to be known of it.
+/// - `void state(auto& archive)`: calls `archive(x, y, …)` with everything that determines its position in
+///   the epoch: numbers, strings, lists and the other types that state_writer lists. A resumed run reads the
+///   state into a copy on which `start_epoch` was called, and then calls `void resumed()` if the source has
+///   it;
+/// - `void skip(std::uint64_t count)`, as an alternative to `state`: has the effect of `count` calls of
+///   next(). (A source with neither is read again from its beginning.)
+/// - `void seek(std::uint64_t index)`: makes next() yield the sample with that index soon, after earlier
+///   samples of its file or at once; after it next() may yield nothing. Called for samples that a shuffle
+///   buffer held, with increasing indices. (Without it the epoch is read from its beginning.)
+/// - `std::uint64_t extent() const` and `std::uint64_t fingerprint(std::uint64_t extent) const`: the number
+///   of its files or elements, and a hash that identifies the first `extent` of them;
+/// - `std::optional<std::size_t> max_item_bytes() const`: the most bytes that a sample takes with everything
+///   it owns, or nothing if unknown; for a memory_budget where the samples' type doesn't determine it;
+/// - `void metrics(auto& out) const`: calls `out("waiting", 7)` with a current value, and
+///   `out.total("bytes read", n)` with a sum since the run began. Called often, where the source has its own
+///   thread;
+/// - `static constexpr source_traits traits{.kind = "numbers", …}`: other facts about it.
 ///
-/// `check_source` of feedline/testing.hpp runs a source through all that is promised of it.
+/// `check_source` of feedline/testing.hpp tests a source against this contract.
 template <class S>
 concept source = std::copy_constructible<S> && std::is_object_v<S> && requires(S& s) {
   s.next();
@@ -79,23 +83,24 @@ concept source = std::copy_constructible<S> && std::is_object_v<S> && requires(S
 template <source S>
 using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
 
-/// Samples that can be had in any order and from any thread, by their place in [0, size()): what `at(place)`
-/// gives, or throws, is the same each time. May also have
-/// - `std::uint64_t index_at(std::uint64_t place) const`: the index of that sample (by default its place);
-/// - `std::optional<std::uint64_t> find(std::uint64_t index) const`: the place that has that index
-///   (by default all places are asked for theirs);
-/// - `std::string origin(std::uint64_t index) const`, as a source has it.
+/// Samples that any thread can read in any order, by their position in [0, size()). `at(position)` returns
+/// the same sample, or throws the same error, each time. May also have
+/// - `std::uint64_t index_at(std::uint64_t position) const`: the index of that sample (by default its
+///   position);
+/// - `std::optional<std::uint64_t> find(std::uint64_t index) const`: the position of that index
+///   (by default all positions are searched);
+/// - `std::string origin(std::uint64_t index) const`, as for a source.
 ///
-/// A source that is indexed samples itself, or has an `indexed()` that gives them, can be shuffled as
-/// a whole. A class with size() and at() alone is enough to stand where a source does: it gives its samples by
-/// rising place, and may have a source's `traits`, `extent()`, `fingerprint()` and `largest_item()`.
+/// A source that meets this concept, or whose `indexed()` returns such samples, can be shuffled as a whole. A
+/// class with only size() and at() can be used as a source: it yields its samples in order of position, and
+/// may have a source's `traits`, `extent()`, `fingerprint()` and `max_item_bytes()`.
 template <class D>
-concept indexed_samples = std::copy_constructible<D> && requires(const D& d, std::uint64_t place) {
+concept indexed_samples = std::copy_constructible<D> && requires(const D& d, std::uint64_t position) {
   { d.size() } -> std::convertible_to<std::uint64_t>;
-  { d.at(place) } -> std::move_constructible;
+  { d.at(position) } -> std::move_constructible;
 };
 
-/// A source whose samples can be had by their place as well.
+/// A source whose samples can also be read by position.
 template <class S>
 concept indexed_source = source<S> && (indexed_samples<S> || requires(const S& s) {
                            { s.indexed() } -> indexed_samples;
@@ -103,7 +108,7 @@ concept indexed_source = source<S> && (indexed_samples<S> || requires(const S& s
 
 namespace detail {
 
-/// The samples of an indexed source by place.
+/// The samples of an indexed source by position.
 template <indexed_source S>
 auto indexed(const S& source) {
   if constexpr (indexed_samples<S>) return source;
@@ -111,12 +116,12 @@ auto indexed(const S& source) {
 }
 
 template <indexed_samples D>
-std::uint64_t index_at(const D& samples, std::uint64_t place) {
-  if constexpr (requires { samples.index_at(place); }) return samples.index_at(place);
-  else return place;
+std::uint64_t index_at(const D& samples, std::uint64_t position) {
+  if constexpr (requires { samples.index_at(position); }) return samples.index_at(position);
+  else return position;
 }
 
-/// Where the sample with that index is, if there is one.
+/// The position of the sample with that index, if there is one.
 template <indexed_samples D>
 std::optional<std::uint64_t> find_index(const D& samples, std::uint64_t index) {
   if constexpr (requires { samples.find(index); }) {
@@ -125,13 +130,13 @@ std::optional<std::uint64_t> find_index(const D& samples, std::uint64_t index) {
     const std::uint64_t size = samples.size();
     if constexpr (!requires { samples.index_at(index); })
       return index < size ? std::optional(index) : std::nullopt;
-    for (std::uint64_t place = 0; place < size; ++place)
-      if (index_at(samples, place) == index) return place;
+    for (std::uint64_t position = 0; position < size; ++position)
+      if (index_at(samples, position) == index) return position;
     return {};
   }
 }
 
-/// What the class of a source says of it, with the name of its type where it gives none.
+/// The traits of a source, with the name of its type where it names no kind.
 template <class S>
 consteval source_traits source_traits_of() {
   source_traits t;
@@ -140,25 +145,25 @@ consteval source_traits source_traits_of() {
   return t;
 }
 
-/// Of how many files or elements a source consists; 0: it doesn't say.
+/// The number of a source's files or elements; 0: unknown.
 template <class S>
 std::uint64_t extent_of(const S& source) {
   if constexpr (requires { source.extent(); }) return source.extent();
   else return 0;
 }
 
-/// What tells its first files or elements from others; 0: it doesn't say.
+/// The hash of its first `extent` files or elements; 0: unknown.
 template <class S>
 std::uint64_t fingerprint_of(const S& source, std::uint64_t extent) {
   if constexpr (requires { source.fingerprint(extent); }) return source.fingerprint(extent);
   else return 0;
 }
 
-/// A class of a user's own that is indexed samples and no more: a source all the same.
+/// A user's class that is indexed samples and not a source; it can be used as one.
 template <class T>
 concept only_indexed = indexed_samples<T> && !source<T> && !requires(const T& t) { t.begin(); };
 
-/// The source that such a class stands for: it gives the samples by rising place.
+/// The source made from such a class: it yields the samples in order of position.
 template <only_indexed D>
 class samples_in_order {
  public:
@@ -172,7 +177,7 @@ class samples_in_order {
     else if constexpr (!requires { samples_.extent(); }) size_ = std::min(size_, e.extent);
   }
 
-  // The place is counted before the sample is read, so that one that throws is left behind.
+  // The position advances before the sample is read, so that a failed sample isn't read again.
   auto next() -> std::optional<std::decay_t<decltype(std::declval<const D&>().at(0))>> {
     if (next_ >= size_) return std::nullopt;
     return samples_.at(next_++);
@@ -182,7 +187,7 @@ class samples_in_order {
 
   void skip(std::uint64_t count) { next_ += std::min(count, size_ - next_); }
 
-  void go_near(std::uint64_t index) { next_ = find_index(samples_, index).value_or(size_); }
+  void seek(std::uint64_t index) { next_ = find_index(samples_, index).value_or(size_); }
 
   D indexed() const { return samples_; }
 
@@ -196,8 +201,8 @@ class samples_in_order {
     else return extent;
   }
 
-  std::optional<std::size_t> largest_item() const {
-    if constexpr (requires { samples_.largest_item(); }) return samples_.largest_item();
+  std::optional<std::size_t> max_item_bytes() const {
+    if constexpr (requires { samples_.max_item_bytes(); }) return samples_.max_item_bytes();
     else return std::nullopt;
   }
 
@@ -208,19 +213,19 @@ class samples_in_order {
 
  private:
   D samples_;
-  std::uint64_t next_ = 0; // place
-  std::uint64_t size_ = 0; // of the epoch
+  std::uint64_t next_ = 0; // position
+  std::uint64_t size_ = 0; // number of samples in the epoch
 };
 
-/// Goes on as if next() had been called so often, of which so many calls threw. Throws if that isn't the same this
-/// time.
+/// Has the effect of `calls` calls of next(), of which `failures` threw. Throws std::runtime_error if the
+/// epoch ends too early or another number of calls throws this time.
 template <source S>
 void skip_samples(S& source, std::uint64_t calls, std::uint64_t failures, const std::stop_token& stop,
                   bool with_index = false) {
   if constexpr (requires { source.skip(calls); }) {
     source.skip(calls);
   } else {
-    constexpr const char* lost = "the run can't come to the place where the run that it resumes was left: ";
+    constexpr const char* lost = "the run can't return to the checkpoint's position: ";
     std::uint64_t failed = 0;
     std::string last;
     for (; calls > 0 && !stop.stop_requested(); --calls) {
@@ -236,48 +241,48 @@ void skip_samples(S& source, std::uint64_t calls, std::uint64_t failures, const 
         ++failed;
       }
       if (has_ended)
-        throw std::runtime_error(lost + ("the epoch ended " + std::to_string(calls)) +
-                                 " samples before that place");
+        throw std::runtime_error(lost + ("the epoch ended " + std::to_string(calls)) + " samples before it");
     }
     if (failed != failures && !stop.stop_requested())
-      throw std::runtime_error(lost + std::to_string(failed) + " samples before it failed, " +
-                               std::to_string(failures) + " had failed then" +
+      throw std::runtime_error(lost + std::to_string(failed) + " samples before it failed now, " +
+                               std::to_string(failures) + " when the checkpoint was taken" +
                                (last.empty() ? last : "; the last error is: " + last));
   }
 }
 
-/// A source of files that gives each rank its part of them.
+/// A source of files that yields only the rank's share of them.
 template <class S>
-concept shares_files = requires { requires S::traits.shares_files; };
+concept splits_files_by_rank = requires { requires S::traits.splits_files_by_rank; };
 
-/// A source whose texts are names of files, what is in them being the data.
+/// A source of file names; the data is in those files.
 template <class S>
-concept names_files = requires { requires S::traits.names_files; };
+concept yields_file_names = requires { requires S::traits.yields_file_names; };
 
-/// A source that gives each rank its part of an epoch's places.
+/// A source that yields only the rank's share of an epoch's positions.
 template <class S>
-concept shares_places = requires { requires S::traits.shares_places; };
+concept splits_samples_by_rank = requires { requires S::traits.splits_samples_by_rank; };
 
-/// A source of what arrives.
+/// A source of data that arrives during the run.
 template <class S>
 concept live_source = requires { requires S::traits.live; };
 
-/// A source that says whether next() would wait.
+/// A source that reports whether next() would wait.
 template <class S>
 concept says_when_ready = requires(const S& s) {
   { s.ready() } -> std::convertible_to<bool>;
 };
 
-/// A source of which a run can go on where an earlier one stood.
+/// A source from which a later run can continue.
 template <class S>
 concept can_be_resumed = !live_source<S> || requires(S& s, state_writer& archive) { s.state(archive); };
 
-/// Every rank gets all that its own source gives.
+/// A source of which each rank uses every sample: it yields only the rank's share, or each rank has its own.
 template <class S>
-concept shares_itself = shares_files<S> || shares_places<S> || live_source<S>;
+concept shares_itself = splits_files_by_rank<S> || splits_samples_by_rank<S> || live_source<S>;
 
-/// A source that knows, once an epoch has started, how many samples it has and can give each from any thread:
-/// where number i of the epoch is, and the sample and the index at that place; and where an index is.
+/// A source that knows its number of samples once an epoch has started and can return each from any thread:
+/// the position of the epoch's i-th sample, the sample and the index at a position, and the position of an
+/// index.
 template <class S>
 concept dealt_source = source<S> && requires(const S& s, std::uint64_t i) {
   { s.epoch_size() } -> std::same_as<std::uint64_t>;
@@ -297,35 +302,35 @@ void start_source(Source& source, const epoch& e) {
 template <source Source>
 inline constexpr bool has_index = requires(const Source& s) { s.index(); };
 
-/// The index of the sample that the source gave last, its `ordinal`-th.
+/// The index of the sample that the source yielded last, its `ordinal`-th.
 template <source Source>
 std::uint64_t index_of(const Source& source, std::uint64_t ordinal) {
   if constexpr (has_index<Source>) return source.index();
   else return ordinal;
 }
 
-/// Why an infinite run ends of itself.
+/// Why an infinite run ends by itself.
 struct empty_run : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What is wrong with an epoch without samples in infinite mode, of a source and …
+/// The error of a source that yields no sample in an epoch of infinite mode, …
 inline empty_run empty_epoch() {
-  return empty_run("it gave no sample in a whole epoch, so an infinite run would never yield anything");
+  return empty_run("it yielded no sample in a whole epoch, so an infinite run would never yield anything");
 }
 
-/// … of what gets nothing from the stages before it.
+/// … and of a stage that receives nothing from upstream.
 inline empty_run nothing_came() {
-  return empty_run("the stages before it let no sample through in one epoch after another, so an "
+  return empty_run("the stages upstream emitted nothing in several consecutive epochs, so an "
                    "infinite run would never yield anything");
 }
 
-/// How many epochs in a row without a sample show that a rank will never have one. There may be fewer samples than
-/// ranks; and a rank may get empty files by chance, in one epoch after another.
+/// The number of consecutive empty epochs after which a rank is sure to stay empty. There may be fewer
+/// samples than ranks; and by chance a rank may get only empty files in several consecutive epochs.
 template <source S>
 std::uint32_t empty_epochs_of(const rank& r) noexcept {
   if (r.is_alone()) return 1;
-  return shares_files<S> ? 64 + 64 * r.of : r.of;
+  return splits_files_by_rank<S> ? 64 + 64 * r.world_size : r.world_size;
 }
 
 template <source S>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a stage is: a plain class that is called with an item and a function to hand on what it makes of it.
+// What a stage is: a plain class that is called with an item and a function that emits the results.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -16,57 +16,59 @@
 
 namespace feedline::inline v0 {
 
-/// What a stage of the library is told when a run begins.
+/// What a stage of the library receives when a run begins.
 struct stage_info {
-  std::uint64_t key;            ///< of the seed and the stage's place: key random decisions by it
-  std::stop_token stop;         ///< of the run
-  std::size_t items_behind = 1; ///< that other threads may not have taken yet, where it has workers: at most
+  std::uint64_t key;    ///< of the seed and the stage's position: key random decisions by it
+  std::stop_token stop; ///< the run's
+  /// Of a stage with workers: the most emitted items that the threads downstream haven't taken yet.
+  std::size_t items_in_flight = 1;
 };
 
-/// What is known of a stage whatever its items are: `static constexpr stage_traits traits{…}` in its class.
+/// Facts about a stage that hold for every item type: `static constexpr stage_traits traits{…}` in its class.
 struct stage_traits {
-  const char* kind =
-      nullptr; ///< its name in messages and checkpoints; else that of its type, which compilers write
-               ///< in different ways
-  /// It does the same with an item whatever came before, may be copied and can run on several workers.
+  /// Its name in messages and checkpoints; by default that of its type, which differs between compilers.
+  const char* kind = nullptr;
+  /// Its result for an item doesn't depend on earlier items. It may be copied and can run on several workers.
   bool stateless = false;
-  /// It gives one item for each that comes.
+  /// It emits one item for each that it receives.
   bool one_to_one = false;
-  /// How many items it gives follows from how many come, not from what they are: ranks may have it in finite mode.
-  /// (So it is also where it is one to one.)
-  bool gives_by_count = false;
-  /// Each item that it gives is made of the samples since the one before it: where the stage stands follows from the
-  /// last sample that it gave.
-  bool keeps_place = false;
-  /// It gives items just as they came, if it gives them.
+  /// The number of items that it emits depends only on how many it receives, not on their content, so that
+  /// ranks may use it in finite mode. (Implied by one_to_one.)
+  bool data_independent_count = false;
+  /// Each item that it emits is made from the samples since the previous one: its position in the stream
+  /// follows from the last sample that it emitted.
+  bool position_from_last_sample = false;
+  /// It emits items unchanged, or not at all.
   bool unchanged = false;
-  /// It begins each epoch as if there had been none before.
-  bool begins_anew = false;
-  /// It calls `emit.enough()`. (Else this isn't heard in an infinite run of several ranks over a source that knows
-  /// nothing of them.)
+  /// It begins each epoch in its initial state.
+  bool resets_each_epoch = false;
+  /// It calls `emit.enough()`. (Without this trait an infinite run of several ranks ignores the call, if the
+  /// source doesn't know of ranks.)
   bool ends_epochs = false;
-  /// Its state is right whenever it emits, so that a checkpoint may be taken in the middle of a call; and of several
-  /// items that it makes of one sample it names the parts itself.
-  bool saves_in_calls = false;
+  /// Its state is valid whenever it emits, so that a checkpoint may be taken in the middle of a call. If it
+  /// makes several items from one sample, it numbers these parts itself.
+  bool checkpoints_mid_call = false;
 };
 
-/// Why a stage doesn't fit behind another one.
+/// Why a stage can't follow another one.
 enum class fit {
   yes,
+  no_output,         ///< its class doesn't name the type that it emits
   wrong_argument,    ///< it can't be called with the item
   not_const,         ///< its function can be called, but not as const
-  returns_void,      ///< its function gives nothing
-  returns_reference, ///< its function gives a reference to what may be gone
-  returns_no_bool,   ///< its predicate gives no bool
-  returns_no_range,  ///< its function gives nothing to iterate over
+  returns_void,      ///< its function returns nothing
+  returns_reference, ///< its function returns a reference, which may dangle
+  returns_view,      ///< its function returns a view of an item that owns its elements
+  returns_no_bool,   ///< its predicate doesn't return a bool
+  returns_no_range,  ///< its function doesn't return a range
   no_shape,          ///< the item has no shape to batch
-  no_length,         ///< its function gives no length of the item
-  item_cannot_move,  ///< the item it gives can't be moved without throwing
+  no_length,         ///< its function doesn't return the item's length
+  item_cannot_move,  ///< moving the item that it emits may throw
 };
 
 namespace detail {
 
-/// Stands in for the function that a running stage is given, to find out whether it can be called.
+/// Stands in for the emit function of a running stage, to check whether the stage can be called.
 template <class Out>
 struct emit_probe {
   template <class V>
@@ -76,7 +78,7 @@ struct emit_probe {
   void enough();
 };
 
-/// A stage that makes its running form for the item type it meets, as the library's generic ones do.
+/// A stage whose bind() makes the object that runs for an item type, as the library's generic stages do.
 template <class S, class In>
 concept binds_to = requires(const S& s, const stage_info& info) { s.template bind<In>(info); };
 
@@ -91,7 +93,7 @@ struct bound<S, In> {
   using type = decltype(std::declval<const S&>().template bind<In>(std::declval<const stage_info&>()));
 };
 
-/// The class that runs when S meets items of type In: S itself or what its bind makes.
+/// The class that runs when S receives items of type In: S itself or the result of its bind().
 template <class S, class In>
 using bound_t = typename bound<S, In>::type;
 
@@ -116,12 +118,12 @@ concept running_stage =
     requires { typename R::output; } && (takes_value<R, In> || takes_value_and_context<R, In> ||
                                          takes_sample<R, In> || takes_sample_and_context<R, In>);
 
-/// What the class of a stage says of it.
+/// The traits of a stage.
 template <class S>
 consteval stage_traits traits_of() {
   stage_traits t;
   if constexpr (requires { S::traits; }) t = S::traits;
-  t.gives_by_count |= t.one_to_one;
+  t.data_independent_count |= t.one_to_one;
   return t;
 }
 
@@ -129,15 +131,15 @@ consteval stage_traits traits_of() {
 template <class S>
 concept stateless = traits_of<S>().stateless;
 
-/// It may give in one epoch what it got in another.
+/// A stage that may emit in one epoch an item that it received in an earlier one.
 template <class S>
-concept keeps_over_epochs = !stateless<S> && !traits_of<S>().begins_anew;
+concept keeps_over_epochs = !stateless<S> && !traits_of<S>().resets_each_epoch;
 
-/// What it makes of a sample can be made again of that one alone.
+/// A stage whose results for a sample can be recomputed from that sample alone.
 template <class S>
 concept makes_of_one_sample = stateless<S> || traits_of<S>().unchanged;
 
-/// A stage whose state may have buffers of samples: one of the library's that plans their notes, or a user's own.
+/// A stage whose state may have buffers of samples: one of the library's that plans their notes, or a user's.
 template <class S>
 concept may_hold_samples =
     !stateless<S> && (
@@ -153,11 +155,11 @@ consteval fit fit_of() {
   } else if constexpr (running_stage<S, In>) {
     return movable_item<typename S::output> ? fit::yes : fit::item_cannot_move;
   } else {
-    return fit::wrong_argument;
+    return requires { typename bound_t<S, In>::output; } ? fit::wrong_argument : fit::no_output;
   }
 }
 
-/// What a source or a stage is called: its kind, or its type where it names none.
+/// The kind of a source or a stage, or its type where it names none.
 template <class S>
 consteval const char* kind_of() {
   if constexpr (requires { S::traits.kind; }) {
@@ -167,7 +169,7 @@ consteval const char* kind_of() {
   return type_name<S>.data();
 }
 
-/// "map `decode`", or the kind alone where the user gave no name.
+/// "map `decode`", or the kind alone for a stage without a name.
 template <class S>
 std::string stage_name(const S& stage) {
   if constexpr (requires { stage.whole_name(); }) return stage.whole_name();
@@ -177,7 +179,7 @@ std::string stage_name(const S& stage) {
   return text;
 }
 
-/// A hash with what tells a stage from others: its name and its fingerprint.
+/// Adds a stage's name and fingerprint to a hash.
 template <class S>
 std::uint64_t key_with_stage(std::uint64_t hash, const S& stage) {
   hash = key(hash, stable_hash(stage_name(stage)));
@@ -187,44 +189,48 @@ std::uint64_t key_with_stage(std::uint64_t hash, const S& stage) {
 
 } // namespace detail
 
-/// A stage that can stand where items of type In come. A stage of a user's own is a class with
-/// - `using output = …;` the type it gives;
-/// - `void operator()(In item, auto& emit)`: calls `emit(value)` for each value it makes of the item: none,
-///   one or several. `emit` returns false once nobody wants more; `emit.enough()` says that this stage wants
-///   no more of the epoch. Or `(In item, auto& emit, context&)`; or, to hold items back or change their
-///   order, `(sample<In>, auto& emit)` with `emit(sample<Out>)`, and perhaps the context;
+/// A stage that can receive items of type In. A user's stage is a class with
+/// - `using output = …;` the type of the items that it emits;
+/// - `void operator()(In item, auto& emit)`: calls `emit(value)` for each value that it makes from the item:
+///   none, one or several. `emit` returns false once no more items are needed; `emit.enough()` says that this
+///   stage needs no more items of the epoch. Instead it may be `(In item, auto& emit, context&)` or, to hold
+///   items back or change their order, `(sample<In>, auto& emit)` with `emit(sample<Out>)`, with or without
+///   the context;
 ///
-/// and perhaps
-/// - `void finish(auto& emit)`: gives what it still holds, at the end of each epoch of finite mode;
+/// and optionally
+/// - `void finish(auto& emit)`: emits the items that it still holds, at the end of each epoch of finite mode;
 /// - `void end_epoch()`: called at the end of each epoch in either mode;
-/// - `void state(auto& archive)`: calls `archive(x, y, …)` with all that is its state between two items: numbers,
-///   strings, lists and what state_writer names beside them. A run that is resumed gives it back. (Without it a
-///   resumed run works out the state of such a stage from the beginning of the run.)
-/// - `std::size_t items_held() const`: the most items of its input that it holds back, and
-/// - `std::size_t bytes_kept() const`: the most bytes that it keeps beside those; for the memory plan, which else
-///   knows only of a stage that can be copied as bytes that it holds nothing. Both are asked before a run begins;
-/// - `std::size_t largest_item() const`: the most bytes of an item that it gives, where its type doesn't tell;
-/// - `static constexpr stage_traits traits{.kind = "packer", …}`: what else is to be known of it;
-/// - `std::uint64_t items_given(std::uint64_t items, bool drains) const`: how many items it gives in an epoch in which so
-///   many come, for pipeline.size(), where it isn't one to one; `drains`: it gives what it holds at the epoch's end;
-/// - `std::uint64_t fingerprint() const`: of its parameters. A checkpoint is refused by a pipeline whose stages have
-///   other names or fingerprints;
-/// - `bool has_enough() const`: whether it has called `emit.enough()` in this epoch, for a run that is resumed: it gets
-///   nothing more of the epoch then. At the beginning of an epoch, after `end_epoch()`, only a stage that wants nothing
-///   of any epoch says yes.
+/// - `void state(auto& archive)`: calls `archive(x, y, …)` with its whole state between two items: numbers,
+///   strings, lists and the other types that state_writer lists. A resumed run restores it. (Without it a
+///   resumed run recomputes the stage's state from the beginning of the run.)
+/// - `std::size_t items_held() const`: the most input items that it holds back, and
+/// - `std::size_t bytes_held() const`: the most bytes that it keeps in addition to those; for the memory
+///   plan. Without them it knows only the memory of a stateless or trivially copyable stage.
+///   Both are called before a run begins;
+/// - `std::size_t max_item_bytes() const`: the most bytes of an item that it emits, where its type doesn't
+///   determine it;
+/// - `static constexpr stage_traits traits{.kind = "packer", …}`: other facts about it;
+/// - `std::uint64_t output_count(std::uint64_t items, bool drains) const`: how many items it emits in an
+///   epoch in which it receives `items`, for pipeline.size(), where it isn't one to one; `drains`: it emits
+///   the items that it holds at the epoch's end;
+/// - `std::uint64_t fingerprint() const`: a hash of its parameters. A pipeline refuses a checkpoint of stages
+///   with other names or fingerprints;
+/// - `bool has_enough() const`: whether it has called `emit.enough()` in this epoch. If so, a resumed run
+///   gives it no more items of the epoch. At the beginning of an epoch, after `end_epoch()`, only a stage
+///   that needs no items of any epoch returns true.
 ///
-/// Each run has its own copy, called from one thread. `check_stage` of feedline/testing.hpp runs a stage through all that
-/// is promised of it.
+/// Each run has its own copy, called from one thread. `check_stage` of feedline/testing.hpp tests a stage
+/// against this contract.
 template <class S, class In>
 concept stage_for = detail::fit_of<S, In>() == fit::yes;
 
-/// What a stage gives for items of type In.
+/// The type that a stage emits for items of type In.
 template <class S, class In>
 using stage_output_t = typename detail::bound_t<S, In>::output;
 
-/// Gives a stage a name for error messages and metrics.
+/// The name of a stage, for error messages and metrics.
 struct name {
-  std::string text;
+  std::string text; ///< appears in messages as "map `text`"
 };
 
 } // namespace feedline::inline v0

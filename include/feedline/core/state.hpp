@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a source or a stage can name as its state, and how a checkpoint keeps it.
+// The types that the state of a source or a stage can have, and how a checkpoint stores them.
 #include <array>
 #include <bit>
 #include <concepts>
@@ -36,7 +36,7 @@ concept state_float =
     std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, long double> ||
     std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-/// A class that names a state itself, which may be part of another one's.
+/// A class with a state, which may be part of another one's.
 template <class T>
 concept state_part = std::is_class_v<T> && requires(T& part, state_writer& writer, state_reader& reader) {
   part.state(writer);
@@ -65,7 +65,7 @@ inline constexpr bool is_state_sample<sample<T>> = true;
 template <class T>
 auto members_of_sample(T& s) {
   if constexpr (requires { s.value; }) return std::tie(s.value, s.id);
-  else return std::tie(s.index, s.part, s.epoch);
+  else return std::tie(s.index, s.sub_index, s.epoch);
 }
 
 template <class T>
@@ -83,7 +83,7 @@ concept state_list =
       list.begin();
     };
 
-/// How many elements of such a list share a word: text and bools are kept close together.
+/// How many elements of such a list share a word: text and bools are packed.
 template <class Element>
 inline constexpr std::size_t elements_in_word = std::is_same_v<Element, bool>                  ? 64
                                                 : word_like<Element> && (sizeof(Element) == 1) ? 8
@@ -93,7 +93,7 @@ template <class T>
 constexpr std::size_t words_of_float = sizeof(T) <= sizeof(std::uint64_t) ? 1 : 2;
 
 [[noreturn]] inline void throw_state_not_whole() {
-  throw std::invalid_argument("feedline: the checkpoint is not whole");
+  throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
 }
 
 template <class T>
@@ -104,34 +104,37 @@ consteval bool can_be_state() {
 
 } // namespace detail
 
-/// Takes down the state of a source or a stage: the `archive` of its `state(auto& archive)`, which calls
-/// `archive(x, y, …)` with all that makes up its state. That may be
+/// Writes the state of a source or a stage: the `archive` of its `state(auto& archive)`, which calls
+/// `archive(x, y, …)` with everything that makes up its state. That may be
 /// - whole numbers, bool and enums;
-/// - floating-point numbers, of which all bits are kept;
+/// - floating-point numbers, with all of their bits;
 /// - strings, std::vector, std::deque and std::list;
 /// - std::array, std::pair, std::tuple and std::optional;
 /// - samples of such values, and their identities;
-/// - classes with a `state` of their own;
+/// - classes with their own `state`;
 /// - held_samples, whose samples a resumed run reads again;
 ///
-/// and any of these inside each other. The state is taken down often, about once for each packet of samples:
-/// what is large and doesn't change belongs into `fingerprint()` instead.
+/// and any of these inside each other. The state is written often, about once for each packet of samples: put
+/// large data that doesn't change into `fingerprint()` instead.
 ///
-/// A checkpoint keeps words of 64 bits. Zeros at its end are left out, so a list is followed by a 1: what lies
-/// before that is complete, and its length can be checked against the words that are there.
+/// A checkpoint stores words of 64 bits, without the zeros at its end. A 1 therefore follows each list: the
+/// words before it are complete, so that the list's length can be checked against them.
 class state_writer {
  public:
+  /// Appends to `words`.
   explicit state_writer(std::vector<std::uint64_t>& words) : words_(words) {}
 
-  /// For the run: what buffers of samples hold goes to `buffers`, as those of the stage in that place.
+  /// For the run: the contents of sample buffers go to `buffers`, as those of the stage at that position.
   state_writer(std::vector<std::uint64_t>& words, detail::held_parts& buffers, std::size_t place)
       : words_(words), buffers_(&buffers), place_(place) {}
 
-  /// For the run: how many samples the buffers hold, and have room for.
+  /// For the run: how many samples the buffers hold, and how many they have room for.
   std::size_t held() const noexcept { return held_; }
 
+  /// For the run: how many samples the buffers have room for.
   std::size_t capacity() const noexcept { return capacity_; }
 
+  /// Writes the values one after another.
   template <class... Value>
   void operator()(const Value&... values) {
     (write(values), ...);
@@ -142,21 +145,21 @@ class state_writer {
   void write(const Value& value) {
     static_assert(
         detail::can_be_state<Value>(),
-        "feedline: a state can't keep a `Value`: name numbers, strings, lists, arrays, pairs or optionals of "
-        "those, or give Value a state(auto& archive) of its own");
+        "feedline: a state can't store a `Value`: use numbers, strings, lists, arrays, pairs or optionals of "
+        "those, or give Value a state(auto& archive)");
     if constexpr (detail::holds_samples<Value>) {
       write_held(value);
     } else if constexpr (detail::word_like<Value>) {
       words_.push_back(static_cast<std::uint64_t>(value));
     } else if constexpr (detail::state_float<Value>) {
       std::array<std::uint64_t, detail::words_of_float<Value>> bits{};
-      // A long double of x86 has 10 bytes and then some that mean nothing.
+      // A long double of x86 has 10 bytes and then padding.
       constexpr std::size_t size =
           std::is_same_v<Value, long double> && std::numeric_limits<Value>::digits == 64 ? 10 : sizeof(Value);
       std::memcpy(bits.data(), &value, size);
       for (const std::uint64_t word : bits) words_.push_back(word);
     } else if constexpr (detail::state_part<Value>) {
-      const_cast<Value&>(value).state(*this); // state() serves both directions, and so isn't const
+      const_cast<Value&>(value).state(*this); // state() also reads, and so isn't const
     } else if constexpr (detail::is_state_optional<Value>) {
       words_.push_back(value ? 1 : 0);
       if (value) write(*value);
@@ -201,7 +204,7 @@ class state_writer {
     } else {
       const std::size_t begin = words_.size();
       for (const element& value : list) write(value);
-      // Elements without any state: the length is still one of words that are there.
+      // Elements without any state: pad them, as a reader accepts at most one element per word.
       if (words_.size() - begin < list.size()) words_.resize(begin + list.size());
     }
     words_.push_back(1);
@@ -215,18 +218,21 @@ class state_writer {
   std::size_t capacity_ = 0;
 };
 
-/// Gives it back to another one in the same order. Throws std::invalid_argument for words that no state_writer has
-/// written, before it takes memory for them.
+/// Reads a state that a state_writer wrote, in the same order. Throws std::invalid_argument for words that no
+/// state_writer has written, before it allocates memory for them.
 class state_reader {
  public:
+  /// Reads what a state_writer has written.
   explicit state_reader(std::span<const std::uint64_t> words) : words_(words) {}
 
+  /// Whether all words have been read.
   bool is_empty() const noexcept { return words_.empty(); }
 
   /// How many words are left.
   std::size_t left() const noexcept { return words_.size(); }
 
-  /// For the run: from now on buffers of samples are those of the stage in that place, which held the samples `found`.
+  /// For the run: from now on buffers of samples are those of the stage at that position, which held the
+  /// samples `found`.
   void begin_stage(const detail::held_parts& buffers, std::size_t place, detail::read_again* found) noexcept {
     buffers_ = &buffers;
     place_ = place;
@@ -235,9 +241,10 @@ class state_reader {
     loaded_ = 0;
   }
 
-  /// For the run: how many buffers of that stage it has given back.
+  /// For the run: how many buffers of that stage it has restored.
   std::size_t loaded_buffers() const noexcept { return loaded_; }
 
+  /// Reads the values in the order in which they were written.
   template <class... Value>
   void operator()(Value&... values) {
     (read(values), ...);
@@ -247,7 +254,7 @@ class state_reader {
   std::uint64_t next() {
     if (words_.empty()) {
       if (lists_ > 0) detail::throw_state_not_whole();
-      return 0; // was left out
+      return 0; // a zero at the end, which wasn't stored
     }
     const std::uint64_t word = words_.front();
     words_ = words_.subspan(1);
@@ -257,11 +264,11 @@ class state_reader {
   template <class Value>
   void read(Value& value) {
     static_assert(!std::is_const_v<Value>,
-                  "feedline: what a state names can't be const: it is read back, too");
+                  "feedline: a member of a state can't be const: a resumed run writes to it");
     static_assert(
         detail::can_be_state<Value>(),
-        "feedline: a state can't keep a `Value`: name numbers, strings, lists, arrays, pairs or optionals of "
-        "those, or give Value a state(auto& archive) of its own");
+        "feedline: a state can't store a `Value`: use numbers, strings, lists, arrays, pairs or optionals of "
+        "those, or give Value a state(auto& archive)");
     if constexpr (detail::holds_samples<Value>) {
       const std::size_t number = buffer_++;
       if (!buffers_ || !found_) return;
@@ -301,7 +308,7 @@ class state_reader {
     return value;
   }
 
-  // Elements are added one by one: a length that lies has no more effect than the words that are there.
+  // Elements are added one by one, so that a wrong length allocates no more than the existing words need.
   template <class List>
   void read_list(List& list) {
     using element = typename List::value_type;
@@ -340,19 +347,19 @@ class state_reader {
   std::size_t buffer_ = 0; // number of the next one
   detail::read_again* found_ = nullptr;
   std::size_t loaded_ = 0;
-  std::size_t lists_ = 0; // that are being read: of those nothing was left out
+  std::size_t lists_ = 0; // being read: the zeros inside them were stored
 };
 
 namespace detail {
 
-/// A part of a run, source or stage, that names its state.
+/// A source or stage with a state.
 template <class T>
 concept has_state = requires(T& part, state_writer& writer, state_reader& reader) {
   part.state(writer);
   part.state(reader);
 };
 
-/// Gives a part the state that another one named.
+/// Restores a part's state.
 template <has_state Part>
 void read_state(Part& part, state_reader& reader) {
   part.state(reader);

@@ -15,22 +15,22 @@
 
 namespace feedline::inline v0 {
 
-/// While it lives the first of its signals asks for a stop instead of killing the process; a second one kills
-/// as usual. The destructor puts the former handlers back. One object at a time.
+/// While it exists, the first of its signals requests a stop instead of killing the process; a second one
+/// kills as usual. The destructor restores the former handlers. Only one object at a time.
 ///
 ///     stop_on_signal interrupt(SIGINT, SIGTERM);
 ///     for (auto& b : p.infinite({.stop = interrupt.token()})) …
 class stop_on_signal {
-  static constexpr std::size_t most_signals = 8;
+  static constexpr std::size_t max_signals = 8;
 
  public:
-  /// Throws std::logic_error if there is another one, std::system_error for what is no signal that can be
-  /// caught.
+  /// Throws std::logic_error if another one exists, std::system_error for a number that isn't a signal or a
+  /// signal that can't be caught.
   template <class... Signals>
-    requires(sizeof...(Signals) > 0 && sizeof...(Signals) <= most_signals)
+    requires(sizeof...(Signals) > 0 && sizeof...(Signals) <= max_signals)
   explicit stop_on_signal(Signals... signals)
       : signals_{static_cast<int>(signals)...}, count_(sizeof...(Signals)) {
-    if (exists_.exchange(true)) throw std::logic_error("feedline::stop_on_signal: there is one already");
+    if (exists_.exchange(true)) throw std::logic_error("feedline::stop_on_signal: another one exists");
     ::sem_init(&arrived_, 0, 0);
     active_.store(this);
     std::size_t installed = 0;
@@ -54,14 +54,14 @@ class stop_on_signal {
 
   ~stop_on_signal() { release(count_); }
 
-  /// Requested to stop when the first signal has come.
+  /// Requests a stop when the first signal has arrived.
   std::stop_token token() const { return source_.get_token(); }
 
-  /// The signal that came; 0: none yet.
+  /// The signal that arrived; 0: none yet.
   int signal() const noexcept { return came_.load(std::memory_order_relaxed); }
 
  private:
-  // Only what POSIX allows in a handler: sigaction, sem_post, lock-free atomics.
+  // Uses only functions that POSIX allows in a handler: sigaction, sem_post, lock-free atomics.
   static void on_signal(int number) {
     const int error = errno;
     handling_.fetch_add(1);
@@ -77,7 +77,7 @@ class stop_on_signal {
     errno = error;
   }
 
-  // Stop callbacks may take locks, which a handler must not: a thread calls them.
+  // Stop callbacks may take locks, which a handler must not do: a thread calls them.
   void wait() {
     while (::sem_wait(&arrived_) != 0) {
     }
@@ -86,10 +86,10 @@ class stop_on_signal {
 
   void release(std::size_t installed) {
     restore(installed);
-    // Another thread may still be in the handler: it has counted itself before it looked at active_.
+    // Another thread may still be in the handler: it has incremented handling_ before it read active_.
     active_.store(nullptr);
     while (handling_.load() != 0) std::this_thread::yield();
-    if (signal() != 0) restore(installed); // which it may have undone
+    if (signal() != 0) restore(installed); // the handler may have undone it
     ending_.store(true);
     ::sem_post(&arrived_);
     if (waiter_.joinable()) waiter_.join();
@@ -105,9 +105,9 @@ class stop_on_signal {
   static inline std::atomic<stop_on_signal*> active_{nullptr};
   static inline std::atomic<int> handling_{0}; // threads that are in the handler
 
-  std::array<int, most_signals> signals_;
+  std::array<int, max_signals> signals_;
   std::size_t count_;
-  std::array<struct sigaction, most_signals> former_{};
+  std::array<struct sigaction, max_signals> former_{};
   std::stop_source source_;
   ::sem_t arrived_;
   std::atomic<int> came_{0};

@@ -16,41 +16,45 @@
 
 namespace feedline::inline v0 {
 
-/// Draws numbers of [first(), last()) without repetition: each of those left is equally likely. Both ends may move
-/// during a pass: numbers that come into the range join the pass, those that leave it are dropped. Equal seeds and
-/// calls give equal numbers, on every platform.
+/// Draws numbers of [first(), last()) without repetition: each remaining one is equally likely. Both ends may
+/// move during a pass: numbers that enter the range join the pass, those that leave it are dropped. Equal
+/// seeds and calls return equal numbers, on every platform.
 ///
-/// A draw takes constant time on average. Memory: a bit for each number of the range, rounded up to a power of two, and
-/// toward the end of a pass a list of those left, of at most one bit for each number more.
+/// A draw takes constant time on average. Memory: a bit for each number of the range, rounded up to a power
+/// of two, and toward the end of a pass a list of the remaining numbers, of at most one more bit for each
+/// number of the range.
 class stream_shuffler {
  public:
-  /// The most numbers of a range.
-  static constexpr std::uint64_t most = std::uint64_t{1} << 32;
+  /// The largest size of a range.
+  static constexpr std::uint64_t max_window = std::uint64_t{1} << 32;
 
-  /// The range is empty at first.
+  /// The range is initially empty.
   explicit stream_shuffler(std::uint64_t seed) noexcept : seed_(seed) {}
 
+  /// The lower end of the range.
   std::uint64_t first() const noexcept { return first_; }
 
+  /// The upper end of the range, not part of it.
   std::uint64_t last() const noexcept { return last_; }
 
+  /// The number of numbers in the range.
   std::uint64_t size() const noexcept { return last_ - first_; }
 
-  /// How many numbers the pass has left.
+  /// How many numbers remain in the pass.
   std::uint64_t left() const noexcept { return left_; }
 
   /// The number of the pass, from 0.
   std::uint64_t pass() const noexcept { return pass_; }
 
-  /// Moves the ends. Throws std::invalid_argument if `last` is less than `first` or than it was, std::length_error for
-  /// more than `most` numbers; then nothing has changed.
+  /// Moves the ends. Throws std::invalid_argument if `last` is less than `first` or than before,
+  /// std::length_error for more than `max_window` numbers; then nothing has changed.
   void set_range(std::uint64_t first, std::uint64_t last) {
     if (last < first || last < last_)
       throw std::invalid_argument("feedline::stream_shuffler: the range can't become [" +
                                   std::to_string(first) + ", " + std::to_string(last) + "), it was [" +
                                   std::to_string(first_) + ", " + std::to_string(last_) +
-                                  "): its upper end doesn't fall");
-    if (last - first > most)
+                                  "): its upper end can't fall, or be below the lower one");
+    if (last - first > max_window)
       throw std::length_error("feedline::stream_shuffler: a range of " + std::to_string(last - first) +
                               " numbers is larger than 2^32");
     const std::uint64_t kept_first = std::max(first, first_);
@@ -66,7 +70,7 @@ class stream_shuffler {
       if (first < first_) {
         clear_bits(first, first_);
         left_ += first_ - first;
-        list_.clear(); // the bits know all that is in it
+        list_.clear(); // the bits contain the same information
         listed_ = first;
       } else if (first >= listed_) {
         list_.clear();
@@ -79,7 +83,7 @@ class stream_shuffler {
     last_ = last;
   }
 
-  /// A number that this pass hasn't given yet; nothing: it has given all of them.
+  /// A number that this pass hasn't drawn yet; nothing: it has drawn all of them.
   std::optional<std::uint64_t> draw() {
     if (left_ == 0) return std::nullopt;
     if (left_ < candidates() / sparse) list_those_left();
@@ -88,9 +92,9 @@ class stream_shuffler {
       const std::uint64_t choice = random.below(candidates());
       std::uint64_t number = listed_ + (choice - list_.size());
       if (choice < list_.size()) {
-        std::uint32_t& place = list_[static_cast<std::size_t>(choice)];
-        number = base_ + place;
-        place = list_.back();
+        std::uint32_t& offset = list_[static_cast<std::size_t>(choice)];
+        number = base_ + offset;
+        offset = list_.back();
         list_.pop_back();
         if (number < first_) continue; // it has left the range
       }
@@ -103,7 +107,7 @@ class stream_shuffler {
     }
   }
 
-  /// Begins the next pass: it has all numbers of the range.
+  /// Starts the next pass, with all numbers of the range.
   void start_pass() {
     clear_bits(first_, last_);
     list_.clear();
@@ -112,7 +116,7 @@ class stream_shuffler {
     ++pass_;
   }
 
-  /// All but the seed; see source.
+  /// Everything but the seed; see source.
   template <class Archive>
   void state(Archive& archive) {
     std::vector<std::uint64_t> drawn;
@@ -123,17 +127,18 @@ class stream_shuffler {
   }
 
  private:
-  // Numbers are tried at random; once fewer than one in so many tries would find one, those left are listed.
+  // Numbers are tried at random; once fewer than one in `sparse` tries would succeed, the remaining ones are
+  // listed.
   static constexpr std::uint64_t sparse = 32;
 
-  // What a try can hit: those that are listed, and all numbers from `listed_` on.
+  // What a try chooses from: the listed numbers, and all numbers from `listed_` on.
   std::uint64_t candidates() const noexcept { return list_.size() + (last_ - listed_); }
 
   std::uint64_t& word_of(std::uint64_t number) noexcept {
     return words_[static_cast<std::size_t>(number / 64) & (words_.size() - 1)];
   }
 
-  // Calls f with each word that has bits of [begin, end), and a mask of those.
+  // Calls f with each word that has bits of [begin, end), and a mask of those bits.
   template <class F>
   void for_each_word(std::uint64_t begin, std::uint64_t end, F f) {
     while (begin < end) {
@@ -156,7 +161,7 @@ class stream_shuffler {
     return count;
   }
 
-  // Room for the bits of that range beside each other, in a ring.
+  // Makes room for the bits of that range, in a ring.
   void reserve(std::uint64_t first, std::uint64_t last) {
     if (first == last) return;
     const auto needed = static_cast<std::size_t>((last - 1) / 64 - first / 64 + 1);
@@ -167,11 +172,11 @@ class stream_shuffler {
     words_ = std::move(larger);
   }
 
-  // The work is shared by the draws since the last time, which have left one candidate in `sparse`.
+  // The work is shared by the draws since the last call, which have left one candidate in `sparse`.
   void list_those_left() {
     std::size_t kept = 0;
-    for (const std::uint32_t place : list_)
-      if (base_ + place >= first_) list_[kept++] = static_cast<std::uint32_t>(base_ + place - first_);
+    for (const std::uint32_t offset : list_)
+      if (base_ + offset >= first_) list_[kept++] = static_cast<std::uint32_t>(base_ + offset - first_);
     list_.resize(kept);
     list_.reserve(static_cast<std::size_t>(left_));
     base_ = first_;
@@ -186,11 +191,11 @@ class stream_shuffler {
     listed_ = last_;
   }
 
-  // Whatever was read is whole, or refused.
+  // Checks the whole state that was read.
   void restore(const std::vector<std::uint64_t>& drawn) {
-    constexpr const char* broken = "feedline::stream_shuffler: the state is not whole";
+    constexpr const char* broken = "feedline::stream_shuffler: the state is incomplete or damaged";
     const std::uint64_t words = first_ < last_ ? (last_ - 1) / 64 - first_ / 64 + 1 : 0;
-    if (last_ < first_ || last_ - first_ > most || drawn.size() != words || listed_ < first_ ||
+    if (last_ < first_ || last_ - first_ > max_window || drawn.size() != words || listed_ < first_ ||
         listed_ > last_)
       throw std::invalid_argument(broken);
     words_.assign(std::bit_ceil(std::max<std::size_t>(drawn.size(), 1)), 0);
@@ -199,10 +204,10 @@ class stream_shuffler {
       for_each_word(first_, last_,
                     [&](std::uint64_t& word, std::uint64_t mask) { word = drawn[next++] & mask; });
     };
-    // The list has each number that is left below `listed_`, and no other one of the range.
+    // The list must have each remaining number below `listed_`, and no other one of the range.
     put();
-    for (const std::uint32_t place : list_) {
-      const std::uint64_t number = base_ + place;
+    for (const std::uint32_t offset : list_) {
+      const std::uint64_t number = base_ + offset;
       if (number < first_) continue;
       const std::uint64_t bit = std::uint64_t{1} << number % 64;
       if (number >= listed_ || (word_of(number) & bit) != 0) throw std::invalid_argument(broken);
@@ -219,10 +224,10 @@ class stream_shuffler {
   std::uint64_t left_ = 0;
   std::uint64_t pass_ = 0;
   std::uint64_t draws_ = 0;
-  std::vector<std::uint64_t> words_; // a set bit: drawn; the word of number n is n / 64, modulo their number
-  std::vector<std::uint32_t>
-      list_;                 // of numbers below `listed_`: all that are left, and such as left the range
-  std::uint64_t base_ = 0;   // what those are counted from
+  std::vector<std::uint64_t> words_; // a set bit: drawn; number n is in word n / 64, modulo their count
+  // Offsets of numbers below `listed_`: all remaining ones, and some that left the range.
+  std::vector<std::uint32_t> list_;
+  std::uint64_t base_ = 0;   // what the offsets are counted from
   std::uint64_t listed_ = 0; // in [first_, last_]
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A contiguous, aligned block of numbers with a shape: what images are decoded to and batches are made of.
+// A contiguous, aligned block of numbers with a shape, for decoded images and for batches.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace feedline::inline v0 {
 
-/// Tensors begin at a multiple of this many bytes: a cache line, and the widest vector register.
+/// The alignment of a tensor's memory in bytes: a cache line, and the widest vector register.
 inline constexpr std::size_t tensor_alignment = detail::block_cache::alignment;
 
-/// The sizes of a tensor's dimensions, outermost first; at most eight, held in place.
+/// The sizes of a tensor's dimensions, outermost first; at most eight, stored in the object.
 class shape {
  public:
-  static constexpr std::size_t max_rank = 8;
+  static constexpr std::size_t max_rank = 8; ///< the most dimensions
 
   constexpr shape() = default;
 
@@ -31,20 +31,24 @@ class shape {
   constexpr shape(std::initializer_list<std::size_t> extents)
       : shape(std::span(extents.begin(), extents.size())) {}
 
+  /// The sizes, outermost first. Throws std::length_error for more than max_rank.
   constexpr explicit shape(std::span<const std::size_t> extents) {
     for (const std::size_t extent : extents) append(extent);
   }
 
+  /// The number of dimensions.
   constexpr std::size_t rank() const noexcept { return rank_; }
 
+  /// The size of a dimension; 0 is the outermost.
   constexpr std::size_t operator[](std::size_t dimension) const noexcept { return extents_[dimension]; }
 
+  /// The sizes, outermost first.
   constexpr const std::size_t* begin() const noexcept { return extents_.data(); }
 
   constexpr const std::size_t* end() const noexcept { return extents_.data() + rank_; }
 
-  /// The number of elements: the product of the extents, 1 for rank 0. Throws std::length_error if it is more than
-  /// memory can address, as for an extent that was negative.
+  /// The number of elements: the product of the extents, 1 for rank 0. Throws std::length_error if it is more
+  /// than memory can address, for example because an extent was negative.
   constexpr std::size_t count() const {
     std::size_t product = 1;
     for (const std::size_t extent : *this)
@@ -53,13 +57,16 @@ class shape {
     return product;
   }
 
+  /// Adds an innermost dimension. Throws std::length_error for more than max_rank.
   constexpr void append(std::size_t extent) {
     if (rank_ == max_rank) throw std::length_error("feedline::shape: more than 8 dimensions");
     extents_[rank_++] = extent;
   }
 
+  /// Changes the size of a dimension.
   constexpr void set(std::size_t dimension, std::size_t extent) noexcept { extents_[dimension] = extent; }
 
+  /// Whether both have the same dimensions.
   friend constexpr bool operator==(const shape& a, const shape& b) noexcept {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
   }
@@ -77,15 +84,16 @@ class shape {
 };
 
 /// An owning, move-only, row-major array of numbers. `tensor<float, 3, 224, 224>` has its shape in its type,
-/// `tensor<float>` gets it at run time. Elements are left uninitialised: whoever makes a tensor fills it.
+/// `tensor<float>` gets it at run time. Elements are uninitialised: the caller fills them.
 template <class T, std::size_t... Extents>
 class tensor {
   static_assert(std::is_trivially_copyable_v<T>, "a feedline::tensor holds plain numbers");
-  static_assert(alignof(T) <= tensor_alignment, "a feedline::tensor is aligned to 64 bytes and no more");
+  static_assert(alignof(T) <= tensor_alignment,
+                "a feedline::tensor is aligned to 64 bytes, too few for this type");
 
  public:
-  using value_type = T;
-  static constexpr bool has_static_shape = sizeof...(Extents) > 0;
+  using value_type = T;                                            ///< the type of an element
+  static constexpr bool has_static_shape = sizeof...(Extents) > 0; ///< whether the type determines the shape
 
   /// Empty: shape [0]; with a shape in the type: of that shape.
   tensor()
@@ -96,17 +104,19 @@ class tensor {
     requires has_static_shape
       : tensor(feedline::shape{Extents...}, 0) {}
 
+  /// A tensor of this shape.
   explicit tensor(const feedline::shape& extents)
     requires(!has_static_shape)
       : tensor(extents, 0) {}
 
-  /// For tensors that come and go with batches: in memory of that cache, and kept by it however small.
+  /// For tensors that live as long as a batch: in memory of that cache, which reuses even small blocks.
   tensor(const feedline::shape& extents, detail::block_cache& cache)
     requires(!has_static_shape)
       : cache_(&cache), size_(extents.count()), shape_(extents) {
     allocate(detail::block_cache::smallest);
   }
 
+  /// The moved-from tensor has no elements.
   tensor(tensor&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         bytes_(other.bytes_),
@@ -115,6 +125,7 @@ class tensor {
         size_(std::exchange(other.size_, 0)),
         shape_(std::exchange(other.shape_, feedline::shape{0})) {}
 
+  /// The moved-from tensor has no elements.
   tensor& operator=(tensor&& other) noexcept {
     tensor(std::move(other)).swap(*this);
     return *this;
@@ -124,24 +135,26 @@ class tensor {
     if (data_) cache_->deallocate({data_, bytes_, spare_});
   }
 
-  /// A copy with memory of its own.
+  /// A copy with its own memory.
   tensor clone() const {
     tensor copy(shape_, 0);
     std::copy(begin(), end(), copy.begin());
     return copy;
   }
 
-  /// Keeps the first elements of the outermost dimension; the memory stays as it is.
+  /// Keeps the first `extent` elements of the outermost dimension; the memory stays as it is.
   void truncate(std::size_t extent)
     requires(!has_static_shape)
   {
     if (shape_.rank() == 0 || extent > shape_[0])
-      throw std::out_of_range("feedline::tensor::truncate: there are fewer elements");
+      throw std::out_of_range(
+          "feedline::tensor::truncate: the extent is larger than the outermost dimension");
     const std::size_t kept = extent * stride();
     shape_.set(0, extent);
     size_ = kept;
   }
 
+  /// Exchanges shapes and memory.
   void swap(tensor& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
@@ -151,10 +164,14 @@ class tensor {
     std::swap(shape_, other.shape_);
   }
 
+  /// The sizes of the dimensions, outermost first.
   const feedline::shape& shape() const noexcept { return shape_; }
 
+  /// The number of elements.
   std::size_t size() const noexcept { return size_; }
 
+  ///@{
+  /// The elements, in row-major order.
   T* data() noexcept { return data_; }
 
   const T* data() const noexcept { return data_; }
@@ -167,18 +184,26 @@ class tensor {
 
   const T* end() const noexcept { return data_ + size_; }
 
+  ///@}
+
+  ///@{
+  /// Element i in row-major order.
   T& operator[](std::size_t i) noexcept { return data_[i]; }
 
   const T& operator[](std::size_t i) const noexcept { return data_[i]; }
 
-  /// Element i of the outermost dimension, as its run of elements: one sample of a batch. Throws
-  /// std::out_of_range.
+  ///@}
+
+  ///@{
+  /// Element i of the outermost dimension, for example one sample of a batch. Throws std::out_of_range.
   std::span<const T> at(std::size_t i) const { return {data_ + offset_of(i), stride()}; }
 
   std::span<T> at(std::size_t i) { return {data_ + offset_of(i), stride()}; }
 
+  ///@}
+
  private:
-  // The second parameter only tells this constructor from the public one.
+  // The second parameter only distinguishes this constructor from the public one.
   tensor(const feedline::shape& extents, int)
       : cache_(&detail::block_cache::of_process()), size_(extents.count()), shape_(extents) {
     allocate(0);
@@ -199,7 +224,7 @@ class tensor {
 
   std::size_t offset_of(std::size_t i) const {
     if (shape_.rank() == 0 || i >= shape_[0])
-      throw std::out_of_range("feedline::tensor::at: no such element");
+      throw std::out_of_range("feedline::tensor::at: the index is out of range");
     return i * stride();
   }
 

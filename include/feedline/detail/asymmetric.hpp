@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// "I publish, then look whether you wait" against "I say that I wait, then look whether you have published":
-// one of the two must see the other, which takes a full barrier on each side.
+// One thread publishes and then checks for a waiter; another announces that it waits and then checks for the
+// item. One of the two must see the other, which takes a full barrier on each side.
 #include <atomic>
 #include <cstdint>
 
@@ -12,18 +12,18 @@ namespace feedline::inline v0::detail {
 
 /// The barrier between two sides of which one acts often and the other rarely.
 ///
-/// Often: `publish()` stores and then looks. Rarely: store (sequentially consistent), `settle()`, look
-/// (likewise). Either the rare side's look sees the store of a publish(), or that publish() sees the rare
-/// store.
+/// The frequent side calls `publish()`, which stores and then reads. The rare side stores (sequentially
+/// consistent), calls `settle()` and reads (sequentially consistent). Either the rare side's read sees the
+/// store of a publish(), or that publish() sees the rare side's store.
 ///
-/// A locked instruction on each item would cost more than the rest of the push (5 ns of 2). So where the
-/// kernel can make all running threads pass a barrier, the rare side has it do so, and the often side
-/// needs to restrain only the compiler. Elsewhere both sides use sequentially consistent operations.
+/// A locked instruction for each item would cost more than the rest of the push (5 ns compared with 2). So
+/// where the kernel can make all running threads pass a barrier, the rare side calls the kernel, and the
+/// frequent side only restrains the compiler. Elsewhere both sides use sequentially consistent operations.
 class asymmetric_barrier {
  public:
   asymmetric_barrier() noexcept : asymmetric_barrier(has_heavy_barrier()) {}
 
-  /// `by_kernel`: the rare side has the kernel do it; only where has_heavy_barrier().
+  /// `by_kernel`: the rare side uses the kernel's barrier; requires has_heavy_barrier().
   explicit asymmetric_barrier(bool by_kernel) noexcept : kernel_(by_kernel) {}
 
   /// Stores `value` into `mine` (release), then reads `theirs`.
@@ -39,7 +39,7 @@ class asymmetric_barrier {
     return theirs.load(std::memory_order_seq_cst);
   }
 
-  /// The rare side's barrier.
+  /// The barrier of the rare side.
   void settle() const noexcept {
     if (kernel_) heavy_barrier();
   }

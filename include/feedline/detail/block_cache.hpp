@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Memory for tensors that come and go at a steady rate: what one thread frees, the next tensor takes.
+// Memory for tensors that are allocated and freed at a steady rate: a new tensor reuses a freed block.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,50 +15,50 @@
 
 namespace feedline::inline v0::detail {
 
-/// Keeps freed blocks for the next tensor of about their size. The allocators of C libraries give blocks of
-/// this size back to the system instead, which then takes a page fault for each 4 KB of the next one: for a
-/// photograph that can be a third of the time that its decoding takes.
+/// Keeps freed blocks for the next tensor of about their size. The allocators of C libraries return blocks of
+/// this size to the system instead, and the next tensor then costs a page fault for each 4 KB: for a photograph
+/// that can be a third of its decoding time.
 ///
-/// It never holds more than 64 MB beyond what is in use at that moment, enough for the next run to begin with
-/// and not much to stay behind; and with what is in use no more than 64 MB beyond the most that was. In use is
-/// what bytes_for() says: by how much a block is larger than that, as it served a larger tensor before, counts
-/// as held. There is one for the whole process, and one for each stage whose tensors lie in a resource of the
-/// user's. Any thread may use it.
+/// It never holds more than 64 MB beyond the memory in use: enough for the next run to start with, and not much
+/// to keep. Together with the memory in use it never exceeds the peak use by more than 64 MB. A block counts as
+/// in use with its bytes_for(); if it once served a larger tensor, the excess counts as held. There is one
+/// cache for the process, and one for each stage whose tensors use a user's memory resource. Any thread
+/// may use it.
 class block_cache {
  public:
   static constexpr std::size_t alignment = 64;
 
-  /// Smaller blocks come from the system, unless they are asked for as large as this.
+  /// Smaller blocks are allocated from the system, unless the caller rounds them up to this size.
   static constexpr std::size_t smallest = std::size_t{1} << 12;
 
   /// A block and its size, which may be larger than was asked for.
   struct block {
     void* memory = nullptr;
     std::size_t bytes = 0;
-    std::size_t spare = 0; ///< how much of that is beyond bytes_for() what was asked for
+    std::size_t spare = 0; ///< its excess over bytes_for() the requested size
   };
 
-  /// The process's. Visible, so that libraries that hide their symbols share it with the rest of the process.
+  /// The cache of the process. Its symbol is visible, so that libraries that hide theirs share it.
   [[gnu::visibility("default")]] static block_cache& of_process() {
     static block_cache* const cache = make();
     return *cache;
   }
 
-  /// One that takes its blocks from a resource, which must outlive it and each block; without one, the
-  /// process's. It lives as long as the handle or a block of it.
+  /// A cache that allocates its blocks from a resource, which must outlive the cache and each block; without a
+  /// resource, the cache of the process. It lives as long as the handle or any of its blocks.
   static std::shared_ptr<block_cache> over(std::pmr::memory_resource* resource) {
     if (!resource) return {std::shared_ptr<void>(), &of_process()};
     return {new block_cache(resource), [](block_cache* cache) { cache->abandon(); }};
   }
 
-  /// How large a block for so many bytes is.
+  /// The size of a block for this many bytes.
   static constexpr std::size_t bytes_for(std::size_t bytes) noexcept {
     return is_kept(bytes) ? size_of(class_of(bytes)) : bytes;
   }
 
   block_cache(const block_cache&) = delete;
 
-  /// At least `bytes` bytes. Throws what the resource throws, or std::bad_alloc.
+  /// Returns a block of at least `bytes` bytes. Throws what the resource throws, or std::bad_alloc.
   block allocate(std::size_t bytes) {
     if (!resource_ && !is_kept(bytes)) return obtain(bytes);
     const std::unique_lock lock(mutex_);
@@ -80,7 +80,7 @@ class block_cache {
     bool is_last = false;
     {
       const std::lock_guard lock(mutex_);
-      in_use_ -= std::min(in_use_, b.bytes - b.spare); // two libraries may have a cache each, after all
+      in_use_ -= std::min(in_use_, b.bytes - b.spare); // two libraries may still have separate caches
       spare_ -= std::min(spare_, b.spare);
       if (in_use_ == 0) most_in_use_ = 0;
       is_last = --blocks_out_ == 0 && is_abandoned_;
@@ -90,7 +90,7 @@ class block_cache {
     if (is_last) delete this;
   }
 
-  /// How many bytes lie ready.
+  /// How many bytes of free blocks it holds.
   std::size_t held() {
     const std::lock_guard lock(mutex_);
     return held_;
@@ -105,7 +105,7 @@ class block_cache {
     return std::align_val_t{bytes >= huge_page ? huge_page : alignment};
   }
 
-  // Eight sizes between each power of two and the next, from 4 KB to 16 GB; all others come from the system.
+  // Eight sizes between each power of two and the next, from 4 KB to 16 GB; the system serves all others.
   static constexpr std::size_t always_held = std::size_t{64} << 20;
   static constexpr std::size_t largest = std::size_t{1} << 34;
   static constexpr std::size_t classes_per_doubling = 8;
@@ -115,7 +115,7 @@ class block_cache {
     return bytes >= smallest && bytes <= largest && !is_address_sanitized;
   }
 
-  // The smallest class whose blocks have so many bytes.
+  // The smallest class whose blocks have at least this many bytes.
   static constexpr std::size_t class_of(std::size_t bytes) noexcept {
     const auto doublings = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 12; // 0: exactly `smallest`
     if (doublings == 0) return 0;
@@ -135,12 +135,12 @@ class block_cache {
   }
 
   static block_cache* make() {
-    // A child that another thread's fork() makes must not find the lock taken for ever.
+    // Otherwise a child forked by another thread could find the mutex locked forever.
     around_fork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); });
     return new block_cache(nullptr); // never destroyed: static tensors may outlive anything
   }
 
-  // Nobody will ask for blocks any more.
+  // Called when the handle is gone.
   void abandon() noexcept {
     {
       const std::lock_guard lock(mutex_);
@@ -150,7 +150,7 @@ class block_cache {
     delete this;
   }
 
-  // From the system or the resource. A resource is asked under the lock: it may be of those that want that.
+  // Allocates from the system or the resource. The caller holds the lock: the resource may not be thread-safe.
   block obtain(std::size_t bytes) const {
     if (resource_) return {resource_->allocate(bytes, alignment), bytes};
     const std::align_val_t aligned = is_kept(bytes) ? alignment_of(bytes) : std::align_val_t{alignment};
@@ -164,7 +164,7 @@ class block_cache {
     else ::operator delete(b.memory, is_kept(b.bytes) ? alignment_of(b.bytes) : std::align_val_t{alignment});
   }
 
-  // A kept block of the class or, as long as that adds up to little, of a somewhat larger one.
+  // A free block of the class or, as long as the total excess stays small, of a somewhat larger one.
   block find(std::size_t wanted) noexcept {
     for (std::size_t c = wanted; c < classes && c <= wanted + classes_per_doubling / 2; ++c) {
       const std::size_t spare = size_of(c) - size_of(wanted);
@@ -174,7 +174,7 @@ class block_cache {
     return {};
   }
 
-  // Keeps a block that is no longer in use.
+  // Keeps a freed block.
   void keep(block b) noexcept {
     held_ += b.bytes;
     free_block*& list = free_[class_of(b.bytes)];
@@ -182,7 +182,7 @@ class block_cache {
     trim(in_use_);
   }
 
-  // Lets blocks go that are too many where so much is in use.
+  // Frees blocks beyond the limit for this much memory in use.
   void trim(std::size_t in_use) noexcept {
     const std::size_t most = always_held + std::min(in_use, std::max(in_use, most_in_use_) - in_use);
     for (std::size_t c = classes; held_ + spare_ > most && c-- > 0;)
@@ -199,10 +199,10 @@ class block_cache {
   std::pmr::memory_resource* const resource_; // null: the system
   std::mutex mutex_;
   std::array<free_block*, classes> free_{};
-  std::size_t in_use_ = 0; // bytes, but for spare ones
+  std::size_t in_use_ = 0; // bytes, without spare ones
   std::size_t spare_ = 0;
   std::size_t held_ = 0;
-  std::size_t most_in_use_ = 0; // since nothing was
+  std::size_t most_in_use_ = 0; // the peak since in_use_ was last 0
   std::size_t blocks_out_ = 0;
   bool is_abandoned_ = false;
 };

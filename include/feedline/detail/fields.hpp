@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The fields of a plain struct, a pair or a tuple, found by the compiler: no macro, no registration.
+// The fields of a plain struct, a pair or a tuple, found at compile time: no macro, no registration.
 #include <cstddef>
 #include <tuple>
 #include <type_traits>
@@ -20,8 +20,8 @@ consteval bool can_be_made_of(std::index_sequence<I...>) {
 
 inline constexpr std::size_t most_fields = 12;
 
-/// Whether N pairs of empty braces, each of which stands for one field, arrays included, and then values of those
-/// types are what T can be made of.
+/// Whether T can be made from N pairs of empty braces followed by values of the given types. Each pair of
+/// braces initializes one field, also an array.
 template <class T, std::size_t N, class... Behind>
 consteval bool takes_braces() {
   // clang-format off
@@ -56,11 +56,11 @@ consteval std::size_t count_by_values() {
   else return N;
 }
 
-/// How many fields an aggregate has; most_fields + 1 stands for any more.
+/// The number of fields of an aggregate; most_fields + 1 stands for any higher number.
 template <class T>
 consteval std::size_t count_fields() {
   constexpr std::size_t count = count_by_braces<T>();
-  // Braces don't serve a field without a default; values count the elements of arrays.
+  // Braces can't initialize a field without a default constructor; values count each array element.
   if constexpr (count > most_fields) return count;
   else if constexpr (takes_braces<T, count, any_field>()) return count_by_values<T>();
   else return count;
@@ -103,7 +103,7 @@ constexpr auto fields_of(T& value) {
   }
 }
 
-// An object that is never made: only the addresses of its fields are compared, which the compiler can do.
+// An object that is never constructed: the compiler only compares the addresses of its fields.
 template <class T>
 union never_made {
   constexpr never_made() : none() {}
@@ -126,7 +126,7 @@ struct address {
 template <std::size_t Number>
 struct place_in_tuple {};
 
-/// Field number I of T, by its name where it has one.
+/// Identifies field number I of T in a compiler's message, by its name if it has one.
 template <class T, std::size_t I>
 consteval auto name_of_field() {
   if constexpr (plain_struct<T>) {
@@ -153,7 +153,7 @@ template <class T, auto Member>
 inline constexpr bool names_field<T, Member> =
     std::is_same_v<typename member_pointer<decltype(Member)>::class_type, T>;
 
-/// Which field of its struct a member pointer names.
+/// The number of the field that a member pointer names.
 template <auto Member>
 consteval std::size_t field_index() {
   using plain = typename member_pointer<decltype(Member)>::class_type;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Sizes that users give: a negative number that was converted to an unsigned one is shown and refused as what it was. No
-// other size is as large: memory can't address so much.
+// Checks sizes that users pass. A negative number that was converted to an unsigned type is refused, and shown
+// as the negative number. No valid size is that large, as memory can't hold it.
 #include <concepts>
 #include <stdexcept>
 #include <string>
@@ -14,14 +14,15 @@ constexpr bool was_negative(Size size) noexcept {
   return static_cast<std::make_signed_t<Size>>(size) < 0;
 }
 
-/// "-1" for the largest number of all.
+/// The number as text; "-1" for the largest value of the type.
 template <std::unsigned_integral Size>
 std::string size_text(Size size) {
   return was_negative(size) ? std::to_string(static_cast<std::make_signed_t<Size>>(size))
                             : std::to_string(size);
 }
 
-/// Throws std::invalid_argument for a size that was negative. `what`: "feedline::take: the number of items"
+/// Throws std::invalid_argument for a size that was negative. `what` is for example "feedline::take: the number
+/// of items".
 template <std::unsigned_integral Size>
 void refuse_negative(Size size, const char* what) {
   if (was_negative(size))

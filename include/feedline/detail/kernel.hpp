@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What the queues ask of the processor and the operating system. All that depends on the platform is here.
+// What the queues need from the processor and the operating system. All platform-dependent code is here.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -38,14 +38,14 @@
 
 namespace feedline::inline v0::detail {
 
-/// True if a tool watches over freed memory: then it should see each free.
+/// True under AddressSanitizer, which must see each free.
 inline constexpr bool is_address_sanitized = FEEDLINE_DETAIL_ASAN;
 
-/// Data of different threads stand this many bytes apart. One constant of our own, as GCC warns about
+/// The distance in bytes between data of different threads. This is our own constant, as GCC warns about
 /// std::hardware_destructive_interference_size in headers.
 inline constexpr std::size_t cache_line = 64;
 
-/// Tells the processor that this is a spinning loop.
+/// Informs the processor that this is a spinning loop.
 inline void spin_pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -54,13 +54,13 @@ inline void spin_pause() noexcept {
 #endif
 }
 
-/// When a wait ends at the latest. On Linux this is CLOCK_MONOTONIC, which futexes go by.
+/// The latest end of a wait. On Linux this is CLOCK_MONOTONIC, the clock of futexes.
 using deadline = std::chrono::steady_clock::time_point;
 
 /// For a wait that only a wake-up ends.
 inline constexpr deadline no_deadline = deadline::max();
 
-/// The time in `longest` from now; no_deadline if the clock doesn't count that far.
+/// The time `longest` from now; no_deadline if the clock can't represent it.
 inline deadline after(std::chrono::nanoseconds longest) noexcept {
   const deadline now = std::chrono::steady_clock::now();
   return longest < no_deadline - now ? now + longest : no_deadline;
@@ -68,7 +68,7 @@ inline deadline after(std::chrono::nanoseconds longest) noexcept {
 
 #if FEEDLINE_DETAIL_LINUX
 
-/// Sleeps while `word` is `old`; may also return without reason. False if `until` has passed.
+/// Sleeps while `word` is `old`; may also wake up spuriously. False if `until` has passed.
 inline bool park(const std::atomic<std::uint32_t>& word, std::uint32_t old,
                  deadline until = no_deadline) noexcept {
   static_assert(sizeof(word) == 4, "a futex is 4 bytes");
@@ -76,7 +76,7 @@ inline bool park(const std::atomic<std::uint32_t>& word, std::uint32_t old,
   std::timespec limit{};
   limit.tv_sec = static_cast<std::time_t>(time.count() / 1'000'000'000);
   limit.tv_nsec = static_cast<long>(time.count() % 1'000'000'000);
-  // FUTEX_WAIT_BITSET, unlike FUTEX_WAIT, takes a time on the clock.
+  // FUTEX_WAIT_BITSET, unlike FUTEX_WAIT, takes an absolute time.
   return ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, old, until == no_deadline ? nullptr : &limit,
                    nullptr, FUTEX_BITSET_MATCH_ANY) == 0 ||
          errno != ETIMEDOUT;
@@ -90,39 +90,39 @@ inline void unpark(std::atomic<std::uint32_t>& word, std::uint32_t count) noexce
 
 #else
 
-// std::atomic has no wait with a deadline. So threads park beside the word, in a place that its address
-// chooses and that it may share with other words.
-struct parking_place {
+// std::atomic has no wait with a deadline. So threads park in a slot that the word's address selects, and that
+// other words may share.
+struct parking_slot {
   std::mutex mutex;
   std::condition_variable woken;
 };
 
-inline parking_place& parking_place_of(const std::atomic<std::uint32_t>& word) noexcept {
-  static std::array<parking_place, 64> places;
-  return places[reinterpret_cast<std::uintptr_t>(&word) / cache_line % places.size()];
+inline parking_slot& parking_slot_of(const std::atomic<std::uint32_t>& word) noexcept {
+  static std::array<parking_slot, 64> slots;
+  return slots[reinterpret_cast<std::uintptr_t>(&word) / cache_line % slots.size()];
 }
 
-/// Sleeps while `word` is `old`; may also return without reason. False if `until` has passed.
+/// Sleeps while `word` is `old`; may also wake up spuriously. False if `until` has passed.
 inline bool park(const std::atomic<std::uint32_t>& word, std::uint32_t old,
                  deadline until = no_deadline) noexcept {
-  parking_place& place = parking_place_of(word);
-  std::unique_lock lock(place.mutex);
+  parking_slot& slot = parking_slot_of(word);
+  std::unique_lock lock(slot.mutex);
   if (word.load(std::memory_order_seq_cst) != old) return true;
-  if (until != no_deadline) return place.woken.wait_until(lock, until) == std::cv_status::no_timeout;
-  place.woken.wait(lock);
+  if (until != no_deadline) return slot.woken.wait_until(lock, until) == std::cv_status::no_timeout;
+  slot.woken.wait(lock);
   return true;
 }
 
-/// Wakes up to `count` threads that are parked on `word`; here all, as it can't choose.
+/// Wakes up to `count` threads that are parked on `word`; this version wakes all.
 inline void unpark(std::atomic<std::uint32_t>& word, std::uint32_t) noexcept {
-  parking_place& place = parking_place_of(word);
-  { const std::lock_guard lock(place.mutex); } // whoever looked at the word before its change is parked now
-  place.woken.notify_all();
+  parking_slot& slot = parking_slot_of(word);
+  { const std::lock_guard lock(slot.mutex); } // threads that read the word before its change are parked now
+  slot.woken.notify_all();
 }
 
 #endif
 
-/// True if heavy_barrier() works here: then the other side of a pair needs no barrier instruction.
+/// True if heavy_barrier() works here: then the frequent side of a pair needs no barrier instruction.
 inline bool has_heavy_barrier() noexcept {
 #if FEEDLINE_DETAIL_LINUX
   static const bool registered =
@@ -144,21 +144,20 @@ inline void heavy_barrier() noexcept {
 /// The size of a large page of memory.
 inline constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-/// Asks for large pages: one fault instead of 512 when the memory is touched first. It begins at a multiple
-/// of huge_page.
+/// Requests large pages: one page fault instead of 512 on first use. `memory` must be aligned to huge_page.
 inline void use_huge_pages(void* memory, std::size_t bytes) noexcept {
 #if FEEDLINE_DETAIL_LINUX && defined(MADV_HUGEPAGE)
-  ::madvise(memory, bytes, MADV_HUGEPAGE); // a wish
+  ::madvise(memory, bytes, MADV_HUGEPAGE); // only a hint
 #else
   static_cast<void>(memory);
   static_cast<void>(bytes);
 #endif
 }
 
-/// Has the system begin to read the first `bytes` bytes of an open file, where they aren't in memory yet.
+/// Makes the system start to read the first `bytes` bytes of an open file that aren't in memory yet.
 inline void read_soon(int file, std::uint64_t bytes) noexcept {
 #if FEEDLINE_DETAIL_LINUX
-  constexpr std::uint64_t step = std::uint64_t{256} << 10; // systems cut short longer requests
+  constexpr std::uint64_t step = std::uint64_t{256} << 10; // systems truncate longer requests
   for (std::uint64_t at = 0; at < bytes; at += step)
     ::posix_fadvise(file, static_cast<::off_t>(at), static_cast<::off_t>(step), POSIX_FADV_WILLNEED);
 #else
@@ -167,7 +166,7 @@ inline void read_soon(int file, std::uint64_t bytes) noexcept {
 #endif
 }
 
-/// How many processors the process's affinity mask names; 0: it can't be told.
+/// The number of processors in the process's affinity mask; 0 if it is unknown.
 inline std::size_t allowed_processors() noexcept {
 #if FEEDLINE_DETAIL_LINUX
   unsigned long mask[1024 / 8] = {}; // 65,536 processors
@@ -181,9 +180,10 @@ inline std::size_t allowed_processors() noexcept {
 #endif
 }
 
-/// Has each fork() of the process call `before`, and then `behind` in parent and child.
-inline void around_fork(void (*before)(), void (*behind)()) {
-  ::pthread_atfork(before, behind, behind); // fails only for lack of memory; then forks go unprotected
+/// Registers functions for each fork() of the process: `before` runs before it, `after` in the parent and the
+/// child.
+inline void around_fork(void (*before)(), void (*after)()) {
+  ::pthread_atfork(before, after, after); // fails only without memory; then forks are unprotected
 }
 
 } // namespace feedline::inline v0::detail

@@ -31,7 +31,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// What tells a file, and what stood in it at other times, from others.
+/// Identifies a file and its version.
 struct file_state {
   explicit file_state(const struct stat& status) noexcept
       : device(status.st_dev),
@@ -47,18 +47,18 @@ struct file_state {
   std::int64_t modified_ns;
 };
 
-/// Who has a file's bytes in memory: all of the process that want them, or one alone.
+/// Whether all users in the process share a file's bytes in memory, or this user has its own.
 enum class sharing { all, alone };
 
-/// A file's bytes as memory: mapped, or read where that is less work.
+/// A file's bytes in memory: mapped, or read where that is cheaper.
 class file_memory {
  public:
-  /// What a file has of that name, whatever other names it has. Throws as mapped_file does.
+  /// The memory of the file with this path; files with several names share it. Throws as mapped_file does.
   static std::shared_ptr<const file_memory> of(const std::string& path, sharing with) {
     struct stat status {};
 
     if (::stat(path.c_str(), &status) != 0) fail(errno, path);
-    // Looked at first, as opening a device may set it going.
+    // Checked before opening, as opening a device may have side effects.
     if (S_ISDIR(status.st_mode)) fail(EISDIR, path);
     if (!S_ISREG(status.st_mode)) throw std::runtime_error(readable(path) + ": is not a regular file");
     if (with == sharing::all)
@@ -71,7 +71,7 @@ class file_memory {
   }
 
   file_memory(const open_file& file, const file_state& state, const std::string& path) : state_(state) {
-    constexpr std::uint64_t few = 16 << 10; // bytes; a process has room for 65,530 maps or so
+    constexpr std::uint64_t few = 16 << 10; // bytes; a process can have about 65,530 maps
     if (state.size > std::numeric_limits<std::size_t>::max()) fail(EFBIG, path);
     if (state.size <= few) {
       read(file, path);
@@ -98,10 +98,10 @@ class file_memory {
   const file_state& state() const noexcept { return state_; }
 
  private:
-  /// What the process has of files. It keeps nothing alive.
+  /// The files that the process has in memory. It keeps none of them alive.
   class in_use {
    public:
-    // Visible, so that libraries that hide their symbols share it with the rest of the process.
+    // Its symbol is visible, so that libraries that hide theirs share it.
     [[gnu::visibility("default")]] static in_use& of_process() {
       static in_use* const files = make();
       return *files;
@@ -113,7 +113,7 @@ class file_memory {
       return found == files_.end() ? nullptr : found->second.lock();
     }
 
-    /// The one of that state which is there already, or else this one.
+    /// The existing memory of the same file and version, or else this one.
     std::shared_ptr<const file_memory> add(const std::shared_ptr<const file_memory>& memory) {
       const std::lock_guard lock(mutex_);
       std::weak_ptr<const file_memory>& known = files_[memory->state()];
@@ -130,7 +130,7 @@ class file_memory {
 
    private:
     static in_use* make() {
-      // A child that another thread's fork() makes must not find the lock taken for ever.
+      // Otherwise a child forked by another thread could find the mutex locked forever.
       around_fork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); });
       return new in_use(); // never destroyed: static samples may outlive anything
     }
@@ -139,7 +139,7 @@ class file_memory {
     std::map<file_state, std::weak_ptr<const file_memory>> files_;
   };
 
-  // Until it ends: some files, those of /proc for example, have more than their size says.
+  // Reads to the end of the file: some files, such as those of /proc, are longer than their size says.
   void read(const open_file& file, const std::string& path) {
     constexpr std::size_t step = 4096;
     const std::size_t size = state_.size > 0 ? static_cast<std::size_t>(state_.size) + 1 : step;
@@ -166,12 +166,13 @@ class file_memory {
   std::span<const std::byte> bytes_;
 };
 
-/// A regular file's bytes, for as long as the object lives. Deleting or replacing the file meanwhile is harmless;
-/// shortening it in place is not: touching the lost part ends the process with SIGBUS, as mappings do
-/// everywhere.
+/// The bytes of a regular file, as long as the object lives. Deleting or replacing the file meanwhile is
+/// harmless. Shortening it in place is not: as with all mappings, touching the lost part ends the process with
+/// SIGBUS.
 class mapped_file {
  public:
-  /// Throws std::system_error, whose what() is "PATH: REASON", or std::runtime_error for what is no regular file.
+  /// Throws std::system_error, whose what() is "PATH: REASON", or std::runtime_error if it is not a regular
+  /// file.
   explicit mapped_file(std::string path, sharing with = sharing::all)
       : path_(std::move(path)), memory_(file_memory::of(path_, with)) {}
 
@@ -182,9 +183,9 @@ class mapped_file {
   /// When the file was last written, in nanoseconds since 1970.
   std::int64_t modified_ns() const noexcept { return memory_->state().modified_ns; }
 
-  /// Has the system begin to read these bytes, where they aren't in memory yet. Returns at once.
+  /// Makes the system start to read these bytes if they aren't in memory yet. Returns at once.
   void will_need(std::uint64_t offset, std::uint64_t count) const noexcept {
-    constexpr std::uint64_t page = 4096; // or a multiple of it: then nothing happens
+    constexpr std::uint64_t page = 4096; // if pages are larger, the call has no effect
     const std::uint64_t begin = std::min<std::uint64_t>(offset, bytes().size()) / page * page;
     const std::uint64_t end = std::min<std::uint64_t>(offset + count, bytes().size());
     if (begin < end && memory_->is_mapped())
@@ -192,8 +193,8 @@ class mapped_file {
                 MADV_WILLNEED);
   }
 
-  /// Tells the system that reads will jump: then it doesn't read ahead what nobody asks for. All who share the
-  /// mapping will feel it.
+  /// Informs the system that reads are not sequential, so that it doesn't read ahead. This affects all who
+  /// share the mapping.
   void expect_jumps() const noexcept {
     if (memory_->is_mapped()) ::madvise(const_cast<std::byte*>(bytes().data()), bytes().size(), MADV_RANDOM);
   }
@@ -203,10 +204,10 @@ class mapped_file {
   std::shared_ptr<const file_memory> memory_;
 };
 
-/// Files that are mapped when they are first asked for, and then stay so, up to so many. From any thread.
+/// Maps files on first use and keeps up to `most` of them mapped. Any thread may use it.
 class lazy_maps {
  public:
-  static constexpr std::size_t most = 1024; // at once: a process has room for 65,530 or so
+  static constexpr std::size_t most = 1024; // at once: a process can have about 65,530 maps
 
   explicit lazy_maps(std::vector<std::string> names) : names_(std::move(names)), files_(names_.size()) {}
 
@@ -217,7 +218,7 @@ class lazy_maps {
       if (files_[number]) return files_[number];
     }
     auto file = std::make_shared<const mapped_file>(names_[number]);
-    std::shared_ptr<const mapped_file> oldest; // given back without the lock
+    std::shared_ptr<const mapped_file> oldest; // released without the lock
     const std::lock_guard lock(mutex_);
     if (files_[number]) return files_[number];
     if (mapped_.size() == most) {
@@ -235,33 +236,33 @@ class lazy_maps {
   std::deque<std::size_t> mapped_; // the oldest first
 };
 
-/// How far the system was told to read a file.
+/// Announces reads of a file to the system in steps, as the reader advances.
 struct announced_file {
   std::shared_ptr<const mapped_file> file;
   std::uint64_t bytes = 0;
 
-  static constexpr std::uint64_t step = std::uint64_t{256} << 10; // systems cut short longer requests
+  static constexpr std::uint64_t step = std::uint64_t{256} << 10; // systems truncate longer requests
 
-  /// It will be needed up to there.
+  /// The bytes up to `end` will be needed.
   void reach(std::uint64_t end) {
     for (; bytes < std::min<std::uint64_t>(end, file->bytes().size()); bytes += step)
       file->will_need(bytes, step);
   }
 };
 
-/// What is behind the last slash.
+/// The part of a path after the last slash.
 inline std::string_view last_name(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
 
-/// A hash of a file's size, its first 4 KB and its last: two files that were written at different times hardly
-/// have the same. 0 if it can't be read.
+/// A hash of a file's size, its first 4 KB and its last 4 KB: two versions of a file rarely have the same. 0 if
+/// the file can't be read.
 inline std::uint64_t fingerprint_of_file(const std::string& path) noexcept {
   struct stat status {};
 
-  // Who waits to write to a named pipe would take its opening for a reader.
+  // Opening a named pipe would look like a reader to a waiting writer.
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
   const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (number < 0) return 0;
-  std::uint64_t hash = 0xcbf29ce484222325; // FNV-1a, as stable_hash() has it
+  std::uint64_t hash = 0xcbf29ce484222325; // FNV-1a, as in stable_hash()
   if (::fstat(number, &status) == 0 && S_ISREG(status.st_mode)) {
     unsigned char block[4096];
     const auto add = [&](::off_t begin) {
@@ -276,7 +277,8 @@ inline std::uint64_t fingerprint_of_file(const std::string& path) noexcept {
   return hash;
 }
 
-/// In bytes; nothing for what is no regular file. Throws std::system_error, whose what() is "PATH: REASON".
+/// The file's size in bytes; nothing if it is not a regular file. Throws std::system_error, whose what() is
+/// "PATH: REASON".
 inline std::optional<std::uint64_t> size_of_regular_file(const std::string& path) {
   struct stat status {};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A file that is read and written by place, and can be locked.
+// A file that is read and written at offsets and can be locked.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// While it lives, a write of this thread beyond the largest size that files may have fails, instead of ending the
+/// While it lives, a write of this thread beyond the largest allowed file size fails instead of ending the
 /// process (SIGXFSZ).
 class file_size_guard {
  public:
@@ -44,7 +44,7 @@ class file_size_guard {
   bool was_pending_ = false;
 };
 
-/// An open file, closed with the object.
+/// An open file; the destructor closes it.
 class open_file {
  public:
   explicit open_file(int number = -1) noexcept : number_(number) {}
@@ -64,14 +64,14 @@ class open_file {
 
   explicit operator bool() const noexcept { return number_ >= 0; }
 
-  /// Its size; 0 if it can't be told.
+  /// The file's size; 0 if it is unknown.
   std::uint64_t size() const noexcept {
     struct stat status {};
 
     return ::fstat(number_, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
   }
 
-  /// How many bytes there are from that place on, at most `count`.
+  /// Reads at most `count` bytes at that offset. Returns how many bytes it read.
   std::size_t read(void* to, std::size_t count, std::uint64_t from) const noexcept {
     std::size_t got = 0;
     while (got < count) {
@@ -84,7 +84,7 @@ class open_file {
     return got;
   }
 
-  /// 0, or what went wrong.
+  /// Returns 0 or an errno value.
   int write(const void* bytes, std::size_t count, std::uint64_t at) const noexcept {
     const file_size_guard guard;
     for (std::size_t put = 0; put < count;) {
@@ -97,7 +97,7 @@ class open_file {
     return 0;
   }
 
-  /// 0, or what went wrong.
+  /// Returns 0 or an errno value.
   int resize(std::uint64_t size) const noexcept {
     const file_size_guard guard;
     while (::ftruncate(number_, static_cast<::off_t>(size)) != 0)
@@ -105,7 +105,8 @@ class open_file {
     return 0;
   }
 
-  /// Takes the lock that no two processes have; waits for it, or says at once that another one has it.
+  /// Locks the file against other processes. With `wait` it waits for the lock; without, it returns false at
+  /// once if another process holds it.
   bool lock(bool wait) const noexcept {
     while (::flock(number_, wait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0)
       if (errno != EINTR) return false;

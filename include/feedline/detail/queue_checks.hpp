@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What every queue asks of its arguments.
+// The checks that all queues apply to their types and arguments.
 #include <cstddef>
 #include <stdexcept>
 #include <type_traits>
@@ -9,11 +9,11 @@
 
 namespace feedline::inline v0::detail {
 
-/// True, or a compile error that says why T can't be a queue's item.
+/// True, or a compile error with the reason why T can't be a queue's item.
 template <class T>
 constexpr bool is_queue_item() {
   static_assert(std::is_object_v<T> && !std::is_const_v<T>,
-                "a queue's items must be objects: no reference, no const");
+                "a queue's items must be objects: neither references nor const");
   static_assert(std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T>,
                 "a queue's items must be movable without throwing: declare their move constructor and move "
                 "assignment noexcept");
@@ -22,15 +22,15 @@ constexpr bool is_queue_item() {
   return true;
 }
 
-/// `capacity` if it is from 1 to `most`; throws std::invalid_argument if not.
-inline std::size_t checked_capacity(std::size_t capacity, std::size_t most) {
-  if (capacity == 0) throw std::invalid_argument("a queue needs a capacity of at least 1");
+/// Returns `capacity` if it is from 1 to `max`; throws std::invalid_argument otherwise.
+inline std::size_t checked_capacity(std::size_t capacity, std::size_t max) {
+  if (capacity == 0) throw std::invalid_argument("a queue's capacity must be at least 1");
   refuse_negative(capacity, "a queue's capacity");
-  if (capacity > most) throw std::invalid_argument("a queue's capacity is too large");
+  if (capacity > max) throw std::invalid_argument("a queue's capacity is too large");
   return capacity;
 }
 
-/// Calls stop() on a queue: what its std::stop_callback holds.
+/// The callback by which a stop token stops a queue.
 template <class Queue>
 struct stop_queue {
   Queue* queue;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Names of files and samples as messages show them.
+// Formats the names of files and samples for messages.
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace feedline::inline v0::detail {
 
-/// A text in one line: control characters, which a terminal would obey, as \xNN.
+/// The text on one line: control characters, which a terminal would interpret, become \xNN.
 inline std::string readable(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string shown;
@@ -19,7 +19,7 @@ inline std::string readable(std::string_view text) {
   return shown;
 }
 
-/// The same in backquotes, and very long ones shortened.
+/// The same in backquotes, shortened if it is very long.
 inline std::string in_backticks(std::string_view name) {
   constexpr std::size_t most = 300;
   std::string text(1, '`');

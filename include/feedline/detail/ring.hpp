@@ -7,8 +7,8 @@
 
 namespace feedline::inline v0::detail {
 
-/// Raw memory for at least `capacity` items, reached by a position that only ever grows. Who uses it creates
-/// and destroys the items.
+/// Raw memory for at least `capacity` items, addressed by positions that only grow. The user creates and
+/// destroys the items.
 template <class T>
 class ring {
  public:
@@ -20,10 +20,10 @@ class ring {
 
   ~ring() { std::allocator<T>().deallocate(items_, mask_ + 1); }
 
-  /// Where the item of `position` is or will be.
+  /// The address of the item at `position`.
   T* at(std::uint64_t position) const noexcept { return items_ + (position & mask_); }
 
-  /// How many positions from this one on lie side by side in memory.
+  /// How many positions from this one on are contiguous in memory.
   std::size_t run(std::uint64_t position) const noexcept { return mask_ + 1 - (position & mask_); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The fields of one 512-byte TAR header, and the records of a pax header: bytes in, checked values out.
+// Parses the fields of one 512-byte TAR header and the records of a pax header: bytes in, checked values out.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +20,9 @@ inline bool all_zero(std::string_view block) noexcept {
   return block.find_first_not_of('\0') == std::string_view::npos;
 }
 
-/// A number of a header: spaces, then octal digits ended by NUL, space or the field's end (no digits are 0), or
-/// in base 256 where the first byte has its top bit set. Nothing if it is neither, negative or beyond 2^63.
+/// Reads a number of a header: either spaces, then octal digits ended by NUL, space or the field's end (no
+/// digits mean 0), or base 256 if the first byte has its top bit set. Nothing if the field is neither, or the
+/// number is negative or beyond 2^63.
 inline std::optional<std::uint64_t> tar_number(std::string_view field) noexcept {
   std::uint64_t value = 0;
   if (const auto first = static_cast<unsigned char>(field.front()); (first & 0x80) != 0) {
@@ -44,7 +45,7 @@ inline std::optional<std::uint64_t> tar_number(std::string_view field) noexcept 
   return value;
 }
 
-/// Decimal digits and nothing else; zeros at the beginning don't count.
+/// Reads a number that consists only of decimal digits; leading zeros don't count.
 inline std::optional<std::uint64_t> decimal_number(std::string_view digits) noexcept {
   constexpr std::size_t most_digits = 18; // fit into 63 bits
   if (digits.empty()) return {};
@@ -69,16 +70,17 @@ class tar_header {
 
   char type() const noexcept { return block_[156]; }
 
-  /// ustar's directory part. GNU headers ("ustar  ") have times at this place.
+  /// The directory part of ustar. GNU headers ("ustar  ") store times there.
   std::string_view prefix() const noexcept {
     constexpr std::string_view ustar("ustar\0", 6);
     return block_.substr(257, 6) == ustar ? until_nul(block_.substr(345, 155)) : std::string_view();
   }
 
-  /// Old GNU sparse files: more blocks of their map stand between this header and the contents.
+  /// Whether more blocks of an old GNU sparse file's map follow between this header and the contents.
   bool map_goes_on() const noexcept { return block_[482] != 0; }
 
-  /// The sum of all bytes with the checksum's own eight as spaces; some old writers added them up as signed.
+  /// Whether the checksum is the sum of all bytes, with its own eight bytes counted as spaces; some old writers
+  /// summed signed bytes.
   bool checksum_fits() const noexcept {
     const auto expected = tar_number(block_.substr(148, 8));
     if (!expected) return false;
@@ -104,15 +106,15 @@ class tar_header {
   std::string_view block_;
 };
 
-/// What pax headers and GNU long names say about a member, over what its header says.
+/// The values in pax headers and GNU long names that override a member's header.
 struct tar_overrides {
-  std::optional<std::string_view> path; ///< may be empty: other readers take that for an empty name as well
+  std::optional<std::string_view> path; ///< may be empty: as in other readers, the name then is empty
   std::optional<std::string_view> long_name;
   std::optional<std::string_view> sparse_name;
   std::optional<std::uint64_t> size;
   bool sparse = false;
 
-  /// Reads "LENGTH KEY=VALUE\n" records. Gives the line in which one is malformed.
+  /// Reads "LENGTH KEY=VALUE\n" records. Returns the first line with a malformed record, or nothing.
   std::optional<std::string_view> read_pax(std::string_view records) noexcept {
     while (!records.empty() && records.front() != '\0') {
       const std::string_view line = records.substr(0, records.find('\n'));
@@ -135,7 +137,7 @@ struct tar_overrides {
   }
 };
 
-/// What a file is compressed with, by its first bytes; empty if it isn't known.
+/// The compression of a file, from its first bytes; empty if it is unknown.
 inline std::string_view compression_of(std::string_view file) noexcept {
   struct kind {
     std::string_view magic, name;

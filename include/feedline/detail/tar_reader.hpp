@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Finds the members of a TAR archive: v7, ustar, GNU and pax headers. Of one that lies in memory it touches headers only;
-// names and contents are views of the archive.
+// Finds the members of a TAR archive: v7, ustar, GNU and pax headers. In an archive in memory it reads only the
+// headers; names and contents are views of the archive.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,13 +18,13 @@
 namespace feedline::inline v0::detail {
 
 struct tar_member {
-  std::string_view directory; ///< what ustar keeps apart, see full_name()
+  std::string_view directory; ///< the separate directory of ustar, see full_name()
   std::string_view name;
   std::span<const std::byte> bytes;
-  std::uint64_t begin = 0;    ///< offset of its first header in the archive, perhaps an extended one
-  std::uint64_t offset = 0;   ///< of the header that has its name
-  std::uint64_t contents = 0; ///< offset of its bytes, …
-  std::uint64_t size = 0;     ///< of which there are so many
+  std::uint64_t begin = 0;    ///< offset of its first header in the archive, which may be an extended one
+  std::uint64_t offset = 0;   ///< offset of the header with its name
+  std::uint64_t contents = 0; ///< offset of its bytes
+  std::uint64_t size = 0;     ///< how many bytes it has
 
   std::string full_name() const {
     return directory.empty() ? std::string(name) : std::string(directory).append("/").append(name);
@@ -33,61 +33,64 @@ struct tar_member {
 
 enum class tar_status {
   member,     ///< a regular file
-  unreadable, ///< a sparse file, whose contents aren't there in one piece; the archive goes on behind it
+  unreadable, ///< a sparse file, or one too large for its sample; the archive continues after it
   cut_off,    ///< the archive ends inside this member's contents
-  damaged, ///< no header where one should be, or only a part of a block: nothing behind it can be read. The
-           ///< name is at best a guess.
-  spoilt,  ///< the archive is complete, but the compressed file has damage there or later
+  damaged,    ///< a missing header or an incomplete block: nothing after it can be read, and the
+              ///< name is only a guess
+  spoilt,     ///< the archive is complete, but its compressed file is damaged there or later
   end
 };
 
-/// An archive that lies in memory, from where a tar_reader takes it. One that comes in another way has a class with the same
-/// functions. If it has `static constexpr bool headers_only = true`, contents are stepped over: members have no `bytes`.
+/// An archive in memory, from which a tar_reader reads. Archives that are read in another way have a class with
+/// the same functions. If it has `static constexpr bool headers_only = true`, contents are skipped: members
+/// have no `bytes`.
 class tar_memory {
  public:
-  tar_memory(std::span<const std::byte> archive) noexcept // NOLINT: it is one
+  tar_memory(std::span<const std::byte> archive) noexcept // NOLINT: implicit on purpose
       : archive_(reinterpret_cast<const char*>(archive.data()), archive.size()) {}
 
-  /// What was read before isn't needed any more, but for what keep_member() keeps.
+  /// Earlier reads aren't needed any more, except what keep_member() keeps.
   static void begin_member() noexcept {}
 
-  /// The offset of what comes next.
+  /// The offset of the next byte.
   std::uint64_t position() const noexcept { return position_; }
 
-  /// The next bytes; fewer only where the archive ends. Needs has_room_for(count).
+  /// Returns the next bytes; fewer only at the end of the archive. Requires has_room_for(count).
   std::string_view read(std::uint64_t count) noexcept {
     const auto bytes = archive_.substr(position_, static_cast<std::size_t>(count));
     position_ += bytes.size();
     return bytes;
   }
 
-  /// Steps over bytes, and says how many there were.
+  /// Skips bytes, and returns how many it skipped.
   std::uint64_t skip(std::uint64_t count) noexcept { return read(count).size(); }
 
-  /// Whether so many may be read.
+  /// Whether this many bytes may be read.
   static bool has_room_for(std::uint64_t) noexcept { return true; }
 
-  /// Views that are needed as long as the archive is read, and a copy of them for the member that begins.
+  /// keep_globals() keeps the viewed texts as long as the archive is read; use_globals() copies them for the
+  /// member that begins.
   static void keep_globals(const tar_overrides&) noexcept {}
 
   static void use_globals(const tar_overrides&) noexcept {}
 
-  /// Why the archive has ended before its end, as far as it was read; empty: it hasn't.
+  /// Why the part that was read ended before the end of the archive; empty if it didn't.
   static std::string problem() { return {}; }
 
-  /// The same after all that is left was read.
+  /// The same, after reading the rest.
   static std::string problem_to_the_end() { return {}; }
 
-  /// What keeps the memory of a sample that begins with the member read last, given the archive's file.
+  /// Returns the owner of the memory of a sample that begins with the last member read. `file` is the archive's
+  /// file.
   template <class File>
   static const File& begin_sample(const File& file) noexcept {
     return file;
   }
 
-  /// That member belongs to it. False: there is no room for it in the sample.
+  /// Adds the last member read to that sample. False if the sample has no room for it.
   static bool keep_member() noexcept { return true; }
 
-  // Of an archive that can be read from anywhere:
+  // Only for archives with random access:
 
   bool seek(std::uint64_t offset) noexcept {
     if (offset > archive_.size()) return false;
@@ -100,17 +103,17 @@ class tar_memory {
   std::size_t position_ = 0; // <= archive_.size()
 };
 
-/// Gives the regular files of an archive in its order. Directories, links, devices, AppleDouble files (`._*`)
-/// and unknown types are left out with their contents. The archive ends where the memory does, or at blocks
-/// of zeros: two of them end it whatever comes behind, as other readers have it, a single one if no header
-/// follows it. One that ends inside a block is cut off.
+/// Yields the regular files of an archive in its order. Directories, links, devices, AppleDouble files (`._*`)
+/// and unknown types are left out with their contents. The archive ends with the memory, or at blocks of zeros:
+/// two of them end it whatever follows, as in other readers; a single one ends it if no header follows. An
+/// archive that ends inside a block is cut off.
 template <class Archive>
 class basic_tar_reader {
  public:
   explicit basic_tar_reader(Archive archive) : archive_(std::move(archive)) {}
 
-  /// Goes on at an offset at which a member begins, as its `begin` tells, and with the headers for all members
-  /// that came before; offsets that don't belong to this archive are errors like any other.
+  /// Continues at the offset of a member, which is its `begin`. `globals`: the offsets of the headers that
+  /// apply to all later members. Offsets that don't belong to this archive are errors like any other.
   basic_tar_reader(Archive archive, std::uint64_t begin, const std::vector<std::uint64_t>& globals)
       : basic_tar_reader(std::move(archive)) {
     for (const std::uint64_t at : globals) {
@@ -129,8 +132,8 @@ class basic_tar_reader {
 
   const Archive& archive() const noexcept { return archive_; }
 
-  /// The next member. All but `member` and `end` have their reason in problem(); after `cut_off`, `damaged`
-  /// and `spoilt` comes `end`.
+  /// Reads the next member. For each status except `member` and `end`, problem() has the reason; after
+  /// `cut_off`, `damaged` and `spoilt` the next status is `end`.
   tar_status next(tar_member& member) {
     tar_status status = skipped;
     while (status == skipped && !ended_) status = read(member);
@@ -139,17 +142,17 @@ class basic_tar_reader {
     return status;
   }
 
-  /// Where the headers lie that hold for all members behind them: few archives have any.
+  /// The offsets of the headers that apply to all later members: few archives have any.
   const std::vector<std::uint64_t>& globals() const noexcept { return globals_; }
 
-  /// A sentence with the member and its offset, but not the file, which the reader doesn't know.
+  /// A sentence with the member and its offset. It doesn't name the file, which the reader doesn't know.
   const std::string& problem() const noexcept { return problem_; }
 
  private:
   static constexpr tar_status skipped{-1};
   static constexpr bool leaves_contents = requires { requires Archive::headers_only; };
 
-  // Reads extended headers and the header that they belong to.
+  // Reads extended headers and the header after them.
   tar_status read(tar_member& member) {
     archive_.begin_member();
     tar_overrides overrides = global_;
@@ -160,8 +163,7 @@ class basic_tar_reader {
       member.begin = begin;
       member.offset = archive_.position();
       const auto block = archive_.read(tar_block);
-      if (all_zero(block))
-        return extended ? nothing_behind_extension(member) : at_zeros(member, block.size());
+      if (all_zero(block)) return extended ? nothing_after_extension(member) : at_zeros(member, block.size());
       if (block.size() < tar_block || !tar_header(block).checksum_fits()) return no_header(member, block);
       const tar_header header(block);
       const auto size = header.size();
@@ -170,7 +172,7 @@ class basic_tar_reader {
       case 'L':
       case 'K':
       case 'x':
-      case 'X': // what Solaris wrote before pax was a standard
+      case 'X': // used by Solaris before pax was a standard
       case 'g': {
         const bool has_room = archive_.has_room_for(*size);
         const auto contents = has_room ? archive_.read(*size) : std::string_view();
@@ -236,7 +238,7 @@ class basic_tar_reader {
     if (there < size) {
       problem_ = with_cause(describe() + " is cut off: " + std::to_string(size) + " bytes announced, " +
                             std::to_string(there) + " left");
-      // The name of a member that nobody asked for says nothing about the sample before it.
+      // The name of an unwanted member would be misleading: it says nothing about the sample before it.
       if (!wanted) member.directory = member.name = {};
       return wanted ? tar_status::cut_off : tar_status::damaged;
     }
@@ -268,19 +270,19 @@ class basic_tar_reader {
 
   tar_status at_zeros(tar_member& member, std::size_t size) {
     if (size == 0 && !archive_.problem().empty()) return damaged(member, {}, "cut off");
-    const auto behind = size == 0 ? std::string_view() : archive_.read(tar_block);
+    const auto after = size == 0 ? std::string_view() : archive_.read(tar_block);
     if (archive_.position() == 0) return damaged(member, {}, "empty file: there is no header");
-    if (size + behind.size() < 2 * tar_block && archive_.position() % tar_block != 0)
+    if (size + after.size() < 2 * tar_block && archive_.position() % tar_block != 0)
       return damaged(member, {},
                      size == 0 ? "cut off inside the last member's padding"
                                : "cut off inside the zeros that end an archive");
-    if (behind.size() == tar_block && !all_zero(behind) && tar_header(behind).checksum_fits())
+    if (after.size() == tar_block && !all_zero(after) && tar_header(after).checksum_fits())
       return damaged(member, {}, "a single block of zeros before more members");
     problem_ = archive_.problem_to_the_end();
     return problem_.empty() ? tar_status::end : tar_status::spoilt;
   }
 
-  tar_status nothing_behind_extension(tar_member& member) {
+  tar_status nothing_after_extension(tar_member& member) {
     return damaged(member, {}, "an extended header without its member");
   }
 
@@ -290,7 +292,7 @@ class basic_tar_reader {
       return damaged(member, guess,
                      block.size() < tar_block ? "cut off inside the header" : "damaged header");
     const auto compression = compression_of(block);
-    if (compression.empty()) problem_ = "no TAR file: there is no valid header at offset 0";
+    if (compression.empty()) problem_ = "not a TAR file: there is no valid header at offset 0";
     else
       problem_ = "compressed: " + std::string(compression) +
                  " data begins at offset 0. A shard is mapped into memory, so it must be plain TAR" +
@@ -304,14 +306,14 @@ class basic_tar_reader {
     return tar_status::damaged;
   }
 
-  // Where the archive has ended because of something else.
+  // Adds why the archive ended early, if the cause is known.
   std::string with_cause(const std::string& what) {
     const std::string cause = archive_.problem();
     if (archive_.position() == 0 && !cause.empty()) return cause;
     return cause.empty() ? what : what + ": " + cause;
   }
 
-  // Of which a part may be missing at the end.
+  // Part of the padding may be missing at the end of the archive.
   void skip_padding(std::uint64_t size) { archive_.skip((tar_block - size % tar_block) % tar_block); }
 
   Archive archive_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The name of a type.
+// Names of types, for messages.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// A type as the compiler writes it, ended by a zero.
+/// The type's name as the compiler writes it, ended by a zero.
 template <class T>
 consteval auto spelled() {
   constexpr std::string_view whole = __PRETTY_FUNCTION__; // "… [with T = name]" or "… [T = name]"

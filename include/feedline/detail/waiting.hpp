@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How the queues wait: spin briefly, then park.
+// How the queues wait: a thread spins briefly, then parks.
 #include <atomic>
 #include <cstdint>
 
@@ -8,22 +8,22 @@
 
 namespace feedline::inline v0::detail {
 
-/// Spins before a wait, for about as long as it would take to be woken, but after some failures in a row only
-/// now and then. (Two threads that hand items to each other would else fall into a rhythm in which each
-/// always finds the other asleep; and where they share a core, spinning is what keeps the other from its
-/// answer.)
+/// Spins before a wait, for about as long as a wake-up would take. After several failures in a row it spins
+/// only occasionally. (Without spinning, two threads that pass items to each other would fall into a rhythm in
+/// which each always finds the other asleep. Where they share a core, spinning keeps the other thread from
+/// running.)
 class patience {
  public:
-  /// Looks at `ready` for a while. True once it holds.
+  /// Checks `ready` repeatedly for a while. True once it holds.
   template <class Ready>
   bool spin_until(Ready ready) {
-    // A guess that threads may overwrite for each other: a wrong one costs some microseconds.
+    // Only a heuristic: threads may overwrite each other's count, and a wrong one costs some microseconds.
     const std::uint32_t failures = failures_.load(std::memory_order_relaxed);
-    const int most = failures < 4 || failures % 16 == 0 ? long_spin : first_look;
-    // The first look comes late, so that more than one item has come or gone by then: neighbours that pass
-    // each single item on at once spend their time on moving cache lines. No yields: on a busy machine each
+    const int max_pauses = failures < 4 || failures % 16 == 0 ? long_spin : first_look;
+    // The first check is late, so that several items have arrived or left by then: threads that pass each
+    // single item on at once spend their time moving cache lines. It never yields: on a busy machine each yield
     // costs a time slice.
-    for (int paused = 0, step = first_look; paused < most; step = between_looks) {
+    for (int paused = 0, step = first_look; paused < max_pauses; step = between_looks) {
       for (int i = 0; i < step; ++i) spin_pause();
       paused += step;
       if (!ready()) continue;
@@ -35,7 +35,7 @@ class patience {
   }
 
  private:
-  // In pauses, of 10 to 50 ns each.
+  // Counted in pauses, of 10 to 50 ns each.
   static constexpr int first_look = 16;
   static constexpr int between_looks = 32;
   static constexpr int long_spin = 1024;
@@ -43,41 +43,42 @@ class patience {
   std::atomic<std::uint32_t> failures_{0}; // in a row
 };
 
-/// Where threads park until a condition may have come true. To wait:
+/// Where threads park until a condition may have become true. To wait:
 ///
 ///     room.announce();
 ///     if (condition()) room.leave(); else room.wait();
 ///
-/// and to end a wait: make the condition true, then `if (room.occupied()) room.wake(n)`. Both sides order
-/// their two steps sequentially, so that one of them sees the other. Each wake-up is a token that exactly one
-/// waiter consumes: waking n threads wakes n, and costs no system call where all have been woken already.
-/// At most 32,767 threads wait at once.
+/// To end a wait: make the condition true, then `if (room.occupied()) room.wake(n)`. Both sides order their two
+/// steps sequentially, so one of them sees the other. Each wake-up is a token that exactly one waiter consumes:
+/// wake(n) wakes n threads, and makes no system call if all have been woken already. At most 32,767 threads can
+/// wait at once.
 class waiting_room {
  public:
-  /// Spins until `ready` holds: true; or not: then it is time to park.
+  /// Spins for a while. True: `ready` holds. False: the thread should park.
   template <class Ready>
   bool spin_until(Ready ready) {
     return patience_.spin_until(ready);
   }
 
-  /// Counts this thread as waiting, before it looks at its condition for the last time.
+  /// Counts this thread as waiting. Call it before the last check of the condition.
   void announce() noexcept { state_.fetch_add(one_waiter, std::memory_order_seq_cst); }
 
-  /// Takes the announcement back.
+  /// Withdraws the announcement.
   void leave() noexcept {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
     std::uint32_t next = 0;
     do {
-      // Never more tokens than waiters: where all have been woken, who leaves takes one along.
+      // Keeps the tokens from outnumbering the waiters: if all were woken, the thread that leaves takes a token
+      // with it.
       next = state - one_waiter - (tokens(state) == waiters(state) ? one_token : 0);
     } while (!state_.compare_exchange_weak(state, next, std::memory_order_relaxed));
   }
 
-  /// Parks until woken: true; or until the deadline has passed: false, the announcement taken back.
+  /// Parks until the thread is woken (true) or the deadline has passed (false; the announcement is withdrawn).
   bool wait(deadline until = no_deadline) noexcept {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
     for (bool in_time = true;;) {
-      if (tokens(state) != 0) { // also after the deadline: nobody else may be left to take it
+      if (tokens(state) != 0) { // also after the deadline: no other thread may be left to take it
         if (state_.compare_exchange_weak(state, state - one_waiter - one_token, std::memory_order_acquire,
                                          std::memory_order_relaxed))
           return true;
@@ -90,13 +91,13 @@ class waiting_room {
     }
   }
 
-  /// True if some thread waits or alert() was called.
+  /// True if a thread waits, or if alert() was called.
   bool occupied() const noexcept { return word().load(std::memory_order_seq_cst) != 0; }
 
-  /// Is 0 as long as occupied() is false.
+  /// 0 as long as occupied() is false.
   const std::atomic<std::uint32_t>& word() const noexcept { return state_; }
 
-  /// Wakes `count` waiters, or all if there are fewer.
+  /// Wakes `count` waiters, or all if they are fewer.
   void wake(std::uint32_t count) noexcept {
     std::uint32_t state = state_.load(std::memory_order_seq_cst);
     std::uint32_t woken = 0;
@@ -112,7 +113,7 @@ class waiting_room {
   /// Wakes every waiter.
   void wake_all() noexcept { wake(waiters(~0U)); }
 
-  /// Makes occupied() true for good.
+  /// Makes occupied() permanently true.
   void alert() noexcept { state_.fetch_or(alerted, std::memory_order_seq_cst); }
 
  private:
@@ -129,8 +130,8 @@ class waiting_room {
   patience patience_;
 };
 
-/// Waits in `room` until `ready` holds or a wake-up has come: true, and the caller looks again; or until the
-/// deadline has passed: false. `before_look` runs between the announcement and the last look.
+/// Waits in `room`. True: `ready` holds or the thread was woken, and the caller should check again. False: the
+/// deadline has passed. `before_look` runs between the announcement and the last check.
 template <class Ready, class BeforeLook>
 bool wait_in(waiting_room& room, deadline until, Ready ready, BeforeLook before_look) {
   if (room.spin_until(ready)) return true;

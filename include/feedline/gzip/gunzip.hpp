@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// gunzip: decompresses a gzip file that lies in memory.
+// gunzip: decompresses a gzip file in memory.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -23,16 +23,19 @@
 
 namespace feedline::inline v0 {
 
+/// Options of gunzip and gunzip_decoder.
 struct gunzip_options {
-  /// The most bytes that a file may have when it is decompressed; one with more is an error, found after so many.
-  std::size_t max_size = std::size_t{1} << 30;
+  /// The most bytes of the decompressed contents. Larger contents are an error, thrown at this size.
+  std::size_t max_output_bytes = std::size_t{1} << 30;
 };
 
-/// Decompresses gzip files with libdeflate, one after another in the same memory: once that is as large as the largest of
-/// them, nothing is allocated. For one thread at a time.
+/// Decompresses gzip files with libdeflate, one after another into the same memory: once that is large enough
+/// for the largest of them, nothing is allocated. For one thread at a time.
 ///
 ///     map(per_worker([] {
-///       return [unzip = gunzip_decoder()](const std::vector<std::byte>& file) mutable { return parse(unzip.decode(file)); };
+///       return [unzip = gunzip_decoder()](const std::vector<std::byte>& file) mutable {
+///         return parse(unzip.decode(file));
+///       };
 ///     }), workers{8})
 class gunzip_decoder {
  public:
@@ -40,36 +43,36 @@ class gunzip_decoder {
   gunzip_decoder(gunzip_decoder&&) noexcept = default;
   gunzip_decoder& operator=(gunzip_decoder&&) noexcept = default;
 
-  /// A copy has memory of its own.
+  /// A copy has separate memory.
   gunzip_decoder(const gunzip_decoder&) noexcept {}
 
   gunzip_decoder& operator=(const gunzip_decoder&) noexcept { return *this; }
 
   ~gunzip_decoder() = default;
 
-  /// The contents of a gzip file, valid until the next call: those of all its members, one after another. Zeros may
-  /// follow the last one, as gzip(1) has it; anything else is an error.
+  /// Returns the contents of a gzip file, valid until the next call: those of all its members, one after
+  /// another. Zeros may follow the last member, as in gzip(1); anything else is an error.
   ///
-  /// What the file says of its size is used as a guess: memory is taken for at most 16 times the compressed size (or 64
-  /// KB), and then for at most four times as much as was really found.
+  /// The size that the file states is only a hint: the first allocation is at most 16 times the compressed
+  /// size (or 64 KB), later ones at most four times what was decompressed so far.
   ///
-  /// Throws gzip_error for what is cut off, damaged, has another checksum or size than it says, or is larger than
-  /// `max_size`; std::invalid_argument for what this decoder gave; std::bad_alloc.
+  /// Throws gzip_error for data that are cut off, damaged, larger than `max_output_bytes`, or don't match
+  /// their checksum or size; std::invalid_argument for a file in this decoder's memory; std::bad_alloc.
   std::span<const std::byte> decode(std::span<const std::byte> file, const gunzip_options& options = {}) {
-    detail::refuse_negative(options.max_size, "feedline::gunzip: the max_size");
+    detail::refuse_negative(options.max_output_bytes, "feedline::gunzip: the max_output_bytes");
     if (is_own(file))
       throw std::invalid_argument(
-          "feedline::gunzip: the file lies in this decoder's own memory: use another decoder for what is "
-          "compressed twice");
+          "feedline::gunzip: the file is a view of this decoder's memory: use a second decoder for data that "
+          "are compressed twice");
     if (!libdeflate_) libdeflate_.reset(::libdeflate_alloc_decompressor());
     if (!libdeflate_) throw std::bad_alloc();
-    if (!bytes_) capacity_ = 0; // it was moved from
+    if (!bytes_) capacity_ = 0; // the decoder was moved from
     const std::size_t announced = announced_size(file);
-    reserve(std::min({options.max_size, announced, 16 * file.size()}), 0);
+    reserve(std::min({options.max_output_bytes, announced, 16 * file.size()}), 0);
 
     std::size_t size = 0;
     for (std::span<const std::byte> rest = file;;) {
-      const std::size_t room = std::min(capacity_, options.max_size);
+      const std::size_t room = std::min(capacity_, options.max_output_bytes);
       std::size_t read = 0, written = 0;
       switch (::libdeflate_gzip_decompress_ex(libdeflate_.get(), rest.data(), rest.size(),
                                               bytes_.get() + size, room - size, &read, &written)) {
@@ -80,15 +83,15 @@ class gunzip_decoder {
           return {bytes_.get(), size};
         break;
       case LIBDEFLATE_INSUFFICIENT_SPACE:
-        if (room == options.max_size)
+        if (room == options.max_output_bytes)
           throw gzip_error("feedline::gunzip: the contents are larger than " + std::to_string(room) +
-                           " bytes: raise max_size if they may be");
-        reserve(std::min(options.max_size,
+                           " bytes: raise max_output_bytes if that is expected");
+        reserve(std::min(options.max_output_bytes,
                          announced > capacity_ && announced / 4 <= capacity_ ? announced : 2 * capacity_),
                 size);
         break;
       default:
-        throw gzip_error("feedline::gunzip: " + problem_of(file, options.max_size));
+        throw gzip_error("feedline::gunzip: " + problem_of(file, options.max_output_bytes));
       }
     }
   }
@@ -103,7 +106,7 @@ class gunzip_decoder {
     return bytes_ && !before(file.data(), bytes_.get()) && before(file.data(), bytes_.get() + capacity_);
   }
 
-  // The last member's size modulo 2^32, as it says.
+  // The last member's size modulo 2^32, as the file states it.
   static std::size_t announced_size(std::span<const std::byte> file) noexcept {
     if (file.size() < 4) return 0;
     std::size_t size = 0;
@@ -112,24 +115,24 @@ class gunzip_decoder {
     return size;
   }
 
-  // Room for so many bytes, of which the first `used` are kept.
+  // Makes room for `bytes`; keeps the first `used`.
   void reserve(std::size_t bytes, std::size_t used) {
-    constexpr std::size_t least = 64 << 10;
-    bytes = std::max(bytes, least);
+    constexpr std::size_t min_bytes = 64 << 10;
+    bytes = std::max(bytes, min_bytes);
     if (bytes <= capacity_) return;
-    // Not set to 0, so that room takes no more memory than what is really written there.
+    // Not zero-initialized, so that only bytes that are written use memory.
     std::unique_ptr<std::byte[]> larger(new std::byte[bytes]);
     if (used > 0) std::memcpy(larger.get(), bytes_.get(), used);
     bytes_ = std::move(larger);
     capacity_ = bytes;
   }
 
-  // libdeflate doesn't say what is wrong; zlib does.
+  // libdeflate doesn't report what is wrong; zlib does.
   static std::string problem_of(std::span<const std::byte> file, std::size_t max_size) {
     detail::gzip_stream stream(file);
     std::array<std::byte, 4096> some;
     for (std::size_t left = max_size; stream.read(some.data(), some.size()) == some.size();) {
-      if (left < some.size()) break; // zlib knows of no damage there
+      if (left < some.size()) break; // zlib found no damage up to there
       left -= some.size();
     }
     return stream.problem().empty() ? std::string("the gzip data are damaged") : stream.problem();
@@ -140,18 +143,18 @@ class gunzip_decoder {
   std::size_t capacity_ = 0;
 };
 
-/// What gunzip_decoder::decode() gives, by a decoder that this thread keeps: a view of its memory, valid until the next
-/// call of gunzip_view() or gunzip() in this thread. For functions that read the contents at once; what leaves the
-/// function has to be a copy, as gunzip() gives it.
+/// Decompresses with a decoder that this thread keeps, as gunzip_decoder::decode() does. Returns a view of
+/// its memory, valid until the next call of gunzip_view() or gunzip() in this thread. For functions that read
+/// the contents at once; to return the contents, copy them, or use gunzip().
 inline std::span<const std::byte> gunzip_view(std::span<const std::byte> file,
                                               const gunzip_options& options = {}) {
   thread_local gunzip_decoder decoder;
   return decoder.decode(file, options);
 }
 
-/// Decompresses a gzip file that lies in memory, as a stage of its own or inside a function.
+/// Decompresses a gzip file in memory, as a stage or inside a function.
 ///
-/// Takes:   the bytes of the file, as read_file and tar_sample give them
+/// Takes:   the bytes of the file, as from read_file or tar_sample
 /// Gives:   its contents. See gunzip_decoder::decode()
 /// Throws:  gzip_error
 /// Example: `files("games", "*.gz") | map(read_file, workers{8}) | map(gunzip, workers{8})`

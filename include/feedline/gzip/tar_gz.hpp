@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Samples from TAR shards that are compressed as a whole (.tar.gz).
+// tar_gz_samples: a source of samples from TAR shards that are compressed as a whole (.tar.gz).
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -11,7 +11,6 @@
 #include <stop_token>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
@@ -26,10 +25,11 @@
 
 namespace feedline::inline v0 {
 
+/// Options of tar_gz_samples.
 struct tar_gz_options {
-  /// The most bytes that a sample may take, its headers included; a larger one is an error in its place. For a
-  /// memory_budget, too.
-  std::size_t largest_sample = std::size_t{1} << 30;
+  /// The most bytes of a sample, including its headers; reading a larger one fails. Also the limit for a
+  /// memory_budget.
+  std::size_t max_sample_bytes = std::size_t{1} << 30;
 };
 
 namespace detail {
@@ -37,8 +37,10 @@ namespace detail {
 using gzip_shard = basic_tar_shard<gzip_archive>;
 
 inline std::unique_ptr<gzip_shard> open_gzip_shard(const std::shared_ptr<const mapped_file>& file,
-                                                   std::size_t most, const std::stop_token& stop) {
-  return std::make_unique<gzip_shard>(file, basic_tar_reader<gzip_archive>(gzip_archive(file, most, stop)));
+                                                   std::size_t max_sample_bytes,
+                                                   const std::stop_token& stop) {
+  return std::make_unique<gzip_shard>(
+      file, basic_tar_reader<gzip_archive>(gzip_archive(file, max_sample_bytes, stop)));
 }
 
 /// Decompresses shards, whose bytes the system reads ahead.
@@ -46,7 +48,7 @@ class gzip_shards {
  public:
   using shard = gzip_shard;
 
-  explicit gzip_shards(std::size_t most) : most_(most) {}
+  explicit gzip_shards(std::size_t max_sample_bytes) : max_sample_bytes_(max_sample_bytes) {}
 
   void start(const epoch& e) {
     ahead_ = {};
@@ -56,29 +58,29 @@ class gzip_shards {
   std::unique_ptr<shard> open(const file_order& files, std::size_t number) {
     file_ = ahead_.take(number);
     if (!file_) file_ = tar_shard::map(files.names()[number]);
-    return open_gzip_shard(file_, most_, stop_);
+    return open_gzip_shard(file_, max_sample_bytes_, stop_);
   }
 
-  void gave_sample(const file_order& files, const shard& from) {
+  void yielded_sample(const file_order& files, const shard& from) {
     ahead_.announce(files, file_, from.archive().compressed_position());
   }
 
   bool is_stopped() const noexcept { return stop_.stop_requested(); }
 
  private:
-  std::size_t most_;
+  std::size_t max_sample_bytes_;
   std::stop_token stop_;
-  std::shared_ptr<const mapped_file> file_; // of the shard that was opened last
+  std::shared_ptr<const mapped_file> file_; // the shard that was opened last
   read_ahead ahead_;
 };
 
-/// What the samples of compressed shards are called. They are read again, each shard from its beginning, and then on from
-/// where it was left. From any thread.
+/// Finds the origins of samples of compressed shards. It reads a shard again from its beginning, and
+/// continues where it stopped for later samples. Any thread may use it.
 class gzip_names {
  public:
-  explicit gzip_names(std::size_t most) : most_(most) {}
+  explicit gzip_names(std::size_t max_sample_bytes) : max_sample_bytes_(max_sample_bytes) {}
 
-  /// "photos-0003.tar.gz: dir/17.jpg, .cls"; empty if there is no such sample, or it can't be read.
+  /// "photos-0003.tar.gz: dir/17.jpg, .cls"; empty if the sample doesn't exist or can't be read.
   std::string at(const std::string& path, std::uint64_t position) {
     const std::lock_guard lock(mutex_);
     try {
@@ -89,7 +91,7 @@ class gzip_names {
         try {
           sample = shard.next();
           if (!sample) return {};
-        } catch (const tar_error&) { // its own place says so
+        } catch (const tar_error&) { // belongs to this sample only
         }
         if (here == position) return sample ? sample->origin() : std::string();
       }
@@ -105,7 +107,7 @@ class gzip_names {
   };
 
   gzip_shard& find(std::shared_ptr<const mapped_file> file, std::uint64_t position) {
-    constexpr std::size_t most = 4; // each has some 50 KB of zlib's
+    constexpr std::size_t max_opened = 4; // zlib takes about 50 KB for each
     shards_.remove_if([&](const opened& o) {
       return o.file->path() == file->path() &&
              (o.shard->position() > position || o.file->modified_ns() != file->modified_ns() ||
@@ -113,72 +115,70 @@ class gzip_names {
     });
     for (const opened& o : shards_)
       if (o.file->path() == file->path()) return *o.shard;
-    if (shards_.size() == most) shards_.pop_front();
-    auto shard = open_gzip_shard(file, most_, {});
+    if (shards_.size() == max_opened) shards_.pop_front();
+    auto shard = open_gzip_shard(file, max_sample_bytes_, {});
     return *shards_.emplace_back(opened{std::move(file), std::move(shard)}).shard;
   }
 
-  const std::size_t most_;
+  const std::size_t max_sample_bytes_;
   std::mutex mutex_;
   std::list<opened> shards_;
 };
 
 } // namespace detail
 
-/// A source of the samples of TAR shards that are compressed with gzip, read as tar_samples reads plain ones. It knows
-/// nothing of a shard but what it has decompressed, and so can't be shuffled as a whole: a resumed run decompresses the shard in
-/// hand from its beginning. Where that matters, decompress the shards, or compress their members.
+/// Reads the samples of TAR shards that are compressed with gzip, as tar_samples reads plain ones. It has no
+/// access to samples by position, so global_shuffle() can't follow it, and a resumed run decompresses the
+/// current shard from its beginning. Where that matters, decompress the shards, or compress their members.
 ///
-/// Takes:   names of shards, each of which may be a pattern, as tar_samples has them. The members of concatenated gzip files
-///          are one archive
-/// Gives:   tar_sample, whose bytes lie in memory that it shares with its copies. index() is
-///          `shard << 40 | place in the shard`
-/// Order:   of the shard; in a shuffled epoch the shards come in an order of its own
-/// Throws:  the constructor as that of tar_samples, and std::invalid_argument for a largest_sample that is negative. next()
-///          throws tar_error, each in its place, as tar_samples does, and then goes on:
-///          - for compressed data that end early or are damaged: behind the last sample that was complete before, with the
-///            offset in the compressed file. Of a shard whose checksum is wrong samples have come by then;
-///          - for a sample of more than `largest_sample` bytes: with the next one.
+/// Takes:   names of shards; each may be a pattern, as for tar_samples. The members of a concatenated gzip
+///          file are one archive
+/// Gives:   tar_sample, whose bytes are in memory that it shares with its copies. index() is
+///          `shard << 40 | position in the shard`
+/// Order:   that of the shard; each shuffled epoch has a new order of shards
+/// Throws:  the constructor as that of tar_samples, and std::invalid_argument for a negative max_sample_bytes.
+///          next() throws tar_error as tar_samples does, and also when it reaches one of these:
+///          - compressed data that end early or are damaged, after the last sample that was complete before.
+///            The message has the offset in the compressed file. A wrong checksum is found at a gzip member's
+///            end, after the samples before it;
+///          - a sample of more than `max_sample_bytes` bytes. It continues with the next sample.
 ///
-///          Other offsets in messages are those in the archive that was compressed
-/// Stops:   within a megabyte
+///          Other offsets in messages are offsets in the decompressed archive
+/// Stops:   after at most one more megabyte
 /// Example: `tar_gz_samples("photos-*.tar.gz") | map([](const tar_sample& s) { return decode(s["jpg"]); }, workers{8})`
 ///
 /// The one thread of the source decompresses, with zlib: libdeflate, which gunzip uses, has no streams.
 class tar_gz_samples : public detail::tar_in_order<detail::gzip_shards> {
  public:
-  static constexpr source_traits traits{.kind = "tar_gz_samples", .shares_files = true};
+  static constexpr source_traits traits{.kind = "tar_gz_samples", .splits_files_by_rank = true};
 
-  explicit tar_gz_samples(const std::string& pattern, tar_gz_options options = {})
-      : tar_gz_samples(std::vector{pattern}, options) {}
+  /// Without this, one name in braces could also be a source that is copied.
+  tar_gz_samples(std::initializer_list<std::string> shards, tar_gz_options options = {})
+      : tar_gz_samples(file_patterns(shards), options) {}
 
-  explicit tar_gz_samples(const char* pattern, tar_gz_options options = {})
-      : tar_gz_samples(std::string(pattern), options) {}
+  explicit tar_gz_samples(const file_patterns& shards, tar_gz_options options = {})
+      : tar_in_order(detail::file_order(shards, traits.kind), detail::gzip_shards(checked(options))),
+        max_sample_bytes_(options.max_sample_bytes),
+        names_(std::make_shared<detail::gzip_names>(options.max_sample_bytes)) {}
 
-  tar_gz_samples(std::initializer_list<const char*> patterns, tar_gz_options options = {})
-      : tar_gz_samples(std::vector<std::string>(patterns.begin(), patterns.end()), options) {}
+  /// The sample object and its data.
+  std::optional<std::size_t> max_item_bytes() const noexcept {
+    return sizeof(tar_sample) + max_sample_bytes_;
+  }
 
-  explicit tar_gz_samples(const std::vector<std::string>& patterns, tar_gz_options options = {})
-      : tar_in_order(detail::file_order(patterns, traits.kind), detail::gzip_shards(checked(options))),
-        largest_sample_(options.largest_sample),
-        names_(std::make_shared<detail::gzip_names>(options.largest_sample)) {}
-
-  /// The sample, and what it keeps of the member behind it.
-  std::optional<std::size_t> largest_item() const noexcept { return sizeof(tar_sample) + largest_sample_; }
-
-  /// "photos-0003.tar.gz: dir/17.jpg, .cls", found by reading the shard again; "photos-0003.tar.gz: sample #17" if
-  /// that fails.
+  /// "photos-0003.tar.gz: dir/17.jpg, .cls", found by reading the shard again; "photos-0003.tar.gz: sample
+  /// #17" if that fails.
   std::string origin(std::uint64_t index) const {
     return files().origin_of(index, names_->at(files().name_of(index), detail::file_order::place_of(index)));
   }
 
  private:
   static std::size_t checked(const tar_gz_options& options) {
-    detail::refuse_negative(options.largest_sample, "feedline::tar_gz_samples: the largest_sample");
-    return options.largest_sample;
+    detail::refuse_negative(options.max_sample_bytes, "feedline::tar_gz_samples: max_sample_bytes");
+    return options.max_sample_bytes;
   }
 
-  std::size_t largest_sample_;
+  std::size_t max_sample_bytes_;
   std::shared_ptr<detail::gzip_names> names_;
 };
 

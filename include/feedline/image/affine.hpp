@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Images turned, sheared and shifted in place.
+// Rotates, shears and shifts images in place.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -11,26 +11,32 @@
 
 namespace feedline::inline v0 {
 
-/// Where the pixels of a changed image come from: the pixel at (x, y), counted from the middle of the image,
-/// from (xx x + xy y + x0, yx x + yy y + y0) of the old one.
+/// An affine transform as a map from output to input: the output pixel at (x, y), relative to the center of
+/// the image, is the input pixel at (xx x + xy y + x0, yx x + yy y + y0).
 struct affine_map {
+  ///@{
+  /// A coefficient of the map above.
   double xx = 1, xy = 0, x0 = 0;
   double yx = 0, yy = 1, y0 = 0;
 
-  /// Turns the image by so many degrees, counter-clockwise.
+  ///@}
+
+  /// Rotates the image counter-clockwise by `degrees`.
   static affine_map rotation(double degrees) {
     const double angle = degrees * std::numbers::pi / 180, cosine = std::cos(angle), sine = std::sin(angle);
     return {cosine, -sine, 0, sine, cosine, 0};
   }
 
-  /// Shifts rows by `across` times their distance from the middle one, and columns by `down` times theirs.
+  /// Shifts each row by `across` times its distance from the center row, and each column by `down` times its
+  /// distance from the center column.
   static affine_map shear(double across, double down) noexcept { return {1, across, 0, down, 1, 0}; }
 
-  /// Shifts the image to the right and down, by pixels.
+  /// Shifts the image to the right and down, in pixels.
   static affine_map translation(double right, double down) noexcept { return {1, 0, -right, 0, 1, -down}; }
 };
 
-/// Gives each pixel of an image the nearest pixel of where it comes from, or `fill` if that is outside.
+/// Transforms an image in place. Each pixel becomes the nearest input pixel, or `fill` where the map leaves
+/// the image.
 template <class T>
 void transform(const image_view<T>& image, const affine_map& from, T fill = {}) {
   thread_local std::vector<T> old;

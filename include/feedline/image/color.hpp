@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Colours of images, changed in place: the adjustments of torchvision and Pillow, and random ones.
+// Colour adjustments of images in place, as in torchvision and Pillow, and random colour jitter.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,11 +16,11 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// White: numbers go from 0 to 1, bytes to 255.
+/// The value of white: 255 for bytes, 1 for floating-point pixels.
 template <class T>
 inline constexpr float white = std::is_same_v<T, std::uint8_t> ? 255.0f : 1.0f;
 
-/// A number from black to white as a T.
+/// Clamps to the range from black to white and converts to T.
 template <class T>
 T as_pixel(float value) noexcept {
   const float v = std::clamp(value, 0.0f, white<T>);
@@ -28,18 +28,18 @@ T as_pixel(float value) noexcept {
   else return v;
 }
 
-/// A byte, or a number as if it were one.
+/// A pixel value on the scale of bytes, from 0 to 255.
 template <class T>
 int as_byte(T value) noexcept {
   const float byte = static_cast<float>(value) * (255 / white<T>);
-  return byte > 0 ? static_cast<int>(std::min(byte, 255.0f) + 0.5f) : 0; // also of what is no number
+  return byte > 0 ? static_cast<int>(std::min(byte, 255.0f) + 0.5f) : 0; // 0 for NaN
 }
 
-/// Calls f(red, green, blue) with references to the numbers of each pixel.
+/// Calls f(red, green, blue) with references to the channels of each pixel.
 template <class T, class F>
 void for_each_pixel(const image_view<T>& image, F f) {
   if (image.channels != 3)
-    throw std::invalid_argument("feedline: colours are adjusted in images of 3 channels");
+    throw std::invalid_argument("feedline: colour adjustments need an image of 3 channels");
   for (std::size_t y = 0; y < image.height; ++y)
     for (std::size_t x = 0; x < image.width; ++x) f(image(y, x, 0), image(y, x, 1), image(y, x, 2));
 }
@@ -53,10 +53,10 @@ float luma_of(T red, T green, T blue) noexcept {
 
 } // namespace detail
 
-// In all of these images have 3 channels, of bytes or of float from 0 to 1 (so before a normalization), and
-// what leaves that range is cut off. They throw std::invalid_argument for another number of channels.
+// All adjustments work on images of 3 channels, of bytes or of float from 0 to 1 (so before normalization),
+// and clamp the result to that range. They throw std::invalid_argument for any other number of channels.
 
-/// Multiplies by `factor`: 0 gives black, 1 the image.
+/// Multiplies all pixels by `factor`: 0 makes the image black, 1 leaves it unchanged.
 template <class T>
 void adjust_brightness(const image_view<T>& image, float factor) {
   detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
@@ -64,7 +64,8 @@ void adjust_brightness(const image_view<T>& image, float factor) {
   });
 }
 
-/// Moves away from the image's mean luma: 0 gives plain gray, 1 the image.
+/// Scales the distance of all pixels from the image's mean luma: 0 makes the image plain gray, 1 leaves it
+/// unchanged.
 template <class T>
 void adjust_contrast(const image_view<T>& image, float factor) {
   double sum = 0;
@@ -76,7 +77,7 @@ void adjust_contrast(const image_view<T>& image, float factor) {
   });
 }
 
-/// Moves each pixel away from its luma: 0 gives shades of gray, 1 the image.
+/// Scales the distance of each pixel from its luma: 0 makes the image grayscale, 1 leaves it unchanged.
 template <class T>
 void adjust_saturation(const image_view<T>& image, float factor) {
   detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
@@ -85,8 +86,8 @@ void adjust_saturation(const image_view<T>& image, float factor) {
   });
 }
 
-/// Turns hues by `turn` of the whole circle, from -1/2 to 1/2: red becomes green at 1/3. Value and saturation
-/// (as HSV has them) stay.
+/// Rotates hues by `turn` of the whole circle, from -1/2 to 1/2: at 1/3 red becomes green. Value and
+/// saturation (of HSV) stay the same.
 template <class T>
 void adjust_hue(const image_view<T>& image, float turn) {
   detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
@@ -98,7 +99,8 @@ void adjust_hue(const image_view<T>& image, float turn) {
                 : high == green ? 2 + (blue - red) / span
                                 : 4 + (red - green) / span;
     hue += 6 * turn;
-    // Each channel is high for two sixths around its own hue, and falls to low within one on either side.
+    // Each channel is high within one sixth of its own hue, and falls to low over the next sixth on either
+    // side.
     const auto channel = [&](float center) {
       float distance = std::abs(hue - center);
       distance -= 6 * std::floor(distance / 6);
@@ -111,13 +113,13 @@ void adjust_hue(const image_view<T>& image, float turn) {
   });
 }
 
-/// Gives all three channels the luma.
+/// Sets all three channels to the luma.
 template <class T>
 void to_grayscale(const image_view<T>& image) {
   adjust_saturation(image, 0);
 }
 
-/// White becomes black.
+/// Inverts all pixels: white becomes black.
 template <class T>
 void invert(const image_view<T>& image) {
   detail::for_each_pixel(image, [](T& r, T& g, T& b) {
@@ -125,7 +127,7 @@ void invert(const image_view<T>& image) {
   });
 }
 
-/// Inverts what is at least `threshold`, from 0 to 1.
+/// Inverts the channel values that are at least `threshold`, which is from 0 to 1.
 template <class T>
 void solarize(const image_view<T>& image, float threshold) {
   detail::for_each_pixel(image, [&](T& r, T& g, T& b) {
@@ -135,7 +137,7 @@ void solarize(const image_view<T>& image, float threshold) {
   });
 }
 
-/// Keeps the upper `bits`, from 0 to 8, of each byte (of numbers, as if they were bytes).
+/// Keeps the upper `bits`, from 0 to 8, of each channel value. Floats are first scaled to bytes.
 template <class T>
 void posterize(const image_view<T>& image, int bits) {
   const int kept = 0xff & ~(0xff >> std::clamp(bits, 0, 8));
@@ -147,7 +149,7 @@ void posterize(const image_view<T>& image, int bits) {
   });
 }
 
-/// Stretches each channel so that its lowest number becomes black and its highest white.
+/// Stretches each channel so that its lowest value becomes black and its highest white.
 template <class T>
 void autocontrast(const image_view<T>& image) {
   std::array<T, 3> low, high;
@@ -170,8 +172,8 @@ void autocontrast(const image_view<T>& image) {
   });
 }
 
-/// Spreads the bytes of each channel (numbers, as if they were bytes) so that all are about as frequent:
-/// Pillow's ImageOps.equalize.
+/// Equalizes the histogram of each channel, as Pillow's ImageOps.equalize does. Floats are first scaled to
+/// bytes.
 template <class T>
 void equalize(const image_view<T>& image) {
   const float scale = 255 / detail::white<T>;
@@ -183,7 +185,7 @@ void equalize(const image_view<T>& image) {
     ++table[2][byte_of(b)];
   });
   for (auto& counts : table) {
-    std::size_t last = 255; // the highest byte there is: it doesn't count
+    std::size_t last = 255; // the highest byte in the image, which Pillow leaves out
     while (last > 0 && counts[last] == 0) --last;
     const std::size_t step = (image.height * image.width - counts[last]) / 255;
     std::size_t sum = step / 2;
@@ -200,16 +202,17 @@ void equalize(const image_view<T>& image) {
   });
 }
 
-/// Changes brightness, contrast, saturation and hue by random amounts in a random order: torchvision's
+/// Changes brightness, contrast, saturation and hue by random amounts in a random order, as torchvision's
 /// ColorJitter.
 ///
 ///     color_jitter{.brightness = 0.4f, .contrast = 0.4f, .saturation = 0.4f}(view, context.random);
 struct color_jitter {
   float brightness = 0; ///< the factor is drawn from [max(0, 1 - brightness), 1 + brightness]
-  float contrast = 0;   ///< … likewise
-  float saturation = 0; ///< … likewise
-  float hue = 0;        ///< the turn is drawn from [-hue, hue], which is at most 1/2
+  float contrast = 0;   ///< likewise
+  float saturation = 0; ///< likewise
+  float hue = 0;        ///< the turn is drawn from [-hue, hue]; at most 1/2
 
+  /// Changes the image in place.
   template <class T>
   void operator()(const image_view<T>& image, random_generator& random) const {
     std::array<int, 4> order{0, 1, 2, 3};
@@ -218,7 +221,7 @@ struct color_jitter {
       return static_cast<float>(
           random.uniform(std::max(0.0, 1 - static_cast<double>(spread)), 1 + static_cast<double>(spread)));
     };
-    // Drawn in one order, so that what isn't asked for doesn't change the rest.
+    // Always draws all factors, so that an option of 0 doesn't change the other factors.
     const float brighter = factor(brightness), stronger = factor(contrast), fuller = factor(saturation);
     const auto turn = static_cast<float>(random.uniform(-static_cast<double>(hue), static_cast<double>(hue)));
     for (const int step : order) {

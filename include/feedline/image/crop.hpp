@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Which part of an image is taken: the choices that image classifiers are trained and evaluated with.
+// Crops of an image: random ones for training, center crops for evaluation.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,22 +16,22 @@
 
 namespace feedline::inline v0 {
 
-/// A part of an image, in pixels of the upright image; it may begin and end within a pixel.
+/// A part of an image, in pixels of the upright image. Its edges may lie within a pixel.
 struct crop_box {
-  double top = 0;
-  double left = 0;
-  double height = 0;
-  double width = 0;
-  /// What lies outside the box has a say in its outermost pixels: as where an image is resized first and
-  /// cropped then. Else it is as if the image was cropped first and resized then.
-  bool sees_outside = false;
+  double top = 0;    ///< upper edge
+  double left = 0;   ///< left edge
+  double height = 0; ///< of the box
+  double width = 0;  ///< of the box
+  /// Whether pixels outside the box contribute to its outermost pixels, as where an image is first resized
+  /// and then cropped. If not, the result is as if the image was first cropped and then resized.
+  bool sample_outside = false;
 
   friend bool operator==(const crop_box&, const crop_box&) = default;
 };
 
 namespace detail {
 
-/// A box in its image, turned as image_view is.
+/// A box and the size of its image, with the same transforms as image_view.
 struct placed_box {
   crop_box box;
   std::size_t height, width; // of the image
@@ -48,14 +49,14 @@ struct placed_box {
   }
 
   placed_box transposed() const noexcept {
-    return {{box.left, box.top, box.width, box.height, box.sees_outside}, width, height};
+    return {{box.left, box.top, box.width, box.height, box.sample_outside}, width, height};
   }
 };
 
-/// Throws std::invalid_argument unless the box lies in an image of shape `from`, [height, width, channels],
-/// and `to` is of as many channels.
+/// Throws std::invalid_argument unless the box lies within an image of shape `from`, [height, width,
+/// channels], and `to` has the same number of channels.
 inline void check_crop(const char* who, const shape& from, const crop_box& box, const shape& to) {
-  // Sums may be off by a rounding.
+  // A sum may be off by a rounding error.
   const auto fits = [](double begin, double length, std::size_t all) {
     const auto end = static_cast<double>(all);
     return begin >= 0 && begin < end && length > 0 && begin + length <= end * (1 + 1e-12);
@@ -67,13 +68,15 @@ inline void check_crop(const char* who, const shape& from, const crop_box& box, 
                                 std::to_string(box.width));
   if (from.count() == 0 || to.count() == 0 || to[2] != from[2])
     throw std::invalid_argument(std::string(who) + ": the image is " + to_string(from) +
-                                ", but the pixels are to be " + to_string(to));
+                                ", but the result has the shape " + to_string(to) +
+                                "; both need at least one pixel and the same number of channels");
 }
 
-/// One side of a box in an image with `all` pixels along it, to be `count` new ones.
-inline axis_map map_axis(double begin, double length, std::size_t count, std::size_t all, bool sees_outside) {
-  if (sees_outside) return {begin, length, count, 0, all};
-  // At least one pixel, however small the box is and wherever rounding puts it.
+/// One axis of a box, resized to `count` pixels; the image has `all` pixels along it.
+inline axis_map map_axis(double begin, double length, std::size_t count, std::size_t all,
+                         bool sample_outside) {
+  if (sample_outside) return {begin, length, count, 0, all};
+  // At least one pixel, however small the box is and wherever rounding moves it.
   const std::size_t first = std::min(static_cast<std::size_t>(std::max(begin, 0.0)), all - 1);
   const auto last = static_cast<std::size_t>(std::ceil(begin + length));
   return {begin, length, count, first, std::clamp(last, first + 1, all)};
@@ -81,34 +84,32 @@ inline axis_map map_axis(double begin, double length, std::size_t count, std::si
 
 } // namespace detail
 
-/// All of an image.
+/// The box of the whole image.
 inline crop_box whole_image(std::size_t height, std::size_t width) noexcept {
   return {.height = static_cast<double>(height), .width = static_cast<double>(width)};
 }
 
-/// A box of random area and aspect ratio at a random place, to be resized to what a network wants:
-/// torchvision's RandomResizedCrop. After ten boxes that don't fit it takes the largest one in the middle
-/// whose ratio is allowed.
+/// Draws a box of random area and aspect ratio at a random position, which is then resized to the network's
+/// input: torchvision's RandomResizedCrop. After ten boxes that don't fit it returns the largest centered box
+/// with an allowed ratio.
 ///
-/// (C. Szegedy et al., "Going Deeper with Convolutions", 2015; the area is uniform, the ratio's logarithm is,
-/// sides are rounded to pixels, each place is as likely.)
+/// (C. Szegedy et al., "Going Deeper with Convolutions", 2015; the area is drawn uniformly, the ratio
+/// uniformly in its logarithm; sides are rounded to pixels; all positions are equally likely.)
 struct random_resized_crop {
-  double min_area = 0.08; ///< as a share of the image's
-  double max_area = 1;
-  double min_ratio = 3.0 / 4; ///< width to height
-  double max_ratio = 4.0 / 3;
+  std::array<double, 2> scale{0.08, 1};          ///< smallest and largest area, as a fraction of the image's
+  std::array<double, 2> ratio{3.0 / 4, 4.0 / 3}; ///< smallest and largest width / height
 
-  /// Draws a box in an image of that size. Throws std::invalid_argument if a limit isn't positive, or is
-  /// above its upper limit.
+  /// Draws a box in an image of this size. Throws std::invalid_argument if a lower limit isn't positive or is
+  /// above the upper one.
   crop_box operator()(std::size_t height, std::size_t width, random_generator& random) const {
-    check("area", min_area, max_area);
-    check("ratio", min_ratio, max_ratio);
+    check("area", scale);
+    check("ratio", ratio);
     const auto rows = static_cast<double>(height), columns = static_cast<double>(width);
-    const double low = std::log(min_ratio), high = std::log(max_ratio);
+    const double low = std::log(ratio[0]), high = std::log(ratio[1]);
     for (int i = 0; i < 10; ++i) {
-      const double area = rows * columns * random.uniform(min_area, max_area);
-      const double ratio = std::exp(random.uniform(low, high));
-      const double w = std::round(std::sqrt(area * ratio)), h = std::round(std::sqrt(area / ratio));
+      const double area = rows * columns * random.uniform(scale[0], scale[1]);
+      const double aspect = std::exp(random.uniform(low, high));
+      const double w = std::round(std::sqrt(area * aspect)), h = std::round(std::sqrt(area / aspect));
       if (w < 1 || w > columns || h < 1 || h > rows) continue;
       const auto place = [&](double room) {
         return static_cast<double>(random.below(static_cast<std::uint64_t>(room) + 1));
@@ -117,35 +118,38 @@ struct random_resized_crop {
       return {top, place(columns - w), h, w};
     }
     double w = columns, h = rows;
-    if (columns < rows * min_ratio) h = std::min(rows, std::round(columns / min_ratio));
-    else if (columns > rows * max_ratio) w = std::min(columns, std::round(rows * max_ratio));
+    if (columns < rows * ratio[0]) h = std::min(rows, std::round(columns / ratio[0]));
+    else if (columns > rows * ratio[1]) w = std::min(columns, std::round(rows * ratio[1]));
     return {std::floor((rows - h) / 2), std::floor((columns - w) / 2), h, w};
   }
 
  private:
-  static void check(const char* what, double low, double high) {
+  static void check(const char* what, const std::array<double, 2>& range) {
+    const auto [low, high] = range;
     if (!(low > 0 && low <= high && high < 1e9))
-      throw std::invalid_argument(std::string("feedline::random_resized_crop: an ") + what + " between " +
-                                  std::to_string(low) + " and " + std::to_string(high));
+      throw std::invalid_argument(std::string("feedline::random_resized_crop: the limits of the ") + what +
+                                  " are " + std::to_string(low) + " and " + std::to_string(high) +
+                                  "; both must be positive, the lower one first");
   }
 };
 
-/// The box in the middle of an image whose short side was resized: for evaluation, torchvision's
+/// The center crop of an image whose short side was resized, for evaluation: torchvision's
 /// Resize(short_side), then CenterCrop(side). Decode it to `side` x `side` pixels.
 struct resized_center_crop {
-  std::size_t short_side = 256;
-  std::size_t side = 224;
+  std::size_t short_side = 256; ///< of the resized image, in pixels
+  std::size_t side = 224;       ///< of the crop, in pixels of the resized image
 
-  /// Throws std::invalid_argument if there is nothing to see: a side of 0, or a crop larger than the short
+  /// Throws std::invalid_argument for an image without pixels, a side of 0 or a crop larger than the short
   /// side.
   crop_box operator()(std::size_t height, std::size_t width) const {
     if (side == 0 || side > short_side || detail::was_negative(short_side) || height == 0 || width == 0)
-      throw std::invalid_argument("feedline::resized_center_crop: " + detail::size_text(side) +
-                                  " pixels of " + detail::size_text(short_side) + ", of an image of " +
-                                  std::to_string(height) + " x " + std::to_string(width));
+      throw std::invalid_argument("feedline::resized_center_crop: can't crop " + detail::size_text(side) +
+                                  " pixels from a short side of " + detail::size_text(short_side) +
+                                  ", for an image of " + std::to_string(height) + " x " +
+                                  std::to_string(width) + " pixels");
     const auto resized = [&](std::size_t length) { return short_side * length / std::min(height, width); };
     const auto begin = [&](std::size_t length) {
-      // Half pixels go to the even side.
+      // Halves are rounded to the even neighbour.
       return std::nearbyint(static_cast<double>(resized(length) - side) / 2);
     };
     const auto scale = [&](std::size_t length) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How a camera was held, as EXIF's tag 0x0112 says.
+// The orientation of a photograph, from EXIF's tag 0x0112.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,16 +8,16 @@
 
 namespace feedline::inline v0 {
 
-/// What has to be done to a stored image to see it upright; the values are EXIF's own.
+/// The transform that turns a stored image upright. The values are EXIF's own.
 enum class exif_orientation : std::uint8_t {
-  upright = 1,           ///< nothing
-  mirror_horizontal = 2, ///< left and right change places
+  upright = 1,           ///< none
+  mirror_horizontal = 2, ///< left and right exchanged
   rotate_180 = 3,
-  mirror_vertical = 4, ///< top and bottom change places
-  transpose = 5,       ///< mirror along the diagonal from the top left: rows become columns
-  rotate_90 = 6,       ///< clockwise
-  transverse = 7,      ///< mirror along the other diagonal
-  rotate_270 = 8,      ///< clockwise
+  mirror_vertical = 4, ///< top and bottom exchanged
+  transpose = 5,       ///< mirrored along the diagonal from the top left: rows become columns
+  rotate_90 = 6,       ///< rotated clockwise
+  transverse = 7,      ///< mirrored along the other diagonal
+  rotate_270 = 8,      ///< rotated clockwise
 };
 
 /// Whether rows become columns.
@@ -27,7 +27,7 @@ constexpr bool swaps_sides(exif_orientation orientation) noexcept {
 
 namespace detail {
 
-/// Reads a TIFF block's numbers in its byte order; nothing beyond its end.
+/// Reads the numbers of a TIFF block in its byte order, and none beyond its end.
 struct tiff_reader {
   std::span<const std::byte> bytes;
   bool big_endian = false;
@@ -43,8 +43,9 @@ struct tiff_reader {
 
 } // namespace detail
 
-/// The orientation in the payload of a JPEG's APP1 segment ("Exif\0\0", then a TIFF block); nothing if the
-/// payload is something else, is damaged before the tag, or has no valid tag in its first directory.
+/// Reads the orientation from the payload of a JPEG's APP1 segment ("Exif\0\0", then a TIFF block). Returns
+/// nullopt if the payload is something else, is damaged before the tag, or has no valid tag in its first
+/// directory.
 constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const std::byte> payload) noexcept {
   constexpr unsigned char mark[] = {'E', 'x', 'i', 'f', 0, 0};
   if (payload.size() < sizeof mark) return std::nullopt;

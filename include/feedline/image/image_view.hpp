@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Images in memory that somebody else owns: where their pixels are.
+// Views of images in memory: a size, and the steps between pixels.
 #include <cstddef>
 #include <span>
 #include <stdexcept>
@@ -13,30 +13,32 @@
 
 namespace feedline::inline v0 {
 
-/// Numbers of an image and the steps from one to the next, in elements: from row to row, from pixel to pixel
-/// of a row, and from channel to channel of a pixel. Owns nothing.
+/// A view of an image that doesn't own its memory. The steps are counted in elements: from row to row, from
+/// pixel to pixel of a row, and from channel to channel of a pixel.
 template <class T>
 struct image_view {
-  T* data = nullptr;
-  std::size_t height = 0;
-  std::size_t width = 0;
-  std::size_t channels = 0;
-  std::ptrdiff_t row_step = 0;
-  std::ptrdiff_t column_step = 0;
-  std::ptrdiff_t channel_step = 0;
+  T* data = nullptr;               ///< channel 0 of the upper left pixel
+  std::size_t height = 0;          ///< in pixels
+  std::size_t width = 0;           ///< in pixels
+  std::size_t channels = 0;        ///< of a pixel
+  std::ptrdiff_t row_step = 0;     ///< from row to row
+  std::ptrdiff_t column_step = 0;  ///< from pixel to pixel of a row
+  std::ptrdiff_t channel_step = 0; ///< from channel to channel of a pixel
 
+  /// Channel c of the pixel in row y and column x, unchecked.
   T& operator()(std::size_t y, std::size_t x, std::size_t c) const noexcept {
     return data[static_cast<std::ptrdiff_t>(y) * row_step + static_cast<std::ptrdiff_t>(x) * column_step +
                 static_cast<std::ptrdiff_t>(c) * channel_step];
   }
 
+  /// A view that can't change the pixels.
   operator image_view<const T>() const noexcept
     requires(!std::is_const_v<T>)
   {
     return {data, height, width, channels, row_step, column_step, channel_step};
   }
 
-  /// The image from that channel on.
+  /// The channels from `c` on.
   image_view channel(std::size_t c) const noexcept {
     image_view v = *this;
     v.data += static_cast<std::ptrdiff_t>(c) * channel_step;
@@ -44,7 +46,7 @@ struct image_view {
     return v;
   }
 
-  /// The same pixels, left and right exchanged.
+  /// The same pixels with left and right exchanged.
   image_view mirrored() const noexcept {
     image_view v = *this;
     v.data += (static_cast<std::ptrdiff_t>(width) - 1) * column_step;
@@ -52,7 +54,7 @@ struct image_view {
     return v;
   }
 
-  /// … top and bottom exchanged.
+  /// The same pixels with top and bottom exchanged.
   image_view upside_down() const noexcept {
     image_view v = *this;
     v.data += (static_cast<std::ptrdiff_t>(height) - 1) * row_step;
@@ -60,7 +62,7 @@ struct image_view {
     return v;
   }
 
-  /// … rows taken for columns.
+  /// The same pixels with rows and columns exchanged.
   image_view transposed() const noexcept {
     image_view v = *this;
     std::swap(v.height, v.width);
@@ -73,19 +75,20 @@ namespace detail {
 
 inline void check_image_size(std::size_t elements, const shape& wanted) {
   if (elements != wanted.count())
-    throw std::invalid_argument("feedline: " + std::to_string(elements) +
-                                " elements are no image of the shape " + to_string(wanted));
+    throw std::invalid_argument("feedline: an image of shape " + to_string(wanted) + " doesn't have " +
+                                std::to_string(elements) + " elements");
 }
 
 inline void check_image_shape(const shape& s) {
   if (s.rank() != 3)
-    throw std::invalid_argument("feedline: an image has three dimensions, not the shape " + to_string(s));
+    throw std::invalid_argument("feedline: an image has three dimensions, but the tensor's shape is " +
+                                to_string(s));
 }
 
 } // namespace detail
 
-/// An image whose channels lie one behind the other, [channels, height, width], as convolutions want them.
-/// Throws std::invalid_argument if there are not as many elements.
+/// A view of an image that is stored plane by plane, [channels, height, width], as convolutions take it.
+/// Throws std::invalid_argument for another number of elements.
 template <class T>
 image_view<T> chw_view(std::span<T> elements, std::size_t channels, std::size_t height, std::size_t width) {
   detail::check_image_size(elements.size(), {channels, height, width});
@@ -98,7 +101,8 @@ image_view<T> chw_view(std::span<T> elements, std::size_t channels, std::size_t 
           .channel_step = static_cast<std::ptrdiff_t>(height * width)};
 }
 
-/// An image whose pixels lie one behind the other, [height, width, channels], as decoders give them.
+/// A view of an image that is stored pixel by pixel, [height, width, channels], as decoders return it. Throws
+/// std::invalid_argument for another number of elements.
 template <class T>
 image_view<T> hwc_view(std::span<T> elements, std::size_t height, std::size_t width, std::size_t channels) {
   detail::check_image_size(elements.size(), {height, width, channels});
@@ -111,26 +115,28 @@ image_view<T> hwc_view(std::span<T> elements, std::size_t height, std::size_t wi
           .channel_step = 1};
 }
 
-/// A tensor [channels, height, width] as an image. Throws std::invalid_argument if it has another rank.
+/// A view of a tensor [channels, height, width]. Throws std::invalid_argument if it has another rank.
 template <class T, std::size_t... Extents>
 image_view<T> chw_view(tensor<T, Extents...>& t) {
   detail::check_image_shape(t.shape());
   return chw_view(std::span<T>(t.begin(), t.end()), t.shape()[0], t.shape()[1], t.shape()[2]);
 }
 
+/// The same, for reading.
 template <class T, std::size_t... Extents>
 image_view<const T> chw_view(const tensor<T, Extents...>& t) {
   detail::check_image_shape(t.shape());
   return chw_view(std::span<const T>(t.begin(), t.end()), t.shape()[0], t.shape()[1], t.shape()[2]);
 }
 
-/// A tensor [height, width, channels] as an image. Throws std::invalid_argument if it has another rank.
+/// A view of a tensor [height, width, channels]. Throws std::invalid_argument if it has another rank.
 template <class T, std::size_t... Extents>
 image_view<T> hwc_view(tensor<T, Extents...>& t) {
   detail::check_image_shape(t.shape());
   return hwc_view(std::span<T>(t.begin(), t.end()), t.shape()[0], t.shape()[1], t.shape()[2]);
 }
 
+/// The same, for reading.
 template <class T, std::size_t... Extents>
 image_view<const T> hwc_view(const tensor<T, Extents...>& t) {
   detail::check_image_shape(t.shape());
@@ -139,8 +145,7 @@ image_view<const T> hwc_view(const tensor<T, Extents...>& t) {
 
 namespace detail {
 
-/// An upright image, or something that has its place in one, as it is where the image is stored with that
-/// orientation.
+/// Converts a view of the upright image, or a box in it, to one of the image as stored with this orientation.
 template <class Oriented>
 Oriented as_stored(const Oriented& upright, exif_orientation orientation) noexcept {
   switch (orientation) {

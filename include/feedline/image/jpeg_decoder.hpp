@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// JPEG files to tensors of 8-bit pixels.
+// Decodes JPEG files to tensors of 8-bit pixels.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,60 +28,62 @@
 
 namespace feedline::inline v0 {
 
-/// The colours that pixels are decoded to: three bytes red, green, blue, or one byte of luma
+/// The colours of decoded pixels: three bytes red, green, blue, or one byte of luma
 /// (0.299 R + 0.587 G + 0.114 B, as JPEG's own Y).
 enum class pixel_color : std::uint8_t { rgb, gray };
 
-/// What to do with a JPEG that libjpeg warns about: one that is cut off, has bits that no encoder writes, or
-/// lies about itself.
+/// What to do with a JPEG for which libjpeg warns: one that is cut off, has bits that no encoder writes, or
+/// has a header that doesn't fit its data.
 enum class on_corrupt : std::uint8_t {
   fail, ///< throw jpeg_error
-  keep, ///< keep what could be decoded, the rest grey or smeared; jpeg_decoder::warnings() tells how often
+  keep, ///< keep the decoded part, the rest gray or smeared; jpeg_decoder::warnings() counts the warnings
 };
 
+/// Options of jpeg_decoder.
 struct jpeg_options {
-  pixel_color color = pixel_color::rgb;
-  /// Turn the image upright as its EXIF data says. Off by default, as in torchvision and Pillow: boxes and
-  /// masks made with those refer to the pixels as stored.
+  pixel_color color = pixel_color::rgb; ///< of the result
+  /// Turn the image upright as its EXIF data says. Off by default, as in torchvision and Pillow: annotations
+  /// made with those, such as boxes and masks, refer to the pixels as stored.
   bool apply_orientation = false;
-  feedline::on_corrupt on_corrupt = feedline::on_corrupt::fail;
-  /// An image of more pixels is refused before memory is taken for it. Decoding takes at most 3 bytes per
-  /// pixel for the result and, for a progressive image, 8 for libjpeg. The default lets the largest cameras'
-  /// photographs in.
+  feedline::on_corrupt on_corrupt = feedline::on_corrupt::fail; ///< what happens to a damaged file
+  /// Images with more pixels are refused before memory is allocated for them. Decoding allocates at most 3
+  /// bytes per pixel for the result and, for a progressive image, 8 for libjpeg. The default accepts
+  /// photographs of the largest cameras.
   std::uint64_t max_pixels = std::uint64_t{1} << 28;
-  /// An image in more scans is refused: each may cost as much as a whole image. Encoders write at most some
-  /// dozens.
+  /// Images with more scans are refused, because each scan may cost as much time as a whole image. Encoders
+  /// write a few dozen at most.
   int max_scans = 100;
-  /// An image in several scans is refused if scans times pixels are more: a file of half a megabyte could ask for
-  /// a minute's work. The default lets a photograph of 150 megapixels come in 14 scans.
+  /// Images with several scans are refused if scans times pixels exceed this limit: a file of half a megabyte
+  /// could otherwise take a minute to decode. The default accepts a photograph of 150 megapixels in 14 scans.
   std::uint64_t max_scan_pixels = std::uint64_t{1} << 31;
   /// Where decode_crop() shrinks the image, decode it at 1/8, 2/8 or 4/8 of its size, as long as that isn't
-  /// smaller than what is wanted: faster, and off by 1 or 2 of 255. Not done where it would be seen: without
-  /// antialiasing.
-  bool decode_smaller = true;
+  /// smaller than the result. This is faster, and pixels are off by 1 or 2 of 255. Without antialiasing the
+  /// difference would be visible, so images are then decoded at full size.
+  bool scaled_decoding = true;
 };
 
-/// What a JPEG's header says, with the options applied: `shape()` is what decode() would give.
+/// What a JPEG's header says, with the options applied. `shape()` is the shape that decode() returns.
 struct jpeg_header {
-  std::size_t height = 0; ///< in pixels
-  std::size_t width = 0;
+  std::size_t height = 0;   ///< in pixels
+  std::size_t width = 0;    ///< in pixels
   std::size_t channels = 0; ///< of the result: 3 or 1
   int components = 0;       ///< of the file: 1 gray, 3 YCbCr or RGB, 4 CMYK or YCCK
-  bool progressive = false;
-  exif_orientation orientation = exif_orientation::upright; ///< upright unless it is to be applied
+  bool progressive = false; ///< stored in scans of rising quality
+  exif_orientation orientation = exif_orientation::upright; ///< upright unless apply_orientation is set
 
+  /// [height, width, channels].
   feedline::shape shape() const { return {height, width, channels}; }
 };
 
-/// Decodes JPEGs one after another, reusing its memory: keep one per thread, or call decode_jpeg(), which
-/// does.
+/// Decodes JPEGs one after another and reuses its memory. Keep one per thread, or call decode_jpeg(), which
+/// keeps one for you.
 ///
-/// Reads what libjpeg reads: baseline, extended, progressive and (if the library can) arithmetic coding;
-/// gray, YCbCr, RGB, CMYK and YCCK, 8 bits, all samplings. CMYK is taken as inverted, as Adobe writes it and
-/// as Pillow, OpenCV and browsers read it: R = C·K/255, G = M·K/255, B = Y·K/255 of the stored bytes, without
-/// a colour profile.
+/// Reads what libjpeg reads: baseline, extended, progressive and (if the library supports it) arithmetic
+/// coding; gray, YCbCr, RGB, CMYK and YCCK, 8 bits, all samplings. CMYK is read as inverted, as Adobe writes
+/// it and as Pillow, OpenCV and browsers read it: R = C·K/255, G = M·K/255, B = Y·K/255 of the stored bytes,
+/// without a colour profile.
 ///
-/// Throws jpeg_error for what isn't a readable JPEG or is over a limit; the decoder can be used again after.
+/// Throws jpeg_error for a file that isn't a readable JPEG or exceeds a limit. The decoder stays usable.
 class jpeg_decoder {
  public:
   jpeg_decoder() {
@@ -103,13 +105,13 @@ class jpeg_decoder {
 
   ~jpeg_decoder() { jpeg_destroy_decompress(&state_); }
 
-  /// Reads up to the first scan: the size, before any pixel is decoded.
+  /// Reads the header, up to the first scan, without decoding pixels.
   jpeg_header read_header(std::span<const std::byte> file, const jpeg_options& options = {}) {
     const idle_at_exit guard{*this};
     return start(file, options);
   }
 
-  /// Gives the pixels as [height, width, channels].
+  /// Returns the pixels as [height, width, channels].
   tensor<std::uint8_t> decode(std::span<const std::byte> file, const jpeg_options& options = {}) {
     const idle_at_exit guard{*this};
     const jpeg_header header = start(file, options);
@@ -118,34 +120,34 @@ class jpeg_decoder {
     return pixels;
   }
 
-  /// Writes the pixels to memory of the caller's, in the order of decode(). If it fails, what `pixels` holds
-  /// is unspecified. Throws std::invalid_argument unless `pixels` has as many elements as read_header()'s
-  /// shape.
+  /// Writes the pixels to the caller's memory, in the order of decode(). After a failure the content of
+  /// `pixels` is unspecified. Throws std::invalid_argument unless `pixels` has as many elements as
+  /// read_header()'s shape.
   jpeg_header decode_into(std::span<const std::byte> file, std::span<std::uint8_t> pixels,
                           const jpeg_options& options = {}) {
     const idle_at_exit guard{*this};
     const jpeg_header header = start(file, options);
     if (pixels.size() != header.shape().count())
       throw std::invalid_argument("feedline::jpeg_decoder::decode_into: the image is " +
-                                  to_string(header.shape()) + ", but there are " +
-                                  std::to_string(pixels.size()) + " bytes for it");
+                                  to_string(header.shape()) + ", but `pixels` has " +
+                                  std::to_string(pixels.size()) + " bytes");
     read_pixels(header, pixels.data());
     return header;
   }
 
-  /// Decodes a part of an image and resizes it to fill `pixels`, in one go and no more of it than is needed:
-  /// only the rows and columns that have a say, at a smaller size where that is enough, without an image in
-  /// between. (A plain libjpeg decodes all columns, and all rows down to the last one that is needed.)
+  /// Decodes a part of an image and resizes it to fill `pixels`, in one pass and without an intermediate
+  /// image. It decodes only the rows and columns that contribute to the result, at a smaller size where that
+  /// is enough. (A plain libjpeg decodes all columns, and all rows down to the last one needed.)
   ///
   ///     decoder.decode_crop(file, resized_center_crop{}, chw_view(tensor));
   ///
-  /// Takes:   `choose(height, width)` gives the crop_box to take of an image of that size, upright if
-  ///          the orientation is to be applied; it is asked before a pixel is decoded,
-  ///          and must not use this decoder
+  /// Takes:   `choose(height, width)` returns the crop_box for an image of that size (upright if
+  ///          jpeg_options::apply_orientation is set). It is called before pixels are decoded, and must not
+  ///          use this decoder
   /// Gives:   the header; `pixels` has its number of channels, 3 or 1, of float (see normalization) or bytes
-  /// Throws:  jpeg_error, also for damage in front of what is needed, but not behind it: that isn't read;
-  ///          std::invalid_argument if the box isn't in the image, or the view is empty or of other channels;
-  ///          what `choose` throws. Then `pixels` are unspecified.
+  /// Throws:  jpeg_error, also for damage before the needed rows, but not for damage after them, which aren't
+  ///          read; std::invalid_argument if the box isn't within the image, or the view is empty or has
+  ///          another number of channels; what `choose` throws. The content of `pixels` is then unspecified.
   template <class Choose, class T>
   jpeg_header decode_crop(std::span<const std::byte> file, const Choose& choose, const image_view<T>& pixels,
                           const resize_options& how = {}, const jpeg_options& options = {}) {
@@ -157,11 +159,12 @@ class jpeg_decoder {
     const detail::pixel_scale scale(how.normalization);
     const detail::placed_box stored =
         detail::as_stored(detail::placed_box{box, header.height, header.width}, header.orientation);
-    const image_view<T> to = detail::as_stored(how.mirrored ? pixels.mirrored() : pixels, header.orientation);
+    const image_view<T> to =
+        detail::as_stored(how.horizontal_flip ? pixels.mirrored() : pixels, header.orientation);
 
     const double size = choose_size(stored.box, to, how, options);
     const auto map = [&](double begin, double length, std::size_t count, std::size_t all) {
-      return detail::map_axis(begin * size, length * size, count, all, box.sees_outside);
+      return detail::map_axis(begin * size, length * size, count, all, box.sample_outside);
     };
     const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
     const detail::resampler::region region =
@@ -176,14 +179,14 @@ class jpeg_decoder {
     return header;
   }
 
-  /// How many warnings libjpeg had about the last image.
+  /// The number of libjpeg's warnings about the last image.
   std::size_t warnings() const noexcept { return static_cast<std::size_t>(errors_.num_warnings); }
 
  private:
   static constexpr const char* who = "feedline::jpeg_decoder";
   static constexpr std::size_t strip_rows = 16;
 
-  /// Frees what libjpeg holds for one image, however decoding it ends.
+  /// Frees libjpeg's memory for one image, also after an error.
   struct idle_at_exit {
     jpeg_decoder& decoder;
 
@@ -194,12 +197,13 @@ class jpeg_decoder {
   };
 
   jpeg_header start(std::span<const std::byte> file, const jpeg_options& options) {
-    if (file.empty()) throw jpeg_error(std::string(who) + ": no JPEG but 0 bytes");
+    if (file.empty())
+      throw jpeg_error(std::string(who) + ": the file is empty (0 bytes); a JPEG was expected");
     errors_.start(options.on_corrupt == on_corrupt::fail);
     source_.open(file);
     scan_limit_.max_scans = options.max_scans;
     scan_limit_.max_scan_pixels = options.max_scan_pixels;
-    // Tables that a damaged file lacks must not be those of the image before.
+    // A damaged file that lacks tables must not use those of the image before.
     std::fill(std::begin(state_.quant_tbl_ptrs), std::end(state_.quant_tbl_ptrs), nullptr);
     std::fill(std::begin(state_.dc_huff_tbl_ptrs), std::end(state_.dc_huff_tbl_ptrs), nullptr);
     std::fill(std::begin(state_.ac_huff_tbl_ptrs), std::end(state_.ac_huff_tbl_ptrs), nullptr);
@@ -223,22 +227,23 @@ class jpeg_decoder {
 
   void check_limits(const jpeg_options& options) {
     if (state_.data_precision != 8)
-      throw jpeg_error(std::string(who) + ": samples of " + std::to_string(state_.data_precision) +
-                       " bits; only 8 are supported");
+      throw jpeg_error(std::string(who) + ": the image has samples of " +
+                       std::to_string(state_.data_precision) + " bits; only 8 bits are supported");
     if (std::uint64_t{state_.image_width} * state_.image_height > options.max_pixels)
       throw jpeg_error(std::string(who) + ": " + std::to_string(state_.image_width) + " x " +
                        std::to_string(state_.image_height) +
                        " pixels are more than jpeg_options::max_pixels, " +
                        std::to_string(options.max_pixels));
-    // Four components of two bytes, with room for sides that aren't whole blocks. Otherwise an environment
-    // variable would set it.
-    constexpr std::uint64_t most = std::numeric_limits<long>::max();
+    // Four components of two bytes, and a margin for sides that aren't whole blocks. Without this line an
+    // environment variable would set the limit.
+    constexpr std::uint64_t unlimited = std::numeric_limits<long>::max();
     constexpr std::uint64_t margin = std::uint64_t{1} << 26;
-    state_.mem->max_memory_to_use =
-        static_cast<long>(options.max_pixels < (most - margin) / 8 ? 8 * options.max_pixels + margin : most);
+    state_.mem->max_memory_to_use = static_cast<long>(
+        options.max_pixels < (unlimited - margin) / 8 ? 8 * options.max_pixels + margin : unlimited);
   }
 
-  // libjpeg makes RGB of gray, YCbCr and RGB, and gray of gray and YCbCr. The rest is done row by row.
+  // libjpeg converts gray, YCbCr and RGB to RGB, and gray and YCbCr to gray. convert_ does the rest, row by
+  // row.
   void choose_colors(pixel_color color) {
     const J_COLOR_SPACE stored = state_.jpeg_color_space;
     if (stored == JCS_CMYK || stored == JCS_YCCK) {
@@ -253,7 +258,7 @@ class jpeg_decoder {
     }
   }
 
-  // Markers were saved only if the orientation is to be applied.
+  // start() saves markers only if the orientation is applied.
   exif_orientation stored_orientation() const noexcept {
     for (auto* marker = state_.marker_list; marker != nullptr; marker = marker->next)
       if (const auto found =
@@ -280,14 +285,14 @@ class jpeg_decoder {
         read_rows(rows.data(), count);
         if (!direct) layout.place(strip_.data(), row_bytes, first, count, pixels);
       }
-      // Reads on to the end marker: a file that is cut off behind its last row is found here.
+      // Reads on to the end marker, which finds a file that is cut off after its last row.
       jpeg_finish_decompress(&state_);
     });
   }
 
-  // Inside a step of errors_.
+  // Called inside a step of errors_.
   void read_rows(JSAMPARRAY rows, std::size_t count) {
-    for (std::size_t i = 0; i < count;) { // it gives one or two at a time
+    for (std::size_t i = 0; i < count;) { // libjpeg returns one or two at a time
       const JDIMENSION got = jpeg_read_scanlines(&state_, rows + i, static_cast<JDIMENSION>(count - i));
       if (got == 0) errors_.fail("The image has fewer rows than its header says");
       i += got;
@@ -299,16 +304,17 @@ class jpeg_decoder {
     return static_cast<std::size_t>(state_.out_color_components);
   }
 
-  // The smallest size at which the box has as many pixels as are wanted. (Only halves have fast transforms.)
+  // The smallest size at which the box has at least as many pixels as `to`. (Only powers of two have fast
+  // transforms.)
   template <class T>
   double choose_size(const crop_box& box, const image_view<T>& to, const resize_options& how,
                      const jpeg_options& options) {
     unsigned eighths = 8;
-    if (options.decode_smaller && how.antialias && how.interpolation != interpolation::nearest)
+    if (options.scaled_decoding && how.antialias && how.interpolation != interpolation::nearest)
       while (eighths > 1 && box.height * eighths >= 16 * static_cast<double>(to.height) &&
              box.width * eighths >= 16 * static_cast<double>(to.width))
         eighths /= 2;
-    // Four bytes a pixel are easier to add up than three.
+    // Four bytes per pixel are faster to add up than three.
     if (options.color == pixel_color::rgb) {
       if (state_.out_color_space == JCS_CMYK) convert_ = &detail::cmyk_to_rgb<4>;
       else convert_ = detail::choose_four_bytes(state_);
@@ -319,10 +325,10 @@ class jpeg_decoder {
     return eighths / 8.0;
   }
 
-  // Goes to the first row of a region, and gives the first column that rows will have: at or before the
+  // Skips to the first row of a region. Returns the first column of the decoded rows: at or before the
   // region's.
   std::size_t start_region(const detail::resampler::region& region) {
-    // Colours are interpolated between neighbours, which must be there too.
+    // Colours are interpolated between neighbours, so decode these too.
     const std::size_t margin = 2 * static_cast<std::size_t>(state_.max_h_samp_factor);
     const std::size_t wanted = region.left - std::min(region.left, margin);
     const std::size_t end = std::min<std::size_t>(region.left + region.width + margin, state_.output_width);
@@ -338,8 +344,8 @@ class jpeg_decoder {
     return left;
   }
 
-  // Whether libjpeg draws blocks whose coefficients haven't all come with a look at those around them, which
-  // therefore have to be there.
+  // Whether libjpeg smooths blocks whose coefficients are incomplete. For this it needs the blocks around
+  // them.
   bool smooths_blocks() const noexcept {
     if (!state_.progressive_mode || !state_.coef_bits) return false;
     for (int i = 0; i < state_.num_components; ++i)
@@ -378,13 +384,13 @@ inline tensor<std::uint8_t> decode_jpeg(std::span<const std::byte> file, const j
   return detail::decoder_of_thread().decode(file, options);
 }
 
-/// Decodes a part of a JPEG and resizes it to fill `pixels`, with a decoder that the thread keeps: see
-/// jpeg_decoder::decode_crop().
+/// Decodes a part of a JPEG and resizes it to fill `pixels`, with a decoder that the thread keeps for its
+/// next call: see jpeg_decoder::decode_crop().
 ///
-///     // for training: a random part, mirrored or not, as float [3, 224, 224]
+///     // for training: a random resized crop with a random horizontal flip, as float [3, 224, 224]
 ///     feedline::decode_jpeg_crop(
 ///         file, [&](auto height, auto width) { return random_resized_crop{}(height, width, context.random); },
-///         chw_view(pixels), {.mirrored = context.random.chance(0.5)});
+///         chw_view(pixels), {.horizontal_flip = context.random.chance(0.5)});
 template <class Choose, class T>
 jpeg_header decode_jpeg_crop(std::span<const std::byte> file, const Choose& choose,
                              const image_view<T>& pixels, const resize_options& how = {},

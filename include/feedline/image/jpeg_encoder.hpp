@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Tensors of 8-bit pixels to JPEG files: for data sets that a program makes itself.
+// Encodes tensors of 8-bit pixels as JPEG files, for programs that create data sets.
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -17,7 +17,7 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// A vector that grows as libjpeg's data destination.
+/// A vector that serves as libjpeg's data destination and grows as needed.
 class jpeg_vector_destination : public jpeg_destination_mgr {
  public:
   explicit jpeg_vector_destination(std::size_t expected_size)
@@ -42,7 +42,7 @@ class jpeg_vector_destination : public jpeg_destination_mgr {
     return static_cast<jpeg_vector_destination&>(*codec->dest);
   }
 
-  // Called by libjpeg, through which no exception may pass.
+  // libjpeg calls it, so no exception may leave it.
   bool grow() noexcept {
     try {
       bytes_.resize(2 * bytes_.size());
@@ -60,7 +60,7 @@ class jpeg_vector_destination : public jpeg_destination_mgr {
   std::vector<std::byte> bytes_;
 };
 
-/// A compressor that is destroyed however encoding ends.
+/// A compressor that is destroyed also after an error.
 struct jpeg_compressor : jpeg_compress_struct {
   jpeg_compressor() noexcept : jpeg_compress_struct{} {}
 
@@ -74,21 +74,22 @@ struct jpeg_compressor : jpeg_compress_struct {
 
 /// Encodes row-major pixels of the shape [height, width, 1] (gray) or [height, width, 3] (RGB) as a baseline
 /// JPEG with libjpeg's defaults (colour at half the width and height). `quality` is from 1 to 100. Throws
-/// std::invalid_argument for another shape, size or quality; jpeg_error where libjpeg fails: no pixels, a
-/// side over 65500.
+/// std::invalid_argument for another shape, size or quality; jpeg_error where libjpeg fails: an image without
+/// pixels, or a side over 65500.
 inline std::vector<std::byte> encode_jpeg(std::span<const std::uint8_t> pixels, const shape& extents,
                                           int quality = 90) {
   constexpr const char* who = "feedline::encode_jpeg";
   if (extents.rank() != 3 || (extents[2] != 1 && extents[2] != 3) || pixels.size() != extents.count())
-    throw std::invalid_argument(std::string(who) + ": " + std::to_string(pixels.size()) + " bytes as " +
-                                to_string(extents) + "; an image is [height, width, 1 or 3]");
+    throw std::invalid_argument(std::string(who) + ": the shape is " + to_string(extents) +
+                                " and there are " + std::to_string(pixels.size()) +
+                                " bytes; an image is [height, width, 1 or 3], one byte per element");
   if (quality < 1 || quality > 100)
     throw std::invalid_argument(std::string(who) + ": the quality is " + std::to_string(quality) +
-                                ", not 1 to 100");
+                                ", but must be from 1 to 100");
   const std::size_t height = extents[0], width = extents[1], channels = extents[2];
   if (height > JPEG_MAX_DIMENSION || width > JPEG_MAX_DIMENSION)
-    throw jpeg_error(std::string(who) + ": " + to_string(extents) +
-                     " is over the format's limit for a side, " + std::to_string(JPEG_MAX_DIMENSION));
+    throw jpeg_error(std::string(who) + ": the image is " + to_string(extents) +
+                     ", but JPEG limits each side to " + std::to_string(JPEG_MAX_DIMENSION) + " pixels");
 
   detail::libjpeg_errors errors;
   detail::jpeg_vector_destination destination(4096 + pixels.size() / 4);
@@ -105,7 +106,7 @@ inline std::vector<std::byte> encode_jpeg(std::span<const std::uint8_t> pixels, 
     jpeg_set_quality(&state, quality, TRUE);
     jpeg_start_compress(&state, TRUE);
     while (state.next_scanline < state.image_height) {
-      // libjpeg takes rows that it only reads as pointers to non-const.
+      // libjpeg only reads the row, but takes a pointer to non-const.
       auto* row = const_cast<JSAMPLE*>(pixels.data() + state.next_scanline * width * channels);
       jpeg_write_scanlines(&state, &row, 1);
     }
@@ -114,7 +115,7 @@ inline std::vector<std::byte> encode_jpeg(std::span<const std::uint8_t> pixels, 
   return destination.take();
 }
 
-/// The same for a tensor.
+/// Encodes a tensor [height, width, 1] or [height, width, 3].
 template <std::size_t... Extents>
 std::vector<std::byte> encode_jpeg(const tensor<std::uint8_t, Extents...>& image, int quality = 90) {
   return encode_jpeg({image.data(), image.size()}, image.shape(), quality);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What goes wrong with a JPEG, and the way from libjpeg's error callbacks to a C++ exception.
+// The exception for JPEGs, and how libjpeg's error callbacks throw it.
 #include <csetjmp>
 #include <cstdarg>
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <string>
 #include <type_traits>
 
-// Want size_t and FILE declared before them; version 6b doesn't say that it is C.
+// These headers need size_t and FILE declared first; version 6b lacks the extern "C".
 extern "C" {
 #include <jpeglib.h>
 
@@ -18,7 +18,7 @@ extern "C" {
 
 namespace feedline::inline v0 {
 
-/// A JPEG that can't be decoded or encoded. what() is a sentence that ends in libjpeg's own words.
+/// A JPEG that can't be decoded or encoded. what() contains libjpeg's message where there is one.
 class jpeg_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -26,8 +26,8 @@ class jpeg_error : public std::runtime_error {
 
 namespace detail {
 
-/// libjpeg's error manager. libjpeg is compiled as C, which needn't let an exception through, so an error
-/// jumps out of it and becomes an exception behind the jump. Nothing is ever printed.
+/// libjpeg's error manager. libjpeg is compiled as C, so exceptions can't pass through it: the error callback
+/// jumps out of libjpeg with longjmp, and run() then throws. Nothing is ever printed.
 class libjpeg_errors : public jpeg_error_mgr {
  public:
   libjpeg_errors() noexcept {
@@ -53,27 +53,27 @@ class libjpeg_errors : public jpeg_error_mgr {
   libjpeg_errors(const libjpeg_errors&) = delete;
   libjpeg_errors& operator=(const libjpeg_errors&) = delete;
 
-  /// Forgets earlier warnings; from now on a warning is an error or is counted.
+  /// Forgets earlier warnings. From now on a warning is an error or is counted.
   void start(bool warnings_fail) noexcept {
     warnings_fail_ = warnings_fail;
     num_warnings = 0;
   }
 
-  /// Calls `step`, which calls libjpeg. Throws jpeg_error, its sentence beginning with `who`. A step may hold
-  /// nothing that has a destructor: the jump wouldn't run it.
+  /// Calls `step`, which calls libjpeg. Throws jpeg_error with a message that starts with `who`. A step must
+  /// not hold anything with a destructor, because the jump doesn't run it.
   template <class Step>
   void run(const char* who, Step step) {
     static_assert(std::is_trivially_destructible_v<Step>);
     if (!attempt(step)) throw jpeg_error(std::string(who) + ": " + message_);
   }
 
-  /// For callbacks, which know only a codec: the error manager that they belong to.
+  /// For callbacks, which only receive the codec: returns its error manager.
   template <class Codec>
   static libjpeg_errors& of(const Codec* codec) noexcept {
     return static_cast<libjpeg_errors&>(*codec->err);
   }
 
-  /// For callbacks: ends the step with an error of our own, in printf's words.
+  /// For callbacks: ends the step with an error message in printf's format.
   [[noreturn, gnu::format(printf, 2, 3)]] void fail(const char* format, ...) noexcept {
     std::va_list values;
     va_start(values, format);
@@ -82,7 +82,7 @@ class libjpeg_errors : public jpeg_error_mgr {
     jump();
   }
 
-  /// For callbacks: a warning of our own, which may end the step.
+  /// For callbacks: counts a warning, which ends the step if warnings are errors.
   void warn(const char* message) noexcept {
     ++num_warnings;
     if (warnings_fail_) fail(keep_hint, message);
@@ -92,12 +92,12 @@ class libjpeg_errors : public jpeg_error_mgr {
   static constexpr char keep_hint[] =
       "%s; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::keep";
 
-  // The kind of JPEG, if libjpeg fails at its frame's marker because it can't read such files. After the frame
-  // that marker is damage.
+  // Names the kind of JPEG if libjpeg doesn't support the kind that the frame's marker says. After the frame,
+  // such a marker means damage, and the result is null.
   static const char* unsupported_kind(j_common_ptr codec) noexcept {
     const int code = codec->err->msg_code;
     if (code != JERR_SOF_UNSUPPORTED && code != JERR_UNKNOWN_MARKER) return nullptr;
-    if (reinterpret_cast<j_decompress_ptr>(codec)->comp_info) return nullptr; // they come with the frame
+    if (reinterpret_cast<j_decompress_ptr>(codec)->comp_info) return nullptr; // after the frame
     switch (codec->err->msg_parm.i[0]) {
     case 0xc3:
       return "Lossless JPEG";
@@ -122,7 +122,7 @@ class libjpeg_errors : public jpeg_error_mgr {
     }
   }
 
-  // Not inlined, so that no variable of a caller lives in a register that the jump would restore.
+  // Not inlined, so that no variable of a caller is in a register that the jump restores.
   template <class Step>
   [[gnu::noinline]] bool attempt(Step& step) {
     if (setjmp(landing_) != 0) return false; // NOLINT(cert-err52-cpp): see above

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Some of many changes to an image, chosen at random.
+// Applies randomly chosen changes to an image.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace feedline::inline v0 {
 
-/// Calls `times` times one of the changes, each `f(image, random)`, chosen at random; the same one perhaps
-/// again.
+/// Applies `times` randomly chosen changes, one after another. Each change is called as `f(image, random)`
+/// and may be chosen more than once.
 ///
 ///     apply_some(2, view, context.random, color_jitter{.hue = 0.1f}, random_erasing{},
 ///                [](auto image, auto& random) { solarize(image, 0.5f); });
@@ -29,17 +29,18 @@ void apply_some(int times, const image_view<T>& image, random_generator& random,
   }
 }
 
-/// RandAugment, with torchvision's changes and their strengths (but without that of sharpness): nothing,
-/// shear, translation and rotation (what is uncovered becomes black), brightness, saturation, contrast,
-/// posterize, solarize, autocontrast, equalize.
+/// RandAugment with torchvision's changes and magnitudes, except for sharpness: identity, shear, translation
+/// and rotation (uncovered pixels become black), brightness, saturation, contrast, posterize, solarize,
+/// autocontrast, equalize.
 ///
 /// (E. Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", 2019.)
 ///
 ///     rand_augment{.changes = 2, .magnitude = 9}(view, context.random);
 struct rand_augment {
-  int changes = 2;
+  int changes = 2;      ///< how many are applied
   double magnitude = 9; ///< from 0 to 30
 
+  /// Changes the image in place.
   template <class T>
   void operator()(const image_view<T>& image, random_generator& random) const {
     const double strength = magnitude / 30;
@@ -54,7 +55,7 @@ struct rand_augment {
         changes, image, random, [](view, generator) {},
         [&](view i, generator r) {
           affine_map shear = affine_map::shear(signed_up_to(r, 0.3), 0);
-          shear.x0 = shear.xy * height / 2; // the upper left corner stays
+          shear.x0 = shear.xy * height / 2; // keeps the upper left corner in place
           transform(i, shear);
         },
         [&](view i, generator r) {

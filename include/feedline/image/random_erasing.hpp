@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A random rectangle of an image, painted over.
+// Erases a random rectangle of an image.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,21 +14,20 @@
 
 namespace feedline::inline v0 {
 
-/// Paints over a rectangle of random area and aspect ratio at a random place, of an image of any kind and
-/// number of channels: torchvision's RandomErasing. Where ten rectangles don't fit it leaves the image as it
-/// is.
+/// Fills a rectangle of random area and aspect ratio at a random position, in an image of any element type
+/// and number of channels: torchvision's RandomErasing. If ten drawn rectangles don't fit, it leaves the
+/// image unchanged.
 ///
 /// (Z. Zhong et al., "Random Erasing Data Augmentation", 2017.)
 ///
 ///     random_erasing{.probability = 0.25}(view, context.random);
 struct random_erasing {
-  double probability = 0.5;
-  double min_area = 0.02; ///< as a share of the image's
-  double max_area = 0.33;
-  double min_ratio = 0.3; ///< height to width
-  double max_ratio = 3.3;
-  float value = 0; ///< that every channel gets; of bytes the nearest one
+  double probability = 0.5;                ///< of erasing
+  std::array<double, 2> scale{0.02, 0.33}; ///< smallest and largest area, as a fraction of the image's
+  std::array<double, 2> ratio{0.3, 3.3};   ///< smallest and largest height / width
+  float value = 0;                         ///< of every channel; clamped to the range of an integer type
 
+  /// Changes the image in place.
   template <class T>
   void operator()(const image_view<T>& image, random_generator& random) const {
     if (!random.chance(probability)) return;
@@ -40,9 +39,10 @@ struct random_erasing {
     }();
     const auto rows = static_cast<double>(image.height), columns = static_cast<double>(image.width);
     for (int i = 0; i < 10; ++i) {
-      const double area = rows * columns * random.uniform(min_area, max_area);
-      const double ratio = std::exp(random.uniform(std::log(min_ratio), std::log(max_ratio)));
-      const double height = std::round(std::sqrt(area * ratio)), width = std::round(std::sqrt(area / ratio));
+      const double area = rows * columns * random.uniform(scale[0], scale[1]);
+      const double aspect = std::exp(random.uniform(std::log(ratio[0]), std::log(ratio[1])));
+      const double height = std::round(std::sqrt(area * aspect)),
+                   width = std::round(std::sqrt(area / aspect));
       if (!(height < rows && width < columns)) continue;
       const auto h = static_cast<std::size_t>(height), w = static_cast<std::size_t>(width);
       const std::size_t top = random.below(image.height - h + 1), left = random.below(image.width - w + 1);

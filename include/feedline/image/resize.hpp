@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Images to another size.
+// Resizes images.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -17,15 +17,14 @@
 
 namespace feedline::inline v0 {
 
-/// Fills `to` with a part of an image, resized: by bilinear interpolation that averages where the image
-/// shrinks, as Pillow's `BILINEAR` and PyTorch's `interpolate(mode="bilinear", antialias=True)`, or as the
-/// options say. Whole numbers are added up, so that every machine comes to the same result: within a tenth of
-/// a byte's step of the exact one, then rounded if `to` is of bytes; where an image shrinks to less than an
-/// eighth, regular patterns may be off by a step. (JPEGs: jpeg_decoder::decode_crop() does it while it
-/// decodes.)
+/// Fills `to` with a resized part of an image. The default is bilinear interpolation with antialiasing, as
+/// Pillow's `BILINEAR` and PyTorch's `interpolate(mode="bilinear", antialias=True)`. Sums are integers, so
+/// every machine computes the same result: within a tenth of a byte's step of the exact one, then rounded if
+/// `to` holds bytes. Where an image shrinks to less than an eighth, regular patterns may be off by a step.
+/// (For JPEGs, jpeg_decoder::decode_crop() resizes while it decodes.)
 ///
-/// Throws std::invalid_argument if the box isn't in the image, one of the two has no pixels, or they differ
-/// in their number of channels.
+/// Throws std::invalid_argument if the box isn't within the image, one of the two has no pixels, or they
+/// differ in their number of channels.
 template <class T>
 void resize(const image_view<const std::uint8_t>& from, const crop_box& box, const image_view<T>& to,
             const resize_options& how = {}) {
@@ -34,9 +33,9 @@ void resize(const image_view<const std::uint8_t>& from, const crop_box& box, con
   const detail::pixel_scale scale(how.normalization);
   thread_local detail::resampler resampler;
   const detail::axis_map rows =
-      detail::map_axis(box.top, box.height, to.height, from.height, box.sees_outside);
+      detail::map_axis(box.top, box.height, to.height, from.height, box.sample_outside);
   const detail::axis_map columns =
-      detail::map_axis(box.left, box.width, to.width, from.width, box.sees_outside);
+      detail::map_axis(box.left, box.width, to.width, from.width, box.sample_outside);
   const bool is_color = from.channels == 3;
   for (std::size_t channel = 0; channel < (is_color ? 1 : from.channels); ++channel) {
     const auto region = resampler.plan(rows, columns, is_color ? 4 : 1, how.interpolation, how.antialias);
@@ -48,13 +47,13 @@ void resize(const image_view<const std::uint8_t>& from, const crop_box& box, con
             for (std::size_t c = 0; c < 3; ++c) lines[i][4 * x + c] = from(y, region.left + x, c);
           else lines[i][x] = from(y, region.left + x, channel);
     };
-    resampler.run((how.mirrored ? to.mirrored() : to).channel(channel), scale, 0,
+    resampler.run((how.horizontal_flip ? to.mirrored() : to).channel(channel), scale, 0,
                   region.width * (is_color ? 4 : 1), read);
   }
 }
 
-/// The whole image, [height, width, channels], at another height and width. Throws std::invalid_argument if
-/// it hasn't three dimensions or a side is 0.
+/// Returns the whole image, [height, width, channels], at another height and width. Throws
+/// std::invalid_argument if it doesn't have three dimensions or a side is 0.
 inline tensor<std::uint8_t> resize(const tensor<std::uint8_t>& image, std::size_t height, std::size_t width,
                                    const resize_options& how = {}) {
   const auto from = hwc_view(image);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The queue between any number of threads on either side.
+// A queue for any number of threads on both sides.
 //
 //     producers ──push──▶ [ moodycamel::ConcurrentQueue ] ──pop──▶ consumers
 #include <atomic>
@@ -23,17 +23,17 @@
 
 namespace feedline::inline v0 {
 
-/// A bounded, blocking queue for any number of producers and consumers. Each consumer gets the items of one
-/// producer in the order in which they were pushed; between producers there is no order.
+/// A bounded, blocking queue for any number of producers and consumers. Each consumer receives the items of
+/// one producer in the order of their pushes; there is no order between producers.
 ///
 /// close() ends the stream: later pushes are refused, every item whose push succeeded is delivered, then pop
-/// returns closed. stop(), or the token given to the constructor, abandons it: waiters wake at once, each
-/// later operation returns closed, and the items left inside are destroyed with the queue. Waiting threads
-/// spin for some microseconds and then sleep; an item wakes one of them.
+/// returns closed. stop(), or the token passed to the constructor, abandons the stream: waiters wake at once,
+/// each later operation returns closed, and the items left inside are destroyed with the queue. Waiting
+/// threads spin for some microseconds and then sleep; each item wakes one of them.
 ///
-/// An item that is pushed happens before its pop. Memory is taken in the constructor and, should more threads
-/// push than it foresaw, in their first pushes; a push that gets none throws std::bad_alloc and leaves its
-/// item untouched.
+/// The push of an item happens before its pop. The constructor allocates the memory; if more threads push
+/// than it planned for, their first pushes allocate too. A push that can't allocate throws std::bad_alloc and
+/// leaves its item untouched.
 template <class T>
 class mpmc_queue {
   static_assert(detail::is_queue_item<T>());
@@ -56,7 +56,7 @@ class mpmc_queue {
   /// untouched.
   queue_status push(T&& item) { return push_until(item, detail::no_deadline); }
 
-  /// The same with a copy of `item`.
+  /// Pushes a copy of `item`.
   queue_status push(const T& item)
     requires std::copy_constructible<T>
   {
@@ -78,8 +78,8 @@ class mpmc_queue {
     return push_until(item, detail::after(longest));
   }
 
-  /// Puts all `items` in, in order, waiting while the queue is full. Returns how many went in: fewer only if
-  /// the queue was closed or stopped.
+  /// Puts all `items` in, in order, waiting while the queue is full. Returns how many it put in: fewer than
+  /// all only if the queue was closed or stopped.
   std::size_t push_bulk(std::span<T> items) {
     std::size_t moved = 0;
     while (moved < items.size()) {
@@ -92,8 +92,7 @@ class mpmc_queue {
     return moved;
   }
 
-  /// Puts in as many of the first `items` as there is room for, and returns how many; the others stay
-  /// untouched.
+  /// Puts in as many of the first `items` as fit, and returns their number; the others stay untouched.
   std::size_t try_push_bulk(std::span<T> items) {
     const std::size_t count = reserve(items.size());
     if (count > 0) publish(count, items_.enqueue_bulk(std::make_move_iterator(items.data()), count));
@@ -107,7 +106,8 @@ class mpmc_queue {
   queue_status try_pop(T& item) {
     if (take(1) == 0)
       return ended(state_.load(std::memory_order_seq_cst)) ? queue_status::closed : queue_status::empty;
-    // There is an item for each one taken; a failure only means that another consumer is in the middle of it.
+    // Each available item that was taken exists; a failure only means that another consumer is at work on the
+    // queue.
     while (!items_.try_dequeue(item)) std::this_thread::yield();
     release(1);
     return queue_status::success;
@@ -131,7 +131,7 @@ class mpmc_queue {
     return 0;
   }
 
-  /// Takes out up to items.size() items that are there now, and returns how many.
+  /// Takes out up to items.size() available items and returns how many.
   std::size_t try_pop_bulk(std::span<T> items) {
     const std::size_t count = take(items.size());
     for (std::size_t moved = 0; moved < count;) {
@@ -143,26 +143,26 @@ class mpmc_queue {
     return count;
   }
 
-  /// Ends the stream. From any thread, any number of times.
+  /// Ends the stream. Any thread may call it, any number of times.
   void close() { end(closed); }
 
-  /// Abandons the stream. From any thread, any number of times.
+  /// Abandons the stream. Any thread may call it, any number of times.
   void stop() { end(closed | stopped); }
 
   /// True once the queue is closed or stopped; items may still be inside.
   bool is_closed() const noexcept { return (state_.load(std::memory_order_seq_cst) & closed) != 0; }
 
-  /// How many items are inside, with those being pushed.
+  /// How many items are inside, including those that are being pushed.
   std::size_t size_approx() const noexcept { return reserved(state_.load(std::memory_order_relaxed)); }
 
   /// How many items fit.
   std::size_t capacity() const noexcept { return capacity_; }
 
  private:
-  // state_, from the top: stopped, closed, 31 bits of reserved places, 31 bits of available items. A push
-  // reserves a place (here it finds the queue full or closed), moves its item in and makes it available; a
-  // pop takes an available item, moves it out and releases the place. Nothing more will come when the queue
-  // is closed and no place is reserved. All changes are read-modify-writes of this one word: so a pop
+  // state_, from the top: stopped, closed, 31 bits of reserved slots, 31 bits of available items. A push
+  // reserves a slot (here it finds the queue full or closed), moves its item in and makes it available; a pop
+  // takes an available item, moves it out and releases the slot. The stream has ended when the queue is
+  // closed and no slot is reserved. All changes are read-modify-writes of this one word, so a pop
   // synchronizes with every push counted before it.
   static constexpr std::uint64_t count_mask = (std::uint64_t{1} << 31) - 1;
   static constexpr std::uint64_t one_available = 1;
@@ -174,12 +174,12 @@ class mpmc_queue {
 
   static std::size_t reserved(std::uint64_t state) noexcept { return (state >> 31) & count_mask; }
 
-  // True if nothing more will come; called with the state in which nothing was there.
+  // True if no further item will arrive. `state` must be one in which no item was available.
   static bool ended(std::uint64_t state) noexcept {
     return (state & stopped) != 0 || ((state & closed) != 0 && reserved(state) == 0);
   }
 
-  // Reserves up to `wanted` places; returns how many.
+  // Reserves up to `wanted` slots; returns how many.
   std::size_t reserve(std::size_t wanted) {
     std::uint64_t state = state_.load(std::memory_order_relaxed);
     std::size_t count = 0;
@@ -192,7 +192,7 @@ class mpmc_queue {
     return count;
   }
 
-  // Makes reserved items available, or gives the places back if they couldn't be stored.
+  // Makes reserved items available, or releases their slots if they couldn't be stored.
   void publish(std::size_t count, bool stored) {
     if (!stored) {
       release(count);
@@ -214,10 +214,10 @@ class mpmc_queue {
     return count;
   }
 
-  // Gives places back and wakes those whom it concerns.
+  // Releases slots and wakes the threads that wait for them.
   void release(std::size_t count) {
-    const std::uint64_t places = count * one_reserved;
-    const std::uint64_t state = state_.fetch_sub(places, std::memory_order_seq_cst) - places;
+    const std::uint64_t slots = count * one_reserved;
+    const std::uint64_t state = state_.fetch_sub(slots, std::memory_order_seq_cst) - slots;
     if (producers_.occupied()) producers_.wake(static_cast<std::uint32_t>(count));
     if (ended(state)) consumers_.wake_all();
   }
@@ -236,7 +236,7 @@ class mpmc_queue {
     }
   }
 
-  // The waits return false if the deadline has passed, true if it is time to look again.
+  // The waits return false if the deadline has passed, and true when the caller should try again.
   bool wait_for_room(detail::deadline until = detail::no_deadline) {
     return detail::wait_in(producers_, until, [&] {
       const std::uint64_t state = state_.load(std::memory_order_seq_cst);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A bounded number of objects that threads borrow in turn.
+// A bounded number of objects that threads borrow and return.
 //
 //     threads ◀──acquire── [ objects ] ◀──end of a lease── threads
 #include <chrono>
@@ -19,32 +19,33 @@
 
 namespace feedline::inline v0 {
 
-/// Objects that are costly to make (decoders, connections, buffers), at most `capacity` of them, each leased to
-/// one user at a time. A lease gives its object back at its end, as its user left it; the one that came back
-/// last is leased next. Objects are made when they are first needed. Any thread may use the pool, and end a
-/// lease.
+/// Lends objects that are costly to make (decoders, connections, buffers): at most `capacity` of them, each
+/// leased to one user at a time. The end of a lease returns the object as its user left it; the object
+/// returned last is leased next. Objects are made when they are first needed. Any thread may use the pool and
+/// end a lease.
 ///
-/// A lease may outlive the pool; its object is then destroyed at the lease's end. What one user did to an object
-/// happens before what the next one does. Once all objects are made, nothing allocates.
+/// A lease may outlive the pool; the end of the lease then destroys its object. What one user did to an
+/// object happens before what the next user does. Once all objects are made, the pool allocates nothing.
 ///
 /// Example: `object_pool<decoder> decoders(8);`
 ///          `const auto d = decoders.acquire(); d->decode(bytes);`
 template <class T>
 class object_pool {
-  static_assert(std::is_object_v<T> && !std::is_const_v<T>,
-                "feedline::object_pool: what is leased must be an object: no reference, no const");
+  static_assert(
+      std::is_object_v<T> && !std::is_const_v<T>,
+      "feedline::object_pool: the leased type must be an object type, neither a reference nor const");
   static_assert(std::is_nothrow_destructible_v<T>,
-                "feedline::object_pool: what is leased must have a destructor that doesn't throw");
+                "feedline::object_pool: the leased type must have a destructor that doesn't throw");
 
   struct node {
     T object;
-    node* next = nullptr; // in the list of those that aren't leased
+    node* next = nullptr; // in the list of idle objects
   };
 
-  // What the pool shares with its leases.
+  // The state that the pool shares with its leases.
   class depot {
    public:
-    static constexpr detail::deadline at_once{}; // waits for nothing
+    static constexpr detail::deadline at_once{}; // doesn't wait
 
     explicit depot(std::size_t capacity) noexcept : capacity_(capacity) {}
 
@@ -53,11 +54,11 @@ class object_pool {
 
     virtual ~depot() { destroy(idle_); }
 
-    // Null: none became free before the deadline, or `stop` or stop() came.
+    // Returns null if no object became free before the deadline, or if `stop` or stop() was requested.
     node* take(detail::deadline until, const std::stop_token& stop) {
-      // Outlives the lock, which its function may be waiting for.
+      // Outlives the lock, as the callback may be waiting for the mutex.
       const std::stop_callback on_stop(stop, [this] {
-        { const std::lock_guard lock(mutex_); } // whoever saw no stop waits by now
+        { const std::lock_guard lock(mutex_); } // a thread that saw no stop waits by now
         changed_.notify_all();
       });
       std::unique_lock lock(mutex_);
@@ -65,7 +66,7 @@ class object_pool {
       if (until == detail::no_deadline) changed_.wait(lock, ready);
       else if (until != at_once) changed_.wait_until(lock, until, ready);
       if (stop.stop_requested()) {
-        changed_.notify_one(); // the object that this thread may have been woken for is another's
+        changed_.notify_one(); // passes on the wake-up that this thread may have received
         return nullptr;
       }
       if (stopped_ || !(idle_ || made_ < capacity_)) return nullptr;
@@ -102,7 +103,7 @@ class object_pool {
 
     std::size_t capacity() const noexcept { return capacity_; }
 
-    // The pool is gone.
+    // Called by the pool's destructor.
     void abandon() noexcept {
       node* idle = nullptr;
       {
@@ -134,10 +135,10 @@ class object_pool {
     }
 
     const std::size_t capacity_;
-    mutable std::mutex mutex_; // of what follows
+    mutable std::mutex mutex_; // guards the members below
     std::condition_variable changed_;
     node* idle_ = nullptr;
-    std::size_t made_ = 0; // or being made
+    std::size_t made_ = 0; // includes those being made
     bool stopped_ = false;
     bool abandoned_ = false;
   };
@@ -162,23 +163,24 @@ class object_pool {
  public:
   using value_type = T;
 
-  /// The right to use one object until the lease ends. It can be moved, and is empty then.
+  /// The right to use one object until the lease ends. A lease is empty after it was moved from.
   class lease {
    public:
-    /// An empty one.
+    /// Makes an empty lease.
     lease() noexcept = default;
 
-    /// False for an empty one.
+    /// False for an empty lease.
     explicit operator bool() const noexcept { return node_ != nullptr; }
 
+    /// The object; the lease must not be empty.
     T& operator*() const noexcept { return node_->object; }
 
     T* operator->() const noexcept { return &node_->object; }
 
-    /// Null for an empty one.
+    /// Null for an empty lease.
     T* get() const noexcept { return node_ ? &node_->object : nullptr; }
 
-    /// Gives the object back now.
+    /// Returns the object now.
     void reset() noexcept { node_.reset(); }
 
    private:
@@ -189,15 +191,15 @@ class object_pool {
     std::unique_ptr<node, give_back> node_;
   };
 
-  /// A pool of at most `capacity` objects, each as `make()` returns it. `make` is called by the threads that
-  /// need an object, by several at once if need be; what it throws reaches them, and the next one in need tries
-  /// again. Throws std::invalid_argument for a capacity of 0.
+  /// A pool of at most `capacity` objects, each made by `make()`. The threads that need an object call
+  /// `make`, several at once if necessary. What it throws reaches the caller, and the next thread that needs
+  /// an object tries again. Throws std::invalid_argument for a capacity of 0.
   template <class Make>
     requires std::is_invocable_r_v<T, const Make&>
   object_pool(std::size_t capacity, Make make)
       : depot_(std::make_shared<depot_of<Make>>(checked(capacity), std::move(make))) {}
 
-  /// The same with objects `T()`.
+  /// A pool of objects `T()`.
   explicit object_pool(std::size_t capacity)
     requires std::default_initializable<T>
       : object_pool(capacity, [] { return T(); }) {}
@@ -205,33 +207,35 @@ class object_pool {
   object_pool(const object_pool&) = delete;
   object_pool& operator=(const object_pool&) = delete;
 
-  /// Nobody may be in acquire() any more. Leases may.
+  /// No thread may be inside acquire() any more. Leases may outlive the pool.
   ~object_pool() { depot_->abandon(); }
 
-  /// Leases an object, waiting while all are leased. An empty lease: `stop` or stop() came.
+  /// Leases an object, waiting while all are leased. Returns an empty lease if `stop` or stop() was
+  /// requested.
   lease acquire(std::stop_token stop = {}) { return {depot_->take(detail::no_deadline, stop), depot_}; }
 
-  /// The same, but waits for at most `longest`. An empty lease: none came back in time, or the wait was stopped.
+  /// The same, but waits for at most `longest`. Returns an empty lease if no object was returned in time, or
+  /// if the wait was stopped.
   lease acquire_for(std::chrono::nanoseconds longest, std::stop_token stop = {}) {
     return {depot_->take(detail::after(longest), stop), depot_};
   }
 
-  /// Leases an object if there is one now, or if one more may be made. An empty lease: all are leased, or
-  /// stop() came.
+  /// Leases an object if one is idle or may still be made. Returns an empty lease if all are leased, or after
+  /// stop().
   lease try_acquire() { return {depot_->take(depot::at_once, {}), depot_}; }
 
-  /// Wakes who waits for an object; nobody gets one from now on. Those that are leased stay so.
+  /// Wakes the threads that wait for an object; no thread gets one any more. Existing leases remain valid.
   void stop() noexcept { depot_->stop(); }
 
+  /// Whether stop() was called.
   bool is_stopped() const { return depot_->is_stopped(); }
 
-  /// How many objects there may be.
+  /// The most objects that the pool makes.
   std::size_t capacity() const noexcept { return depot_->capacity(); }
 
  private:
   static std::size_t checked(std::size_t capacity) {
-    if (capacity == 0)
-      throw std::invalid_argument("feedline::object_pool: it needs a capacity of at least 1");
+    if (capacity == 0) throw std::invalid_argument("feedline::object_pool: the capacity must be at least 1");
     detail::refuse_negative(capacity, "feedline::object_pool: the capacity");
     return capacity;
   }

@@ -3,11 +3,11 @@
 
 namespace feedline::inline v0 {
 
-/// What becomes of an item that comes while a buffer is full.
+/// What a full buffer does with an item that arrives.
 enum class overflow {
-  block,       ///< whoever brings it waits for room
-  drop_newest, ///< it isn't taken
-  drop_oldest, ///< the item that has waited longest is dropped for it
+  block,       ///< the producer waits for room
+  drop_newest, ///< the new item is dropped
+  drop_oldest, ///< the item that has waited longest is dropped to make room
 };
 
 } // namespace feedline::inline v0

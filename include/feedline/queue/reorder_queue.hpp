@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The queue that restores the order which parallel workers lost.
+// A queue that restores the order of items that parallel workers finish out of order.
 //
 //     producer 5 ─┐
 //     producer 3 ─┼─push(sequence)─▶ [ slots ] ──pop──▶ consumer: 3, 4, 5, …
@@ -20,20 +20,19 @@
 
 namespace feedline::inline v0 {
 
-/// A bounded, blocking queue from any number of producers to one consumer thread, which gets the items by
-/// ascending sequence number whatever the order of the pushes.
+/// A bounded, blocking queue from any number of producers to one consumer thread, which receives the items by
+/// ascending sequence number, whatever the order of the pushes.
 ///
-/// Sequence numbers count from 0; each belongs to one producer, which pushes it once, or in parts. A push
-/// waits while its number is `capacity` or more ahead of the one that the consumer is at. So the producer of
-/// the smallest outstanding number waits for no other: if numbers are handed out in ascending order and each
-/// is pushed in the end, the queue can't block for ever.
+/// Sequence numbers count from 0. Each belongs to one producer, which pushes it once, or in parts. A push
+/// waits while its number is `capacity` or more ahead of the number that the consumer waits for. So the
+/// producer of the smallest outstanding number never waits for another: if numbers are assigned in ascending
+/// order and each is pushed eventually, the queue can't deadlock.
 ///
 /// close() ends the stream, usually after the last push: later pushes are refused, every item whose push
-/// succeeded is delivered, numbers that are missing then are passed over, and pop returns closed. stop(), or
-/// the token given to the constructor, abandons it: waiters wake at once, each later operation returns
-/// closed, and the items left inside are destroyed with the queue. Waiting threads spin for some
-/// microseconds and then sleep, each on the slot that it needs. No operation but the constructor allocates or
-/// throws.
+/// succeeded is delivered, missing numbers are skipped, then pop returns closed. stop(), or the token passed
+/// to the constructor, abandons the stream: waiters wake at once, each later operation returns closed, and
+/// the items left inside are destroyed with the queue. Waiting threads spin for some microseconds and then
+/// sleep, each on the slot that it needs. Only the constructor allocates or throws.
 template <class T>
 class reorder_queue {
   static_assert(detail::is_queue_item<T>());
@@ -42,7 +41,7 @@ class reorder_queue {
   using value_type = T;
 
   /// A queue for `capacity` sequence numbers; `stop` stops it. Throws std::invalid_argument if `capacity` is
-  /// 0 or more than memory could hold.
+  /// 0 or exceeds what memory can hold.
   explicit reorder_queue(std::size_t capacity, std::stop_token stop = {})
       : capacity_(
             detail::checked_capacity(capacity, std::numeric_limits<std::size_t>::max() / 2 / sizeof(slot))),
@@ -57,14 +56,14 @@ class reorder_queue {
       if ((slots_[i].state.load(std::memory_order_acquire) & filled) != 0) std::destroy_at(&slots_[i].item);
   }
 
-  /// Puts in the item of `sequence`, waiting while its slot is taken by an earlier one. With `last` false it
-  /// is a part, and more of the same sequence number follow from the same thread; only a last part lets the
-  /// consumer go on to the next number. Returns success or closed; closed leaves `item` untouched.
+  /// Puts in the item of `sequence`, waiting while an earlier item occupies its slot. With `last` false the
+  /// item is a part, and the same thread pushes more parts of this sequence number; the consumer moves to the
+  /// next number only after the last part. Returns success or closed; closed leaves `item` untouched.
   queue_status push(std::uint64_t sequence, T&& item, bool last = true) {
     return push_until(sequence, item, last, detail::no_deadline);
   }
 
-  /// The same, but waits for at most `longest` and then returns full, which leaves `item` untouched.
+  /// The same, but waits for at most `longest` and then returns full, leaving `item` untouched.
   queue_status push_for(std::uint64_t sequence, T&& item, std::chrono::nanoseconds longest,
                         bool last = true) {
     const queue_status status = try_push(sequence, std::move(item), last);
@@ -78,8 +77,7 @@ class reorder_queue {
     std::uint32_t state = target.state.load(std::memory_order_acquire); // pairs with take
     if ((state & closed) != 0) return queue_status::closed;
     if ((state & ~waiting) != round_of(sequence)) return queue_status::full;
-    // Until the slot is filled nobody else touches the item. Only `waiting` and `closed` may be set
-    // meanwhile.
+    // Until the slot is filled no other thread touches the item, and others set only `waiting` and `closed`.
     std::construct_at(&target.item, std::move(item));
     target.last = last;
     while (!target.state.compare_exchange_weak(state, (state & ~waiting) | filled, std::memory_order_release,
@@ -115,13 +113,14 @@ class reorder_queue {
     return queue_status::success;
   }
 
-  /// Ends the stream. From any thread, any number of times. Takes time in proportion to the capacity.
+  /// Ends the stream. Any thread may call it, any number of times. Takes time proportional to the capacity.
   void close() {
     closed_.store(true, std::memory_order_relaxed);
     for (std::size_t i = 0; i < capacity_; ++i) close_slot(slots_[i]);
   }
 
-  /// Abandons the stream. From any thread, any number of times. Takes time in proportion to the capacity.
+  /// Abandons the stream. Any thread may call it, any number of times. Takes time proportional to the
+  /// capacity.
   void stop() {
     stopped_.store(true, std::memory_order_relaxed);
     close();
@@ -130,7 +129,8 @@ class reorder_queue {
   /// True once the queue is closed or stopped; items may still be inside.
   bool is_closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
 
-  /// How many items are inside, give or take what is under way. Takes time in proportion to the capacity.
+  /// About how many items are inside: pushes and pops in progress may not be counted yet. Takes time
+  /// proportional to the capacity.
   std::size_t size_approx() const noexcept {
     std::size_t size = 0;
     for (std::size_t i = 0; i < capacity_; ++i)
@@ -142,9 +142,9 @@ class reorder_queue {
   std::size_t capacity() const noexcept { return capacity_; }
 
  private:
-  // A slot's state: from the top the round (sequence / capacity, modulo 2^29) that it serves, then these. It
-  // is free for its round until filled; taking the last part moves it on to the next round. The one word
-  // orders pushes, the end and the waits of each slot.
+  // A slot's state, from the top: the round that it serves (sequence / capacity, modulo 2^29), then these
+  // bits. The slot is free for its round until it is filled; taking the last part moves it to the next round.
+  // This one word orders pushes, the end and the waits of the slot.
   static constexpr std::uint32_t waiting = 1; // some thread may be parked on the state
   static constexpr std::uint32_t closed = 2;
   static constexpr std::uint32_t filled = 4;
@@ -175,7 +175,7 @@ class reorder_queue {
     std::destroy_at(&source.item);
   }
 
-  // Takes from the slot at the head, which is filled.
+  // Takes the item from the slot at the head, which must be filled.
   void take(T& item) {
     slot& source = slots_[head_];
     move_out(source, item);
@@ -190,8 +190,8 @@ class reorder_queue {
 
   void next_slot() noexcept { head_ = head_ + 1 == capacity_ ? 0 : head_ + 1; }
 
-  // After the end: goes on to the next slot that is filled. Closes each slot before it passes, as close() may
-  // still be on its way there.
+  // After the end: moves to the next filled slot. Closes each slot before it skips it, as close() may not
+  // have reached it yet.
   void pass_over_gaps() {
     for (std::size_t passed = 0; passed < capacity_; ++passed, next_slot())
       if ((close_slot(slots_[head_]) & filled) != 0) return;
@@ -226,7 +226,8 @@ class reorder_queue {
     }
   }
 
-  // Waits until `ready` holds for the slot's state, or it has changed; false if the deadline has passed.
+  // Waits until `ready` holds for the slot's state, or the state has changed; false if the deadline has
+  // passed.
   template <class Ready>
   static bool wait_for(slot& target, detail::patience& patience, detail::deadline until, Ready ready) {
     if (patience.spin_until([&] { return ready(target.state.load(std::memory_order_relaxed)); })) return true;

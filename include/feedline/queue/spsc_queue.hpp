@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The queue between two threads: one pushes, one pops.
+// A queue between two threads: one pushes, one pops.
 //
 //     producer ──push──▶ [ ring ] ──pop──▶ consumer
 #include <atomic>
@@ -24,16 +24,16 @@
 
 namespace feedline::inline v0 {
 
-/// A bounded, blocking, lock-free queue for one producer thread and one consumer thread. The push operations
-/// belong to the one, the pop operations to the other; everything else may be called from any thread.
+/// A bounded, blocking, lock-free queue for one producer thread and one consumer thread. Only the producer
+/// may push and only the consumer may pop; any thread may call everything else.
 ///
 /// close() ends the stream: later pushes are refused, every item whose push succeeded is delivered, then pop
-/// returns closed. stop(), or the token given to the constructor, abandons it: waiters wake at once, each
-/// later operation returns closed, and the items left inside are destroyed with the queue. Waiting threads
-/// spin for some microseconds and then sleep.
+/// returns closed. stop(), or the token passed to the constructor, abandons the stream: waiters wake at once,
+/// each later operation returns closed, and the items left inside are destroyed with the queue. Waiting
+/// threads spin for some microseconds and then sleep.
 ///
-/// An item that is pushed happens before its pop. No operation but the constructor allocates or throws,
-/// except that push(const T&) copies first.
+/// The push of an item happens before its pop. Only the constructor allocates or throws, apart from the copy
+/// that push(const T&) makes.
 template <class T>
 class spsc_queue {
   static_assert(detail::is_queue_item<T>());
@@ -42,7 +42,7 @@ class spsc_queue {
   using value_type = T;
 
   /// A queue for exactly `capacity` items; `stop` stops it. Throws std::invalid_argument if `capacity` is 0
-  /// or more than memory could hold.
+  /// or exceeds what memory can hold.
   explicit spsc_queue(std::size_t capacity, std::stop_token stop = {})
       : spsc_queue(capacity, std::move(stop), detail::asymmetric_barrier()) {}
 
@@ -59,7 +59,7 @@ class spsc_queue {
   /// untouched.
   queue_status push(T&& item) { return push_until(item, detail::no_deadline); }
 
-  /// The same with a copy of `item`.
+  /// Pushes a copy of `item`.
   queue_status push(const T& item)
     requires std::copy_constructible<T>
   {
@@ -77,7 +77,7 @@ class spsc_queue {
     std::construct_at(target, std::move(item));
     if (publish(tail, 1)) [[likely]]
       return queue_status::success;
-    take_from(target, item); // not take(): it would force each item through memory
+    take_from(target, item); // not take(), which would force each item through memory
     return queue_status::closed;
   }
 
@@ -89,8 +89,8 @@ class spsc_queue {
     return push_until(item, detail::after(longest));
   }
 
-  /// Puts all `items` in, in order, waiting while the queue is full. Returns how many went in: fewer only if
-  /// the queue was closed or stopped.
+  /// Puts all `items` in, in order, waiting while the queue is full. Returns how many it put in: fewer than
+  /// all only if the queue was closed or stopped.
   std::size_t push_bulk(std::span<T> items) {
     std::size_t moved = 0;
     while (moved < items.size()) {
@@ -103,8 +103,7 @@ class spsc_queue {
     return moved;
   }
 
-  /// Puts in as many of the first `items` as there is room for, and returns how many; the others stay
-  /// untouched.
+  /// Puts in as many of the first `items` as fit, and returns their number; the others stay untouched.
   std::size_t try_push_bulk(std::span<T> items) {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     const std::size_t count = is_closed() ? 0 : room(tail, items.size());
@@ -149,7 +148,7 @@ class spsc_queue {
     return 0;
   }
 
-  /// Takes out up to items.size() items that are there now, and returns how many.
+  /// Takes out up to items.size() available items and returns how many.
   std::size_t try_pop_bulk(std::span<T> items) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     const std::size_t count = available(head, items.size());
@@ -159,7 +158,7 @@ class spsc_queue {
     return count;
   }
 
-  /// Ends the stream. From any thread, any number of times.
+  /// Ends the stream. Any thread may call it, any number of times.
   void close() {
     state_.fetch_or(closing, std::memory_order_seq_cst);
     consumer_.alert();
@@ -167,13 +166,13 @@ class spsc_queue {
     end(closed);
   }
 
-  /// Abandons the stream. From any thread, any number of times.
+  /// Abandons the stream. Any thread may call it, any number of times.
   void stop() { end(closing | closed | stopped); }
 
   /// True once the queue is closed or stopped; items may still be inside.
   bool is_closed() const noexcept { return state_.load(std::memory_order_seq_cst) != 0; }
 
-  /// How many items are inside, give or take what is under way.
+  /// About how many items are inside: pushes and pops in progress may not be counted yet.
   std::size_t size_approx() const noexcept {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     return static_cast<std::size_t>(tail_.load(std::memory_order_acquire) - head);
@@ -183,7 +182,7 @@ class spsc_queue {
   std::size_t capacity() const noexcept { return capacity_; }
 
  protected:
-  // Tests choose the barrier.
+  /// For tests, which choose the barrier.
   spsc_queue(std::size_t capacity, std::stop_token stop, detail::asymmetric_barrier barrier)
       : capacity_(
             detail::checked_capacity(capacity, std::numeric_limits<std::size_t>::max() / 4 / sizeof(T))),
@@ -192,19 +191,19 @@ class spsc_queue {
         on_stop_(std::move(stop), detail::stop_queue<spsc_queue>{this}) {}
 
  private:
-  // Bits of state_. Close sets `closing`, lets all threads pass a barrier, then sets `closed`: a push that
-  // went by without seeing the one shows in tail_ to a consumer that sees the other. What is left are pushes
-  // that were under way and see it afterwards: of those and the consumer's verdict that all is drained, the
-  // first wins.
+  // Bits of state_. close() sets `closing`, makes all threads pass a barrier, then sets `closed`. A push that
+  // finished without seeing `closing` shows in tail_ to a consumer that sees `closed`. The other pushes in
+  // progress see `closing` afterwards: either such a push sets `accepted`, or the consumer sets `drained`;
+  // the first of them wins.
   static constexpr std::uint32_t closing = 1;
   static constexpr std::uint32_t closed = 2;
-  static constexpr std::uint32_t accepted = 4; // the last push came before the verdict
-  static constexpr std::uint32_t drained = 8;  // the verdict: nothing more will come
+  static constexpr std::uint32_t accepted = 4; // the last push preceded the verdict
+  static constexpr std::uint32_t drained = 8;  // the verdict: no further item will arrive
   static constexpr std::uint32_t stopped = 16;
 
   static std::size_t smaller(std::size_t a, std::size_t b) noexcept { return a < b ? a : b; }
 
-  // How many of `wanted` items there is room for.
+  // How many of `wanted` items fit.
   std::size_t room(std::uint64_t tail, std::size_t wanted) {
     std::size_t free = capacity_ - static_cast<std::size_t>(tail - head_seen_);
     if (free < wanted) {
@@ -214,8 +213,8 @@ class spsc_queue {
     return smaller(free, wanted);
   }
 
-  // Makes `count` items from `tail` on visible to the consumer. False if the stream had ended before: then
-  // they are the producer's again.
+  // Makes `count` items from `tail` on visible to the consumer. False if the stream had already ended: the
+  // items then belong to the producer again.
   bool publish(std::uint64_t tail, std::size_t count) {
     return barrier_.publish(tail_, tail + count, consumer_.word()) == 0 || publish_slowly(tail);
   }
@@ -230,7 +229,7 @@ class spsc_queue {
     return false;
   }
 
-  // How many of `wanted` items are there; none after the end.
+  // How many of `wanted` items are available; 0 after the end.
   std::size_t available(std::uint64_t head, std::size_t wanted) {
     if ((state_.load(std::memory_order_relaxed) & (stopped | drained)) != 0) [[unlikely]]
       return 0;
@@ -264,7 +263,7 @@ class spsc_queue {
       producer_.wake(1);
   }
 
-  // True if nothing more will come; called when nothing was there.
+  // True if no further item will arrive. Called when no item was available.
   bool ended(std::uint64_t head) {
     std::uint32_t state = state_.load(std::memory_order_seq_cst);
     while ((state & (stopped | drained)) == 0) {
@@ -292,7 +291,7 @@ class spsc_queue {
     }
   }
 
-  // The waits return false if the deadline has passed, true if it is time to look again.
+  // The waits return false if the deadline has passed, and true when the caller should try again.
   [[gnu::noinline, gnu::cold]] bool wait_for_room(detail::deadline until = detail::no_deadline) {
     const std::uint64_t full = tail_.load(std::memory_order_relaxed) - capacity_;
     return detail::wait_in(
@@ -313,10 +312,10 @@ class spsc_queue {
     consumer_.wake_all();
   }
 
-  // Processors fetch cache lines in pairs, so the two sides stand two lines apart.
+  // Processors fetch cache lines in pairs, so the two sides are two lines apart.
   static constexpr std::size_t apart = 2 * detail::cache_line;
 
-  // Read by both, never or rarely written.
+  // Read by both sides, never or rarely written.
   const std::size_t capacity_;
   const detail::ring<T> ring_;
   const detail::asymmetric_barrier barrier_;
@@ -324,11 +323,11 @@ class spsc_queue {
   detail::waiting_room producer_;
   detail::waiting_room consumer_;
 
-  // The producer's. Positions count items since the start; 64 bits never wrap.
+  // Written by the producer. Positions count items since the start; 64 bits never wrap.
   alignas(apart) std::atomic<std::uint64_t> tail_{0}; // items put in
   alignas(detail::cache_line) std::uint64_t head_seen_ = 0;
 
-  // The consumer's.
+  // Written by the consumer.
   alignas(apart) std::atomic<std::uint64_t> head_{0}; // items taken out
   alignas(detail::cache_line) std::uint64_t tail_seen_ = 0;
 

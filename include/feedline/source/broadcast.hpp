@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// broadcast, split: one run whose items several others read.
+// broadcast, split: pass the items of one run to several others.
 //
 //                      ┌─▶ [buffer] ─▶ a run
 //     a run ─▶ thread ─┤
@@ -27,33 +27,34 @@
 
 namespace feedline::inline v0 {
 
-/// A source of what broadcast() or split() give one of several pipelines, for one run.
+/// A source of the items that broadcast() or split() passes to one of several pipelines. It serves one run.
 ///
-/// Until that run begins, items wait in the branch's buffer; when it ends, or when all handles of the branch are gone, the
-/// others go on without it. Once no branch wants more, the run that feeds them is stopped.
+/// Items wait in the branch's buffer until that run begins. When it ends, or when all handles of the branch
+/// are gone, the other branches continue. When no branch needs more items, the upstream run is stopped.
 ///
-/// Gives:   items in the order of the run that feeds it; the stream ends when that does, also in infinite mode
-/// Throws:  what that run throws, behind what it gave before, as a failure of the source
+/// Gives:   the items of the upstream run; the stream ends when that run does, also in infinite mode
+/// Throws:  what the upstream run throws, after the items before it, as a failure of the source
 /// Stops:   at once
-/// Order:   kept. A run of a branch can't be resumed: the compiler refuses its checkpoint()
+/// Order:   that of the upstream run. A run of a branch can't be resumed: its checkpoint() doesn't compile
 template <class T>
 class branch {
  public:
   static constexpr source_traits traits{.kind = "branch", .live = true};
 
+  /// For broadcast() and split().
   branch(push_source<T> buffer, std::shared_ptr<detail::pump<T>> upstream)
       : end_(std::make_shared<end>(std::move(buffer), std::move(upstream))) {}
 
-  /// How many items were dropped so far as the buffer was full.
+  /// How many items were dropped so far because the buffer was full.
   std::uint64_t dropped() const { return end_->buffer.dropped(); }
 
-  /// How many items wait in the buffer, about.
+  /// About how many items wait in the buffer.
   std::size_t size_approx() const { return end_->buffer.size_approx(); }
 
-  /// The metrics of the run that feeds all branches. From any thread.
+  /// The metrics of the upstream run, which feeds all branches. Any thread may call this.
   feedline::metrics upstream_metrics() const { return end_->upstream->metrics(); }
 
-  // What follows is for the run.
+  // Called by the run.
 
   void start_epoch(const epoch& e) {
     source_.emplace(end_->buffer);
@@ -67,7 +68,7 @@ class branch {
 
   std::size_t items_held() const noexcept { return end_->buffer.items_held(); }
 
-  std::optional<std::size_t> largest_item() const noexcept { return end_->buffer.largest_item(); }
+  std::optional<std::size_t> max_item_bytes() const noexcept { return end_->buffer.max_item_bytes(); }
 
  private:
   struct end {
@@ -76,17 +77,17 @@ class branch {
 
     push_source<T> buffer;
     std::shared_ptr<detail::pump<T>> upstream;
-    detail::closing<T> at_end; // of the last handle
+    detail::closing<T> at_end; // when the last handle is gone
   };
 
   std::shared_ptr<end> end_;
-  std::optional<push_source<T>> source_; // of the run
+  std::optional<push_source<T>> source_; // that the run reads
   std::shared_ptr<const detail::closing<T>> in_run_;
 };
 
 namespace detail {
 
-/// Branches that a loader feeds by `give`.
+/// Makes branches. `give` passes each item of the loader to their buffers.
 template <class Loader, class Give>
 auto branches(Loader from, std::size_t count, const push_options& options, Give give) {
   using item = loader_item<Loader>;
@@ -104,24 +105,25 @@ auto branches(Loader from, std::size_t count, const push_options& options, Give 
 
 } // namespace detail
 
-/// Gives `count` sources, each of which has every item of a run:
+/// Makes `count` sources that each yield every item of a run:
 ///
 ///     auto branches = fl::broadcast(decoded.infinite({.seed = 7}), 2);
 ///     auto train = (branches[0] | fl::batch(256)).infinite();
 ///     auto preview = (branches[1] | fl::map(thumbnail) | fl::prefetch(8)).infinite();
 ///
-/// With `overflow::block` a branch that lags makes the others wait once its buffer is full; else it drops items. Where the
-/// data can be read again, two pipelines over it don't wait for each other, and can be resumed.
+/// With `overflow::block` a slow branch makes the others wait once its buffer is full; otherwise it drops
+/// items. If the data can be read again, prefer two pipelines over it: they don't wait for each other, and
+/// can be resumed.
 ///
-/// Takes:   a loader whose items can be copied (let them be std::shared_ptr if copies cost too much); options of each
+/// Takes:   a loader whose items can be copied (use std::shared_ptr if copies cost too much); options of each
 ///          branch's buffer
 /// Throws:  std::invalid_argument for no branches or a buffer without room
 template <class Loader>
 auto broadcast(Loader from, std::size_t count, const push_options& options = {}) {
   using item = detail::loader_item<Loader>;
   static_assert(std::copy_constructible<item>,
-                "feedline::broadcast: the items that `Loader` gives can't be copied, and each branch needs "
-                "its own: make them std::shared_ptr");
+                "feedline::broadcast: each branch needs a copy of every item, and the items of this Loader "
+                "can't be copied: make them std::shared_ptr");
   if (count == 0) throw std::invalid_argument("feedline::broadcast: there must be at least one branch");
   detail::refuse_negative(count, "feedline::broadcast: the number of branches");
   return detail::branches(
@@ -137,17 +139,17 @@ auto broadcast(Loader from, std::size_t count, const push_options& options = {})
       });
 }
 
-/// Gives as many sources as there are weights, and each item of a run to one of them, by a hash of its key:
+/// Makes one source per weight, and passes each item of a run to one of them, chosen by a hash of its key:
 ///
 ///     auto parts = fl::split(games.infinite(), {90, 10}, [](const game& g) { return g.name; });
 ///
-/// The parts are those that `partition` makes of the same keys. Where the data can be read again, two pipelines with
-/// `partition` don't wait for each other, and can be resumed.
+/// It divides the keys as `partition` does. If the data can be read again, prefer two pipelines with
+/// `partition`: they don't wait for each other, and can be resumed.
 ///
-/// Takes:   a loader; how large the parts are, in any unit; a function that gives an item's key, a whole number or
-///          something that converts to std::string_view; options of each branch's buffer
-/// Throws:  std::invalid_argument for weights that `partition` refuses, or a buffer without room. What the function throws
-///          ends all branches
+/// Takes:   a loader; the relative sizes of the parts, in any unit; a function that returns an item's key, an
+///          integer or something that converts to std::string_view; options of each branch's buffer
+/// Throws:  std::invalid_argument for weights that `partition` refuses, or a buffer without room. An
+///          exception of the function ends all branches
 template <class Loader, class Key>
 auto split(Loader from, const std::vector<double>& weights, Key key, const push_options& options = {}) {
   using item = detail::loader_item<Loader>;

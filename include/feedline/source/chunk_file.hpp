@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// chunk_file: a file as one chunk, or a TAR file as one chunk for each member.
+// chunk_file: a file as one chunk, or a TAR file as one chunk per member.
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,27 +24,30 @@
 
 namespace feedline::inline v0 {
 
-/// Chunks of bytes in a file: those of its members if its name ends with `.tar`, else all of it. Of a TAR file
-/// directories, links, `._*` and members that are called LICENSE are left out.
+/// The chunks of bytes in a file: one per member if its name ends with `.tar`, else the whole file. Directories, links,
+/// `._*` and members named LICENSE in a TAR file are left out.
 ///
-/// index() looks what is in the file; read() opens it when it is needed. A file that was changed in between, or is gone,
-/// is an error. Of the others all but index() may be called from any thread.
+/// index() finds the chunks; read() opens the file. A file that was changed or removed between the two is an error. Any
+/// thread may call any member function but index().
 class chunk_file {
  public:
+  /// The chunks of a file that is opened for each read. A chunk may have any size.
   explicit chunk_file(std::string path) : path_(std::move(path)) {}
 
-  /// TAR files stay open between reads in a cache that several share. `max_size`: the most bytes of a chunk.
+  /// TAR files stay open between reads in `files`, which several objects share. `max_size`: the most bytes of a chunk.
   chunk_file(std::string path, std::shared_ptr<detail::file_cache> files, std::uint64_t max_size)
       : path_(std::move(path)), files_(std::move(files)), max_size_(max_size) {}
 
+  /// Moves the file and its chunks; not while another thread reads.
   chunk_file(chunk_file&& other) noexcept
       : path_(std::move(other.path_)),
         files_(std::move(other.files_)),
         max_size_(other.max_size_),
         state_(other.state_),
         members_(std::move(other.members_)),
-        problem_(std::move(other.problem_)) {
-    if (files_) files_->forget(&other); // which knows it by its address
+        problem_(std::move(other.problem_)),
+        is_gone_(other.is_gone()) {
+    if (files_) files_->forget(&other); // the cache identifies it by its address
   }
 
   chunk_file& operator=(chunk_file&&) = delete;
@@ -51,31 +56,33 @@ class chunk_file {
     if (files_ && members_) files_->forget(this);
   }
 
-  /// Finds the chunks; of a TAR file only the headers are read. Throws std::system_error, whose what() is
-  /// "PATH: REASON", or std::runtime_error for what is no regular file.
+  /// Finds the chunks; of a TAR file it reads only the headers. Throws std::system_error, whose what() is
+  /// "PATH: REASON", or std::runtime_error if it isn't a regular file.
   void index(std::stop_token stop = {}) {
     if (is_tar()) index_tar(std::move(stop));
     else state_ = detail::opened_file::state_of(path_);
   }
 
-  /// What of a TAR file could not be read; empty if it is whole.
+  /// The parts of a TAR file that index() could not read; empty if it is intact.
   const std::string& problem() const noexcept { return problem_; }
 
+  /// The path of the file.
   const std::string& path() const noexcept { return path_; }
 
+  /// The number of chunks; 0 before index().
   std::uint64_t size() const noexcept {
     if (!state_) return 0;
     return members_ ? members_->places.size() : 1;
   }
 
-  /// "games/0001.tar/17.gz", or the path.
+  /// The key of a chunk: "games/0001.tar/17.gz", or the path.
   std::string key(std::uint64_t i) const { return members_ ? path_ + "/" + std::string(name_of(i)) : path_; }
 
-  /// How many bytes a chunk has.
+  /// The size of a chunk in bytes.
   std::uint64_t bytes(std::uint64_t i) const { return members_ ? place_of(i).size : state_.value().size; }
 
-  /// Throws std::system_error for a file that can't be opened, std::runtime_error for one that has changed since it
-  /// was indexed, and for a chunk that is too large.
+  /// Returns the bytes of a chunk. Throws std::system_error if the file can't be opened; std::runtime_error if it has
+  /// changed since it was indexed or is cut off, or if the chunk is too large; std::out_of_range if there is no chunk i.
   std::vector<std::byte> read(std::uint64_t i) const {
     if (i >= size())
       throw std::out_of_range(detail::readable(path_) + " has no chunk " + std::to_string(i) +
@@ -84,16 +91,25 @@ class chunk_file {
     if (count > max_size_)
       throw std::runtime_error(detail::readable(key(i)) + " has " + std::to_string(count) +
                                " bytes, more than the " + std::to_string(max_size_) +
-                               " that a chunk may have (max_chunk_size)");
-    if (!members_ || !files_) return read(detail::opened_file::at(path_), i);
-    return read(*files_->get(this, path_), i);
+                               " that a chunk may have (max_chunk_bytes)");
+    try {
+      if (!members_ || !files_) return read(detail::opened_file::at(path_), i);
+      return read(*files_->get(this, path_), i);
+    } catch (const std::system_error& error) {
+      if (error.code() == std::errc::no_such_file_or_directory)
+        is_gone_.store(true, std::memory_order_relaxed);
+      throw;
+    }
   }
+
+  /// Whether a read() did not find the file: it was removed, or it or its directory was renamed.
+  bool is_gone() const noexcept { return is_gone_.load(std::memory_order_relaxed); }
 
  private:
   struct place {
     std::uint64_t offset;
     std::uint64_t size;
-    std::uint64_t name_end; // in `names`, where it begins behind the one before
+    std::uint64_t name_end; // in `names`; it begins where the previous one ends
   };
 
   struct members {
@@ -142,7 +158,7 @@ class chunk_file {
     const std::size_t got = opened.file.read(contents.data(), contents.size(), offset);
     if (got < contents.size())
       throw std::runtime_error(detail::readable(key(i)) + " is cut off: it had " +
-                               std::to_string(contents.size()) + " bytes, of which " + std::to_string(got) +
+                               std::to_string(contents.size()) + " bytes, but only " + std::to_string(got) +
                                " can be read");
     return contents;
   }
@@ -153,6 +169,7 @@ class chunk_file {
   std::optional<detail::file_state> state_; // when it was indexed
   std::unique_ptr<members> members_;        // of a TAR file
   std::string problem_;
+  mutable std::atomic<bool> is_gone_ = false;
 };
 
 } // namespace feedline::inline v0

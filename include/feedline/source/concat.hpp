@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// concat: the samples of several sources, one source after another.
+// concat: a source that yields the samples of several sources, one source after another.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// The samples of several indexed sources by place, counted through all of them.
+/// Access to the samples of several indexed sources by position, counted over all of them.
 template <class Item, class... Samples>
 class indexed_concat {
  public:
@@ -31,15 +31,15 @@ class indexed_concat {
 
   std::uint64_t size() const noexcept { return firsts_.back(); }
 
-  Item at(std::uint64_t place) const {
-    return in_part(place, [](const auto& part, std::size_t number, std::uint64_t within) -> Item {
-      part_index::join(number, detail::index_at(part, within)); // refuses one that has no index here
+  Item at(std::uint64_t position) const {
+    return in_part(position, [](const auto& part, std::size_t number, std::uint64_t within) -> Item {
+      part_index::join(number, detail::index_at(part, within)); // throws if the index is too large
       return as_any<Item>(part.at(within));
     });
   }
 
-  std::uint64_t index_at(std::uint64_t place) const {
-    return in_part(place, [](const auto& part, std::size_t number, std::uint64_t within) {
+  std::uint64_t index_at(std::uint64_t position) const {
+    return in_part(position, [](const auto& part, std::size_t number, std::uint64_t within) {
       return part_index::join(number, detail::index_at(part, within));
     });
   }
@@ -47,28 +47,28 @@ class indexed_concat {
   std::optional<std::uint64_t> find(std::uint64_t index) const {
     const std::size_t number = part_index::part_of(index);
     if (number >= sizeof...(Samples)) return {};
-    auto place = with_part(parts_, number,
-                           [&](const auto& part) { return find_index(part, part_index::within(index)); });
-    if (place) *place += firsts_[number];
-    return place;
+    auto position = with_part(parts_, number,
+                              [&](const auto& part) { return find_index(part, part_index::within(index)); });
+    if (position) *position += firsts_[number];
+    return position;
   }
 
-  /// How many samples the first sources have.
+  /// How many samples the first `sources` sources have.
   std::uint64_t size_of_first(std::uint64_t sources) const {
     return firsts_[static_cast<std::size_t>(std::min<std::uint64_t>(sources, sizeof...(Samples)))];
   }
 
  private:
   template <class F>
-  auto in_part(std::uint64_t place, F f) const {
-    const auto behind = std::upper_bound(firsts_.begin() + 1, firsts_.end() - 1, place);
-    const auto number = static_cast<std::size_t>(behind - firsts_.begin()) - 1;
+  auto in_part(std::uint64_t position, F f) const {
+    const auto next = std::upper_bound(firsts_.begin() + 1, firsts_.end() - 1, position);
+    const auto number = static_cast<std::size_t>(next - firsts_.begin()) - 1;
     return with_part(parts_, number,
-                     [&](const auto& part) { return f(part, number, place - firsts_[number]); });
+                     [&](const auto& part) { return f(part, number, position - firsts_[number]); });
   }
 
   std::tuple<Samples...> parts_;
-  std::array<std::uint64_t, sizeof...(Samples) + 1> firsts_{}; // place of each source's first; then the size
+  std::array<std::uint64_t, sizeof...(Samples) + 1> firsts_{}; // first position of each source; then the size
 };
 
 template <source First, source... Rest>
@@ -78,8 +78,8 @@ class concat_source {
 
  public:
   static constexpr source_traits traits{.kind = "concat",
-                                        .names_files =
-                                            detail::names_files<First> || (detail::names_files<Rest> || ...),
+                                        .yields_file_names = detail::yields_file_names<First> ||
+                                                             (detail::yields_file_names<Rest> || ...),
                                         .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit concat_source(First first, Rest... rest)
@@ -118,7 +118,7 @@ class concat_source {
   bool ready() const
     requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
   {
-    return are_ready(parts_, number_, end_); // the current one may end, and the next one wait
+    return are_ready(parts_, number_, end_); // the current source may end, and the next one wait
   }
 
   void state(auto& archive)
@@ -133,21 +133,21 @@ class concat_source {
     if (number_ < end_) with_part(parts_, number_, [](auto& part) { part.resumed(); });
   }
 
-  void go_near(std::uint64_t index) {
+  void seek(std::uint64_t index) {
     number_ = part_index::part_of(index);
     end_ = std::min(number_ + 1, count);
     if (number_ < end_)
       with_part(parts_, number_,
-                [&](auto& part) { part.go_near(part_index::within(index), epoch_of_part(epoch_, number_)); });
+                [&](auto& part) { part.seek(part_index::within(index), epoch_of_part(epoch_, number_)); });
   }
 
-  std::optional<std::size_t> largest_item() const { return largest_of_parts(parts_); }
+  std::optional<std::size_t> max_item_bytes() const { return largest_of_parts(parts_); }
 
   std::uint64_t extent() const noexcept { return count; }
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return fingerprint_of_parts(parts_, extent); }
 
-  /// The samples by their place.
+  /// Access to the samples by position.
   auto indexed() const
     requires(indexed_source<First> && (indexed_source<Rest> && ...))
   {
@@ -162,34 +162,34 @@ class concat_source {
  private:
   std::tuple<sub_source<First>, sub_source<Rest>...> parts_;
   epoch epoch_;
-  std::size_t number_ = 0; // of the source that is read
+  std::size_t number_ = 0; // of the current source
   std::size_t end_ = count;
   std::uint64_t index_ = 0;
 };
 
 } // namespace detail
 
-/// Gives all samples of one source, then those of the next.
+/// Yields all samples of one source, then all samples of the next.
 ///
-/// Takes:   up to 255 sources, perhaps with map, filter or tap behind them
-/// Gives:   their items, as a std::variant where they are of several types; the index of a sample is `number of its source << 56 | its index there`, sources
-///          counted from 0. A concat of indexed sources is indexed: shuffled() behind it reaches over all of
-///          them
-/// Order:   that of each source, one source after another; the seed of each is its own, so that equal sources
-///          come in orders of their own
-/// Throws:  what the sources throw, each in its place; std::length_error in place of a sample whose index in
-///          its source takes more than 56 bits (of more than 2^16 files, or of another concat). A source that
-///          can't start is left out after its error
-/// Example: `concat(tar_samples("photos-*.tar"), tar_samples("drawings-*.tar")) | shuffled() | map(decode)`
+/// Takes:   up to 255 sources, each optionally followed by map, filter or tap
+/// Gives:   their items, as a std::variant if the types differ. A sample's index is
+///          `number of its source << 56 | its index there`, sources counted from 0. A concat of indexed
+///          sources is indexed: a global_shuffle() after it shuffles all of them together
+/// Order:   one source after another, each in its order. Each source has a different seed, so that equal
+///          sources have different orders
+/// Throws:  what the sources throw, when it happens; std::length_error instead of a sample whose index in its
+///          source needs more than 56 bits (in more than 2^16 files, or in another concat). A source that
+///          can't start throws once and is left out
+/// Example: `concat(tar_samples("photos-*.tar"), tar_samples("drawings-*.tar")) | global_shuffle() | map(decode)`
 template <class... Sources>
 auto concat(Sources... sources) {
   static_assert(sizeof...(Sources) > 0 && sizeof...(Sources) <= detail::part_index::most_parts,
-                "feedline::concat: give it 1 to 255 sources");
+                "feedline::concat: it takes 1 to 255 sources");
   if constexpr (!(detail::part_source<Sources> && ...)) {
     static_assert(
         (detail::part_source<Sources> && ...),
-        "feedline::concat: it takes sources, perhaps with map, filter or tap behind them, without workers: "
-        "other stages, and workers, stand behind it");
+        "feedline::concat: it takes sources, each optionally followed by map, filter or tap without workers: "
+        "put other stages, and workers, after concat()");
     return detail::refused_pipeline();
   } else {
     using source = detail::concat_source<detail::source_of_t<Sources>...>;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// files: the files of a directory, by name; what is in them is read by a stage, on as many workers as one
-// likes.
+// files: a source of the names of a directory's files; a stage reads them, on any number of workers.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -21,19 +20,21 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
-#include <feedline/detail/file_patterns.hpp>
+#include <feedline/detail/file_search.hpp>
 #include <feedline/detail/kernel.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline v0 {
 
+/// Options of files.
 struct files_options {
-  bool recursive = false; ///< also in the directories below
+  bool recursive = false; ///< include subdirectories
 
-  /// Has the system begin to read a file when the name of the one before it is given, in the source's order. For
-  /// pipelines that read one file at a time; with workers, several are being read anyway.
+  /// Has the system start to read a file when the source yields the name before it. For pipelines that read
+  /// one file at a time; with workers, several files are read at once anyway.
   bool read_ahead = false;
 };
 
@@ -41,15 +42,26 @@ namespace detail {
 
 class files_source {
  public:
-  static constexpr source_traits traits{.kind = "files", .names_files = true};
+  static constexpr source_traits traits{.kind = "files", .yields_file_names = true};
 
-  files_source(const std::string& directory, const std::string& pattern, files_options options) {
+  files_source(const std::string& directory, const file_patterns& patterns, files_options options) {
     file_search::expect_folder(directory);
-    file_search search(pattern, file_search::kind::regular_files);
-    if (options.recursive) search.look_everywhere();
-    std::vector<std::string> names = search.in(directory + "/");
+    std::vector<std::string> names;
+    std::string listed;
+    for (const std::string& pattern : patterns.names()) {
+      file_search search(pattern, file_search::kind::regular_files);
+      if (options.recursive) search.look_everywhere();
+      for (std::string& name : search.in(directory + "/")) names.push_back(std::move(name));
+      listed += (listed.empty() ? "" : " or ") + in_backticks(pattern);
+    }
+    if (patterns.names().empty())
+      throw std::invalid_argument("feedline::files: the list of patterns is empty");
     if (names.empty())
-      throw std::runtime_error("no file in " + in_backticks(directory) + " matches " + in_backticks(pattern));
+      throw std::runtime_error("no file in " + in_backticks(directory) + " matches " + listed);
+    if (patterns.names().size() > 1) { // each search sorts its names
+      std::sort(names.begin(), names.end());
+      names.erase(std::unique(names.begin(), names.end()), names.end());
+    }
     end_ = names.size();
     found_ = std::make_shared<const listing>(listing{std::move(names), options.read_ahead});
   }
@@ -70,7 +82,7 @@ class files_source {
 
   std::uint64_t index() const noexcept { return next_ - 1; }
 
-  void go_near(std::uint64_t index) noexcept { next_ = static_cast<std::size_t>(index); }
+  void seek(std::uint64_t index) noexcept { next_ = static_cast<std::size_t>(index); }
 
   std::uint64_t extent() const noexcept { return found_->names.size(); }
 
@@ -82,10 +94,10 @@ class files_source {
 
   std::uint64_t size() const noexcept { return found_->names.size(); }
 
-  std::string at(std::uint64_t place) const { return found_->names[static_cast<std::size_t>(place)]; }
+  std::string at(std::uint64_t position) const { return found_->names[static_cast<std::size_t>(position)]; }
 
-  /// The longest name.
-  std::optional<std::size_t> largest_item() const noexcept {
+  /// The size of the longest name.
+  std::optional<std::size_t> max_item_bytes() const noexcept {
     std::size_t longest = 0;
     for (const std::string& name : found_->names) longest = std::max(longest, name.size());
     return sizeof(std::string) + longest + 1;
@@ -102,10 +114,10 @@ class files_source {
   };
 
   static void announce(const std::string& name) noexcept {
-    constexpr std::uint64_t most = std::uint64_t{8} << 20; // bytes
-    // Without O_NONBLOCK opening what has become a named pipe would wait for its writer.
+    constexpr std::uint64_t max_bytes = std::uint64_t{8} << 20;
+    // Without O_NONBLOCK, opening a file that was replaced by a named pipe would wait for its writer.
     const open_file file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (file) read_soon(file.number(), std::min(most, file.size()));
+    if (file) read_soon(file.number(), std::min(max_bytes, file.size()));
   }
 
   std::shared_ptr<const listing> found_;
@@ -115,18 +127,19 @@ class files_source {
 
 } // namespace detail
 
-/// A source of the names of a directory's files.
+/// Lists the names of a directory's files.
 ///
-/// Takes:   a directory and a pattern for names (`*`, `?`, `[…]`; see fnmatch(3)), with folders where they are to be
-///          looked into: `*/*.jpg`, `photos/**/*.jpg` (`**` is any number of folders). A name that begins with a
-///          dot is matched by a pattern that begins with one
+/// Takes:   a directory and patterns for names (`*`, `?`, `[…]`; see fnmatch(3)). A pattern may contain
+///          directories: `*/*.jpg`, `photos/**/*.jpg` (`**` is any number of directories). A name that begins
+///          with a dot only matches a pattern that begins with one
 /// Gives:   the paths of regular files (also through links), listed once, when the source is made
-/// Order:   of the bytes of the paths, in every epoch
-/// Throws:  std::system_error for a directory that can't be listed, std::runtime_error if no file matches
-/// Example: `files("train", "*.jpg") | map(read_file, workers{8})`
-inline auto files(const std::string& directory, const std::string& pattern = "*",
+/// Order:   sorted by the bytes of the paths, in every epoch
+/// Throws:  std::system_error for a directory that can't be listed, std::runtime_error if no file matches any
+///          pattern, std::invalid_argument for an empty list of patterns
+/// Example: `files("train", {"*.jpg", "*.jpeg"}) | map(read_file, workers{8})`
+inline auto files(const std::string& directory, const file_patterns& patterns = "*",
                   files_options options = {}) {
-  return detail::as_pipeline(detail::files_source(directory, pattern, options));
+  return detail::as_pipeline(detail::files_source(directory, patterns, options));
 }
 
 /// Reads a whole file. Throws std::system_error, whose what() is "PATH: REASON".

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// generate: samples that a function makes.
+// generate: a source that calls a function for each sample.
 #include <cstdint>
 #include <optional>
 #include <stop_token>
@@ -28,8 +28,8 @@ class generate_source {
  public:
   static constexpr source_traits traits{.kind = "generate"};
 
-  generate_source(F f, feedline::largest_item limit) : f_(std::move(f)), limit_(limit) {
-    refuse_negative(limit.bytes, "feedline: the largest_item");
+  generate_source(F f, feedline::max_item_bytes limit) : f_(std::move(f)), limit_(limit) {
+    refuse_negative(limit.bytes, "feedline: the max_item_bytes");
   }
 
   void start_epoch(const epoch& e) {
@@ -45,14 +45,14 @@ class generate_source {
     return value;
   }
 
-  std::optional<std::size_t> largest_item() const noexcept {
+  std::optional<std::size_t> max_item_bytes() const noexcept {
     return limit_.bytes > 0 ? std::optional(limit_.bytes) : std::nullopt;
   }
 
   std::uint64_t index() const noexcept { return next_ - 1; }
 
-  /// The calls up to that one must be made, but no more.
-  void go_near(std::uint64_t index) noexcept { last_ = index; }
+  /// The calls up to this index must be repeated; later ones are not needed.
+  void seek(std::uint64_t index) noexcept { last_ = index; }
 
  private:
   result make() {
@@ -66,28 +66,28 @@ class generate_source {
   }
 
   F f_;
-  feedline::largest_item limit_;
+  feedline::max_item_bytes limit_;
   std::uint64_t seed_ = 0;
   std::uint64_t next_ = 0;
-  std::uint64_t last_ = sample_id::no_index; // that is wanted
+  std::uint64_t last_ = sample_id::no_index; // the last index that is needed
   std::uint32_t epoch_ = 0;
   std::stop_token stop_;
 };
 
 } // namespace detail
 
-/// A source that calls a function for each sample.
+/// Calls a function for each sample.
 ///
 /// Takes:   `f()` or `f(context&)` that returns a std::optional: a sample, or nothing at the end of the
-///          epoch. It may change itself; each epoch of each run calls a fresh copy of it. The context has the
-///          sample's index, the epoch, random numbers of its own and the run's stop token, for one that waits.
-///          For a memory_budget perhaps largest_item{bytes}, as map takes it
-/// Gives:   what it returns; the index of a sample counts the calls
-/// Order:   of the calls
+///          epoch. It may have mutable state; each epoch of each run calls a fresh copy of it. The context
+///          has the sample's index, the epoch, a random generator for this sample, and the run's stop token
+///          for a function that waits. Optionally max_item_bytes{bytes} for a memory_budget, as for map
+/// Gives:   what f returns; a sample's index counts the calls
+/// Order:   that of the calls
 /// Throws:  what f throws, as a failure of the source
 /// Example: `generate([n = 0]() mutable { return n < 10 ? std::optional(n++) : std::nullopt; })`
 template <class F>
-auto generate(F f, largest_item limit = {}) {
+auto generate(F f, max_item_bytes limit = {}) {
   using source = detail::generate_source<F>;
   static_assert(
       detail::is_optional<decltype(std::declval<source&>().next())>,

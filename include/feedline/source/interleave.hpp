@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// interleave: a source reads several of its files at once.
+// interleave: makes a source read several of its files at once.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace detail {
 template <file_source Source>
 class interleaved_source {
  public:
-  static constexpr source_traits traits{.kind = kind_of<Source>(), .shares_files = true};
+  static constexpr source_traits traits{.kind = kind_of<Source>(), .splits_files_by_rank = true};
 
   interleaved_source(Source source, std::size_t at_once)
       : source_(std::move(source)), at_once_(at_once), order_(source_.files()) {}
@@ -33,8 +33,8 @@ class interleaved_source {
   void start_epoch(const epoch& e) {
     order_.start(e);
     epoch_ = e;
-    epoch_.shuffled = false; // in a slot there is one file at a time
-    epoch_.rank = {};        // which is one of this rank's
+    epoch_.shuffled = false; // a slot has one file at a time
+    epoch_.rank = {};        // order_ already selects the files of this rank
     turn_ = 0;
     const std::uint64_t files = std::min({std::uint64_t{at_once_}, extent(), e.extent});
     slots_.assign(static_cast<std::size_t>(files), slot{sub_source<Source>(source_)});
@@ -43,7 +43,7 @@ class interleaved_source {
   std::optional<source_item_t<Source>> next() {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       slot& s = slots_[turn_];
-      turn_ = (turn_ + 1) % slots_.size(); // also if this one throws
+      turn_ = (turn_ + 1) % slots_.size(); // also if reading this one throws
       while (s.source.is_running() || open_next(s)) {
         if (auto value = s.source.next()) {
           index_ = s.source.index();
@@ -63,7 +63,7 @@ class interleaved_source {
       std::size_t open = s.source.is_running() ? s.file + 1 : 0;
       archive(open);
       if (open == 0) continue;
-      if (!s.source.is_running()) begin(s, open - 1); // this is a run that is resumed
+      if (!s.source.is_running()) begin(s, open - 1); // in a resumed run
       s.source.state(archive, epoch_);
     }
   }
@@ -74,14 +74,14 @@ class interleaved_source {
     for (slot& s : slots_) s.source.resumed();
   }
 
-  void go_near(std::uint64_t index) {
-    order_.go_to(static_cast<std::size_t>(extent())); // behind the last one
+  void seek(std::uint64_t index) {
+    order_.go_to(static_cast<std::size_t>(extent())); // after the last file
     turn_ = 0;
     if (slots_.size() != 1) slots_.assign(1, slot{sub_source<Source>(source_)});
-    slots_.front().source.go_near(index, epoch_);
+    slots_.front().source.seek(index, epoch_);
   }
 
-  std::optional<std::size_t> largest_item() const { return largest_item_of(source_); }
+  std::optional<std::size_t> max_item_bytes() const { return max_item_bytes_of(source_); }
 
   std::uint64_t extent() const noexcept { return source_.extent(); }
 
@@ -91,7 +91,7 @@ class interleaved_source {
 
  private:
   struct slot {
-    sub_source<Source> source; // has ended, or hasn't begun, where the next file may be opened
+    sub_source<Source> source; // idle or ended when the slot is free
     std::size_t file = 0;
   };
 
@@ -104,7 +104,7 @@ class interleaved_source {
   void begin(slot& s, std::size_t file) {
     s.file = file;
     s.source.rewind();
-    s.source.go_near(file_order::index_of(file, 0), epoch_);
+    s.source.seek(file_order::index_of(file, 0), epoch_);
   }
 
   Source source_;
@@ -125,10 +125,10 @@ struct interleave_part {
     constexpr bool may_stand_here =
         keep_any_order(typename pipeline<Source, Segments...>::segments::stage_types());
     static_assert(may_stand_here,
-                  "feedline: interleave() must stand right behind the source, or behind map, filter and tap");
+                  "feedline: interleave() must follow the source directly, or map, filter and tap");
     static_assert(file_source<Source>,
                   "feedline: this Source doesn't read one file after another, so there are "
-                  "none to interleave: it takes lines, records and tar_samples");
+                  "none to interleave: interleave() takes lines, records and tar_samples");
     if constexpr (may_stand_here && file_source<Source>) {
       return with_source(interleaved_source<Source>(p.source(), at_once), p);
     } else {
@@ -141,17 +141,17 @@ struct interleave_part {
 
 } // namespace detail
 
-/// Has a source read so many of its files at once, and gives one sample of each in turn. When a file ends,
-/// the next one takes its place. It stands right behind the source, or behind map, filter and tap.
+/// Makes a source read several files at once, and yields one sample of each in turn. When a file ends, the
+/// next one replaces it. It must follow the source directly, or map, filter and tap.
 ///
-/// Takes:   lines, records and tar_samples; how many files, at least one
-/// Gives:   every sample of the source, under the same index
-/// Order:   files are opened in the source's order, samples of a file keep theirs
+/// Takes:   lines, records and tar_samples; the number of files, at least one
+/// Gives:   every sample of the source, with the same index
+/// Order:   files are opened in the source's order; samples of a file keep their order
 /// Throws:  std::invalid_argument for no files; what the source throws for a file, in that file's turn: the
-///          others go on
+///          other files continue
 /// Example: `lines({"corpus/*.txt"}) | interleave(16) | shuffle({.capacity = 10'000}) | batch(32, padded{})`
 inline auto interleave(std::size_t files) {
-  if (files == 0) throw std::invalid_argument("feedline::interleave: at least one file must be open");
+  if (files == 0) throw std::invalid_argument("feedline::interleave: the number of files must be at least 1");
   detail::refuse_negative(files, "feedline::interleave: the number of files");
   return detail::interleave_part{files};
 }

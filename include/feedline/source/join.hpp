@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// join: several runs as one source.
+// join: a source of the items of several runs.
 //
 //     a run ───────▶ thread ─▶ [buffer] ─┐
 //                                        ├─▶ a run
@@ -25,27 +25,32 @@
 
 namespace feedline::inline v0 {
 
+/// Options of join.
 struct join_options {
-  bool in_turns = false;     ///< give an item of each run in turn; else as they come
-  std::size_t capacity = 16; ///< the most items of each run that wait
-  std::size_t largest_item =
-      0; ///< the most bytes of an item, for a memory_budget where its type doesn't tell; 0: unknown
+  bool round_robin = false;  ///< yield an item of each run in turn; otherwise in arrival order
+  std::size_t capacity = 16; ///< the most items of each run that wait in the buffer
+  std::size_t max_item_bytes =
+      0; ///< the most bytes of an item, for a memory_budget if its type doesn't limit them; 0: unknown
 };
 
-/// A source of the items of several runs. For one run; those that feed it are stopped when that ends.
+/// A source of the items of several runs. It serves one run, whose end stops the upstream runs.
 ///
-/// Gives:   the items of all runs, each run's in its order; the stream ends when all of them have, also in infinite mode
-/// Throws:  what one of them throws, as a failure of the source, behind what that one gave before: then all have ended
+/// Gives:   the items of all upstream runs; the stream ends when all of them have, also in infinite mode
+/// Throws:  what an upstream run throws, after the items before it, as a failure of the source. Then the
+///          stream ends
 /// Stops:   at once
-/// Order:   as they come, or in turns, where a run that has ended is left out. Can't be resumed: the compiler refuses its
-///          checkpoint()
+/// Order:   each run's order is kept. Between runs it is the arrival order, or round robin among the runs
+///          that have not ended. A run of it can't be resumed: its checkpoint() doesn't compile
 template <class T>
 class joined_runs {
  public:
   static constexpr source_traits traits{.kind = "join", .live = true};
 
+  /// For join().
   joined_runs(std::vector<any_loader<T>> runs, const join_options& options)
       : all_(std::make_shared<const all>(std::move(runs), options)) {}
+
+  // Called by the run.
 
   void start_epoch(const epoch& e) {
     open_ = all_->buffers;
@@ -72,7 +77,9 @@ class joined_runs {
 
   std::size_t items_held() const noexcept { return all_->capacity; }
 
-  std::optional<std::size_t> largest_item() const noexcept { return all_->buffers.front().largest_item(); }
+  std::optional<std::size_t> max_item_bytes() const noexcept {
+    return all_->buffers.front().max_item_bytes();
+  }
 
  private:
   std::optional<T> next_of_turn() {
@@ -84,7 +91,7 @@ class joined_runs {
     }
   }
 
-  // One that is shared has ended when nobody fills it any more.
+  // A buffer of several runs. It is closed when the last of them ends.
   class shared_buffer {
    public:
     shared_buffer(push_source<T> buffer, std::size_t users) : buffer_(std::move(buffer)), users_(users) {}
@@ -100,17 +107,17 @@ class joined_runs {
 
   struct all {
     all(std::vector<any_loader<T>> runs, const join_options& o) : capacity(o.capacity * runs.size()) {
-      const std::size_t count = o.in_turns ? runs.size() : 1;
-      const std::size_t room = o.in_turns ? o.capacity : capacity;
+      const std::size_t count = o.round_robin ? runs.size() : 1;
+      const std::size_t room = o.round_robin ? o.capacity : capacity;
       for (std::size_t i = 0; i < count; ++i)
-        buffers.emplace_back(push_options{.capacity = room, .largest_item = o.largest_item});
+        buffers.emplace_back(push_options{.capacity = room, .max_item_bytes = o.max_item_bytes});
       const auto give = [](T&& item, std::span<push_source<T>> to) {
         return to.front().push(std::move(item)) != queue_status::closed;
       };
       const auto shared = std::make_shared<shared_buffer>(buffers.front(), runs.size());
       for (std::size_t i = 0; i < runs.size(); ++i) {
-        const auto at_end = [shared, own = o.in_turns](std::span<push_source<T>> to,
-                                                       const std::exception_ptr& error) {
+        const auto at_end = [shared, own = o.round_robin](std::span<push_source<T>> to,
+                                                          const std::exception_ptr& error) {
           if (error) to.front().fail(error);
           else if (own) to.front().close();
           else shared->leave();
@@ -121,30 +128,31 @@ class joined_runs {
     }
 
     std::size_t capacity;
-    std::vector<push_source<T>> buffers; // of each run, or of all
+    std::vector<push_source<T>> buffers; // one for each run, or one for all
     std::vector<std::unique_ptr<detail::pump<T>>> pumps;
   };
 
   std::shared_ptr<const all> all_;
-  std::vector<push_source<T>> open_; // of those whose runs have not ended
+  std::vector<push_source<T>> open_; // buffers whose runs have not ended
   std::size_t turn_ = 0;
   std::stop_token stop_;
   std::shared_ptr<const detail::closing<T>> in_run_;
 };
 
-/// Gives a source of what several runs give:
+/// Makes one source of several runs:
 ///
-///     (fl::join({.in_turns = true}, fresh.infinite(), old.infinite()) | fl::batch(256)).infinite()
+///     (fl::join({.round_robin = true}, fresh.infinite(), old.infinite()) | fl::batch(256)).infinite()
 ///
-/// `mix` and `concat` join what can be read again, and can be resumed.
+/// If the data can be read again, prefer `mix` or `concat`: they can be resumed.
 ///
-/// Takes:   options; loaders of items of one type
+/// Takes:   options; loaders whose items have the same type
 /// Throws:  std::invalid_argument for a capacity of 0
 template <class First, class... Rest>
 auto join(const join_options& options, First first, Rest... rest) {
   using item = detail::loader_item<First>;
-  static_assert((std::same_as<item, detail::loader_item<Rest>> && ...),
-                "feedline::join: the runs give items of different types: let a map make one type of them");
+  static_assert(
+      (std::same_as<item, detail::loader_item<Rest>> && ...),
+      "feedline::join: the runs have items of different types: convert them to one type with a map");
   std::vector<any_loader<item>> all;
   all.emplace_back(std::move(first));
   (all.emplace_back(std::move(rest)), ...);

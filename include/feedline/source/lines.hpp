@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// lines: the lines of text files.
+// lines: a source of the lines of text files.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,22 +17,24 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
+#include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline v0 {
 
+/// Options of lines.
 struct lines_options {
-  std::size_t longest = 0; ///< bytes of a line; one that has more is refused in its place; 0: any length
+  std::size_t max_line_bytes = 0; ///< the longest line; reading a longer one fails; 0: no limit
 };
 
 namespace detail {
 
 class lines_source {
  public:
-  static constexpr source_traits traits{.kind = "lines", .shares_files = true};
+  static constexpr source_traits traits{.kind = "lines", .splits_files_by_rank = true};
 
-  lines_source(const std::vector<std::string>& patterns, lines_options options)
-      : files_(patterns, traits.kind), options_(options) {
-    refuse_negative(options_.longest, "feedline::lines: the longest line");
+  lines_source(const file_patterns& files, lines_options options)
+      : files_(files, traits.kind), options_(options) {
+    refuse_negative(options_.max_line_bytes, "feedline::lines: max_line_bytes");
   }
 
   void start_epoch(const epoch& e) {
@@ -63,10 +65,10 @@ class lines_source {
       at_ += end ? length + 1 : length;
       index_ = file_order::index_of(number_, line_++);
       if (end && length > 0 && begin[length - 1] == '\r') --length;
-      if (options_.longest > 0 && length > options_.longest)
+      if (options_.max_line_bytes > 0 && length > options_.max_line_bytes)
         throw std::length_error(origin(index_) + " has " + std::to_string(length) +
-                                " bytes, more than lines_options::longest, " +
-                                std::to_string(options_.longest));
+                                " bytes, more than lines_options::max_line_bytes, " +
+                                std::to_string(options_.max_line_bytes));
       return std::string(begin, length);
     }
   }
@@ -84,19 +86,19 @@ class lines_source {
     file_ = files_.map_last(at_);
   }
 
-  void go_near(std::uint64_t index) {
+  void seek(std::uint64_t index) {
     if (file_ && number_ == file_order::file_of(index) && line_ <= file_order::place_of(index)) return;
     files_.go_to(file_order::file_of(index));
     file_.reset();
     at_ = closed;
   }
 
-  std::optional<std::size_t> largest_item() const noexcept {
-    if (options_.longest == 0) return std::nullopt;
-    return sizeof(std::string) + options_.longest + 1;
+  std::optional<std::size_t> max_item_bytes() const noexcept {
+    if (options_.max_line_bytes == 0) return std::nullopt;
+    return sizeof(std::string) + options_.max_line_bytes + 1;
   }
 
-  /// In which order its files come.
+  /// The files and their order in this epoch.
   const file_order& files() const noexcept { return files_; }
 
   std::uint64_t extent() const noexcept { return files_.extent(); }
@@ -115,26 +117,26 @@ class lines_source {
   std::shared_ptr<const mapped_file> file_;
   read_ahead ahead_;
   std::size_t number_ = 0;
-  std::size_t at_ = closed; // in the file
+  std::size_t at_ = closed; // offset in the file
   std::uint64_t line_ = 0;
   std::uint64_t index_ = 0;
 };
 
 } // namespace detail
 
-/// A source of the lines of text files.
+/// Reads the lines of text files.
 ///
-/// Takes:   names of files, each of which may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`
-/// Gives:   each line as a std::string without its end (\n or \r\n); the last one with or without an end, if
-///          it isn't empty. The index of a line is `number of its file << 40 | line in the file`, both from 0
-/// Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in each
-///          epoch
-/// Throws:  at once std::invalid_argument for an empty list and std::runtime_error for wildcards that match
-///          nothing; std::system_error for a file that can't be read, in its place (then comes the next file);
-///          std::length_error for a line that is too long
-/// Example: `lines({"corpus/*.txt"}) | map(tokenize, workers{4}) | batch(32, padded{})`
-inline auto lines(const std::vector<std::string>& patterns, lines_options options = {}) {
-  return detail::as_pipeline(detail::lines_source(patterns, options));
+/// Takes:   file names; each may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`
+/// Gives:   each line as a std::string without its end (`\n` or `\r\n`). The last line needs no end; it is left
+///          out if it is empty. A line's index is `number of its file << 40 | line in the file`, both from 0
+/// Order:   file by file as listed; in infinite mode, or with several epochs, each epoch has a new file order
+/// Throws:  when called, std::invalid_argument for an empty list and a file that is listed twice (two patterns may match it;
+///          a link with another name is another file), and std::runtime_error for wildcards that
+///          match nothing; in the run, std::system_error when it reaches a file that can't be read (the next
+///          file follows); std::length_error for a line that is too long
+/// Example: `lines("corpus/*.txt") | map(tokenize, workers{4}) | batch(32, padded{})`
+inline auto lines(const file_patterns& files, lines_options options = {}) {
+  return detail::as_pipeline(detail::lines_source(files, options));
 }
 
 } // namespace feedline::inline v0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// mix: the samples of several sources in a random order of the sources, by their weights.
+// mix: a source that chooses the source of each sample at random, by weight.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -22,22 +22,24 @@
 
 namespace feedline::inline v0 {
 
-/// What becomes of an epoch of mix() when one of its sources has no more samples.
+/// What happens to an epoch of mix() when one of its sources ends.
 enum class when_one_ends {
-  stop,   ///< it ends
-  go_on,  ///< it goes on with the other sources, until all of them have ended
-  repeat, ///< that source begins anew, until each of them has ended at least once
+  stop,                 ///< the epoch ends
+  continue_with_others, ///< the epoch continues with the other sources, until all have ended
+  repeat,               ///< the source starts again, until each source has ended at least once
 };
 
+/// Options of mix.
 struct mix_options {
-  feedline::when_one_ends when_one_ends = feedline::when_one_ends::go_on;
+  /// What happens when a source ends.
+  feedline::when_one_ends when_one_ends = feedline::when_one_ends::continue_with_others;
 };
 
 namespace detail {
 
-/// The indices of samples that may come several times in an epoch, in one pass over their source after
-/// another: the number of the source in as few bits as do for all of them, five bits that say in how many
-/// bits the number of the pass stands (the first one, 0, in none), that number, and the index in the rest.
+/// Indices of samples that a mix may yield several times in an epoch, in successive passes over their source.
+/// From the highest bit: the number of the source, in as few bits as suffice for all of them; five bits for
+/// the width of the pass number; the pass number (the first one, 0, has no bits); the index in the source.
 class pass_index {
  public:
   struct place {
@@ -51,11 +53,11 @@ class pass_index {
   std::uint64_t join(const place& p) const {
     const int width = bits_of(p.pass);
     const int room = part_shift_ - width_bits - width;
-    if (width > most_width || bits_of(p.index) > room)
-      throw std::length_error("feedline::mix: in its pass " + std::to_string(p.pass) + ", source " +
+    if (width > max_width || bits_of(p.index) > room)
+      throw std::length_error("feedline::mix: in pass " + std::to_string(p.pass) + ", source " +
                               std::to_string(p.part) + " has a sample with the index " +
-                              std::to_string(p.index) + ", for which there are no more than " +
-                              std::to_string(room) + " bits");
+                              std::to_string(p.index) + ", which doesn't fit into the " +
+                              std::to_string(room) + " bits that are left for it");
     const std::uint64_t part = part_shift_ < 64 ? std::uint64_t{p.part} << part_shift_ : 0;
     return part | static_cast<std::uint64_t>(width) << (part_shift_ - width_bits) | p.pass << room | p.index;
   }
@@ -72,7 +74,7 @@ class pass_index {
 
  private:
   static constexpr int width_bits = 5;
-  static constexpr int most_width = 30; // with 31 the last index of all would stand for no sample
+  static constexpr int max_width = 30; // 31 would allow the largest index, which stands for no sample
 
   static constexpr int bits_of(std::uint64_t n) noexcept { return static_cast<int>(std::bit_width(n)); }
 
@@ -90,7 +92,7 @@ inline constexpr bool is_weighted = false;
 template <class Source>
 inline constexpr bool is_weighted<weighted_source<Source>> = true;
 
-/// One of the sources of a mix.
+/// A source of a mix, with its weight.
 template <source Source>
 struct mixed_part : sub_source<Source> {
   explicit mixed_part(weighted_source<Source> w)
@@ -100,7 +102,7 @@ struct mixed_part : sub_source<Source> {
     return key(sub_source<Source>::fingerprint(), std::bit_cast<std::uint64_t>(weight));
   }
 
-  /// To the beginning of its next pass.
+  /// Starts the next pass.
   void repeat() noexcept {
     this->rewind();
     ++pass;
@@ -109,7 +111,7 @@ struct mixed_part : sub_source<Source> {
   bool has_ended_once() const noexcept { return pass > 0 || this->has_ended(); }
 
   double weight;
-  std::uint64_t pass = 0; // over the source in this epoch
+  std::uint64_t pass = 0; // number of this pass over the source in the epoch
 };
 
 template <source First, source... Rest>
@@ -120,8 +122,8 @@ class mix_source {
 
  public:
   static constexpr source_traits traits{.kind = "mix",
-                                        .names_files =
-                                            detail::names_files<First> || (detail::names_files<Rest> || ...),
+                                        .yields_file_names = detail::yields_file_names<First> ||
+                                                             (detail::yields_file_names<Rest> || ...),
                                         .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit mix_source(mix_options options, weighted_source<First> first, weighted_source<Rest>... rest)
@@ -143,7 +145,7 @@ class mix_source {
       const std::size_t number = choose();
       auto value = with_part(parts_, number, [&](auto& part) {
         auto next = next_of(part, number);
-        // The choice stands: else short sources would come too seldom.
+        // Keeps the choice: otherwise short sources would be chosen too rarely.
         if (!next && may_repeat(part)) {
           part.repeat();
           next = next_of(part, number);
@@ -191,16 +193,16 @@ class mix_source {
     for_each_part(parts_, [](auto& part, std::size_t) { part.resumed(); });
   }
 
-  void go_near(std::uint64_t index) {
+  void seek(std::uint64_t index) {
     const pass_index::place place = place_of(index);
     only_ = std::min(place.part, count - 1);
     with_part(parts_, only_, [&](auto& part) {
       if (std::exchange(part.pass, place.pass) != place.pass) part.rewind();
-      part.go_near(place.index, epoch_of_part(epoch_, only_, place.pass));
+      part.seek(place.index, epoch_of_part(epoch_, only_, place.pass));
     });
   }
 
-  std::optional<std::size_t> largest_item() const { return largest_of_parts(parts_); }
+  std::optional<std::size_t> max_item_bytes() const { return largest_of_parts(parts_); }
 
   std::uint64_t extent() const noexcept { return count; }
 
@@ -211,7 +213,7 @@ class mix_source {
  private:
   bool repeats() const noexcept { return options_.when_one_ends == when_one_ends::repeat; }
 
-  // One that gave nothing in a whole pass isn't asked again.
+  // A source that yielded nothing in a whole pass isn't repeated.
   bool may_repeat(const auto& part) const noexcept { return repeats() && !is_over() && part.given() > 0; }
 
   bool is_over() const noexcept {
@@ -222,8 +224,8 @@ class mix_source {
     return ended == count || (ended > 0 && options_.when_one_ends == when_one_ends::stop);
   }
 
-  // One of those that have not ended, by weight: a function of (seed, epoch, number of the choice) and of
-  // which those are.
+  // Chooses one of the sources that have not ended, by weight. The choice depends only on (seed, epoch,
+  // number of the choice) and on which sources have ended.
   std::size_t choose() noexcept {
     std::array<double, count> ends{};
     std::size_t last = 0;
@@ -259,11 +261,11 @@ class mix_source {
   std::tuple<mixed_part<First>, mixed_part<Rest>...> parts_;
   epoch epoch_;
   std::uint64_t choices_ = 0; // made in this epoch
-  std::size_t only_ = count;  // if it is one of the sources: the others aren't asked
+  std::size_t only_ = count;  // the only source to read, after seek(); count: all of them
   std::uint64_t index_ = 0;
 };
 
-/// Sources with weights, perhaps options behind them.
+/// Sources with weights, optionally followed by options.
 template <class... Arguments>
 struct mix_arguments {
   static constexpr bool has_options = (std::is_same_v<Arguments, mix_options> || ...);
@@ -277,44 +279,47 @@ struct mix_arguments {
 
 template <class... Source>
 auto make_mix(mix_options options, weighted_source<Source>... sources) {
-  static_assert(sizeof...(Source) <= part_index::most_parts, "feedline::mix: give it 1 to 255 sources");
+  static_assert(sizeof...(Source) <= part_index::most_parts, "feedline::mix: it takes 1 to 255 sources");
   if (std::isinf((0.0 + ... + sources.weight)))
-    throw std::invalid_argument("feedline::mix: the weights add up to more than a double can hold");
+    throw std::invalid_argument("feedline::mix: the sum of the weights is more than a double can hold");
   return as_pipeline(mix_source<Source...>(options, std::move(sources)...));
 }
 
 } // namespace detail
 
-/// A source for mix(), perhaps with map, filter or tap behind it, and how often it is chosen: in any unit, above 0.
+/// A source for mix(), optionally followed by map, filter or tap, and its weight: how often it is chosen, in
+/// any unit, above 0.
 template <class Source>
 auto weighted(Source source, double weight) {
   if (!(weight > 0) || std::isinf(weight))
-    throw std::invalid_argument("feedline::mix: a weight is a number above 0, not " + std::to_string(weight));
+    throw std::invalid_argument("feedline::mix: a weight must be a finite number above 0, not " +
+                                std::to_string(weight));
   if constexpr (!detail::part_source<Source>) {
     static_assert(
         detail::part_source<Source>,
-        "feedline::weighted: it takes a source, perhaps with map, filter or tap behind it, without workers: "
-        "other stages, and workers, stand behind the mix");
+        "feedline::weighted: it takes a source, optionally followed by map, filter or tap without workers: "
+        "put other stages, and workers, after mix()");
     return detail::refused_pipeline();
   } else {
     return detail::weighted_source<detail::source_of_t<Source>>{detail::source_of(std::move(source)), weight};
   }
 }
 
-/// Gives samples of several sources, each from a source that is chosen at random by weight.
+/// Yields samples of several sources. The source of each sample is chosen at random by weight.
 ///
-/// Takes:   up to 255 sources with their weights; perhaps mix_options behind
-///          them: when one source ends, the epoch may stop, go on with the others, their weights as they are
-///          among those left (the default), or repeat that source, until each has ended once
-/// Gives:   their items, as a std::variant where they are of several types. The index of a sample is `number of its source << 56 | its index there`, sources
-///          counted from 0; with repeat, where samples come again, it also tells the pass over the source: of
-///          64 bits as few as do for the number of any source, 5 for the width of the pass, that many for the
-///          pass, counted from 0, and the rest for the index in the source
-/// Order:   of sources: random, the same for the same seed and epoch; within a source: its own. The seed of
-///          each source is its own, and of each pass over it
-/// Throws:  std::invalid_argument for a weight that is none, or weights whose sum is infinite; what the sources throw, each in its place;
-///          std::length_error in place of a sample whose index doesn't fit. A source that can't start has
-///          ended; one that gives nothing in a whole pass isn't repeated
+/// Takes:   up to 255 sources with their weights, optionally followed by mix_options: when one source ends,
+///          the epoch can stop, continue with the others (the default; their weights stay in proportion), or
+///          repeat that source until each has ended once
+/// Gives:   their items, as a std::variant if the types differ. A sample's index is
+///          `number of its source << 56 | its index there`, sources counted from 0. With repeat it also
+///          contains the pass over the source. Its 64 bits then are, from the highest: the number of the
+///          source, in as few bits as suffice for all; 5 bits for the width of the pass number; the pass
+///          number, from 0, in that width; the index in the source
+/// Order:   of sources: random, the same for the same seed and epoch; within a source: that of the source.
+///          Each source, and each pass over it, has a different seed
+/// Throws:  std::invalid_argument for an invalid weight, or weights whose sum is infinite; what the sources
+///          throw, when it happens; std::length_error instead of a sample whose index doesn't fit. A source
+///          that can't start counts as ended; one that yields nothing in a whole pass isn't repeated
 /// Example: `mix(weighted(web, 0.7), weighted(books, 0.3), mix_options{when_one_ends::repeat}) | batch(32)`
 template <class... Arguments>
 auto mix(Arguments... arguments) {
@@ -323,8 +328,8 @@ auto mix(Arguments... arguments) {
     return detail::refused_pipeline();
   } else if constexpr (!given::fit) {
     static_assert(given::fit,
-                  "feedline::mix: give it sources with their weights, weighted(source, 0.5), and perhaps a "
-                  "mix_options behind them");
+                  "feedline::mix: it takes sources with their weights, weighted(source, 0.5), optionally "
+                  "followed by mix_options");
     return detail::refused_pipeline();
   } else {
     std::tuple<Arguments...> all(std::move(arguments)...);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// pool_chunk: what sliding_window_pool gives, a chunk that is read where it is needed.
+// pool_chunk: an item of sliding_window_pool, a chunk that is read on demand.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -13,12 +13,14 @@
 
 namespace feedline::inline v0 {
 
-/// Some chunks that belong together, by their number in [0, size()): `key(i)` tells a chunk from all others, `read(i)`
-/// gives what is in it, or throws; both from any thread. May also have
-/// - `void index()` or `void index(std::stop_token)`: finds out what there is, before anything else is called. It may take
-///   its time: it has a thread of its own;
-/// - `std::string problem() const`: what index() could not read, beside the chunks that it found; or nothing;
-/// - `std::uint64_t bytes(std::uint64_t i) const`: how large chunk i is.
+/// A group of chunks, numbered in [0, size()). `key(i)` identifies a chunk, `read(i)` returns its contents or throws; any
+/// thread may call both. Optional members:
+/// - `void index()` or `void index(std::stop_token)`: finds the chunks. It is called before all others, on an index thread,
+///   so it may take long;
+/// - `std::string problem() const`: what index() could not read, in addition to the chunks that it found; empty if nothing;
+/// - `std::uint64_t bytes(std::uint64_t i) const`: the size of chunk i in bytes;
+/// - `bool is_gone() const`: whether a read() has found that the data doesn't exist any more. Any thread may call it. An
+///   infinite run doesn't yield these chunks again.
 template <class S>
 concept chunk_source = std::move_constructible<S> && requires(const S& s, std::uint64_t i) {
   { s.size() } -> std::convertible_to<std::uint64_t>;
@@ -26,28 +28,29 @@ concept chunk_source = std::move_constructible<S> && requires(const S& s, std::u
   { s.read(i) } -> std::move_constructible;
 };
 
-/// A chunk in its place: it keeps what it is part of, and is read by read(), from any thread.
+/// A chunk that any thread can read(). It keeps the chunk source that it belongs to alive.
 template <chunk_source Source = chunk_file>
 class pool_chunk {
  public:
+  /// For sliding_window_pool.
   pool_chunk(std::shared_ptr<const Source> source, std::uint64_t position, std::int64_t number,
              std::uint64_t pass, std::uint64_t seed)
       : source_(std::move(source)), position_(position), number_(number), pass_(pass), seed_(seed) {}
 
-  /// Of a chunk_file: "games/0001.tar/17.gz", or the path.
+  /// The key of the chunk; of a chunk_file "games/0001.tar/17.gz", or the path.
   std::string key() const { return source_->key(position_); }
 
-  /// Reads it. Throws what the chunk's source throws.
+  /// Returns the contents. Throws what the chunk source throws.
   auto read() const { return source_->read(position_); }
 
-  /// Its place in the numbering of the run, in which newer ones are higher: those that were there at the start are
-  /// negative, up to -1, those that came later count from 0.
+  /// The number of the chunk in the run; newer chunks have higher numbers. Chunks of the start are negative, up to -1;
+  /// later ones count from 0.
   std::int64_t number() const noexcept { return number_; }
 
-  /// In which pass over the window it comes, from 0.
+  /// The pass over the window that yielded it, from 0.
   std::uint64_t pass() const noexcept { return pass_; }
 
-  /// A key for random decisions: another one in each run's seed, chunk and pass.
+  /// A key for random decisions. It depends on the run's seed, the chunk and the pass.
   std::uint64_t random_key() const noexcept {
     return detail::key(seed_, static_cast<std::uint64_t>(number_), pass_);
   }
@@ -60,7 +63,7 @@ class pool_chunk {
   std::uint64_t seed_;
 };
 
-/// Reads a chunk, as a stage: `pool | map(read_chunk, workers{4})`. Throws what its read() throws.
+/// A function for map that reads a chunk: `pool | map(read_chunk, workers{4})`. Throws what read() throws.
 inline constexpr auto read_chunk = []<class Source>(const pool_chunk<Source>& chunk) { return chunk.read(); };
 
 } // namespace feedline::inline v0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// push_source: a source that the caller's own threads feed.
+// push_source: a source of the items that the caller's threads push.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -25,83 +25,91 @@
 
 namespace feedline::inline v0 {
 
+/// Options of push_source.
 struct push_options {
-  std::size_t capacity = 1024; ///< the most items that wait for the run
+  std::size_t capacity = 1024; ///< the most items that wait in the buffer
   feedline::overflow overflow =
-      overflow::block; ///< what becomes of an item that is pushed while they are there
-  std::size_t largest_item =
-      0; ///< the most bytes of an item, for a memory_budget where its type doesn't tell; 0: unknown
+      overflow::block; ///< what happens to an item that is pushed while the buffer is full
+  std::size_t max_item_bytes =
+      0; ///< the most bytes of an item, for a memory_budget if its type doesn't limit them; 0: unknown
 };
 
-/// A source of what threads of the caller's push into it: frames of a camera, results of self-play, requests.
+/// A source of items that the caller's threads push: frames of a camera, results of self-play, requests.
 ///
 ///     fl::push_source<frame> frames({.overflow = fl::overflow::drop_oldest});
 ///     camera.on_frame([=](frame f) mutable { frames.push(std::move(f)); });
 ///     for (const auto& batch : (frames | fl::map(prepare, fl::workers{4}) | fl::batch(8)).infinite()) step(batch);
 ///
-/// Its copies are handles of one buffer: keep one to push, put another in front of stages. Any number of threads may
-/// push. Of two runs at once each gets part of the items.
+/// Its copies are handles of one buffer: push to one, and start a pipeline with another. Any number of
+/// threads may push. If two runs read it at once, each item goes to one of them.
 ///
-/// Takes:   items of type T, which move without throwing
-/// Gives:   them in the order in which they were pushed, at once; the run ends when the source was closed and is empty,
-///          also an infinite one
-/// Throws:  std::invalid_argument for a capacity of 0; what fail() was given, as a failure of the source
-/// Stops:   at once; what waits in the buffer stays for the next run
-/// Order:   of one producer kept. A run can't be resumed: the compiler refuses its checkpoint()
+/// Takes:   items of type T, whose move must not throw
+/// Gives:   each item as soon as it was pushed; the run ends when the source is closed and empty, also in
+///          infinite mode
+/// Throws:  std::invalid_argument for a capacity of 0; the error passed to fail(), as a failure of the source
+/// Stops:   at once; items that wait in the buffer stay for the next run
+/// Order:   the order of pushing; that of each producer is kept. A run can't be resumed: its checkpoint()
+///          doesn't compile
 template <class T>
 class push_source {
-  static_assert(std::is_object_v<T> && std::is_nothrow_move_constructible_v<T>,
-                "feedline::push_source: items are moved between threads, which must not throw");
+  static_assert(
+      std::is_object_v<T> && std::is_nothrow_move_constructible_v<T>,
+      "feedline::push_source: items move between threads, so their move constructor must not throw");
 
  public:
   static constexpr source_traits traits{.kind = "push_source", .live = true};
 
+  /// An empty buffer.
   explicit push_source(const push_options& options = {})
       : buffer_(std::make_shared<buffer>(checked(options))) {}
 
-  /// Adds an item; what happens if there is no room is a matter of the options' `overflow`. Returns
-  /// - success: the item was taken;
-  /// - full: it was not, and stays the caller's (with drop_newest, which counts it as dropped);
-  /// - closed: it was not, as the source is closed.
+  /// Adds an item. If there is no room, the options' `overflow` says what happens. Returns
+  /// - success: the item was added;
+  /// - full: there was no room, and the item is unchanged (only with drop_newest, which counts it as
+  ///   dropped);
+  /// - closed: the source is closed, and the item is unchanged.
   queue_status push(T&& item) { return buffer_->push(item, std::nullopt, true); }
 
+  /// The same for a copy of the item.
   queue_status push(const T& item)
     requires std::copy_constructible<T>
   {
     return push(T(item));
   }
 
-  /// The same without a wait, and without dropping what isn't taken.
+  /// The same, but doesn't wait; a rejected item doesn't count as dropped.
   queue_status try_push(T&& item) { return buffer_->push(item, std::chrono::steady_clock::now(), false); }
 
-  /// The same as push() with a wait of at most that time; then full.
+  /// The same as push(), but waits at most that long, then returns full.
   queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
     const time_point now = std::chrono::steady_clock::now();
     if (longest > time_point::max() - now) return buffer_->push(item, std::nullopt, true);
     return buffer_->push(item, now + longest, true);
   }
 
-  /// Nothing more can be pushed: what was accepted is delivered, then the stream ends.
+  /// Rejects further items. Those in the buffer are delivered, then the stream ends.
   void close() { buffer_->close(nullptr); }
 
-  /// The same, but the stream ends with that error.
+  /// The same, but the stream ends with this error.
   void fail(std::exception_ptr error) { buffer_->close(std::move(error)); }
 
+  /// The same with an exception object.
   template <class Error>
     requires std::derived_from<Error, std::exception>
   void fail(Error error) {
     fail(std::make_exception_ptr(std::move(error)));
   }
 
+  /// Whether close() or fail() was called.
   bool is_closed() const { return buffer_->is_closed(); }
 
-  /// How many items were dropped so far as there was no room.
+  /// How many items were dropped so far because there was no room.
   std::uint64_t dropped() const { return buffer_->dropped(); }
 
-  /// How many items wait, about.
+  /// About how many items wait in the buffer.
   std::size_t size_approx() const { return buffer_->size(); }
 
-  // What follows is for the run.
+  // Called by the run.
 
   void start_epoch(const epoch& e) { stop_ = e.stop; }
 
@@ -111,8 +119,8 @@ class push_source {
 
   std::size_t items_held() const noexcept { return buffer_->options.capacity; }
 
-  std::optional<std::size_t> largest_item() const noexcept {
-    const std::size_t bytes = buffer_->options.largest_item;
+  std::optional<std::size_t> max_item_bytes() const noexcept {
+    const std::size_t bytes = buffer_->options.max_item_bytes;
     return bytes == 0 ? std::nullopt : std::optional(bytes);
   }
 
@@ -121,9 +129,9 @@ class push_source {
 
   static push_options checked(const push_options& options) {
     if (options.capacity == 0)
-      throw std::invalid_argument("feedline::push_source: a buffer needs room for at least one item");
+      throw std::invalid_argument("feedline::push_source: the capacity must be at least 1");
     detail::refuse_negative(options.capacity, "feedline::push_source: the capacity");
-    detail::refuse_negative(options.largest_item, "feedline::push_source: the largest_item");
+    detail::refuse_negative(options.max_item_bytes, "feedline::push_source: max_item_bytes");
     return options;
   }
 
@@ -207,15 +215,15 @@ class push_source {
    private:
     bool is_full() const noexcept { return end_ - begin_ == options.capacity; }
 
-    mutable std::mutex mutex_; // of what follows
+    mutable std::mutex mutex_; // guards the members below
     std::condition_variable_any items_came_;
     std::condition_variable_any room_;
-    detail::ring<T> items_; // those in [begin_, end_)
+    detail::ring<T> items_; // items in [begin_, end_)
     std::uint64_t begin_ = 0;
     std::uint64_t end_ = 0;
     std::uint64_t dropped_ = 0;
     bool closed_ = false;
-    std::exception_ptr error_; // that ends the stream
+    std::exception_ptr error_; // thrown at the end of the stream
   };
 
   std::shared_ptr<buffer> buffer_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// from: the elements of a container, or a source of one's own.
+// from: makes a pipeline from the elements of a container, or from a custom source.
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
@@ -26,12 +26,12 @@ template <class Range>
 class range_source {
   using iterator = decltype(std::begin(std::declval<const Range&>()));
   using difference = std::iter_difference_t<iterator>;
-  // Its end is known: views of endless ranges, or up to a condition, have iterators that look alike.
+  // Requires a known end: iterators of endless views, and of views up to a condition, look the same.
   static constexpr bool is_indexed = requires(const Range& range, iterator i, difference n) {
     { std::end(range) - std::begin(range) } -> std::same_as<difference>;
     i[n];
   };
-  // Not a view that makes them when it is asked.
+  // Not a view that computes its elements on access.
   static constexpr bool has_elements =
       is_indexed && std::is_lvalue_reference_v<decltype(*std::declval<iterator&>())>;
 
@@ -49,7 +49,7 @@ class range_source {
   void start_epoch(const epoch& e) { extent_ = e.extent; }
 
   std::optional<value> next() {
-    // The step comes before the read, so that an element whose copy throws is left behind.
+    // Steps before it reads, so that an element whose copy throws isn't read again.
     if (!at_) {
       at_.emplace(std::begin(*range_));
     } else if (*at_ != std::end(*range_)) {
@@ -68,7 +68,7 @@ class range_source {
     if (count > 0) go_to(at_ ? index_ + count : count - 1);
   }
 
-  void go_near(std::uint64_t index)
+  void seek(std::uint64_t index)
     requires is_indexed
   {
     if (index > 0) go_to(index - 1);
@@ -80,23 +80,23 @@ class range_source {
     return size();
   }
 
-  /// Of the first elements and the last.
+  /// A hash of the first and the last elements.
   std::uint64_t fingerprint(std::uint64_t extent) const
     requires is_indexed
   {
-    constexpr std::uint64_t looked_at = 256;
+    constexpr std::uint64_t hashed = 256; // at each end
     std::uint64_t hash = key(extent);
-    // Of a view that makes its elements only those that cost little.
+    // Elements that a view computes are hashed only if they are cheap.
     if constexpr (has_elements || std::is_arithmetic_v<value> || hashed_as_text<value>) {
       for (std::uint64_t i = 0; i < extent; ++i) {
-        if (i == looked_at && extent > 2 * looked_at) i = extent - looked_at;
+        if (i == hashed && extent > 2 * hashed) i = extent - hashed;
         hash = key(hash, value_hash<value>(std::begin(*range_)[static_cast<difference>(i)]));
       }
     }
     return hash;
   }
 
-  known_bytes largest_item() const noexcept { return largest_; }
+  known_bytes max_item_bytes() const noexcept { return largest_; }
 
   std::uint64_t size() const
     requires is_indexed
@@ -104,10 +104,10 @@ class range_source {
     return static_cast<std::uint64_t>(std::end(*range_) - std::begin(*range_));
   }
 
-  value at(std::uint64_t place) const
+  value at(std::uint64_t position) const
     requires is_indexed
   {
-    return std::begin(*range_)[static_cast<difference>(place)];
+    return std::begin(*range_)[static_cast<difference>(position)];
   }
 
  private:
@@ -128,11 +128,11 @@ class range_source {
 
 } // namespace detail
 
-/// A source that gives the elements of a range in order.
+/// Yields the elements of a range in order.
 ///
-/// Takes:   a container or view with begin() and end() that can be read as const, copied or moved into the
-///          pipeline (its copies share it); or a class that is a source already
-/// Gives:   copies of the elements; the index of a sample is its place
+/// Takes:   a container or view that can be iterated as const, with begin() and end(); it is copied or moved
+///          into the pipeline, whose copies share it. Or an object of a class that is a source already
+/// Gives:   copies of the elements; a sample's index is its position
 /// Order:   the range's, in every epoch
 /// Example: `from(std::vector{1, 2, 3}) | map(square) | batch(2)`
 template <class T>
@@ -143,7 +143,8 @@ auto from(T&& thing) {
   } else if constexpr (!requires(const plain& p) { std::begin(p) != std::end(p); }) {
     static_assert(
         requires(const plain& p) { std::begin(p) != std::end(p); },
-        "feedline::from: give it a range with begin() and end() that can be read as const, or a source: "
+        "feedline::from: it takes a range that can be iterated as const, with begin() and end(), or a "
+        "source: "
         "a copyable class with next(), or with size() and at()");
     return detail::refused_pipeline();
   } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// records: binary files of records that are all of one size.
+// records: a source of the fixed-size records of binary files.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
+#include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline v0 {
 
@@ -26,25 +27,24 @@ namespace detail {
 
 inline std::runtime_error no_whole_record(const mapped_file& file, std::size_t size) {
   const std::size_t left = file.bytes().size() % size;
-  return std::runtime_error(readable(file.path()) + ": " + std::to_string(left) + " bytes at offset " +
-                            std::to_string(file.bytes().size() - left) + " are no whole record of " +
-                            std::to_string(size));
+  return std::runtime_error(readable(file.path()) + ": the last " + std::to_string(left) +
+                            " bytes, at offset " + std::to_string(file.bytes().size() - left) +
+                            ", are less than a record of " + std::to_string(size) + " bytes");
 }
 
 template <class Read>
 class indexed_records;
 
-/// Goes through the records of files. Read makes a value of a record's bytes.
+/// Reads the records of files in order. Read converts the bytes of a record to a value.
 template <class Read>
 class records_source {
  public:
-  static constexpr source_traits traits{.kind = "records", .shares_files = true};
+  static constexpr source_traits traits{.kind = "records", .splits_files_by_rank = true};
   using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
 
-  records_source(const std::vector<std::string>& patterns, std::size_t size)
-      : files_(patterns, traits.kind), size_(size) {
-    if (size == 0) throw std::invalid_argument("feedline::records: a record needs at least one byte");
-    refuse_negative(size, "feedline::records: the size of a record");
+  records_source(const file_patterns& files, std::size_t size) : files_(files, traits.kind), size_(size) {
+    if (size == 0) throw std::invalid_argument("feedline::records: the record size must be at least 1 byte");
+    refuse_negative(size, "feedline::records: the record size");
   }
 
   void start_epoch(const epoch& e) {
@@ -88,7 +88,7 @@ class records_source {
     file_ = files_.map_last(at_);
   }
 
-  void go_near(std::uint64_t index) {
+  void seek(std::uint64_t index) {
     const std::size_t number = file_order::file_of(index);
     const std::uint64_t record = file_order::place_of(index);
     if (file_ && number_ == number) {
@@ -101,14 +101,14 @@ class records_source {
     }
   }
 
-  /// In which order its files come.
+  /// The files and their order in this epoch.
   const file_order& files() const noexcept { return files_; }
 
   std::uint64_t extent() const noexcept { return files_.extent(); }
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return key(files_.fingerprint(extent), size_); }
 
-  std::optional<std::size_t> largest_item() const noexcept { return sizeof(value) + size_; }
+  std::optional<std::size_t> max_item_bytes() const noexcept { return sizeof(value) + size_; }
 
   indexed_records<Read> indexed() const { return {files_, size_}; }
 
@@ -128,45 +128,45 @@ class records_source {
   std::shared_ptr<const mapped_file> file_;
   read_ahead ahead_;
   std::size_t number_ = 0;
-  std::size_t at_ = closed; // in the file
-  std::uint64_t first_ = 0; // record at which the next file begins
+  std::size_t at_ = closed; // offset in the file
+  std::uint64_t first_ = 0; // the record at which reading of the next file starts
   std::uint64_t index_ = 0;
 };
 
-/// The records of files by their place, counted over all files; bytes at a file's end that are no whole
-/// record have a place as well, at which they are refused. Files are mapped when they are first needed.
+/// Access to the records of files by position, counted over all files. An incomplete record at a file's end
+/// has a position as well; reading it throws. A file is mapped when it is first needed.
 template <class Read>
 class indexed_records {
  public:
   using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
 
-  /// Throws std::system_error for a file that can't be asked for its size.
+  /// Throws std::system_error for a file whose size can't be read.
   indexed_records(const file_order& files, std::size_t size) : files_(files), size_(size) {
     for (const std::string& name : files_.names()) places_.add_file(places_of(name, size));
     maps_ = std::make_shared<lazy_maps>(files_.names());
   }
 
-  /// What is no regular file has one place, at which it is refused.
+  /// A file that isn't a regular file has one position; reading it throws.
   static std::uint64_t places_of(const std::string& name, std::size_t size) {
     const auto known = size_of_regular_file(name);
     if (!known) return 1;
-    const std::uint64_t bytes = *known > 0 ? *known : mapped_file(name).bytes().size(); // as in /proc
+    const std::uint64_t bytes = *known > 0 ? *known : mapped_file(name).bytes().size(); // 0 in /proc
     return bytes / size + (bytes % size != 0);
   }
 
   std::uint64_t size() const noexcept { return places_.size(); }
 
-  value at(std::uint64_t place) const {
-    const std::size_t number = places_.file_of(place);
+  value at(std::uint64_t position) const {
+    const std::size_t number = places_.file_of(position);
     const auto file = maps_->at(number);
     const auto bytes = file->bytes();
-    const std::uint64_t record = place - places_.first_of(number);
+    const std::uint64_t record = position - places_.first_of(number);
     if (record < bytes.size() / size_) return Read()(bytes.data() + record * size_, size_);
     if (record == bytes.size() / size_ && bytes.size() % size_ != 0) throw no_whole_record(*file, size_);
-    throw std::runtime_error(readable(file->path()) + " has become shorter");
+    throw std::runtime_error(readable(file->path()) + " has become shorter since it was listed");
   }
 
-  std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
+  std::uint64_t index_at(std::uint64_t position) const { return places_.index_at(position); }
 
   std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
 
@@ -196,29 +196,32 @@ struct read_bytes {
 
 } // namespace detail
 
-/// A source of the records of binary files, as values of a type that is copied byte by byte: numbers in the
-/// machine's own byte order, or plain structs of them without references.
+/// Reads the records of binary files as values of a trivially copyable type: numbers in the machine's byte
+/// order, or plain structs of them without references.
 ///
-/// Takes:   names of files, each of which may be a pattern: `games/*.bin`
-/// Gives:   T for each sizeof(T) bytes. The index of a record is `number of its file << 40 | record in the
-///          file`
-/// Order:   file by file as listed; in infinite mode, and with several epochs, files in a new order in each
-///          epoch
-/// Throws:  at once std::invalid_argument for an empty list and std::runtime_error for wildcards that match
-///          nothing; std::runtime_error for a file whose end is no whole record, behind its last whole one;
-///          std::system_error for a file that can't be read, in its place (then comes the next file)
-/// Example: `records<position>({"games/*.bin"}) | shuffle({.capacity = 1'000'000}) | batch(4096)`
+/// Takes:   file names; each may be a pattern: `games/*.bin`
+/// Gives:   T for each sizeof(T) bytes. A record's index is `number of its file << 40 | record in the file`
+/// Order:   file by file as listed; in infinite mode, or with several epochs, each epoch has a new file order
+/// Throws:  when called, std::invalid_argument for an empty list and a file that is listed twice (two patterns may match it;
+///          a link with another name is another file), and std::runtime_error for wildcards that
+///          match nothing; in the run, std::runtime_error for an incomplete record at a file's end, after its
+///          last complete one; std::system_error when it reaches a file that can't be read (the next file
+///          follows)
+/// Example: `records<position>("games/*.bin") | shuffle({.capacity = 1'000'000}) | batch(4096)`
 template <class T>
-  requires std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>
-auto records(const std::vector<std::string>& patterns) {
+auto records(const file_patterns& files) {
+  static_assert(
+      std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
+      "feedline: records<T> copies the bytes of a file into a T, so T must be trivially copyable and "
+      "default constructible: numbers, arrays and structs of them.");
   using source = detail::records_source<detail::read_as<T>>;
-  return detail::as_pipeline(source(patterns, sizeof(T)));
+  return detail::as_pipeline(source(files, sizeof(T)));
 }
 
-/// The same for records of a size known at run time, in bytes; gives std::vector<std::byte>.
-inline auto records(const std::vector<std::string>& patterns, std::size_t size) {
+/// The same for records whose size in bytes is known at run time; yields std::vector<std::byte>.
+inline auto records(const file_patterns& files, std::size_t size) {
   using source = detail::records_source<detail::read_bytes>;
-  return detail::as_pipeline(source(patterns, size));
+  return detail::as_pipeline(source(files, size));
 }
 
 } // namespace feedline::inline v0

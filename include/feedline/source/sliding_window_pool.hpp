@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// sliding_window_pool: the newest chunks of files that keep coming, in random order, again and again.
+// sliding_window_pool: a source of the newest chunks of a growing set of files, in random order, in repeated passes.
 //
 //     source of files ─▶ thread ─▶ index threads ─▶ [window] ─▶ chunks ─▶ map(read_chunk, workers{n})
 #include <concepts>
@@ -30,11 +30,11 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// Makes a source of chunks of what a pool's upstream gives: itself, or the file that it names.
+/// Turns an item of a pool's upstream into a source of chunks: a path into a chunk_file, a chunk source into itself.
 class make_chunks {
  public:
   explicit make_chunks(const pool_options& options)
-      : files_(std::make_shared<file_cache>(options.max_open_files)), max_size_(options.max_chunk_size) {}
+      : files_(std::make_shared<file_cache>(options.max_open_files)), max_size_(options.max_chunk_bytes) {}
 
   chunk_file operator()(watched_file&& file) const { return at(std::move(file.path)); }
 
@@ -58,40 +58,47 @@ class make_chunks {
 
 } // namespace detail
 
-/// A source of the newest chunks of a growing data set, in random order: for training on what keeps coming.
+/// A source of the newest chunks of a growing data set, in random order: for training on data that still arrives.
 ///
 ///     fl::sliding_window_pool pool(fl::watch_directory("games", "*.tar"), {.window = 500'000});
 ///     auto train = (pool | fl::map(fl::read_chunk, fl::workers{4}) | fl::map(parse, fl::workers{4}) | fl::batch(256))
 ///                      .infinite();
 ///
-/// Each file has a count of chunks: a `.tar` one for each member, any other file one. Their places in one growing
-/// numbering follow the order in which the files come. The window are the last `window` chunks; it moves on with each
-/// file that comes, also in the middle of a pass.
+/// A `.tar` file has one chunk for each member, any other file is one chunk. Chunks are numbered in the order in which
+/// the source yields their files. The window holds the last `window` chunks; each new file moves it, also during a
+/// pass.
 ///
-/// Takes:   a source, perhaps with map, filter or tap behind it, of watched_file, of paths, or of objects that meet
-///          chunk_source; pool_options. It works on a thread of its own, and options.index_threads more look into files
-/// Gives:   pool_chunk: a key and a way to read(), which opens the file when it is needed. In an infinite run all chunks of
-///          the window come once, in random order, then again, until the run is stopped; those that arrive join the
-///          running pass, those that leave the window don't come any more. A finite run waits for the end of its source,
-///          and gives each chunk of the window once: in an order of the run's seed, and of what the source gives. Of several
-///          ranks each has a window of its own, over what its own source gives, in an order of its own
-/// Starts:  when all chunks that were there at the start, and that the window wants, are indexed; or `start_at` chunks.
-///          There at the start is what comes before watch_directory's mark; of other live sources, in an infinite run,
-///          what comes without a wait; and all that a source gives that isn't live
-/// Throws:  std::invalid_argument for options that can't be. In their places in the stream, and going on: what the source
-///          throws; what is wrong with a file that can't be indexed, of which the chunks that were found are given all the
-///          same; what `accept` throws. A chunk that can't be read, as its file is gone, was changed or is cut off, is a
-///          failure of the stage that reads it, each time
-/// Stops:   at once, but for the file in hand
-/// Order:   a run can't be resumed: the compiler refuses its checkpoint(). The anchor survives a restart
+/// Takes:   a source of watched_file, of paths, or of objects that meet chunk_source; map, filter and tap may
+///          follow it. pool_options. The source runs on a separate thread, and options.index_threads more
+///          threads index files
+/// Gives:   pool_chunk: a key, and read(), which opens the file when it is called. An infinite run yields all
+///          chunks of the window once, in random order, then again, until the run is stopped. Chunks that
+///          enter the window join the current pass; chunks that leave it are not yielded any more. A finite
+///          run waits for the end of its source and yields each chunk of the window once; the order depends
+///          on the run's seed and on what the source yields. Each rank has its own window, over the items of
+///          its own source, in its own order
+/// Starts:  when the window holds all chunks of the start that fit, or `min_fill` chunks. The start is all
+///          that watch_directory yields before its mark; what another live source yields without a wait, in
+///          an infinite run; and everything that a source yields that isn't live
+/// Throws:  std::invalid_argument for invalid options. next() throws these at their position in the stream,
+///          and the next call continues: exceptions of the source; errors of a file that can't be indexed
+///          completely (the chunks that were found are yielded); exceptions of `accept`. A chunk that can't
+///          be read, because its file is gone, has changed or is cut off, is a failure of the stage that
+///          reads it, in each pass. Once a file is found to be gone, an infinite run doesn't yield its chunks
+///          again until the source yields the file again
+/// Pauses:  an infinite run that skips failures pauses between two passes if some stage has failed for every
+///          chunk of the window and for 1,000 in a row: for 0.1 s at first, then twice as long each time, up
+///          to 10 s. New chunks are yielded at once
+/// Stops:   at once, but for the file being indexed
+/// Order:   a run can't be resumed: its checkpoint() doesn't compile. The anchor survives a restart
 ///
-/// Its copies are handles of the same pool: keep one to ask for status() and the anchor, put another in front of stages.
-/// They tell of the run that was started last.
+/// Copies are handles of the same pool: keep one for status() and the anchor, and put stages after another. They refer to
+/// the run that was started last.
 ///
-/// The *anchor* is a chunk from which on chunks are counted as new: `reset_anchor()` puts it at the newest one, for example
-/// when a network is trained on what there is; chunks_since_anchor() then tells how much has come since. In another
-/// process, set_anchor(key) before the run starts makes it count those that are newer than that chunk; if the window
-/// doesn't reach back so far, all that are indexed.
+/// The *anchor* is the chunk after which chunks count as new. `reset_anchor()` moves it to the newest chunk, for example
+/// when a network has been trained on the data so far; chunks_since_anchor() then returns how many were added since. In
+/// another process, call set_anchor(key) before the run starts: chunks newer than that one count, or all that are indexed
+/// if the window doesn't reach back to it.
 template <source Upstream>
 class sliding_window_pool {
   using item = source_item_t<Upstream>;
@@ -104,20 +111,21 @@ class sliding_window_pool {
  public:
   static constexpr source_traits traits{.kind = "sliding_window_pool", .live = true};
 
+  /// A pool of the chunks that the source's files hold.
   template <class From>
     requires(!std::same_as<From, sliding_window_pool> && detail::part_source<From>)
   explicit sliding_window_pool(From from, const pool_options& options = {})
       : pool_(std::make_shared<pool>(detail::source_of(std::move(from)), checked(options))) {}
 
-  /// Of the newest run, also when it has ended. From any thread, as what follows.
+  /// The status of the newest run, also after its end. Any thread may call it, as the functions below.
   pool_status status() const {
     const std::lock_guard lock(pool_->mutex);
     const auto now = pool_->now.lock();
     return now ? now->status() : pool_->last;
   }
 
-  /// Makes the newest chunk the anchor: none has come since. Gives its key; empty if no chunk has come yet, then all
-  /// count.
+  /// Makes the newest chunk the anchor, so that no chunk counts as new. Returns its key; if there is no chunk yet,
+  /// returns an empty key, and all chunks will count.
   std::string reset_anchor() {
     const std::lock_guard lock(pool_->mutex);
     const auto now = pool_->now.lock();
@@ -126,22 +134,23 @@ class sliding_window_pool {
     return pool_->anchor;
   }
 
-  /// Makes the chunk with this key the anchor; an empty one: the beginning of the run.
+  /// Makes the chunk with this key the anchor; an empty key stands for the beginning of the run.
   void set_anchor(std::string key) {
     const std::lock_guard lock(pool_->mutex);
     if (const auto now = pool_->now.lock()) now->set_anchor(key);
     pool_->anchor = std::move(key);
   }
 
-  /// The key that was set last.
+  /// The key of the anchor.
   std::string anchor() const {
     const std::lock_guard lock(pool_->mutex);
     return pool_->anchor;
   }
 
+  /// The number of chunks that are newer than the anchor.
   std::uint64_t chunks_since_anchor() const { return status().since_anchor; }
 
-  // What follows is for the run.
+  // Called by the run.
 
   void start_epoch(const epoch& e) {
     running_.reset();
@@ -164,11 +173,13 @@ class sliding_window_pool {
     out("since anchor", number(now.since_anchor));
     out.total("passes", number(now.passes));
     out.total("indexed", number(now.indexed));
-    out.total("left out", number(now.left_out));
+    out.total("rejected", number(now.rejected));
+    out.total("gone", number(now.gone));
     out.total("indexing seconds", now.indexing_seconds);
+    out("index threads", number(pool_->options.index_threads));
   }
 
-  std::optional<std::size_t> largest_item() const noexcept { return sizeof(typename run::chunk); }
+  std::optional<std::size_t> max_item_bytes() const noexcept { return sizeof(typename run::chunk); }
 
  private:
   struct pool {
@@ -177,14 +188,14 @@ class sliding_window_pool {
     const Upstream upstream;
     const pool_options options;
     const detail::make_chunks make;
-    std::mutex mutex; // of what follows
+    std::mutex mutex; // protects the members below
     std::weak_ptr<run> now;
-    pool_status last; // of the run that has ended
+    pool_status last; // of the last run that ended
     std::string newest;
     std::string anchor;
   };
 
-  /// Ends a run with the last copy of the source that works on it.
+  /// Ends a run when the last copy of the source that shares it is destroyed.
   struct ending {
     ending(std::shared_ptr<pool> p, std::shared_ptr<sliding_window_pool::run> r)
         : of(std::move(p)), run(std::move(r)) {}
@@ -198,7 +209,7 @@ class sliding_window_pool {
       of->last = run->status();
       try {
         of->newest = run->newest();
-      } catch (...) { // of a source of the user's: the one before stands
+      } catch (...) { // a custom source threw: the earlier key remains
       }
     }
 
@@ -214,20 +225,20 @@ class sliding_window_pool {
     least_one(options.window, "feedline::sliding_window_pool: the window");
     least_one(options.index_threads, "feedline::sliding_window_pool: the number of index_threads");
     least_one(options.max_open_files, "feedline::sliding_window_pool: the number of max_open_files");
-    detail::refuse_negative(options.start_at, "feedline::sliding_window_pool: the start_at");
-    detail::refuse_negative(options.max_chunk_size, "feedline::sliding_window_pool: the max_chunk_size");
-    if (options.window > stream_shuffler::most)
+    detail::refuse_negative(options.min_fill, "feedline::sliding_window_pool: the min_fill");
+    detail::refuse_negative(options.max_chunk_bytes, "feedline::sliding_window_pool: the max_chunk_bytes");
+    if (options.window > stream_shuffler::max_window)
       throw std::invalid_argument("feedline::sliding_window_pool: a window of " +
                                   std::to_string(options.window) + " chunks is larger than 2^32");
-    if (options.start_at > options.window)
-      throw std::invalid_argument("feedline::sliding_window_pool: start_at is " +
-                                  std::to_string(options.start_at) + ", but the window has room for " +
+    if (options.min_fill > options.window)
+      throw std::invalid_argument("feedline::sliding_window_pool: min_fill is " +
+                                  std::to_string(options.min_fill) + ", but the window has room for " +
                                   std::to_string(options.window));
     return options;
   }
 
   std::shared_ptr<pool> pool_;
-  std::shared_ptr<ending> running_; // of the run
+  std::shared_ptr<ending> running_;
 };
 
 template <class From>

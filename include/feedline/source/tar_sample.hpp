@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A sample from a TAR shard: named views of the mapped file.
+// tar_sample: a sample from a TAR shard, as named views of the mapped file.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,23 +20,24 @@
 
 namespace feedline::inline v0 {
 
-/// A shard, or a sample of it, that can't be read. what() names the file and, where there is one, the member
-/// and its offset: "photos-0003.tar: member `000036.jpg` at offset 12288 is cut off: 5644 bytes announced,
-/// 1200 left".
+/// Thrown for a shard or a sample that can't be read. what() names the file and, where there is one, the
+/// member and its offset: "photos-0003.tar: member `000036.jpg` at offset 12288 is cut off: 5644 bytes
+/// announced, 1200 left".
 class tar_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// One file of a sample: `jpg` and its contents.
+/// One member of a sample: a name such as `jpg`, and the contents.
 struct tar_field {
-  std::string_view name;
-  std::span<const std::byte> bytes;
+  std::string_view name;            ///< the part of the member's name that differs within the sample
+  std::span<const std::byte> bytes; ///< the contents
 };
 
-/// The contents of a field that keep their shard mapped, for those who need them longer than the sample.
+/// The contents of a field. They keep their shard mapped, and so stay valid after the sample is gone.
 class tar_bytes : public std::span<const std::byte> {
  public:
+  /// Views `bytes`, which are part of the file.
   tar_bytes(std::shared_ptr<const detail::mapped_file> file, std::span<const std::byte> bytes) noexcept
       : std::span<const std::byte>(bytes), file_(std::move(file)) {}
 
@@ -49,7 +50,7 @@ namespace detail {
 template <class Archive>
 class basic_tar_shard;
 
-/// Fields of a sample: four in place, more on the heap.
+/// Fields of a sample: up to four without an allocation, more on the heap.
 class tar_fields {
  public:
   tar_fields() = default;
@@ -93,19 +94,19 @@ class tar_fields {
 
 } // namespace detail
 
-/// A sample: neighbouring members of a shard that share their name up to the first dot behind the last slash.
+/// A sample: neighbouring members of a shard whose names are equal up to the first dot after the last slash.
 /// `dir/17.jpg` and `dir/17.cls` are the fields `jpg` and `cls` of the sample `dir/17`; `dir/17` alone is a
 /// field with an empty name. Fields keep their order and spelling. Names and contents are views of the mapped
-/// shard, which lives as long as one of its samples (or what share() gave) does, whatever becomes of the
-/// source; or, if the shard is compressed, of memory that the sample and its copies share.
+/// shard, which stays mapped as long as one of its samples (or a result of share()) exists, even without the
+/// source. If the shard is compressed, they are views of memory that the sample and its copies share.
 class tar_sample {
  public:
-  using feedline_view = void; // of a file that is mapped, where its source doesn't say that it takes more
+  using feedline_view = void; // views a mapped file; its source may state how many bytes it holds
 
   /// `dir/17`
   std::string_view key() const& noexcept { return long_key_.empty() ? key_ : long_key_; }
 
-  /// The contents of a field. Throws tar_error, which lists the fields that there are.
+  /// The contents of a field. Throws tar_error if there is none; what() lists the sample's fields.
   std::span<const std::byte> operator[](std::string_view field) const& { return at(field); }
 
   /// The contents of a field as text.
@@ -114,20 +115,20 @@ class tar_sample {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
-  /// The contents of a field if it is there.
+  /// The contents of a field, if the sample has it.
   std::optional<std::span<const std::byte>> find(std::string_view field) const& noexcept {
     for (const tar_field& f : fields_)
       if (f.name == field) return f.bytes;
     return {};
   }
 
-  // A view from a sample that ends with the expression would dangle: name the sample first, or use share().
+  // A view of a temporary sample would dangle: store the sample in a variable first, or use share().
   std::string_view key() const&& = delete;
   std::span<const std::byte> operator[](std::string_view) const&& = delete;
   std::string_view text(std::string_view) const&& = delete;
   std::optional<std::span<const std::byte>> find(std::string_view) const&& = delete;
 
-  /// The contents of a field, with a share in the mapping. Throws tar_error as operator[] does.
+  /// The contents of a field, which keep the shard mapped. Throws tar_error as operator[] does.
   tar_bytes share(std::string_view field) const { return {file_, at(field)}; }
 
   /// The fields in the shard's order.
@@ -135,13 +136,14 @@ class tar_sample {
 
   const tar_field* end() const noexcept { return fields_.end(); }
 
+  /// The number of fields.
   std::size_t size() const noexcept { return fields_.size(); }
 
-  /// The shard, as it was given to the source.
+  /// The shard's path, as the source lists it.
   std::string file() const { return file_->path(); }
 
-  /// A hash of what tells the sample from others and from what stood there at another time: the shard's name, size
-  /// and time, where in it the sample lies, and its fields' names and sizes.
+  /// A hash that identifies the sample, and changes with the shard: of the shard's name, size and time, the
+  /// sample's key and offset, and its fields' names and sizes.
   std::uint64_t identity() const noexcept {
     std::uint64_t hash =
         detail::key(stable_hash(file_->path()), file_->bytes().size(),
@@ -176,10 +178,10 @@ class tar_sample {
     throw tar_error(text);
   }
 
-  std::shared_ptr<const detail::mapped_file> file_; // and the memory that the rest lies in
+  std::shared_ptr<const detail::mapped_file> file_; // also owns the memory of a compressed shard
   std::uint64_t offset_ = 0;                        // in the archive
   std::string_view key_;
-  std::string long_key_; // where ustar has split the name, so that the key is nowhere in one piece
+  std::string long_key_; // where ustar has split the name, so that the key isn't contiguous
   detail::tar_fields fields_;
 };
 

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// watch_directory: a source of the files of a directory, those that are there and those that arrive while the run goes on.
+// watch_directory: a source of the files of a directory: those that exist, then those that arrive during the run.
 #include <cstddef>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/detail/file_patterns.hpp>
+#include <feedline/detail/file_search.hpp>
 #include <feedline/source/detail/watched_tree.hpp>
+#include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline v0 {
 
+/// Options of watch_directory.
 struct watch_options {
-  bool newest_first =
-      false; ///< the files that are there at the start: by the time of their last change, not by name
+  bool newest_first = false; ///< order the files of the start by the time of their last change, not by name
 };
 
-/// What watch_directory gives.
+/// An item of watch_directory.
 struct watched_file {
+  /// What an item stands for.
   enum class kind : unsigned char {
-    at_start,      ///< a file that was there when the run began
-    scan_complete, ///< no file: all that were there have come. Comes once, also if there were none
-    arrived,       ///< a file that came later
+    at_start,      ///< a file that existed when the run began
+    scan_complete, ///< not a file, but a mark after the files of the start; yielded once, also if there were none
+    arrived,       ///< a file that arrived later
   };
 
-  std::string path; ///< begins with the directory as it was given; empty for scan_complete
-  kind what = kind::at_start;
+  std::string path;           ///< begins with the directory as the user passed it; empty for scan_complete
+  kind what = kind::at_start; ///< what the item stands for
 
+  /// Whether it is a file, not the mark.
   bool is_file() const noexcept { return what != kind::scan_complete; }
 };
 
@@ -43,16 +44,17 @@ class directory_source {
  public:
   static constexpr source_traits traits{.kind = "watch_directory", .live = true};
 
-  directory_source(std::string directory, std::vector<std::string> patterns, const watch_options& options) {
-    if (patterns.empty()) throw std::invalid_argument("feedline::watch_directory: no patterns were given");
-    for (const std::string& pattern : patterns)
+  directory_source(std::string directory, const file_patterns& patterns, const watch_options& options) {
+    if (patterns.names().empty())
+      throw std::invalid_argument("feedline::watch_directory: the list of patterns is empty");
+    for (const std::string& pattern : patterns.names())
       if (pattern.empty() || pattern.find('/') != std::string::npos)
         throw std::invalid_argument(
             "feedline::watch_directory: the pattern " + in_backticks(pattern) +
-            " is one for names of files, in all directories below: it can't have a slash");
+            " must match names of files, in all directories below: it can't contain a slash");
     file_search::expect_folder(directory);
     while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-    settings_ = {std::move(directory), std::move(patterns), options.newest_first};
+    settings_ = {std::move(directory), patterns.names(), options.newest_first};
   }
 
   void start_epoch(const epoch& e) { tree_ = std::make_shared<watched_tree>(settings_, e.endless, e.stop); }
@@ -76,62 +78,53 @@ class directory_source {
     return file;
   }
 
-  /// Linux opens no longer path.
-  std::optional<std::size_t> largest_item() const noexcept {
+  /// Linux can't open a longer path.
+  std::optional<std::size_t> max_item_bytes() const noexcept {
     constexpr std::size_t longest_path = 4096;
     return sizeof(watched_file) + longest_path;
   }
 
  private:
   watched_tree::settings settings_;
-  std::shared_ptr<watched_tree> tree_; // of the run
+  std::shared_ptr<watched_tree> tree_;
 };
 
 } // namespace detail
 
-/// A source of the files of a directory and of all directories below it: first those that are there, then a mark that says
-/// so, then those that arrive. For Linux (inotify).
+/// A source of the files of a directory and of all directories below it: first the files that exist, then a mark, then
+/// the files that arrive. For Linux (inotify).
 ///
 ///     const auto games = fl::watch_directory("games", "*.gz")
 ///                        | fl::filter([](const fl::watched_file& f) { return f.is_file(); })
 ///                        | fl::map([](const fl::watched_file& f) { return fl::read_file(f.path); }, fl::workers{4});
 ///
 /// Takes:   a directory; a pattern for names of files (`*`, `?`, `[…]`; see fnmatch(3)), or several: `{"*.gz", "*.tar"}`.
-///          Let writers use names that none matches, or that begin with a dot, and rename a file when it is complete. A
-///          filter downstream is no pattern: a file that it leaves out doesn't come again when it is renamed
-/// Gives:   watched_file. Files at the start come in the order of the bytes of their paths, or the newest first; then comes
-///          watched_file::kind::scan_complete; then each file when a writer has closed it, or when it was moved there, alone
-///          or with its directory. A finite run ends after the mark; an infinite one when it is stopped
-/// Skips:   names that begin with a dot, of directories too; what is no regular file. Links to files count as files, links
-///          to directories are not followed
-/// Throws:  when it is made, std::system_error for a directory that isn't there, isn't a directory or can't be listed, and
-///          std::invalid_argument for a pattern with a slash. next() throws std::system_error, and goes on, for a directory
-///          below that can't be read; and for the directory itself if it is removed or moved: then the run ends
+///          Writers should use a name that no pattern matches, or that begins with a dot, and rename the file when it is
+///          complete. A filter downstream can't replace a pattern: a file that it leaves out isn't yielded again when it
+///          is renamed
+/// Gives:   watched_file. First the files of the start, in the byte order of their paths or the newest first; then
+///          watched_file::kind::scan_complete; then each file when its writer closes it, or when it is moved there, alone
+///          or with its directory. A finite run ends after the mark, an infinite run when it is stopped
+/// Skips:   files and directories whose names begin with a dot, and everything that isn't a regular file. Links to files
+///          count as files; links to directories are not followed
+/// Throws:  when it is made: std::system_error if the directory doesn't exist, isn't a directory or can't be listed, and
+///          std::invalid_argument for an invalid pattern. next() throws std::system_error, and continues, for a directory
+///          below that can't be read. If the directory itself is removed or moved, it throws std::system_error, and the
+///          run ends
 /// Stops:   at once
 ///
-/// A file comes once for each version, which is told by its inode, size and times, not by its name: one that is written to
-/// again, or replaced by another one, comes again when that is complete, unless it hasn't come yet; one that is renamed, or
-/// has several names, doesn't. One that is removed after the source has seen it comes all the same: the stage that opens it
-/// says that it is gone. If more happens than the kernel takes notes of (fs.inotify.max_queued_events), the source looks
-/// at everything again, and gives what is new. Files that somebody is writing to while it looks wait until they are closed;
-/// that can't be seen of files of other users and on some network file systems, where a file may come too soon, and then
-/// again. A finite run leaves them out.
+/// Each version of a file is yielded once. The inode, the size and the times identify a version, not the name. A file
+/// that is written again or replaced is yielded again when it is complete, unless it is still to be yielded; a file
+/// that is renamed or has several names isn't. A file that is removed after the source has seen it is yielded, and the
+/// stage that opens it reports that it is gone. If the kernel's queue of events overflows
+/// (fs.inotify.max_queued_events), the source scans all directories again and yields what is new. A file that is open
+/// for writing during a scan is yielded when it is closed; a finite run leaves it out. Writers of other users' files,
+/// and on some network file systems, aren't visible: there a file may be yielded too early, and then again.
 ///
-/// Takes about 60 bytes of memory for each file that is there, and the path of each that has yet to come.
-inline auto watch_directory(std::string directory, std::vector<std::string> patterns,
+/// Memory: about 60 bytes for each existing file, and the path of each file still to be yielded.
+inline auto watch_directory(std::string directory, const file_patterns& patterns = "*",
                             const watch_options& options = {}) {
-  return detail::as_pipeline(detail::directory_source(std::move(directory), std::move(patterns), options));
-}
-
-inline auto watch_directory(std::string directory, std::string pattern = "*",
-                            const watch_options& options = {}) {
-  return watch_directory(std::move(directory), std::vector{std::move(pattern)}, options);
-}
-
-inline auto watch_directory(std::string directory, std::initializer_list<const char*> patterns,
-                            const watch_options& options = {}) {
-  return watch_directory(std::move(directory), std::vector<std::string>(patterns.begin(), patterns.end()),
-                         options);
+  return detail::as_pipeline(detail::directory_source(std::move(directory), patterns, options));
 }
 
 } // namespace feedline::inline v0

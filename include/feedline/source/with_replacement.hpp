@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// with_replacement: independent draws from the samples of an indexed source, perhaps by weight.
+// with_replacement: independent random draws from the samples of an indexed source, optionally by weight.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -18,14 +18,15 @@
 
 namespace feedline::inline v0 {
 
+/// Options of with_replacement.
 struct with_replacement_options {
-  std::vector<double> weights{}; ///< one for each sample, in the source's order; none: all alike
-  std::uint64_t samples = 0;     ///< draws per epoch; 0: as many as there are samples
+  std::vector<double> weights{}; ///< one for each sample, in the source's order; empty: all equal
+  std::uint64_t samples = 0;     ///< draws per epoch; 0: the number of samples
 };
 
 namespace detail {
 
-/// Numbers below a size, drawn by weight: each a function of (key, its number) alone.
+/// Positions drawn by weight: draw number i depends only on the key and i.
 class weighted_draws {
  public:
   weighted_draws(std::uint64_t places, std::uint64_t samples,
@@ -44,7 +45,7 @@ class weighted_draws {
  private:
   std::uint64_t places_;
   std::uint64_t samples_;
-  std::shared_ptr<const std::vector<std::uint64_t>> ends_; // of each place's share
+  std::shared_ptr<const std::vector<std::uint64_t>> ends_; // where the share of each position ends
   std::uint64_t key_;
 };
 
@@ -58,12 +59,13 @@ class draws_with_replacement {
     double largest = 0;
     for (const double weight : o.weights) {
       if (!(weight >= 0) || std::isinf(weight))
-        throw std::invalid_argument("feedline::with_replacement: a weight is a number from 0 on, not " +
-                                    std::to_string(weight));
+        throw std::invalid_argument(
+            "feedline::with_replacement: a weight must be a finite number of at least 0, not " +
+            std::to_string(weight));
       largest = std::max(largest, weight);
     }
     if (!(largest > 0)) throw std::invalid_argument("feedline::with_replacement: all weights are 0");
-    // Whole numbers, so that every platform draws alike: at most 2^63 all together.
+    // Integers, so that every platform draws the same. Their sum is at most 2^63.
     const double unit = std::ldexp(1.0, 63 - static_cast<int>(std::bit_width(o.weights.size())));
     std::vector<std::uint64_t> ends;
     std::uint64_t end = 0;
@@ -93,15 +95,16 @@ class draws_with_replacement {
 
 } // namespace detail
 
-/// Draws each sample anew from all of a source that is indexed: some come several times in an epoch, some not at
-/// all. It stands right behind the source.
+/// Draws each sample at random from all samples of an indexed source: an epoch can contain a sample several
+/// times, or not at all. It must follow the source directly, or map, filter and tap.
 ///
-/// Takes:   sources as shuffled() does; perhaps a weight for each sample, to which its chance is proportional
-/// Gives:   as many samples per epoch as there are, or as `samples` says. One that comes twice in an epoch has
-///          the same index, and so the same random numbers in map(f(item, context))
-/// Order:   random, the same for the same seed and epoch number; ranks share it as they share shuffled()'s
-/// Throws:  std::invalid_argument for weights that are no weights; if there are more or fewer than samples, as a
-///          failure of the source
+/// Takes:   sources as global_shuffle() does; optionally a weight for each sample: its chance is proportional
+///          to it
+/// Gives:   as many samples per epoch as the source has, or `samples` if set. A sample that is drawn twice in
+///          an epoch has the same index, and so the same random numbers in map(f(item, context))
+/// Order:   random, the same for the same seed and epoch number; divided among ranks as by global_shuffle()
+/// Throws:  std::invalid_argument for an invalid weight; also, as a failure of the source, if there aren't as
+///          many weights as samples
 /// Example: `records<position>({"games.bin"}) | with_replacement({.weights = surprise}) | batch(256)`
 inline auto with_replacement(const with_replacement_options& options = {}) {
   using draws = detail::draws_with_replacement;

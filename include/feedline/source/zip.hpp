@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// zip: one sample of each of several sources at a time.
+// zip: a source that combines one sample of each of several sources.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ struct zipped<First, Second> {
   using type = std::pair<First, Second>;
 };
 
-/// Samples of several indexed sources at equal places.
+/// Access to the samples of several indexed sources at equal positions.
 template <class Item, class First, class... Rest>
 class indexed_zip {
  public:
@@ -41,15 +41,17 @@ class indexed_zip {
 
   std::uint64_t size() const noexcept { return size_; }
 
-  Item at(std::uint64_t place) const {
-    return std::apply([&](const auto&... part) { return Item(part.at(place)...); }, parts_);
+  Item at(std::uint64_t position) const {
+    return std::apply([&](const auto&... part) { return Item(part.at(position)...); }, parts_);
   }
 
-  std::uint64_t index_at(std::uint64_t place) const { return detail::index_at(std::get<0>(parts_), place); }
+  std::uint64_t index_at(std::uint64_t position) const {
+    return detail::index_at(std::get<0>(parts_), position);
+  }
 
   std::optional<std::uint64_t> find(std::uint64_t index) const {
-    const auto place = find_index(std::get<0>(parts_), index);
-    return place && *place < size_ ? place : std::nullopt;
+    const auto position = find_index(std::get<0>(parts_), index);
+    return position && *position < size_ ? position : std::nullopt;
   }
 
  private:
@@ -64,11 +66,11 @@ class zip_source {
   using all_numbers = std::make_index_sequence<count>;
 
  public:
-  static constexpr source_traits traits{.kind = "zip",
-                                        .names_files =
-                                            detail::names_files<First> || (detail::names_files<Rest> || ...),
-                                        .pairs_by_order = shares_files<First> || (shares_files<Rest> || ...),
-                                        .live = live_source<First> || (live_source<Rest> || ...)};
+  static constexpr source_traits traits{
+      .kind = "zip",
+      .yields_file_names = detail::yields_file_names<First> || (detail::yields_file_names<Rest> || ...),
+      .depends_on_file_order = splits_files_by_rank<First> || (splits_files_by_rank<Rest> || ...),
+      .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit zip_source(First first, Rest... rest)
       : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
@@ -100,10 +102,11 @@ class zip_source {
     for_each_part(parts_, [](auto& part, std::size_t) { part.resumed(); });
   }
 
-  std::optional<std::size_t> largest_item() const {
+  std::optional<std::size_t> max_item_bytes() const {
     known_bytes sum = sizeof(item);
-    for_each_part(
-        parts_, [&](const auto& part, std::size_t) { sum = sum_of(sum, largest_item_of(part.described())); });
+    for_each_part(parts_, [&](const auto& part, std::size_t) {
+      sum = sum_of(sum, max_item_bytes_of(part.described()));
+    });
     return sum;
   }
 
@@ -111,7 +114,7 @@ class zip_source {
 
   std::uint64_t fingerprint(std::uint64_t) const { return fingerprint_of_parts(parts_, count); }
 
-  /// The samples by their place.
+  /// Access to the samples by position.
   auto indexed() const
     requires(indexed_source<First> && (indexed_source<Rest> && ...))
   {
@@ -124,7 +127,8 @@ class zip_source {
   }
 
  private:
-  // All of them move on, whatever one of them throws. What is thrown where another one ends is of no sample.
+  // Every source advances, even if another one throws. If a source has ended, exceptions of the others belong
+  // to no sample and are ignored.
   template <std::size_t... I>
   std::optional<item> next(std::index_sequence<I...>) {
     std::exception_ptr error;
@@ -155,36 +159,37 @@ class zip_source {
 template <class S>
 concept repeats_samples = requires { requires S::traits.repeats_samples; };
 
-/// Whether the first source, whose indices are those of the whole, gives a sample several times in an epoch.
+/// Whether the first source, whose indices the zip has, can yield a sample several times in an epoch.
 template <class First, class...>
 inline constexpr bool first_repeats = repeats_samples<First>;
 
 } // namespace detail
 
-/// Gives one sample of each source at a time, until one of them ends.
+/// Combines one sample of each source, until one of them ends.
 ///
-/// Takes:   up to 255 sources, perhaps with map, filter or tap behind them
-/// Gives:   std::pair of the items of two sources, else std::tuple of all; the index is that of the first
-///          source's sample. A zip of indexed sources is indexed, so that shuffled() may stand behind it
-/// Order:   that of the sources. All are told the same of an epoch, so that files that correspond to each
-///          other stay together in every order, and equal sources come in equal orders
-/// Throws:  what a source throws, as a failure of this sample; the others move on, and stay in step if it
-///          throws once for each sample that it can't give
+/// Takes:   up to 255 sources, each optionally followed by map, filter or tap
+/// Gives:   a std::pair of the items of two sources, otherwise a std::tuple of all; the index is that of the
+///          first source's sample. A zip of indexed sources is indexed: global_shuffle() can follow it
+/// Order:   that of the sources. All have the same seed, so that files that correspond to each other stay
+///          together in every order, and equal sources have equal orders
+/// Throws:  what a source throws, as a failure of this sample. The other sources advance, and stay in step if
+///          the source throws once for each sample that it can't yield
 /// Example: `zip(lines({"english.txt"}), lines({"german.txt"})) | map(tokenize) | batch(32, padded{})`
 template <class... Sources>
 auto zip(Sources... sources) {
   static_assert(sizeof...(Sources) > 0 && sizeof...(Sources) <= detail::part_index::most_parts,
-                "feedline::zip: give it 1 to 255 sources");
+                "feedline::zip: it takes 1 to 255 sources");
   if constexpr (!(detail::part_source<Sources> && ...)) {
-    static_assert((detail::part_source<Sources> && ...), "feedline::zip: it takes sources, perhaps with map, "
-                                                         "filter or tap behind them, without workers: other "
-                                                         "stages, and workers, stand behind it");
+    static_assert((detail::part_source<Sources> && ...),
+                  "feedline::zip: it takes sources, each optionally followed by map, filter or tap without "
+                  "workers: put other stages, and workers, after zip()");
     return detail::refused_pipeline();
   } else if constexpr (detail::first_repeats<detail::source_of_t<Sources>...>) {
     static_assert(
         !detail::first_repeats<detail::source_of_t<Sources>...>,
-        "feedline::zip: the first source gives samples several times in an epoch, so that different items "
-        "would have one identity: put with_replacement() behind the zip, or that source in another place");
+        "feedline::zip: the first source can yield a sample several times in an epoch, and different items "
+        "would "
+        "have the same index: put with_replacement() after zip(), or make this source the second one");
     return detail::refused_pipeline();
   } else {
     using source = detail::zip_source<detail::source_of_t<Sources>...>;

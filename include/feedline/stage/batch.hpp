@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// batch: so many samples in one object, a contiguous tensor for each of their fields.
+// batch: gathers samples into one object that holds a contiguous tensor for each field.
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -25,24 +25,24 @@
 
 namespace feedline::inline v0 {
 
+/// Options of batch.
 struct batch_options {
   bool drop_last = false; ///< leave out a last batch that isn't full
-  /// Where the tensors of batches lie (memory that is pinned for a GPU, say), which are written by the
-  /// processor; null: ordinary memory. What a batch gives back serves the next one, a run holds on to it
-  /// until it and its batches are gone, and the resource must outlive those. Several threads may ask it at
+  /// The resource that the tensors' memory comes from, such as memory pinned for a GPU; null: ordinary
+  /// memory. The processor writes to this memory. A run reuses the memory of released batches and holds it
+  /// until the run and its batches are gone; the resource must outlive them. Several threads may call it at
   /// once.
   std::pmr::memory_resource* memory = nullptr;
 };
 
-/// Batches whole items as they are: a std::vector of them.
+/// Makes a batch a std::vector of the items, unchanged.
 struct as_list_t {};
 
-inline constexpr as_list_t as_list{};
+inline constexpr as_list_t as_list{}; ///< the parameter of batch and bucket_batch
 
-/// Fills up strings, vectors of numbers and tensors to the longest of their batch, and gives the lengths
-/// beside them.
+/// Pads strings, vectors of numbers and tensors to the longest in their batch, and adds their lengths to it.
 struct padded {
-  double value = 0; ///< what they are filled up with
+  double value = 0; ///< the value to pad with
 };
 
 struct stacked_t {};
@@ -86,7 +86,7 @@ struct column<padded, Field> {
   static type make(padded mode, block_cache& memory) { return {mode.value, memory}; }
 };
 
-/// A sample that is one column: a number, a tensor, a string; with as_list, whatever it is.
+/// Whether a sample is one column: a number, a tensor, a string; with as_list, any item.
 template <class Mode, class T>
 inline constexpr bool is_one_column = std::is_same_v<Mode, as_list_t> || column<Mode, T>::exists;
 
@@ -96,7 +96,7 @@ struct columns_of;
 template <class Mode, class T>
 class struct_column;
 
-/// The column of a struct's field: one of the above, or a struct again.
+/// The column of a struct's field: one of the above, or the columns of a nested struct.
 template <class Mode, class Field>
 struct field_column : column<Mode, Field> {
   static constexpr std::size_t count = 1; // of tensors
@@ -150,7 +150,7 @@ inline constexpr std::size_t first_unfit<Mode, std::tuple<Field&...>> = [] {
   return number;
 }();
 
-/// Of a struct that can't be batched, the field that is to blame, for the compiler's message.
+/// Finds the field that makes a struct unfit for a batch, for the compiler's message.
 template <class Mode, class T>
   requires(has_fields<T> && !columns_of<Mode, T>::exist &&
            std::tuple_size_v<decltype(fields_of(std::declval<T&>()))> > 0)
@@ -207,25 +207,27 @@ class struct_columns {
   static constexpr std::size_t count = std::tuple_size_v<typename parts::results>;
 
  public:
-  /// The field that a member pointer names: `batch.get<&example::label>()`.
+  /// The column of the field that a member pointer names: `batch.get<&example::label>()`.
   template <auto Member>
     requires std::is_member_pointer_v<decltype(Member)>
   const auto& get() const noexcept {
     return field<Member>(*this);
   }
 
+  /// The same, for writing.
   template <auto Member>
     requires std::is_member_pointer_v<decltype(Member)>
   auto& get() noexcept {
     return field<Member>(*this);
   }
 
-  /// Field number I, of a pair or tuple, say.
+  /// The column of field number I, for pairs and tuples, for example.
   template <std::size_t I>
   const auto& get() const noexcept {
     return numbered<I>(*this);
   }
 
+  /// The same, for writing.
   template <std::size_t I>
   auto& get() noexcept {
     return numbered<I>(*this);
@@ -238,15 +240,17 @@ class struct_columns {
   static auto& field(Self& self) noexcept {
     constexpr bool is_field_of_the_samples = detail::names_field<T, Member>;
     static_assert(is_field_of_the_samples,
-                  "feedline: `Member` is no field of `T`, which the samples of this batch are");
+                  "feedline: `Member` is not a field of `T`, the type of this batch's samples");
     if constexpr (is_field_of_the_samples) return std::get<detail::field_index<Member>()>(self.columns_);
     else return self;
   }
 
   template <std::size_t I, class Self>
   static auto& numbered(Self& self) noexcept {
-    static_assert(I < count, "feedline: the samples `T` of this batch have no field number `I`: they count "
-                             "from 0");
+    static_assert(
+        I < count,
+        "feedline: the samples of this batch, of type `T`, have no field number `I`: the first field is "
+        "number 0");
     if constexpr (I < count) return std::get<I>(self.columns_);
     else return self;
   }
@@ -254,23 +258,26 @@ class struct_columns {
   typename parts::results columns_;
 };
 
-/// Samples of type T, field by field. Move-only.
+/// A batch of samples of type T, with one column for each field. Move-only.
 ///
-/// A field of numbers is a tensor<number> [batch]; of std::optional numbers, a masked_tensor: values [batch], 0
-/// where there is none, and valid [batch]; of arrays or tensors, a tensor [batch, shape of one…]; of strings or
-/// vectors, a std::vector of them or, with `padded`, a padded_tensor; of a struct, the struct_columns of its
-/// fields: `batch.get<&example::box>().get<&box::width>()`. With `as_list` the samples themselves are a
-/// std::vector<T>.
+/// A field's type decides its column's type:
+/// - number: a tensor<number> [batch]
+/// - std::optional number: a masked_tensor with values [batch], 0 where there is none, and valid [batch]
+/// - array or tensor: a tensor [batch, shape of one…]
+/// - string or vector: a std::vector of them or, with `padded`, a padded_tensor
+/// - struct: the struct_columns of its fields: `batch.get<&example::box>().get<&box::width>()`
+///
+/// With `as_list` the samples themselves are a std::vector<T>.
 template <class T, class Mode = stacked_t>
 class batch_of : public struct_columns<T, Mode> {
  public:
   using feedline_batch = void;
-  using sample_type = T;
+  using sample_type = T; ///< the type of a sample
 
-  /// How many samples.
+  /// The number of samples.
   std::size_t size() const noexcept { return ids_.size(); }
 
-  /// The identity of each sample: index, part, epoch.
+  /// The identity of each sample: index, sub-index and epoch.
   std::span<const sample_id> ids() const noexcept { return {ids_.begin(), ids_.end()}; }
 
   /// The index of each sample in its source.
@@ -280,16 +287,17 @@ class batch_of : public struct_columns<T, Mode> {
     return all;
   }
 
-  /// The epoch of the last sample. (In infinite mode a batch may hold samples of two epochs: see ids().)
+  /// The epoch of the last sample. In infinite mode a batch may hold samples of two epochs: see ids().
   std::uint32_t epoch() const noexcept { return ids()[size() - 1].epoch; }
 
-  /// The only column, where a sample is one value.
+  /// The only column, for samples that are one value.
   const auto& values() const noexcept
     requires detail::is_one_column<Mode, T>
   {
     return this->template get<0>();
   }
 
+  /// The same, for writing.
   auto& values() noexcept
     requires detail::is_one_column<Mode, T>
   {
@@ -305,13 +313,13 @@ class batch_of : public struct_columns<T, Mode> {
 
 namespace detail {
 
-/// Fills struct_columns.
+/// Lets the code that makes batches write struct_columns.
 template <class T, class Mode>
 struct columns_maker {
   static auto& of(struct_columns<T, Mode>& all) noexcept { return all.columns_; }
 };
 
-/// The columns of a struct that is a field.
+/// The columns of a field that is a struct.
 template <class Mode, class T>
 class struct_column {
   using parts = batch_parts<typename columns_of<Mode, T>::types>;
@@ -335,7 +343,7 @@ class struct_column {
   typename parts::builders columns_;
 };
 
-/// Makes a batch of columns that somebody else has filled.
+/// Makes a batch from columns that are filled already.
 template <class T>
 struct batch_maker {
   template <class Columns>
@@ -351,17 +359,18 @@ struct batch_maker {
 
 inline std::runtime_error lost_batch(std::size_t rows, const std::exception& error) {
   return std::runtime_error("all " + std::to_string(rows) +
-                            " samples of its batch are lost: " + error.what());
+                            " samples of the batch are lost: " + error.what());
 }
 
-/// Hands a batch on. False: nobody wants more.
+/// Emits a batch. Returns false if no more items are needed.
 template <class Batch>
 bool emit_batch(Batch&& b, auto& emit) {
   const std::size_t rows = b.size();
   const sample_id last = b.ids()[rows - 1];
   try {
     return emit(sample<Batch>{std::move(b), last});
-  } catch (const std::exception& error) { // those downstream catch their own: there was no place for it
+  } catch (const std::exception& error) {
+    // Stages downstream catch their own errors: there was no room for the batch.
     throw lost_batch(rows, error);
   }
 }
@@ -387,10 +396,10 @@ class batch_builder {
 
   void operator()(sample<T>&& s, auto& emit) {
     keep(std::move(s));
-    if (is_full()) give(emit);
+    if (is_full()) flush(emit);
   }
 
-  /// Takes a sample in without giving a batch: there must be room.
+  /// Adds a sample without emitting a batch. There must be room for it.
   void keep(sample<T>&& s) {
     begin();
     add(s.value);
@@ -399,12 +408,12 @@ class batch_builder {
 
   bool is_full() const noexcept { return rows_ == size_; }
 
-  /// Those of the samples that it holds.
+  /// The identities of the samples that it holds.
   std::span<const sample_id> ids() const noexcept { return {ids_.begin(), rows_}; }
 
-  /// Gives what it holds, at least one sample, as a batch. False: nobody wants more.
-  bool give(auto& emit) {
-    const std::size_t rows = std::exchange(rows_, 0); // whatever happens: none of them comes a second time
+  /// Emits the samples that it holds, at least one, as a batch. Returns false if no more items are needed.
+  bool flush(auto& emit) {
+    const std::size_t rows = std::exchange(rows_, 0); // even after an error no sample is emitted twice
     output b;
     b.ids_ = std::exchange(ids_, {});
     b.ids_.truncate(rows);
@@ -416,7 +425,7 @@ class batch_builder {
     return emit_batch(std::move(b), emit);
   }
 
-  /// The rows that are still free, where a sample is one number.
+  /// The rows that are still free, for samples that are one number.
   std::span<T> room()
     requires fills_rows
   {
@@ -424,22 +433,23 @@ class batch_builder {
     return std::get<0>(columns_).rows_from(rows_, size_);
   }
 
-  /// Takes the next rows as filled.
+  /// Counts the next rows as filled.
   void commit(std::size_t count, const id_row& ids, auto& emit)
     requires fills_rows
   {
     ids.copy_to(&ids_[rows_], count);
     rows_ += count;
-    if (is_full()) give(emit);
+    if (is_full()) flush(emit);
   }
 
-  /// Whether it holds no samples, and has dropped none that would come again if the epoch went on.
+  /// Whether it holds no samples, and has dropped none of this epoch. (A run resumed within the epoch would
+  /// read dropped samples again.)
   bool at_rest() const noexcept { return rows_ == 0 && !dropped_; }
 
   void finish(auto& emit) {
     if (rows_ == 0) return;
     if (!options_.drop_last) {
-      give(emit);
+      flush(emit);
     } else {
       rows_ = 0;
       dropped_ = true;
@@ -453,7 +463,7 @@ class batch_builder {
     if (rows_ == 0 && ids_.size() == 0) ids_ = make_ids(size_);
   }
 
-  // If a later column refuses the sample, the earlier ones overwrite what they took of it with the next one.
+  // If a later column refuses a sample, the next sample overwrites what the earlier columns stored of it.
   void add(T& value) {
     if constexpr (is_one_column<Mode, T>) {
       std::get<0>(columns_).add(std::move(value), rows_, size_);
@@ -468,11 +478,11 @@ class batch_builder {
   typename parts::builders columns_;
   tensor<sample_id> ids_;
   std::size_t rows_ = 0; // so far
-  bool dropped_ = false; // samples of this epoch
+  bool dropped_ = false; // some samples of this epoch
 };
 
-/// At most, of so many samples that take `row` bytes each: block_cache rounds up by an eighth, or to the
-/// smallest.
+/// The most bytes of a batch whose samples take `row` bytes each: block_cache rounds a block up by an eighth,
+/// or to the smallest size.
 template <class T, class Mode>
 known_bytes bytes_of_batch(std::size_t size, known_bytes row) {
   const known_bytes rows = product_of(size, sum_of(row, sizeof(sample_id)));
@@ -480,7 +490,7 @@ known_bytes bytes_of_batch(std::size_t size, known_bytes row) {
                 rows ? sum_of(rows, *rows / 8) : rows);
 }
 
-/// How many batches so many items make. `with_rest`: also of what doesn't fill one.
+/// The number of batches that `items` items make. `with_rest`: counts a last batch that isn't full.
 constexpr std::uint64_t batches_of(std::uint64_t items, std::size_t size, bool with_rest) noexcept {
   return items / size + (with_rest && items % size != 0);
 }
@@ -488,8 +498,10 @@ constexpr std::uint64_t batches_of(std::uint64_t items, std::size_t size, bool w
 template <class Mode>
 struct batch_stage {
   using feedline_part = void;
-  static constexpr stage_traits traits{
-      .kind = "batch", .gives_by_count = true, .keeps_place = true, .saves_in_calls = true};
+  static constexpr stage_traits traits{.kind = "batch",
+                                       .data_independent_count = true,
+                                       .position_from_last_sample = true,
+                                       .checkpoints_mid_call = true};
 
   template <class In>
   static consteval fit fits() {
@@ -509,18 +521,19 @@ struct batch_stage {
     return {size, options, mode};
   }
 
-  /// What a batch has beside itself is that of its samples; padding only makes each as long as the longest.
+  /// Apart from the object itself a batch takes as much as its samples. Padding only makes each as long as
+  /// the longest.
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
     return bytes_of_batch<In, Mode>(size, in);
   }
 
-  /// Padding needs the samples and room for all of them.
+  /// Padding needs the samples and, at the same time, room for all of them.
   std::size_t items_begun() const noexcept { return std::is_same_v<Mode, padded>; }
 
   std::size_t samples_in_one() const noexcept { return size; }
 
-  std::uint64_t items_given(std::uint64_t items, bool drains) const noexcept {
+  std::uint64_t output_count(std::uint64_t items, bool drains) const noexcept {
     return batches_of(items, size, drains && !options.drop_last);
   }
 
@@ -547,9 +560,9 @@ auto make_batch_stage(std::size_t size, batch_options options, Mode mode) {
 /// Takes:   numbers, std::optional numbers, arrays of numbers, tensors, strings, vectors of numbers, or plain structs,
 ///          pairs and tuples of those and of each other (at most 12 fields each); with as_list, any item
 /// Gives:   batch_of<item>
-/// Order:   kept; in finite mode no batch holds samples of two epochs, in infinite mode batches run on across
-///          them
-/// Throws:  std::invalid_argument for a size of 0. A tensor of another shape than those before it in its
+/// Order:   kept; in finite mode no batch holds samples of two epochs, in infinite mode a batch may continue
+///          into the next epoch
+/// Throws:  std::invalid_argument for a size of 0. A tensor whose shape differs from those before it in its
 ///          batch is a failure of its sample
 /// Stops:   at once
 /// Example: `… | batch(256, {.drop_last = true})`, `… | batch(64, padded{.value = -1})`, `… | batch(32,
@@ -558,10 +571,12 @@ inline auto batch(std::size_t size, batch_options options = {}) {
   return detail::make_batch_stage(size, options, stacked_t());
 }
 
+/// A batch is a std::vector of any items.
 inline auto batch(std::size_t size, as_list_t mode, batch_options options = {}) {
   return detail::make_batch_stage(size, options, mode);
 }
 
+/// Strings, vectors and tensors are padded to the longest in their batch.
 inline auto batch(std::size_t size, padded mode, batch_options options = {}) {
   return detail::make_batch_stage(size, options, mode);
 }

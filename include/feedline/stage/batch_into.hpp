@@ -24,9 +24,9 @@
 
 namespace feedline::inline v0 {
 
-/// The shapes of those tensors of a sample that tell theirs only at run time, in their order.
+/// The shapes of the tensors in a sample whose types have no shape, in the order of the fields.
 struct shapes {
-  std::vector<shape> of_tensors;
+  std::vector<shape> of_tensors; ///< one for each tensor
 };
 
 namespace detail {
@@ -34,7 +34,7 @@ namespace detail {
 template <class F, class In, class Slot>
 concept fills_slot = std::is_invocable_v<F&, In, Slot&> || std::is_invocable_v<F&, In, Slot&, context&>;
 
-/// Has rows filled by a function. Each run copies it, and shares its row_places with nobody.
+/// Lets a function fill rows of batches. Each run has a copy with separate row_places.
 template <class T, class Held>
 class fill_stage {
  public:
@@ -42,8 +42,8 @@ class fill_stage {
   static constexpr stage_traits traits{.kind = "batch_into",
                                        .stateless = true,
                                        .one_to_one = true,
-                                       .keeps_place = true,
-                                       .saves_in_calls = true};
+                                       .position_from_last_sample = true,
+                                       .checkpoints_mid_call = true};
 
   fill_stage(row_plan plan, Held f, std::string name)
       : f_(std::move(f)), name_(std::move(name)), places_(std::make_shared<row_places<T>>(std::move(plan))) {}
@@ -60,7 +60,7 @@ class fill_stage {
     else return fills_slot<typename Held::changing, In, batch_slot<T>> ? fit::not_const : fit::wrong_argument;
   }
 
-  /// A row and those among which it is to be put in order.
+  /// A row, and the row_places that put it into order.
   struct filled {
     batch_slot<T> slot;
     std::shared_ptr<row_places<T>> places;
@@ -76,11 +76,11 @@ class fill_stage {
     using output = filled;
     using function = decltype(std::declval<const Held&>().bind());
 
-    /// The next item is in this place of the stream.
-    void begin_packet(std::uint64_t first_place) noexcept { place = first_place; }
+    /// Sets the next item's position in the stream.
+    void begin_packet(std::uint64_t first_position) noexcept { position = first_position; }
 
     void operator()(In&& in, auto& emit, context& c) {
-      batch_slot<T> slot = places->reserve(place++);
+      batch_slot<T> slot = places->reserve(position++);
       try {
         if constexpr (std::is_invocable_v<decltype(f.get()), In, batch_slot<T>&>)
           f.get()(std::move(in), slot);
@@ -94,7 +94,7 @@ class fill_stage {
 
     function f;
     std::shared_ptr<row_places<T>> places;
-    std::uint64_t place = 0;
+    std::uint64_t position = 0;
   };
 
   template <class In>
@@ -105,7 +105,7 @@ class fill_stage {
   template <class In>
     requires(fill_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info& info) const {
-    places_->expect(info.items_behind);
+    places_->expect(info.items_in_flight);
     return {f_.bind(), places_};
   }
 
@@ -115,7 +115,7 @@ class fill_stage {
   std::shared_ptr<row_places<T>> places_;
 };
 
-/// Makes batches of filled rows.
+/// Makes batches from filled rows.
 template <class T, class Filled>
 class row_gatherer {
  public:
@@ -129,15 +129,16 @@ class row_gatherer {
     places_->add(s.value.slot, rows_);
     s.value.slot = {};
     ids_[rows_++] = s.id;
-    if (rows_ == size_) give(emit);
+    if (rows_ == size_) flush(emit);
   }
 
-  /// Whether it holds no samples, and has dropped none that would come again if the epoch went on.
+  /// Whether it holds no samples, and has dropped none of this epoch. (A run resumed within the epoch would
+  /// read dropped samples again.)
   bool at_rest() const noexcept { return rows_ == 0 && !dropped_; }
 
   void finish(auto& emit) {
     if (rows_ == 0) return;
-    if (!options_.drop_last) return give(emit);
+    if (!options_.drop_last) return flush(emit);
     rows_ = 0;
     dropped_ = true;
     places_->drop();
@@ -146,7 +147,7 @@ class row_gatherer {
   void end_epoch() noexcept { dropped_ = false; }
 
  private:
-  void give(auto& emit) {
+  void flush(auto& emit) {
     const std::size_t rows = std::exchange(rows_, 0);
     output b;
     try {
@@ -163,18 +164,20 @@ class row_gatherer {
   std::shared_ptr<row_places<T>> places_;
   tensor<sample_id> ids_;
   std::size_t rows_ = 0; // so far
-  bool dropped_ = false; // samples of this epoch
+  bool dropped_ = false; // some samples of this epoch
 };
 
 template <class T>
 struct gather_stage {
   using feedline_part = void;
-  static constexpr stage_traits traits{
-      .kind = "batch", .gives_by_count = true, .keeps_place = true, .saves_in_calls = true};
+  static constexpr stage_traits traits{.kind = "batch",
+                                       .data_independent_count = true,
+                                       .position_from_last_sample = true,
+                                       .checkpoints_mid_call = true};
 
   template <class In>
   static consteval fit fits() {
-    return fit::yes; // it stands behind what it was made for
+    return fit::yes; // it always follows its fill_stage
   }
 
   template <class In>
@@ -188,13 +191,13 @@ struct gather_stage {
     return sum_of(sizeof(batch_of<T>), sum_of(bytes_of_rows, ids));
   }
 
-  /// Rows in the works lie in the next batches already: what two blocks have left beside those rows. While the
-  /// batch that is being made lies elsewhere, there is none that is being handed on.
+  /// Rows in progress are stored in the next batches and counted there: this adds the rest of two blocks.
+  /// While the current batch is stored elsewhere, no batch is being emitted.
   std::size_t items_begun() const noexcept { return 2; }
 
   std::size_t samples_in_one() const noexcept { return size; }
 
-  std::uint64_t items_given(std::uint64_t items, bool drains) const noexcept {
+  std::uint64_t output_count(std::uint64_t items, bool drains) const noexcept {
     return batches_of(items, size, drains && !options.drop_last);
   }
 
@@ -216,7 +219,7 @@ Option option_or(Option otherwise, const std::tuple<Options...>& given) {
 } // namespace detail
 
 /// Gathers samples of type T into batches as map and batch would, but without a copy of each: workers write
-/// them to where their batch has them.
+/// samples straight into their batch.
 ///
 ///     struct example {
 ///       tensor<float, 3, 224, 224> pixels;
@@ -227,25 +230,25 @@ Option option_or(Option otherwise, const std::tuple<Options...>& given) {
 ///           slot.get<&example::label>() = label_of(s);
 ///         }, workers{8})
 ///
-/// Takes:   any item; the function is `f(item, batch_slot<T>&)` or `f(item, batch_slot<T>&, context&)`, fills the
-///          slot and is called as const, by all workers at once (see per_worker); T is a number, a std::optional
-///          number, an array or a tensor, or a plain struct, pair or tuple of those; options workers{n}, name{…},
-///          batch_options{…}, and shapes{…} of tensors without a shape in their type
+/// Takes:   any item; the function is `f(item, batch_slot<T>&)` or `f(item, batch_slot<T>&, context&)`. It
+///          fills the slot; all workers call it at once, as const (see per_worker). T is a number, a
+///          std::optional number, an array or a tensor, or a plain struct, pair or tuple of those; options
+///          workers{n}, name{…}, batch_options{…}, and shapes{…} for tensors whose types have no shape
 /// Gives:   batch_of<T>, as batch does
-/// Order:   kept, as batch does. Behind a sample that failed the rows of samples in the works are moved up
-/// Throws:  what the function throws, as a failure of its sample; std::invalid_argument for a size of 0, or if
-///          shapes are missing or too many
-/// Stops:   behind the item in hand
+/// Order:   kept, as batch does. After a failed sample the rows of samples in progress are moved up
+/// Throws:  what the function throws, as a failure of its sample; std::invalid_argument for a size of 0, or
+///          for missing or surplus shapes
+/// Stops:   after the item in hand
 template <class T, class F, class... Options>
 auto batch_into(std::size_t size, F&& f, Options... options) {
   static_assert(
       ((detail::has_option<Options, name, workers, batch_options, shapes>)&&...),
-      "feedline: behind its function batch_into takes name{…}, workers{…}, batch_options{…} and shapes{…}");
+      "feedline: after its function batch_into takes name{…}, workers{…}, batch_options{…} and shapes{…}");
   static_assert(detail::each_once<Options...>, "feedline: one of the `Options` of batch_into is given twice");
-  static_assert(
-      detail::columns_of<stacked_t, T>::exist && detail::row_columns_of<T>::exist,
-      "feedline: samples of batch_into are numbers, std::optional numbers, std::arrays and tensors, or plain "
-      "structs of those");
+  static_assert(detail::columns_of<stacked_t, T>::exist && detail::row_columns_of<T>::exist,
+                "feedline: the samples of batch_into must be numbers, std::optional numbers, std::arrays and "
+                "tensors, or plain "
+                "structs of those");
   if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
   detail::refuse_negative(size, "feedline::batch_into: the size");
   using held = detail::held_function_t<F>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// bucket_batch: batches of samples of about the same length.
+// bucket_batch: batches of samples of similar length.
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
@@ -23,12 +23,13 @@
 
 namespace feedline::inline v0 {
 
+/// Options of bucket_batch.
 struct bucket_batch_options {
-  /// How long the samples of each bucket are at most, rising. One more bucket takes those that are longer.
-  std::vector<std::size_t> bounds{};
-  std::size_t size = 0;   ///< the most samples in a batch; 0: as many as `tokens` allow
-  std::size_t tokens = 0; ///< the most that (longest length × samples) of a batch may be; 0: no limit
-  bool drop_last = false; ///< leave out what is left in the buckets at the end
+  /// The greatest length in each bucket, in rising order. One more bucket takes longer samples.
+  std::vector<std::size_t> boundaries{};
+  std::size_t batch_size = 0; ///< the most samples in a batch; 0: as many as `max_tokens` allows
+  std::size_t max_tokens = 0; ///< the most that longest length × samples of a batch may be; 0: no limit
+  bool drop_last = false;     ///< leave out the samples left in the buckets at the end
   std::pmr::memory_resource* memory = nullptr; ///< as in batch_options
 };
 
@@ -46,7 +47,7 @@ template <class Mode, class Length>
 class bucket_batch_stage {
  public:
   using feedline_part = void;
-  static constexpr stage_traits traits{.kind = "bucket_batch", .saves_in_calls = true};
+  static constexpr stage_traits traits{.kind = "bucket_batch", .checkpoints_mid_call = true};
 
   bucket_batch_stage(bucket_batch_options options, Mode mode, Length length)
       : options_(std::move(options)), mode_(mode), length_(std::move(length)) {}
@@ -70,18 +71,18 @@ class bucket_batch_stage {
    public:
     using output = typename builder::output;
 
-    // Gives one batch at most, so that what is held then, with this sample, says how to go on.
+    // Emits at most one batch, so that the samples held then, with this one, are enough to resume.
     void operator()(sample<In>&& s, auto& emit, context& c) {
       const std::size_t length = length_of(s.value, c);
       bucket& b = bucket_of(length);
-      if (b.size() == 0 || fits_beside(b, length)) {
+      if (b.size() == 0 || has_room_for(b, length)) {
         put(b, std::move(s), length);
-        if (b.batch.is_full()) b.batch.give(emit);
+        if (b.batch.is_full()) b.batch.flush(emit);
       } else {
         bucket next{builder_for(length)};
-        put(next, std::move(s), length); // one that is refused leaves the bucket as it is
+        put(next, std::move(s), length); // a refused sample leaves the bucket unchanged
         std::swap(b, next);
-        next.batch.give(emit);
+        next.batch.flush(emit);
       }
     }
 
@@ -90,12 +91,13 @@ class bucket_batch_stage {
       dropped_ = !wanted;
       for (bucket& b : buckets_) {
         if (b.size() == 0) continue;
-        if (wanted) wanted = b.batch.give(emit);
+        if (wanted) wanted = b.batch.flush(emit);
         else b.batch = builder_for(0);
       }
     }
 
-    /// Whether none were dropped that would come again if the epoch went on.
+    /// Whether it has dropped no samples of this epoch. (A run resumed within the epoch would read them
+    /// again.)
     bool at_rest() const noexcept { return !dropped_; }
 
     void end_epoch() noexcept { dropped_ = false; }
@@ -113,7 +115,7 @@ class bucket_batch_stage {
       std::size_t size() const noexcept { return batch.ids().size(); }
     };
 
-    /// The samples that have become rows of all buckets, as held_samples would keep them.
+    /// The samples in all buckets, saved as held_samples are.
     struct held_rows {
       using feedline_held_samples = void;
 
@@ -136,8 +138,9 @@ class bucket_batch_stage {
           context c = make_context(id, of.key_, of.stop_);
           const std::size_t length = of.length_of(s.value, c);
           bucket& b = of.bucket_of(length);
-          if (b.size() > 0 && (b.batch.is_full() || !of.fits_beside(b, length)))
-            throw std::runtime_error("feedline: samples that the run held have other lengths now");
+          if (b.size() > 0 && (b.batch.is_full() || !of.has_room_for(b, length)))
+            throw std::runtime_error("feedline::bucket_batch: the run can't be resumed: samples that it held "
+                                     "have other lengths now");
           of.put(b, std::move(s), length);
         }
       }
@@ -154,7 +157,7 @@ class bucket_batch_stage {
           memory_(block_cache::over(options_.memory)),
           mode_(stage.mode_),
           length_(stage.length_.bind()) {
-      for (std::size_t i = 0; i <= options_.bounds.size(); ++i) buckets_.push_back({builder_for(0)});
+      for (std::size_t i = 0; i <= options_.boundaries.size(); ++i) buckets_.push_back({builder_for(0)});
     }
 
     std::size_t length_of(const In& item, context& c) {
@@ -162,23 +165,25 @@ class bucket_batch_stage {
     }
 
     bucket& bucket_of(std::size_t length) {
-      const auto bound = std::lower_bound(options_.bounds.begin(), options_.bounds.end(), length);
-      return buckets_[static_cast<std::size_t>(bound - options_.bounds.begin())];
+      const auto bound = std::lower_bound(options_.boundaries.begin(), options_.boundaries.end(), length);
+      return buckets_[static_cast<std::size_t>(bound - options_.boundaries.begin())];
     }
 
-    /// How many samples a batch may have whose longest one has this length.
-    std::size_t most_of(std::size_t longest) const noexcept {
-      const std::size_t size = options_.size > 0 ? options_.size : std::numeric_limits<std::size_t>::max();
-      if (options_.tokens == 0) return size;
-      return std::min(size, std::max<std::size_t>(1, options_.tokens / std::max<std::size_t>(1, longest)));
+    /// The most samples in a batch whose longest sample has this length.
+    std::size_t max_samples(std::size_t longest) const noexcept {
+      const std::size_t size =
+          options_.batch_size > 0 ? options_.batch_size : std::numeric_limits<std::size_t>::max();
+      if (options_.max_tokens == 0) return size;
+      return std::min(size,
+                      std::max<std::size_t>(1, options_.max_tokens / std::max<std::size_t>(1, longest)));
     }
 
-    bool fits_beside(const bucket& b, std::size_t length) const noexcept {
-      return b.size() < most_of(std::max(b.longest, length));
+    bool has_room_for(const bucket& b, std::size_t length) const noexcept {
+      return b.size() < max_samples(std::max(b.longest, length));
     }
 
     builder builder_for(std::size_t first_length) const {
-      return builder(most_of(first_length), batch_options(), mode_, memory_);
+      return builder(max_samples(first_length), batch_options(), mode_, memory_);
     }
 
     void put(bucket& b, sample<In>&& s, std::size_t length) {
@@ -194,7 +199,7 @@ class bucket_batch_stage {
     Mode mode_;
     decltype(std::declval<const Length&>().bind()) length_;
     std::vector<bucket> buckets_;
-    bool dropped_ = false; // samples of this epoch
+    bool dropped_ = false; // some samples of this epoch
   };
 
   template <class In>
@@ -205,20 +210,21 @@ class bucket_batch_stage {
 
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
-    return bytes_of_batch<In, Mode>(options_.size > 0 ? options_.size : options_.tokens, in);
+    return bytes_of_batch<In, Mode>(options_.batch_size > 0 ? options_.batch_size : options_.max_tokens, in);
   }
 
-  std::size_t items_begun() const noexcept { return options_.bounds.size() + 1; }
+  std::size_t items_begun() const noexcept { return options_.boundaries.size() + 1; }
 
-  /// With each packet behind it: what its buckets held.
+  /// Each packet downstream of it carries the identities of the samples that the buckets held.
   note_size notes() const noexcept {
-    const std::size_t most = (options_.size > 0 ? options_.size : options_.tokens) * items_begun();
-    return {sizeof(held) + 2 * most * sizeof(sample_id), 1};
+    const std::size_t max_held =
+        (options_.batch_size > 0 ? options_.batch_size : options_.max_tokens) * items_begun();
+    return {sizeof(held) + 2 * max_held * sizeof(sample_id), 1};
   }
 
   std::uint64_t fingerprint() const noexcept {
-    std::uint64_t hash = key(options_.size, options_.tokens, options_.drop_last);
-    for (const std::size_t bound : options_.bounds) hash = key(hash, bound);
+    std::uint64_t hash = key(options_.batch_size, options_.max_tokens, options_.drop_last);
+    for (const std::size_t bound : options_.boundaries) hash = key(hash, bound);
     return hash;
   }
 
@@ -230,45 +236,49 @@ class bucket_batch_stage {
 
 template <class Mode, class F>
 auto make_bucket_batch(bucket_batch_options o, Mode mode, F&& length) {
-  if (o.size == 0 && o.tokens == 0)
+  if (o.batch_size == 0 && o.max_tokens == 0)
     throw std::invalid_argument(
-        "feedline::bucket_batch: say how large a batch is, by its size or its tokens");
-  refuse_negative(o.size, "feedline::bucket_batch: the size");
-  refuse_negative(o.tokens, "feedline::bucket_batch: the number of tokens");
-  for (const std::size_t bound : o.bounds) refuse_negative(bound, "feedline::bucket_batch: a bound");
+        "feedline::bucket_batch: the size of a batch is missing: set batch_size, max_tokens or both");
+  refuse_negative(o.batch_size, "feedline::bucket_batch: the batch_size");
+  refuse_negative(o.max_tokens, "feedline::bucket_batch: the max_tokens");
+  for (const std::size_t bound : o.boundaries) refuse_negative(bound, "feedline::bucket_batch: a boundary");
   const auto does_not_rise = [](std::size_t a, std::size_t b) { return a >= b; };
-  if (std::adjacent_find(o.bounds.begin(), o.bounds.end(), does_not_rise) != o.bounds.end())
-    throw std::invalid_argument("feedline::bucket_batch: the bounds of buckets must rise");
+  if (std::adjacent_find(o.boundaries.begin(), o.boundaries.end(), does_not_rise) != o.boundaries.end())
+    throw std::invalid_argument(
+        "feedline::bucket_batch: the boundaries must rise: each must be greater than the one before");
   using function = held_function_t<F>;
   return bucket_batch_stage<Mode, function>(std::move(o), mode, function(std::forward<F>(length)));
 }
 
 } // namespace detail
 
-/// Gathers samples of about the same length into batches, so that little has to be padded.
+/// Gathers samples of similar length into batches, so that they need little padding.
 ///
-/// A sample goes into the first bucket whose bound its length doesn't exceed. A bucket becomes a batch as
-/// soon as it has `size` samples, or at the latest when the next one would make its longest length times its
-/// number of samples exceed `tokens`. A sample that is longer than that is a batch by itself.
+/// A sample goes into the first bucket whose boundary is at least the sample's length. A bucket becomes a
+/// batch when it holds `batch_size` samples, or when the next sample would make its longest length times its
+/// number of samples exceed `max_tokens`. A sample that is longer than `max_tokens` is a batch by itself.
 ///
-/// Takes:   items as batch takes them, with as_list any; perhaps as_list or padded; perhaps the function that
-///          gives the length: `f(const item&)`, an unsigned whole number; without it `item.size()`
-/// Gives:   batch_of<item>; in finite mode, at an epoch's end, what is left bucket by bucket
-/// Order:   that in which buckets become full; within a batch, as the samples came
-/// Throws:  std::invalid_argument for neither size nor tokens, or bounds that don't rise; what the function
-///          throws, as a failure of its sample
+/// Takes:   the items that batch takes, with as_list any; optionally as_list or padded; optionally a function
+///          that returns an item's length: `f(const item&)`, an unsigned whole number; without it
+///          `item.size()`
+/// Gives:   batch_of<item>; at the end of an epoch in finite mode, what is left, bucket by bucket
+/// Order:   the order in which buckets become full; within a batch, arrival order
+/// Throws:  std::invalid_argument if batch_size and max_tokens are both 0, or if the boundaries don't rise;
+///          what the function throws, as a failure of its sample
 /// Stops:   at once
-/// Example: `lines({"*.txt"}) | bucket_batch({.bounds = {32, 64, 128}, .tokens = 4096}, padded{})`
+/// Example: `lines({"*.txt"}) | bucket_batch({.boundaries = {32, 64, 128}, .max_tokens = 4096}, padded{})`
 template <class Length = detail::size_of_item>
 auto bucket_batch(const bucket_batch_options& options, Length length = {}) {
   return detail::make_bucket_batch(options, stacked_t(), std::move(length));
 }
 
+/// A batch is a std::vector of any items.
 template <class Length = detail::size_of_item>
 auto bucket_batch(const bucket_batch_options& options, as_list_t mode, Length length = {}) {
   return detail::make_bucket_batch(options, mode, std::move(length));
 }
 
+/// Strings, vectors and tensors are padded to the longest in their batch.
 template <class Length = detail::size_of_item>
 auto bucket_batch(const bucket_batch_options& options, padded mode, Length length = {}) {
   return detail::make_bucket_batch(options, mode, std::move(length));

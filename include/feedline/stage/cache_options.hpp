@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a cache is told, and what it tells.
+// The options and statistics of a cache.
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -10,17 +10,19 @@
 
 namespace feedline::inline v0 {
 
-/// What hears of a cache's trouble: any function of a sentence.
-class trouble_listener {
+/// Receives the warnings of a cache: any function that takes a std::string.
+class warning_handler {
  public:
-  trouble_listener() = default;
+  warning_handler() = default;
 
+  /// Copies of the handler share the function.
   template <class F>
-    requires(std::is_invocable_v<F&, const std::string&> && !std::is_same_v<F, trouble_listener>)
-  trouble_listener(F f)
+    requires(std::is_invocable_v<F&, const std::string&> && !std::is_same_v<F, warning_handler>)
+  warning_handler(F f)
       : f_(std::make_shared<F>(std::move(f))),
         call_([](void* called, const std::string& sentence) { (*static_cast<F*>(called))(sentence); }) {}
 
+  /// Calls the function, if there is one.
   void operator()(const std::string& sentence) const {
     if (call_) call_(f_.get(), sentence);
     else std::fprintf(stderr, "%s\n", sentence.c_str());
@@ -31,27 +33,29 @@ class trouble_listener {
   void (*call_)(void*, const std::string&) = nullptr;
 };
 
-/// Where a cache keeps what it keeps: in memory, or in a directory.
+/// Where a cache stores results: in memory or in a directory.
 struct cache_options {
-  std::uint64_t memory = 0; ///< so many bytes of memory at most, or
-  std::string directory{};  ///< in this directory, which is made if it isn't there,
-  std::uint64_t bytes = 0;  ///< so many bytes of files at most, whosever
-  /// Say something else when the functions in front of the cache change: their names and types are all that a
-  /// directory knows of them. What they capture, or which function a pointer points to, isn't seen there.
+  std::uint64_t memory_bytes = 0;    ///< the most bytes of memory that it uses, or
+  std::string directory{};           ///< the directory of its files, created if missing, and
+  std::uint64_t directory_bytes = 0; ///< the most bytes of files in there, of all processes
+  /// Change this text when the functions upstream of the cache change. A directory knows only their names and
+  /// types, not what they capture or which function a pointer points to.
   std::string version{};
-  /// No sample becomes more items than these; one that does is a failure. For a memory_budget, where the cache
-  /// keeps what a flat_map makes: it gathers all of a sample before it gives the first.
+  /// The most items that the cached stages emit for one sample; more is a failure. A memory_budget needs it
+  /// if the cache stores what a flat_map emits: the cache gathers all items of a sample before it emits the
+  /// first.
   std::size_t items_per_sample = 0;
-  /// Called once, from a worker, when nothing more can be written (a full disk, say). By default a line on stderr.
-  trouble_listener on_trouble{};
+  /// Called once, from a worker, when nothing more can be written, for example because the disk is full. By
+  /// default a line goes to stderr.
+  warning_handler on_warning{};
 };
 
 /// What a cache has done so far, in all runs of this process.
 struct cache_stats {
-  std::uint64_t hits = 0;
-  std::uint64_t misses = 0;
-  std::uint64_t bytes = 0; ///< that it holds, what it needs to find them included
-  bool full = false;       ///< something wasn't kept because there was no room
+  std::uint64_t hits = 0;   ///< items that were found
+  std::uint64_t misses = 0; ///< items that were computed
+  std::uint64_t bytes = 0;  ///< that it holds, including what it needs to find them
+  bool full = false;        ///< something wasn't stored because there was no room
 };
 
 } // namespace feedline::inline v0

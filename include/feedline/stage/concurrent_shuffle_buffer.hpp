@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The shuffle buffer for those who wire their own threads.
+// A shuffle buffer for programs that start their own threads.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -20,18 +20,22 @@
 
 namespace feedline::inline v0 {
 
-/// Any number of threads push items, any number take random ones. Which item comes depends on the seed and on
-/// the order in which threads come to it: for runs that repeat to the byte use the stage `shuffle`.
+/// A shuffle buffer into which any number of threads push items, and from which any number take random ones.
+/// Which item a thread gets depends on the seed and on the order of the threads' calls: for runs that repeat
+/// exactly use the stage `shuffle`.
 ///
-/// close() ends the stream: what is inside can still be taken. stop(), or the token given to the constructor,
-/// abandons it: waiters wake at once, and the items left inside are destroyed with the buffer.
+/// close() ends the stream: the items inside can still be taken. stop(), or the token passed to the
+/// constructor, abandons it: waiting threads wake at once, and the items left inside are destroyed with the
+/// buffer.
 template <class T>
 class concurrent_shuffle_buffer {
-  static_assert(std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T>,
-                "feedline::concurrent_shuffle_buffer: items are moved about inside, which must not throw");
+  static_assert(
+      std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T>,
+      "feedline::concurrent_shuffle_buffer: the buffer moves its items, and their moves must be noexcept");
 
  public:
-  /// `stop` stops it. Throws std::invalid_argument for a capacity of 0 or a min_fill above it.
+  /// A stop request to `stop` stops the buffer. Throws std::invalid_argument for a capacity of 0 or a
+  /// min_fill above it.
   explicit concurrent_shuffle_buffer(const shuffle_options& options, std::uint64_t seed = 0,
                                      std::stop_token stop = {})
       : options_(options),
@@ -41,28 +45,29 @@ class concurrent_shuffle_buffer {
 
   concurrent_shuffle_buffer(const concurrent_shuffle_buffer&) = delete;
 
-  /// Waits while the buffer is full. False, the item left as it was: the buffer is closed.
+  /// Waits while the buffer is full. Returns false, and leaves the item as it was, if the buffer is closed.
   bool push(T&& item) { return push_until(std::move(item), detail::no_deadline) == queue_status::success; }
 
+  /// The same for a copy of the item.
   bool push(const T& item) { return push_until(item, detail::no_deadline) == queue_status::success; }
 
-  /// The same, but waits for at most `longest`. Returns success, full or closed; the last two leave `item` as
+  /// The same, but waits at most `longest`. Returns success, full or closed; full and closed leave `item` as
   /// it was.
   queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
     return push_until(std::move(item), detail::after(longest));
   }
 
-  /// Takes a random item out, each of those inside equally likely, as soon as `min_fill` are in; once the
-  /// buffer is closed, whatever is left. Waits for at most `longest`. Returns success, empty or closed.
+  /// Takes out a random item, each of those inside with the same probability, once `min_fill` are inside;
+  /// from a closed buffer also with fewer inside. Waits at most `longest`. Returns success, empty or closed.
   queue_status pop_for(T& item, std::chrono::nanoseconds longest) {
     return take(longest, [&](T&& picked) { item = std::move(picked); });
   }
 
-  /// The same as an optional, and with a time in any unit. Nothing: none came in time, or the buffer is closed
-  /// and empty.
+  /// The same, but returns an optional, and takes a time in any unit. Returns nothing if no item arrived in
+  /// time, or if the buffer is closed and empty.
   template <class Rep, class Period>
   std::optional<T> try_pop(const std::chrono::duration<Rep, Period>& timeout) {
-    // Nanoseconds can't count to a time much further off.
+    // A 64-bit number of nanoseconds can't hold a much longer time.
     constexpr std::chrono::hours longest(24 * 365);
     std::chrono::nanoseconds time{0};
     if (timeout >= longest) time = std::chrono::nanoseconds::max();
@@ -72,10 +77,10 @@ class concurrent_shuffle_buffer {
     return picked;
   }
 
-  /// Nothing more may be pushed; what is inside can still be taken.
+  /// Refuses further items; those inside can still be taken.
   void close() { end(false); }
 
-  /// Nothing more may be pushed or taken.
+  /// Refuses further items, and nothing more can be taken.
   void stop() { end(true); }
 
   /// True once the buffer is closed or stopped; items may still be inside.
@@ -84,9 +89,10 @@ class concurrent_shuffle_buffer {
     return closed_;
   }
 
+  /// The most items that it can hold.
   std::size_t capacity() const noexcept { return options_.capacity; }
 
-  /// How many items are inside, for metrics: it may have changed already.
+  /// The number of items inside, for metrics: other threads may change it meanwhile.
   std::size_t size_approx() const {
     const std::lock_guard lock(mutex_);
     return items_.size();
@@ -114,21 +120,21 @@ class concurrent_shuffle_buffer {
     if (closed_) return queue_status::closed;
     if (items_.size() == options_.capacity) return queue_status::full;
     items_.push_back(std::forward<Item>(item));
-    const bool one_more = gives();
+    const bool one_more = can_take();
     lock.unlock();
-    if (one_more) not_empty_.notify_one(); // more than one can't be taken for one that came
+    if (one_more) not_empty_.notify_one(); // one new item lets one thread take an item, not more
     return queue_status::success;
   }
 
-  // Hands the item that was picked to `give`.
-  template <class Give>
-  queue_status take(std::chrono::nanoseconds longest, Give give) {
+  // Passes the picked item to `receive`.
+  template <class Receive>
+  queue_status take(std::chrono::nanoseconds longest, Receive receive) {
     std::unique_lock lock(mutex_);
-    wait_until(not_empty_, lock, detail::after(longest), [&] { return closed_ || gives(); });
+    wait_until(not_empty_, lock, detail::after(longest), [&] { return closed_ || can_take(); });
     if (stopped_ || (closed_ && items_.empty())) return queue_status::closed;
-    if (!closed_ && !gives()) return queue_status::empty;
+    if (!closed_ && !can_take()) return queue_status::empty;
     const auto i = static_cast<std::size_t>(random_.below(items_.size()));
-    give(std::move(items_[i]));
+    receive(std::move(items_[i]));
     if (i + 1 != items_.size()) items_[i] = std::move(items_.back());
     items_.pop_back();
     lock.unlock();
@@ -146,7 +152,7 @@ class concurrent_shuffle_buffer {
     not_full_.notify_all();
   }
 
-  bool gives() const { return !items_.empty() && items_.size() >= options_.min_fill; }
+  bool can_take() const { return !items_.empty() && items_.size() >= options_.min_fill; }
 
   const shuffle_options options_;
   mutable std::mutex mutex_;
@@ -157,7 +163,7 @@ class concurrent_shuffle_buffer {
   bool closed_ = false;
   bool stopped_ = false;
   std::stop_callback<detail::stop_queue<concurrent_shuffle_buffer>>
-      on_stop_; // last: it may run in the constructor
+      on_stop_; // last: the callback may run in the constructor
 };
 
 } // namespace feedline::inline v0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// enumerate: items with their number.
+// enumerate: numbers the items.
 #include <cstdint>
 #include <utility>
 
@@ -10,11 +10,11 @@
 
 namespace feedline::inline v0 {
 
-/// An item and how many came before it in its epoch.
+/// An item, and the number of items before it in its epoch.
 template <class T>
 struct enumerated {
-  std::uint64_t number;
-  T value;
+  std::uint64_t number; ///< from 0
+  T value;              ///< the item
 };
 
 namespace detail {
@@ -22,7 +22,7 @@ namespace detail {
 struct enumerate_stage {
   using feedline_part = void;
   static constexpr stage_traits traits{
-      .kind = "enumerate", .one_to_one = true, .begins_anew = true, .saves_in_calls = true};
+      .kind = "enumerate", .one_to_one = true, .resets_each_epoch = true, .checkpoints_mid_call = true};
 
   template <class In>
   static consteval fit fits() {
@@ -55,7 +55,7 @@ struct enumerate_stage {
 
 } // namespace detail
 
-/// Numbers the items of each epoch from 0, in the order in which they come.
+/// Numbers the items of each epoch from 0, in arrival order.
 ///
 /// Takes:   any item
 /// Gives:   enumerated<item>: {number, value}

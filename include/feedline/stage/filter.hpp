@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// filter: some of the items.
+// filter: emits the items for which a predicate holds.
 #include <concepts>
 #include <cstdint>
 #include <string>
@@ -19,13 +19,13 @@ class filter_stage {
  public:
   using feedline_part = void;
   static constexpr stage_traits traits{
-      .kind = "filter", .stateless = true, .keeps_place = true, .saves_in_calls = true};
+      .kind = "filter", .stateless = true, .position_from_last_sample = true, .checkpoints_mid_call = true};
 
   filter_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
 
-  /// Of a predicate of the library's own that has parameters.
+  /// For the library's own predicates that have parameters.
   std::uint64_t fingerprint() const
     requires requires(const typename Held::called& f) { f.feedline_fingerprint(); }
   {
@@ -66,13 +66,13 @@ class filter_stage {
 
 } // namespace detail
 
-/// Gives the items for which a predicate holds.
+/// Emits the items for which a predicate returns true.
 ///
 /// Takes:   any item; the predicate is `p(const item&)` or `p(const item&, context&)`; options as map
 /// Gives:   the items for which it returned true, unchanged
-/// Order:   kept; with unordered, as they are done
+/// Order:   kept; with unordered, the order in which they are finished
 /// Throws:  what the predicate throws, as a failure of its sample
-/// Stops:   behind the item in hand
+/// Stops:   after the item in hand
 /// Example: `source | filter([](const position& p) { return p.plies_left > 4; })`
 template <class F, class... Options>
 auto filter(F&& predicate, Options... options) {

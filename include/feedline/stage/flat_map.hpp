@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// flat_map: one item in, any number out.
+// flat_map: emits any number of items for each item.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,8 @@ concept iterable = requires(R& r) {
   *r.begin();
 };
 
-/// What a range is made of: the values, not what its iterators show them through, such as references to bits.
+/// The type of a range's elements: the values, not the proxies that some iterators return, such as references
+/// to bits.
 template <class R>
 struct element_of {
   using iterator = decltype(std::declval<R&>().begin());
@@ -48,9 +49,9 @@ inline constexpr bool is_std_array = false;
 template <class T, std::size_t N>
 inline constexpr bool is_std_array<std::array<T, N>> = true;
 
-/// A range by value whose elements are its own, and so may be moved out of it: a container that says so by having an
-/// allocator, and not a view, even if that is const through and through. What else may be one is asked for copies,
-/// unless elements can't be copied.
+/// Whether a range returned by value owns its elements, so that they may be moved out of it. A container
+/// does, known by its allocator; a view doesn't, even if it is deeply const. From all other ranges elements
+/// are copied, unless they can't be copied.
 template <class R>
 inline constexpr bool owns_elements = false;
 template <class R>
@@ -64,14 +65,14 @@ template <class Held>
 class flat_map_stage {
  public:
   using feedline_part = void;
-  static constexpr stage_traits traits{.kind = "flat_map", .stateless = true, .saves_in_calls = true};
+  static constexpr stage_traits traits{.kind = "flat_map", .stateless = true, .checkpoints_mid_call = true};
 
   flat_map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
 
-  void limit_items(largest_item limit) {
-    refuse_negative(limit.bytes, "feedline: the largest_item");
+  void limit_items(max_item_bytes limit) {
+    refuse_negative(limit.bytes, "feedline: the max_item_bytes");
     limit_ = limit;
   }
 
@@ -100,7 +101,7 @@ class flat_map_stage {
     using result = call_result_t<typename Held::called, In&>;
     using output = element_of_t<result>;
 
-    // The item stays alive while what was made of it is gone through: views of it are welcome.
+    // The item outlives the range, which may therefore be a view of the item.
     void operator()(sample<In>&& s, auto& emit, context& c) {
       const struct leave {
         bool& is_in_range;
@@ -113,29 +114,29 @@ class flat_map_stage {
       auto&& range = call(f.get(), s.value, c);
       for (auto&& item : range) {
         is_in_range = true;
-        const auto give = [&](output&& value) {
+        const auto emit_one = [&](output&& value) {
           check_largest(value, limit);
           return emit(sample<output>{std::move(value), part_of(whole, k++)});
         };
         if constexpr (owns_elements<result>) {
-          if (!give(output(std::move(item)))) return;
+          if (!emit_one(output(std::move(item)))) return;
         } else {
-          if (!give(output(std::forward<decltype(item)>(item)))) return;
+          if (!emit_one(output(std::forward<decltype(item)>(item)))) return;
         }
       }
     }
 
-    /// Whether it isn't in the middle of a range.
+    /// Whether it is between two ranges.
     bool at_rest() const noexcept { return !is_in_range; }
 
    private:
     friend flat_map_stage;
 
-    running(function function_of_items, largest_item largest)
+    running(function function_of_items, max_item_bytes largest)
         : f(std::move(function_of_items)), limit(largest) {}
 
     function f;
-    largest_item limit;
+    max_item_bytes limit;
     bool is_in_range = false;
   };
 
@@ -148,22 +149,23 @@ class flat_map_stage {
  private:
   Held f_;
   std::string name_;
-  largest_item limit_{};
+  max_item_bytes limit_{};
 };
 
 } // namespace detail
 
-/// Calls a function with each item and gives every element of the range that it returns, such as a file's
-/// records.
+/// Calls a function with each item and emits every element of the range that it returns, such as the records
+/// of a file.
 ///
 /// Takes:   any item; the function is `f(item&)` or `f(item&, context&)` and returns something with begin()
 ///          and end(): a container, or a view, which may refer to the item; options as map
-/// Gives:   the elements one by one, also none; a failure in the middle of a range keeps what came before
-/// Order:   kept; with unordered, runs of elements as they are done
+/// Gives:   the elements one by one, possibly none; if a range fails in the middle, the elements before the
+///          failure are emitted
+/// Order:   kept; with unordered, runs of elements in the order in which they are finished
 /// Throws:  what the function or its range throws, as a failure of its sample
-/// Stops:   behind the element in hand
-/// Example: `files | flat_map(read_records, workers{4}) | shuffle({.capacity = 100'000})`; for a function that takes
-///          some of the records in each pass see sampled_records
+/// Stops:   after the element in hand
+/// Example: `files | flat_map(read_records, workers{4}) | shuffle({.capacity = 100'000})`; for a function
+///          that emits only some of the records in each epoch see sampled_records
 template <class F, class... Options>
 auto flat_map(F&& f, Options... options) {
   return detail::make_function_stage<detail::flat_map_stage>(std::forward<F>(f), std::move(options)...);

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// map: one item in, one item out.
+// map: emits one item for each item.
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/core/tensor.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 
@@ -18,19 +23,46 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
+/// Whether an item has elements of that type, which are destroyed with it.
+template <class Item, class Element>
+inline constexpr bool owns = false;
+template <class T, class Traits, class Allocator, class Element>
+inline constexpr bool owns<std::basic_string<T, Traits, Allocator>, Element> = std::is_same_v<T, Element>;
+template <class T, class Allocator, class Element>
+inline constexpr bool owns<std::vector<T, Allocator>, Element> =
+    std::is_same_v<T, Element> || owns<T, Element>;
+template <class T, std::size_t N, class Element>
+inline constexpr bool owns<std::array<T, N>, Element> = std::is_same_v<T, Element> || owns<T, Element>;
+template <class T, std::size_t... Extents, class Element>
+inline constexpr bool owns<tensor<T, Extents...>, Element> = std::is_same_v<T, Element>;
+
+/// Whether a result is a view, or a vector of views, of elements that the item owns. A view of other elements, or of an
+/// item that is a view itself or shares a mapped file, may well be valid.
+template <class Result, class Item>
+inline constexpr bool views_item = false;
+template <class T, class Traits, class Item>
+inline constexpr bool views_item<std::basic_string_view<T, Traits>, Item> = owns<Item, T>;
+template <class T, std::size_t N, class Item>
+inline constexpr bool views_item<std::span<T, N>, Item> = owns<Item, std::remove_cv_t<T>>;
+template <class T, class Allocator, class Item>
+inline constexpr bool views_item<std::vector<T, Allocator>, Item> = views_item<T, Item>;
+
 template <class Held>
 class map_stage {
  public:
   using feedline_part = void;
-  static constexpr stage_traits traits{
-      .kind = "map", .stateless = true, .one_to_one = true, .keeps_place = true, .saves_in_calls = true};
+  static constexpr stage_traits traits{.kind = "map",
+                                       .stateless = true,
+                                       .one_to_one = true,
+                                       .position_from_last_sample = true,
+                                       .checkpoints_mid_call = true};
 
   map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
 
-  void limit_items(largest_item limit) {
-    refuse_negative(limit.bytes, "feedline: the largest_item");
+  void limit_items(max_item_bytes limit) {
+    refuse_negative(limit.bytes, "feedline: the max_item_bytes");
     limit_ = limit;
   }
 
@@ -48,6 +80,7 @@ class map_stage {
       using result = call_result_t<typename Held::called, In>;
       if constexpr (std::is_void_v<result>) return fit::returns_void;
       else if constexpr (std::is_reference_v<result> && !is_member) return fit::returns_reference;
+      else if constexpr (views_item<std::decay_t<result>, In>) return fit::returns_view;
       else return movable_item<std::decay_t<result>> ? fit::yes : fit::item_cannot_move;
     }
   }
@@ -80,7 +113,7 @@ class map_stage {
       }
     }
 
-    // The stack has room for few large items, but a chain of stages has one of each in hand.
+    // A chain of stages holds one item for each stage, and the stack has room for few large ones.
     static constexpr bool is_large = sizeof(output) > 4096;
 
     union room_for_one {
@@ -91,15 +124,15 @@ class map_stage {
       sample<output> made;
     };
 
-    // In a frame of its own, which is gone before the item is handed on.
+    // Not inlined, so that its stack frame is gone before the item is emitted.
     [[gnu::noinline]] void make(In&& in, context& c) {
       if (!room) room = std::make_unique<room_for_one>();
       ::new (static_cast<void*>(&room->made))
-          sample<output>{convert(std::move(in), c), {c.index, c.part, c.epoch}};
+          sample<output>{convert(std::move(in), c), {c.index, c.sub_index, c.epoch}};
     }
 
     function f;
-    largest_item limit;
+    max_item_bytes limit;
     std::conditional_t<is_large, std::unique_ptr<room_for_one>, std::nullptr_t> room{};
   };
 
@@ -110,25 +143,26 @@ class map_stage {
   }
 
  private:
-  // A member of the item is copied out of it at once, so a reference to it is welcome.
+  // A member is copied out of the item at once, so a reference to it is safe.
   static constexpr bool is_member = std::is_member_object_pointer_v<std::remove_cv_t<typename Held::called>>;
 
   Held f_;
   std::string name_;
-  largest_item limit_{};
+  max_item_bytes limit_{};
 };
 
 } // namespace detail
 
-/// Calls a function with each item and gives what it returns.
+/// Calls a function with each item and emits what it returns.
 ///
-/// Takes:   any item; the function is `f(item)` or `f(item, context&)` and is called as const, by all workers
-///          at once (see per_worker for one that must change itself); options name{…}, workers{n}, unordered,
-///          largest_item{bytes}
-/// Gives:   one item for each, of the function's return type
-/// Order:   kept, with any number of workers; with unordered, as they are done
+/// Takes:   any item; the function is `f(item)` or `f(item, context&)`. All workers call it at once, as const
+///          (use per_worker for one that changes its own state); options name{…}, workers{n}, unordered,
+///          max_item_bytes{bytes}
+/// Gives:   one item for each, of the function's return type. A std::string_view or std::span of an item that owns its
+///          elements (a string, vector, array or tensor) doesn't compile: it would dangle
+/// Order:   kept, with any number of workers; with unordered, the order in which they are finished
 /// Throws:  what the function throws, as a failure of its sample
-/// Stops:   behind the item in hand; a function that takes long can ask `context.stop`
+/// Stops:   after the item in hand; a slow function can check `context.stop`
 /// Example: `source | map([](const tar_sample& s) { return decode_jpeg(s["jpg"]); }, workers{8},
 ///          name{"decode"})`
 template <class F, class... Options>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// partition: the samples of one part of a data set, training or validation or test, told by their keys.
+// partition: the samples of one partition of a data set: training, validation or test.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// A sample's own key: `key()` where it has one, its text or number where it is one, else its index.
+/// The key of a sample: its `key()` if it has one, itself if it is a text or a number, else its index.
 struct own_key {
   template <class Item>
   std::uint64_t operator()(const Item& item, context& c) const {
@@ -35,7 +35,7 @@ struct own_key {
   }
 };
 
-/// A key that a function of the user's gives.
+/// A key that the user's function returns.
 template <class F>
 struct given_key {
   F f;
@@ -66,30 +66,31 @@ template <class Hash>
 auto make_partition(const std::vector<double>& weights, std::size_t part, Hash hash) {
   parts all(weights);
   if (part >= all.size())
-    throw std::invalid_argument("feedline::partition: there is no part " + size_text(part) + " of " +
-                                std::to_string(all.size()) + ": they count from 0");
+    throw std::invalid_argument("feedline::partition: there is no partition " + size_text(part) + " of " +
+                                std::to_string(all.size()) + ": partitions are numbered from 0");
   return filter(in_part<Hash>{std::move(all), part, std::move(hash)}, name{"partition"});
 }
 
 } // namespace detail
 
-/// Gives the samples of one part of a data set. To which part a sample belongs follows from a hash of its key
-/// alone: it is the same in every run, process and platform, whatever the order, and stays the same when
-/// other samples come or go.
+/// Emits the samples of one partition of a data set. The partition of a sample depends on a hash of its key
+/// alone: it is the same in every run, process and platform, in any order of samples, and doesn't change when
+/// other samples are added or removed.
 ///
-/// Takes:   how large the parts are, in any unit, and the number of the one that is wanted, from 0; perhaps a
-///          function that gives an item's key, a text or a whole number. Without it the key is the item's
-///          `key()` where it has one, as samples of TAR shards do; else the item itself where it is a text or a
-///          whole number; else the sample's index, which changes when files come or go in front of it
-/// Gives:   the items of that part, unchanged
+/// Takes:   the weights of the partitions, in any unit, and the number of the wanted one, from 0; optionally
+///          a function that returns an item's key, a text or a whole number. Without it the key is the item's
+///          `key()` if it has one, as samples of TAR shards do; else the item itself if it is a text or a
+///          whole number; else the sample's index, which changes when files before it are added or removed
+/// Gives:   the items of that partition, unchanged
 /// Order:   kept
-/// Throws:  std::invalid_argument for weights that are no weights or a part that isn't there
-/// Stops:   behind the item in hand
+/// Throws:  std::invalid_argument for invalid weights or a partition that doesn't exist
+/// Stops:   after the item in hand
 /// Example: `games | partition({80, 10, 10}, 0, [](const game& g) { return g.id; })`
 inline auto partition(const std::vector<double>& weights, std::size_t part) {
   return detail::make_partition(weights, part, detail::own_key());
 }
 
+/// The same, with a function that returns an item's key.
 template <class F>
 auto partition(const std::vector<double>& weights, std::size_t part, F key) {
   return detail::make_partition(weights, part, detail::given_key<F>{std::move(key)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// prefetch: items made ready ahead.
+// prefetch: holds items ready before they are needed.
 #include <cstddef>
 #include <stdexcept>
 
@@ -11,21 +11,23 @@
 
 namespace feedline::inline v0 {
 
-/// Puts a queue of its own at this place: what stands before it works ahead by up to so many items.
+/// Adds a queue here: the stages upstream work ahead by up to `items` items.
 ///
 ///     … ─▶ batch ─▶ [queue] ─▶ consumer
 ///
-/// Behind the last stage it sets how many batches lie ready for the consumer (else 4, or more where a batch
-/// takes microseconds); between two stages that would share a thread it gives each side a thread of its own.
+/// After the last stage it sets how many batches are held ready for the consumer (else 4, or more if a batch
+/// takes microseconds). Between two stages that would share a thread it puts each side on a separate thread.
 ///
-/// A live feed must not wait for a slow consumer: `prefetch<overflow::drop_oldest>(n)` and
-/// `prefetch<overflow::drop_newest>(n)` drop samples where n lie ready already, and count them in the queue's metrics.
-/// (Of more than 1,024 some neighbours are dropped together.) Failures and ends of epochs are never dropped, and wait for
-/// room if they must. Such a run can't be resumed: the compiler refuses its checkpoint().
+/// A live source must not wait for a slow consumer: `prefetch<overflow::drop_oldest>(n)` and
+/// `prefetch<overflow::drop_newest>(n)` drop samples while n are waiting, and count them in the queue's
+/// metrics. (If n is above 1,024, some neighbours are dropped together.) Failures and ends of epochs are
+/// never dropped; if necessary they wait for room. Such a run can't be resumed: its checkpoint() is a compile
+/// error.
 ///
 /// Takes:   any item
-/// Gives:   every item, unchanged, that isn't dropped
+/// Gives:   every item that isn't dropped, unchanged
 /// Order:   kept
+/// Throws:  std::invalid_argument for 0 or a negative number
 /// Throws:  std::invalid_argument for 0 or a number that was negative
 /// Stops:   at once
 /// Example: `… | batch(256) | prefetch(8)`

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// shuffle: a buffer out of which items come in a random order.
+// shuffle: a buffer that emits its items in random order.
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -16,9 +16,10 @@
 
 namespace feedline::inline v0 {
 
+/// Options of shuffle and concurrent_shuffle_buffer.
 struct shuffle_options {
   std::size_t capacity;     ///< the most items that the buffer holds
-  std::size_t min_fill = 0; ///< nothing comes out before so many are in; 0: no minimum
+  std::size_t min_fill = 0; ///< it emits nothing before it holds this many; 0: no minimum
 };
 
 namespace detail {
@@ -26,7 +27,7 @@ namespace detail {
 struct shuffle_stage {
   using feedline_part = void;
   static constexpr stage_traits traits{
-      .kind = "shuffle", .one_to_one = true, .unchanged = true, .saves_in_calls = true};
+      .kind = "shuffle", .one_to_one = true, .unchanged = true, .checkpoints_mid_call = true};
 
   template <class In>
   static consteval fit fits() {
@@ -43,7 +44,7 @@ struct shuffle_stage {
     }
 
     void operator()(sample<In>&& s, auto& emit) {
-      const std::size_t size = buffer_.size() + 1; // with this one
+      const std::size_t size = buffer_.size() + 1; // including this one
       if (size >= options_.min_fill && (size >= options_.capacity || !(growing_ = !growing_))) {
         const std::size_t picked = pick(size);
         emit(picked + 1 == size ? std::move(s) : buffer_.exchange(picked, std::move(s)));
@@ -52,8 +53,8 @@ struct shuffle_stage {
       }
     }
 
-    // The next epoch begins as if nothing had been, but with other picks: how far this one was wanted must not matter
-    // to it.
+    // The next epoch starts with an empty buffer, but makes other picks. It must not depend on how many items
+    // of this epoch were needed.
     void finish(auto& emit) {
       for (bool wanted = true; wanted && !buffer_.empty();) wanted = emit(buffer_.take(pick(buffer_.size())));
       buffer_.clear();
@@ -72,7 +73,7 @@ struct shuffle_stage {
     shuffle_options options_;
     std::uint64_t key_;
     held_samples<In> buffer_;
-    // Until it is full the buffer gives one item for two that come, so that it grows while it already feeds.
+    // Until it is full, the buffer emits one item for every two that arrive: it grows while it already emits.
     bool growing_ = false;
     std::uint64_t picks_ = 0;
     std::uint64_t rounds_ = 0;
@@ -104,15 +105,15 @@ inline void check_shuffle(const shuffle_options& o) {
 
 } // namespace detail
 
-/// Gives items in a random order within the reach of a buffer.
+/// Emits items in a random order within the reach of a buffer.
 ///
-/// Nothing comes out before `min_fill` items are in. From then on one item, each of those inside equally
-/// likely, leaves for every second one that enters, until the buffer holds `capacity`; then one for each. In
-/// the steady state an item is displaced by `capacity - 1` places on average (geometrically distributed). At
-/// the end of each epoch of finite mode the buffer is emptied, in random order; in infinite mode epochs pass
-/// through it without a seam. With `min_fill` equal to `capacity` it is a reservoir: it fills up, and then each item that
-/// comes takes the place of a random one, which leaves. Items lie in one block, which is allocated at the start.
-///
+/// Nothing is emitted before `min_fill` items are in the buffer. From then on one item, each of those inside
+/// with the same probability, leaves for every second one that arrives, until the buffer holds `capacity`;
+/// then one for each. In the steady state an item moves by `capacity - 1` positions on average (geometrically
+/// distributed). At the end of each epoch of finite mode the buffer is emptied, in random order; in infinite
+/// mode it isn't, and epochs follow each other without a break. With `min_fill` equal to `capacity` it is a
+/// reservoir: it fills up, and then each item that arrives replaces a random one, which is emitted. Items are
+/// stored in one block, which is allocated at the start.
 /// Takes:   any item that can be move-assigned
 /// Gives:   every item, unchanged
 /// Order:   random, the same for the same seed

@@ -15,8 +15,11 @@ namespace detail {
 
 struct skip_stage {
   using feedline_part = void;
-  static constexpr stage_traits traits{
-      .kind = "skip", .gives_by_count = true, .unchanged = true, .begins_anew = true, .saves_in_calls = true};
+  static constexpr stage_traits traits{.kind = "skip",
+                                       .data_independent_count = true,
+                                       .unchanged = true,
+                                       .resets_each_epoch = true,
+                                       .checkpoints_mid_call = true};
 
   template <class In>
   static consteval fit fits() {
@@ -45,7 +48,7 @@ struct skip_stage {
     return {count};
   }
 
-  std::uint64_t items_given(std::uint64_t items, bool) const noexcept {
+  std::uint64_t output_count(std::uint64_t items, bool) const noexcept {
     return items - std::min(items, count);
   }
 
@@ -59,9 +62,9 @@ struct skip_stage {
 /// Leaves out the first items of each epoch.
 ///
 /// Takes:   any item
-/// Gives:   all items of an epoch but the first `count`, unchanged
+/// Gives:   every item of an epoch except the first `count`, unchanged
 /// Order:   kept
-/// Throws:  std::invalid_argument for a number that was negative
+/// Throws:  std::invalid_argument for a negative number
 /// Stops:   at once
 /// Example: `source | skip(1'000)`
 inline auto skip(std::uint64_t count) {

@@ -17,11 +17,11 @@ namespace detail {
 struct take_stage {
   using feedline_part = void;
   static constexpr stage_traits traits{.kind = "take",
-                                       .gives_by_count = true,
+                                       .data_independent_count = true,
                                        .unchanged = true,
-                                       .begins_anew = true,
+                                       .resets_each_epoch = true,
                                        .ends_epochs = true,
-                                       .saves_in_calls = true};
+                                       .checkpoints_mid_call = true};
 
   template <class In>
   static consteval fit fits() {
@@ -55,7 +55,7 @@ struct take_stage {
     return {count};
   }
 
-  std::uint64_t items_given(std::uint64_t items, bool) const noexcept { return std::min(items, count); }
+  std::uint64_t output_count(std::uint64_t items, bool) const noexcept { return std::min(items, count); }
 
   std::uint64_t fingerprint() const noexcept { return count; }
 
@@ -64,14 +64,14 @@ struct take_stage {
 
 } // namespace detail
 
-/// Gives the first items of each epoch; the source is then told that the epoch is over, even if it would
-/// never end. (In infinite mode, behind a shuffle, a batch or a stage of your own, which go on from epoch to
-/// epoch, the rest of the epoch passes through them instead and is left out here.)
+/// Emits the first items of each epoch and then ends the epoch at the source, even if it is endless. (In
+/// infinite mode, if take follows a shuffle, a batch or a custom stage, which continue from epoch to epoch,
+/// the rest of the epoch passes through them instead and is left out here.)
 ///
 /// Takes:   any item
 /// Gives:   at most `count` items per epoch, unchanged
 /// Order:   kept
-/// Throws:  std::invalid_argument for a number that was negative
+/// Throws:  std::invalid_argument for a negative number
 /// Stops:   at once
 /// Example: `train | take(100)`
 inline auto take(std::uint64_t count) {

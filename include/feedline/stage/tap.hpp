@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// tap: looks at items without changing them.
+// tap: shows items to a function without changing them.
 #include <string>
 #include <utility>
 
@@ -15,8 +15,11 @@ template <class Held>
 class tap_stage {
  public:
   using feedline_part = void;
-  static constexpr stage_traits traits{
-      .kind = "tap", .stateless = true, .one_to_one = true, .keeps_place = true, .saves_in_calls = true};
+  static constexpr stage_traits traits{.kind = "tap",
+                                       .stateless = true,
+                                       .one_to_one = true,
+                                       .position_from_last_sample = true,
+                                       .checkpoints_mid_call = true};
 
   tap_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
 
@@ -56,13 +59,13 @@ class tap_stage {
 
 } // namespace detail
 
-/// Shows each item to a function and hands it on as it is.
+/// Calls a function with each item and emits the item unchanged.
 ///
 /// Takes:   any item; the function is `f(const item&)` or `f(const item&, context&)`; options as map
 /// Gives:   every item, unchanged
-/// Order:   kept; with unordered, as they are done
-/// Throws:  what the function throws, as a failure of its sample, which then goes no further
-/// Stops:   behind the item in hand
+/// Order:   kept; with unordered, the order in which they are finished
+/// Throws:  what the function throws, as a failure of its sample, which is then not emitted
+/// Stops:   after the item in hand
 /// Example: `source | tap([&](const image& i) { seen.fetch_add(1); })`
 template <class F, class... Options>
 auto tap(F&& f, Options... options) {

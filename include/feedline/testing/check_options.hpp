@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The options of the checks of feedline/testing.hpp, and what they throw.
+// The options of the checks in feedline/testing.hpp, and the exception that they throw.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,30 +15,34 @@ namespace feedline::inline v0::testing {
 struct check_options {
   std::uint64_t seed = 1;   ///< of every run
   std::uint32_t epochs = 2; ///< of a finite run
-  /// Where a run is stopped, resumed or fails: after at most this many of its items, evenly spread.
+  /// The most items of a run after which it is stopped, resumed or made to fail; they are evenly spread.
   std::size_t places = 30;
-  /// The most samples of an epoch, or items of a run: a source or a stage that gives more is refused, as checking it
-  /// would take too long.
+  /// The most samples of an epoch, or items of a run. A source or a stage that yields more is refused, as its
+  /// check would take too long.
   std::size_t most_items = 1000;
-  /// A source may give a sample several times in an epoch, as with_replacement() does.
+  /// A source may yield a sample several times in an epoch, as with_replacement() does.
   bool may_repeat = false;
-  /// A source may give other samples in another epoch, or in another order of files.
+  /// A source may yield other samples in another epoch, or in another order of files.
   bool epochs_differ = false;
-  /// A stage changes no item and loses none: in finite mode it gives each of an epoch once, in any order.
+  /// A stage changes no item and loses none: in finite mode it emits each item of an epoch once, in any
+  /// order.
   bool keeps_all = false;
-  /// All sizes are known, from the types or from largest_item(), so that a run with a memory_budget must be possible.
+  /// All sizes are known, from the types or from max_item_bytes(), so that a run with a memory_budget must
+  /// work.
   bool has_budget = false;
-  /// So long may one step of a check take. What takes longer hangs.
+  /// The longest time for one step of a check. A step that takes longer hangs.
   std::chrono::seconds patience{30};
 };
 
-/// A source or a stage doesn't keep what the library promises to its users. what() has a sentence for each promise
-/// that is broken: which one, where it was noticed, and what to change.
+/// A source or a stage breaks a promise that the library makes to its users. what() has a sentence for each
+/// broken promise: which one, where it was noticed, and what to change.
 class broken_promise : public std::runtime_error {
  public:
+  /// A sentence for each broken promise.
   explicit broken_promise(std::vector<std::string> sentences)
       : std::runtime_error(joined(sentences)), sentences_(std::move(sentences)) {}
 
+  /// One for each broken promise.
   const std::vector<std::string>& sentences() const noexcept { return sentences_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// check_source: runs a source through what the library promises of pipelines that begin with it.
+// check_source: checks that a source keeps the promises of pipelines that begin with it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ namespace feedline::inline v0::testing {
 
 namespace detail {
 
-/// What a call of a source's next() gives.
+/// The result of a call of a source's next().
 struct source_step {
   bool has_ended = false;
   std::string error; // empty: there is an item
@@ -41,7 +41,7 @@ struct source_step {
   friend bool operator==(const source_step&, const source_step&) = default;
 };
 
-/// A source that is called without a run, whose type nobody here knows.
+/// A source that is called without a run. Its type is hidden.
 class hand_source {
  public:
   virtual ~hand_source() = default;
@@ -53,28 +53,28 @@ class hand_source {
   virtual void skip(std::uint64_t count) = 0;
   virtual bool has_state() const = 0;
   virtual std::vector<std::uint64_t> write_state() = 0;
-  /// How many words it did not read; negative: it read more than there were.
+  /// Returns the number of words that it did not read; negative if it read more than there were.
   virtual std::ptrdiff_t read_state(std::vector<std::uint64_t> words) = 0;
-  virtual bool has_go_near() const = 0;
-  virtual void go_near(std::uint64_t index) = 0;
+  virtual bool has_seek() const = 0;
+  virtual void seek(std::uint64_t index) = 0;
 
   virtual std::string origin(std::uint64_t index) const = 0;
   virtual std::uint64_t extent() const = 0;
   virtual std::uint64_t fingerprint() const = 0;
-  virtual std::optional<std::size_t> largest_item() const = 0;
-  /// Of the samples that it has given, what the largest one takes.
+  virtual std::optional<std::size_t> max_item_bytes() const = 0;
+  /// The bytes of the largest sample so far.
   virtual std::size_t largest_given() const = 0;
 
   virtual bool is_indexed() const = 0;
-  /// The samples by place: (index, item).
-  virtual std::vector<source_step> at_places(std::size_t most) const = 0;
+  /// The samples by position: (index, item).
+  virtual std::vector<source_step> at_positions(std::size_t limit) const = 0;
   virtual std::optional<std::uint64_t> find(std::uint64_t index) const = 0;
 };
 
-/// The characters of a short string lie in it, but are counted as if beside it.
+/// The characters of a short string are stored inside it, but counted as if outside.
 inline constexpr std::size_t inside_short_text = 16;
 
-/// Reads a state; words that are asked for beyond the end count as negative.
+/// Reads a state. Returns the number of words left; negative if it asked for more than there were.
 template <class Part, class Prepare>
 std::ptrdiff_t read_words(Part& part, std::vector<std::uint64_t> words, const Prepare& prepare) {
   constexpr std::size_t beyond = 64;
@@ -136,10 +136,10 @@ class typed_hand_source final : public hand_source {
     else return 0;
   }
 
-  bool has_go_near() const override { return goes_near; }
+  bool has_seek() const override { return can_seek; }
 
-  void go_near(std::uint64_t index) override {
-    if constexpr (goes_near) source_.go_near(index);
+  void seek(std::uint64_t index) override {
+    if constexpr (can_seek) source_.seek(index);
   }
 
   std::string origin(std::uint64_t index) const override {
@@ -156,9 +156,9 @@ class typed_hand_source final : public hand_source {
     else return 0;
   }
 
-  std::optional<std::size_t> largest_item() const override {
-    if constexpr (requires { source_.largest_item(); })
-      return feedline::detail::announced_bytes<source_item_t<Source>>(source_.largest_item());
+  std::optional<std::size_t> max_item_bytes() const override {
+    if constexpr (requires { source_.max_item_bytes(); })
+      return feedline::detail::announced_bytes<source_item_t<Source>>(source_.max_item_bytes());
     else return std::nullopt;
   }
 
@@ -166,15 +166,15 @@ class typed_hand_source final : public hand_source {
 
   bool is_indexed() const override { return indexed_source<Source>; }
 
-  std::vector<source_step> at_places(std::size_t most) const override {
+  std::vector<source_step> at_positions(std::size_t limit) const override {
     std::vector<source_step> all;
     if constexpr (indexed_source<Source>) {
       const auto samples = feedline::detail::indexed(source_);
-      for (std::uint64_t place = 0; place < samples.size() && all.size() < most; ++place) {
+      for (std::uint64_t position = 0; position < samples.size() && all.size() < limit; ++position) {
         source_step& s = all.emplace_back();
         try {
-          s.index = feedline::detail::index_at(samples, place);
-          s.item = table_->number_of(samples.at(place));
+          s.index = feedline::detail::index_at(samples, position);
+          s.item = table_->number_of(samples.at(position));
         } catch (const std::exception& error) {
           s.error = std::string("the error ") + error.what();
         }
@@ -191,7 +191,7 @@ class typed_hand_source final : public hand_source {
 
  private:
   static constexpr bool skips = requires(Source& s) { s.skip(0u); };
-  static constexpr bool goes_near = requires(Source& s) { s.go_near(0u); };
+  static constexpr bool can_seek = requires(Source& s) { s.seek(0u); };
 
   Source source_;
   std::shared_ptr<Table> table_;
@@ -199,7 +199,7 @@ class typed_hand_source final : public hand_source {
   std::size_t largest_given_ = 0;
 };
 
-/// Makes a source as it was described.
+/// Makes sources from their description.
 class hand_sources {
  public:
   virtual ~hand_sources() = default;
@@ -222,14 +222,14 @@ class typed_hand_sources final : public hand_sources {
   std::shared_ptr<Table> table_;
 };
 
-/// The promises that can be seen without a run.
+/// The promises that can be checked without a run.
 class hand_source_checks {
  public:
   hand_source_checks(hand_sources& sources, const item_texts& texts, observed& seen,
                      const check_options& options)
       : sources_(sources), texts_(texts), seen_(seen), options_(options) {}
 
-  /// What an epoch gives.
+  /// The steps of an epoch.
   const std::vector<source_step>& epoch_steps(std::uint32_t number) {
     std::vector<source_step>& steps = epochs_[number];
     if (steps.empty()) {
@@ -243,12 +243,12 @@ class hand_source_checks {
   void all() {
     described_ = sources_.make();
     same_again();
-    if (!seen_.is_whole()) return; // nothing else would be as it seems
+    if (!seen_.is_whole()) return; // further findings would mislead
     indices();
     states();
     skips();
-    nears();
-    places();
+    seeks();
+    positions();
     descriptions();
   }
 
@@ -273,8 +273,8 @@ class hand_source_checks {
     while (all.empty() || !all.back().has_ended) {
       if (all.size() > options_.most_items)
         throw std::invalid_argument(
-            "feedline::testing: the source gives more than " + std::to_string(options_.most_items) +
-            " samples in an epoch: make a smaller one for the check, or raise most_items");
+            "feedline::testing: the source yields more than " + std::to_string(options_.most_items) +
+            " samples in an epoch: use a smaller one for the check, or raise most_items");
       all.push_back(source.next());
     }
     return all;
@@ -286,7 +286,7 @@ class hand_source_checks {
     return texts_.text(s.item) + " with the index " + std::to_string(s.index);
   }
 
-  // Empty, or where they differ.
+  // Empty, or the first difference.
   std::string difference(const std::vector<source_step>& expected, std::size_t first,
                          const std::vector<source_step>& got) const {
     for (std::size_t i = 0; i < std::max(expected.size() - first, got.size()); ++i) {
@@ -307,21 +307,20 @@ class hand_source_checks {
   void same_again() {
     for (std::uint32_t number = 0; number < options_.epochs; ++number) {
       const std::vector<source_step>& expected = epoch_steps(number);
-      const std::string where = ", read in epoch " + std::to_string(number) + ", gives others";
+      const std::string where = ", read in epoch " + std::to_string(number) + ", yields other samples";
       seen_.doing("read an epoch of the source again");
       const auto again = sources_.make();
       if (complain(
-              "The same seed gives the same items: a second source" + where,
+              "The same seed yields the same samples: a second source" + where,
               difference(expected, 0, read_epoch(*started(*again, number))),
-              "Key the order by the epoch's seed and number, and let nothing depend on time or on addresses"))
+              "Key the order by the epoch's seed and number. Nothing may depend on time or on addresses"))
         return;
-      if (complain("Copies are independent: the same source, copied once more" + where,
+      if (complain("Copies are independent: another copy of the same source" + where,
                    difference(expected, 0, read_epoch(*started(*again, number))),
-                   "Each epoch works on a copy of the described source: what next() changes must be a "
-                   "member, not behind a "
-                   "pointer that copies share"))
+                   "Each epoch works on a copy of the described source: store everything that next() changes "
+                   "in members, not behind a pointer that copies share"))
         return;
-      // Two copies in turn.
+      // Two copies, read alternately.
       const auto a = started(*described_, number), b = started(*described_, number);
       std::vector<source_step> got[2];
       for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -329,14 +328,15 @@ class hand_source_checks {
         got[1].push_back(b->next());
       }
       for (const auto& steps : got)
-        if (complain("Copies are independent: one of two copies, read in turn in epoch " +
-                         std::to_string(number) + ", gives others",
-                     difference(expected, 0, steps),
-                     "What next() changes must be a member, not behind a pointer that copies share"))
+        if (complain(
+                "Copies are independent: one of two copies, read alternately in epoch " +
+                    std::to_string(number) + ", yields other samples",
+                difference(expected, 0, steps),
+                "Store everything that next() changes in members, not behind a pointer that copies share"))
           return;
       if (!a->next().has_ended)
         seen_.broken("An epoch ends once: after the end of epoch " + std::to_string(number) +
-                     " next() gives " + "another sample. Let it give nothing from then on.");
+                     " next() returns another sample. Return nothing from then on.");
     }
   }
 
@@ -349,33 +349,33 @@ class hand_source_checks {
         const source_step& s = steps[i];
         if (s.has_ended || !s.error.empty()) continue;
         if (s.index == sample_id::no_index)
-          return seen_.broken(
-              "An index names a sample: index() is the largest number there is, which means none.");
+          return seen_.broken("An index identifies a sample: index() returns the largest number, which means "
+                              "that there is none.");
         const bool is_new = of_epoch.emplace(s.index, s.item).second;
         if (!is_new && !options_.may_repeat)
-          return seen_.broken(
-              "An index is unique in its epoch: sample " + std::to_string(i) + " of epoch " +
-              std::to_string(number) + ", " + texts_.text(s.item) + ", has the index " +
-              std::to_string(s.index) +
-              " of an earlier one. Let index() tell samples apart over all files, or set may_repeat.");
+          return seen_.broken("An index is unique in its epoch: sample " + std::to_string(i) + " of epoch " +
+                              std::to_string(number) + ", " + texts_.text(s.item) + ", has the index " +
+                              std::to_string(s.index) +
+                              " of an earlier one. Return a different index for each sample of all files, or "
+                              "set may_repeat.");
         const auto [known, is_first] = items.emplace(s.index, s.item);
         if (known->second != s.item)
           return seen_.broken(
-              "An index is the same sample in every epoch: " + std::to_string(s.index) + " is " +
-              texts_.text(known->second) + " first and " + texts_.text(s.item) + " in epoch " +
+              "An index identifies the same sample in every epoch: " + std::to_string(s.index) + " is " +
+              texts_.text(known->second) + " at first and " + texts_.text(s.item) + " in epoch " +
               std::to_string(number) +
-              ". Let index() follow from the sample, not from its place in the epoch's order.");
+              ". Derive index() from the sample, not from its position in the epoch's order.");
       }
       if (number > 0 && !options_.epochs_differ && !options_.may_repeat && of_epoch.size() != items.size())
-        return seen_.broken("Every epoch gives every sample once: epoch " + std::to_string(number) +
+        return seen_.broken("Every epoch yields every sample once: epoch " + std::to_string(number) +
                             " lacks " + std::to_string(items.size() - of_epoch.size()) +
-                            " samples of earlier ones. Set epochs_differ if that is meant.");
+                            " samples of earlier ones. If that is intended, set epochs_differ.");
       if (number > 0 && !options_.epochs_differ && !options_.may_repeat && of_epoch.size() > 0 &&
           steps.size() != epoch_steps(0).size())
-        return seen_.broken("Every epoch gives every sample once: epoch " + std::to_string(number) + " has " +
-                            std::to_string(steps.size() - 1) + " samples, the first one has " +
+        return seen_.broken("Every epoch yields every sample once: epoch " + std::to_string(number) +
+                            " has " + std::to_string(steps.size() - 1) + " samples, the first one has " +
                             std::to_string(epoch_steps(0).size() - 1) +
-                            ". Set epochs_differ if that is meant.");
+                            ". If that is intended, set epochs_differ.");
     }
   }
 
@@ -385,8 +385,8 @@ class hand_source_checks {
     const std::vector<source_step>& expected = epoch_steps(number);
     for (const std::size_t at : spread(expected.size(), options_.places)) {
       seen_.doing("read the source's state before sample " + std::to_string(at));
-      const std::string promise = "A source goes on where its state says: with that of a source that gave " +
-                                  std::to_string(at) + " samples, another one gives others";
+      const std::string promise = "A source continues from its state: with the state after " +
+                                  std::to_string(at) + " samples, another source yields other samples";
       const auto first = started(*described_, number);
       for (std::size_t i = 0; i < at; ++i) first->next();
       const std::vector<std::uint64_t> words = first->write_state();
@@ -395,21 +395,21 @@ class hand_source_checks {
       try {
         left = second->read_state(words);
       } catch (const std::exception& error) {
-        return seen_.broken(promise + ": reading it throws: " + error.what() +
-                            ". Name the same members in the same order in both directions.");
+        return seen_.broken(promise + ": reading the state throws: " + error.what() +
+                            ". Name the same members in the same order for writing and for reading.");
       }
       if (left != 0)
         return seen_.broken("A state is read as it was written: state() wrote " +
                             std::to_string(words.size()) + " words before sample " + std::to_string(at) +
                             " and read " + std::to_string(static_cast<std::ptrdiff_t>(words.size()) - left) +
-                            ". Name the same members in the same order in both directions.");
+                            ". Name the same members in the same order for writing and for reading.");
       if (complain(promise, difference(expected, at, read_epoch(*second)),
-                   "Name all that next() changes in state(archive); resumed() restores what follows from it"))
+                   "Name everything that next() changes in state(archive); derive the rest in resumed()"))
         return;
-      if (complain("A state is only looked at: a source whose state was taken down before sample " +
-                       std::to_string(at) + " gives others afterwards",
+      if (complain("Writing a state changes nothing: a source whose state was written before sample " +
+                       std::to_string(at) + " yields other samples afterwards",
                    difference(expected, at, read_epoch(*first)),
-                   "Let state() change nothing when it is called with a state_writer"))
+                   "state() must change nothing when it is called with a state_writer"))
         return;
     }
   }
@@ -424,19 +424,19 @@ class hand_source_checks {
       try {
         source->skip(at);
       } catch (const std::exception& error) {
-        return seen_.broken("skip(n) goes on as n calls of next() would: skip(" + std::to_string(at) +
+        return seen_.broken("skip(n) acts like n calls of next(): skip(" + std::to_string(at) +
                             ") throws: " + error.what() + ".");
       }
-      if (complain("skip(n) goes on as n calls of next() would: after skip(" + std::to_string(at) +
-                       ") come others",
+      if (complain("skip(n) acts like n calls of next(): after skip(" + std::to_string(at) +
+                       ") the source yields other samples",
                    difference(expected, at, read_epoch(*source)),
-                   "Let skip() and next() count the same calls"))
+                   "skip() and next() must count the same calls"))
         return;
     }
   }
 
-  void nears() {
-    if (!described_->has_go_near()) return;
+  void seeks() {
+    if (!described_->has_seek()) return;
     const std::uint32_t number = options_.epochs - 1;
     std::map<std::uint64_t, std::size_t> wanted;
     for (const source_step& s : epoch_steps(number))
@@ -452,13 +452,13 @@ class hand_source_checks {
     for (const std::vector<std::uint64_t>& walk : walks) {
       const auto source = started(*described_, number);
       for (const std::uint64_t index : walk) {
-        seen_.doing("went near sample " + std::to_string(index));
-        const std::string promise = "go_near(index) makes next() give that sample before long: go_near(" +
+        seen_.doing("called seek(" + std::to_string(index) + ")");
+        const std::string promise = "After seek(index) next() soon returns that sample: seek(" +
                                     std::to_string(index) + ")" +
-                                    (walk.size() == 1 ? "" : ", after others by rising index,");
+                                    (walk.size() == 1 ? "" : ", called after smaller indices,");
         source_step s;
         try {
-          source->go_near(index);
+          source->seek(index);
           for (std::size_t calls = 0; calls <= options_.most_items + 1; ++calls) {
             s = source->next();
             if (s.has_ended || (s.error.empty() && s.index == index)) break;
@@ -467,61 +467,63 @@ class hand_source_checks {
           return seen_.broken(promise + " throws: " + error.what() + ".");
         }
         if (s.has_ended || s.index != index)
-          return seen_.broken(promise + " is not followed by it. Go to that sample, or before it in its "
-                                        "file; indices come in rising order.");
+          return seen_.broken(promise +
+                              " doesn't lead to it. Go to that sample, or to one before it in its file; "
+                              "seek() is called with rising indices.");
         if (s.item != wanted[index])
-          return seen_.broken(promise + " is followed by " + texts_.text(s.item) + " with that index, not " +
-                              texts_.text(wanted[index]) + ". Let it go to the same sample as next() does.");
+          return seen_.broken(promise + " leads to " + texts_.text(s.item) + " with that index, not " +
+                              texts_.text(wanted[index]) + ". Go to the same sample as next() does.");
       }
     }
   }
 
-  void places() {
+  void positions() {
     if (!described_->is_indexed()) return;
-    seen_.doing("asked for samples by their place");
-    const std::vector<source_step> all = described_->at_places(options_.most_items);
+    seen_.doing("read samples by their position");
+    const std::vector<source_step> all = described_->at_positions(options_.most_items);
     std::map<std::uint64_t, std::size_t> items;
     for (const source_step& s : epoch_steps(0))
       if (!s.has_ended && s.error.empty()) items.emplace(s.index, s.item);
     std::uint64_t unknown = 0;
     std::size_t good = 0;
-    for (std::size_t place = 0; place < all.size(); ++place) {
-      const source_step& s = all[place];
+    for (std::size_t position = 0; position < all.size(); ++position) {
+      const source_step& s = all[position];
       unknown = std::max(unknown, s.index + 1);
-      const std::string where = "place " + std::to_string(place);
+      const std::string what =
+          "at(position) and next() return the same samples: position " + std::to_string(position);
       const auto known = items.find(s.index);
       if (!s.error.empty() && known != items.end())
-        return seen_.broken("at(place) gives the samples that next() gives: that of " + where + ", " +
-                            texts_.text(known->second) + " with the index " + std::to_string(s.index) +
-                            ", is " + s.error + ". Let both agree.");
+        return seen_.broken(what + ", with the index " + std::to_string(s.index) + ", is " + s.error +
+                            ", but next() returned " + texts_.text(known->second) +
+                            " with that index. Make both agree.");
       if (s.error.empty() && known == items.end())
-        return seen_.broken("at(place) gives the samples that next() gives: that of " + where +
-                            " has the index " + std::to_string(s.index) +
-                            ", which next() never gave. Let index_at() and index() agree.");
+        return seen_.broken(what + " has the index " + std::to_string(s.index) +
+                            ", which next() never returned. Make index_at() and index() agree.");
       if (s.error.empty() && known->second != s.item)
-        return seen_.broken("at(place) gives the samples that next() gives: at " + where +
-                            ", with the index " + std::to_string(s.index) + ", is " + texts_.text(s.item) +
-                            ", while next() gave " + texts_.text(known->second) +
-                            " with that index. Let both agree.");
+        return seen_.broken(what + ", with the index " + std::to_string(s.index) + ", is " +
+                            texts_.text(s.item) + ", but next() returned " + texts_.text(known->second) +
+                            " with that index. Make both agree.");
       good += s.error.empty();
       const auto found = described_->find(s.index);
-      if (found != place)
-        return seen_.broken("find(index) is the place with that index: find(" + std::to_string(s.index) +
-                            ") is " + (found ? std::to_string(*found) : "nothing") + ", not " +
-                            std::to_string(place) + ". Let find() undo index_at().");
+      if (found != position)
+        return seen_.broken("find(index) returns the position of that index: find(" +
+                            std::to_string(s.index) + ") is " + (found ? std::to_string(*found) : "nothing") +
+                            ", not " + std::to_string(position) +
+                            ". find() must be the inverse of index_at().");
     }
     if (!options_.may_repeat && good != items.size())
-      return seen_.broken("at(place) gives the samples that next() gives: " + std::to_string(good) +
-                          " places can be read, " + std::to_string(items.size()) +
-                          " samples come of next(). Let size() count what an epoch gives.");
+      return seen_.broken("at(position) and next() return the same samples: " + std::to_string(good) +
+                          " positions can be read, but next() returned " + std::to_string(items.size()) +
+                          " samples. size() must count the samples of an epoch.");
     if (described_->find(unknown))
-      return seen_.broken("find(index) is the place with that index: find(" + std::to_string(unknown) +
-                          ") is a place, though no sample has that index. Let it give nothing there.");
-    const std::vector<source_step> again = described_->at_places(options_.most_items);
-    for (std::size_t place = 0; place < std::min(all.size(), again.size()); ++place)
-      if (!(all[place] == again[place]))
-        return seen_.broken("at(place) gives the same each time: at place " + std::to_string(place) +
-                            " it gave " + text(all[place]) + ", then " + text(again[place]) + ".");
+      return seen_.broken("find(index) returns the position of that index: find(" + std::to_string(unknown) +
+                          ") is a position, though no sample has that index. Return nothing for it.");
+    const std::vector<source_step> again = described_->at_positions(options_.most_items);
+    for (std::size_t position = 0; position < std::min(all.size(), again.size()); ++position)
+      if (!(all[position] == again[position]))
+        return seen_.broken("at(position) returns the same sample each time: at position " +
+                            std::to_string(position) + " it returned " + text(all[position]) + ", then " +
+                            text(again[position]) + ".");
   }
 
   void descriptions() {
@@ -533,22 +535,22 @@ class hand_source_checks {
       } catch (const std::exception& error) {
         return seen_.broken("origin(index) names every sample: for index " + std::to_string(s.index) +
                             " it throws: " + error.what() +
-                            ". It is called on the described source, on which start_epoch() was not called.");
+                            ". It is called on the described source, whose start_epoch() was not called.");
       }
     }
     const auto read = started(*described_, 0);
     read_epoch(*read);
-    if (const auto largest = described_->largest_item();
+    if (const auto largest = described_->max_item_bytes();
         largest && read->largest_given() > *largest + inside_short_text)
-      return seen_.broken(
-          "largest_item() is the most bytes that a sample takes: it is " + std::to_string(*largest) +
-          ", but one takes " + std::to_string(read->largest_given()) +
-          ", with all that belongs to it. Let it be more, or give nothing where it isn't known.");
+      return seen_.broken("max_item_bytes() is the most bytes that a sample takes: it is " +
+                          std::to_string(*largest) + ", but one takes " +
+                          std::to_string(read->largest_given()) +
+                          " in all. Return more, or nothing if the size isn't known.");
     const auto other = sources_.make();
     if (described_->extent() != other->extent() || described_->fingerprint() != other->fingerprint())
       return seen_.broken(
-          "A fingerprint is the same in another process: two sources of the same data have other extents or "
-          "fingerprints. Let them follow from the data, not from addresses or time.");
+          "A fingerprint is the same in another process: two sources of the same data have different "
+          "extents or fingerprints. Derive them from the data, not from addresses or time.");
   }
 
   hand_sources& sources_;
@@ -559,26 +561,26 @@ class hand_source_checks {
   std::map<std::uint32_t, std::vector<source_step>> epochs_;
 };
 
-/// The map that stands downstream of a source.
+/// The map downstream of a source.
 struct look_at_source {
   template <class T>
   seen<T> operator()(T item, context& c) const {
     if (fails && fails->index == c.index && fails->epoch == c.epoch) throw planned_failure();
-    return {std::move(item), {c.index, c.part, c.epoch}};
+    return {std::move(item), {c.index, c.sub_index, c.epoch}};
   }
 
   std::optional<occasion> fails;
 };
 
-/// source | map | shuffle, of which one with room for one item changes nothing.
+/// source | map | shuffle. A shuffle with room for one item changes nothing.
 template <class Make>
 struct downstream_of_source {
   auto operator()(const run_order& o) {
     auto described = feedline::detail::as_pipeline(make());
     using item = source_item_t<std::remove_cvref_t<decltype(described.source())>>;
-    feedline::largest_item largest;
-    if constexpr (requires { described.source().largest_item(); })
-      if (const std::optional<std::size_t> bytes = described.source().largest_item())
+    feedline::max_item_bytes largest;
+    if constexpr (requires { described.source().max_item_bytes(); })
+      if (const std::optional<std::size_t> bytes = described.source().max_item_bytes())
         largest.bytes = *bytes + inside_short_text + sizeof(seen<item>) - sizeof(item);
     return std::move(described) | map(look_at_source{o.fails}, feedline::workers{o.upstream}, largest) |
            shuffle({.capacity = o.buffer});
@@ -587,7 +589,7 @@ struct downstream_of_source {
   Make make;
 };
 
-/// What only a source promises of its runs.
+/// The promises that only a source makes for its runs.
 class source_run_checks {
  public:
   source_run_checks(any_runs& runs, observed& seen, const check_options& options)
@@ -601,7 +603,7 @@ class source_run_checks {
     ranks();
   }
 
-  /// A finite run gives what next() gives, epoch by epoch.
+  /// A finite run yields what next() returns, epoch by epoch.
   void given(const std::vector<std::vector<source_step>>& epochs) {
     std::vector<std::pair<std::uint64_t, std::size_t>> expected, got;
     std::size_t failures = 0, skipped = 0;
@@ -614,19 +616,18 @@ class source_run_checks {
       if (s.is == step::kind::item) got.emplace_back(s.id.index, s.item);
       skipped += s.skipped.size();
       if (s.is != step::kind::error) continue;
-      return seen_.broken("A run gives what its source gives: a finite run ends with the error \"" +
-                          s.message + "\", though next() throws nothing like it when it is called directly.");
+      return seen_.broken("A run yields what its source yields: a finite run ends with the error \"" +
+                          s.message + "\", but next() throws no such error when it is called directly.");
     }
     if (skipped != failures)
-      return seen_.broken(
-          "A run gives what its source gives: next() throws " + std::to_string(failures) +
-          " times when it is called for one epoch after another, while a finite run tells of " +
-          std::to_string(skipped) + " failures. Let what fails depend on nothing but the sample.");
+      return seen_.broken("A run yields what its source yields: next() throws " + std::to_string(failures) +
+                          " times when it is called for one epoch after another, but a finite run reports " +
+                          std::to_string(skipped) + " failures. Failures may depend on the sample alone.");
     if (expected != got)
-      seen_.broken("A run gives what its source gives: a finite run of " + std::to_string(options_.epochs) +
-                   " epochs gives other samples than start_epoch() and next() do when they are called for "
-                   "one epoch after "
-                   "another. Let nothing depend on time, on the thread that calls or on earlier epochs.");
+      seen_.broken(
+          "A run yields what its source yields: a finite run of " + std::to_string(options_.epochs) +
+          " epochs yields other samples than start_epoch() and next() do when they are called for one "
+          "epoch after another. Nothing may depend on time, on the calling thread or on earlier epochs.");
   }
 
  private:
@@ -650,7 +651,7 @@ class source_run_checks {
         o.on_error = how;
         o.fails = fails;
         std::vector<step> expected, got = checks_.run(o);
-        bool is_reached = skips; // rather than a sample before it that the source itself fails for
+        bool is_reached = skips; // false: the source itself fails for a sample before it
         for (const step& s : skips ? all_skipping : all) {
           if (!skips && !s.skipped.empty()) break;
           if (!matches(s)) {
@@ -673,15 +674,15 @@ class source_run_checks {
         }
         if (checks_.complain(
                 expected, got,
-                std::string("A failure takes nothing else with it: where ") + what +
-                    (skips ? " and is skipped, the rest is not the same" : ", other items come before it"),
-                "Let index() be that of the sample that next() gave last"))
+                std::string("A failure affects no other item: if ") + what +
+                    (skips ? " and is skipped, the rest differs" : ", the items before it differ"),
+                "index() must be that of the sample that next() returned last"))
           return;
         const bool is_named =
             skips ? std::count(skipped.begin(), skipped.end(), fails) > 0 : error.failed == fails;
         if (!is_named && is_reached && all.back().is == step::kind::end)
           return seen_.broken(
-              "A failure is named: where " + what + ", the run tells of " +
+              "A failure is named: if " + what + ", the run reports " +
               (skips ? std::to_string(skipped.size()) + " skipped samples" : "\"" + error.message + "\"") +
               ".");
       }
@@ -699,22 +700,22 @@ class source_run_checks {
       for (std::uint32_t number = 0; number < count; ++number) {
         seen_.doing("ran rank " + std::to_string(number) + " of " + std::to_string(count));
         run_order o = checks_.order();
-        o.rank = {number, count, uneven::keep};
+        o.rank = {number, count, remainder::keep};
         for (const step& s : checks_.run(o)) {
           const std::string where = "rank " + std::to_string(number) + " of " + std::to_string(count);
           if (s.is == step::kind::error)
-            return seen_.broken("Ranks share out each epoch: " + where + " fails with " + s.message + ".");
+            return seen_.broken("Ranks divide each epoch: " + where + " fails with " + s.message + ".");
           if (s.is == step::kind::item && --left[{s.id.index, s.id.epoch}] < 0)
             return seen_.broken(
-                "Ranks share out each epoch: " + where + " gives " + text_of_step(s, runs_.texts()) +
-                ", which another rank gave, too. Let every rank work out the same order of an epoch.");
+                "Ranks divide each epoch: " + where + " yields " + text_of_step(s, runs_.texts()) +
+                ", which another rank yields too. Every rank must compute the same order of an epoch.");
         }
       }
       for (const auto& [id, times] : left)
         if (times > 0)
-          return seen_.broken("Ranks share out each epoch: none of " + std::to_string(count) + " gives " +
+          return seen_.broken("Ranks divide each epoch: none of " + std::to_string(count) + " ranks yields " +
                               text_of_occasion({id.first, id.second}) +
-                              ". Let every rank work out the same order of an epoch.");
+                              ". Every rank must compute the same order of an epoch.");
     }
   }
 
@@ -726,18 +727,20 @@ class source_run_checks {
 
 } // namespace detail
 
-/// Runs a source of your own through what the library promises to those who use it: the same samples with any number of
-/// workers, exact checkpoints, whole epochs, ends at any moment, failures in their place. Returns if they hold.
+/// Checks that a source keeps the promises that the library makes to its users: the same samples with any
+/// number of workers, exact checkpoints, whole epochs, an end at any moment, failures in their position.
+/// Returns if it does.
 ///
-/// It calls the source itself first (copies, index(), state(), skip(), go_near(), at(), find(), origin()), and, if that is
-/// as it must be, runs pipelines that begin with it. Take a small data set, of 10 to 50 samples: every place of it is
-/// tried.
+/// It first calls the source itself (copies, index(), state(), skip(), seek(), at(), find(), origin()). If
+/// that succeeds, it runs pipelines that begin with the source. Use a small data set, of 10 to 50 samples:
+/// each position in it is tried.
 ///
-/// Takes:   a function that makes the source as another process would, the same each time it is called: a class with
-///          next(), one with size() and at(), or what from(), mix() and the like give; check_options; and a projection,
-///          where samples have no operator==. All three are copied, and called from a thread of the check's own
-/// Throws:  broken_promise, whose what() has a sentence for each promise that is broken; std::invalid_argument for a
-///          source that gives more samples than options.most_items
+/// Takes:   a function that makes the source as another process would, the same each time: a class with
+///          next(), one with size() and at(), or what from(), mix() and the like return; check_options; and a
+///          projection, if samples have no operator==. All three are copied, and called from a separate
+///          thread
+/// Throws:  broken_promise, whose what() has a sentence for each broken promise; std::invalid_argument for a
+///          source that yields more samples than options.most_items
 /// Example: `fl::testing::check_source([] { return matrix_rows("small.matrix"); })`
 template <class Make, class Project = as_it_is>
 void check_source(Make make, const check_options& options = {}, Project project = {}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// check_stage: runs a stage through what the library promises of pipelines that it stands in.
+// check_stage: checks that a stage keeps the promises of pipelines that contain it.
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
@@ -37,7 +37,7 @@ namespace feedline::inline v0::testing {
 
 namespace detail {
 
-/// Gives the inputs of a check, all but some.
+/// Yields the inputs of a check, except some.
 template <class T>
 class given_inputs {
  public:
@@ -52,7 +52,7 @@ class given_inputs {
 
   void start_epoch(const epoch& e) {
     epoch_ = e.number;
-    if (epoch_ >= last_epoch_) throw std::runtime_error("the check has seen enough epochs");
+    if (epoch_ >= last_epoch_) throw std::runtime_error("the check needs no more epochs");
   }
 
   std::optional<T> next() {
@@ -66,7 +66,7 @@ class given_inputs {
 
   void state(auto& archive) { archive(at_); }
 
-  void go_near(std::uint64_t index) { at_ = index; }
+  void seek(std::uint64_t index) { at_ = index; }
 
   std::uint64_t extent() const { return inputs_->size(); }
 
@@ -106,7 +106,7 @@ struct hand_output {
   friend bool operator==(const hand_output&, const hand_output&) = default;
 };
 
-/// What a call gives.
+/// The result of a call.
 struct hand_result {
   std::vector<hand_output> given;
   bool has_enough = false; // it called emit.enough()
@@ -116,31 +116,31 @@ struct hand_result {
   friend bool operator==(const hand_result&, const hand_result&) = default;
 };
 
-/// What a stage names in its state.
+/// The state that a stage writes.
 struct written_state {
   std::vector<std::uint64_t> words;
   feedline::detail::held_parts held;
 };
 
-/// A stage that is called without a run, whose type nobody here knows.
+/// A stage that is called without a run. Its type is hidden.
 class hand_stage {
  public:
   virtual ~hand_stage() = default;
   virtual std::unique_ptr<hand_stage> copy() const = 0;
   /// `wanted`: how many items emit() takes before it returns false.
   virtual hand_result call(const hand_call& c, std::size_t wanted = ~std::size_t{0}) = 0;
-  /// It used an emit whose call had returned.
+  /// Whether it used an emit after the call that received it.
   virtual bool emitted_late() const = 0;
 
   virtual bool has_state() const = 0;
   virtual written_state write_state() = 0;
   virtual std::ptrdiff_t read_state(const written_state& state) = 0;
 
-  virtual bool takes_samples() const = 0; // and gives them
+  virtual bool takes_samples() const = 0; // and emits them
   virtual std::optional<std::size_t> items_held() const = 0;
   virtual std::optional<bool> has_enough() const = 0;
   virtual bool ends_epochs() const = 0;
-  virtual bool gives_by_count() const = 0;
+  virtual bool data_independent_count() const = 0;
   virtual std::uint64_t fingerprint() const = 0;
 };
 
@@ -150,10 +150,10 @@ class hand_stages {
   virtual std::unique_ptr<hand_stage> make() = 0;
 };
 
-/// More than that after an emit() that returned false is no oversight but a loop.
-inline constexpr std::size_t most_ignored = 1000;
+/// More calls of emit() after it returned false are not an oversight but a loop.
+inline constexpr std::size_t max_ignored = 1000;
 
-/// A loop that nothing ends.
+/// Thrown to end an endless loop.
 struct ignores_false {};
 
 template <class Out, class Table>
@@ -176,7 +176,7 @@ class hand_emit {
       return false;
     }
     ++given_;
-    if (given_ > wanted_ + most_ignored) {
+    if (given_ > wanted_ + max_ignored) {
       result_->ignores_false = true;
       throw ignores_false();
     }
@@ -243,7 +243,7 @@ class typed_hand_stage final : public hand_stage {
   written_state write_state() override {
     written_state state;
     if constexpr (feedline::detail::has_state<Stage>) {
-      state_writer writer(state.words, state.held, place);
+      state_writer writer(state.words, state.held, position);
       stage_.state(writer);
     }
     return state;
@@ -256,7 +256,7 @@ class typed_hand_stage final : public hand_stage {
         for (const sample_id& id : h.ids()) samples.push_back({(*inputs_)[id.index], id});
       feedline::detail::samples_read_again<In> found(std::move(samples));
       return read_words(stage_, state.words,
-                        [&](state_reader& reader) { reader.begin_stage(state.held, place, &found); });
+                        [&](state_reader& reader) { reader.begin_stage(state.held, position, &found); });
     } else {
       return 0;
     }
@@ -278,7 +278,9 @@ class typed_hand_stage final : public hand_stage {
 
   bool ends_epochs() const override { return feedline::detail::traits_of<Stage>().ends_epochs; }
 
-  bool gives_by_count() const override { return feedline::detail::traits_of<Stage>().gives_by_count; }
+  bool data_independent_count() const override {
+    return feedline::detail::traits_of<Stage>().data_independent_count;
+  }
 
   std::uint64_t fingerprint() const override {
     if constexpr (requires { stage_.fingerprint(); }) return stage_.fingerprint();
@@ -289,20 +291,20 @@ class typed_hand_stage final : public hand_stage {
   void take(const hand_call& c, const sample_id& id, emit_type& emit) {
     In item = (*inputs_)[c.input];
     const std::stop_token never;
-    context about = feedline::detail::make_context(id, feedline::detail::key(seed_, place), never);
+    context about = feedline::detail::make_context(id, feedline::detail::key(seed_, position), never);
     if constexpr (takes_value_and_context) stage_(std::move(item), emit, about);
     else if constexpr (takes_value) stage_(std::move(item), emit);
     else if constexpr (takes_sample) stage_(sample<In>{std::move(item), id}, emit);
     else stage_(sample<In>{std::move(item), id}, emit, about);
   }
 
-  static constexpr std::size_t place = 2; // after the inputs and a map, see around_stage
+  static constexpr std::size_t position = 2; // after the inputs and a map, see around_stage
 
   Stage stage_;
   std::shared_ptr<const std::vector<In>> inputs_;
   std::shared_ptr<Table> table_;
   std::uint64_t seed_;
-  std::deque<emit_type> emits_; // also those whose call has returned, to notice who uses one
+  std::deque<emit_type> emits_; // also of calls that have returned, to notice their use
   bool was_late_ = false;
 };
 
@@ -325,17 +327,17 @@ class typed_hand_stages final : public hand_stages {
   std::uint64_t seed_;
 };
 
-/// The promises of a stage of a user's own that can be seen without a run.
+/// The promises of a custom stage that can be checked without a run.
 class hand_stage_checks {
  public:
   hand_stage_checks(hand_stages& stages, std::size_t inputs, const item_texts& texts, observed& seen,
                     const check_options& options)
       : stages_(stages), inputs_(inputs), texts_(texts), seen_(seen), options_(options) {}
 
-  /// What a finite run gives.
+  /// The items of a finite run.
   const std::vector<std::size_t>& finite_items() const { return finite_items_; }
 
-  /// Some call throws.
+  /// Whether a call throws.
   bool fails() const { return fails_; }
 
   void all() {
@@ -357,9 +359,8 @@ class hand_stage_checks {
     unwanted();
     counts();
     if (described_->fingerprint() != stages_.make()->fingerprint())
-      seen_.broken("A fingerprint is the same in another process: two stages that were made alike have other "
-                   "ones. Let it "
-                   "follow from the parameters, not from addresses or time.");
+      seen_.broken("A fingerprint is the same in another process: two stages that were made alike have "
+                   "different ones. Derive it from the parameters, not from addresses or time.");
   }
 
  private:
@@ -374,7 +375,7 @@ class hand_stage_checks {
     return calls;
   }
 
-  // Leaves out of the calls those that a stage with enough of an epoch doesn't get.
+  // Makes the calls, and leaves out of calls_ those that a run skips after emit.enough().
   std::vector<hand_result> first_drive() {
     std::vector<hand_result> results;
     std::vector<hand_call> made;
@@ -387,15 +388,15 @@ class hand_stage_checks {
       results.push_back(stage->call(c));
       has_enough = has_enough || results.back().has_enough;
       if (results.back().given.size() > options_.most_items)
-        throw std::invalid_argument("feedline::testing: the stage gives more than " +
-                                    std::to_string(options_.most_items) +
-                                    " items for one: give the check other inputs, or raise most_items");
+        throw std::invalid_argument(
+            "feedline::testing: the stage emits more than " + std::to_string(options_.most_items) +
+            " items for one input: use other inputs for the check, or raise most_items");
     }
     if (stage->emitted_late())
       seen_.broken(
-          "A stage gives items while it is called: it used emit after the call that got it had returned. "
-          "Keep no "
-          "emit: what is to come later is kept as a member, and given by a later call or by finish().");
+          "A stage emits items only while it is called: it used emit after the call that received it had "
+          "returned. Don't keep emit: store later items in a member, and emit them in a later call or in "
+          "finish().");
     calls_ = std::move(made);
     return results;
   }
@@ -423,7 +424,7 @@ class hand_stage_checks {
                 const std::string& advice) {
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (got[i] == results_[begin + i]) continue;
-      seen_.broken(promise + ": for " + text_of_call(calls_[begin + i]) + " it gives " + text(got[i]) +
+      seen_.broken(promise + ": for " + text_of_call(calls_[begin + i]) + " it emits " + text(got[i]) +
                    ", not " + text(results_[begin + i]) + ". " + advice + ".");
       return true;
     }
@@ -441,11 +442,10 @@ class hand_stage_checks {
     seen_.doing("called copies of the stage with each input");
     const auto other = stages_.make();
     const auto a = other->copy(), b = other->copy();
-    if (complain("Copies are independent: the same stage, copied and called once more, gives others", 0,
+    if (complain("Copies are independent: another copy of the same stage emits other items", 0,
                  drive(*described_->copy()),
-                 "Each run works on a copy of the stage: what a call changes must be a member, not a static "
-                 "or behind a "
-                 "pointer that copies share, and nothing may depend on time"))
+                 "Each run works on a copy of the stage: store everything that a call changes in members, "
+                 "not in a static or behind a pointer that copies share, and nothing may depend on time"))
       return;
     std::vector<hand_result> got[2];
     for (const hand_call& c : calls_) {
@@ -453,13 +453,14 @@ class hand_stage_checks {
       got[1].push_back(b->call(c));
     }
     for (const auto& results : got)
-      if (complain(
-              "Copies are independent: one of two copies, called in turn, gives others", 0, results,
-              "What a call changes must be a member, not a static or behind a pointer that copies share"))
+      if (complain("Copies are independent: one of two copies, called alternately, emits other items", 0,
+                   results,
+                   "Store everything that a call changes in members, not in a static or behind a pointer "
+                   "that copies share"))
         return;
-    complain("The same seed gives the same items: a second stage that was made alike gives others", 0,
+    complain("The same seed yields the same items: a second stage that was made alike emits other items", 0,
              drive(*stages_.make()),
-             "Key random decisions by context.random, and let nothing depend on time or on addresses");
+             "Key random decisions by context.random. Nothing may depend on time or on addresses");
   }
 
   void states(bool finite) {
@@ -475,28 +476,30 @@ class hand_stage_checks {
       try {
         left = second->read_state(state);
       } catch (const std::exception& error) {
-        return seen_.broken("A state is read as it was written: " + where + " reading it throws: " +
-                            error.what() + ". Name the same members in the same order in both directions.");
+        return seen_.broken("A state is read as it was written: " + where +
+                            " reading it throws: " + error.what() +
+                            ". Name the same members in the same order for writing and for reading.");
       }
       if (left != 0)
         return seen_.broken("A state is read as it was written: state() wrote " +
                             std::to_string(state.words.size()) + " words " + where + " and read " +
                             std::to_string(static_cast<std::ptrdiff_t>(state.words.size()) - left) +
-                            ". Name the same members in the same order in both directions.");
-      if (complain("A state is only looked at: a stage whose state was taken down " + where +
-                       " gives others afterwards",
-                   at, drive(*first, at), "Let state() change nothing when it is called with a state_writer"))
+                            ". Name the same members in the same order for writing and for reading.");
+      if (complain("Writing a state changes nothing: a stage whose state was written " + where +
+                       " emits other items afterwards",
+                   at, drive(*first, at),
+                   "state() must change nothing when it is called with a state_writer"))
         return;
-      if (complain("A stage goes on where its state says: with the state " + where +
-                       ", another one gives others",
+      if (complain("A stage continues from its state: with the state " + where +
+                       ", another stage emits other items",
                    at, drive(*second, at),
-                   "Name all that a call, finish() and end_epoch() change in state(archive), or leave "
+                   "Name everything that a call, finish() and end_epoch() change in state(archive), or leave "
                    "state() out"))
         return;
     }
   }
 
-  /// Of a stage that takes and gives samples of one type.
+  /// For a stage that receives and emits samples of one type.
   void identities() {
     if (!described_->takes_samples()) return;
     std::set<sample_id> given;
@@ -505,25 +508,26 @@ class hand_stage_checks {
       if (calls_[i].is == hand_call::kind::item) received.emplace(calls_[i].input, calls_[i].epoch);
       for (const hand_output& o : results_[i].given) {
         if (!received.contains({o.id.index, o.id.epoch}))
-          return seen_.broken("A sample keeps its identity: for " + text_of_call(calls_[i]) +
-                              " the stage gives " + text_of_occasion({o.id.index, o.id.epoch}) +
-                              ", which it did not get. Emit the sample that came, or one with its id.");
-        if (!given.insert(o.id).second)
           return seen_.broken(
-              "A sample comes once: for " + text_of_call(calls_[i]) + " the stage gives " +
+              "A sample keeps its identity: for " + text_of_call(calls_[i]) + " the stage emits " +
               text_of_occasion({o.id.index, o.id.epoch}) +
-              " once more. Let finish() forget what it has given, and give parts of a sample other id.part.");
+              ", which it did not receive. Emit the sample that arrived, or one with its id.");
+        if (!given.insert(o.id).second)
+          return seen_.broken("A sample is emitted once: for " + text_of_call(calls_[i]) +
+                              " the stage emits " + text_of_occasion({o.id.index, o.id.epoch}) +
+                              " once more. Let finish() forget the samples that it emitted, and use "
+                              "different values of id.sub_index for parts of a sample.");
       }
     }
   }
 
-  /// How many inputs a stage holds: those that it gives later.
+  /// The inputs that a stage holds: it emits them later.
   void held() {
     if (!described_->takes_samples() || !described_->items_held()) return;
     std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t> given_at;
     for (std::size_t i = 0; i < calls_.size(); ++i)
       for (const hand_output& o : results_[i].given) given_at[{o.id.index, o.id.epoch}] = i;
-    std::size_t most = 0, at = 0;
+    std::size_t max_held = 0, at = 0;
     std::set<std::pair<std::uint64_t, std::uint32_t>> now;
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       if (calls_[i].is == hand_call::kind::item) now.emplace(calls_[i].input, calls_[i].epoch);
@@ -532,49 +536,48 @@ class hand_stage_checks {
         if (found == given_at.end() || found->second <= i) it = now.erase(it);
         else ++it;
       }
-      if (now.size() > most) {
-        most = now.size();
+      if (now.size() > max_held) {
+        max_held = now.size();
         at = i;
       }
     }
-    if (most > *described_->items_held())
-      seen_.broken("A run says what it holds at most: after " + text_of_call(calls_[at]) +
-                   " the stage holds " + std::to_string(most) + " items, but its items_held() is " +
-                   std::to_string(*described_->items_held()) +
-                   ". Let it be the most items that it ever holds back.");
+    if (max_held > *described_->items_held())
+      seen_.broken("A memory plan covers everything that a run holds: after " + text_of_call(calls_[at]) +
+                   " the stage holds " + std::to_string(max_held) + " items, but its items_held() is " +
+                   std::to_string(*described_->items_held()) + ". Return the most items that it ever holds.");
   }
 
-  /// emit.enough(), and what tells of it.
+  /// emit.enough(), and the functions that report it.
   void ends() {
     const auto stage_so_far = described_->copy();
     for (std::size_t i = 0; i < calls_.size(); ++i) {
-      // No call was made that comes after emit.enough() in its epoch.
+      // No calls follow emit.enough() in its epoch.
       if (calls_[i].is == hand_call::kind::item && stage_so_far->has_enough() == true &&
           !(results_[i].has_enough && results_[i].given.empty()))
         return seen_.broken(
-            "has_enough() says whether a stage has called emit.enough() in this epoch: before " +
-            text_of_call(calls_[i]) + " it says yes, and then gives " + text(results_[i]) +
-            ". A run that is resumed there gives the stage nothing more of the epoch. Let it say no from "
-            "end_epoch() to the next emit.enough().");
+            "has_enough() returns whether a stage has called emit.enough() in this epoch: before " +
+            text_of_call(calls_[i]) + " it returns true, but then the stage emits " + text(results_[i]) +
+            ". A run that is resumed there sends the stage no more items of the epoch. Return false "
+            "from end_epoch() to the next emit.enough().");
       stage_so_far->call(calls_[i]);
     }
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       if (!results_[i].has_enough) continue;
       if (!described_->ends_epochs())
-        return seen_.broken("A stage that can end an epoch says so: for " + text_of_call(calls_[i]) +
-                            " it calls emit.enough(). Set ends_epochs in its stage_traits, or "
-                            "several ranks don't "
-                            "hear of it in an infinite run.");
+        return seen_.broken(
+            "A stage that can end an epoch declares it: for " + text_of_call(calls_[i]) +
+            " it calls emit.enough(). Set ends_epochs in its stage_traits, or several ranks don't "
+            "notice it in an infinite run.");
       const auto stage = described_->copy();
       for (std::size_t k = 0; k <= i; ++k) stage->call(calls_[k]);
       if (stage->has_enough() == false && calls_[i].is == hand_call::kind::item)
         return seen_.broken(
-            "has_enough() says whether a stage has called emit.enough() in this epoch: after " +
-            text_of_call(calls_[i]) + ", which called it, it says no.");
+            "has_enough() returns whether a stage has called emit.enough() in this epoch: after " +
+            text_of_call(calls_[i]) + ", which called it, it returns false.");
     }
   }
 
-  /// A stage that nobody wants anything of any more comes to an end.
+  /// A stage returns when no more items are needed.
   void unwanted() {
     seen_.doing("let emit() return false");
     for (const std::size_t wanted : {1u, 2u}) {
@@ -582,13 +585,13 @@ class hand_stage_checks {
       for (const hand_call& c : calls_)
         if (stage->call(c, wanted).ignores_false)
           return seen_.broken("A stop ends a run at once: for " + text_of_call(c) +
-                              " the stage goes on after emit() has returned false " +
-                              std::to_string(most_ignored) + " times. Return as soon as it does.");
+                              " the stage continues after emit() has returned false " +
+                              std::to_string(max_ignored) + " times. Return as soon as it does.");
     }
   }
 
   void counts() {
-    if (!described_->gives_by_count()) return;
+    if (!described_->data_independent_count()) return;
     seen_.doing("called the stage with the inputs in another order");
     calls_ = all_calls(true);
     results_ = first_drive();
@@ -597,10 +600,11 @@ class hand_stage_checks {
     const auto stage = described_->copy();
     for (std::size_t i = 0; i < calls.size(); ++i)
       if (const std::size_t count = stage->call(calls[i]).given.size(); count != results_[i].given.size())
-        return seen_.broken("A stage with gives_by_count gives as many items whatever they are: with the "
-                            "inputs in the other order call " +
-                            std::to_string(i) + " gives " + std::to_string(count) + ", not " +
-                            std::to_string(results_[i].given.size()) + ". Leave gives_by_count out.");
+        return seen_.broken(
+            "A stage with data_independent_count emits the same number of items for any inputs: with the "
+            "inputs in the other order call " +
+            std::to_string(i) + " emits " + std::to_string(count) + ", not " +
+            std::to_string(results_[i].given.size()) + ". Leave data_independent_count out.");
   }
 
   hand_stages& stages_;
@@ -630,7 +634,7 @@ struct look_upstream {
 struct look_downstream {
   template <class T>
   seen<T> operator()(T item, context& c) const {
-    return {std::move(item), {c.index, c.part, c.epoch}};
+    return {std::move(item), {c.index, c.sub_index, c.epoch}};
   }
 };
 
@@ -639,12 +643,12 @@ template <class Make, class In>
 struct around_stage {
   auto operator()(const run_order& o) {
     auto stage = make();
-    feedline::largest_item largest;
+    feedline::max_item_bytes largest;
     if constexpr (requires {
-                    { stage.largest_item() } -> std::convertible_to<std::size_t>;
+                    { stage.max_item_bytes() } -> std::convertible_to<std::size_t>;
                   }) {
       using output = stage_output_t<decltype(stage), In>;
-      largest.bytes = stage.largest_item() + sizeof(seen<output>) - sizeof(output);
+      largest.bytes = stage.max_item_bytes() + sizeof(seen<output>) - sizeof(output);
     }
     return given_inputs<In>(inputs, o) | map(look_upstream{o.fails}, feedline::workers{o.upstream}) |
            std::move(stage) | map(look_downstream(), feedline::workers{o.downstream}, largest);
@@ -654,13 +658,13 @@ struct around_stage {
   std::shared_ptr<const std::vector<In>> inputs;
 };
 
-/// What only a stage promises of its runs.
+/// The promises that only a stage makes for its runs.
 class stage_run_checks {
  public:
   stage_run_checks(any_runs& runs, std::size_t inputs, observed& seen, const check_options& options)
       : runs_(runs), inputs_(inputs), seen_(seen), options_(options), checks_(runs, seen, options, "stage") {}
 
-  /// A finite run gives what the stage gives when it is called with one item after another.
+  /// A finite run yields what the stage emits when it is called with one item after another.
   void given(const std::vector<std::size_t>& expected, bool fails) {
     if (fails) checks_.expect_failures();
     std::vector<std::size_t> got;
@@ -668,8 +672,8 @@ class stage_run_checks {
       if (s.is == step::kind::item) got.push_back(s.item);
       if (s.is == step::kind::error)
         return seen_.broken(
-            "A run gives what its stages give one item at a time: a finite run ends with the error \"" +
-            s.message + "\", though the stage throws nothing when it is called directly.");
+            "A run yields what its stages emit one item at a time: a finite run ends with the error \"" +
+            s.message + "\", but the stage throws nothing when it is called directly.");
     }
     const auto at = static_cast<std::size_t>(
         std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first - got.begin());
@@ -677,21 +681,21 @@ class stage_run_checks {
     const auto text = [&](const std::vector<std::size_t>& items) {
       return at < items.size() ? runs_.texts().text(items[at]) : "the end";
     };
-    seen_.broken("A run gives what its stages give one item at a time: item " + std::to_string(at) +
+    seen_.broken("A run yields what its stages emit one item at a time: item " + std::to_string(at) +
                  " (counted from 0) of a finite run of " + std::to_string(options_.epochs) + " epochs is " +
                  text(got) + ", not " + text(expected) +
-                 ", which the stage gives when it is called directly. Let nothing depend on time, on the "
-                 "thread that calls or on the stop token.");
+                 ", which the stage emits when it is called directly. Nothing may depend on time, on the "
+                 "calling thread or on the stop token.");
   }
 
-  /// Of the library's own stages nothing else tells which failures are meant.
+  /// Only this finds failures of the library's own stages, which aren't called directly.
   void must_not_fail() {
     if (const step& last = checks_.reference().back(); last.is == step::kind::error)
       throw std::invalid_argument("feedline::testing: the stage fails with these inputs (" + last.message +
-                                  "): give the check others");
+                                  "): use other inputs for the check");
   }
 
-  /// `wanted`: the numbers of the inputs, where the stage gives items of their type.
+  /// `wanted`: the numbers of the inputs, if the stage emits items of their type.
   void all(const std::vector<std::size_t>& wanted) {
     checks_.all();
     failures();
@@ -706,7 +710,7 @@ class stage_run_checks {
       const occasion fails{number % inputs_, static_cast<std::uint32_t>(number / inputs_)};
       const std::string what = text_of_occasion(fails);
       seen_.doing("let " + what + " fail upstream of the stage");
-      if (!checks_.expects_failures() && !fails_in_front(fails)) return;
+      if (!checks_.expects_failures() && !delivers_before_failure(fails)) return;
       run_order o = checks_.order();
       o.left_out = fails;
       o.on_error = on_error::skip;
@@ -723,20 +727,21 @@ class stage_run_checks {
       }
       for (step& s : expected) s.skipped.clear();
       if (checks_.complain(expected, got,
-                           "A skipped sample takes nothing with it: where " + what +
+                           "A skipped sample affects no other: if " + what +
                                " fails upstream of the stage and is skipped, the run "
-                               "gives other items than without that sample",
-                           "Let nothing depend on time or on the thread that calls"))
+                               "yields other items than without that sample",
+                           "Nothing may depend on time or on the calling thread"))
         return;
       const bool is_named = std::count(skipped.begin(), skipped.end(), fails) == 1;
       if (!is_named && unspoilt != whole)
-        return seen_.broken("A skipped sample is recorded: where " + what +
+        return seen_.broken("A skipped sample is recorded: if " + what +
                             " fails upstream of the stage and is skipped, failures() doesn't name it.");
     }
   }
 
-  // False, after a complaint: the run doesn't give what came before the failure, then the failure.
-  bool fails_in_front(const occasion& fails) {
+  // Checks that a run yields everything before the failure, then the failure. Returns false after a
+  // complaint.
+  bool delivers_before_failure(const occasion& fails) {
     const std::string what = text_of_occasion(fails);
     const std::vector<step>& whole = checks_.reference();
     run_order o = checks_.order();
@@ -747,45 +752,45 @@ class stage_run_checks {
     o.fails = fails;
     o.upstream = 2;
     std::vector<step> got = checks_.run(o);
-    // A stage that had enough of the epoch before never meets the failure.
+    // A stage that called emit.enough() before never receives the failure.
     if (got != whole) {
       const step last = got.empty() ? step() : got.back();
       if (!got.empty()) got.pop_back();
       if (!expected.empty()) expected.pop_back();
       if (checks_.complain(expected, got,
-                           "What came before a failure is given: where " + what +
-                               " fails upstream of the stage, the run gives other "
+                           "The items before a failure are delivered: if " + what +
+                               " fails upstream of the stage, the run yields other "
                                "items than over the samples before it",
-                           "Let finish() give all that the stage holds"))
+                           "finish() must emit everything that the stage holds"))
         return false;
       if (last.is != step::kind::error || !(last.failed == fails))
-        return tell("A failure is named: where " + what + " fails upstream of the stage, the run ends with " +
-                    text_of_step(last, runs_.texts()) + ".");
+        return report("A failure is named: if " + what + " fails upstream of the stage, the run ends with " +
+                      text_of_step(last, runs_.texts()) + ".");
     }
     return true;
   }
 
-  bool tell(std::string sentence) {
+  bool report(std::string sentence) {
     seen_.broken(std::move(sentence));
     return false;
   }
 
   void without_inputs() {
-    if (checks_.reference().back().is == step::kind::error) return; // it fails by itself
+    if (checks_.reference().back().is == step::kind::error) return; // it fails without a cause upstream
     seen_.doing("ran the stage without any inputs");
     run_order o = checks_.order();
     o.without_inputs = true;
     const std::vector<step> got = checks_.run(o);
     if (got.back().is == step::kind::error)
       seen_.broken("A run without samples ends: without any inputs the stage fails: " + got.back().message +
-                   ". Let finish() do without items.");
+                   ". finish() must work without items.");
   }
 
   void keeps(std::vector<std::size_t> wanted) {
     if (!options_.keeps_all) return;
     if (wanted.empty())
       throw std::invalid_argument(
-          "feedline::testing: keeps_all is for stages that give items of the type that they take");
+          "feedline::testing: keeps_all is for stages that emit items of the type that they receive");
     std::sort(wanted.begin(), wanted.end());
     for (std::uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
       std::vector<std::size_t> got;
@@ -800,11 +805,11 @@ class stage_run_checks {
       for (const std::size_t item : lost)
         text += (text.empty() ? "" : ", ") + runs_.texts().text(item) + " is missing";
       for (const std::size_t item : added)
-        text += (text.empty() ? "" : ", ") + runs_.texts().text(item) + " is too many";
-      return seen_.broken("Each sample appears once: of epoch " + std::to_string(epoch) +
-                          " of a finite run " + text +
-                          ". Let finish() give what is still held, once, and unset keeps_all if the stage "
-                          "leaves samples out.");
+        text += (text.empty() ? "" : ", ") + runs_.texts().text(item) + " is surplus";
+      return seen_.broken(
+          "Each sample appears once: in epoch " + std::to_string(epoch) + " of a finite run " + text +
+          ". finish() must emit each item that is still held, once. Unset keeps_all if the stage leaves "
+          "samples out.");
     }
   }
 
@@ -817,17 +822,19 @@ class stage_run_checks {
 
 } // namespace detail
 
-/// Runs a stage of your own through what the library promises to those who use it: the same items with any number of
-/// workers upstream and downstream, exact checkpoints, ends at any moment, failures in their place. Returns if they hold.
+/// Checks that a stage keeps the promises that the library makes to its users: the same items with any number
+/// of workers upstream and downstream, exact checkpoints, an end at any moment, failures in their position.
+/// Returns if it does.
 ///
-/// A stage of your own is called directly first (copies, state(), finish(), emit, identities, items_held()), and, if that
-/// is as it must be, in pipelines. Give it 10 to 50 inputs that bring it to its limits: every place is tried.
+/// It first calls a custom stage directly (copies, state(), finish(), emit, identities, items_held()). If
+/// that succeeds, it runs the stage in pipelines. Use 10 to 50 inputs that bring the stage to its limits:
+/// each position in them is tried.
 ///
-/// Takes:   a function that makes the stage as another process would, the same each time it is called: a stage of your
-///          own, one of the library's, or a row of stages; the inputs, at least one; check_options; and a projection,
-///          where items have no operator==. All are copied, and used from a thread of the check's own
-/// Throws:  broken_promise, whose what() has a sentence for each promise that is broken; std::invalid_argument for no
-///          inputs, or a stage that gives more items than options.most_items
+/// Takes:   a function that makes the stage as another process would, the same each time: a custom stage, one
+///          of the library's, or a row of stages; the inputs, at least one; check_options; and a projection,
+///          if items have no operator==. All are copied, and used from a separate thread
+/// Throws:  broken_promise, whose what() has a sentence for each broken promise; std::invalid_argument for no
+///          inputs, or a stage that emits more items than options.most_items
 /// Example: `fl::testing::check_stage([] { return packer(128); }, tokens)`
 template <class Make, class In, class Project = as_it_is>
 void check_stage(Make make, std::vector<In> inputs, const check_options& options = {}, Project project = {}) {

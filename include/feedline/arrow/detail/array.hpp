@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The data of a column in one record batch: views of the batch's buffers, none of which is left.
+// The data of a column in one record batch, as views that stay within the batch's buffers.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,30 +18,30 @@ namespace feedline::inline v0::detail {
 
 struct arrow_array;
 
-/// The values that a dictionary has for a record batch, and what they lie in.
+/// A dictionary's values for a record batch, and the memory that holds them.
 struct arrow_dictionary {
   std::vector<std::shared_ptr<const arrow_array>> parts;
-  std::vector<std::uint64_t> ends; ///< of each part, the number of values up to there
+  std::vector<std::uint64_t> ends; ///< for each part, the number of values up to its end
 
   std::uint64_t size() const noexcept { return ends.empty() ? 0 : ends.back(); }
 };
 
-/// A place in an array.
+/// A position in an array.
 struct arrow_place {
   const arrow_array* array = nullptr;
   std::uint64_t at = 0;
 };
 
-/// What a column has in a batch. When it is made its buffers are as long as its length needs, and its children as long
-/// as it needs them; numbers that lie in the buffers (offsets, places in a dictionary) are checked when they are used.
-/// So each place is below `length`.
+/// The data of a column in a batch. Its reader checks that buffers and children are long enough for `length`.
+/// Numbers in the buffers (offsets, dictionary indices) are checked when they are used. So every position is
+/// below `length`.
 struct arrow_array {
   const arrow_field* field = nullptr;
   std::uint64_t length = 0;
-  std::span<const std::byte> valid; ///< a bit for each; empty: none is null
+  std::span<const std::byte> valid; ///< a bit per value; empty: no value is null
   std::span<const std::byte> values;
   std::span<const std::byte> offsets;
-  std::vector<arrow_array> children; ///< of a struct that only a part is wanted of: that one
+  std::vector<arrow_array> children; ///< for a struct of which one part is read, only that part
   std::shared_ptr<const arrow_dictionary> dictionary;
 
   static bool bit(std::span<const std::byte> bits, std::uint64_t at) noexcept {
@@ -62,16 +62,16 @@ struct arrow_array {
     return load<T>(values.data() + static_cast<std::size_t>(at) * sizeof(T));
   }
 
-  /// Where a list's elements are, or a text's bytes. Throws arrow_error if that is beyond `limit`.
+  /// The range of a list's elements or of a text's bytes. Throws arrow_error if it ends beyond `limit`.
   std::pair<std::uint64_t, std::uint64_t> range(std::uint64_t at, std::uint64_t limit) const {
     const auto [begin, end] = has_large_offsets() ? range_of<std::int64_t>(at) : range_of<std::int32_t>(at);
     if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > limit)
-      throw arrow_error("its offsets " + std::to_string(begin) + " and " + std::to_string(end) +
-                        " aren't within the " + std::to_string(limit) + " that there are");
+      throw arrow_error("offsets " + std::to_string(begin) + " and " + std::to_string(end) +
+                        " aren't within the data, which has a length of " + std::to_string(limit));
     return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
   }
 
-  /// Those of a text, or of bytes.
+  /// The bytes of a text or of a binary value.
   std::span<const std::byte> bytes(std::uint64_t at) const {
     if (field->type == arrow_type::fixed_size_binary)
       return values.subspan(static_cast<std::size_t>(at) * field->bytes, field->bytes);
@@ -79,7 +79,7 @@ struct arrow_array {
     return values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
   }
 
-  /// Of a list: where its elements are among its child's.
+  /// The range of a list's elements in its child.
   std::pair<std::uint64_t, std::uint64_t> elements(std::uint64_t at) const {
     return range(at, children.front().length);
   }
@@ -92,7 +92,7 @@ struct arrow_array {
   }
 };
 
-/// Which of a dictionary's values a row has.
+/// The index of a row's value in its dictionary.
 inline std::int64_t dictionary_index(const arrow_array& array, std::uint64_t at) {
   const bool is_signed = array.field->is_signed;
   switch (array.field->bits) {
@@ -103,11 +103,11 @@ inline std::int64_t dictionary_index(const arrow_array& array, std::uint64_t at)
   case 32:
     return is_signed ? array.number<std::int32_t>(at) : std::int64_t{array.number<std::uint32_t>(at)};
   default:
-    return array.number<std::int64_t>(at); // unsigned ones beyond it are negative, and refused as such
+    return array.number<std::int64_t>(at); // value_at() refuses the negative values of larger indices
   }
 }
 
-/// Where the value is, which for a dictionary is elsewhere; no array: it is null.
+/// The position of a value; for a dictionary, in the dictionary. No array if the value is null.
 inline arrow_place value_at(arrow_place place) {
   for (;;) {
     if (place.array->is_null(place.at)) return {};
@@ -115,8 +115,8 @@ inline arrow_place value_at(arrow_place place) {
     const arrow_dictionary& dictionary = *place.array->dictionary;
     const std::int64_t index = dictionary_index(*place.array, place.at);
     if (index < 0 || static_cast<std::uint64_t>(index) >= dictionary.size())
-      throw arrow_error("it is value " + std::to_string(index) + " of a dictionary that has " +
-                        std::to_string(dictionary.size()));
+      throw arrow_error("the row refers to value " + std::to_string(index) +
+                        " of a dictionary that has only " + std::to_string(dictionary.size()));
     const auto wanted = static_cast<std::uint64_t>(index);
     const auto part = static_cast<std::size_t>(
         std::upper_bound(dictionary.ends.begin(), dictionary.ends.end(), wanted) - dictionary.ends.begin());
@@ -124,7 +124,7 @@ inline arrow_place value_at(arrow_place place) {
   }
 }
 
-/// The type that values have, which for a dictionary is that of its values.
+/// The type of a field's values; for a dictionary, the type of the dictionary's values.
 inline const arrow_field& value_field(const arrow_field& field) {
   return field.type == arrow_type::dictionary ? value_field(field.children.front()) : field;
 }

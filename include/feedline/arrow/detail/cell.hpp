@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Which types of columns can be read as which types of C++, and how.
+// The C++ types that each column type can be read as, and how.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Whether all of it can be read.
+/// Whether the type and all of its parts can be read.
 inline bool is_readable(const arrow_field& field) {
   if (field.type == arrow_type::other) return false;
   for (const arrow_field& child : field.children)
@@ -27,15 +27,16 @@ inline bool is_readable(const arrow_field& field) {
   return true;
 }
 
-/// A value of a column as a T: `accepts(field)` whether columns of that type can be read so, `read(place)` the value at
-/// a place that value_at() found, `wanted()` what it is in messages.
+/// Reads a value of a column as a T. `accepts(field)`: whether a column of that type can be read as a T.
+/// `read(place)`: the value at a position that value_at() returned. `wanted()`: the name of the type, for
+/// messages.
 template <class T>
 struct arrow_cell {
   static constexpr bool exists = false;
 };
 
 inline void refuse_null(arrow_place place) {
-  if (!place.array) throw arrow_error("it is null, and the field isn't a std::optional");
+  if (!place.array) throw arrow_error("the value is null, but the field isn't a std::optional");
 }
 
 template <class T>
@@ -54,7 +55,7 @@ std::string arrow_number_name() {
   else return (std::is_signed_v<T> ? "int" : "uint") + bits;
 }
 
-/// Calls f with a number of the type that the array has.
+/// Calls f with a number of the array's type.
 template <class F>
 auto with_number(const arrow_array& a, std::uint64_t at, F f) {
   if (a.field->type == arrow_type::floating_point) {
@@ -74,7 +75,7 @@ auto with_number(const arrow_array& a, std::uint64_t at, F f) {
   }
 }
 
-/// How many bits a number needs beside its sign.
+/// The number of bits that a number needs, without its sign.
 inline unsigned digits_of(const arrow_field& field) noexcept {
   return field.bits - (field.is_signed ? 1 : 0);
 }
@@ -184,7 +185,7 @@ struct arrow_cell<std::array<std::byte, Size>> {
   }
 };
 
-/// Elements aren't converted, so that a span can be a view of them.
+/// Elements aren't converted, so that the span can be a view of them.
 template <class T>
   requires(arrow_integer<T> || arrow_float<T>)
 struct arrow_cell<std::span<const T>> {
@@ -209,7 +210,7 @@ struct arrow_cell<std::span<const T>> {
       for (std::uint64_t i = begin; i < end; ++i)
         if (!arrow_array::bit(element.valid, i))
           throw arrow_error("element " + std::to_string(i - begin) +
-                            " of its list is null, which a std::span of numbers can't show");
+                            " of the list is null, which a std::span of numbers can't hold; use arrow_value");
     const auto* const numbers = reinterpret_cast<const T*>(element.values.data());
     return {numbers + begin, numbers + end};
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The buffers of a compressed record batch.
+// Decompresses the buffers of a record batch.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,14 +21,14 @@
 
 namespace feedline::inline v0::detail {
 
-/// How the buffers of a record batch are compressed.
+/// The compression of a record batch's buffers.
 enum class arrow_codec : std::uint8_t { none, lz4, zstd };
 
-/// Memory that arrays point into, beside what is mapped.
+/// Memory for data that isn't in the mapped file.
 class owned_bytes {
  public:
   std::span<std::byte> add(std::size_t size) {
-    // Not set to 0, so that an announced size takes no more memory than what is really written there.
+    // Not set to 0, so that the system provides memory only for the part that is written.
     blocks_.emplace_back(new std::byte[size]);
     return {blocks_.back().get(), size};
   }
@@ -38,7 +38,7 @@ class owned_bytes {
 };
 
 #ifdef FEEDLINE_ARROW_LZ4
-/// How many bytes it wrote; less than there is room for if the frame isn't whole.
+/// Returns the number of bytes written; less than the size of `to` if the frame isn't complete.
 inline std::size_t decompress_lz4(std::span<const std::byte> from, std::span<std::byte> to) {
   LZ4F_dctx* made = nullptr;
   if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION))) return 0;
@@ -58,8 +58,8 @@ inline std::size_t decompress_lz4(std::span<const std::byte> from, std::span<std
 }
 #endif
 
-/// What a compressed buffer holds: 8 bytes with its size when it was whole, -1 standing for one that isn't compressed,
-/// and then the frame. Throws arrow_error.
+/// Decompresses a buffer: 8 bytes with its decompressed size, or -1 for a buffer that isn't compressed, and
+/// then the frame. Throws arrow_error.
 inline std::span<const std::byte> decompress(arrow_codec codec, std::span<const std::byte> buffer,
                                              owned_bytes& memory) {
   if (buffer.empty()) return buffer;
@@ -68,10 +68,11 @@ inline std::span<const std::byte> decompress(arrow_codec codec, std::span<const 
   buffer = buffer.subspan(8);
   if (size == -1) return buffer;
   if (size == 0) return {};
-  // No frame of so few bytes holds more: an LZ4 byte adds at most 255, a ZSTD block of 4 bytes at most 128 KB.
+  // Refuses sizes that no frame this short can hold: an LZ4 byte adds at most 255, a ZSTD block of 4 bytes
+  // 128 KB.
   const std::uint64_t ratio = codec == arrow_codec::lz4 ? 256 : std::uint64_t{1} << 16;
   if (size < 0 || static_cast<std::uint64_t>(size) / ratio > buffer.size() + 16)
-    throw arrow_error("a compressed buffer announces " + std::to_string(size) + " bytes");
+    throw arrow_error("a compressed buffer can't have a size of " + std::to_string(size) + " bytes");
   const auto whole = static_cast<std::size_t>(size);
 #ifdef FEEDLINE_ARROW_ZSTD
   if (codec == arrow_codec::zstd) {
@@ -95,9 +96,9 @@ inline std::span<const std::byte> decompress(arrow_codec codec, std::span<const 
 #endif
   default:
     throw arrow_error(std::string("it is compressed with ") + (codec == arrow_codec::lz4 ? "LZ4" : "ZSTD") +
-                      ", without which this program was built: feedline::arrow uses " +
+                      ", but this program was built without " +
                       (codec == arrow_codec::lz4 ? "liblz4" : "libzstd") +
-                      " where it was found when feedline was configured");
+                      "; install it and configure feedline again");
   }
   if (written != whole) throw arrow_error("a compressed buffer is damaged");
   return to;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Tables of FlatBuffers that are read by the numbers of their fields, once the library's verifier has seen them.
+// FlatBuffers tables that are read by field number, after FlatBuffers' verifier has checked them.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,8 +13,8 @@ namespace feedline::inline v0::detail {
 
 using flat_verifier = flatbuffers::Verifier;
 
-/// A table of FlatBuffers. Each kind of table names, in its Verify(), the fields that it may have; what was named there
-/// can be read. Fields count from 0, in the order of the format's specification.
+/// A FlatBuffers table. Each kind of table lists its fields in Verify(), which checks them, so that they can
+/// be read. Fields count from 0, in the order of the format's specification.
 class flat_table : private flatbuffers::Table {
  public:
   template <class T>
@@ -22,7 +22,7 @@ class flat_table : private flatbuffers::Table {
     return GetField<T>(slot(field), otherwise);
   }
 
-  /// Null if it isn't there.
+  /// Null if the field is absent.
   template <class T>
   const T* table(unsigned field) const {
     return GetPointer<const T*>(slot(field));
@@ -44,7 +44,7 @@ class flat_table : private flatbuffers::Table {
     return *tables<T>(field)->Get(static_cast<flatbuffers::uoffset_t>(number));
   }
 
-  /// The bytes of a list of numbers, or of structs that have only numbers; not aligned.
+  /// The bytes of a list of numbers, or of structs that contain only numbers; not aligned.
   template <std::size_t Size>
   std::span<const std::byte> records(unsigned field) const {
     const auto* const all = GetPointer<const flatbuffers::Vector<std::uint8_t>*>(slot(field));
@@ -59,7 +59,7 @@ class flat_table : private flatbuffers::Table {
 
   template <class T>
   bool has_number(flat_verifier& v, unsigned field) const {
-    // Before 2.0.7 the alignment was that of the type.
+    // Before FlatBuffers 2.0.7, VerifyField takes no alignment.
     if constexpr (requires { this->template VerifyField<T>(v, slot(field), sizeof(T)); })
       return this->template VerifyField<T>(v, slot(field), sizeof(T));
     else return this->template VerifyField<T>(v, slot(field));
@@ -102,7 +102,7 @@ class flat_table : private flatbuffers::Table {
   }
 };
 
-/// A number anywhere in bytes, wherever they lie.
+/// Reads a number from bytes of any alignment.
 template <class T>
 T load(const std::byte* from) noexcept {
   T value;
@@ -110,13 +110,14 @@ T load(const std::byte* from) noexcept {
   return value;
 }
 
-/// The table that the bytes begin with; null if they aren't whole. They lie at a multiple of 8.
+/// The table at the beginning of `bytes`, or null if it is damaged. `bytes` must be aligned to 8.
 template <class T>
 const T* verified(std::span<const std::byte> bytes) {
-  constexpr std::size_t most = 0x7fffffff; // what FlatBuffers can address
-  if (bytes.size() < 8 || bytes.size() >= most) return nullptr;
+  constexpr std::size_t max_size = 0x7fffffff; // the largest size that FlatBuffers can address
+  if (bytes.size() < 8 || bytes.size() >= max_size) return nullptr;
   const auto* const begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  // No writer shares tables, so there can't be more of them; who does so all the same could make billions of a few.
+  // Limits the number of tables to one per 4 bytes. No writer shares tables, but hostile data could refer to
+  // a few of them billions of times.
   flat_verifier v(begin, bytes.size(), 128, static_cast<flatbuffers::uoffset_t>(bytes.size() / 4));
   return v.VerifyBuffer<T>(nullptr) ? flatbuffers::GetRoot<T>(begin) : nullptr;
 }

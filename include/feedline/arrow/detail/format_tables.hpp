@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The tables of Arrow's IPC metadata: which fields have which numbers. After Schema.fbs, Message.fbs and File.fbs of
-// the format's specification.
+// The tables of Arrow's IPC metadata with the numbers of their fields, from Schema.fbs, Message.fbs and
+// File.fbs of the format's specification.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -43,7 +43,7 @@ enum class type_kind : std::uint8_t {
   end
 };
 
-/// A table that says more of a type, or of an integer.
+/// A table with the parameters of a type.
 class type_table : public flat_table {
  public:
   static constexpr unsigned bit_width = 0, is_signed = 1; // of an integer
@@ -102,7 +102,7 @@ class field_table : public flat_table {
   const field_table& child(std::size_t i) const { return element<field_table>(5, i); }
 
  private:
-  // A table whose kind isn't known to its own Verify().
+  // For a table whose kind its own Verify() doesn't know.
   struct any_type : flat_table {
     bool Verify(flat_verifier& v) const { return begin(v) && end(v); }
   };
@@ -133,7 +133,7 @@ class compression_table : public flat_table {
 
   int codec() const { return number<std::int8_t>(0, 0); } // LZ4 frames, ZSTD
 
-  int method() const { return number<std::int8_t>(1, 0); } // each buffer for itself
+  int method() const { return number<std::int8_t>(1, 0); } // 0: each buffer separately
 };
 
 class batch_table : public flat_table {
@@ -148,15 +148,15 @@ class batch_table : public flat_table {
 
   std::int64_t rows() const { return number<std::int64_t>(0, 0); }
 
-  /// Of each: length, nulls.
+  /// Two numbers per node: length, nulls.
   std::span<const std::byte> nodes() const { return records<node_size>(1); }
 
-  /// Of each: offset in the body, length.
+  /// Two numbers per buffer: offset in the body, length.
   std::span<const std::byte> buffers() const { return records<buffer_size>(2); }
 
   const compression_table* compression() const { return table<compression_table>(3); }
 
-  /// How many buffers beyond its first two each column of views has.
+  /// For each view column, the number of buffers after its first two.
   std::span<const std::byte> variadic_counts() const { return records<count_size>(4); }
 };
 
@@ -184,7 +184,7 @@ class message_table : public flat_table {
            has_number<std::int64_t>(v, 3) && end(v);
   }
 
-  int version() const { return number<std::int16_t>(0, 0); } // counts from 0: 3 is V4
+  int version() const { return number<std::int16_t>(0, 0); } // from 0: 3 is V4
 
   message_kind kind() const { return static_cast<message_kind>(number<std::uint8_t>(1, 0)); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The rows of Arrow files by their place, counted over all files.
+// Reads the rows of Arrow files by their position over all files.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +22,8 @@
 
 namespace feedline::inline v0::detail {
 
-/// What the largest record batch of a file takes in memory beside what is mapped: nothing, unless it is compressed.
-/// Not known for a pipe. A file that can't be read takes nothing.
+/// The memory of a file's largest record batch in addition to the mapped file: 0 unless it is compressed.
+/// Unknown for a pipe. 0 for a file that can't be read.
 inline std::optional<std::uint64_t> largest_batch_in_memory(const std::string& name) {
   if (is_pipe(name)) return std::nullopt;
   std::uint64_t largest = 0;
@@ -48,7 +48,7 @@ inline std::optional<std::uint64_t> largest_batch_in_memory(const std::string& n
       return sum;
     };
     for (const batch_place& place : layout.batches) largest = std::max(largest, bytes_of(place));
-  } catch (const std::runtime_error&) { // its own place will say so
+  } catch (const std::runtime_error&) { // next() throws it at the file's position
   }
   return largest;
 }
@@ -56,7 +56,7 @@ inline std::optional<std::uint64_t> largest_batch_in_memory(const std::string& n
 template <class Row>
 class indexed_rows {
  public:
-  /// Reads the message headers of all files, which are mapped one at a time.
+  /// Reads the message headers of all files. Maps one file at a time.
   indexed_rows(const file_order& files, std::shared_ptr<const std::vector<wanted_column>> columns)
       : shared_(std::make_shared<shared>(files.names(), std::move(columns))) {
     for (const std::string& name : files.names()) {
@@ -67,7 +67,7 @@ class indexed_rows {
 
   std::uint64_t size() const noexcept { return places_.size(); }
 
-  /// Throws arrow_error as the source would in that place.
+  /// Throws arrow_error, as the source does at that position.
   arrow_row<Row> at(std::uint64_t place) const {
     const std::size_t number = places_.file_of(place);
     const known_file& known = shared_->files[number];
@@ -89,27 +89,28 @@ class indexed_rows {
  private:
   struct known_file {
     known_layout layout;
-    std::string problem; // why it has no rows
+    std::string problem; // why its rows can't be read
   };
 
   known_file look_at(const std::string& name) const {
     try {
       if (is_pipe(name))
-        throw arrow_error(readable(name) +
-                          ": the rows of a pipe come in their order, and can't be had by their place");
-      const auto file = map_arrow(name, sharing::alone); // for others reads may not jump
+        throw arrow_error(
+            readable(name) +
+            ": the rows of a pipe can only be read in order, not by position; copy it to a file first");
+      const auto file = map_arrow(name, sharing::alone); // other mappings of the file may not expect jumps
       file->expect_jumps();
       known_file known{read_layout(*file), {}};
-      mapped_table(file, 0, known.layout, *shared_->columns); // throws if the columns don't fit
+      mapped_table(file, 0, known.layout, *shared_->columns); // throws if the columns don't match
       return known;
     } catch (const arrow_error& error) {
       return {{}, error.what()};
     }
   }
 
-  /// What all copies use.
+  /// What all copies share.
   struct shared {
-    static constexpr std::size_t most = 1024; // files at once: a process has room for 65,530 maps or so
+    static constexpr std::size_t max_open = 1024; // open files; a process can have about 65,530 mappings
 
     shared(std::vector<std::string> n, std::shared_ptr<const std::vector<wanted_column>> c)
         : names(std::move(n)), columns(std::move(c)), tables(names.size()) {}
@@ -121,10 +122,10 @@ class indexed_rows {
       }
       auto table = std::make_shared<mapped_table>(map_arrow(names[number]), number, files[number].layout,
                                                   *columns, recent);
-      std::shared_ptr<mapped_table> oldest; // given back without the lock
+      std::shared_ptr<mapped_table> oldest; // destroyed without the lock
       const std::lock_guard lock(mutex);
       if (tables[number]) return tables[number];
-      if (open.size() == most) {
+      if (open.size() == max_open) {
         oldest = std::move(tables[open.front()]);
         open.pop_front();
       }
@@ -136,9 +137,9 @@ class indexed_rows {
     std::shared_ptr<const std::vector<wanted_column>> columns;
     std::vector<known_file> files;
     std::shared_ptr<recent_batches> recent = std::make_shared<recent_batches>();
-    std::mutex mutex; // of what follows
+    std::mutex mutex; // for the members below
     std::vector<std::shared_ptr<mapped_table>> tables;
-    std::deque<std::size_t> open; // the oldest first
+    std::deque<std::size_t> open; // oldest first
   };
 
   std::shared_ptr<shared> shared_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Where the record batches of an Arrow file lie, found without a look at their bodies.
+// Finds the record batches of an Arrow file without reading their bodies.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,53 +19,53 @@
 
 namespace feedline::inline v0::detail {
 
-/// A record batch, or the values of a dictionary.
+/// The position of a record batch or a dictionary batch.
 struct batch_place {
   std::uint64_t metadata = 0; ///< offset in the file
   std::uint64_t metadata_size = 0;
   std::uint64_t body = 0;
   std::uint64_t body_size = 0;
   std::uint64_t rows = 0;
-  std::size_t dictionaries = 0; ///< how many of the file's dictionary batches hold for it: the first ones
+  std::size_t dictionaries = 0; ///< the number of the file's dictionary batches that apply: the first ones
 };
 
 struct dictionary_place {
   std::int64_t id = 0;
-  bool is_delta = false; ///< its values are added to those before it
+  bool is_delta = false; ///< its values are appended to the earlier ones
   batch_place values{};
 };
 
-inline constexpr std::string_view arrow_file_name = "ARROW1"; // at both ends of a file, not of a stream
+inline constexpr std::string_view arrow_file_name = "ARROW1"; // at both ends of a file; not in a stream
 
-/// What is known of a file before its data is read.
+/// The schema of a file and the positions of its batches.
 struct arrow_layout {
-  static constexpr std::uint64_t most_rows = (std::uint64_t{1} << 40) - 2; // that an index can tell apart
+  static constexpr std::uint64_t most_rows = (std::uint64_t{1} << 40) - 2; // limited by index()
 
   arrow_schema schema;
   std::vector<batch_place> batches;
-  std::vector<std::uint64_t> ends; ///< of each batch, the number of rows up to there
+  std::vector<std::uint64_t> ends; ///< for each batch, the number of rows up to its end
   std::vector<dictionary_place> dictionaries;
-  std::string problem; ///< why the file can't be read behind these batches
+  std::string problem; ///< why the file can't be read after these batches
 
   std::uint64_t rows() const noexcept { return ends.empty() ? 0 : ends.back(); }
 
   std::uint64_t first_of(std::size_t batch) const noexcept { return batch == 0 ? 0 : ends[batch - 1]; }
 
-  /// The batch that a row is in.
+  /// The batch that contains a row.
   std::size_t batch_of(std::uint64_t row) const noexcept {
     return static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), row) - ends.begin());
   }
 
-  /// The rows, and one place more if something that can't be read follows them.
+  /// The number of rows, plus one position for the error if the file can't be read to its end.
   std::uint64_t places() const noexcept { return rows() + !problem.empty(); }
 
   void add(const batch_place& batch) {
-    if (batch.rows > most_rows - rows()) throw arrow_error("there are more than 2^40 rows up to here");
+    if (batch.rows > most_rows - rows()) throw arrow_error("there are more than 2^40 rows");
     batches.push_back(batch);
     ends.push_back(rows() + batch.rows);
   }
 
-  /// The dictionary batches of which a dictionary consists, for those that come behind the first `known`.
+  /// The batches that form a dictionary, among the first `known` dictionary batches.
   std::vector<std::size_t> parts_of(std::int64_t id, std::size_t known) const {
     std::vector<std::size_t> parts;
     for (std::size_t i = std::min(known, dictionaries.size()); i-- > 0;) {
@@ -78,7 +78,7 @@ struct arrow_layout {
   }
 };
 
-/// Goes through the messages of a file.
+/// Reads the messages of a file.
 class layout_reader {
  public:
   static arrow_layout read(std::span<const std::byte> file) {
@@ -102,7 +102,7 @@ class layout_reader {
                       [](char a, std::byte b) { return a == static_cast<char>(b); });
   }
 
-  /// Runs f and names the place in what it throws.
+  /// Calls f, and adds the offset to its errors.
   template <class F>
   static auto at_offset(std::uint64_t offset, F f) {
     try {
@@ -113,30 +113,30 @@ class layout_reader {
   }
 
   void read_stream() {
-    if (file_.empty()) throw arrow_error("it is empty: it has no schema");
+    if (file_.empty()) throw arrow_error("the file is empty");
     bool has_schema = false;
     for (std::uint64_t at = 0; at < file_.size();) {
       const std::uint64_t next = at_offset(at, [&] { return read_message(at, has_schema); });
       if (next == 0) break;
       at = next;
     }
-    if (!has_schema) throw arrow_error("it has no schema");
+    if (!has_schema) throw arrow_error("there is no schema");
   }
 
-  /// Where the next one begins; 0: this is the end.
+  /// Returns the offset of the next message, or 0 at the end.
   std::uint64_t read_message(std::uint64_t at, bool& has_schema) {
     const auto [metadata, body] = metadata_at(at, 0);
     if (metadata.empty()) return 0;
     const message m(metadata);
     if (!has_schema && m->kind() != message_kind::schema)
-      throw arrow_error("it is no Arrow stream, which begins with a schema");
+      throw arrow_error("this isn't an Arrow stream: it doesn't begin with a schema");
     const std::uint64_t left = file_.size() - body;
     if (m.body_size() > left)
-      throw arrow_error("its body is cut off: " + std::to_string(m.body_size()) + " bytes announced, " +
+      throw arrow_error("the body is cut off: " + std::to_string(m.body_size()) + " bytes announced, " +
                         std::to_string(left) + " left");
     switch (m->kind()) {
     case message_kind::schema:
-      if (has_schema) throw arrow_error("it is a second schema");
+      if (has_schema) throw arrow_error("this is a second schema");
       layout_.schema = schema_reader::read(m.header<schema_table>(), m->version());
       has_schema = true;
       break;
@@ -147,27 +147,29 @@ class layout_reader {
       layout_.add(place_of(m, metadata, body));
       break;
     default:
-      throw arrow_error("it is neither a schema nor a batch of rows or of a dictionary's values");
+      throw arrow_error("it is neither a schema, a record batch nor a dictionary batch");
     }
     return body + m.body_size();
   }
 
-  /// The metadata of a message, and where its body begins. `size`: of prefix and metadata; 0: as the prefix says.
+  /// The metadata of a message, and the offset of its body. `size` is the size of prefix and metadata; 0: as
+  /// in the prefix.
   std::pair<std::span<const std::byte>, std::uint64_t> metadata_at(std::uint64_t at,
                                                                    std::uint64_t size) const {
     const std::uint64_t left = file_.size() - at;
     const std::byte* const begin = file_.data() + at;
     if (left < 4 || (load<std::uint32_t>(begin) == message_prefix::marker && left < 8))
-      throw arrow_error("it is cut off");
+      throw arrow_error("the message is cut off");
     const message_prefix prefix = message_prefix::read(begin);
     if (size == 0 && prefix.size == 0) return {{}, at};
-    if (prefix.size < 0) throw arrow_error("it is no Arrow data: its size is " + std::to_string(prefix.size));
+    if (prefix.size < 0)
+      throw arrow_error("this isn't Arrow data: the size of the metadata is " + std::to_string(prefix.size));
     const auto in_prefix = static_cast<std::uint64_t>(prefix.size);
     if (in_prefix > left - prefix.bytes)
-      throw arrow_error("its metadata is cut off: " + std::to_string(prefix.size) + " bytes announced, " +
+      throw arrow_error("the metadata is cut off: " + std::to_string(prefix.size) + " bytes announced, " +
                         std::to_string(left - prefix.bytes) + " left");
     if (size == 0) size = prefix.bytes + in_prefix;
-    if (size < prefix.bytes + in_prefix) throw arrow_error("its metadata is larger than the footer says");
+    if (size < prefix.bytes + in_prefix) throw arrow_error("the metadata is larger than the footer says");
     return {file_.subspan(static_cast<std::size_t>(at + prefix.bytes), static_cast<std::size_t>(in_prefix)),
             at + size};
   }
@@ -187,14 +189,14 @@ class layout_reader {
   }
 
   void read_footer() {
-    constexpr std::uint64_t tail = 4 + arrow_file_name.size(); // bytes: the footer's size, and the name again
+    constexpr std::uint64_t tail = 4 + arrow_file_name.size(); // bytes: the footer's size and the name
     constexpr std::uint64_t head = 8;
     const std::uint64_t size = file_.size();
     if (size < head + tail || !holds(size - arrow_file_name.size(), arrow_file_name))
-      throw arrow_error("it is cut off: it begins with ARROW1 but doesn't end with it");
+      throw arrow_error("the file is cut off: it begins with ARROW1 but doesn't end with it");
     const auto footer_size = load<std::int32_t>(file_.data() + (size - tail));
     if (footer_size <= 0 || static_cast<std::uint64_t>(footer_size) > size - head - tail)
-      throw arrow_error("its footer has a size of " + std::to_string(footer_size) + " bytes");
+      throw arrow_error("the footer has an invalid size of " + std::to_string(footer_size) + " bytes");
     const auto bytes =
         file_.subspan(static_cast<std::size_t>(size - tail) - static_cast<std::size_t>(footer_size),
                       static_cast<std::size_t>(footer_size));
@@ -202,7 +204,7 @@ class layout_reader {
     std::memcpy(aligned.data(), bytes.data(), bytes.size());
     const auto* const footer =
         verified<footer_table>({reinterpret_cast<const std::byte*>(aligned.data()), bytes.size()});
-    if (!footer || !footer->schema()) throw arrow_error("its footer is damaged");
+    if (!footer || !footer->schema()) throw arrow_error("the footer is damaged");
     message::check_version(footer->version());
     layout_.schema = schema_reader::read(*footer->schema(), footer->version());
     for_each_block(footer->dictionaries(), message_kind::dictionary_batch,
@@ -220,15 +222,15 @@ class layout_reader {
       if (offset < 0 || metadata_size < 8 || body_size < 0 ||
           static_cast<std::uint64_t>(offset) > file_.size() ||
           static_cast<std::uint64_t>(metadata_size) > file_.size() - static_cast<std::uint64_t>(offset))
-        throw arrow_error("its footer names a message outside of the file");
+        throw arrow_error("the footer refers to a message outside the file");
       at_offset(static_cast<std::uint64_t>(offset), [&] {
         const auto [metadata, body] =
             metadata_at(static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(metadata_size));
         const message m(metadata);
-        if (m->kind() != kind) throw arrow_error("it isn't of the kind that the footer says");
+        if (m->kind() != kind) throw arrow_error("the message isn't of the kind that the footer says");
         if (m.body_size() != static_cast<std::uint64_t>(body_size))
-          throw arrow_error("its body isn't as large as the footer says");
-        if (m.body_size() > file_.size() - body) throw arrow_error("its body is cut off");
+          throw arrow_error("the body isn't as large as the footer says");
+        if (m.body_size() > file_.size() - body) throw arrow_error("the body is cut off");
         f(m, metadata, body);
       });
     }

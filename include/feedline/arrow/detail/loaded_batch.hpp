@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A record batch, as far as its columns are wanted, with all that its values lie in.
+// A record batch with the columns that are read, and the memory that holds their values.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,10 +21,10 @@
 
 namespace feedline::inline v0::detail {
 
-/// The file that rows come from.
+/// The file of a row.
 struct arrow_origin {
   std::string path;
-  std::size_t number = 0; ///< as listed
+  std::size_t number = 0; ///< position in the list of files
   std::uint64_t bytes = 0;
   std::int64_t modified_ns = 0;
 };
@@ -32,8 +32,8 @@ struct arrow_origin {
 /// What all batches of a file share.
 struct arrow_file {
   arrow_origin origin;
-  std::shared_ptr<const arrow_layout> layout; ///< of a pipe: only its schema is known
-  std::vector<arrow_path> paths;              ///< of the columns that are wanted
+  std::shared_ptr<const arrow_layout> layout; ///< for a pipe, only its schema
+  std::vector<arrow_path> paths;              ///< of the columns to read
 };
 
 /// Values are views of `memory`, which is the file's mapping or the batch's body, and of `own`.
@@ -41,31 +41,31 @@ struct loaded_batch {
   std::shared_ptr<const arrow_file> file;
   std::uint64_t first_row = 0; ///< in the file
   std::uint64_t rows = 0;
-  std::vector<arrow_array> columns; ///< that are wanted
+  std::vector<arrow_array> columns; ///< the columns to read
   std::string problem;              ///< why none of its rows can be read
   std::shared_ptr<const void> memory;
   owned_bytes own;
   bool is_compressed = false;
 };
 
-/// The values of a part of a dictionary, with what they lie in.
+/// The values of a part of a dictionary, and the memory that holds them.
 struct loaded_values {
   arrow_array array;
   std::shared_ptr<const void> memory;
   owned_bytes own;
 };
 
-/// Where the bytes of a message lie.
+/// The bytes of a message.
 struct message_bytes {
   std::span<const std::byte> metadata;
   std::span<const std::byte> body;
-  std::shared_ptr<const void> memory; ///< keeps them
+  std::shared_ptr<const void> memory; ///< owns the bytes
 };
 
-/// The dictionaries of a file. Made of their batches when they are first needed. Not from several threads at once.
+/// The dictionaries of a file, read from their batches on first use. Not thread-safe.
 class arrow_dictionaries {
  public:
-  /// `bytes_of(part)`: the message of a dictionary batch.
+  /// `bytes_of(part)` returns the message of a dictionary batch.
   template <class BytesOf>
   class finder final : public dictionary_finder {
    public:
@@ -74,12 +74,11 @@ class arrow_dictionaries {
 
     std::shared_ptr<const arrow_dictionary> find(const arrow_field& field) override {
       const std::vector<std::size_t> parts = layout_.parts_of(field.dictionary, known_);
-      if (parts.empty())
-        throw arrow_error("its dictionary " + std::to_string(field.dictionary) + " is missing");
+      if (parts.empty()) throw arrow_error("dictionary " + std::to_string(field.dictionary) + " is missing");
       const auto& known = all_.whole_[{&field, parts.back(), has_dictionaries(field) ? known_ : 0}];
       if (known) return known;
       if (!all_.in_work_.insert(field.dictionary).second)
-        throw arrow_error("its dictionaries are part of each other");
+        throw arrow_error("the dictionaries contain each other");
       const done d{all_.in_work_, field.dictionary};
       auto whole = std::make_shared<arrow_dictionary>();
       for (const std::size_t part : parts) {
@@ -126,7 +125,7 @@ class arrow_dictionaries {
   };
 
  private:
-  // The field, the last part, and how many parts are known where dictionaries lie in its values.
+  // The field, the last part, and the number of known parts if the values contain dictionaries.
   using key = std::tuple<const arrow_field*, std::size_t, std::size_t>;
 
   std::map<key, std::shared_ptr<const arrow_dictionary>> whole_;
@@ -134,7 +133,7 @@ class arrow_dictionaries {
   std::set<std::int64_t> in_work_;
 };
 
-/// Reads the wanted columns of a record batch. What is wrong with it is its `problem`.
+/// Reads the columns of a record batch. An error becomes its `problem`.
 inline std::shared_ptr<const loaded_batch> load_batch(const std::shared_ptr<const arrow_file>& file,
                                                       const message_bytes& bytes, std::uint64_t first_row,
                                                       std::uint64_t rows, dictionary_finder& dictionaries) {
@@ -146,7 +145,7 @@ inline std::shared_ptr<const loaded_batch> load_batch(const std::shared_ptr<cons
   try {
     const message m(bytes.metadata);
     if (m.rows() != rows || m.body_size() != bytes.body.size())
-      throw arrow_error("it has changed since it was opened");
+      throw arrow_error("the file has changed since it was opened");
     loaded->is_compressed = m.batch().compression() != nullptr;
     array_reader reader(m.batch(), bytes.body, dictionaries, loaded->own);
     for (const arrow_path& path : file->paths) {
@@ -159,13 +158,13 @@ inline std::shared_ptr<const loaded_batch> load_batch(const std::shared_ptr<cons
   return loaded;
 }
 
-/// Where a wanted column has its value in a row; no array: it is null.
+/// The position of a column's value in a row; no array if the value is null.
 inline arrow_place find_value(const loaded_batch& batch, std::size_t column, std::uint64_t row) {
   const arrow_path& path = batch.file->paths[column];
   arrow_place place = value_at({&batch.columns[column], row});
   for (std::size_t i = 1; i < path.size() && place.array; ++i) {
     const auto& parts = place.array->children;
-    // Of a struct that was read as a part of a dictionary there are all of them.
+    // A struct that is read as a part of a dictionary has all of its parts.
     const bool has_all = parts.size() == place.array->field->children.size();
     place = value_at({&parts[has_all ? path[i] : 0], place.at});
   }

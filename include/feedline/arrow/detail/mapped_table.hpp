@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A mapped Arrow file whose record batches are read when they are first needed.
+// A mapped Arrow file, whose record batches are read on first use.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,7 +19,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Throws arrow_error where mapped_file throws something else.
+/// Maps a file. Throws arrow_error for any error.
 inline std::shared_ptr<const mapped_file> map_arrow(const std::string& path, sharing with = sharing::all) {
   try {
     return std::make_shared<const mapped_file>(path, with);
@@ -28,7 +28,7 @@ inline std::shared_ptr<const mapped_file> map_arrow(const std::string& path, sha
   }
 }
 
-/// What is known of a file that was read once.
+/// The layout of a file, and the size and modification time that it was read at.
 struct known_layout {
   std::shared_ptr<const arrow_layout> layout;
   std::uint64_t bytes = 0;
@@ -39,22 +39,22 @@ struct known_layout {
   }
 };
 
-/// Reads where a file's batches are. If its columns don't fit, or it can't be mapped, that is its problem.
+/// Reads the positions of a file's batches. A file that can't be read has a layout with a problem.
 inline known_layout read_layout(const mapped_file& file) {
   return {std::make_shared<const arrow_layout>(layout_reader::read(file.bytes())), file.bytes().size(),
           file.modified_ns()};
 }
 
-/// Record batches that were decompressed last. They are kept, so that rows that are wanted in any order don't need a
-/// decompression each. From any thread.
+/// Keeps the most recently decompressed record batches, so that rows in random order don't each need a
+/// decompression. Thread-safe.
 class recent_batches {
  public:
-  static constexpr std::size_t most = 16;
+  static constexpr std::size_t capacity = 16;
 
   void keep(std::shared_ptr<const loaded_batch> batch) {
-    std::shared_ptr<const loaded_batch> oldest; // given back without the lock
+    std::shared_ptr<const loaded_batch> oldest; // destroyed without the lock
     const std::lock_guard lock(mutex_);
-    if (batches_.size() == most) {
+    if (batches_.size() == capacity) {
       oldest = std::move(batches_.front());
       batches_.pop_front();
     }
@@ -66,10 +66,11 @@ class recent_batches {
   std::deque<std::shared_ptr<const loaded_batch>> batches_;
 };
 
-/// From any thread.
+/// A mapped Arrow file. Thread-safe.
 class mapped_table {
  public:
-  /// Throws arrow_error if the columns don't fit, or if there are none because the file can't be read at all.
+  /// Throws arrow_error if the columns don't match, or if the file has no readable batch because of a
+  /// problem.
   mapped_table(std::shared_ptr<const mapped_file> file, std::size_t number, known_layout known,
                const std::vector<wanted_column>& columns, std::shared_ptr<recent_batches> recent = nullptr)
       : mapped_(std::move(file)), recent_(std::move(recent)) {
@@ -93,7 +94,7 @@ class mapped_table {
 
   const std::shared_ptr<const mapped_file>& mapped() const noexcept { return mapped_; }
 
-  /// What is behind the last batch.
+  /// The error that follows the last batch.
   arrow_error problem() const { return problem_of(*file_); }
 
   std::shared_ptr<const loaded_batch> batch(std::size_t number) {
@@ -105,7 +106,7 @@ class mapped_table {
     const auto bytes_of_part = [&](std::size_t part) { return bytes_at(layout().dictionaries[part].values); };
     arrow_dictionaries::finder dictionaries(dictionaries_, layout(), place.dictionaries, bytes_of_part);
     auto loaded = load_batch(file_, bytes_at(place), layout().first_of(number), place.rows, dictionaries);
-    // Views of the file take next to nothing.
+    // A batch of views of the file needs hardly any memory.
     if (!loaded->is_compressed) {
       s.kept = loaded;
     } else {
@@ -136,7 +137,7 @@ class mapped_table {
   std::shared_ptr<const mapped_file> mapped_;
   std::shared_ptr<const arrow_file> file_;
   std::shared_ptr<recent_batches> recent_;
-  std::mutex mutex_; // of what follows
+  std::mutex mutex_; // for the members below
   std::vector<slot> batches_;
   arrow_dictionaries dictionaries_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The messages that an Arrow stream consists of: metadata, followed by a body.
+// The messages of an Arrow stream: metadata, followed by a body.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,24 +14,24 @@
 
 namespace feedline::inline v0::detail {
 
-/// What precedes a message's metadata: 0xffffffff and the size or, before version 0.15, the size alone.
+/// The bytes before a message's metadata: 0xffffffff and the size or, before version 0.15, only the size.
 struct message_prefix {
   static constexpr std::uint32_t marker = 0xffffffff;
 
   std::size_t bytes = 0; ///< of the prefix
-  std::int32_t size = 0; ///< of the metadata; 0: the stream ends here
+  std::int32_t size = 0; ///< of the metadata; 0 at the end of the stream
 
-  /// Of the bytes that begin there, at least 4; 8 where the first 4 are the marker.
+  /// Reads the prefix at `begin`: at least 4 bytes, 8 if the first 4 are the marker.
   static message_prefix read(const std::byte* begin) noexcept {
     if (load<std::uint32_t>(begin) == marker) return {8, load<std::int32_t>(begin + 4)};
     return {4, load<std::int32_t>(begin)};
   }
 };
 
-/// The metadata of a message, verified.
+/// The verified metadata of a message.
 class message {
  public:
-  /// Throws arrow_error if the metadata isn't whole, or of a version that isn't read.
+  /// Throws arrow_error if the metadata is damaged or of an unsupported version.
   explicit message(std::span<const std::byte> metadata) {
     if (reinterpret_cast<std::uintptr_t>(metadata.data()) % 8 != 0) {
       copy_.resize(metadata.size() / 8 + 1);
@@ -39,9 +39,9 @@ class message {
       metadata = {reinterpret_cast<const std::byte*>(copy_.data()), metadata.size()};
     }
     table_ = verified<message_table>(metadata);
-    if (!table_) throw arrow_error("its metadata is damaged");
+    if (!table_) throw arrow_error("the metadata is damaged");
     check_version(table_->version());
-    if (table_->body_size() < 0) throw arrow_error("its body has a negative size");
+    if (table_->body_size() < 0) throw arrow_error("the body has a negative size");
   }
 
   message(const message&) = delete;
@@ -55,33 +55,33 @@ class message {
   template <class T>
   const T& header() const {
     const T* const found = table_->header<T>();
-    if (!found) throw arrow_error("its metadata has no header");
+    if (!found) throw arrow_error("the metadata has no header");
     return *found;
   }
 
-  /// Those of a dictionary batch or a record batch.
+  /// The batch of a record batch or a dictionary batch.
   const batch_table& batch() const {
     if (table_->kind() == message_kind::record_batch) return header<batch_table>();
     const batch_table* const data = header<dictionary_batch_table>().data();
-    if (!data) throw arrow_error("its dictionary has no data");
+    if (!data) throw arrow_error("the dictionary batch has no data");
     return *data;
   }
 
-  /// How many rows a batch has.
+  /// The number of rows of a batch.
   std::uint64_t rows() const {
     const std::int64_t rows = batch().rows();
-    if (rows < 0) throw arrow_error("it has a negative number of rows");
+    if (rows < 0) throw arrow_error("the batch has a negative number of rows");
     return static_cast<std::uint64_t>(rows);
   }
 
   static void check_version(int version) {
     if (version < 3 || version > 4)
-      throw arrow_error("it is of version V" + std::to_string(version + 1) +
-                        " of the format, of which V4 and V5 are read");
+      throw arrow_error("format version V" + std::to_string(version + 1) +
+                        " isn't supported; only V4 and V5 are");
   }
 
  private:
-  std::vector<std::uint64_t> copy_; // where the metadata isn't aligned
+  std::vector<std::uint64_t> copy_; // used if the metadata isn't aligned
   const message_table* table_ = nullptr;
 };
 

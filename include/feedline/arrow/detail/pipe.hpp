@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Reads what can't be mapped: named pipes, /dev/stdin.
+// Reads files that can't be mapped: named pipes, /dev/stdin.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -24,7 +24,8 @@
 
 namespace feedline::inline v0::detail {
 
-/// Whether a file can only be read from its beginning to its end. What isn't there can't: to say so is up to others.
+/// Whether a file can only be read from beginning to end. False for a missing file, so that opening it fails
+/// later.
 inline bool is_pipe(const std::string& path) noexcept {
   struct stat status {};
 
@@ -32,13 +33,13 @@ inline bool is_pipe(const std::string& path) noexcept {
          (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
-/// What was read when the run was stopped meanwhile: nothing.
+/// Thrown by reads when the run is stopped.
 struct pipe_stopped {};
 
-/// A pipe that is read, from one thread. Waits end when the run is stopped.
+/// A pipe that one thread reads. Its waits end when the run is stopped.
 class pipe {
  public:
-  /// Throws arrow_error. Doesn't wait for somebody who writes to it.
+  /// Throws arrow_error. Doesn't wait for a writer.
   pipe(const std::string& path, const std::stop_token& stop)
       : path_(path),
         file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
@@ -50,7 +51,8 @@ class pipe {
   pipe(const pipe&) = delete;
   pipe& operator=(const pipe&) = delete;
 
-  /// How many bytes there are up to `count`: fewer only where the pipe ends. Throws arrow_error, or pipe_stopped.
+  /// Reads `count` bytes and returns their number, which is smaller only at the end of the pipe. Throws
+  /// arrow_error, or pipe_stopped.
   std::size_t read(std::byte* to, std::size_t count) {
     std::size_t got = 0;
     while (got < count) {
@@ -63,7 +65,8 @@ class pipe {
     return got;
   }
 
-  /// Appends at most this number of bytes: fewer where the pipe ends. Memory is taken only for bytes that come.
+  /// Appends at most `count` bytes and returns their number, which is smaller at the end of the pipe.
+  /// Allocates memory only as bytes arrive.
   std::size_t append(std::vector<std::byte>& to, std::uint64_t count) {
     constexpr std::uint64_t step = std::uint64_t{16} << 20;
     std::size_t got = 0;
@@ -79,7 +82,7 @@ class pipe {
     return got;
   }
 
-  /// Reads to the end, so that whoever writes can write it all.
+  /// Reads to the end, so that the writer isn't blocked.
   void drain() {
     std::vector<std::byte> rest(1 << 16);
     while (read(rest.data(), rest.size()) == rest.size()) continue;
@@ -89,13 +92,13 @@ class pipe {
   struct wake {
     void operator()() const noexcept {
       const std::uint64_t one = 1;
-      if (::write(number, &one, sizeof one) < 0) return; // it is woken already
+      if (::write(number, &one, sizeof one) < 0) return; // already woken
     }
 
     int number;
   };
 
-  // Before somebody has opened the pipe to write, a read would look like its end.
+  // Without it a read before a writer has opened the pipe would look like the end.
   void wait() {
     ::pollfd files[2]{{file_.number(), POLLIN, 0}, {woken_.number(), POLLIN, 0}};
     while (::poll(files, 2, -1) < 0)
@@ -110,7 +113,7 @@ class pipe {
   std::string path_;
   open_file file_;
   open_file woken_;
-  std::optional<std::stop_callback<wake>> on_stop_; // ends before the number that it writes to
+  std::optional<std::stop_callback<wake>> on_stop_; // destroyed before the file that it writes to
 };
 
 } // namespace feedline::inline v0::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// An Arrow stream that comes through a pipe, one record batch after another.
+// Reads an Arrow stream from a pipe, one record batch after another.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@
 
 namespace feedline::inline v0::detail {
 
-/// Reads from one thread. Each batch has memory of its own, which lives as long as its rows do. Only a file (not a
-/// stream) that names its columns at its end alone is taken into memory as a whole.
+/// Each batch has its own memory, which lives as long as its rows. Only a file (not a stream) whose schema is
+/// at its end alone is read into memory as a whole. For one thread.
 class piped_table {
  public:
   /// Reads the schema. Throws arrow_error, or pipe_stopped.
@@ -42,7 +42,8 @@ class piped_table {
     file_ = std::move(described);
   }
 
-  /// The next batch; null at the end. Throws arrow_error, behind which there is no more, or pipe_stopped.
+  /// The next batch; null at the end. Throws arrow_error, after which there are no more batches, or
+  /// pipe_stopped.
   std::shared_ptr<const loaded_batch> next() {
     std::shared_ptr<const loaded_batch> batch;
     named([&] {
@@ -70,7 +71,7 @@ class piped_table {
     }
   }
 
-  /// The schema, or all of a file that doesn't begin with one.
+  /// Reads the schema, or the whole file if it doesn't begin with one.
   arrow_layout read_layout() {
     begin_.resize(8);
     begin_.resize(pipe_.read(begin_.data(), 8));
@@ -82,14 +83,14 @@ class piped_table {
       begin_.clear();
     }
     const auto bytes = read_message();
-    if (!bytes) throw arrow_error("it has no schema");
+    if (!bytes) throw arrow_error("there is no schema");
     const message m(bytes->metadata);
     if (m->kind() == message_kind::schema) {
       arrow_layout layout;
       layout.schema = schema_reader::read(m.header<schema_table>(), m->version());
       return layout;
     }
-    if (!is_file_) throw arrow_error("it is no Arrow stream, which begins with a schema");
+    if (!is_file_) throw arrow_error("this isn't an Arrow stream: it doesn't begin with a schema");
     return read_whole(head, *bytes);
   }
 
@@ -126,7 +127,7 @@ class piped_table {
     return load_batch(file_, bytes_at(place), first_row, place.rows, dictionaries);
   }
 
-  /// So many bytes, of which the first few may have been read before.
+  /// Reads `count` bytes. Begins with those left in begin_.
   std::size_t read(std::byte* to, std::size_t count) {
     const std::size_t before = std::min(count, begin_.size());
     std::copy_n(begin_.begin(), before, to);
@@ -136,7 +137,7 @@ class piped_table {
     return got;
   }
 
-  /// Nothing: the stream ends here.
+  /// Returns null at the end of the stream.
   std::shared_ptr<const owned_message> read_message() {
     at_ = reached_;
     std::byte prefix[8];
@@ -144,13 +145,14 @@ class piped_table {
     if (got == 0) return nullptr;
     if (got == 4 && load<std::uint32_t>(prefix) == message_prefix::marker) got += read(prefix + 4, 4);
     if (got < 4 || (got < 8 && load<std::uint32_t>(prefix) == message_prefix::marker))
-      throw arrow_error("it is cut off");
+      throw arrow_error("the message is cut off");
     const auto size = message_prefix::read(prefix).size;
     if (size == 0) {
       if (is_file_) pipe_.drain();
       return nullptr;
     }
-    if (size < 0) throw arrow_error("it is no Arrow data: its size is " + std::to_string(size));
+    if (size < 0)
+      throw arrow_error("this isn't Arrow data: the size of the metadata is " + std::to_string(size));
     auto bytes = std::make_shared<owned_message>();
     bytes->prefix.assign(prefix, prefix + got);
     read_part(bytes->metadata, static_cast<std::uint64_t>(size), "metadata");
@@ -164,11 +166,11 @@ class piped_table {
     read(part.data(), before);
     reached_ += pipe_.append(part, size - before);
     if (part.size() < size)
-      throw arrow_error(std::string("its ") + name + " is cut off: " + std::to_string(size) +
-                        " bytes announced, " + std::to_string(part.size()) + " came");
+      throw arrow_error(std::string("the ") + name + " is cut off: " + std::to_string(size) +
+                        " bytes announced, " + std::to_string(part.size()) + " received");
   }
 
-  /// The record batch that a message is; null for one that is something else.
+  /// Returns the record batch of a message, or null for other messages.
   std::shared_ptr<const loaded_batch> take(const std::shared_ptr<const owned_message>& bytes) {
     const message m(bytes->metadata);
     switch (m->kind()) {
@@ -178,12 +180,12 @@ class piped_table {
     case message_kind::record_batch:
       break;
     case message_kind::schema:
-      throw arrow_error("it is a second schema");
+      throw arrow_error("this is a second schema");
     default:
-      throw arrow_error("it is neither a schema nor a batch of rows or of a dictionary's values");
+      throw arrow_error("it is neither a schema, a record batch nor a dictionary batch");
     }
     const std::uint64_t rows = m.rows();
-    if (rows > arrow_layout::most_rows - rows_) throw arrow_error("there are more than 2^40 rows up to here");
+    if (rows > arrow_layout::most_rows - rows_) throw arrow_error("there are more than 2^40 rows");
     const auto bytes_of_part = [&](std::size_t part) { return bytes_of(parts_[part]); };
     arrow_dictionaries::finder dictionaries(dictionaries_, known_, known_.dictionaries.size(), bytes_of_part);
     return load_batch(file_, bytes_of(bytes), std::exchange(rows_, rows_ + rows), rows, dictionaries);
@@ -191,7 +193,7 @@ class piped_table {
 
   void add_dictionary(const message& m, const std::shared_ptr<const owned_message>& bytes) {
     const auto& header = m.header<dictionary_batch_table>();
-    if (!header.is_delta()) { // what it replaces isn't needed any more
+    if (!header.is_delta()) { // replaces earlier parts
       for (std::size_t i = 0; i < parts_.size(); ++i)
         if (known_.dictionaries[i].id == header.id()) parts_[i].reset();
       dictionaries_ = {};
@@ -207,14 +209,14 @@ class piped_table {
   std::string path_;
   pipe pipe_;
   std::shared_ptr<const std::vector<std::byte>> whole_;
-  std::size_t next_ = 0;         // batch of it
-  std::vector<std::byte> begin_; // read to see whether it is a file's
+  std::size_t next_ = 0;         // next batch of whole_
+  std::vector<std::byte> begin_; // first bytes, read to detect a file
   bool is_file_ = false;
-  std::uint64_t at_ = 0;      // where the message begins
-  std::uint64_t reached_ = 0; // bytes
+  std::uint64_t at_ = 0;      // offset of the message
+  std::uint64_t reached_ = 0; // bytes read so far
   std::uint64_t rows_ = 0;
   std::shared_ptr<const arrow_file> file_;
-  arrow_layout known_; // the dictionaries of it
+  arrow_layout known_; // only its dictionaries
   std::vector<std::shared_ptr<const owned_message>> parts_;
   arrow_dictionaries dictionaries_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Makes the arrays of a record batch, all of whose sizes are checked against the body.
+// Creates the arrays of a record batch, and checks all of their sizes against the body.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,7 +17,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Finds the dictionary that a field has. Throws arrow_error.
+/// Finds the dictionary of a field. Throws arrow_error.
 class dictionary_finder {
  public:
   virtual std::shared_ptr<const arrow_dictionary> find(const arrow_field& field) = 0;
@@ -28,18 +28,18 @@ class dictionary_finder {
 
 class array_reader {
  public:
-  /// `body`: the message's. What has to be decompressed or copied goes to `memory`. Throws arrow_error.
+  /// `body` is the message's body. `memory` stores decompressed and copied data. Throws arrow_error.
   array_reader(const batch_table& batch, std::span<const std::byte> body, dictionary_finder& dictionaries,
                owned_bytes& memory)
       : batch_(batch), body_(body), dictionaries_(dictionaries), memory_(memory) {
     if (const compression_table* const compression = batch.compression()) {
       if (compression->method() != 0 || compression->codec() < 0 || compression->codec() > 1)
-        throw arrow_error("it is compressed in a way that isn't known");
+        throw arrow_error("it is compressed with an unknown method");
       codec_ = compression->codec() == 0 ? arrow_codec::lz4 : arrow_codec::zstd;
     }
   }
 
-  /// Reads a column of at least `rows` rows. Of a struct on the path only the part that the path names is read.
+  /// Reads a column of at least `rows` rows. For a struct on the path, reads only the part on the path.
   arrow_array read(const arrow_field& field, std::uint64_t rows, std::span<const std::size_t> path = {},
                    bool is_list_element = false) {
     arrow_array a;
@@ -47,7 +47,7 @@ class array_reader {
     a.length = length_of(field);
     if (a.length < rows)
       throw arrow_error("part " + in_backticks(field.name) + " has " + std::to_string(a.length) +
-                        " rows of " + std::to_string(rows));
+                        " rows, but needs " + std::to_string(rows));
     switch (field.type) {
     case arrow_type::null:
       return a;
@@ -87,7 +87,7 @@ class array_reader {
       break;
     case arrow_type::other:
       throw arrow_error("part " + in_backticks(field.name) + " is of type " + field.other +
-                        ", which isn't read");
+                        ", which isn't supported");
     }
     read_valid(a);
     return a;
@@ -97,14 +97,14 @@ class array_reader {
   static std::uint64_t bytes_for(std::uint64_t length, std::size_t size, std::size_t divisor = 1) {
     std::uint64_t bytes = 0;
     if (__builtin_mul_overflow(length, size, &bytes) || __builtin_add_overflow(bytes, divisor - 1, &bytes))
-      throw arrow_error("it has more rows than memory can address");
+      throw arrow_error("the batch has more rows than memory can address");
     return bytes / divisor;
   }
 
   std::uint64_t node(const arrow_field& field, std::size_t number) const {
     const auto nodes = batch_.nodes();
     if (field.node >= nodes.size() / batch_table::node_size)
-      throw arrow_error("it has fewer nodes than the schema has fields");
+      throw arrow_error("the batch has fewer nodes than the schema has fields");
     const auto value = load<std::int64_t>(nodes.data() + field.node * batch_table::node_size + 8 * number);
     if (value < 0) throw arrow_error("part " + in_backticks(field.name) + " has a negative length");
     return static_cast<std::uint64_t>(value);
@@ -117,42 +117,41 @@ class array_reader {
   }
 
   void read_offsets(arrow_array& a) {
-    if (a.length == 0) return; // then there may be none
+    if (a.length == 0) return; // the buffer may be absent
     std::uint64_t count = 0;
     if (__builtin_add_overflow(a.length, 1, &count))
-      throw arrow_error("it has more rows than memory can address");
+      throw arrow_error("the batch has more rows than memory can address");
     a.offsets = buffer(*a.field, 1, bytes_for(count, a.has_large_offsets() ? 8 : 4));
   }
 
-  /// One of the field's buffers, of at least so many bytes.
+  /// A buffer of the field, of at least `least` bytes.
   std::span<const std::byte> buffer(const arrow_field& field, std::size_t number, std::uint64_t least) {
     std::uint64_t at = field.buffer + number;
     const auto counts = batch_.variadic_counts();
     for (std::size_t i = 0; i < field.view; ++i) {
       if (i >= counts.size() / batch_table::count_size)
-        throw arrow_error("it has fewer variadic counts than columns of views");
+        throw arrow_error("the batch has fewer variadic counts than view columns");
       const auto count = load<std::int64_t>(counts.data() + i * batch_table::count_size);
       if (count < 0 || __builtin_add_overflow(at, static_cast<std::uint64_t>(count), &at))
-        throw arrow_error("it has a variadic count that can't be");
+        throw arrow_error("the batch has an invalid variadic count");
     }
     const auto buffers = batch_.buffers();
     if (at >= buffers.size() / batch_table::buffer_size)
-      throw arrow_error("it has fewer buffers than the schema needs");
+      throw arrow_error("the batch has fewer buffers than the schema needs");
     const std::byte* const entry = buffers.data() + static_cast<std::size_t>(at) * batch_table::buffer_size;
     const auto offset = load<std::int64_t>(entry), size = load<std::int64_t>(entry + 8);
     if (offset < 0 || size < 0 || static_cast<std::uint64_t>(offset) > body_.size() ||
         static_cast<std::uint64_t>(size) > body_.size() - static_cast<std::uint64_t>(offset))
-      throw arrow_error("a buffer of part " + in_backticks(field.name) + " lies outside of its body");
+      throw arrow_error("a buffer of part " + in_backticks(field.name) + " is outside the body");
     auto bytes = body_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
     if (codec_ != arrow_codec::none) bytes = decompress(codec_, bytes, memory_);
     if (bytes.size() < least)
       throw arrow_error("a buffer of part " + in_backticks(field.name) + " has " +
-                        std::to_string(bytes.size()) + " bytes, fewer than the " + std::to_string(least) +
-                        " that its length needs");
+                        std::to_string(bytes.size()) + " bytes, but needs at least " + std::to_string(least));
     return bytes;
   }
 
-  /// Lists of numbers are given as spans of them.
+  /// Copies unaligned numbers, so that lists of them can be returned as spans.
   void align(std::span<const std::byte>& bytes, std::size_t alignment) {
     if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment == 0) return;
     const auto copy = memory_.add(bytes.size());

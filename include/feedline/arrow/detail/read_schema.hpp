@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A file's columns, as its schema message has them, and where each has its data in a record batch.
+// Reads a file's columns from its schema message, and the position of each column's data in a record batch.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -15,16 +15,16 @@
 namespace feedline::inline v0::detail {
 
 static_assert(std::endian::native == std::endian::little,
-              "feedline::arrow gives views of what files hold, which is little-endian");
+              "feedline::arrow returns views of little-endian data, so it needs a little-endian machine");
 
-/// Goes through the fields in the order in which record batches have their data.
+/// Reads the fields in the order in which record batches store their data.
 class schema_reader {
  public:
   explicit schema_reader(int version) : version_(version) {}
 
   /// Throws arrow_error.
   static arrow_schema read(const schema_table& table, int version) {
-    if (table.is_big_endian()) throw arrow_error("it is big-endian, of which feedline reads nothing");
+    if (table.is_big_endian()) throw arrow_error("the data is big-endian, which feedline doesn't support");
     arrow_schema schema;
     schema_reader reader(version);
     for (std::size_t i = 0; i < table.columns(); ++i) schema.columns.push_back(reader.field(table.column(i)));
@@ -50,7 +50,7 @@ class schema_reader {
     f.bits = 32;
     if (dictionary->index()) read_integer(f, *dictionary->index());
     take(2);
-    schema_reader of_values(version_); // the dictionary's batches have them alone
+    schema_reader of_values(version_); // a dictionary's batches contain only the values
     arrow_field& values = f.children.emplace_back();
     values.name = f.name;
     values.is_nullable = true;
@@ -76,8 +76,8 @@ class schema_reader {
     };
     const auto with_element = [&] {
       if (table.children() != 1)
-        throw arrow_error("column " + in_backticks(f.name) + " is a list of " +
-                          std::to_string(table.children()) + " types");
+        throw arrow_error("column " + in_backticks(f.name) + " is a list with " +
+                          std::to_string(table.children()) + " element types");
       f.children.push_back(field(table.child(0)));
     };
     const auto with_children = [&] {
@@ -94,7 +94,7 @@ class schema_reader {
     case type_kind::floating_point: {
       const int precision = type->number<std::int16_t>(type_table::precision, 0);
       if (precision < 0 || precision > 2)
-        throw arrow_error("column " + in_backticks(f.name) + " is of floats of no known precision");
+        throw arrow_error("column " + in_backticks(f.name) + " has floats of unknown precision");
       f.bits = 16u << precision;
       return plain(arrow_type::floating_point, 2);
     }
@@ -109,7 +109,7 @@ class schema_reader {
     case type_kind::fixed_size_binary: {
       const auto size = type->number<std::int32_t>(type_table::size, 0);
       if (size < 0)
-        throw arrow_error("column " + in_backticks(f.name) + " is of values of " + std::to_string(size) +
+        throw arrow_error("column " + in_backticks(f.name) + " has values of " + std::to_string(size) +
                           " bytes");
       f.bytes = static_cast<std::size_t>(size);
       return plain(arrow_type::fixed_size_binary, 2);
@@ -152,7 +152,7 @@ class schema_reader {
       return with_children();
     case type_kind::union_of: {
       const bool is_dense = type->number<std::int16_t>(type_table::mode, 0) == 1;
-      constexpr int v4 = 3; // in which unions had a bitmap of their own
+      constexpr int v4 = 3; // its unions have a null bitmap
       other("union", (is_dense ? 2u : 1u) + (version_ <= v4));
       return with_children();
     }
@@ -162,16 +162,16 @@ class schema_reader {
       ++view_;
       return;
     default:
-      throw arrow_error("column " + in_backticks(f.name) + " is of type number " +
+      throw arrow_error("column " + in_backticks(f.name) + " has a type with the number " +
                         std::to_string(static_cast<int>(table.kind())) +
-                        " of the format, which is newer than this reader");
+                        ", which this version of feedline doesn't know");
     }
   }
 
   static void read_integer(arrow_field& f, const type_table& type) {
     const auto bits = type.number<std::int32_t>(type_table::bit_width, 0);
     if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-      throw arrow_error("column " + in_backticks(f.name) + " is of integers of " + std::to_string(bits) +
+      throw arrow_error("column " + in_backticks(f.name) + " has integers of " + std::to_string(bits) +
                         " bits");
     f.bits = static_cast<unsigned>(bits);
     f.is_signed = type.number<std::uint8_t>(type_table::is_signed, 0) != 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The source behind arrow_rows.
+// The source that arrow_rows returns.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -23,21 +23,22 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
+#include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline v0::detail {
 
-/// Goes through the rows of files, one file after another.
+/// Yields the rows of files, one file after another.
 template <class Row>
 class rows_source {
  public:
-  static constexpr source_traits traits{.kind = "arrow_rows", .shares_files = true};
+  static constexpr source_traits traits{.kind = "arrow_rows", .splits_files_by_rank = true};
 
-  rows_source(const std::vector<std::string>& patterns, const std::vector<std::string>& columns)
-      : files_(patterns, traits.kind) {
+  rows_source(const file_patterns& files, const std::vector<std::string>& columns)
+      : files_(files, traits.kind) {
     if (columns.size() != column_count<Row>)
-      throw std::invalid_argument("feedline::arrow_rows: " + std::to_string(columns.size()) +
-                                  " columns are named for a row of " + std::to_string(column_count<Row>) +
-                                  " fields: name one for each");
+      throw std::invalid_argument("feedline::arrow_rows: the row has " + std::to_string(column_count<Row>) +
+                                  " fields, but " + std::to_string(columns.size()) +
+                                  " columns are named; name one column for each field");
     columns_ = std::make_shared<const std::vector<wanted_column>>(columns_of_row<Row>(columns));
   }
 
@@ -71,7 +72,7 @@ class rows_source {
 
   std::uint64_t index() const noexcept { return index_; }
 
-  /// Of a pipe, whether there are rows that have come already.
+  /// For a pipe, whether rows have already arrived.
   bool ready() const noexcept { return !piped_ || (batch_ && row_ < batch_->rows); }
 
   void state(auto& archive) {
@@ -91,12 +92,13 @@ class rows_source {
     }
   }
 
-  void go_near(std::uint64_t index) {
+  void seek(std::uint64_t index) {
     const std::size_t number = file_order::file_of(index);
     if (number < files_.names().size() && is_pipe(files_.names()[number]))
-      throw arrow_error(readable(files_.names()[number]) +
-                        ": the rows of a pipe can't be read a second time, as a run that is resumed needs "
-                        "those that a shuffle buffer held");
+      throw arrow_error(
+          readable(files_.names()[number]) +
+          ": the rows of a pipe can't be read a second time, but the resumed run needs those in its "
+          "shuffle buffer");
     if (!mapped_ || number_ != number) {
       close();
       files_.go_to(number);
@@ -106,7 +108,7 @@ class rows_source {
     }
   }
 
-  /// In which order its files come.
+  /// The order of files.
   const file_order& files() const noexcept { return files_; }
 
   std::uint64_t extent() const noexcept { return files_.extent(); }
@@ -117,9 +119,9 @@ class rows_source {
     return hash;
   }
 
-  /// Rows of mapped files are views. Of a compressed batch each may be the one that keeps it in memory; what comes
-  /// through a pipe isn't known before.
-  std::optional<std::size_t> largest_item() const {
+  /// Rows of mapped files are views. Each row of a compressed batch may be the only one that keeps the batch
+  /// in memory. Unknown for a pipe.
+  std::optional<std::size_t> max_item_bytes() const {
     std::uint64_t largest = 0;
     for (const std::string& name : files_.names()) {
       const auto size = largest_batch_in_memory(name);
@@ -148,7 +150,7 @@ class rows_source {
     row_ = 0;
   }
 
-  // What is thrown is in the place of the file's first row.
+  // Errors are thrown at the position of the file's first row.
   void open(std::size_t number) {
     close();
     number_ = number;
@@ -166,10 +168,10 @@ class rows_source {
     }
   }
 
-  /// The row that comes next, or the one behind the last if what comes next is a problem.
+  /// The next row, or one past the last row if an error follows.
   std::uint64_t place() const noexcept { return batch_ ? batch_->first_row + row_ : rows_before_; }
 
-  /// False: the file has no more. Throws arrow_error for what is behind its last batch.
+  /// Returns false at the end of the file. Throws arrow_error for an error after the last batch.
   bool next_batch() {
     if (batch_) rows_before_ = batch_->first_row + batch_->rows;
     else rows_before_ = 0;
@@ -186,7 +188,7 @@ class rows_source {
       if (!layout.problem.empty()) throw table->problem();
       return false;
     }
-    const auto table = std::exchange(piped_, nullptr); // behind a problem there is nothing
+    const auto table = std::exchange(piped_, nullptr); // an error ends the file
     batch_ = table->next();
     if (batch_) piped_ = table;
     return batch_ != nullptr;
@@ -226,17 +228,17 @@ class rows_source {
   std::shared_ptr<const std::vector<wanted_column>> columns_;
   std::stop_token stop_;
   read_ahead ahead_;
-  std::shared_ptr<mapped_table> mapped_; // the file that is being read, or …
+  std::shared_ptr<mapped_table> mapped_; // the current file, or …
   std::shared_ptr<piped_table> piped_;
-  std::shared_ptr<const loaded_batch> batch_; // that is being read
-  std::size_t number_ = 0;                    // of the file, as listed
-  std::size_t next_ = 0;                      // batch
-  std::uint64_t row_ = 0;                     // next one in the batch
-  std::uint64_t rows_before_ = 0;             // of the next batch, where there is none in hand
-  std::uint64_t first_ = 0;                   // row at which the next file begins
+  std::shared_ptr<const loaded_batch> batch_; // the current batch
+  std::size_t number_ = 0;                    // position of the file in the list
+  std::size_t next_ = 0;                      // next batch
+  std::uint64_t row_ = 0;                     // next row in the batch
+  std::uint64_t rows_before_ = 0;             // rows before the next batch, if there is no current one
+  std::uint64_t first_ = 0;                   // first row to read of the next file
   std::uint64_t index_ = 0;
-  std::uint64_t to_row_ = closed; // in the file that was open, for resumed()
-  std::uint64_t body_ = 0;        // offset of the batch's
+  std::uint64_t to_row_ = closed; // of the file that was open, for resumed()
+  std::uint64_t body_ = 0;        // offset of the batch's body
   std::uint64_t bytes_per_row_ = 0;
 };
 

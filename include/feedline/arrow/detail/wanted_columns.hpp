@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The columns that a user names, and where a file has them.
+// Finds the columns that the user names.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// A column by its name, and what its values are read as.
+/// A column's name, and the type that its values are read as.
 struct wanted_column {
   std::string name;
   bool (*accepts)(const arrow_field&);
@@ -30,8 +30,8 @@ inline const arrow_field& field_at(const arrow_schema& schema, const arrow_path&
   return *field;
 }
 
-/// Where a struct stands for the bytes of a file, as Hugging Face keeps audio and images: {bytes, path}. It goes to the part
-/// `bytes` if that is what is wanted.
+/// If the column is a struct {bytes, path}, as Hugging Face stores audio and images, but bytes are expected,
+/// appends the part `bytes` to the path.
 inline void go_to_bytes(const arrow_schema& schema, const wanted_column& column, arrow_path& path) {
   const arrow_field& type = field_at(schema, path);
   if (type.type != arrow_type::structure || column.accepts(type)) return;
@@ -43,21 +43,21 @@ inline void go_to_bytes(const arrow_schema& schema, const wanted_column& column,
     }
 }
 
-/// Throws arrow_error, which lists the columns that there are.
+/// Throws arrow_error; its message lists the file's columns.
 inline std::vector<arrow_path> find_columns(const arrow_schema& schema,
                                             const std::vector<wanted_column>& columns) {
   std::vector<arrow_path> paths;
   for (const wanted_column& column : columns) {
     arrow_path path;
     const std::size_t times = find_arrow_column(schema.columns, column.name, path, paths.emplace_back());
-    const std::string there = "; it has " + to_string(schema);
+    const std::string there = "; the file has " + to_string(schema);
     if (times == 0) throw arrow_error("there is no column " + in_backticks(column.name) + there);
     if (times > 1) throw arrow_error("there are several columns " + in_backticks(column.name) + there);
     go_to_bytes(schema, column, paths.back());
     const arrow_field& type = value_field(field_at(schema, paths.back()));
     if (!column.accepts(type))
-      throw arrow_error("column " + in_backticks(column.name) + " is of type " + to_string(type) + ", but " +
-                        column.wanted() + " is wanted" + there);
+      throw arrow_error("column " + in_backticks(column.name) + " is of type " + to_string(type) +
+                        ", but the field needs " + column.wanted() + there);
   }
   return paths;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Bytes in memory as libsndfile reads a file.
+// Bytes in memory as a file for libsndfile.
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -15,13 +15,13 @@ struct byte_stream {
   std::span<const std::byte> bytes;
   std::size_t position = 0;
 
-  /// libsndfile's functions for a stream, whose `user` is a byte_stream. They call nothing that throws.
+  /// libsndfile's callbacks for a stream, whose `user` is a byte_stream. They don't throw.
   static SF_VIRTUAL_IO& functions() noexcept {
     static SF_VIRTUAL_IO all{
         [](void* user) { return static_cast<sf_count_t>(of(user).bytes.size()); },
         [](sf_count_t offset, int from, void* user) { return of(user).seek(offset, from); },
         [](void* to, sf_count_t count, void* user) { return of(user).read(to, count); },
-        [](const void*, sf_count_t, void*) { return sf_count_t{0}; }, // nothing is written
+        [](const void*, sf_count_t, void*) { return sf_count_t{0}; }, // no writing
         [](void* user) { return static_cast<sf_count_t>(of(user).position); }};
     return all;
   }
@@ -29,7 +29,7 @@ struct byte_stream {
  private:
   static byte_stream& of(void* user) noexcept { return *static_cast<byte_stream*>(user); }
 
-  // A place outside the bytes, as broken files ask for it, isn't gone to.
+  // Refuses positions outside the bytes, which broken files request.
   sf_count_t seek(sf_count_t offset, int from) noexcept {
     const auto size = static_cast<sf_count_t>(bytes.size());
     const auto here = static_cast<sf_count_t>(position);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// FFTW's plans, which all threads share.
+// FFTW plans, shared by all threads.
 #include <climits>
 #include <cstddef>
 #include <map>
@@ -15,16 +15,16 @@
 
 namespace feedline::inline v0::detail {
 
-/// A complex Fourier transform of some length, from one array to another. Complex, also for the real numbers of
-/// spectrograms: two real numbers make a complex one (see power_spectrum), and FFTW's complex transforms of half the
+/// A complex Fourier transform of one length, from one array to another. Spectrograms of real numbers use it,
+/// too: two real numbers form a complex one (see power_spectrum), and FFTW's complex transforms of half the
 /// length are three times as fast as its real ones.
 ///
-/// Planned by FFTW_ESTIMATE: the same plan each time. FFTW_MEASURE, some percent faster, takes what was fastest when
-/// it was tried, so that the same clip would have other last bits in the next run.
+/// FFTW_ESTIMATE always creates the same plan. FFTW_MEASURE is some percent faster, but chooses the plan by
+/// measured times, so that the last bits of a clip's spectrogram would differ between runs.
 class fft_plan {
  public:
-  /// The process's plan of that length. FFTW's planner is for one thread at a time: a program that plans by itself, while
-  /// spectrograms are made, calls fftwf_make_planner_thread_safe().
+  /// The process's plan of this length. FFTW's planner isn't thread-safe: a program that also creates its own
+  /// plans, while spectrograms are constructed, must call fftwf_make_planner_thread_safe().
   static std::shared_ptr<const fft_plan> of_length(std::size_t length) {
     const std::lock_guard lock(planner().mutex);
     std::weak_ptr<const fft_plan>& known = planner().plans[length];
@@ -37,8 +37,8 @@ class fft_plan {
     return made;
   }
 
-  /// From and to arrays of 2 · length numbers, that begin at a multiple of float_buffer::alignment. Any thread may call
-  /// it. What it reads stays as it is.
+  /// Transforms arrays of 2 · length numbers that are aligned to float_buffer::alignment. Doesn't change
+  /// `from`. Thread-safe.
   void run(float* from, float* to) const noexcept {
     fftwf_execute_dft(plan_, reinterpret_cast<fftwf_complex*>(from), reinterpret_cast<fftwf_complex*>(to));
   }
@@ -49,7 +49,7 @@ class fft_plan {
     std::map<std::size_t, std::weak_ptr<const fft_plan>> plans;
   };
 
-  // Outlives spectrograms that are destroyed at the end of the program.
+  // Never destroyed, because spectrograms may be destroyed at the end of the program.
   static planning& planner() {
     static planning& immortal = *new planning;
     return immortal;
@@ -63,7 +63,7 @@ class fft_plan {
                                 reinterpret_cast<fftwf_complex*>(to.reserve(2 * length)), FFTW_FORWARD,
                                 FFTW_ESTIMATE | FFTW_PRESERVE_INPUT);
     if (!plan_)
-      throw std::runtime_error("feedline::mel_spectrogram: FFTW has no plan of length " +
+      throw std::runtime_error("feedline::mel_spectrogram: FFTW can't create a plan of length " +
                                std::to_string(length));
   }
 

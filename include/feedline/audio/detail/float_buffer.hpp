@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Memory for samples that is used again and again: it grows, never shrinks, and isn't cleared.
+// Reusable memory for samples: it grows, never shrinks, and isn't cleared.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -30,7 +30,7 @@ class float_buffer {
 
   std::size_t capacity() const noexcept { return capacity_; }
 
-  /// Room for `size` numbers; the first `kept` of those there are stay.
+  /// Room for `size` numbers. Keeps the first `kept` of the present ones.
   float* reserve(std::size_t size, std::size_t kept = 0) {
     if (size <= capacity_) return data_;
     if (size > std::numeric_limits<std::size_t>::max() / sizeof(float)) throw std::bad_array_new_length();

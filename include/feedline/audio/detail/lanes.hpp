@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Four numbers that are calculated with at once: the smallest vector register of the usual machines.
+// Four numbers that are computed at once: the smallest vector register of common machines.
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -25,7 +25,7 @@ inline float_lanes all_lanes(float x) noexcept { return float_lanes{x, x, x, x};
 
 inline float sum_of_lanes(float_lanes v) noexcept { return (v[0] + v[2]) + (v[1] + v[3]); }
 
-/// Rows become columns.
+/// Exchanges rows and columns.
 inline void transpose(float_lanes& a, float_lanes& b, float_lanes& c, float_lanes& d) noexcept {
   const float_lanes ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
                     ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
@@ -37,13 +37,14 @@ inline void transpose(float_lanes& a, float_lanes& b, float_lanes& c, float_lane
   d = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
 }
 
-/// The natural logarithm of normal positive numbers, to one unit in the last place (two near 1); of infinity and of what
-/// is no number, those. Unlike the C library's it is fourfold, and the same on every platform.
+/// The natural logarithm of normal positive numbers, to one unit in the last place (two near 1); infinity and
+/// NaN stay unchanged. Unlike the C library's it computes four at once, and is the same on every platform.
 ///
-/// The polynomial is that of logf in S. Moshier's Cephes library: ln(1 + f) for f from sqrt(1/2) - 1 to sqrt(2) - 1.
+/// The polynomial is that of logf in S. Moshier's Cephes library: ln(1 + f) for f from sqrt(1/2) - 1 to
+/// sqrt(2) - 1.
 inline float_lanes log_of_lanes(float_lanes x) noexcept {
   const auto bits = std::bit_cast<integer_lanes>(x);
-  const integer_lanes exponent = (bits - 0x3f3504f3) >> 23; // of 2, so that the rest is sqrt(1/2) to sqrt(2)
+  const integer_lanes exponent = (bits - 0x3f3504f3) >> 23; // of 2, for a mantissa from sqrt(1/2) to sqrt(2)
   const float_lanes f = std::bit_cast<float_lanes>(bits - (exponent << 23)) - 1.0f;
   const float_lanes e = __builtin_convertvector(exponent, float_lanes);
   float_lanes y = f * 7.0376836292e-2f - 1.1514610310e-1f;

@@ -23,7 +23,7 @@ inline double to_hertz(double mels, mel_scale scale) {
 
 class mel_filters {
  public:
-  /// For spectra of fft_length / 2 + 1 bins.
+  /// Filters for spectra of fft_length / 2 + 1 bins.
   mel_filters(const mel_options& o, double max_frequency) {
     const double low = to_mels(o.min_frequency, o.scale), high = to_mels(max_frequency, o.scale);
     const double step = (high - low) / static_cast<double>(o.mels + 1);
@@ -53,8 +53,8 @@ class mel_filters {
 
   std::size_t size() const noexcept { return filters_.size(); }
 
-  /// Calls give(mel, sum, sum) with the sums of each filter over the bins of two times four frames, which lie as
-  /// power_spectrum has them.
+  /// Applies the filters to two times four frames, in the order of power_spectrum. Calls give(mel, sum, sum)
+  /// with the sums of each filter over the bins.
   template <class Give>
   void apply(const float* power, Give give) const {
     const float* weight = weights_.data();
@@ -77,7 +77,7 @@ class mel_filters {
   };
 
   std::vector<filter> filters_;
-  std::vector<float> weights_; // of all filters, one after another
+  std::vector<float> weights_; // of all filters, consecutively
 };
 
 } // namespace feedline::inline v0::detail

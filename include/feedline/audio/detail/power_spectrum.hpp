@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The power spectra of four frames at once.
+// Computes the power spectra of four frames at once.
 #include <cmath>
 #include <cstddef>
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace feedline::inline v0::detail {
 
-/// Squared magnitudes of the Fourier transform of n real numbers. For an even n, neighbours x[2j] + i·x[2j+1] are
-/// transformed as n/2 complex numbers Z, and with W = exp(-2πi/n)
+/// The squared magnitudes of the Fourier transform of n real numbers. For an even n, neighbours x[2j] +
+/// i·x[2j+1] are transformed as n/2 complex numbers Z, and with W = exp(-2πi/n)
 ///
 ///     X[k] = (Z[k] + conj Z[n/2-k]) / 2  -  i · W^k · (Z[k] - conj Z[n/2-k]) / 2
 ///
-/// (H. V. Sorensen et al., "Real-Valued Fast Fourier Transform Algorithms", 1987.) Four frames lie in the lanes of a
-/// vector, so that each of them is calculated alike wherever in the clip it is.
+/// (H. V. Sorensen et al., "Real-Valued Fast Fourier Transform Algorithms", 1987.) The lanes of a vector hold
+/// four frames, so that the result for a frame doesn't depend on its position in the clip.
 class power_spectrum {
  public:
-  /// Numbers from a bin to the next: two times four frames.
+  /// The distance between bins, in numbers: two times four frames.
   static constexpr std::size_t power_step = 2 * lane_count;
 
   explicit power_spectrum(std::size_t length)
@@ -37,17 +37,17 @@ class power_spectrum {
     }
   }
 
-  /// Numbers of a spectrum: from 0 to half the sample rate.
+  /// The number of bins, from 0 to half the sample rate.
   std::size_t bins() const noexcept { return length_ / 2 + 1; }
 
-  /// What samples must be multiplied by before.
+  /// The factor by which the input must be multiplied.
   double input_scale() const noexcept { return length_ % 2 == 0 ? 0.5 : 1; }
 
-  /// Numbers that a frame takes in the scratch memory of run(), a multiple of 16.
+  /// The size of a row of transform() and square(), in numbers; a multiple of 16.
   std::size_t row() const noexcept { return row_; }
 
   /// Transforms the frame `from`, of length() numbers with room for 2 · length, to row `lane` of `rows`. Both
-  /// are aligned as fft_plan wants it. What is in `from` is changed where the length is odd.
+  /// must be aligned as for fft_plan. Changes `from` if the length is odd.
   void transform(float* from, float* rows, std::size_t lane) const noexcept {
     float* const to = rows + lane * row_;
     if (length_ % 2 != 0)
@@ -56,7 +56,7 @@ class power_spectrum {
         from[2 * i + 1] = 0;
       }
     plan_->run(from, to);
-    to[2 * transformed_] = to[0]; // it is periodic
+    to[2 * transformed_] = to[0]; // the transform is periodic
     to[2 * transformed_ + 1] = to[1];
   }
 
@@ -91,7 +91,7 @@ class power_spectrum {
     return q;
   }
 
-  // From a = Z[k] and b = Z[n/2-k]: bins k and n/2-k.
+  // Computes the bins k and n/2-k from a = Z[k] and b = Z[n/2-k].
   void square_pair(float_lanes a_re, float_lanes a_im, float_lanes b_re, float_lanes b_im, std::size_t k,
                    float* power) const noexcept {
     const float_lanes cosine = all_lanes(turns_[2 * k]), sine = all_lanes(turns_[2 * k + 1]);

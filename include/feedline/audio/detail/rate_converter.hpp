@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// soxr's resampler for one pair of rates, used for one clip after another.
+// soxr's resampler for one pair of rates, reused for each clip.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -23,7 +23,7 @@ class rate_converter {
     soxr_error_t error = nullptr;
     soxr_.reset(soxr_create(static_cast<double>(from), static_cast<double>(to), 1, &error, &floats, &quality,
                             &one_thread));
-    if (!soxr_) error = error ? error : "no memory";
+    if (!soxr_) error = error ? error : "out of memory";
     check(error);
   }
 
@@ -31,9 +31,9 @@ class rate_converter {
 
   std::size_t to() const noexcept { return to_; }
 
-  /// Fills `out` with the beginning of what `in`, with silence before and after it, becomes.
+  /// Resamples `in`, with silence before and after it, and fills `out` with the beginning of the result.
   void run(std::span<const float> in, std::span<float> out) {
-    check(soxr_clear(soxr_.get())); // as if nothing had been before
+    check(soxr_clear(soxr_.get())); // resets it to the beginning of a clip
     const auto feed = [&](std::span<const float> samples) {
       while (!samples.empty() && !out.empty()) {
         std::size_t taken = 0, given = 0;
@@ -44,7 +44,7 @@ class rate_converter {
       }
     };
     feed(in);
-    // soxr rounds the length: with some silence there is always enough.
+    // soxr rounds the length; some silence ensures that the output is complete.
     constexpr std::array<float, 64> silence{};
     for (std::size_t left = from_ / to_ + 2; left > 0;) {
       const std::size_t count = std::min(left, silence.size());
@@ -61,7 +61,8 @@ class rate_converter {
   }
 
  private:
-  // soxr copies what it is fed to a queue of its own: in blocks it needs less memory, and no new one.
+  // soxr copies its input to an internal queue. Feeding it in blocks limits that queue's memory, which is
+  // reused.
   static constexpr std::size_t block = 4096;
 
   static void check(soxr_error_t error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A sound file that libsndfile has open.
+// A sound file opened by libsndfile.
 #include <cstddef>
 #include <mutex>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Opens bytes in memory, which must outlive it; error() says why it couldn't.
+/// Opens a sound file in memory, which must outlive the object. If that fails, error() returns the reason.
 class sound_file {
  public:
   explicit sound_file(std::span<const std::byte> file) : stream_{file} {
@@ -23,7 +23,7 @@ class sound_file {
       file_ = open();
     }
     if (file_) return;
-    // libsndfile keeps the reason in a variable of the process, which whoever opens a file writes to.
+    // libsndfile stores the reason in a global variable, which every opening of a file overwrites.
     const std::unique_lock lock(opening());
     file_ = open();
     if (!file_) error_ = sf_error_number(sf_error(nullptr));
@@ -38,7 +38,7 @@ class sound_file {
 
   bool is_open() const noexcept { return file_ != nullptr; }
 
-  /// libsndfile's words for what went wrong, or nothing.
+  /// libsndfile's error message, or an empty text.
   std::string error() const {
     if (!file_) return error_;
     return sf_error(file_) == SF_ERR_NO_ERROR ? std::string() : std::string(sf_strerror(file_));
@@ -48,28 +48,29 @@ class sound_file {
 
   std::size_t rate() const noexcept { return static_cast<std::size_t>(info_.samplerate); }
 
-  /// Nothing, where the header doesn't tell.
+  /// The length; nullopt if the header doesn't contain it.
   std::optional<std::size_t> frames() const noexcept {
     if (info_.frames < 0 || info_.frames == SF_COUNT_MAX) return {};
     return static_cast<std::size_t>(info_.frames);
   }
 
-  /// Whether the length may be off a little, as the file doesn't say it.
+  /// Whether the length may be slightly wrong, because the file doesn't contain it.
   bool length_is_estimate() const noexcept { return (info_.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG; }
 
-  /// Whether what is read after seek() is to the last bit what it would be without. Vorbis is off by a block now and
-  /// then, https://github.com/libsndfile/libsndfile/issues/885, and decoders of Opus and MP3 have a memory.
+  /// Whether samples read after seek() equal to the last bit those of reading from the beginning. Vorbis is
+  /// sometimes off by a block, https://github.com/libsndfile/libsndfile/issues/885, and decoders of Opus and
+  /// MP3 have a memory.
   bool seeks_exactly() const noexcept {
     const int container = info_.format & SF_FORMAT_TYPEMASK;
     return info_.seekable != 0 && container != SF_FORMAT_OGG && container != SF_FORMAT_MPEG;
   }
 
-  /// Goes to that frame; false where it can't.
+  /// Seeks to this frame. Returns false if that fails.
   bool seek(std::size_t frame) noexcept {
     return sf_seek(file_, static_cast<sf_count_t>(frame), SEEK_SET) == static_cast<sf_count_t>(frame);
   }
 
-  /// Reads frames whose channels are interleaved. Fewer than asked for: the file has no more.
+  /// Reads frames with interleaved channels. Returns fewer than requested at the end of the file.
   std::size_t read(float* to, std::size_t frames) noexcept {
     const sf_count_t got = sf_readf_float(file_, to, static_cast<sf_count_t>(frames));
     return got > 0 ? static_cast<std::size_t>(got) : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Plain WAV files, read without libsndfile: it takes memory for each file, and cuts off in silence what a header
-// promises and the file doesn't have.
+// Reads plain WAV files without libsndfile, which allocates memory for each file, and which silently shortens
+// files whose header claims more data than they have.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace feedline::inline v0::detail {
 
-/// A RIFF/WAVE file of integers of 8 to 32 bits or floats, its layout checked. The source of each field: "Multiple
-/// Channel Audio Data and WAVE Files", Microsoft, 2007.
+/// A RIFF/WAVE file of integers of 8 to 32 bits or floats, with a checked layout. Source of the fields:
+/// "Multiple Channel Audio Data and WAVE Files", Microsoft, 2007.
 class wav_file {
  public:
-  /// Nothing, if it is something else or unusual: a case for libsndfile.
+  /// Returns nullopt for other or unusual files, which libsndfile must read.
   static std::optional<wav_file> open(std::span<const std::byte> file) {
     if (file.size() < 12 || text(file, 0) != "RIFF" || text(file, 8) != "WAVE") return {};
     wav_file found;
@@ -37,7 +37,7 @@ class wav_file {
 
   std::size_t rate() const noexcept { return rate_; }
 
-  /// What the header promises.
+  /// The length in the header.
   std::optional<std::size_t> frames() const noexcept { return promised_; }
 
   bool length_is_estimate() const noexcept { return false; }
@@ -106,7 +106,7 @@ class wav_file {
     rate_ = number<std::uint32_t>(chunk, 4);
     const std::size_t bits = number<std::uint16_t>(chunk, 14);
     if (tag == extensible) {
-      // The rest of the identifier of a format is the same for all that have a tag.
+      // The rest of the format's GUID is the same for all formats that have a tag.
       constexpr std::string_view guid("\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71", 14);
       if (chunk.size() < 40) return false;
       const std::string_view rest(reinterpret_cast<const char*>(chunk.data()) + 26, guid.size());
@@ -120,8 +120,8 @@ class wav_file {
   }
 
   std::optional<wav_file> with_data(std::span<const std::byte> rest, std::uint32_t size) noexcept {
-    if (channels_ == 0) return {}; // no format before the data
-    // Who writes to a pipe doesn't know the length, and says the most there can be.
+    if (channels_ == 0) return {}; // the format is missing before the data
+    // Programs that write to a pipe don't know the length, and write the largest value.
     const bool open_end = size >= 0x7fff0000;
     promised_ = (open_end ? rest.size() : size) / frame_bytes();
     data_ = rest.first(std::min<std::size_t>(rest.size(), promised_ * frame_bytes()));
@@ -131,11 +131,11 @@ class wav_file {
   static constexpr std::uint16_t integers = 1, floats = 3, extensible = 0xfffe;
 
   std::span<const std::byte> data_;
-  std::size_t at_ = 0; // the frame that is read next
+  std::size_t at_ = 0; // the next frame
   std::size_t promised_ = 0;
   std::size_t channels_ = 0;
   std::size_t rate_ = 0;
-  std::size_t bytes_ = 0; // of a sample
+  std::size_t bytes_ = 0; // per sample
   bool is_float_ = false;
 };
 

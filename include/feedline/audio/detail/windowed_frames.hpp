@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The frames of a clip, as they go into the Fourier transform.
+// The frames of a clip as input of the Fourier transform.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -32,10 +32,10 @@ inline double window_at(spectrogram_window window, double x) {
 
 class windowed_frames {
  public:
-  /// Of options that were checked.
+  /// The options must be valid.
   explicit windowed_frames(const mel_options& o)
       : fft_length_(o.fft_length),
-        hop_(o.hop),
+        hop_(o.hop_length),
         padding_(o.centered ? o.fft_length / 2 : 0),
         length_(o.centered ? o.fft_length : o.window_length),
         offset_(o.centered ? (o.fft_length - o.window_length) / 2 : 0),
@@ -49,12 +49,13 @@ class windowed_frames {
                                : window_at(o.window, static_cast<double>(i) / static_cast<double>(steps))));
   }
 
-  /// Multiplies what write() gives.
+  /// Multiplies the frames of write() by a factor.
   void scale(double factor) {
     for (float& w : window_) w *= static_cast<float>(factor);
   }
 
-  /// The fewest samples that give a frame. A clip is reflected at its ends, without them.
+  /// The length of the shortest clip that has a frame. Reflection doesn't repeat the samples at the clip's
+  /// ends.
   std::size_t shortest_clip() const noexcept {
     const std::size_t for_padding = padding_ > 0 && reflects_ ? padding_ + 1 : 1;
     return std::max(for_padding, length_ - std::min(length_, 2 * padding_));
@@ -64,10 +65,10 @@ class windowed_frames {
     return samples < shortest_clip() ? 0 : (samples + 2 * padding_ - length_) / hop_ + 1;
   }
 
-  /// Writes a frame to fft_length numbers, and reads nothing of those.
+  /// Writes a frame to fft_length numbers. Doesn't read their old values.
   void write(std::span<const float> samples, std::size_t frame, float* to) const noexcept {
     const std::size_t size = window_.size();
-    // In the clip with its padding.
+    // Positions in the padded clip.
     const std::size_t begin = frame * hop_ + offset_, end = begin + size;
     const float* x = to;
     if (begin >= padding_ && end <= padding_ + samples.size()) x = &samples[begin - padding_];
@@ -93,7 +94,7 @@ class windowed_frames {
     for (; i < window_.size(); ++i) to[i] = x[i] * window_[i];
   }
 
-  // Backwards, as `x` may be `to`.
+  // Runs backwards, because `x` may be `to`.
   void emphasize(const float* x, float* to) const noexcept {
     const float mean = remove_mean_ ? mean_of(x) : 0;
     const float first = x[0] - mean;
@@ -121,9 +122,9 @@ class windowed_frames {
 
   std::size_t fft_length_;
   std::size_t hop_;
-  std::size_t padding_; // samples on either side
-  std::size_t length_;  // that a frame must have within the padded clip
-  std::size_t offset_;  // of the window in that
+  std::size_t padding_; // samples on each side
+  std::size_t length_;  // of a frame within the padded clip
+  std::size_t offset_;  // of the window in the frame
   bool reflects_;
   bool remove_mean_;
   float pre_emphasis_;

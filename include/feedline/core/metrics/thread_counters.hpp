@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a thread of a run notes of its time and its items, written by that thread alone, read by any.
+// The counters of one thread of a run: its times and its items. Only that thread writes them; any thread may
+// read them.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -22,14 +23,14 @@ inline std::uint64_t now_ns() noexcept {
                                     std::chrono::nanoseconds(1));
 }
 
-/// What the calling thread has had of a processor.
+/// The processor time of the calling thread.
 inline std::uint64_t thread_ns() noexcept {
   std::timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-/// Adds to a counter that has one writer: no read-modify-write instruction is needed.
+/// Adds to a counter with a single writer, which needs no read-modify-write instruction.
 inline void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
 }
@@ -58,7 +59,7 @@ class duration_histogram {
     for (std::size_t i = 0; i < buckets; ++i) sum[i] += counts_[i].load(std::memory_order_relaxed);
   }
 
-  /// The duration in ns below which the given part of them lie.
+  /// The duration in ns below which the given fraction of all durations is.
   static double quantile(const counts& c, double part) {
     std::uint64_t all = 0;
     for (const std::uint64_t n : c) all += n;
@@ -86,13 +87,13 @@ class duration_histogram {
   std::array<std::atomic<Count>, buckets> counts_{};
 };
 
-/// Numbers that functions and stages of the user's report, by name.
+/// Numbers that the user's functions and stages report, by name.
 class user_numbers {
  public:
   struct number {
     std::string name;
     double value;
-    bool adds_up; // over time, as a counter does; else it is what holds now
+    bool adds_up; // a sum over time, like a counter; otherwise a current value
   };
 
   void count(std::string_view name, std::uint64_t times) {
@@ -126,12 +127,12 @@ class user_numbers {
   std::vector<number> all_;
 };
 
-/// What metrics(out) of a source or a stage calls with names and numbers.
+/// The `out` that metrics(out) of a source or stage calls with names and numbers.
 struct reported_numbers {
-  /// What holds now.
+  /// Reports a current value.
   void operator()(std::string_view name, double value) const { all.set(name, value); }
 
-  /// What has added up since the run began.
+  /// Reports a sum since the run began.
   void total(std::string_view name, double value) const { all.set_total(name, value); }
 
   user_numbers& all;
@@ -139,17 +140,17 @@ struct reported_numbers {
 
 struct thread_counters;
 
-/// What one thread does in one stage.
+/// The counters of one thread in one stage.
 struct stage_counters {
   using histogram = duration_histogram<4, std::uint32_t>;
 
   std::atomic<std::uint64_t> received{0};
   std::atomic<std::uint64_t> given{0};
   std::atomic<std::uint64_t> failures{0};
-  std::atomic<std::uint64_t> held{0};     ///< samples in its buffers, …
-  std::atomic<std::uint64_t> capacity{0}; ///< which have room for so many
-  std::atomic<std::uint64_t> timed{0};    ///< items, …
-  std::atomic<std::uint64_t> timed_ns{0}; ///< which took so long together
+  std::atomic<std::uint64_t> held{0};     ///< samples in its buffers
+  std::atomic<std::uint64_t> capacity{0}; ///< of its buffers, in samples
+  std::atomic<std::uint64_t> timed{0};    ///< number of timed items
+  std::atomic<std::uint64_t> timed_ns{0}; ///< total time of the timed items
   histogram times;
   user_numbers numbers;
   thread_counters* thread = nullptr;
@@ -161,11 +162,11 @@ struct stage_counters {
   }
 };
 
-/// `inside`: a function of the user's waits, and says so.
+/// The kinds of waits. `inside`: a user's function waits, and reports it.
 enum class wait_kind : std::uint32_t { none, starved, blocked, parked, inside };
 
-/// What one thread notes. Time that is neither waiting for input, nor for room, nor to be needed counts as
-/// busy.
+/// The counters of one thread. Time counts as busy unless the thread waits for input, for room, for its turn
+/// (parked) or inside a user's function.
 struct alignas(64) thread_counters {
   explicit thread_counters(std::size_t stage_count, std::size_t number_among_workers = 0)
       : number(number_among_workers), stages(std::make_unique<stage_counters[]>(stage_count)) {
@@ -177,9 +178,11 @@ struct alignas(64) thread_counters {
   std::atomic<std::uint64_t> began{0};
   std::atomic<std::uint64_t> ended{0};
   std::array<std::atomic<std::uint64_t>, 5> waits{}; // by kind, in ns
-  // A wait that is still going on: its beginning in ns, with its kind in the three lowest bits; 0: none.
+  // A wait in progress: its start in ns, with its kind in the three lowest bits; 0: none.
   std::atomic<std::uint64_t> waiting{0};
   std::unique_ptr<stage_counters[]> stages;
+  std::atomic<int> id{0};                     // the system's; 0: not watched, or ended
+  std::atomic<std::uint64_t> preempted_ns{0}; // stored when it ends
 
   std::atomic<std::uint64_t>& waited(wait_kind kind) noexcept {
     return waits[static_cast<std::size_t>(kind)];
@@ -207,12 +210,13 @@ class wait_timer {
   std::uint64_t begin_;
 };
 
-/// An account read at some moment, a wait that is going on included; in ns.
+/// The times of a thread at one moment, including a wait in progress; in ns.
 struct worker_times {
-  std::uint64_t alive = 0; ///< but for being parked
+  std::uint64_t alive = 0; ///< without the time parked
   std::uint64_t starved = 0;
   std::uint64_t blocked = 0;
-  std::uint64_t inside = 0; ///< waits of users' functions
+  std::uint64_t inside = 0;    ///< waits of users' functions
+  std::uint64_t preempted = 0; ///< not from read_times(), as it takes a system call
 
   std::uint64_t busy() const noexcept { return alive - std::min(alive, starved + blocked + inside); }
 };
@@ -229,7 +233,7 @@ inline worker_times read_times(const thread_counters& a, std::uint64_t now) noex
   const auto of = [&](wait_kind kind) { return waited[static_cast<std::size_t>(kind)]; };
   const std::uint64_t alive = std::max(ended ? ended : now, began) - began;
   return {alive - std::min(alive, of(wait_kind::parked)), of(wait_kind::starved), of(wait_kind::blocked),
-          of(wait_kind::inside)};
+          of(wait_kind::inside), 0};
 }
 
 } // namespace feedline::inline v0::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How many items an epoch gives, where that can be known before it runs.
+// The number of items of an epoch, where it can be known before the run.
 #include <cstdint>
 #include <optional>
 
@@ -12,7 +12,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Samples that a source gives in the first epoch.
+/// The number of samples that a source yields in the first epoch; nothing if it isn't known.
 template <source Source>
 std::optional<std::uint64_t> samples_in_epoch(const Source& described, const run_options& options) {
   const epoch e = make_epoch(options, 0, options.stop, options.rank.number);
@@ -27,7 +27,7 @@ std::optional<std::uint64_t> samples_in_epoch(const Source& described, const run
   return std::nullopt;
 }
 
-/// Items that the stages make of them.
+/// The number of items that the stages emit for them; nothing if it isn't known.
 template <source Source, class Segments>
 std::optional<std::uint64_t> items_in_epoch(const Source& described, const Segments& stages,
                                             const run_options& options) {
@@ -35,13 +35,13 @@ std::optional<std::uint64_t> items_in_epoch(const Source& described, const Segme
   std::optional<std::uint64_t> items;
   bool are_known = !Segments::drops;
   const auto look = [&]<class S>(const S&) {
-    are_known &= traits_of<S>().one_to_one || requires(const S& s) { s.items_given(0, true); };
+    are_known &= traits_of<S>().one_to_one || requires(const S& s) { s.output_count(0, true); };
   };
   stages.for_each_stage(look);
   if (are_known) items = samples_in_epoch(described, options);
   const auto pass = [&]<class S>(const S& stage) {
-    if constexpr (requires { stage.items_given(0, true); })
-      if (items) items = stage.items_given(*items, drains);
+    if constexpr (requires { stage.output_count(0, true); })
+      if (items) items = stage.output_count(*items, drains);
   };
   stages.for_each_stage(pass);
   return items;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a pipeline's items take in each place, and which queues fit into a budget.
+// Measures the memory of a pipeline's items in each part of a run, and finds queues that fit into a memory
+// budget.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -22,17 +23,18 @@
 
 namespace feedline::inline v0::detail {
 
-/// How many samples at most go into an item that a stage gives. Nothing: that isn't known, as it may leave out some.
+/// The most samples that go into one item that a stage emits. Nothing if that isn't known, as the stage may
+/// leave out some.
 template <class Stage>
 std::optional<std::size_t> samples_in_one(const Stage& stage) {
   if constexpr (part_of_library<Stage> && requires { stage.samples_in_one(); }) return stage.samples_in_one();
-  else if constexpr (traits_of<Stage>().gives_by_count) return 1;
+  else if constexpr (traits_of<Stage>().data_independent_count) return 1;
   else return std::nullopt;
 }
 
-/// From some place on: how many of the samples there may be inside stages, and how many go into an item behind them.
-/// Nothing: that isn't known.
-struct samples_behind {
+/// Starting at some stage: how many samples may be inside the stages downstream, and how many go into one item
+/// after them. Nothing if that isn't known.
+struct samples_downstream {
   std::optional<std::size_t> inside = 0;
   std::optional<std::size_t> in_one = 1;
 
@@ -49,29 +51,29 @@ struct segment_size {
   struct stage_notes {
     std::string stage;
     note_size each;
-    samples_behind behind{}; // up to the segment's end
+    samples_downstream downstream{}; // up to the segment's end
   };
 
-  std::string name;                          // its last stage's
-  known_bytes bytes;                         // of an item behind it
-  known_bytes between{0};                    // of one item in front of each of its stages
-  std::vector<memory_plan::part> held{};     // by its stages
-  std::vector<memory_plan::part> gathered{}; // by each of its workers
+  std::string name;                          // the name of its last stage
+  known_bytes bytes;                         // of an item that it emits
+  known_bytes between{0};                    // of one input item of each of its stages
+  std::vector<memory_plan::part> held{};     // held by its stages
+  std::vector<memory_plan::part> gathered{}; // gathered by each of its workers
   std::vector<stage_notes> notes{};
-  samples_behind samples{}; // of those that come into it
-  std::size_t stages = 1;   // of the first segment the source is one
+  samples_downstream samples{}; // of its input
+  std::size_t stages = 1;       // in the first segment the source counts as one
 };
 
-/// The queue behind a segment.
+/// The queue after a segment.
 struct queue_size {
-  std::size_t packets; // all that there are, those that threads have in hand included
-  std::size_t items;   // in each
+  std::size_t packets; // all packets, including those that threads are working on
+  std::size_t items;   // in each packet
   std::size_t slots;   // for packets
-  std::size_t givers;  // threads
-  std::size_t takers;
+  std::size_t givers;  // threads that push
+  std::size_t takers;  // threads that pop
 };
 
-/// What each item behind stages of a list takes, from number I on.
+/// The bytes of each item after the stages of a list, from number I on.
 template <class In, std::size_t I, class List>
 known_bytes bytes_behind(const List& list, known_bytes in) {
   if constexpr (I == List::size) {
@@ -83,7 +85,7 @@ known_bytes bytes_behind(const List& list, known_bytes in) {
   }
 }
 
-/// What one item in front of each stage of a list takes, from number I + 1 on.
+/// The bytes of one input item for each stage of a list, from number I + 1 on.
 template <class In, std::size_t I, class List>
 known_bytes bytes_between(const List& list, known_bytes in) {
   if constexpr (I == List::size) {
@@ -105,13 +107,13 @@ class measurement {
   static sizes of(const Source& source, const Segments& segments) {
     sizes all;
     using item = source_item_t<Source>;
-    all[0] = {stage_name(source), largest_item_of(source)};
+    all[0] = {stage_name(source), max_item_bytes_of(source)};
     if (!bytes_of_type<item>()) all[0].bytes = announced_bytes<item>(all[0].bytes);
     if constexpr (requires { source.items_held(); })
       all[0].held.push_back({"held by " + stage_name(source), source.items_held(), all[0].bytes});
     walk<item, 0>(segments, all[0].bytes, all);
     for (std::size_t i = 1; i < Segments::size; ++i)
-      if (Segments::first_stage[i] == Segments::first_stage[i + 1]) // a queue, and who fills it
+      if (Segments::first_stage[i] == Segments::first_stage[i + 1]) // a queue and the thread that fills it
         all[i] = {"prefetch", all[i - 1].bytes};
     return all;
   }
@@ -135,16 +137,15 @@ class measurement {
     ++here.stages;
     here.bytes = out;
     here.samples.pass(stage);
-    for (segment_size::stage_notes& n : here.notes) n.behind.pass(stage);
+    for (segment_size::stage_notes& n : here.notes) n.downstream.pass(stage);
     if (const std::size_t held = items_held(stage))
       here.held.push_back({"held by " + name, held, sum_of(in, sizeof(sample<In>) - sizeof(In))});
-    const known_bytes kept = bytes_kept<In>(stage);
+    const known_bytes kept = bytes_held<In>(stage);
     if (!kept)
-      here.held.push_back(
-          {"held by " + name, 1, kept,
-           "what the stage " + name +
-               " holds: add `std::size_t items_held() const` to it, the most items of its input that "
-               "it keeps, or `std::size_t bytes_kept() const`, the most bytes"});
+      here.held.push_back({"held by " + name, 1, kept,
+                           "how much memory the stage " + name +
+                               " uses: add `std::size_t items_held() const` to it, the most input items that "
+                               "it keeps, or `std::size_t bytes_held() const`, the most bytes"});
     else if (*kept > 0) here.held.push_back({"kept by " + name, 1, kept});
     if (const std::size_t begun = items_begun(stage)) here.held.push_back({"begun by " + name, begun, out});
     if constexpr (part_of_library<S> && requires { stage.template bytes_gathered<In>(in); })
@@ -158,32 +159,34 @@ class measurement {
   }
 };
 
-/// How many notes of a stage there are at once: those that it writes, and those of samples on their way. Each
-/// packet, and each thread that takes packets, keeps one at most.
+/// The most notes of a stage that exist at once: those that it writes, and those of samples in flight. Each
+/// packet, and each thread that takes packets, keeps at most one.
 inline std::size_t notes_of(const segment_size::stage_notes& notes, std::span<const segment_size> segments,
                             std::span<const queue_size> queues) {
-  samples_behind behind = notes.behind;
-  std::optional<std::size_t> samples = behind.inside;
+  samples_downstream downstream = notes.downstream;
+  std::optional<std::size_t> samples = downstream.inside;
   std::size_t packets = 0;
   for (std::size_t i = 0; i < queues.size(); ++i) {
     if (i > 0) {
-      samples = sum_of(samples,
-                       behind.in_one ? product_of(*behind.in_one, segments[i].samples.inside) : std::nullopt);
-      behind.in_one = behind.in_one ? product_of(*behind.in_one, segments[i].samples.in_one) : behind.in_one;
+      samples = sum_of(samples, downstream.in_one ? product_of(*downstream.in_one, segments[i].samples.inside)
+                                                  : std::nullopt);
+      downstream.in_one =
+          downstream.in_one ? product_of(*downstream.in_one, segments[i].samples.in_one) : downstream.in_one;
     }
     packets += queues[i].packets + queues[i].takers;
-    samples = sum_of(samples, product_of(queues[i].packets * queues[i].items, behind.in_one));
+    samples = sum_of(samples, product_of(queues[i].packets * queues[i].items, downstream.in_one));
   }
-  // Of each there are up to four notes: one more came, it left, an epoch ended, and one filled the next epoch's buffer.
+  // Each sample has up to four notes: one more sample arrived, it left, an epoch ended, and one filled the next
+  // epoch's buffer.
   const std::optional<std::size_t> noted = product_of(4, samples);
   return 2 + std::min(packets, noted ? *noted / notes.each.samples + 1 : packets);
 }
 
-/// What packets, queues and threads take beside the items, by the sizes of what they consist of.
-inline std::size_t bytes_beside_items(std::span<const segment_size> segments,
-                                      std::span<const queue_size> queues) {
+/// The bytes of packets, queues and threads apart from the items, from the sizes of their parts.
+inline std::size_t bytes_besides_items(std::span<const segment_size> segments,
+                                       std::span<const queue_size> queues) {
   constexpr std::size_t of_run = 12'288, of_thread = 1024, of_queue = 6144, of_slot = 64;
-  // How far all had come lies in each packet: some words for each segment.
+  // Each packet stores how far all parts had come: some words for each segment.
   const std::size_t of_packet = sizeof(packet) + 256 + 64 * segments.size();
   std::size_t sum = of_run;
   for (const queue_size& q : queues)
@@ -193,7 +196,7 @@ inline std::size_t bytes_beside_items(std::span<const segment_size> segments,
   return sum;
 }
 
-/// What a run of these segments and the queues behind them holds at most.
+/// The most memory that a run of these segments and the queues after them holds.
 inline memory_plan plan_of(std::span<const segment_size> segments, std::span<const queue_size> queues) {
   memory_plan all;
   for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -211,12 +214,12 @@ inline memory_plan plan_of(std::span<const segment_size> segments, std::span<con
     all.parts.push_back({s.name + " -> " + (i + 1 < segments.size() ? segments[i + 1].name : "caller"),
                          q.packets * q.items, sum_of(s.bytes, sizeof(sample_id))});
   }
-  all.parts.push_back({"packets, queues and threads", 1, bytes_beside_items(segments, queues)});
+  all.parts.push_back({"packets, queues and threads", 1, bytes_besides_items(segments, queues)});
   return all;
 }
 
-/// The longest queues with which a run stays within its budget: `plan_for(capacity)` is what it then holds.
-/// Throws std::invalid_argument, in a sentence, if there are none or that can't be known.
+/// Finds the largest queue capacity with which a run stays within its budget: `plan_for(capacity)` is what the
+/// run then holds. Throws std::invalid_argument if no capacity fits, or if the memory isn't known.
 template <class PlanFor>
 std::size_t fitting_capacity(std::size_t budget, std::size_t capacity, const PlanFor& plan_for) {
   if (budget == 0) return capacity;
@@ -224,10 +227,10 @@ std::size_t fitting_capacity(std::size_t budget, std::size_t capacity, const Pla
   for (const memory_plan::part& p : plan.parts)
     if (!p.bytes)
       throw std::invalid_argument(
-          "feedline: a memory_budget can't be kept, as it isn't known " +
+          "feedline: can't keep to a memory_budget, as it isn't known " +
           (p.unknown.empty() ? "how much memory an item takes in \"" + p.name +
-                                   "\": add largest_item{bytes} to the function that makes it, or a member "
-                                   "largest_item() to the source or stage"
+                                   "\": add max_item_bytes{bytes} to the function that makes it, or a member "
+                                   "max_item_bytes() to the source or stage"
                              : p.unknown));
   std::size_t longest = 1;
   for (const memory_plan::part& p : plan.parts) longest = std::max(longest, p.items);
@@ -239,14 +242,14 @@ std::size_t fitting_capacity(std::size_t budget, std::size_t capacity, const Pla
   if (plan.bytes().value_or(budget + 1) <= budget) return capacity;
   const auto largest =
       std::max_element(plan.parts.begin(), plan.parts.end(), [](const auto& a, const auto& b) {
-        constexpr std::size_t most = ~std::size_t{0};
-        return bytes_of(a).value_or(most) < bytes_of(b).value_or(most);
+        constexpr std::size_t unknown = ~std::size_t{0};
+        return bytes_of(a).value_or(unknown) < bytes_of(b).value_or(unknown);
       });
   const known_bytes all = plan.bytes();
   throw std::invalid_argument(
       "feedline: a memory_budget of " + bytes_text(budget) +
-      " is too small: with the shortest queues this run holds up to " +
-      (all ? bytes_text(*all) : "more than there can be") + ", most of it " + largest->name + ": " +
+      " is too small: even with the shortest queues this run holds up to " +
+      (all ? bytes_text(*all) : "more bytes than can be counted") + ", most of it " + largest->name + ": " +
       (largest->items == 1 ? "" : size_text(largest->items) + " of ") + bytes_text(*largest->bytes));
 }
 

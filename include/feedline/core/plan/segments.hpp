@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How a pipeline falls into segments: rows of stages that share threads, with a queue behind each. All of it is known
-// to the compiler.
+// Divides a pipeline into segments at compile time: neighbouring stages that share threads, with a queue after
+// each segment.
 #include <array>
 #include <cstddef>
 #include <type_traits>
@@ -16,8 +16,8 @@ struct empty_list {
   static constexpr std::size_t size = 0;
 };
 
-/// Like a tuple, but nested to the left: a list with one element more contains the shorter list as it is, so
-/// that a pipeline of n stages costs the compiler n small classes and not n tuples of up to n members.
+/// Like a tuple, but nested to the left: a list contains the list that is shorter by one element. So a pipeline
+/// of n stages costs the compiler n small classes, not n tuples of up to n members.
 template <class Front, class Last>
 struct longer_list {
   static constexpr std::size_t size = Front::size + 1;
@@ -48,7 +48,7 @@ List listed(List list) {
   return list;
 }
 
-/// The list with more elements behind it.
+/// The list with more elements appended.
 template <class List, class E, class... Rest>
 auto listed(List list, E element, Rest... rest) {
   return listed(longer_list<List, E>{std::move(list), std::move(element)}, std::move(rest)...);
@@ -64,38 +64,38 @@ void for_each_in(const longer_list<Front, Last>& list, F& f) {
   f(list.last);
 }
 
-/// `front` with the elements of another list behind it.
+/// `front` with the elements of another list appended.
 template <class Front>
 Front joined(Front front, const empty_list&) {
   return front;
 }
 
 template <class Front, class Before, class Last>
-auto joined(Front front, const longer_list<Before, Last>& behind) {
-  auto all = joined(std::move(front), behind.front);
-  return longer_list<decltype(all), Last>{std::move(all), behind.last};
+auto joined(Front front, const longer_list<Before, Last>& after) {
+  auto all = joined(std::move(front), after.front);
+  return longer_list<decltype(all), Last>{std::move(all), after.last};
 }
 
-/// How many threads a segment has at least and at most.
+/// The fewest and the most threads of a segment.
 struct worker_range {
   std::size_t least;
   std::size_t most;
-  bool waits; ///< rather than compute: there may be more of them than processors
+  bool io_bound; ///< the work waits for I/O: there may be more threads than processors
 
   bool is_fixed() const noexcept { return least == most; }
 
-  /// The same on a machine with so many processors.
+  /// The range on a machine with this many processors.
   worker_range on(std::size_t processors) const noexcept {
-    if (is_fixed() || waits) return *this;
+    if (is_fixed() || io_bound) return *this;
     const std::size_t top = most < processors ? most : processors;
-    return {least < top ? least : top, top, waits};
+    return {least < top ? least : top, top, io_bound};
   }
 };
 
 struct segment_traits {
   bool parallel = false;                         ///< its stages run on workers
-  bool ordered = true;                           ///< what workers give is put back in order
-  bool has_queue = false;                        ///< the user has put a queue behind it
+  bool ordered = true;                           ///< the workers' items are put back in order
+  bool has_queue = false;                        ///< the user has added a queue after it
   feedline::overflow overflow = overflow::block; ///< of that queue
 
   constexpr bool drops() const { return overflow != feedline::overflow::block; }
@@ -114,7 +114,7 @@ struct segment {
   std::size_t capacity = 0; ///< of the user's queue, in items
 };
 
-/// What comes out of stages that items of type In go into, one after another.
+/// The output type of consecutive stages whose first receives items of type In.
 template <class In, class... Stages>
 struct output_of {
   using type = In;
@@ -133,7 +133,7 @@ template <std::size_t N, class In, class S, class... Rest>
   requires(N > 0)
 struct output_of_first<N, In, S, Rest...> : output_of_first<N - 1, stage_output_t<S, In>, Rest...> {};
 
-/// Types, as a value for functions to deduce.
+/// A list of types, as a value from which functions deduce them.
 template <class... T>
 struct types {
   static constexpr std::size_t size = sizeof...(T);
@@ -153,7 +153,7 @@ types<A..., B...> operator+(types<A...>, types<B...>) {
 template <segment_traits Traits, class... Stages>
 types<Stages...> stages_of(const segment<Traits, Stages...>*);
 
-/// The segments of a pipeline. The first one shares the source's thread, and may have no stages.
+/// The segments of a pipeline. The first one shares the source's thread and may have no stages.
 template <class... Segments>
 struct segment_list {
   /// The types of all their stages, in order.
@@ -165,7 +165,7 @@ struct segment_list {
   /// Whether some queue may drop samples.
   static constexpr bool drops = (Segments::traits.drops() || ...);
 
-  /// How many stages lie in front of each segment, and in all.
+  /// The number of stages before each segment, then the number of all.
   static constexpr std::array<std::size_t, size + 1> first_stage = [] {
     std::array<std::size_t, size + 1> first{};
     std::size_t segment = 0;
@@ -184,7 +184,7 @@ struct segment_list {
     return all.template get<I>();
   }
 
-  /// The stage of that number, counted through all segments.
+  /// The stage with that number, counted through all segments.
   template <std::size_t N>
   const auto& stage() const {
     constexpr std::size_t i = segment_of(N);
@@ -219,21 +219,22 @@ segment_list<Segments...> as_segments(List list, types<Segments...>) {
   return {std::move(list)};
 }
 
-/// A list as the segments that it consists of.
+/// Converts a list of segments to a segment_list.
 template <class List>
 auto as_segments(List list) {
   return as_segments(std::move(list), typename elements_of<List>::type());
 }
 
-/// Puts a segment behind others: its stages join the last one if that is open and they are serial, and a queue
-/// without stages belongs to what stands in front of it; but a queue that drops is filled by one thread.
-template <class Front, segment_traits A, class... Before, segment_traits B, class... Behind>
-auto with_segment(const longer_list<Front, segment<A, Before...>>& list, const segment<B, Behind...>& next) {
+/// Appends a segment. Its stages join the last segment if that is open and they are serial. A queue without
+/// stages belongs to the segment before it, unless the queue drops items and the segment is parallel, as one
+/// thread fills such a queue.
+template <class Front, segment_traits A, class... Before, segment_traits B, class... After>
+auto with_segment(const longer_list<Front, segment<A, Before...>>& list, const segment<B, After...>& next) {
   constexpr bool joins = !B.parallel && segment<A, Before...>::is_open;
-  constexpr bool is_queue = !B.parallel && sizeof...(Behind) == 0 && !A.drops() && !(A.parallel && B.drops());
+  constexpr bool is_queue = !B.parallel && sizeof...(After) == 0 && !A.drops() && !(A.parallel && B.drops());
   if constexpr (joins || is_queue) {
     constexpr segment_traits traits{A.parallel, A.ordered, A.has_queue || B.has_queue, B.overflow};
-    using both = segment<traits, Before..., Behind...>;
+    using both = segment<traits, Before..., After...>;
     return longer_list<Front, both>{list.front,
                                     {joined(list.last.stages, next.stages), list.last.workers,
                                      B.has_queue ? next.capacity : list.last.capacity}};
@@ -242,8 +243,8 @@ auto with_segment(const longer_list<Front, segment<A, Before...>>& list, const s
   }
 }
 
-template <segment_traits B, class... Behind>
-auto with_segment(const empty_list&, const segment<B, Behind...>& next) {
+template <segment_traits B, class... After>
+auto with_segment(const empty_list&, const segment<B, After...>& next) {
   return listed(empty_list(), next);
 }
 
@@ -253,8 +254,8 @@ List with_segments(List list, const empty_list&) {
 }
 
 template <class List, class Front, class Last>
-auto with_segments(List list, const longer_list<Front, Last>& behind) {
-  return with_segment(with_segments(std::move(list), behind.front), behind.last);
+auto with_segments(List list, const longer_list<Front, Last>& more) {
+  return with_segment(with_segments(std::move(list), more.front), more.last);
 }
 
 } // namespace feedline::inline v0::detail

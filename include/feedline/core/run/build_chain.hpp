@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Builds chains of stages: for a segment of a run, or for samples that go their own way.
+// Builds chains of stages: for a segment of a run, or for samples that are processed outside of a run.
 #include <cstddef>
 #include <cstdint>
 #include <stop_token>
@@ -18,8 +18,8 @@
 
 namespace feedline::inline v0::detail {
 
-/// Builds the chain of stages number First to Last - 1 of some segments in front of a sink. `place`: the first one's.
-/// `SkipUnchanged`: without those that only hand samples on.
+/// Builds the chain of stages First to Last - 1 of some segments, which ends in a sink. `place` is that of the
+/// first stage. `SkipUnchanged` leaves out stages that only pass samples on.
 template <class In, std::size_t First, std::size_t Last, bool SkipUnchanged = false, class Segments,
           class Sink>
 auto make_chain(const Segments& segments, Sink sink, thread_counters& thread, std::size_t counter,
@@ -39,23 +39,24 @@ auto make_chain(const Segments& segments, Sink sink, thread_counters& thread, st
         try {
           if constexpr (binds_to<stage_type, In>)
             return stage.template bind<In>(
-                stage_info{place->random_key(), place->run.stop, place->items_behind});
+                stage_info{place->random_key(), place->run.stop, place->items_in_flight});
           else return stage;
         } catch (...) {
           throw pipeline_error(current_failure(place->name, {}));
         }
       };
       constexpr node_traits traits{.is_stateless = stateless<stage_type>,
-                                   .keeps_place = traits_of<stage_type>().keeps_place,
+                                   .position_from_last_sample =
+                                       traits_of<stage_type>().position_from_last_sample,
                                    .keeps_over_epochs = keeps_over_epochs<stage_type>,
-                                   .saves_in_calls = traits_of<stage_type>().saves_in_calls};
+                                   .checkpoints_mid_call = traits_of<stage_type>().checkpoints_mid_call};
       return node<running, In, decltype(next), traits>(start(), *place, thread.stages[counter],
                                                        std::move(next));
     }
   }
 }
 
-/// How many stages make something of one sample alone: those before the first that makes it of several.
+/// The number of leading stages that make their output from one sample alone.
 template <class... Stages>
 consteval std::size_t stages_of_one_sample(types<Stages...>) {
   std::size_t count = 0;
@@ -64,7 +65,7 @@ consteval std::size_t stages_of_one_sample(types<Stages...>) {
   return count;
 }
 
-/// What the end of a chain is that belongs to no run.
+/// The base of sinks at the end of a chain outside of a run.
 class sample_sink {
  public:
   static constexpr bool is_measured = false;
@@ -88,12 +89,12 @@ class sample_sink {
   segment_progress& progress_;
 };
 
-/// One thread's own copy of the first `Last` stages of some segments, for samples that go through them outside of a run: to
-/// be replayed, to be read again, or inside another stage. What is made of a sample goes to a Sink.
+/// One thread's copy of the first `Last` stages of some segments, for samples that pass through them outside of
+/// a run: to replay them, to read them again, or inside another stage. A Sink receives the output.
 template <class In, std::size_t Last, class Sink, class Segments>
 class sample_worker {
  public:
-  /// `rest`: the sink's arguments behind its segment_progress.
+  /// `rest`: the sink's arguments after its segment_progress.
   template <class... Rest>
   sample_worker(std::string source_name, const Segments& stages, std::uint64_t seed, on_error how,
                 const std::stop_token& stop, Rest&&... rest)
@@ -103,7 +104,7 @@ class sample_worker {
         progress_(0),
         chain_(make_chain<In, 0, Last, true>(stages, Sink(progress_, std::forward<Rest>(rest)...), thread_, 0,
                                              places_.data() + 1)) {
-    chain_.begin_packet(~std::uint64_t{0}); // nowhere in a stream
+    chain_.begin_packet(~std::uint64_t{0}); // no position in a stream
   }
 
   sample_worker(sample_worker&&) = delete;
@@ -113,7 +114,7 @@ class sample_worker {
   run_context& context() noexcept { return context_; }
 
  private:
-  // Number 0 stands for the source; and behind the last stage there is one to point to.
+  // Entry 0 is the source; an additional entry after the last stage keeps pointers to it valid.
   std::vector<stage_place> make_places(std::string source_name, const Segments& stages) const {
     std::vector<stage_place> places{{context_, std::move(source_name), 0, false, false}};
     const auto add = [&](const auto& s) {

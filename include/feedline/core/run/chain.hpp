@@ -27,26 +27,26 @@
 
 namespace feedline::inline v0::detail {
 
-/// A running stage of the library's that can be given rows of samples: it makes one value of each, as map
-/// does, …
+/// A running stage of the library that accepts rows of samples: it makes one value from each, as map does, …
 template <class Stage, class In>
 concept converts = requires(Stage& stage, In&& in, context& c) {
   typename Stage::feedline_rows;
   { stage.convert(std::move(in), c) } -> std::same_as<typename Stage::output>;
 };
 
-/// … or lends the place where its next values go, so that whoever makes them needs no other.
+/// … or lends the space for its next values, so that the producer writes them directly into it.
 template <class Stage, class In>
 concept lends_room = requires(Stage& stage) {
   typename Stage::feedline_rows;
   { stage.room() } -> std::same_as<std::span<In>>;
 };
 
-/// A stage that runs others and hands on their failures.
+/// A stage that runs others inside it and passes on their failures.
 template <class Stage>
 concept runs_stages_inside = requires { typename Stage::feedline_runs_stages; };
 
-/// Times a stage's share of the work on one item, if this one is to be timed: without what the stages behind it take.
+/// Times a stage's share of the work on one item, if this item is timed, without the time of the stages
+/// downstream.
 class stage_timing {
  public:
   explicit stage_timing(timed_item& item) noexcept : item_(item) {
@@ -61,46 +61,46 @@ class stage_timing {
 
  private:
   [[gnu::noinline]] void begin() noexcept {
-    behind_ = std::exchange(item_.behind_ns, 0);
+    downstream_ = std::exchange(item_.downstream_ns, 0);
     began_ = now_ns();
   }
 
   [[gnu::noinline]] void note(stage_counters& counters) noexcept {
     const std::uint64_t all = now_ns() - began_;
-    counters.add_time(all - std::min(all, item_.behind_ns));
-    item_.behind_ns = behind_ + all;
+    counters.add_time(all - std::min(all, item_.downstream_ns));
+    item_.downstream_ns = downstream_ + all;
   }
 
   timed_item& item_;
   std::uint64_t began_ = 0;
-  std::uint64_t behind_ = 0; // ns that the stages behind the one in front of this one have taken so far
+  std::uint64_t downstream_ = 0; // saved for the previous stage: time of its downstream stages so far, in ns
 };
 
-/// What a node must know of the stage that it runs.
+/// The facts that a node needs about its stage.
 struct node_traits {
   bool is_stateless;
-  bool keeps_place;       // see stage_traits
-  bool keeps_over_epochs; // it may give in one epoch what it got in another
-  bool saves_in_calls;    // …
+  bool position_from_last_sample; // see stage_traits
+  bool keeps_over_epochs;         // it may emit samples in a later epoch than it received them
+  bool checkpoints_mid_call;      // see stage_traits
 };
 
-/// A stage in its place: calls it, counts, and catches what it throws. What comes behind catches its own.
+/// Runs one stage: calls it, counts, and catches what it throws. Downstream nodes catch their own exceptions.
 ///
-/// Samples come one at a time, or as a row of neighbours where that saves the work of handing on each: into
-/// room that the next stage lends.
+/// Samples arrive one at a time, or as a row where that costs less than passing on each: the values then go
+/// directly into space that the next stage lends.
 template <class Stage, class In, class Next, node_traits Traits>
 class node {
   using output = typename Stage::output;
-  using emitter_type = emitter<output, Next, !Traits.saves_in_calls>;
+  using emitter_type = emitter<output, Next, !Traits.checkpoints_mid_call>;
 
-  // A sample that failed here in the run that is resumed need not be tried: nothing else came of it.
+  // A sample that failed here in the earlier run need not be tried again, as it produced nothing else.
   static constexpr bool can_fail_again =
-      Traits.is_stateless && Traits.keeps_place && !runs_stages_inside<Stage>;
+      Traits.is_stateless && Traits.position_from_last_sample && !runs_stages_inside<Stage>;
 
   static_assert(!Traits.is_stateless || !has_state<Stage>,
-                "feedline: `Stage` says that it is stateless, and has a state: leave one of them out");
+                "feedline: `Stage` is declared stateless but has a state: remove one of the two");
 
-  // Its state can't be told at all times.
+  // Its state is known only while it is at rest.
   static constexpr bool has_rest = requires(const Stage& s) { s.at_rest(); };
 
  public:
@@ -118,10 +118,10 @@ class node {
       known_ = place.run.known;
   }
 
-  // Inlined also where two pipelines of a program end alike, so that one function could serve both.
+  // Always inlined: otherwise two pipelines of a program with the same end might share one function.
   [[gnu::always_inline]] flow push(sample<In>&& s) {
     if constexpr (is_measured) ++received_;
-    if constexpr (Traits.keeps_over_epochs) got_some_ = true;
+    if constexpr (Traits.keeps_over_epochs) received_some_ = true;
     if constexpr (can_fail_again)
       if (known_ && known_->take({place_.number, s.id})) [[unlikely]]
         return failed_before(s.id);
@@ -135,7 +135,7 @@ class node {
     }
   }
 
-  /// The same for a row of samples; counts in `taken` before it hands on.
+  /// Pushes a row of samples; updates `taken` before it passes them on.
   flow push_row(std::span<In> values, id_row ids, const watch& wanted, std::size_t& taken)
     requires takes_rows
   {
@@ -152,8 +152,8 @@ class node {
     return flow::more;
   }
 
-  /// Lends room for values that are there once they are committed; none if it can't be had: a push will say
-  /// why.
+  /// Lends space for values, which exist once they are committed. Lends none if it can't be allocated: a push
+  /// then reports why.
   flow room(std::span<In>& lent)
     requires has_room
   {
@@ -169,7 +169,7 @@ class node {
     requires has_room
   {
     if (count == 0) return flow::more;
-    if constexpr (Traits.keeps_over_epochs) got_some_ = true;
+    if constexpr (Traits.keeps_over_epochs) received_some_ = true;
     received_ += is_measured ? count : 0;
     const sample_id last = ids[count - 1];
     emitter_type emit(next_, place_, last);
@@ -178,23 +178,23 @@ class node {
     } catch (...) {
       return caught(emit.id(), true, false);
     }
-    if constexpr (Traits.keeps_over_epochs) calls_that_gave_ += emit.gave_some();
+    if constexpr (Traits.keeps_over_epochs) calls_that_emitted_ += emit.emitted_some();
     return emit.flow();
   }
 
   flow skipped(failure_ptr f) {
     if constexpr (Traits.keeps_over_epochs)
-      got_some_ |= place_.run.limits_failures(); // so that the limit is what ends the run
+      received_some_ |= place_.run.limits_failures(); // then the failure limit ends the run
     return next_.skipped(std::move(f));
   }
 
-  /// Finite mode drains what stages hold back, infinite mode doesn't.
+  /// Finite mode drains the stages at the end of an epoch, infinite mode doesn't.
   flow end_epoch(const epoch_end& e, bool drain) {
     const std::uint32_t epoch = e.epoch;
-    // A run that was resumed at an epoch's end may be beyond this stage.
+    // A run that was resumed at the end of an epoch may have passed this stage already.
     if (place_.number < progress().ending) return next_.end_epoch(e, drain);
     progress().ending = place_.number;
-    // In the epoch of a failure that nobody needed it has finished before, and must not twice.
+    // If a failure in this epoch has already drained the stage, it must not finish twice.
     if (drain && !progress().was_drained(place_.number) && finish(epoch) == flow::stop) return flow::stop;
     if constexpr (Traits.keeps_over_epochs)
       if (!drain && shows_empty_run(e) && fail_as_empty(epoch) == flow::stop) return flow::stop;
@@ -207,11 +207,11 @@ class node {
     }
     has_enough_ = false;
     if constexpr (Traits.keeps_over_epochs)
-      return next_.end_epoch({epoch, std::exchange(calls_that_gave_, 0)}, drain);
+      return next_.end_epoch({epoch, std::exchange(calls_that_emitted_, 0)}, drain);
     else return next_.end_epoch(e, drain);
   }
 
-  /// Delivers what was accepted before the failure, then the failure.
+  /// Delivers the samples that were accepted before the failure, then the failure.
   flow fail(failure_ptr f) {
     if (!f->ends_at_once && finish(f->epoch) == flow::stop) return flow::stop;
     return next_.fail(std::move(f));
@@ -220,19 +220,19 @@ class node {
   auto& sink() noexcept { return next_.sink(); }
 
   /// See stage_place.
-  bool is_behind_state() const noexcept { return place_.behind_state; }
+  bool is_after_state() const noexcept { return place_.after_state; }
 
   segment_progress& progress() noexcept { return next_.progress(); }
 
-  /// Makes the states of the stages part of their segment's, now that the chain has its place in memory.
+  /// Adds the states of the stages to their segment's. Call it when the chain has its final address.
   void attach() {
     constexpr bool has_parts = has_state<Stage> || has_rest;
-    if constexpr (has_parts) progress().add(stage_, place_.number, !place_.behind_opaque);
+    if constexpr (has_parts) progress().add(stage_, place_.number, !place_.after_opaque);
     else if constexpr (!Traits.is_stateless) progress().cannot_save();
     next_.attach();
   }
 
-  /// Takes up the states of a run that is resumed, in the order of attach().
+  /// Restores the states of the stages from a checkpoint, in the order of attach().
   void load(state_reader& reader, const resumption& from) {
     if constexpr (has_state<Stage>) {
       read_again* const found = from.samples_of(place_.number);
@@ -242,7 +242,7 @@ class node {
       } catch (const std::exception& error) {
         if (!found || found->why_lost.empty()) throw;
         throw std::runtime_error(std::string(error.what()) +
-                                 "; the first failure on reading such samples again: " + found->why_lost);
+                                 "; the first failure while reading such samples again: " + found->why_lost);
       }
       if (found) found->clear();
       if (reader.loaded_buffers() != from.buffers_of(place_.number))
@@ -250,11 +250,11 @@ class node {
                                     " doesn't have: its state must name the same buffers each time");
     }
     if constexpr (requires { stage_.has_enough(); })
-      if (stage_.has_enough() && hears_enough(place_)) progress().enough = has_enough_ = true;
+      if (stage_.has_enough() && may_cut_epoch_short(place_)) progress().enough = has_enough_ = true;
     next_.load(reader, from);
   }
 
-  /// Before a worker's packet: its first item is in this place of the stream.
+  /// Called before a worker's packet with the position of its first item in the stream.
   void begin_packet(std::uint64_t first_place) {
     if constexpr (requires { stage_.begin_packet(first_place); }) stage_.begin_packet(first_place);
     next_.begin_packet(first_place);
@@ -269,7 +269,7 @@ class node {
       try {
         reported_numbers out{counters_.numbers};
         stage_.metrics(out);
-      } catch (...) { // they aren't worth a failure
+      } catch (...) { // metrics aren't worth a failure
       }
     }
     next_.publish();
@@ -277,12 +277,12 @@ class node {
 
  private:
   [[gnu::always_inline]] flow call_or_push_own(sample<In>&& s) {
-    if constexpr (Traits.saves_in_calls) return call(std::move(s));
+    if constexpr (Traits.checkpoints_mid_call) return call(std::move(s));
     else return push_own(std::move(s));
   }
 
   [[gnu::always_inline]] flow call(sample<In>&& s) {
-    // A stage that gets the whole sample may put another in its place.
+    // A stage that receives the whole sample may replace it.
     constexpr bool takes_id = takes_sample<Stage, In> || takes_sample_and_context<Stage, In>;
     const std::conditional_t<takes_id, sample_id, const sample_id&> id = s.id;
     emitter_type emit(next_, place_, id);
@@ -299,11 +299,11 @@ class node {
         stage_(std::move(s), emit, c);
       }
     } catch (...) {
-      return caught(emit.id(), true, !emit.gave_some()); // what it gave doesn't come back
+      return caught(emit.id(), true, !emit.emitted_some()); // what it emitted can't be withdrawn
     }
     count_failures_inside(emit);
-    if constexpr (Traits.keeps_over_epochs) calls_that_gave_ += emit.gave_some();
-    if constexpr (!Traits.saves_in_calls) has_enough_ |= emit.said_enough();
+    if constexpr (Traits.keeps_over_epochs) calls_that_emitted_ += emit.emitted_some();
+    if constexpr (!Traits.checkpoints_mid_call) has_enough_ |= emit.said_enough();
     if constexpr (has_rest) sink().take_owed_snapshot();
     return emit.flow();
   }
@@ -316,13 +316,13 @@ class node {
       has_buffers_ = writer.capacity() > 0;
       counters_.held.store(writer.held(), std::memory_order_relaxed);
       counters_.capacity.store(writer.capacity(), std::memory_order_relaxed);
-    } catch (...) { // nor is that
+    } catch (...) { // metrics aren't worth a failure
     }
   }
 
-  // No state is saved before the call has returned: only its author knows what is its state in between.
+  // No state is saved before the call has returned: only the stage's author knows its state in between.
   flow push_own(sample<In>&& s) {
-    if (has_enough_) return flow::enough; // a buffer upstream gives what it holds all the same
+    if (has_enough_) return flow::enough; // a buffer upstream still emits what it holds
     segment_progress& p = progress();
     ++p.calls;
     const flow wanted = call(std::move(s));
@@ -333,16 +333,16 @@ class node {
     return settled == flow::more ? wanted : settled;
   }
 
-  // It failed in the run that is resumed, which had come further.
+  // The sample failed in the earlier run, which had gone further.
   [[gnu::noinline, gnu::cold]] flow failed_before(const sample_id& id) {
     progress().skip_one(place_.run.failure_limit);
     return next_.skipped(note_failure(place_.name, id, {place_.number, id},
-                                      std::runtime_error("it failed in the run that is resumed")));
+                                      std::runtime_error("it failed in the earlier run")));
   }
 
   bool shows_empty_run(const epoch_end& e) noexcept {
-    const bool some_came = std::exchange(got_some_, false) || progress().is_resumed;
-    return empty_run_.sees_end(e, some_came, place_.behind_state, place_.run.empty_epochs);
+    const bool some_came = std::exchange(received_some_, false) || progress().is_resumed;
+    return empty_run_.sees_end(e, some_came, place_.after_state, place_.run.empty_epochs);
   }
 
   [[gnu::noinline, gnu::cold]] flow fail_as_empty(std::uint32_t epoch) {
@@ -355,7 +355,7 @@ class node {
     return push(sample<In>{std::move(values.front()), ids[0]});
   }
 
-  // Moves as many of the values into this stage's own room as it has.
+  // Moves as many of the values as fit into this stage's space.
   flow move_row(std::span<In> values, const id_row& ids, std::size_t& taken) {
     std::span<In> target;
     if (const flow result = room(target); result != flow::more) return result;
@@ -366,7 +366,7 @@ class node {
     return commit(count, ids);
   }
 
-  // Makes of as many values as the next stage has room for, or as come before a failure, what goes there.
+  // Converts as many values as the next stage has space for, up to the first failure.
   flow convert_row(std::span<In> values, const id_row& ids, const watch& wanted, std::size_t& taken) {
     std::span<output> target;
     if (const flow result = next_.room(target); result != flow::more) return result;
@@ -405,13 +405,13 @@ class node {
     return result;
   }
 
-  // Those that a stage which runs others inside it has handed on.
+  // Counts the failures that a stage passed on from the stages inside it.
   void count_failures_inside(const emitter_type& emit) noexcept {
     if constexpr (runs_stages_inside<Stage>) add_relaxed(counters_.failures, emit.failures());
   }
 
-  // A failure ends the epoch here. Whether it ends the run is for those behind to say: one thread would never
-  // have met it, if they had enough of the epoch before.
+  // A failure ends the epoch for this stage. The stages downstream decide whether it ends the run: if they had
+  // enough of the epoch before it, a run on one thread would never have reached it.
   [[gnu::noinline, gnu::cold]] flow caught(sample_id id, bool holds_earlier_ones = false,
                                            bool can_go_back = true) {
     add_relaxed(counters_.failures, 1);
@@ -435,7 +435,7 @@ class node {
     const sample_id id{.epoch = epoch};
     emitter_type emit(next_, place_, id);
     if constexpr (requires { stage_.finish(emit); }) {
-      progress().calls += !Traits.saves_in_calls;
+      progress().calls += !Traits.checkpoints_mid_call;
       bool failed = false;
       flow result = flow::more;
       try {
@@ -444,7 +444,7 @@ class node {
         failed = true;
         result = caught(id, false, false);
       }
-      progress().calls -= !Traits.saves_in_calls;
+      progress().calls -= !Traits.checkpoints_mid_call;
       if (failed) return result;
     }
     return emit.flow();
@@ -456,12 +456,12 @@ class node {
   std::uint64_t key_;
   std::uint64_t received_ = 0;
   stage_counters& counters_;
-  known_failures* known_ = nullptr;   // some of them may be of this stage
-  bool got_some_ = false;             // in this epoch
-  std::uint64_t calls_that_gave_ = 0; // likewise
-  bool has_enough_ = false;           // of this epoch, as the stage said
-  bool has_buffers_ = true;           // of samples, as far as is known
-  std::vector<std::uint64_t> words_;  // of publish_held()
+  known_failures* known_ = nullptr;      // null: none of them is of this stage
+  bool received_some_ = false;           // in this epoch
+  std::uint64_t calls_that_emitted_ = 0; // likewise
+  bool has_enough_ = false;              // of this epoch, as the stage declared
+  bool has_buffers_ = true;              // whether its state has buffers, as far as is known
+  std::vector<std::uint64_t> words_;     // scratch space of publish_held()
   empty_run_watch empty_run_;
 };
 

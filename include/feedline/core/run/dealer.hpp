@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// In front of workers, in place of a source's thread and a queue: the workers take the source's next places
-// themselves.
+// Replaces a source's thread and its queue to workers: the workers take the source's next positions themselves.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -27,7 +26,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Looks like a channel to the workers behind it.
+/// Has the interface of a channel for the workers downstream.
 template <class Source, bool Measured>
 class dealer : public channel_base {
   using item = source_item_t<Source>;
@@ -38,7 +37,7 @@ class dealer : public channel_base {
   explicit dealer(const channel_config& config)
       : channel_base(config), spares_(config.packets + config.ends, config.stop) {}
 
-  /// Tells it whose samples it deals; the references must stay valid.
+  /// Sets the source and its context; the references must stay valid.
   void attach(const Source& source, const run_options& options, const run_context& context,
               const stage_place& place, stage_counters& counters, const resumption& resumed) {
     context_ = &context;
@@ -63,7 +62,7 @@ class dealer : public channel_base {
     p->first_place = next->first_item;
     p->generation = next->generation;
     p->last = true;
-    p->put_at = now_ns(); // reading is part of the work that the packet is worth
+    p->put_at = now_ns(); // reading counts as work on the packet
     packet_writer<item> writer;
     writer.open(std::move(p), config().packet_items);
     const std::uint64_t given = fill(writer, *next);
@@ -84,17 +83,17 @@ class dealer : public channel_base {
     p->clear();
     try {
       static_cast<void>(spares_.try_push(std::move(p)));
-    } catch (...) { // the queue has no memory for it: then it isn't kept
+    } catch (...) { // the queue has no memory for it: the packet is freed
     }
   }
 
-  /// Nobody wants more.
+  /// No more samples are wanted.
   void stop() noexcept { ended_.store(true, std::memory_order_relaxed); }
 
   void close() noexcept {}
 
  private:
-  /// Some neighbouring places of an epoch.
+  /// Consecutive positions of an epoch.
   struct share {
     std::shared_ptr<const Source> source;
     std::uint64_t first = 0;
@@ -104,9 +103,9 @@ class dealer : public channel_base {
     std::uint64_t sequence = 0;
     std::uint64_t generation = 0;
     bool ends_epoch = false;
-    failure_ptr failed;            // to begin the epoch
-    std::uint64_t first_place = 0; // of this rank's in the epoch's order,
-    std::uint64_t next_first = 0;  // and in the next one's
+    failure_ptr failed;            // why the epoch couldn't begin
+    std::uint64_t first_place = 0; // of this rank in the epoch's order
+    std::uint64_t next_first = 0;  // of this rank in the next epoch's order
   };
 
   std::optional<share> take_share() {
@@ -141,7 +140,7 @@ class dealer : public channel_base {
 
   void begin_epoch(failure_ptr& failed) {
     size_ = 0;
-    at_.given = std::exchange(at_.failed, 0) + at_.given; // of places it counts those that were taken
+    at_.given = std::exchange(at_.failed, 0) + at_.given; // it counts the positions that were taken
     try {
       reader_->begin_epoch();
       size_ = reader_->get().epoch_size();
@@ -155,7 +154,7 @@ class dealer : public channel_base {
     }
   }
 
-  // How far the epoch has come behind these samples.
+  // Writes the position in the epoch after these samples.
   void put_snapshot(packet_writer<item>& writer, const share& s) {
     packet& p = writer.current();
     p.snapshot.words.assign(1, 0);
@@ -168,7 +167,7 @@ class dealer : public channel_base {
     p.snapshot_events = p.events().size();
   }
 
-  // Reads the samples; those that fail become events. How many could be read.
+  // Reads the samples; failures become events. Returns how many samples it read.
   std::uint64_t fill(packet_writer<item>& writer, share& s) {
     if (s.failed) writer.add(event_kind::failed, s.epoch, std::move(s.failed));
     std::uint64_t given = 0;
@@ -181,9 +180,9 @@ class dealer : public channel_base {
         const std::uint64_t place = s.source->place_of(i);
         id.index = s.source->index_at(place);
         if (known_ && known_->take(call)) [[unlikely]] {
-          writer.add(event_kind::skipped, s.epoch,
-                     note_failure(place_->name, id, call,
-                                  std::runtime_error("it failed in the run that is resumed")));
+          writer.add(
+              event_kind::skipped, s.epoch,
+              note_failure(place_->name, id, call, std::runtime_error("it failed in the earlier run")));
           continue;
         }
         writer.add(sample<item>{s.source->sample_at(place), id});
@@ -197,7 +196,7 @@ class dealer : public channel_base {
     return given;
   }
 
-  // What lies in files is read by the system while samples before it are worked on.
+  // The system reads files ahead while workers process earlier samples.
   static void announce(const Source& source, std::uint64_t reached) {
     if constexpr (requires(std::uint64_t place) { source.will_need(place); }) {
       constexpr std::uint64_t ahead = 64; // samples
@@ -207,7 +206,7 @@ class dealer : public channel_base {
     }
   }
 
-  // `number`: of the sample in the epoch.
+  // `number` is that of the sample in the epoch.
   failure_ptr current_source_failure(const sample_id& id, std::uint64_t number) {
     stage_counters_->failures.fetch_add(1, std::memory_order_relaxed);
     return note_failure(place_->name, id, {0, {number, 0, id.epoch}});
@@ -220,7 +219,7 @@ class dealer : public channel_base {
   mpmc_queue<packet_ptr> spares_;
   std::atomic<bool> ended_{false};
 
-  std::mutex mutex_; // of what follows
+  std::mutex mutex_; // guards the members below
   source_place at_;
   std::optional<source_reader<Source>> reader_;
   std::uint64_t size_ = 0; // of the epoch in at_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Runs that any number of ranks can take up, because where they stand follows from one sample.
+// Runs that can be resumed with another world size, because one sample determines their position.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,15 +16,17 @@
 
 namespace feedline::inline v0::detail {
 
-/// Its source's places are shared out, each comes once per epoch, and its stages keep nothing behind a batch.
+/// True if the source divides its positions among the ranks and yields each once per epoch, and the stages keep
+/// nothing after a batch.
 template <class Source, class... Stages>
 consteval bool is_elastic(types<Stages...>) {
   if constexpr (requires(const Source& s, std::uint64_t index) { s.number_of(index); })
-    return shares_places<Source> && (traits_of<Stages>().keeps_place && ...);
+    return splits_samples_by_rank<Source> && (traits_of<Stages>().position_from_last_sample && ...);
   else return false;
 }
 
-/// The next sample is the one in that place of the epoch's order. `failures` were left out so far.
+/// A snapshot of a run whose next sample is at position `first` of the epoch's order, and which has left out
+/// `failures` samples so far.
 inline snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments,
                             std::uint64_t failures = 0) {
   snapshot at{{0}, {}};
@@ -40,14 +42,14 @@ inline snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_
   return at;
 }
 
-/// Whether no sample comes twice in an epoch, so that one tells where it stood.
+/// Whether no sample appears twice in an epoch, so that a sample determines a position.
 inline bool comes_once(const run_options& options) {
-  return options.rank.is_alone() || options.rank.rest != uneven::wrap ||
+  return options.rank.is_alone() || options.rank.remainder != remainder::wrap ||
          options.epochs == run_options::for_ever;
 }
 
-/// `last` came out last, and `failed` was left out last, of so many, which may lie further on. Nothing: that can't be
-/// said.
+/// The snapshot of a run that delivered `last` last and left out `failed` last, `failures` samples in all;
+/// `failed` may be further on than `last`. Nothing if it can't be determined.
 template <class Source>
 std::optional<snapshot> snapshot_behind(Source source, const run_options& options, const sample_id& last,
                                         const std::optional<sample_id>& failed, std::size_t segments,
@@ -58,11 +60,11 @@ std::optional<snapshot> snapshot_behind(Source source, const run_options& option
   std::uint64_t number = 0;
   if (last.epoch == epoch) number = source.number_of(last.index);
   if (failed && failed->epoch == epoch) number = std::max(number, source.number_of(failed->index));
-  return snapshot_at(epoch, number + options.rank.of, segments, failures);
+  return snapshot_at(epoch, number + options.rank.world_size, segments, failures);
 }
 
-/// Where this rank goes on, as all ranks of the earlier run had come equally far. Nothing: they can't have come
-/// there.
+/// Where this rank continues, given that all ranks of the earlier run were equally far. Nothing if they can't
+/// have been there.
 template <class Source>
 std::optional<snapshot> snapshot_of_other_rank(Source source, const run_options& options,
                                                const checkpoint_state& earlier, std::size_t segments) {
@@ -76,7 +78,7 @@ std::optional<snapshot> snapshot_of_other_rank(Source source, const run_options&
   source.start_epoch(make_epoch(options, static_cast<std::uint32_t>(epoch), {}, 0));
   const std::uint64_t places = source.places();
   std::uint64_t next = source_word(earlier.at, 3) + source_word(earlier.at, 1) * earlier.run.ranks;
-  if (next < earlier.run.rank) { // its round began in the epoch before
+  if (next < earlier.run.rank) { // its round began in the previous epoch
     if (epoch == 0) return {};
     --epoch;
     next += places;

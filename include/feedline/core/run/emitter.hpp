@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What the stages of a run share, and how a stage hands on what it makes.
+// The context that the stages of a run share, and the emitter that passes on a stage's output.
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/random.hpp>
@@ -19,49 +20,51 @@
 
 namespace feedline::inline v0::detail {
 
-/// What is wanted of whoever pushes.
+/// What a receiver wants from the caller that pushes.
 enum class flow : unsigned char {
   more,
   enough, ///< no more of this epoch
   stop,   ///< no more at all
 };
 
-/// What all threads of a run share.
+/// The data that all threads of a run share.
 struct run_context {
   std::uint64_t seed;
   feedline::on_error on_error;
-  bool drain; // finite mode: stages give what they hold at the end of each epoch
+  bool drain; // finite mode: stages emit what they hold at the end of each epoch
   std::stop_token stop;
-  std::atomic<bool> stopped{false};   // as `stop`, but read in one instruction
+  std::atomic<bool> stopped{false};   // as `stop`, but cheaper to read
   std::atomic<bool> attention{false}; // the run was stopped, or some stage wanted no more of an epoch
   std::uint64_t failure_limit = ~std::uint64_t{0};
-  bool may_end_epochs = false;    // some stage says that it can have enough of an epoch
-  bool may_have_enough = false;   // the same, wherever it would be heard: see hears_enough
-  bool counts_ranks = false;      // a rank's share of an epoch depends on how many samples the one before had
-  std::uint32_t empty_epochs = 1; // so many in a row show that the source will never give a sample
-  known_failures* known = nullptr; // of the run that is resumed
+  bool may_end_epochs = false;         // some stage can end an epoch early in infinite mode
+  bool may_have_enough = false;        // some stage can end an epoch early in this run
+  bool counts_ranks = false;           // a rank's share of an epoch depends on the size of the previous one
+  std::uint32_t empty_epochs = 1;      // this many in a row show that the source never yields a sample
+  known_failures* known = nullptr;     // failures of the earlier run
+  sample_outcomes* outcomes = nullptr; // of a live source
 
-  /// Whether what that call threw leaves the sample out, rather than end the stream.
+  /// Whether an exception of that call leaves out the sample, instead of ending the stream.
   bool skips(const failed_call& call) const noexcept {
     return (known && known->take(call)) || on_error == feedline::on_error::skip;
   }
 
-  /// Whether there is a limit that ends a run in which everything fails.
+  /// Whether a limit ends a run in which every sample fails.
   bool limits_failures() const noexcept { return failure_limit != ~std::uint64_t{0}; }
 };
 
-/// The end of an epoch of which so many samples came from the source or, downstream of stages that keep some for a later
-/// epoch, at least so many calls of the last of those gave some.
+/// The end of an epoch. `samples`: how many the source yielded; downstream of stages that keep some for a later
+/// epoch, a lower bound of how many calls of the last such stage emitted some.
 struct epoch_end {
   std::uint32_t epoch;
   std::uint64_t samples;
 };
 
-/// Tells, at some place of an infinite run, a wait for samples that are rarely let through from one for ever.
+/// Detects, at one stage of an infinite run, that no sample will ever arrive, as opposed to samples that are
+/// rarely let through.
 class empty_run_watch {
  public:
-  /// `some_came`: in the epoch that ends. `keeps`: some stage upstream keeps samples for a
-  /// later epoch, so that an epoch in which it gave none shows nothing. True: nothing will ever come.
+  /// `some_came`: samples arrived in the epoch that ends. `keeps`: a stage upstream keeps samples for a later
+  /// epoch, so that an epoch in which it emitted none proves nothing. True if nothing will ever arrive.
   bool sees_end(const epoch_end& e, bool some_came, bool keeps, std::uint32_t least_epochs) noexcept {
     if (keeps && !some_came && e.samples == 0) return false;
     epochs_ = some_came ? 0 : epochs_ + 1;
@@ -70,43 +73,43 @@ class empty_run_watch {
   }
 
  private:
-  std::uint32_t epochs_ = 0; // in a row of which nothing came here
+  std::uint32_t epochs_ = 0; // in a row without a sample here
   std::uint64_t samples_ = 0;
 };
 
-/// A stage's place in its run.
+/// A stage's position in its run.
 struct stage_place {
   const run_context& run;
   std::string name;   // for messages
   std::size_t number; // counted over the whole pipeline: part of the key of its random decisions
-  // Some stage before it takes state from one epoch to the next in infinite mode, so that leaving out samples
-  // there would change what comes later.
-  bool behind_state;
-  // Some stage before it makes of samples what can't be made again of one of them alone.
-  bool behind_opaque;
-  std::size_t items_behind = 1; // see stage_info
+  // Some stage upstream carries state from one epoch to the next in infinite mode, so that leaving out samples
+  // there would change later ones.
+  bool after_state;
+  // Some stage upstream makes items that can't be made again from a single sample.
+  bool after_opaque;
+  std::size_t items_in_flight = 1; // see stage_info
 
   std::uint64_t random_key() const noexcept { return key(run.seed, number); }
 };
 
-/// Whether a stage there can end an epoch: nobody could tell the difference later.
-inline bool hears_enough(const stage_place& place) noexcept {
-  return place.run.drain || (!place.behind_state && (!place.run.counts_ranks || place.run.may_end_epochs));
+/// Whether a stage there may end an epoch early, as that makes no difference later.
+inline bool may_cut_epoch_short(const stage_place& place) noexcept {
+  return place.run.drain || (!place.after_state && (!place.run.counts_ranks || place.run.may_end_epochs));
 }
 
-/// What a running stage calls to hand on a value. `OfUser`: the stage is a user's own, and may make several of one
-/// sample, each of which then is a part of it; the library's that do so name the parts themselves.
+/// A running stage calls it to emit a value. `OfUser`: the stage is a user's, which may make several values
+/// from one sample, and each becomes a part of it; the library's stages name the parts themselves.
 template <class Out, class Next, bool OfUser>
 class emitter {
  public:
-  /// `id`, of the sample in hand, must stay as it is.
+  /// `id` is that of the current sample; it must outlive the emitter and stay unchanged.
   emitter(Next& next, const stage_place& place, const sample_id& id) noexcept
       : next_(next), place_(place), id_(id) {}
 
   emitter(Next&, const stage_place&, sample_id&&) = delete;
 
-  /// Hands on a value that belongs to the sample in hand; a second one is another part of it. False: nobody wants
-  /// more.
+  /// Emits a value that belongs to the current sample; a second one is another part of it. False if no more is
+  /// wanted.
   template <class V>
     requires std::constructible_from<Out, V>
   [[gnu::always_inline]] bool operator()(V&& value) {
@@ -114,10 +117,10 @@ class emitter {
     return (*this)(sample<Out>{Out(std::forward<V>(value)), is_part ? part_of(id_, given_) : id_});
   }
 
-  /// Hands on a value with an identity of its own.
+  /// Emits a value with its own identity.
   [[gnu::always_inline]] bool operator()(sample<Out>&& s) {
-    // Whoever calls the stage looks for a stop between items; a stage that makes many of one must look
-    // itself.
+    // The stage's caller checks for a stop between items; a stage that makes many values from one item needs
+    // this check.
     if (given_ > 0 && place_.run.attention.load(std::memory_order_relaxed) &&
         place_.run.stopped.load(std::memory_order_relaxed))
       flow_ = detail::flow::stop;
@@ -126,8 +129,8 @@ class emitter {
     return flow_ == detail::flow::more;
   }
 
-  /// Hands on a failure of the sample in hand that the stage has caught itself, of stages inside it. False:
-  /// nobody wants more.
+  /// Passes on a failure of the current sample that the stage caught from stages inside it. False if no more is
+  /// wanted.
   bool failed(failure_ptr f) {
     auto& progress = next_.progress();
     if (flow_ != detail::flow::more) return false;
@@ -143,21 +146,21 @@ class emitter {
     return flow_ == detail::flow::more;
   }
 
-  /// How many such there were.
+  /// How many failures it passed on.
   std::uint64_t failures() const noexcept { return failures_; }
 
-  /// Says that nothing more of this epoch is wanted. Heard where nobody could tell the difference later.
+  /// Declares that no more of this epoch is wanted. It has an effect only where that makes no difference later.
   void enough() noexcept {
-    if (flow_ != detail::flow::more || !hears_enough(place_)) return;
+    if (flow_ != detail::flow::more || !may_cut_epoch_short(place_)) return;
     flow_ = detail::flow::enough;
     said_enough_ = true;
   }
 
-  /// Whether that was said and heard.
+  /// Whether enough() was called and had an effect.
   bool said_enough() const noexcept { return said_enough_; }
 
-  /// Whether the stage has handed on something in this call.
-  bool gave_some() const noexcept { return given_ > 0; }
+  /// Whether the stage has emitted anything in this call.
+  bool emitted_some() const noexcept { return given_ > 0; }
 
   const sample_id& id() const noexcept { return id_; }
 
@@ -173,7 +176,7 @@ class emitter {
   bool said_enough_ = false;
 };
 
-/// Asked between two samples of a packet: are they still wanted?
+/// Checks between two samples of a packet whether more are wanted.
 struct watch {
   const run_context& run;
   const channel_base& from;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The failures of a run as its consumer has met them: the last ones, how many of each kind, and how many are too many.
+// The failures that a run's consumer has received: the last ones, the count of each kind, and the limits.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,27 +15,28 @@ namespace feedline::inline v0::detail {
 
 class failure_list {
  public:
-  /// `limits`: of single stages. `endless`: not all can be kept.
+  /// `limits`: for single stages. `endless`: the run is infinite, so not all failures can be kept.
   failure_list(const std::vector<stage_failure_limit>& limits, bool endless) : endless_(endless) {
     for (const stage_failure_limit& l : limits) limits_.push_back({l, {}});
   }
 
-  /// All of them or, in a run without end, the last ones, at least 1,000.
+  /// All failures or, in an infinite run, the last ones, at least 1,000.
   const std::vector<failure>& last() const noexcept { return last_; }
 
   const std::vector<failure_count>& counts() const noexcept { return counts_; }
 
-  /// Adds one that was met after so many samples, those that failed included. Returns why it is one too many, or nothing.
+  /// Adds a failure that arrived after this many samples, including failed ones. Returns which limit it
+  /// exceeds, or an empty text.
   std::string add(failure f, std::uint64_t samples) {
     count(f);
     std::string why;
     for (limited& l : limits_) {
       if (!concerns(l.limit, f.stage)) continue;
       l.at.push_back(samples);
-      while (l.limit.of_last > 0 && samples - l.at.front() >= l.limit.of_last) l.at.pop_front();
-      if (why.empty() && l.at.size() > l.limit.most)
-        why = " (more failures of this stage than its limit of " + std::to_string(l.limit.most) +
-              (l.limit.of_last > 0 ? " in the last " + std::to_string(l.limit.of_last) + " samples)" : ")");
+      while (l.limit.window > 0 && samples - l.at.front() >= l.limit.window) l.at.pop_front();
+      if (why.empty() && l.at.size() > l.limit.max_failures)
+        why = " (more failures of this stage than its limit of " + std::to_string(l.limit.max_failures) +
+              (l.limit.window > 0 ? " in the last " + std::to_string(l.limit.window) + " samples)" : ")");
     }
     if (endless_ && last_.size() == 2 * kept) last_.erase(last_.begin(), last_.begin() + kept);
     last_.push_back(std::move(f));
@@ -47,7 +48,7 @@ class failure_list {
 
   struct limited {
     stage_failure_limit limit;
-    std::deque<std::uint64_t> at; // samples that had come
+    std::deque<std::uint64_t> at; // numbers of samples before the failures
   };
 
   static bool concerns(const stage_failure_limit& limit, const std::string& stage) {

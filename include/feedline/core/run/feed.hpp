@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Packets into a segment's chain of stages.
+// Feeds packets into a segment's chain of stages.
 #include <cstddef>
 #include <utility>
 
@@ -43,20 +43,20 @@ flow feed(Chain& chain, packet& p, channel_base& from, const run_context& run) {
   stream_position& position = chain.progress().input;
   const bool passes_over_epoch = position.passes_over_epoch();
   position.begin(p, run.may_have_enough);
-  // Where nothing in front takes anything along to the next epoch.
-  const bool may_cut_short = run.drain && !chain.is_behind_state();
+  // Only if nothing upstream carries samples into the next epoch.
+  const bool may_cut_short = run.drain && !chain.is_after_state();
   if (passes_over_epoch && may_cut_short && !position.expects_failures()) from.abandon(p.generation);
-  flow wanted = flow::more; // of this packet's samples: they are all of one epoch
-  // What a worker has enough of, others may still be at work on: earlier samples of the same epoch.
+  flow wanted = flow::more; // for this packet's samples, which are all of one epoch
+  // If a worker has enough, others may still process earlier samples of the same epoch.
   const auto want = [&](flow result) {
     wanted = result;
     if (wanted == flow::enough && !chain.sink().is_worker()) from.abandon(p.generation);
   };
-  // All that was to come of the epoch came before the run was left.
+  // The earlier run had already received all that it wanted of this epoch.
   if ((chain.progress().ending != 0 || chain.progress().enough) && !passes_over_epoch) {
     wanted = flow::enough;
-    // A stage that had enough would have said so, which is heard where nothing upstream is kept for later.
-    const bool had_enough = chain.progress().enough && !chain.is_behind_state();
+    // A stage that had enough declared it, which has an effect only if nothing upstream is kept for later.
+    const bool had_enough = chain.progress().enough && !chain.is_after_state();
     if ((may_cut_short || had_enough) && !position.passes_over()) from.abandon(p.generation);
   }
   std::size_t i = position.items;
@@ -69,7 +69,7 @@ flow feed(Chain& chain, packet& p, channel_base& from, const run_context& run) {
     if (e.kind == event_kind::epoch_end) {
       result = chain.end_epoch({e.epoch, e.samples}, run.drain);
     } else if ((wanted == flow::more &&
-                !from.is_abandoned(p.generation)) || // else one thread would never have come so far
+                !from.is_abandoned(p.generation)) || // otherwise a run on one thread would not get here
                (!may_cut_short && e.cause->ends_at_once)) {
       segment_progress& progress = chain.progress();
       if (e.kind == event_kind::draining) {
@@ -89,7 +89,7 @@ flow feed(Chain& chain, packet& p, channel_base& from, const run_context& run) {
     if (result == flow::stop) return flow::stop;
   }
   if (wanted == flow::more) want(feed_samples<In>(chain, p, i, p.size(), {run, from, p.generation}));
-  if (!chain.sink().is_worker()) position.end(); // a worker's packet takes its snapshot along
+  if (!chain.sink().is_worker()) position.end(); // a worker's packet carries its snapshot
   return wanted == flow::stop ? flow::stop : flow::more;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Makes metrics of what the threads of a run have noted.
+// Computes metrics from the counters of a run's threads.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -8,18 +8,20 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <feedline/core/metrics.hpp>
+#include <feedline/core/metrics/preemption.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/run_base.hpp>
 #include <feedline/core/transport/channel.hpp>
 
 namespace feedline::inline v0::detail {
 
-/// What the caller's thread notes.
+/// The counters of the consumer's thread.
 struct consumer_counters {
   using histogram = duration_histogram<16, std::uint64_t>;
 
@@ -31,14 +33,14 @@ struct consumer_counters {
 /// All counters of a run at one moment.
 struct counter_values {
   struct stage {
-    std::uint64_t received = 0, given = 0, failures = 0, held = 0, capacity = 0, timed = 0, timed_ns = 0;
+    std::uint64_t received = 0, emitted = 0, failures = 0, held = 0, capacity = 0, timed = 0, timed_ns = 0;
     stage_counters::histogram::counts times{};
     std::vector<user_numbers::number> numbers;
 
     void add(const stage_counters& c) {
       const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
       received += read(c.received);
-      given += read(c.given);
+      emitted += read(c.given);
       failures += read(c.failures);
       held += read(c.held);
       capacity += read(c.capacity);
@@ -84,13 +86,14 @@ inline counter_values read_counters(const run_base& run, const consumer_counters
     auto& workers = s.segments.emplace_back();
     for (const auto& a : record.workers) {
       workers.push_back(read_times(*a, s.time));
+      workers.back().preempted = read_preempted(*a);
       for (std::size_t i = 0; i < record.stages; ++i) s.stages[record.first_place + i].add(a->stages[i]);
     }
-    // What a stage gives is what the next one receives, or what was put into the queue.
+    // What a stage emits is what the next one receives, or what was put into the queue.
     for (std::size_t i = 0; i < record.stages; ++i) {
       const std::size_t place = record.first_place + i;
-      if (i + 1 == record.stages) s.stages[place].given = s.queues[s.segments.size() - 1].put;
-      else if (place > 0) s.stages[place].given = s.stages[place + 1].received;
+      if (i + 1 == record.stages) s.stages[place].emitted = s.queues[s.segments.size() - 1].put;
+      else if (place > 0) s.stages[place].emitted = s.stages[place + 1].received;
     }
   }
   s.items = consumer.items.load(std::memory_order_relaxed);
@@ -102,7 +105,7 @@ inline counter_values read_counters(const run_base& run, const consumer_counters
 
 inline double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-// A counter that is being written may be read a little older the second time.
+// A counter that is being written may yield an older value the second time.
 inline std::uint64_t since(std::uint64_t now, std::uint64_t before) {
   return now > before ? now - before : 0;
 }
@@ -129,17 +132,36 @@ inline std::vector<user_metric> numbers_between(const std::vector<user_numbers::
   return all;
 }
 
+/// Shares out what the threads of a segment worked among its stages, by the times that they take. Of a source those aren't
+/// known: what the others didn't take is its part.
+inline void share_out_busy(const segment_metrics& segment, std::size_t number, bool has_source,
+                           std::span<stage_metrics> stages) {
+  double busy = 0, timed = 0;
+  for (const worker_metrics& w : segment.workers) busy += w.busy;
+  for (stage_metrics& s : stages) {
+    s.segment = number;
+    s.busy = s.time.mean * static_cast<double>(s.received);
+    timed += s.busy;
+  }
+  if (stages.empty()) return;
+  // Times of some items may add up to more than there was.
+  const double part = timed > busy || (timed > 0 && !has_source) ? busy / timed : 1;
+  for (stage_metrics& s : stages) s.busy *= part;
+  stages.front().busy += std::max(0.0, busy - timed * part);
+}
+
 inline interval_metrics interval_between(const run_base& run, const counter_values& before,
                                          const counter_values& now, bool whole) {
   interval_metrics m;
   m.seconds = seconds(since(now.time, before.time));
   for (std::size_t i = 0; i < now.stages.size(); ++i) {
     const counter_values::stage &a = before.stages[i], &b = now.stages[i];
-    m.stages.push_back({run.places()[i].name, since(b.received, a.received), since(b.given, a.given),
+    m.stages.push_back({run.places()[i].name, since(b.received, a.received), since(b.emitted, a.emitted),
                         since(b.failures, a.failures), times_between(a, b), b.held, b.capacity,
                         numbers_between(a.numbers, b.numbers)});
   }
-  std::string asked; // the source, if the workers ask it themselves
+  std::string asked;     // the source's name, if the workers read it themselves
+  std::size_t first = 0; // the segment's first stage
   for (std::size_t i = 0; i < now.segments.size(); ++i) {
     const segment_record& record = run.segments()[i];
     if (!record.has_threads) {
@@ -155,20 +177,26 @@ inline interval_metrics interval_between(const run_base& run, const counter_valu
       const double starved = seconds(since(b.starved, a.starved));
       const double blocked = seconds(since(b.blocked, a.blocked));
       const double waiting = seconds(since(b.inside, a.inside));
-      const double busy = seconds(since(b.alive, a.alive)) - starved - blocked - waiting;
-      segment.workers.push_back({std::max(0.0, busy), starved, blocked, waiting});
+      const double alive = seconds(since(b.alive, a.alive));
+      const double preempted = std::min(alive, seconds(since(b.preempted, a.preempted)));
+      segment.workers.push_back(
+          {std::max(0.0, alive - starved - blocked - waiting), starved, blocked, waiting, preempted});
     }
+    const std::size_t end = record.first_place + record.stages;
+    share_out_busy(segment, m.segments.size(), first == 0, std::span(m.stages).subspan(first, end - first));
+    first = end;
     m.segments.push_back(std::move(segment));
   }
   for (std::size_t i = 0; i < now.queues.size(); ++i) {
-    if (!run.segments()[i].has_threads) continue; // nor is there a queue behind it
+    if (!run.segments()[i].has_threads) continue; // then it has no queue either
     const channel_base& e = *run.queues()[i];
     const counter_values::queue &a = before.queues[i], &b = now.queues[i];
     const std::uint64_t puts = since(b.puts, a.puts);
-    const std::size_t in_front = m.queues.size();
-    const std::string behind = in_front + 1 < m.segments.size() ? m.segments[in_front + 1].name : "consumer";
+    const std::size_t upstream = m.queues.size();
+    const std::string downstream =
+        upstream + 1 < m.segments.size() ? m.segments[upstream + 1].name : "consumer";
     m.queues.push_back(
-        {m.segments[in_front].name + " -> " + behind,
+        {m.segments[upstream].name + " -> " + downstream,
          e.config().packets * e.counters().largest.load(std::memory_order_relaxed), since(b.put, a.put),
          since(b.taken, a.taken), since(b.dropped, a.dropped),
          puts > 0 ? static_cast<double>(since(b.fill_sum, a.fill_sum)) / static_cast<double>(puts) : 0,
@@ -185,7 +213,7 @@ inline interval_metrics interval_between(const run_base& run, const counter_valu
   return m;
 }
 
-/// All counters of a run before it did anything.
+/// The counters of a run at its beginning.
 inline counter_values beginning_of(const counter_values& now, std::uint64_t time) {
   counter_values s;
   s.time = time;
@@ -195,7 +223,7 @@ inline counter_values beginning_of(const counter_values& now, std::uint64_t time
   return s;
 }
 
-/// Remembers the last report, so that the next one can tell what has come since.
+/// Remembers the last report, so that the next one covers the time since then.
 class metrics_collector {
  public:
   metrics report(const run_base& run, const consumer_counters& consumer) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Where a segment's chain of stages ends: samples are packed, and the packets pushed into the queue behind.
+// The end of a segment's chain of stages: packs samples and pushes the packets into the queue after the
+// segment.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +21,9 @@ namespace feedline::inline v0::detail {
 
 /// The end of every chain: fills packets and pushes them.
 ///
-/// In a serial segment each packet has the next sequence number. A worker instead opens a packet for the
-/// sequence number of the one that it works on and completes it when it's done; if it makes more than fit, or than
-/// workers downstream want at once, it pushes parts.
+/// In a serial segment each packet gets the next sequence number. A worker's packet has the sequence number of
+/// the packet that the worker processes, and is complete when that one is done. A worker pushes parts if it
+/// produces more than fit, or than workers downstream want at once.
 template <class T, class Channel, bool IsWorker>
 class packer {
  public:
@@ -41,10 +42,10 @@ class packer {
     if (!packet_.has_room()) [[unlikely]]
       if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
     packet_.add(std::move(s));
-    // Behind a batch its stage holds no samples, as it may when the packet is pushed later.
+    // After a batch its stage holds no samples; later, when the packet is pushed, it may hold some.
     if constexpr (comes_in_batches<T>)
       if (packet_.has_room()) take_snapshot(false);
-    // A worker's is perhaps the last of its sequence number, perhaps a part of it: what follows will tell.
+    // A worker doesn't push here: it doesn't know yet whether its packet is the last of its sequence number.
     return packet_.has_room() || waits() ? flow::more : flush(true);
   }
 
@@ -67,7 +68,7 @@ class packer {
     return waits() ? flow::more : flush(true);
   }
 
-  /// A call of a stage of a user's own has returned: what it gave can be handed on with the state that it left.
+  /// Called when a user's stage has returned: its output can now be pushed with the state that it left.
   flow settle() {
     if (!packet_.is_open() || waits()) return flow::more;
     if (is_due_ || !packet_.has_room()) return flush(true);
@@ -76,7 +77,7 @@ class packer {
     return flow::more;
   }
 
-  /// A stage has come to rest: if the place couldn't be told when the last packet was pushed, perhaps it can now.
+  /// Called when a stage is at rest: takes the snapshot that wasn't possible when the last packet was pushed.
   void take_owed_snapshot() {
     if (owes_snapshot_ && packet_.is_open() && !waits()) take_snapshot(false);
   }
@@ -92,7 +93,8 @@ class packer {
     return IsWorker ? flow::more : flush(true);
   }
 
-  /// The stream will end with this failure, see segment_progress. What comes before that comes because of it.
+  /// Called when the stream will end with this failure, see segment_progress. The samples that still precede
+  /// the failure are delivered because of it.
   void begin_failure(std::size_t place, bool can_go_back, const noted_failure& f) {
     if (progress_.begin_failure(place, can_go_back) && !f.ends_at_once) begin_drain(f);
   }
@@ -105,15 +107,15 @@ class packer {
   flow fail(failure_ptr f) {
     const std::uint32_t epoch = f->epoch;
     if (!packet_.is_open()) begin_packet();
-    take_snapshot(false); // the place in front of the failure
+    take_snapshot(false); // the position before the failure
     add_event(event_kind::failed, epoch, std::move(f));
     return IsWorker ? flow::more : flush(true);
   }
 
   static constexpr bool is_worker() noexcept { return IsWorker; }
 
-  // Of a segment without stages, whose thread only hands on.
-  static constexpr bool is_behind_state() noexcept { return false; }
+  // For a segment without stages, whose thread only passes samples on.
+  static constexpr bool is_after_state() noexcept { return false; }
 
   packer& sink() noexcept { return *this; }
 
@@ -130,26 +132,26 @@ class packer {
   /// How many packets have been pushed.
   std::uint64_t pushes() const noexcept { return pushes_; }
 
-  /// Is more of this epoch wanted, as far as anybody has said?
+  /// Whether more of this epoch is wanted, as far as is known.
   flow wanted() const noexcept { return channel_.is_abandoned(generation_) ? flow::enough : flow::more; }
 
-  /// Pushes what there is, before a wait: nobody should wait for an item that is there.
+  /// Pushes the open packet before a wait, so that no thread waits for an item that is ready.
   flow hand_over() { return packet_.is_open() && !IsWorker ? flush(true) : flow::more; }
 
-  /// The same if what there is took long already.
+  /// Pushes the open packet if it has taken long to fill.
   flow hand_over_if_late() {
     return packet_.is_open() && now_ns() - filled_at_ > channel_base::slow_packet_ns ? flush(true)
                                                                                      : flow::more;
   }
 
-  /// A worker starts on a packet …
+  /// A worker starts on a packet.
   void open(const packet& p) {
     sequence_ = p.sequence;
     generation_ = p.generation;
     first_place_ = p.first_place;
   }
 
-  /// … and has done it. False: nobody takes it.
+  /// A worker has finished a packet. False if no thread will take the result.
   bool complete(packet& p) {
     if (!packet_.is_open()) begin_packet();
     packet& made = packet_.current();
@@ -166,13 +168,14 @@ class packer {
   [[gnu::noinline]] flow begin_packet() {
     if (packet_.is_open())
       if (const flow wanted = push_packet(!IsWorker); wanted != flow::more) return wanted;
-    // Never more than workers downstream want at once, whoever fills it.
+    // Holds no more than workers downstream want at once.
     packet_.open(channel_.spare(&packet::make<T>),
                  IsWorker ? channel_.target() : std::min(channel_.target(), fill_target_));
     return flow::more;
   }
 
-  // How far all have come, with the packet as it is now. Without memory for that an earlier place must do.
+  // Stores the state of all parts up to the current end of the packet. Without memory for it the packet has no
+  // snapshot, and an earlier one must do.
   void take_snapshot(bool ends_epoch) {
     packet& p = packet_.current();
     if (IsWorker) return;
@@ -193,11 +196,11 @@ class packer {
     packet_.add(kind, epoch, std::move(cause));
   }
 
-  // A worker's packet waits until it has done all of its share, and what a call of a stage of a user's own gives until
-  // it has returned.
+  // A worker's packet waits until the worker's share is done, and the output of a user's stage until its call
+  // has returned.
   bool waits() const noexcept { return IsWorker || progress_.calls > 0; }
 
-  // With the place that all have come to, which is behind what the packet holds.
+  // Pushes the packet with a snapshot at its end.
   [[gnu::noinline]] flow flush(bool last) {
     if (!packet_.current().has_end()) take_snapshot(false);
     return push_packet(last);
@@ -224,11 +227,11 @@ class packer {
     const std::uint64_t began = timed.is_timed ? now_ns() : 0;
     if (!channel_.push(std::move(p), thread_)) return flow::stop;
     if (!IsWorker || timed.is_timed) filled_at_ = now_ns();
-    if (timed.is_timed) timed.behind_ns += filled_at_ - began; // no stage's own time
+    if (timed.is_timed) timed.downstream_ns += filled_at_ - began; // waiting counts for no stage
     return abandoned ? flow::enough : flow::more;
   }
 
-  // A packet is pushed early as long as it takes long to fill: nobody should wait for an item that's there.
+  // While packets take long to fill they are pushed early, so that no thread waits for an item that is ready.
   void adjust_fill_target() noexcept {
     const std::uint64_t ns = now_ns() - filled_at_;
     if (ns > channel_base::slow_packet_ns) fill_target_ = std::max<std::size_t>(1, fill_target_ / 2);
@@ -245,11 +248,11 @@ class packer {
   std::uint64_t sequence_ = 0;
   std::uint64_t generation_ = 0;
   std::uint64_t items_ = 0;       // pushed
-  std::uint64_t first_place_ = 0; // of what is left of the packet that a worker has in hand
+  std::uint64_t first_place_ = 0; // of the rest of the packet that a worker processes
   std::uint64_t pushes_ = 0;
-  bool drains_ = false;        // what it gets comes because of a failure
-  bool owes_snapshot_ = false; // no place could be told with the last packet
-  bool is_due_ = false;        // the packet tells of a failure, and is not to be held back
+  bool drains_ = false;        // the samples that arrive are delivered because of a failure
+  bool owes_snapshot_ = false; // the last packet had no snapshot
+  bool is_due_ = false;        // the packet reports a failure and must not wait
 };
 
 } // namespace feedline::inline v0::detail

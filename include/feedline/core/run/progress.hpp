@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How far the parts of a run have come: what is put down in snapshots, and where a resumed run takes it up again.
+// The progress of a run's parts, which snapshots save and resumed runs restore.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,30 +16,29 @@
 
 namespace feedline::inline v0::detail {
 
-/// How far the source's thread has come.
+/// The progress of the source's thread.
 struct source_place {
   std::uint64_t epoch = 0;
   std::uint64_t given = 0;  // samples of this epoch
-  std::uint64_t failed = 0; // … and samples that it could not give
-  // Of a source that shares out places: the epoch's first one that is this rank's. Of others that know nothing of
-  // ranks: how many samples of other ranks come before this one's next.
+  std::uint64_t failed = 0; // samples of this epoch that failed
+  // If the source divides positions among the ranks: this rank's first one in the epoch. If the source doesn't
+  // know ranks: how many samples of other ranks precede this one's next.
   std::uint64_t first = 0;
   std::uint64_t next_first = 0; // in the next epoch
-  bool without_state =
-      false; // what the source says of its own state is not to be had: its calls are repeated
+  bool without_state = false;   // the source's state wasn't saved: its calls are repeated
 
-  /// Of next(); of a source that shares out places: how many were taken.
+  /// The number of calls of next(), or of positions taken if the source divides them.
   std::uint64_t calls() const noexcept { return given + failed; }
 };
 
-/// Whether each stage times what it does with the item in hand.
+/// Whether each stage times its work on the current item.
 struct timed_item {
   bool is_timed = false;
-  std::uint64_t behind_ns = 0; // that stages behind the one that is timed have taken
+  std::uint64_t downstream_ns = 0; // taken by the stages downstream of the timed one
 };
 
-/// One thread's share in snapshots. A stage's state belongs to a snapshot as it is when an item has just been handed on, or, of
-/// a user's own, when its call has returned.
+/// One thread's part of the snapshots. A snapshot has the state of a stage directly after it emitted an item
+/// or, for a user's stage, after its call returned.
 class segment_progress {
  public:
   explicit segment_progress(std::size_t segment, const rank& r = {}) : segment_(segment) {
@@ -48,28 +47,28 @@ class segment_progress {
 
   segment_progress(segment_progress&&) = delete;
 
-  stream_position input;  ///< in what stands before; not in the source's segment
-  source_place source;    ///< in the source's segment
-  std::size_t ending = 0; ///< at the end of an epoch: the stage that gives what it holds; else 0
+  stream_position input;  ///< in the packets from upstream; unused in the source's segment
+  source_place source;    ///< used only in the source's segment
+  std::size_t ending = 0; ///< at the end of an epoch: the stage that emits what it holds; else 0
   bool enough = false;    ///< some stage wants no more of this epoch
   timed_item timed_stages;
-  std::size_t calls = 0;      ///< of stages of a user's own that have not returned: their state can't be told
+  std::size_t calls = 0;      ///< of users' stages that haven't returned: their state is unknown
   std::uint64_t failures = 0; ///< skipped so far, of all that passed here
-  bool is_in_order = true;    ///< false: a worker, which can't say how many failures come before one
-  bool is_resumed = false;    ///< the epoch in hand was begun by an earlier run
-  bool can_repeat = true; ///< the source can be asked again for its last sample, by the number of its call
+  bool is_in_order = true;    ///< false: a worker, which doesn't know how many failures precede its own
+  bool is_resumed = false;    ///< the current epoch began in the earlier run
+  bool can_repeat = true;     ///< the source's last sample can be read again by the number of its call
 
-  /// Tells of the source or a stage whose state belongs to this segment's. The source comes last.
+  /// Registers the source or a stage whose state belongs to this segment's. The source is registered last.
   /// `can_read_again`: the samples that it holds can be read again by their identities.
   template <class Part>
   void add(const Part& object, std::size_t place, bool can_read_again) {
     parts_.push_back({&object, place, can_read_again, &is_at_rest<Part>, &write<Part>});
   }
 
-  /// Some stage's state can't be put down: this segment is taken up from the beginning of the run.
+  /// Some stage's state can't be saved: a resumed run repeats this segment from the beginning of the run.
   void cannot_save() noexcept { can_save_ = false; }
 
-  /// One sample more was left out. False: that is one more than the limit.
+  /// Counts one more skipped sample. False if that exceeds the limit.
   bool skip_one(std::uint64_t limit) noexcept {
     if (!is_in_order) return true;
     if (failures >= limit) return false;
@@ -77,16 +76,15 @@ class segment_progress {
     return true;
   }
 
-  /// The stream ends with the failure of the sample in hand in the stage of that place, or with one that came from
-  /// before, place 0. What is saved from now on is the moment before it, so that a run that is resumed tries that
-  /// sample again. `can_go_back`: to before the sample in hand.
-  /// False: one had begun before.
+  /// Called when the stream will end with a failure: of the current sample in the stage at `place`, or one from
+  /// upstream if it is 0. From now on the moment before the failure is saved, so that a resumed run tries that
+  /// sample again. `can_go_back`: to before the current sample. False if another failure had begun before.
   bool begin_failure(std::size_t place, bool can_go_back) {
     if (std::exchange(failed_, true)) return false;
     failed_place_ = place;
     samples_back_ = place == 0 ? 0 : 1;
     can_save_failure_ = can_go_back && can_repeat;
-    // What stands before the stage that failed has seen the sample.
+    // The stages before the one that failed have seen the sample.
     for (const part& p : parts_)
       if (p.place != 0 && p.place < place) can_save_failure_ = false;
     return true;
@@ -94,10 +92,10 @@ class segment_progress {
 
   void end_failure() noexcept { failed_ = false; }
 
-  /// Whether the stage in that place has given what it held in this epoch already, because of a failure.
+  /// Whether the stage at that position has already emitted what it held in this epoch, because of a failure.
   bool was_drained(std::size_t place) const noexcept { return failed_ && place >= failed_place_; }
 
-  /// Writes how far everything up to here has come. False, and nothing written: that can't be said now.
+  /// Writes the progress of everything up to here. Returns false, and writes nothing, if it isn't known now.
   bool save(snapshot& target, bool ends_epoch) const {
     if (!can_save_ || calls > 0 || (failed_ && !can_save_failure_)) return false;
     for (const part& p : parts_)
@@ -130,15 +128,15 @@ class segment_progress {
     return true;
   }
 
-  /// Takes up the numbers that save() puts in front of those of the parts. `is_behind_state`: what comes before must
-  /// be worked out exactly, even if none of it is wanted.
-  void load(state_reader& reader, snapshot before, bool is_behind_state) {
+  /// Restores the numbers that save() writes before those of the parts. `is_after_state`: everything upstream
+  /// must be recomputed exactly, even if none of it is wanted.
+  void load(state_reader& reader, snapshot before, bool is_after_state) {
     is_resumed = true;
     if (segment_ > 0) {
       stream_place taken = read_place(reader);
       read_ending(reader);
-      // The rest of the epoch is left out, whatever it is.
-      if (enough || (ending != 0 && !is_behind_state)) taken = {.epochs = taken.epochs};
+      // The rest of the epoch is left out, however much it is.
+      if (enough || (ending != 0 && !is_after_state)) taken = {.epochs = taken.epochs};
       input.resume(std::move(before), std::move(taken));
     } else {
       if (reader.is_empty()) return;
@@ -148,7 +146,7 @@ class segment_progress {
     }
   }
 
-  /// What save() writes behind the place. What is rare takes one word together.
+  /// Writes the numbers that follow the position. Rare ones share one word.
   static void write_ending(state_writer& writer, std::uint64_t failures, std::size_t ending = 0,
                            bool enough = false, bool without_state = false) {
     writer((enough ? 1u : 0u) | (without_state ? 2u : 0u) | (ending != 0 ? 4u : 0u) |
@@ -189,7 +187,7 @@ class segment_progress {
     else return true;
   }
 
-  // state() serves both directions, and so isn't const.
+  // state() both reads and writes, and so isn't const.
   template <class Part>
   static void write(const void* object, state_writer& writer) {
     if constexpr (has_state<Part>) const_cast<Part*>(static_cast<const Part*>(object))->state(writer);
@@ -200,18 +198,19 @@ class segment_progress {
   bool failed_ = false;
   std::size_t failed_place_ = 0;
   bool can_save_failure_ = false;
-  std::size_t samples_back_ = 0; // from the sample that failed to the place that is saved
+  std::size_t samples_back_ = 0; // from the failed sample to the position that is saved
   std::vector<part> parts_;
-  mutable std::vector<std::uint64_t> scratch_; // of holds_some()
+  mutable std::vector<std::uint64_t> scratch_; // used by holds_some()
 };
 
-/// A snapshot, read: what each segment of a run finds there, and the caller, thread counts as one more segment.
+/// A snapshot that was read from a checkpoint, divided into the segments of a run. The caller's thread counts
+/// as one more segment.
 class resumption {
  public:
-  /// Of a run that begins at its beginning.
+  /// For a run that isn't resumed.
   resumption() = default;
 
-  /// Throws std::invalid_argument if the snapshot doesn't hold together.
+  /// Throws std::invalid_argument if the snapshot is inconsistent.
   resumption(snapshot from, std::size_t segments) : snapshot_(std::move(from)) {
     const std::vector<std::uint64_t>& words = snapshot_.words;
     bool fits = !words.empty() && words[0] <= segments;
@@ -233,19 +232,19 @@ class resumption {
     if (!fits) throw std::invalid_argument("feedline: the checkpoint is not whole");
   }
 
-  /// Whether the segment put down anything; else it begins at its beginning.
+  /// Whether the segment saved anything; otherwise it starts at its beginning.
   bool has(std::size_t segment) const noexcept {
     return segment < sections_.size() && sections_[segment].begin > 0;
   }
 
-  /// What the segment put down.
+  /// What the segment saved.
   std::span<const std::uint64_t> words(std::size_t segment) const {
     if (!has(segment)) return {};
     const section& s = sections_[segment];
     return std::span(snapshot_.words).subspan(s.begin + 1, s.size);
   }
 
-  /// How far all had come that stands before the segment whose first stage is in that place.
+  /// The state of everything upstream of the segment whose first stage is at that position.
   snapshot before(std::size_t segment, std::size_t first_place) const {
     snapshot part;
     if (!has(segment) || sections_[segment].begin == 1) return part;
@@ -258,14 +257,14 @@ class resumption {
 
   const held_parts& held() const noexcept { return snapshot_.held; }
 
-  /// How many buffers the stage in that place held samples in.
+  /// In how many buffers the stage at that position held samples.
   std::size_t buffers_of(std::size_t place) const noexcept {
     std::size_t count = 0;
     for (const detail::held& h : snapshot_.held) count += h.place == place;
     return count;
   }
 
-  /// The samples that the stage in that place held.
+  /// The samples that the stage at that position held.
   std::vector<sample_id> held_by(std::size_t place) const {
     std::vector<sample_id> all;
     for (const detail::held& h : snapshot_.held) {
@@ -276,7 +275,7 @@ class resumption {
     return all;
   }
 
-  /// What the stage in that place held, read again; null: it held nothing, or it wasn't.
+  /// The samples that the stage at that position held, read again; null if it held none, or if they weren't read.
   read_again* samples_of(std::size_t place) const noexcept {
     const auto found = read_again_.find(place);
     return found == read_again_.end() ? nullptr : found->second.get();
@@ -286,14 +285,14 @@ class resumption {
     read_again_[place] = std::move(samples);
   }
 
-  /// The last epoch of which anybody had seen anything.
+  /// The last epoch that any part of the earlier run had reached.
   std::uint64_t last_epoch() const {
     std::uint64_t epoch = epoch_of(snapshot_);
     for (const stream_place& p : places()) epoch += p.epochs;
     return epoch;
   }
 
-  /// The failures that the earlier run had met in what is worked out again.
+  /// The failures of the earlier run among the samples that are recomputed.
   std::vector<failed_call> failures() const {
     std::vector<failed_call> all;
     for (const stream_place& p : places()) all.insert(all.end(), p.failures.begin(), p.failures.end());
@@ -308,7 +307,7 @@ class resumption {
   }
 
  private:
-  // What the segments and the caller had taken of what stands before each.
+  // The progress of each segment and of the caller in the stream from upstream.
   std::vector<stream_place> places() const {
     std::vector<stream_place> all;
     for (std::size_t segment = 1; segment < sections_.size(); ++segment) {
@@ -319,13 +318,14 @@ class resumption {
   }
 
   struct section {
-    std::size_t begin = 0; // of its length in the snapshot's words; 0: there is none
+    std::size_t begin = 0; // index of its length in the snapshot's words; 0: none
     std::size_t size = 0;
   };
 
   snapshot snapshot_;
   std::vector<section> sections_;
-  std::map<std::size_t, std::unique_ptr<read_again>> read_again_; // by the place of the stage that held them
+  std::map<std::size_t, std::unique_ptr<read_again>>
+      read_again_; // by the position of the stage that held them
 };
 
 } // namespace feedline::inline v0::detail

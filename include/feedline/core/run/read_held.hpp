@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Reads samples again that stages held when a run was left, before the run that resumes it begins.
+// Reads the samples again that stages held at a checkpoint, before the resumed run begins.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -21,11 +21,11 @@
 
 namespace feedline::inline v0::detail {
 
-/// Where the chains end through which samples are read again: it keeps those that are wanted.
+/// The end of the chains through which samples are read again: keeps those that are wanted.
 template <class T>
 class held_sink : public sample_sink {
  public:
-  /// `wanted`: sorted.
+  /// `wanted` must be sorted.
   held_sink(segment_progress& progress, const std::vector<sample_id>& wanted, std::vector<sample<T>>& found,
             std::string& why_lost)
       : sample_sink(progress), wanted_(wanted), found_(found), why_lost_(why_lost) {}
@@ -48,8 +48,8 @@ class held_sink : public sample_sink {
   std::string& why_lost_;
 };
 
-/// Calls `work` on so many threads at once, of which the caller's is one; returns when all have come back. An error
-/// of one of them is thrown.
+/// Calls `work` on `count` threads at once, including the caller's, and returns when all have finished.
+/// Rethrows an error of one of them.
 template <class Work>
 void run_on_threads(std::size_t count, const Work& work) {
   std::mutex mutex;
@@ -66,16 +66,15 @@ void run_on_threads(std::size_t count, const Work& work) {
   others.reserve(count);
   try {
     while (others.size() + 1 < count) others.emplace_back(one);
-  } catch (const std::system_error&) { // then fewer must do
+  } catch (const std::system_error&) { // then fewer threads must do
   }
   one();
   others.clear();
   if (failed) std::rethrow_exception(failed);
 }
 
-/// Reads the samples with these identities again, as they came into the stage behind the first `Count`: on
-/// as many threads as the run has workers. A sample that can't be had is left out. `stop` is the run's, and `stopped`
-/// the same.
+/// Reads the samples with these identities again, as they arrive at the stage after the first `Count`, on up to
+/// `threads` threads. Leaves out samples that can't be read. `stop` and `stopped` are the run's.
 template <std::size_t Count, source Source, class Segments>
 auto read_held(const Source& described, const Segments& stages, const run_options& options,
                std::vector<sample_id> ids, std::size_t threads, const std::stop_token& stop,
@@ -113,7 +112,7 @@ auto read_held(const Source& described, const Segments& stages, const run_option
       if (finder.gave_up()) lost(std::string("the source ") + finder.gave_up());
     } catch (const std::bad_alloc&) {
       throw;
-    } catch (...) { // nothing of this epoch can be had
+    } catch (...) { // no sample of this epoch can be read
       lost(to_string(current_failure(name, {.epoch = epoch})));
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// One sample once more, as some run saw it: from the source through the stages, on the caller's thread.
+// Replays one sample as a run processed it: from the source through the stages, on the caller's thread.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Where the chain of a replay ends.
+/// The end of the chain of a replay.
 template <class T>
 class replay_sink : public sample_sink {
  public:
@@ -24,7 +24,7 @@ class replay_sink : public sample_sink {
       : sample_sink(progress), part_(part), found_(found), failed_(failed) {}
 
   flow push(sample<T>&& s) {
-    if (s.id.part != part_ || found_) return flow::more;
+    if (s.id.sub_index != part_ || found_) return flow::more;
     found_.emplace(std::move(s.value));
     return flow::stop;
   }
@@ -63,7 +63,7 @@ auto replay(const Source& described, const Segments& stages, const run_options& 
   if (finder.gave_up())
     throw std::runtime_error("feedline: sample " + std::to_string(index) + " of epoch " +
                              std::to_string(epoch) + " was not found: the source " + finder.gave_up() +
-                             "; if it has that sample, give the source a go_near()");
+                             "; if it has that sample, add a seek() to the source");
   if (failed) {
     failed->origin = origin_of(described, index);
     throw_pipeline_error(*failed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A pipeline at work: its threads and its channels.
+// A pipeline at work, with its threads and channels.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/metrics/preemption.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
@@ -32,6 +33,7 @@
 #include <feedline/core/run/read_held.hpp>
 #include <feedline/core/run/run_base.hpp>
 #include <feedline/core/run/source_loop.hpp>
+#include <feedline/core/run/stage_outcomes.hpp>
 
 namespace feedline::inline v0::detail {
 
@@ -53,20 +55,19 @@ class run : public run_base {
     return i < segment_count && segment_types::traits[i].parallel;
   }
 
-  // Where workers stand right behind a source that can be asked by several, it needs neither thread nor
-  // queue.
+  // A source that workers directly downstream can read at the same time needs neither thread nor queue.
   static constexpr bool is_dealt = dealt_source<Source> && segment_types::first_stage[1] == 0 &&
                                    !segment_types::traits[0].has_queue && is_parallel_segment(1);
 
   template <std::size_t I>
-  using channel_behind = std::conditional_t<
+  using channel_after = std::conditional_t<
       is_dealt && I == 0, dealer<Source, Measured>,
       channel<traits<I>.drops() ? transport::dropping
                                 : transport_between(traits<I>.parallel, is_parallel_segment(I + 1)),
               Measured>>;
 
   template <std::size_t... I>
-  static auto channels_type(std::index_sequence<I...>) -> std::tuple<channel_behind<I>...>;
+  static auto channels_type(std::index_sequence<I...>) -> std::tuple<channel_after<I>...>;
 
   using channels = decltype(channels_type(std::make_index_sequence<segment_count>()));
 
@@ -77,7 +78,7 @@ class run : public run_base {
   static constexpr bool is_live = !can_be_resumed<Source>;
   /// Whether some queue may drop samples.
   static constexpr bool drops = segment_types::drops;
-  /// Whether an epoch may give in the next one what came in it.
+  /// Whether samples may be emitted in a later epoch than they arrived in.
   static constexpr bool keeps_over_epochs = []<class... S>(types<S...>) {
     return (detail::keeps_over_epochs<S> || ...);
   }(stage_types());
@@ -93,6 +94,7 @@ class run : public run_base {
     add_places();
     identify();
     add_segments(std::make_index_sequence<segment_count>());
+    if constexpr (is_live && is_measured) context().outcomes = &outcomes_;
     if constexpr (is_dealt)
       std::get<0>(channels_).attach(source_, this->options(), context(), places()[0],
                                     segments()[0].workers[0]->stages[0], resumed());
@@ -100,20 +102,20 @@ class run : public run_base {
 
   ~run() { end(); }
 
-  /// Stages get again what they held in the run that is resumed, then the threads begin.
+  /// Reads the samples again that stages held at the checkpoint, then starts the threads.
   void start() {
     read_all_held(std::make_index_sequence<stages_of_one_sample(stage_types()) + 1>());
     start_segments(std::make_index_sequence<segment_count>());
   }
 
-  /// What it holds at most.
+  /// The most memory that the run holds.
   memory_plan memory() const { return memory(capacity_); }
 
-  /// The queue to the caller.
+  /// The queue to the consumer.
   auto& output() { return std::get<segment_count - 1>(channels_); }
 
  private:
-  // What is live has one epoch.
+  // A run of a live source has one epoch.
   static run_options as_run_of_source(run_options options) {
     if (live_source<Source> && options.endless) options.epochs = 1;
     return options;
@@ -126,37 +128,38 @@ class run : public run_base {
   void add_places() {
     context().counts_ranks = !shares_itself<Source> && !options().rank.is_alone();
     add_place(stage_name(source_), false, false, 0);
-    bool behind_state = false, behind_opaque = live_source<Source>; // what is live can't be read again
+    bool after_state = false,
+         after_opaque = live_source<Source>; // samples of a live source can't be read again
     std::size_t number = 0;
     const auto add = [&]<class S>(const S& s) {
       std::uint64_t hash = key(segment_types::segment_of(number++), is_ordered);
       if constexpr (requires { s.fingerprint(); }) hash = key(hash, s.fingerprint());
-      // Where ranks may become more or fewer, what counts is the batch that they make together.
+      // Where the world size may change, the global batch must stay the same.
       if constexpr (requires { s.fingerprint_of_ranks(1); })
-        hash = key(hash, s.fingerprint_of_ranks(is_elastic ? options().rank.of : 1));
-      add_place(stage_name(s), behind_state, behind_opaque, hash);
+        hash = key(hash, s.fingerprint_of_ranks(is_elastic ? options().rank.world_size : 1));
+      add_place(stage_name(s), after_state, after_opaque, hash);
       if (traits_of<S>().ends_epochs) {
-        context().may_end_epochs |= !behind_state;
-        context().may_have_enough |= !behind_state || options().epochs != run_options::for_ever;
+        context().may_end_epochs |= !after_state;
+        context().may_have_enough |= !after_state || options().epochs != run_options::for_ever;
       }
-      behind_state |= detail::keeps_over_epochs<S>;
-      behind_opaque |= !makes_of_one_sample<S>;
+      after_state |= detail::keeps_over_epochs<S>;
+      after_opaque |= !makes_of_one_sample<S>;
     };
     stages_.for_each_stage(add);
   }
 
  public:
-  /// Where such a run stands follows from the last sample that came out.
+  /// Whether the last delivered sample determines the position of the whole run.
   static constexpr bool is_elastic = detail::is_elastic<Source>(stage_types());
 
-  /// What all of the run is behind the sample that came out last, and the one that was left out last, of so many.
+  /// The snapshot of a run that delivered `last` last and left out `failed` last, `failures` samples in all.
   std::optional<snapshot> snapshot_behind(const sample_id& last, const std::optional<sample_id>& failed,
                                           std::uint64_t failures) const {
     return detail::snapshot_behind(source_, options(), last, failed, segment_count, failures);
   }
 
  private:
-  // What a checkpoint must have been taken of to be resumed here.
+  // Sets the identity that a checkpoint must match to be resumed here, and checks the options.
   void identify() {
     set_identity(
         extent_of(source_),
@@ -165,53 +168,55 @@ class run : public run_base {
               mix(fingerprint_of(static_cast<const run&>(self).source_, first)));
         },
         segment_count);
-    if (this->options().resume && is_live) refuse("its source is live: what it gave can't be given again");
+    if (this->options().resume && is_live) refuse("its source is live, so its samples can't be read again");
     if (this->options().resume && drops) refuse("a queue of its pipeline drops samples");
-    if constexpr (shares_files<Source> || live_source<Source>)
+    if constexpr (splits_files_by_rank<Source> || live_source<Source>)
       if (!this->options().rank.is_alone() && !this->options().endless &&
-          this->options().epochs != run_options::for_ever && this->options().rank.rest != uneven::keep)
+          this->options().epochs != run_options::for_ever &&
+          this->options().rank.remainder != remainder::keep)
         throw std::invalid_argument(
-            "feedline: ranks that share out files don't have equally many samples, so in finite mode some "
-            "would "
-            "wait for others: use shuffled() behind the source, infinite(), or say uneven::keep");
+            "feedline: ranks that divide files among themselves have different numbers of samples, so in "
+            "finite mode some "
+            "would wait for others: use global_shuffle() after the source, infinite() or remainder::keep");
     check_ranks_get_equally_many();
-    if (!is_shared_anew()) return;
+    if (!has_other_ranks()) return;
     const checkpoint_state& earlier = this->options().resume->state();
     const std::string ranks = "it was taken on " + to_string(rank{earlier.run.rank, earlier.run.ranks}) +
                               ", this is " + to_string(this->options().rank);
-    if constexpr (is_elastic && gives_by_count) {
+    if constexpr (is_elastic && data_independent_count) {
       if (earlier.failures > 0)
-        refuse(ranks + ", and failures that were skipped made ranks come unequally far");
+        refuse(ranks + ", and because of skipped failures the ranks are not equally far");
       const auto at = snapshot_of_other_rank(source_, this->options(), earlier, segment_count);
-      if (!at) refuse(ranks + ", and where that stood is known of that rank alone");
+      if (!at) refuse(ranks + ", and the position is known only for that rank");
       resume_at(*at, segment_count);
     } else {
-      refuse(ranks + ": others can go on only where nothing but map, tap and batch stands behind shuffled()");
+      refuse(
+          ranks +
+          ": other ranks can continue only if map, tap and batch are the only stages after global_shuffle()");
     }
   }
 
-  // Ranks get equally many samples, and must then also give equally many items.
+  // Ranks receive equally many samples, and must also deliver equally many items.
   void check_ranks_get_equally_many() const {
     const rank& r = options().rank;
-    if (r.is_alone() || options().epochs == run_options::for_ever || r.rest == uneven::keep) return;
+    if (r.is_alone() || options().epochs == run_options::for_ever || r.remainder == remainder::keep) return;
     const auto check = []<class S>(const S& stage) {
-      if constexpr (!traits_of<S>().gives_by_count)
-        throw std::invalid_argument(
-            "feedline: " + stage_name(stage) +
-            " may leave out more samples on one rank than on another, so in finite mode some ranks would "
-            "wait for "
-            "others: use infinite(), leave them out of the source's data instead, or say uneven::keep");
+      if constexpr (!traits_of<S>().data_independent_count)
+        throw std::invalid_argument("feedline: " + stage_name(stage) +
+                                    " may leave out more samples on one rank than on another, so in finite "
+                                    "mode some ranks would wait for others: use infinite() or "
+                                    "remainder::keep, or leave out the samples in the source's data");
     };
     stages_.for_each_stage(check);
     if (drops)
-      throw std::invalid_argument("feedline: a queue may drop more samples on one rank than on another, so "
-                                  "in finite mode some ranks would "
-                                  "wait for others: use infinite(), or say uneven::keep");
+      throw std::invalid_argument(
+          "feedline: a queue may drop more samples on one rank than on another, so "
+          "in finite mode some ranks would wait for others: use infinite() or remainder::keep");
   }
 
-  // Ranks that gave equally much have taken equally many.
-  static constexpr bool gives_by_count = []<class... S>(types<S...>) {
-    return (traits_of<S>().gives_by_count && ...);
+  // Ranks that delivered equally many items have taken equally many samples.
+  static constexpr bool data_independent_count = []<class... S>(types<S...>) {
+    return (traits_of<S>().data_independent_count && ...);
   }(stage_types());
 
   template <std::size_t I>
@@ -231,17 +236,17 @@ class run : public run_base {
                                            stages_.template get<I>().capacity, capacity, sizes_[I].bytes);
   }
 
-  // With queues of at most so many items.
+  // The most memory with queues of at most `capacity` items.
   memory_plan memory(std::size_t capacity) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const std::array<queue_size, segment_count> queues{queue_size_behind<I>(capacity)...};
+      const std::array<queue_size, segment_count> queues{queue_size_after<I>(capacity)...};
       return plan_of(sizes_, queues);
     }(std::make_index_sequence<segment_count>());
   }
 
-  // Each thread on both sides of a queue may have a packet in hand.
+  // Each thread on both sides of a queue may hold a packet.
   template <std::size_t I>
-  queue_size queue_size_behind(std::size_t capacity) const {
+  queue_size queue_size_after(std::size_t capacity) const {
     const packet_plan p = packets_of<I>(capacity);
     const std::size_t givers = workers_of<I>().most, takers = takers_of<I>();
     if (is_dealt && I == 0) return {takers, p.items, takers, givers, takers};
@@ -249,8 +254,8 @@ class run : public run_base {
   }
 
   template <std::size_t I>
-  std::size_t items_behind(std::size_t capacity) const {
-    const queue_size q = queue_size_behind<I>(capacity);
+  std::size_t items_in_flight(std::size_t capacity) const {
+    const queue_size q = queue_size_after<I>(capacity);
     return q.packets * q.items;
   }
 
@@ -275,9 +280,9 @@ class run : public run_base {
 
   template <std::size_t... I>
   void add_segments(std::index_sequence<I...>) {
-    // The source is place 0, in front of the first stage.
+    // The source is at position 0, before the first stage.
     (add_segment(I == 0 ? 0 : segment_types::first_stage[I] + 1, Segments::size + (I == 0),
-                 traits<I>.parallel, !(is_dealt && I == 0), workers_of<I>(), items_behind<I>(capacity_),
+                 traits<I>.parallel, !(is_dealt && I == 0), workers_of<I>(), items_in_flight<I>(capacity_),
                  std::get<I>(channels_)),
      ...);
     make_worker_pools();
@@ -288,7 +293,7 @@ class run : public run_base {
     (read_held_by<I>(), ...);
   }
 
-  // What stage number N held, if it may hold samples that can be read again.
+  // Reads the samples again that stage number N held, if that is possible.
   template <std::size_t N>
   void read_held_by() {
     if constexpr (N < segment_types::stage_count) {
@@ -303,8 +308,8 @@ class run : public run_base {
     }
   }
 
-  // On how many threads the first `Count` stages may run: on one, if one of those that are called is called by one thread
-  // in the run; else as many as the busiest segment has.
+  // The number of threads on which the first `Count` stages may run: one if a stage among them that changes
+  // samples is serial in the run; otherwise as many as the largest segment has.
   template <std::size_t Count>
   std::size_t threads_for() const {
     constexpr bool are_parallel = []<class... S>(types<S...>) {
@@ -341,11 +346,14 @@ class run : public run_base {
 
   template <std::size_t I>
   void run_segment(thread_counters& thread) {
-    // What stages held may not have been read again. A live source learns all the same that its run has begun, and ends.
+    // After a stop the held samples may not have been read again. A live source runs nevertheless, so that it
+    // learns of the run's begin and end.
     if (stopped() && !(is_live && I == 0)) return;
+    std::optional<preemption_watch> watch;
+    if constexpr (Measured) watch.emplace(thread);
     segment_progress progress(I, options().rank);
-    packer<segment_output<I>, channel_behind<I>, traits<I>.parallel> sink(std::get<I>(channels_), thread,
-                                                                          progress);
+    packer<segment_output<I>, channel_after<I>, traits<I>.parallel> sink(std::get<I>(channels_), thread,
+                                                                         progress);
     if constexpr (I == 0) {
       auto chain = chain_of<I, source_item_t<Source>>(sink, thread, 1);
       const state_reader rest = take_up<I>(chain);
@@ -370,25 +378,25 @@ class run : public run_base {
         from.recycle(std::move(p));
         chain.publish();
       }
-      from.stop(); // nobody may wait for room in what isn't taken from any more
+      from.stop(); // no thread may wait for room in a queue that nothing is taken from
     }
   }
 
-  // Gives a chain the state that it had in the run that is resumed, if any. What is left to read is the
-  // source's.
+  // Restores the state that a chain had in the earlier run, if there is one. The rest of the reader is the
+  // source's state.
   template <std::size_t I, class Chain>
   state_reader take_up(Chain& chain) {
     chain.attach();
     state_reader reader(resumed().words(I));
     if (!resumed().has(I)) return reader;
     const std::size_t first = segments()[I].first_place;
-    chain.progress().load(reader, resumed().before(I, first), I > 0 && places()[first].behind_state);
+    chain.progress().load(reader, resumed().before(I, first), I > 0 && places()[first].after_state);
     chain.load(reader, resumed());
     return reader;
   }
 
-  /// A worker's share: one packet in, one out. False: no more is wanted. `used_before`: what the thread had had of a
-  /// processor when that was last asked for.
+  /// A worker processes one packet. False if no more is wanted. `used_before`: the thread's processor time at
+  /// the last measurement.
   template <class In, class Chain>
   bool work(Chain& chain, packet& p, channel_base& from, std::uint64_t began, std::uint64_t& used_before) {
     chain.sink().open(p);
@@ -396,7 +404,7 @@ class run : public run_base {
     const flow result = feed<In>(chain, p, from, context());
     const std::uint64_t ns = now_ns() - began;
     bool waited = false;
-    if (ns > channel_base::slow_packet_ns) { // else it doesn't matter, and asking takes time
+    if (ns > channel_base::slow_packet_ns) { // otherwise it doesn't matter, and measuring takes time
       const std::uint64_t used = thread_ns();
       waited = used - std::exchange(used_before, used) < ns / 4;
     }
@@ -414,8 +422,9 @@ class run : public run_base {
   Source source_;
   segment_types stages_;
   typename measurement<Source, segment_types>::sizes sizes_;
-  std::size_t capacity_; // of queues, in items; 0: what suits the workers
+  std::size_t capacity_; // of queues, in items; 0: chosen to suit the workers
   channels channels_;
+  stage_outcomes outcomes_{*this};
 };
 
 } // namespace feedline::inline v0::detail

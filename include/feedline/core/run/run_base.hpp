@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What every run is and does, whatever its stages.
+// The part of a run that doesn't depend on its stages.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -31,18 +31,18 @@
 
 namespace feedline::inline v0::detail {
 
-/// A segment as metrics see it.
+/// A segment of a run, with its threads.
 struct segment_record {
   std::size_t first_place; // its first stage in run_base::places
   std::size_t stages;
   bool parallel;
-  bool has_threads; // false: it is a source that the workers behind it ask themselves
+  bool has_threads; // false: a source that the workers downstream read themselves
   worker_range range;
-  std::vector<std::unique_ptr<thread_counters>> workers; // as many as there may be
+  std::vector<std::unique_ptr<thread_counters>> workers; // the most that there may be
   std::unique_ptr<worker_pool> pool;                     // null: their number is fixed
 };
 
-/// The threads of a run, what they share, and what they count. Stages and queues are the derived class's.
+/// The threads of a run, their shared data and their counters. The derived class owns the stages and queues.
 class run_base {
  public:
   run_base(run_base&&) = delete;
@@ -53,7 +53,7 @@ class run_base {
     stopping_.request_stop();
   }
 
-  /// This process is a child of the one that started the run.
+  /// Whether this process is a forked child of the one that started the run.
   bool is_inherited() const noexcept { return ::getpid() != process_; }
 
   bool stopped() const { return context_.stopped.load(std::memory_order_relaxed); }
@@ -69,12 +69,12 @@ class run_base {
 
   const std::vector<segment_record>& segments() const { return segments_; }
 
-  /// The account of the thread that asks for items.
+  /// The counters of the consumer's thread.
   thread_counters& consumer() { return consumer_; }
 
   const thread_counters& consumer() const { return consumer_; }
 
-  /// Queue i lies behind segment i.
+  /// Queue i follows segment i.
   const std::vector<channel_base*>& queues() const { return queues_; }
 
   /// The names of a segment's stages.
@@ -82,10 +82,10 @@ class run_base {
     std::string names;
     for (std::size_t i = 0; i < segment.stages; ++i)
       names += (i == 0 ? "" : " + ") + places_[segment.first_place + i].name;
-    return names.empty() ? "prefetch" : names; // without stages it is a queue and who fills it
+    return names.empty() ? "prefetch" : names; // without stages it is a queue and its thread
   }
 
-  /// What a checkpoint at that place says of the run.
+  /// The identity of the run that a checkpoint at that moment stores.
   run_identity identity(const snapshot& at) const {
     run_identity now = identity_;
     if (epoch_of(at) < options_.old_extent_until) {
@@ -97,13 +97,13 @@ class run_base {
     return now;
   }
 
-  /// Where the run takes up an earlier one.
+  /// The state of the earlier run that this one continues.
   const resumption& resumed() const { return resumed_; }
 
-  /// The source's name for a sample.
+  /// The origin of a sample, as the source names it.
   std::string origin(std::uint64_t index) const { return origin_(*this, index); }
 
-  /// An error of the run itself, out of place: memory that ran out, a stage that couldn't be made.
+  /// An error of the run itself, at no position in the stream: memory ran out, or a stage couldn't be made.
   std::exception_ptr panic() const {
     const std::lock_guard lock(panic_mutex_);
     return panic_;
@@ -125,7 +125,7 @@ class run_base {
                  .empty_epochs = empty_epochs},
         external_stop_(options.stop, stopper{this}) {}
 
-  // The derived class calls end() before what its threads use is gone.
+  // The derived class calls end() before it destroys what its threads use.
   ~run_base() = default;
 
   void end() {
@@ -133,36 +133,37 @@ class run_base {
     for (std::thread& t : threads_) t.join();
   }
 
-  void add_place(std::string name, bool behind_state, bool behind_opaque, std::uint64_t hash) {
+  void add_place(std::string name, bool after_state, bool after_opaque, std::uint64_t hash) {
     identity_.stages.push_back(static_cast<std::uint8_t>(key(stable_hash(name), hash)));
     identity_.pipeline = static_cast<std::uint16_t>(key(identity_.pipeline, stable_hash(name), hash));
-    places_.push_back({context_, std::move(name), places_.size(), behind_state, behind_opaque});
+    places_.push_back({context_, std::move(name), places_.size(), after_state, after_opaque});
   }
 
-  /// `items`: that may be on their way behind it.
+  /// `items`: the most that may be in flight after it.
   void add_segment(std::size_t first_place, std::size_t stages, bool parallel, bool has_threads,
-                   worker_range workers, std::size_t items, channel_base& behind) {
+                   worker_range workers, std::size_t items, channel_base& queue) {
     if (parallel)
-      for (std::size_t i = 0; i < stages; ++i) places_[first_place + i].items_behind = items;
+      for (std::size_t i = 0; i < stages; ++i) places_[first_place + i].items_in_flight = items;
     segment_record& record =
         segments_.emplace_back(segment_record{first_place, stages, parallel, has_threads, workers, {}, {}});
     for (std::size_t i = 0; i < workers.most; ++i)
       record.workers.push_back(std::make_unique<thread_counters>(stages, i));
-    if (!queues_.empty()) behind.set_upstream(queues_.back());
-    queues_.push_back(&behind);
+    if (!queues_.empty()) queue.set_upstream(queues_.back());
+    queues_.push_back(&queue);
   }
 
   using fingerprint_function = std::uint32_t (*)(const run_base&, std::uint64_t extent);
 
-  /// Throws std::invalid_argument, in a sentence, if the run can't take up the one that its options name.
+  /// Throws std::invalid_argument if the run can't continue the one whose checkpoint its options name.
   void set_identity(std::uint64_t extent, fingerprint_function fingerprint, std::size_t segments) {
     identity_.seed = options_.seed;
     identity_.for_ever = options_.epochs == run_options::for_ever;
     identity_.several_epochs = options_.epochs != 1;
     identity_.extent = extent;
     identity_.rank = options_.rank.number;
-    identity_.ranks = options_.rank.of;
-    identity_.rest = options_.rank.is_alone() || identity_.for_ever ? uneven::drop : options_.rank.rest;
+    identity_.ranks = options_.rank.world_size;
+    identity_.remainder =
+        options_.rank.is_alone() || identity_.for_ever ? remainder::drop : options_.rank.remainder;
     fingerprint_ = fingerprint;
     options_.rank.check();
     if (!options_.resume) return;
@@ -170,34 +171,36 @@ class run_base {
     check_same_run(earlier);
     if (extent < earlier.extent)
       refuse("the data set of " + places_[0].name + " has shrunk from " + std::to_string(earlier.extent) +
-             " to " + std::to_string(extent) + " parts since");
+             " to " + std::to_string(extent) + " parts since the checkpoint");
     if (fingerprint_(*this, earlier.extent) != earlier.data)
-      refuse("the data set of " + places_[0].name + " has changed since: a file was replaced or removed");
+      refuse("the data set of " + places_[0].name +
+             " has changed since the checkpoint: a file was replaced or removed");
     resume_at(options_.resume->state().at, segments);
     if (extent == earlier.extent) {
       options_.old_extent = earlier.old_extent;
       options_.old_extent_until = earlier.old_extent_until;
       return;
     }
-    if (!options_.data_may_have_grown)
+    if (!options_.allow_grown_data)
       refuse("the data set of " + places_[0].name + " has grown from " + std::to_string(earlier.extent) +
-             " to " + std::to_string(extent) + " parts since: say data_may_have_grown to go on");
+             " to " + std::to_string(extent) +
+             " parts since the checkpoint: set allow_grown_data to continue");
     if (resumed_.is_beginning()) return;
     if (earlier.old_extent_until > 0)
       refuse("the data set of " + places_[0].name +
-             " has grown again in the epoch after which it had grown "
-             "before: resume without the newest parts until that epoch has ended");
+             " has grown again within the epoch in which it grew before: resume without the newest parts "
+             "until that epoch has ended");
     options_.old_extent = earlier.extent;
     options_.old_extent_until = resumed_.last_epoch() + 1;
   }
 
-  /// The run that is resumed was another rank's, or there were more or fewer of them.
-  bool is_shared_anew() const {
+  /// Whether the checkpoint was taken on another rank or with another world size.
+  bool has_other_ranks() const {
     return options_.resume && (options_.resume->state().run.rank != identity_.rank ||
                                options_.resume->state().run.ranks != identity_.ranks);
   }
 
-  /// What is resumed instead of what the checkpoint says.
+  /// Sets the snapshot from which the run continues.
   void resume_at(const snapshot& at, std::size_t segments) {
     resumed_ = resumption(at, segments);
     known_ = std::make_unique<known_failures>(resumed_.failures());
@@ -212,7 +215,7 @@ class run_base {
     throw std::invalid_argument("feedline: can't resume from this checkpoint: " + why);
   }
 
-  /// Once all segments are there.
+  /// Called once all segments were added.
   void make_worker_pools() {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       segment_record& record = segments_[i];
@@ -228,7 +231,7 @@ class run_base {
 
   std::size_t processors() const { return processors_; }
 
-  /// Starts the threads of a segment; the last one to end closes the queue behind it.
+  /// Starts the threads of a segment; the last one to end closes the queue after it.
   void start_segment(std::size_t number, segment_function body, close_function close) {
     segment_record& record = segments_[number];
     auto working = std::make_shared<std::atomic<std::size_t>>(record.workers.size());
@@ -254,25 +257,25 @@ class run_base {
  private:
   void check_same_run(const run_identity& earlier) const {
     if (earlier.for_ever != identity_.for_ever)
-      refuse(std::string("it was taken of ") + (earlier.for_ever ? "an infinite" : "a finite") +
-             " run, this is " + (identity_.for_ever ? "an infinite" : "a finite") + " one");
+      refuse(std::string("it was taken from ") + (earlier.for_ever ? "an infinite" : "a finite") +
+             " run, but this is " + (identity_.for_ever ? "an infinite" : "a finite") + " one");
     if (earlier.several_epochs != identity_.several_epochs)
-      refuse(std::string("it was taken of a run over ") +
-             (earlier.several_epochs ? "several epochs" : "one epoch") + ", this is one over " +
+      refuse(std::string("it was taken from a run over ") +
+             (earlier.several_epochs ? "several epochs" : "one epoch") + ", but this is one over " +
              (identity_.several_epochs ? "several" : "one"));
-    if (earlier.rest != identity_.rest) refuse("its ranks did something else with an uneven rest");
+    if (earlier.remainder != identity_.remainder) refuse("its ranks treated the remainder differently");
     if (earlier.seed != identity_.seed)
-      refuse("it was taken of a run with seed " + std::to_string(earlier.seed) + ", this one has " +
+      refuse("it was taken from a run with seed " + std::to_string(earlier.seed) + ", this one has " +
              std::to_string(identity_.seed));
     if (earlier.stages.size() != identity_.stages.size())
       refuse("its pipeline has " + std::to_string(earlier.stages.size() - 1) + " stages, this one has " +
              std::to_string(identity_.stages.size() - 1));
     for (std::size_t i = 0; i < identity_.stages.size(); ++i)
       if (earlier.stages[i] != identity_.stages[i])
-        refuse("its pipeline differs from this one in place " + std::to_string(i) + ", where this one has " +
-               places_[i].name +
-               ": another stage, another name or parameter, or another division into threads");
-    if (earlier.pipeline != identity_.pipeline) refuse("it was taken of another pipeline");
+        refuse("its pipeline differs from this one at position " + std::to_string(i) +
+               ", where this one has " + places_[i].name +
+               ": the stage, its name, a parameter or the division into threads is different");
+    if (earlier.pipeline != identity_.pipeline) refuse("it was taken from another pipeline");
   }
 
   struct stopper {
@@ -298,7 +301,7 @@ class run_base {
     thread.ended.store(now_ns(), std::memory_order_relaxed);
   }
 
-  // The error being handled, with the names of the stages on whose thread it came.
+  // The exception being handled, with the names of the stages on whose thread it occurred.
   std::exception_ptr error_of(const segment_record& segment) const noexcept {
     const std::exception_ptr error = std::current_exception();
     try {
@@ -319,9 +322,9 @@ class run_base {
   const ::pid_t process_ = ::getpid();
   const std::size_t processors_ = feedline::processors();
   run_options options_;
-  run_identity identity_; // but for the data's hash
+  run_identity identity_; // without the hash of the data
   fingerprint_function fingerprint_ = nullptr;
-  mutable std::optional<std::pair<std::uint64_t, std::uint32_t>> data_; // hash of the first so many parts
+  mutable std::optional<std::pair<std::uint64_t, std::uint32_t>> data_; // a number of parts, and their hash
   origin_function origin_;
   resumption resumed_;
   std::unique_ptr<known_failures> known_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Samples of an epoch that are wanted once more: those that stages held when a run was left, or one to replay.
+// Finds samples of an epoch again: those that stages held at a checkpoint, or one to replay.
 #include <algorithm>
 #include <atomic>
 #include <concepts>
@@ -19,16 +19,15 @@
 
 namespace feedline::inline v0::detail {
 
-/// A sample that is wanted, so many times.
+/// A wanted sample, and how many times it is wanted.
 struct wanted_index {
   std::uint64_t index;
   std::size_t often;
 };
 
-/// Samples that were held, epoch by epoch, by rising index. Of one that was held several times as the same, all are
-/// wanted.
+/// The held samples by epoch, with ascending indices. A sample that was held several times is wanted as often.
 inline std::map<std::uint32_t, std::vector<wanted_index>> indices_of(std::vector<sample_id> ids) {
-  const auto by_sample = [](const sample_id& id) { return std::tuple(id.epoch, id.index, id.part); };
+  const auto by_sample = [](const sample_id& id) { return std::tuple(id.epoch, id.index, id.sub_index); };
   std::sort(ids.begin(), ids.end(),
             [&](const sample_id& a, const sample_id& b) { return by_sample(a) < by_sample(b); });
   std::map<std::uint32_t, std::vector<wanted_index>> all;
@@ -42,14 +41,14 @@ inline std::map<std::uint32_t, std::vector<wanted_index>> indices_of(std::vector
   return all;
 }
 
-/// Gives the samples of one epoch that are wanted, in any order, to any number of threads.
+/// Yields the wanted samples of one epoch, in any order, to any number of threads.
 template <source Source>
 class sample_finder {
  public:
   using item = source_item_t<Source>;
 
-  /// `source` has started the epoch. `wanted`: by rising index. It gives up before a sample that is wanted behind so
-  /// many others in a row, as the source may never end.
+  /// `source` must have started the epoch. `wanted` is sorted by index. The finder gives up after `most_others`
+  /// unwanted samples in a row, as the source may never end.
   sample_finder(Source source, std::vector<wanted_index> wanted, std::uint32_t epoch,
                 const std::atomic<bool>& stopped, std::uint64_t most_others = ~std::uint64_t{0})
       : source_(std::move(source)),
@@ -59,16 +58,16 @@ class sample_finder {
         stopped_(stopped),
         most_others_(most_others) {}
 
-  /// The next one. Nothing: there are no more, or the run was stopped. What can't be had is left out; `failed(id)` is
-  /// called while its error is being handled.
+  /// Returns the next wanted sample; nothing if there are no more, or if the run was stopped. Leaves out
+  /// samples that can't be read: it calls `failed(id)` while their exception is being handled.
   template <class Failed>
   std::optional<sample<item>> next(Failed failed) {
     if constexpr (dealt_source<Source>) return next_by_place(failed);
-    else if constexpr (requires(Source& s) { s.go_near(epoch_); }) return next_nearby(failed);
+    else if constexpr (requires(Source& s) { s.seek(epoch_); }) return next_nearby(failed);
     else return next_in_order(failed);
   }
 
-  /// Null, or why it gave up: "has given 100 million others".
+  /// Why it gave up, such as "has yielded 100 million other samples"; null if it didn't.
   const char* gave_up() const noexcept { return gave_up_; }
 
  private:
@@ -76,7 +75,7 @@ class sample_finder {
 
   bool is_stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
 
-  // The place in wanted_ that is to be found next. Nothing: all were.
+  // The position in wanted_ of the next sample to find; nothing if all were found.
   std::optional<std::size_t> take_wanted() {
     while (at_ < wanted_.size() && wanted_[at_].often == 0) ++at_;
     if (at_ == wanted_.size() || is_stopped()) return std::nullopt;
@@ -84,7 +83,7 @@ class sample_finder {
     return at_;
   }
 
-  // Its threads read at once.
+  // Several threads read at the same time.
   template <class Failed>
   std::optional<sample<item>> next_by_place(Failed& failed) {
     for (;;) {
@@ -110,7 +109,7 @@ class sample_finder {
     while (const auto wanted = take_wanted()) {
       const std::uint64_t index = wanted_[*wanted].index;
       try {
-        source_.go_near(index);
+        source_.seek(index);
         if (auto found = read_until([&](std::uint64_t i) { return i == index; }, failed)) return found;
         wanted_[*wanted].often = 0;
       } catch (...) { // its file can't be read
@@ -146,8 +145,8 @@ class sample_finder {
         const std::uint64_t index = index_of(source_, given_++);
         failures = 0;
         if (is_wanted(index)) return sample<item>{std::move(*value), {index, 0, epoch_}};
-        if (++others == most_others_) gave_up_ = "has given 100 million others";
-      } catch (...) { // a sample that nobody wants, or that can't be had
+        if (++others == most_others_) gave_up_ = "has yielded 100 million other samples";
+      } catch (...) { // an unwanted sample, or one that can't be read
         if (++failures == most_failures) gave_up_ = "has failed 100,000 times in a row";
         failed({.epoch = epoch_});
       }
@@ -156,10 +155,10 @@ class sample_finder {
   }
 
   Source source_;
-  std::mutex mutex_; // of what follows and, but for a source that deals places, of the source
+  std::mutex mutex_; // guards the members below and, except in next_by_place(), the source
   std::vector<wanted_index> wanted_;
-  std::size_t left_;   // indices that some sample is still wanted of
-  std::size_t at_ = 0; // of wanted_
+  std::size_t left_;   // indices of which samples are still wanted
+  std::size_t at_ = 0; // position in wanted_
   std::uint32_t epoch_;
   std::uint64_t given_ = 0;
   const std::atomic<bool>& stopped_;

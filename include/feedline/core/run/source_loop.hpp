@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a source's thread does: epoch after epoch, samples into the first segment's chain.
+// The loop of a source's thread: pushes samples into the first segment's chain, epoch after epoch.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -33,18 +33,18 @@ class source_loop {
         chain_(chain),
         thread_(thread),
         at_(chain.progress().source),
-        reader_(described, options, context.stop, at_) {
+        reader_(described, options, context.stop, at_, context.outcomes) {
     chain.progress().can_repeat = reader_.can_repeat();
     if (context.known && reader_.can_repeat() && context.known->has_some_of(0)) known_ = context.known;
   }
 
-  /// From where the chain's progress says. `rest`: what was put down of the source's own state.
+  /// Starts at the position in the chain's progress. `rest`: the saved state of the source.
   void run(state_reader rest) {
     while (reader_.has_epoch()) {
       const auto number = static_cast<std::uint32_t>(at_.epoch);
-      // The rest of the epoch in hand may be of no use to the run that is resumed.
+      // The resumed run may not need the rest of the current epoch.
       const bool wants_none = chain_.progress().ending != 0 || chain_.progress().enough;
-      if (!wants_none || reader_.tells_next_first()) {
+      if (!wants_none || reader_.needs_begun_epoch()) {
         if (!begin_epoch(rest, wants_none)) {
           failed_->ends_at_once = chain_.progress().is_resumed;
           if (fail(std::move(failed_), false) == flow::stop) return;
@@ -60,7 +60,7 @@ class source_loop {
   }
 
  private:
-  /// False: it failed.
+  /// False if the source failed.
   bool begin_epoch(state_reader& rest, bool wants_none) {
     ended_ = failed_for_good_ = false;
     try {
@@ -75,19 +75,19 @@ class source_loop {
     return true;
   }
 
-  /// Gives the samples of one epoch. False: no more is wanted.
+  /// Pushes the samples of one epoch. False if nothing more is wanted.
   bool run_epoch() {
     std::atomic<std::uint64_t>& counter = thread_.stages[0].given;
     const std::uint64_t given_before = counter.load(std::memory_order_relaxed) - at_.given;
     for (flow wanted = flow::more; wanted == flow::more && !ended_;) {
       if (is_stopped()) return false;
       if constexpr (Chain::has_room && !has_index<Source> && !has_state<Source> && !says_when_ready<Source>)
-        wanted = options_.rank.is_alone() ? give_row() : give_each();
-      else wanted = give_each();
-      // Stages that let little through must not hide that nobody wants more, nor hold back what they let.
+        wanted = options_.rank.is_alone() ? push_row() : push_each();
+      else wanted = push_each();
+      // Stages that let few samples through must neither hide that no more are wanted, nor delay those few.
       if (wanted == flow::more) wanted = chain_.sink().wanted();
-      // The source is beyond the failure already: no snapshot may come between.
-      if (failed_ && wanted == flow::more) wanted = give_failure();
+      // The source has already passed the failure: no snapshot may be taken before the failure is pushed.
+      if (failed_ && wanted == flow::more) wanted = push_failure();
       if (wanted == flow::more) wanted = chain_.sink().hand_over_if_late();
       if (wanted == flow::stop) return false;
       counter.store(given_before + at_.given, std::memory_order_relaxed);
@@ -98,8 +98,8 @@ class source_loop {
     return true;
   }
 
-  /// Gives one sample at a time until a packet is full, but not too many without a look around.
-  flow give_each() {
+  /// Pushes one sample at a time until a packet is full, but at most 256 before it checks what is wanted.
+  flow push_each() {
     const auto& sink = chain_.sink();
     const std::uint64_t pushes = sink.pushes();
     const auto epoch = static_cast<std::uint32_t>(at_.epoch);
@@ -119,7 +119,7 @@ class source_loop {
         break;
       }
       std::uint64_t index = 0;
-      if (!may_give(index)) break;
+      if (!may_push(index)) break;
       chain_.progress().timed_stages.is_timed = left == 256;
       const flow wanted = chain_.push(sample<source_item_t<Source>>{std::move(*value), {index, 0, epoch}});
       if (wanted != flow::more) return wanted;
@@ -127,23 +127,24 @@ class source_loop {
     return flow::more;
   }
 
-  /// What the source reports of itself.
+  /// Publishes the metrics of the source.
   void publish_numbers() noexcept {
-    if constexpr (requires(const Source& source, reported_numbers out) { source.metrics(out); }) {
+    if constexpr (Chain::is_measured &&
+                  requires(const Source& source, reported_numbers out) { source.metrics(out); }) {
       try {
         reported_numbers out{thread_.stages[0].numbers};
         reader_.get().metrics(out);
-      } catch (...) { // they aren't worth a failure
+      } catch (...) { // metrics aren't worth a failure
       }
     }
   }
 
-  /// As many as go straight to where the next stage has room.
-  flow give_row() {
-    if (known_) return give_each();
+  /// Pushes as many samples as fit into the space that the next stage lends, without a copy.
+  flow push_row() {
+    if (known_) return push_each();
     std::span<source_item_t<Source>> target;
     if (const flow wanted = chain_.room(target); wanted != flow::more) return wanted;
-    if (target.empty()) return give_each();
+    if (target.empty()) return push_each();
     const sample_id first{at_.given, 0, static_cast<std::uint32_t>(at_.epoch)};
     std::size_t count = 0;
     for (; count < target.size() && !is_stopped(); ++count) {
@@ -157,7 +158,7 @@ class source_loop {
     return chain_.commit(count, {first});
   }
 
-  /// Nothing: the epoch has ended, or that sample failed.
+  /// The next sample; nothing if the epoch has ended or the sample failed.
   std::optional<source_item_t<Source>> next() {
     try {
       return reader_.next();
@@ -167,15 +168,15 @@ class source_loop {
     }
   }
 
-  /// Finds the index of the sample that next() gave. False: that failed, or the sample had failed in the run that is
-  /// resumed.
-  bool may_give(std::uint64_t& index) {
+  /// Finds the index of the sample that next() returned. False if that failed, or if the sample had failed in
+  /// the earlier run.
+  bool may_push(std::uint64_t& index) {
     try {
       index = reader_.index();
       if (!known_ || !known_->take(call_of_source(at_.given - 1))) [[likely]]
         return true;
       --at_.given;
-      failed_ = source_failure(std::runtime_error("it failed in the run that is resumed"), failed_sample());
+      failed_ = source_failure(std::runtime_error("it failed in the earlier run"), failed_sample());
       failed_before_ = true;
     } catch (...) {
       --at_.given;
@@ -184,13 +185,13 @@ class source_loop {
     return false;
   }
 
-  /// Whether the epoch shows that no sample will ever come, and nobody wants to hear more.
+  /// Whether the epoch shows that the source never yields a sample, and the failure for that ends the run.
   bool ends_as_empty() {
     return reader_.is_endless() && !failed_for_good_ && reader_.is_empty() &&
            fail(source_failure(empty_epoch(), no_sample()), false) == flow::stop;
   }
 
-  flow give_failure() {
+  flow push_failure() {
     segment_progress& progress = chain_.progress();
     const bool skips = std::exchange(failed_before_, false) || context_.skips(failed_->call);
     if (skips && progress.skip_one(context_.failure_limit)) {
@@ -209,20 +210,20 @@ class source_loop {
 
   bool is_stopped() const noexcept { return context_.stopped.load(std::memory_order_relaxed); }
 
-  // The call of next() before which the source had given so many samples.
+  // The call of next() before which the source had yielded `given` samples.
   failed_call call_of_source(std::uint64_t given) const noexcept {
     return {0, {given + at_.failed, 0, static_cast<std::uint32_t>(at_.epoch)}};
   }
 
   sample_id no_sample() const noexcept { return {.epoch = static_cast<std::uint32_t>(at_.epoch)}; }
 
-  // The sample that next() could not give, where the source knows which one that was.
+  // The sample for which next() failed, if the source knows it.
   sample_id failed_sample() const noexcept {
     sample_id id = no_sample();
-    if constexpr (shares_places<Source>) {
+    if constexpr (splits_samples_by_rank<Source>) {
       try {
         id.index = reader_.get().index();
-      } catch (...) { // then nothing tells
+      } catch (...) { // then it is unknown
       }
     }
     return id;
@@ -246,11 +247,11 @@ class source_loop {
   thread_counters& thread_;
   source_place& at_;
   source_reader<Source> reader_;
-  bool is_part_ = false; // its state belongs to the segment's
+  bool is_part_ = false; // its state was added to the segment's
   bool ended_ = false;
   bool failed_for_good_ = false;
   failure_ptr failed_;
-  bool failed_before_ = false; // in the run that is resumed
+  bool failed_before_ = false; // in the earlier run
   known_failures* known_ = nullptr;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How far a reader of packets has come, and how one that is resumed comes to the same place again.
+// The position of a reader of packets, and how a resumed reader returns to it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,17 +16,17 @@
 
 namespace feedline::inline v0::detail {
 
-/// A place in a stream, as seen from an earlier one: so many ends of epochs lie between, then so many samples and
-/// then so many failures.
+/// A position in a stream relative to an earlier one: the epoch ends in between, then the samples, then the
+/// failures.
 struct stream_place {
   std::uint64_t epochs = 0;
   std::uint64_t items = 0;
-  std::uint64_t events = 0;            // behind the last of these items
+  std::uint64_t events = 0;            // after the last of these items
   std::uint64_t last = 0;              // hash of the last item's identity
-  std::vector<failed_call> failures{}; // all that lie between
-  bool is_drained = false;             // some items came because of a failure that was to follow
-  bool is_draining = false;            // the next ones do; not written: of no matter before one was taken
-  failed_call drained_by{};            // what failed, if either is so
+  std::vector<failed_call> failures{}; // all in between
+  bool is_drained = false;             // some items were delivered because of a failure that follows
+  bool is_draining = false; // the next items will be; not saved, as it matters only after one was taken
+  failed_call drained_by{}; // what failed, if either is true
 
   bool is_beginning() const noexcept { return epochs == 0 && items == 0 && events == 0; }
 };
@@ -35,13 +35,17 @@ inline void write_place(state_writer& writer, const stream_place& p) {
   writer(p.epochs, p.items, p.events << 2 | (p.is_drained ? 2u : 0u) | (p.failures.empty() ? 0u : 1u));
   if (p.items > 0) writer(p.last);
   if (!p.failures.empty()) writer(p.failures.size());
-  const auto write_call = [&](const failed_call& f) { writer(f.place, f.id.index, f.id.part, f.id.epoch); };
+  const auto write_call = [&](const failed_call& f) {
+    writer(f.place, f.id.index, f.id.sub_index, f.id.epoch);
+  };
   if (p.is_drained) write_call(p.drained_by);
   for (const failed_call& f : p.failures) write_call(f);
 }
 
-/// What a checkpoint keeps of an identity: three bytes.
-inline std::uint64_t hash_of(const sample_id& id) noexcept { return key(id.index, id.part, id.epoch) >> 43; }
+/// The part of an identity that a checkpoint stores: three bytes.
+inline std::uint64_t hash_of(const sample_id& id) noexcept {
+  return key(id.index, id.sub_index, id.epoch) >> 43;
+}
 
 inline stream_place read_place(state_reader& reader) {
   stream_place p;
@@ -49,41 +53,41 @@ inline stream_place read_place(state_reader& reader) {
   reader(p.epochs, p.items, p.events);
   if (p.items > 0) reader(p.last);
   if ((p.events & 1) != 0) reader(failures);
-  p.is_drained = p.is_draining = (p.events & 2) != 0; // what comes next is drained as well
+  p.is_drained = p.is_draining = (p.events & 2) != 0; // the next items are drained as well
   p.events >>= 2;
   if (failures > reader.left()) throw std::invalid_argument("feedline: the checkpoint is not whole");
-  const auto read_call = [&](failed_call& f) { reader(f.place, f.id.index, f.id.part, f.id.epoch); };
+  const auto read_call = [&](failed_call& f) { reader(f.place, f.id.index, f.id.sub_index, f.id.epoch); };
   if (p.is_drained) read_call(p.drained_by);
   for (; failures > 0; --failures) read_call(p.failures.emplace_back());
   return p;
 }
 
-/// How far a reader of packets has come since the last snapshot that came with them.
+/// The position of a reader of packets since the last snapshot in them.
 ///
-/// A reader that is resumed passes over what the earlier run had taken since that snapshot. It makes sure that it ends
-/// at the same sample, past the same failures: where anything else comes, the stream fails there.
+/// A resumed reader passes over what the earlier run had taken since that snapshot. It checks that it ends at
+/// the same sample, after the same failures: if anything else arrives, the stream fails there.
 class stream_position {
  public:
-  std::size_t items = 0;  ///< of the packet in hand: how many samples were taken
-  std::size_t events = 0; ///< … and how many events
+  std::size_t items = 0;  ///< samples taken from the current packet
+  std::size_t events = 0; ///< events taken from the current packet
 
-  /// The stream begins anew at `before`, and what was taken since then shall be passed over.
+  /// Restarts the stream at `before`. The reader will pass over `taken`, which was taken since then.
   void resume(snapshot before, stream_place taken) {
     before_ = std::move(before);
     taken_before_ = to_pass_over_ = std::move(taken);
   }
 
-  /// True as long as it has not come to its place.
+  /// True until the reader has reached its position.
   bool passes_over() const noexcept { return !to_pass_over_.is_beginning(); }
 
-  /// True as long as whole epochs are to be passed over.
+  /// True while whole epochs must be passed over.
   bool passes_over_epoch() const noexcept { return to_pass_over_.epochs > 0; }
 
-  /// True as long as it must see what comes, to meet the same failures.
+  /// True while it must read the samples, as the same failures must occur again.
   bool expects_failures() const noexcept { return !to_pass_over_.failures.empty(); }
 
-  /// The next packet: items and events then say what of it is to be taken. `may_have_enough`: of epochs that are
-  /// passed over, so that failures there may have been of no concern.
+  /// Starts on the next packet: `items` and `events` are then where to start in it. `may_have_enough`: epochs
+  /// may end early, so failures in epochs that are passed over may have had no effect.
   void begin(packet& p, bool may_have_enough = false) {
     ignores_failures_ = may_have_enough;
     packet_ = &p;
@@ -96,7 +100,7 @@ class stream_position {
     first_event_ = events;
   }
 
-  /// The packet was gone through.
+  /// Called when the whole packet was processed.
   void end() {
     if (to_pass_over_.is_beginning()) {
       auto [base, since] = place(packet_->ends_epoch(), 0);
@@ -106,8 +110,8 @@ class stream_position {
     packet_ = nullptr;
   }
 
-  /// The last snapshot, and the place since then. `ends_epoch`: the packet in hand, with an end of an epoch, is
-  /// gone through. `back`: before so many of the items that were taken last, of the packet in hand.
+  /// The last snapshot, and the position since then. `ends_epoch`: the current packet, which ends an epoch, was
+  /// processed. `back`: leaves out this many of the items that were taken last, all of the current packet.
   std::pair<const snapshot*, stream_place> now(bool ends_epoch = false, std::size_t back = 0) const {
     if (!to_pass_over_.is_beginning()) return {&before_, taken_before_};
     return place(ends_epoch, back);
@@ -165,8 +169,8 @@ class stream_position {
   void pass_over(packet& p) {
     pass_over_samples(p);
     if (!to_pass_over_.is_beginning()) return;
-    if (to_pass_over_.is_drained) lost(p, "it was left while it gave what came because of a failure");
-    else if (!to_pass_over_.failures.empty()) lost(p, "a sample that failed was read this time");
+    if (to_pass_over_.is_drained) lost(p, "it was taken while samples were delivered because of a failure");
+    else if (!to_pass_over_.failures.empty()) lost(p, "a sample that had failed was read this time");
   }
 
   void pass_over_samples(packet& p) {
@@ -176,7 +180,7 @@ class stream_position {
       if (events < all.size() && next_event == items) {
         const event& e = all[events];
         if (e.kind == event_kind::epoch_end) {
-          if (to_pass_over_.epochs == 0) return lost(p, "the epoch ended before that place");
+          if (to_pass_over_.epochs == 0) return lost(p, "the epoch ended before it");
           --to_pass_over_.epochs;
         } else if (!was_met(e) && !(ignores_failures_ && to_pass_over_.epochs > 0)) {
           return unexpected(p);
@@ -193,9 +197,9 @@ class stream_position {
         items += static_cast<std::size_t>(step);
         to_pass_over_.items -= step;
         if (to_pass_over_.items == 0 && hash_of(p.ids()[items - 1]) != to_pass_over_.last)
-          return lost(p, "it came to another sample");
+          return lost(p, "there is another sample");
       } else {
-        return lost(p, "a sample that failed was read this time");
+        return lost(p, "a sample that had failed was read this time");
       }
     }
   }
@@ -210,16 +214,15 @@ class stream_position {
     return true;
   }
 
-  // The sample that fails here did not fail in the earlier run.
+  // The sample that fails here didn't fail in the earlier run.
   void unexpected(packet& p) {
     event& e = p.events()[events];
     e.kind = event_kind::failed;
     if (!e.cause->ends_at_once)
-      e.cause->message +=
-          to_pass_over_.is_drained
-              ? " (the run was left while it gave what came because of a failure: resume it from an "
-                "earlier checkpoint)"
-              : " (the run that is resumed had read this sample)";
+      e.cause->message += to_pass_over_.is_drained ? " (the checkpoint was taken while samples were "
+                                                     "delivered because of a failure: resume from an "
+                                                     "earlier checkpoint)"
+                                                   : " (the earlier run had read this sample)";
     e.cause->ends_at_once = true;
     to_pass_over_ = {};
   }
@@ -228,10 +231,8 @@ class stream_position {
     sample_id id;
     if (!to_pass_over_.failures.empty()) id = to_pass_over_.failures.front().id;
     else if (items > 0) id = p.ids()[items - 1];
-    failure_ptr f = note_failure("resuming", id, {},
-                                 std::runtime_error("the run can't come to the place where the run that it "
-                                                    "resumes was left: " +
-                                                    why));
+    failure_ptr f = note_failure(
+        "resuming", id, {}, std::runtime_error("the run can't return to the checkpoint's position: " + why));
     f->ends_at_once = true;
     p.events().insert(p.events().begin() + static_cast<std::ptrdiff_t>(events),
                       event{items, event_kind::failed, id.epoch, std::move(f), {}});
@@ -240,12 +241,12 @@ class stream_position {
 
   packet* packet_ = nullptr;
   bool ignores_failures_ = false;
-  std::size_t first_item_ = 0;  // of the packet: those before were passed over
-  std::size_t first_event_ = 0; // …
+  std::size_t first_item_ = 0;  // of the packet; earlier ones were passed over
+  std::size_t first_event_ = 0; // likewise
   snapshot before_;
-  stream_place since_;        // before_, up to the packet in hand
-  stream_place taken_before_; // in the run that is resumed
-  stream_place to_pass_over_; // what of it is still to come again
+  stream_place since_;        // from before_ to the current packet
+  stream_place taken_before_; // by the earlier run, since before_
+  stream_place to_pass_over_; // the rest of that
 };
 
 } // namespace feedline::inline v0::detail

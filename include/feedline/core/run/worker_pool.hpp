@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Workers whose number follows the work: as many as pay are at it, the others are parked.
+// Workers whose number follows the work: as many are active as increase the throughput, the others are parked.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -18,24 +18,23 @@
 
 namespace feedline::inline v0::detail {
 
-/// What was seen of a stage's workers during a span of time.
+/// Measurements of a stage's workers over a span of time.
 struct work_seen {
   double seconds = 0;
   double busy = 0;         ///< seconds of all workers together
-  double taker_waited = 0; ///< the share of the time in which those behind and the consumer waited
-  double items = 0;        ///< done
+  double taker_waited = 0; ///< share of the time in which the threads downstream and the consumer waited
+  double items = 0;        ///< items processed
 };
 
-/// Decides how many workers a stage should have, from what is seen of it time after time. Knows no threads
-/// and no clock.
+/// Decides how many workers a stage should have, from repeated measurements. Uses no threads and no clock.
 ///
-/// It grows, by a quarter to twice as many at once, while all workers are busy and those behind still wait.
-/// Growth that leaves all of them busy and brings less than half of its share shows that they compete for
-/// something else, processors or a disk: then it goes to as many as would do as much without competing, and
-/// doesn't try again for a while, each time a longer one. By the utilization law the number that is needed is
-/// throughput x service time, which is the mean number of busy workers: it shrinks to that, if it is exceeded
-/// by more than one twice in a row. (P. Denning, J. Buzen, "The Operational Analysis of Queueing Network
-/// Models", 1978.)
+/// The number grows, to 1.25 to 2 times at once, while all workers are busy and the threads downstream still
+/// wait. If all workers are busy after growth, but it brought less than half of its share, they compete for
+/// another resource, such as processors or a disk. The number then falls to as many as would do the same work
+/// without competing, and doesn't grow for a while, each time longer. By the utilization law the number that is
+/// needed is throughput x service time, which is the mean number of busy workers: the number shrinks to that
+/// when it exceeds it by more than one twice in a row. (P. Denning, J. Buzen, "The Operational Analysis of
+/// Queueing Network Models", 1978.)
 class worker_policy {
  public:
   worker_policy(worker_range range, std::size_t count) : range_(range), count_(count) {}
@@ -45,7 +44,7 @@ class worker_policy {
   void see(const work_seen& seen) {
     const double busy = seen.busy / seen.seconds, rate = seen.items / seen.seconds;
     const double idle = static_cast<double>(count_) - busy;
-    // One that has something to spare tells when more is wanted.
+    // A small reserve shows whether more workers are wanted.
     const double spare = std::clamp(0.02 * static_cast<double>(count_), 0.5, 1.0);
     const bool all_busy = idle < std::min(0.1 * static_cast<double>(count_), spare);
     const std::size_t before = std::exchange(grown_from_, 0);
@@ -92,21 +91,21 @@ class worker_policy {
 
   worker_range range_;
   std::size_t count_;
-  std::size_t grown_from_ = 0; // just now; 0: it hasn't grown
+  std::size_t grown_from_ = 0; // the number before it just grew; 0: it didn't grow
   double rate_before_ = 0;
-  double rate_of_one_ = 0; // worker that doesn't compete, items a second
-  std::size_t pause_ = 0;  // no growth for so many times
+  double rate_of_one_ = 0; // items per second of a worker that doesn't compete
+  std::size_t pause_ = 0;  // measurements until it may grow again
   std::size_t next_pause_ = first_pause;
-  std::size_t spare_ = 0; // what it might have shrunk to the last time; 0: nothing
+  std::size_t spare_ = 0; // the lower number that was enough last time; 0: none
 };
 
-/// Which share of their time some threads wait for input, from one look to the next.
+/// The share of their time in which some threads wait for input, between two measurements.
 class waiting_share {
  public:
   explicit waiting_share(std::vector<const thread_counters*> threads) : threads_(std::move(threads)) {}
 
   double waited(std::uint64_t now) {
-    std::uint64_t starved = 0, alive = 0; // without being parked
+    std::uint64_t starved = 0, alive = 0; // without the time parked
     for (const thread_counters* a : threads_) {
       const worker_times times = read_times(*a, now);
       starved += times.starved;
@@ -121,17 +120,17 @@ class waiting_share {
 
  private:
   std::vector<const thread_counters*> threads_;
-  std::uint64_t starved_ = 0; // ns, until the last look
+  std::uint64_t starved_ = 0; // ns, up to the last measurement
   std::uint64_t alive_ = 0;
 };
 
-/// The workers of one segment. They look at themselves from time to time, one of them for all.
+/// The workers of one segment. From time to time one of them measures all and adjusts their number.
 class worker_pool {
  public:
   using clock = std::uint64_t (*)() noexcept; // in ns
 
-  /// `members`, `takers`, those downstream, and `consumer` must outlive it. It begins with as many as there are
-  /// processors. Tests have a clock of their own.
+  /// `members`, `takers` (the threads downstream) and `consumer` must outlive the pool. It starts with as many
+  /// workers as there are processors. Tests pass their own clock.
   worker_pool(worker_range range, std::size_t processors,
               const std::vector<std::unique_ptr<thread_counters>>& members,
               std::vector<const thread_counters*> takers, const thread_counters& consumer,
@@ -145,10 +144,10 @@ class worker_pool {
         active_(policy_.count()),
         since_(now()) {}
 
-  /// How many are at work.
+  /// How many workers are active.
   std::size_t active() const noexcept { return active_.load(std::memory_order_relaxed); }
 
-  /// Holds a worker up as long as it isn't needed.
+  /// Parks a worker as long as it isn't needed.
   void wait_turn(thread_counters& thread) {
     if (thread.number < active()) return;
     const wait_timer timer(thread, wait_kind::parked);
@@ -156,7 +155,7 @@ class worker_pool {
     changed_.wait(lock, stop_, [&] { return ending_ || thread.number < active(); });
   }
 
-  /// A worker has done a packet of so many items.
+  /// Called when a worker has processed a packet of this many items.
   void worked(std::size_t items) {
     items_.fetch_add(items, std::memory_order_relaxed);
     if (packets_.fetch_add(1, std::memory_order_relaxed) + 1 < std::max<std::size_t>(10, 2 * active()))
@@ -167,7 +166,7 @@ class worker_pool {
     if (lock && !ending_ && now - since_.load(std::memory_order_relaxed) >= shortest_span) look(now);
   }
 
-  /// There is no more to do: nobody is held up any longer.
+  /// Called when there is no more work: unparks all workers.
   void end() {
     {
       const std::lock_guard lock(mutex_);
@@ -189,7 +188,7 @@ class worker_pool {
     for (const auto& a : members_) busy += read_times(*a, now).busy();
     seen.busy = static_cast<double>(busy - std::min(busy, busy_)) * 1e-9;
     busy_ = busy;
-    // Those behind may have little to do and wait although the consumer gets enough.
+    // The threads downstream may have little work and wait although the consumer receives enough.
     seen.taker_waited = std::min(takers_.waited(now), consumer_.waited(now));
     policy_.see(seen);
     active_.store(policy_.count(), std::memory_order_relaxed);
@@ -202,16 +201,17 @@ class worker_pool {
   waiting_share takers_, consumer_;
   std::stop_token stop_;
   std::atomic<std::size_t> active_;
-  std::atomic<std::uint64_t> packets_{0}; // since the last look, …
+  std::atomic<std::uint64_t> packets_{0}; // since the last measurement
   std::atomic<std::uint64_t> items_{0};
-  std::atomic<std::uint64_t> since_; // … which was then
-  std::mutex mutex_;                 // of what follows, and of waking
+  std::atomic<std::uint64_t> since_; // time of the last measurement
+  std::mutex mutex_;                 // guards the members below and the wake-ups
   std::condition_variable_any changed_;
-  std::uint64_t busy_ = 0; // ns, until the last look
+  std::uint64_t busy_ = 0; // ns, up to the last measurement
   bool ending_ = false;
 };
 
-/// A worker's place in its pool, if it has one. When it leaves there is no more to do for the others either.
+/// A worker's membership in its pool, if there is one. When a worker leaves, there is no more work for the
+/// others either.
 class pool_member {
  public:
   pool_member(worker_pool* all, thread_counters& thread) : pool_(all), thread_(thread) {}

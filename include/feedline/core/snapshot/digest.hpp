@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A number that stands for all samples that came out of a run, in their order.
+// A hash of all samples that a run has delivered, in their order.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,21 +17,21 @@ class running_digest {
 
   explicit running_digest(std::uint64_t value) : value_(value) {}
 
-  /// The next item, of one sample.
+  /// Adds the next item, made from one sample.
   void add(const sample_id& id) noexcept {
-    take(value_ += 0x9e3779b97f4a7c15, id.index + word_of(id.epoch, id.part));
+    take(value_ += 0x9e3779b97f4a7c15, id.index + word_of(id.epoch, id.sub_index));
   }
 
-  /// The next item, made of these samples.
+  /// Adds the next item, made from these samples.
   void add(std::span<const sample_id> ids) noexcept {
-    // Four sums side by side: each alone would wait for its own multiplications.
+    // Four independent sums, as a single one would wait for its own multiplications.
     std::array<std::uint64_t, 4> lanes{ids.size(), 1, 2, 3};
-    sample_id last; // most are of the same epoch and the same part
+    sample_id last; // most samples share the epoch and the part
     std::uint64_t of_last = 0;
     const auto take_next = [&](std::uint64_t& sum, const sample_id& id) {
-      if (id.epoch != last.epoch || id.part != last.part) [[unlikely]] {
+      if (id.epoch != last.epoch || id.sub_index != last.sub_index) [[unlikely]] {
         last = id;
-        of_last = word_of(id.epoch, id.part);
+        of_last = word_of(id.epoch, id.sub_index);
       }
       take(sum, id.index + of_last);
     };
@@ -49,7 +49,7 @@ class running_digest {
     return epoch * 0x9e3779b97f4a7c15 + part * 0xd1b54a32d192ed03;
   }
 
-  // Each step is a bijection of the sum, so that a difference once made stays.
+  // Each step is a bijection of the sum, so that a difference never disappears.
   static void take(std::uint64_t& sum, std::uint64_t word) noexcept {
     sum ^= word;
     sum *= 0xbf58476d1ce4e5b9;

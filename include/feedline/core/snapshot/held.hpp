@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The samples that stages hold, as checkpoints know them: by their identities.
+// The samples that stages hold, as checkpoints store them: by their identities.
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
@@ -12,29 +12,29 @@
 
 namespace feedline::inline v0::detail {
 
-/// What is wrong where a sample that some stage held can't be had again.
+/// The error for a sample that some stage held and that can't be read again.
 inline std::runtime_error lost_sample(const sample_id& id) {
   return std::runtime_error("feedline: sample " + std::to_string(id.index) + " of epoch " +
                             std::to_string(id.epoch) +
-                            ", which the run held when the checkpoint was taken, can't be had again");
+                            ", which the run held when the checkpoint was taken, can't be read again");
 }
 
-/// What a buffer held at some moment and what came and went since: who asks for a later moment does that again on
-/// identities. Read while the buffer goes on noting.
+/// The content of a buffer at one moment, and notes of all changes since. A reader finds the content at a later
+/// moment by applying the notes to the identities, while the buffer continues to add notes.
 class held_log {
  public:
-  explicit held_log(std::size_t most) : most_(most), notes_(new note[most]) {}
+  explicit held_log(std::size_t max_size) : max_size_(max_size), notes_(new note[max_size]) {}
 
   held_log(held_log&&) = delete;
 
-  /// How many notes the log of a buffer for so many samples has room for.
+  /// The capacity, in notes, of the log of a buffer for `capacity` samples.
   static constexpr std::size_t most_notes(std::size_t capacity) noexcept {
     return capacity < 4096 ? 4096 : capacity;
   }
 
   static constexpr std::size_t bytes_of_note() noexcept { return sizeof(note); }
 
-  /// The notes begin with what the buffer holds now.
+  /// Starts the log with what the buffer holds now.
   template <class Samples>
   void begin(const Samples& samples) {
     size_ = 0;
@@ -42,29 +42,29 @@ class held_log {
     for (const auto& s : samples) ids_.push_back(s.id);
   }
 
-  bool is_full() const noexcept { return size_ == most_; }
+  bool is_full() const noexcept { return size_ == max_size_; }
 
-  /// How many notes there are: that many make a moment.
+  /// The number of notes, which identifies a moment.
   std::size_t size() const noexcept { return size_; }
 
-  void added(const sample_id& id) noexcept { notes_[size_++] = {id, behind_last}; }
+  void added(const sample_id& id) noexcept { notes_[size_++] = {id, after_last}; }
 
   void replaced(std::size_t place, const sample_id& id) noexcept { notes_[size_++] = {id, place}; }
 
   void taken(std::size_t place) noexcept { notes_[size_++] = {{}, place}; }
 
-  void cleared() noexcept { notes_[size_++] = {{}, behind_last}; }
+  void cleared() noexcept { notes_[size_++] = {{}, after_last}; }
 
   std::vector<sample_id> at(std::size_t moment) const {
     std::vector<sample_id> ids = ids_;
     for (std::size_t i = 0; i < moment; ++i) {
       const note& n = notes_[i];
       const bool is_sample = n.id.index != sample_id::no_index;
-      if (is_sample && n.place == behind_last) {
+      if (is_sample && n.place == after_last) {
         ids.push_back(n.id);
       } else if (is_sample) {
         ids[n.place] = n.id;
-      } else if (n.place == behind_last) {
+      } else if (n.place == after_last) {
         ids.clear();
       } else {
         ids[n.place] = ids.back();
@@ -75,7 +75,7 @@ class held_log {
   }
 
  private:
-  static constexpr std::size_t behind_last = ~std::size_t{0};
+  static constexpr std::size_t after_last = ~std::size_t{0};
 
   struct note {
     sample_id id;
@@ -83,16 +83,16 @@ class held_log {
   };
 
   std::vector<sample_id> ids_;
-  std::size_t most_;
-  std::unique_ptr<note[]> notes_; // written by one thread at its end, read by others before that
+  std::size_t max_size_;
+  std::unique_ptr<note[]> notes_; // one thread appends, others read earlier ones
   std::size_t size_ = 0;
 };
 
-/// What one buffer of the stage in some place holds: what its notes say of a moment, or a list.
+/// The content of one buffer of one stage: a moment of its log, or a list.
 struct held {
-  std::size_t place = 0;
-  std::size_t buffer = 0;              // which of the stage's, in the order in which its state names them
-  std::shared_ptr<const held_log> log; // null: there is a list
+  std::size_t place = 0;               // of the stage
+  std::size_t buffer = 0;              // its number, in the order in which the stage's state names them
+  std::shared_ptr<const held_log> log; // null: `listed` is used
   std::size_t moment = 0;
   std::vector<sample_id> listed;
 
@@ -104,7 +104,7 @@ struct held {
   }
 };
 
-/// What the stages hold, one after another. It keeps its memory for what is held next.
+/// What the stages hold, in order. It keeps its memory for reuse.
 class held_parts {
  public:
   held_parts() = default;
@@ -127,7 +127,7 @@ class held_parts {
     return *this;
   }
 
-  /// One more, which holds nothing yet.
+  /// Adds an empty entry.
   held& add() {
     if (size_ == parts_.size()) parts_.emplace_back();
     return parts_[size_++];
@@ -146,21 +146,21 @@ class held_parts {
   const held* end() const noexcept { return parts_.data() + size_; }
 
  private:
-  std::vector<held> parts_; // those behind the first size_ hold nothing
+  std::vector<held> parts_; // those after the first size_ are empty
   std::size_t size_ = 0;
 };
 
-/// The samples that a stage held, read again.
+/// The samples that a stage held, after they were read again.
 class read_again {
  public:
   read_again() = default;
   read_again(read_again&&) = delete;
   virtual ~read_again() = default;
 
-  /// Those that are left aren't wanted.
+  /// Discards the samples that weren't used.
   virtual void clear() noexcept = 0;
 
-  std::string why_lost; ///< the first failure on reading them; empty: none
+  std::string why_lost; ///< the first failure while reading them; empty if there was none
 };
 
 /// A buffer of samples that is part of a stage's state: held_samples.

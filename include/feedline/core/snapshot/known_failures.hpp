@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The failures that a run which is resumed had met in what is worked out again.
+// The failures that the resumed run had among the samples that are recomputed.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace feedline::inline v0::detail {
 
-/// Calls that failed in an earlier run. They count as failed in this one as well, also where they would succeed
-/// now: what comes later then is what came later there. Any thread may ask.
+/// Calls that failed in the earlier run. They count as failed in this run too, even if they would succeed now,
+/// so that the rest of the stream is the same. Any thread may use it.
 class known_failures {
  public:
   known_failures() = default;
@@ -25,7 +25,7 @@ class known_failures {
     std::sort(calls_.begin(), calls_.end());
   }
 
-  /// Whether a call of the stage in that place may be asked for.
+  /// Whether some of these calls may be of the stage at that position.
   bool has_some_of(std::size_t place) const noexcept {
     return left_.load(std::memory_order_relaxed) > 0 &&
            std::any_of(calls_.begin(), calls_.end(), [&](const failed_call& c) { return c.place == place; });
@@ -33,7 +33,7 @@ class known_failures {
 
   bool is_empty() const noexcept { return left_.load(std::memory_order_relaxed) == 0; }
 
-  /// Whether that call is one of them; it then is one no longer.
+  /// Whether that call is one of them; removes it.
   bool take(const failed_call& call) noexcept {
     if (is_empty()) return false;
     const auto first = std::lower_bound(calls_.begin(), calls_.end(), call);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a run was at one moment, part by part: from that it can go on in another process.
+// The state of a run at one moment, segment by segment, from which it can continue in another process.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace feedline::inline v0::detail {
 
-/// Everything up to some queue at one moment. Its words are the number of the first segment that has some
-/// (those before it are at their beginning), and from there on a section for each segment: how many words,
-/// zeros at the end left out, and those words.
+/// The state of everything upstream of some queue at one moment. `words` begins with the number of the first
+/// segment that has a section (segments before it are at their beginning). Then each segment from there on has
+/// a section: its number of words, without the zeros at the end, and those words.
 struct snapshot {
-  std::vector<std::uint64_t> words; // none: the beginning of the run
+  std::vector<std::uint64_t> words; // empty at the beginning of the run
   held_parts held;
 
   void clear() noexcept {
@@ -27,12 +27,12 @@ struct snapshot {
   }
 };
 
-/// A word of the source's section, 0 if there is none.
+/// A word of the source's section; 0 if it is absent.
 inline std::uint64_t source_word(const snapshot& c, std::size_t number) noexcept {
   return c.words.size() > 2 + number && c.words[0] == 0 && c.words[1] > number ? c.words[2 + number] : 0;
 }
 
-/// The epoch that the source has come to.
+/// The epoch that the source has reached.
 inline std::uint64_t epoch_of(const snapshot& c) noexcept { return source_word(c, 0); }
 
 /// Writes one section of a snapshot.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A hash of what a value means: the same in every process, whatever lies in pointers and padding.
+// Hashes the meaning of a value: the result is the same in every process, whatever the pointers and the
+// padding.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -40,11 +41,11 @@ inline std::uint64_t hash_of_number(long double value) noexcept {
              static_cast<std::uint64_t>(exponent));
 }
 
-/// Of a pointer, but one to a text, and of a class whose members can't be seen it knows nothing: 0. Of a long list
-/// the size and the first elements count.
+/// The hash of a value; 0 for pointers, except those to text, and for classes whose members aren't accessible.
+/// For a long list it uses the size and the first elements.
 template <class T>
 std::uint64_t value_hash(const T& value) {
-  constexpr std::size_t looked_at = 256;
+  constexpr std::size_t looked_at = 256; // elements
   if constexpr (std::is_enum_v<T>) {
     return value_hash(static_cast<std::underlying_type_t<T>>(value));
   } else if constexpr (std::is_same_v<T, long double>) {

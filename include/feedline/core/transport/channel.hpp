@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A queue between two segments of a run, with its counters and the way back for empty packets.
+// A queue between two segments of a run, with its counters and a return path for empty packets.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -26,45 +26,45 @@
 
 namespace feedline::inline v0::detail {
 
-/// Which queue joins two segments, by how many threads stand on each side.
+/// The queue that connects two segments, by the number of threads on each side.
 enum class transport {
-  serial,         ///< one thread to one: spsc_queue
+  serial,         ///< one thread to one thread: spsc_queue
   spread,         ///< one thread to workers: mpmc_queue
-  ordered,        ///< workers to one thread: reorder_queue, in the stream's order or that of being done
-  ordered_spread, ///< workers to workers: the same, taken from in turns
-  dropping,       ///< one thread to one or to workers, without a wait for room: dropping_queue
+  ordered,        ///< workers to one thread: reorder_queue, in stream order or in completion order
+  ordered_spread, ///< workers to workers: the same, popped in turns
+  dropping,       ///< one thread to one or to workers, without waiting for room: dropping_queue
 };
 
-/// The queue behind a segment that is parallel or not, in front of workers or not.
+/// The queue between two segments, each of which is parallel or not.
 constexpr transport transport_between(bool from_workers, bool to_workers) {
   if (!from_workers) return to_workers ? transport::spread : transport::serial;
   return to_workers ? transport::ordered_spread : transport::ordered;
 }
 
 struct channel_config {
-  const char* giver;           ///< the last stage upstream of it
-  std::size_t packets;         ///< how many packets fit
-  std::size_t packet_items;    ///< how many samples a packet holds at most
-  std::size_t ends;            ///< threads on both sides: each may hold a packet of its own
-  bool to_workers;             ///< the takers are workers: a packet is also a grain of work
-  bool unordered;              ///< the givers are workers whose packets leave in the order of being done
-  feedline::overflow overflow; ///< of a dropping one
+  const char* giver;           ///< name of the last stage upstream
+  std::size_t packets;         ///< capacity in packets
+  std::size_t packet_items;    ///< the most samples in a packet
+  std::size_t ends;            ///< threads on both sides: each may hold a packet
+  bool to_workers;             ///< workers pop from it: a packet is also a unit of work
+  bool unordered;              ///< workers push into it, and their packets leave in completion order
+  feedline::overflow overflow; ///< of a dropping queue
   std::stop_token stop;
-  std::atomic<bool>* attention; ///< of the run: set when an epoch is abandoned
+  std::atomic<bool>* attention; ///< flag of the run, set when an epoch is abandoned
 };
 
 struct channel_counters {
   std::atomic<std::uint64_t> put{0};
   std::atomic<std::uint64_t> taken{0};
-  std::atomic<std::uint64_t> dropped{0};  ///< of those put
-  std::atomic<std::uint64_t> puts{0};     ///< how often `fill` was looked at
-  std::atomic<std::uint64_t> fill_sum{0}; ///< of the fills found, in samples
+  std::atomic<std::uint64_t> dropped{0};  ///< included in `put`
+  std::atomic<std::uint64_t> puts{0};     ///< how often the fill was measured
+  std::atomic<std::uint64_t> fill_sum{0}; ///< sum of the measured fills, in samples
   std::atomic<std::uint64_t> peak{0};
   std::atomic<std::uint64_t> recent_peak{0};
-  std::atomic<std::uint64_t> largest{0}; ///< packet so far, in samples
+  std::atomic<std::uint64_t> largest{0}; ///< largest packet so far, in samples
 };
 
-/// What does not depend on the type of the samples.
+/// The part of a channel that doesn't depend on the type of the samples.
 class channel_base {
  public:
   explicit channel_base(const channel_config& config)
@@ -72,11 +72,11 @@ class channel_base {
 
   channel_base(channel_base&&) = delete;
 
-  /// Nobody behind this queue wants more of this epoch of the stream: all that lies before may leave the rest
-  /// out.
+  /// Nothing downstream of this queue wants more of this epoch of the stream: everything upstream may leave out
+  /// the rest.
   void abandon(std::uint64_t generation) noexcept {
     for (channel_base* e = this; e; e = e->upstream_) {
-      // Another segment may be ahead, in a later epoch.
+      // Another segment may already be in a later epoch.
       std::uint64_t known = e->abandoned_.load(std::memory_order_relaxed);
       while (known <= generation &&
              !e->abandoned_.compare_exchange_weak(known, generation + 1, std::memory_order_relaxed)) {
@@ -97,11 +97,11 @@ class channel_base {
 
   const channel_counters& counters() const noexcept { return counters_; }
 
-  /// How many samples a packet should carry: fewer than fit as long as the workers need long for each.
+  /// How many samples a packet should carry: fewer than fit while the workers need long for each.
   std::size_t target() const noexcept { return target_.load(std::memory_order_relaxed); }
 
-  /// A worker tells how long it needed for a packet of so many samples. `waited`: it left the processor to others for
-  /// most of that time.
+  /// Reports how long a worker needed for a packet of this many samples. `waited`: it left the processor to
+  /// other threads for most of that time.
   void worked(std::uint64_t ns, std::size_t samples, bool waited) noexcept {
     const std::uint64_t slow = waited ? slow_wait_ns() : slow_packet_ns;
     const std::size_t target = target_.load(std::memory_order_relaxed);
@@ -110,28 +110,29 @@ class channel_base {
       target_.store(std::min(target * 2, config_.packet_items), std::memory_order_relaxed);
   }
 
-  // A packet worth more work than this is too coarse a grain to share out; a shorter one wastes hand-overs.
+  // A packet with more work than this is too coarse to share evenly; one with much less wastes time on
+  // hand-overs.
   static constexpr std::uint64_t slow_packet_ns = 100'000;
 
  private:
-  // One that was waited for may be coarser the more workers wait at once: only hand-overs take processor time, and there
-  // are as many more of them.
+  // If workers wait during a packet, it may be coarser the more of them wait at once: only hand-overs take
+  // processor time, and more workers cause more of them.
   std::uint64_t slow_wait_ns() const noexcept {
     return std::clamp<std::uint64_t>(config_.ends * 200'000, slow_packet_ns, 20'000'000);
   }
 
   channel_config config_;
   channel_counters counters_;
-  std::atomic<std::uint64_t> abandoned_{0}; // generations below this one
+  std::atomic<std::uint64_t> abandoned_{0}; // all generations below this one
   std::atomic<std::size_t> target_;
   channel_base* upstream_ = nullptr;
 };
 
-/// Numbers the packets of unordered workers in the order in which they are done, but keeps epochs apart: an
-/// end of an epoch comes behind all that came before it, and what comes behind it waits for that.
+/// Numbers the packets of unordered workers in completion order, but keeps epochs apart: the end of an epoch
+/// follows all packets of its epoch, and later packets wait for it.
 class epoch_gate {
  public:
-  /// The packet's number, perhaps after a wait; nothing if the run was stopped.
+  /// Returns the packet's number, after a wait if necessary; nothing if the run was stopped.
   std::optional<std::uint64_t> enter(const packet& p, const std::stop_token& stop) {
     const bool ends_epoch = p.ends_epoch();
     const auto may_pass = [&] { return ends_epoch ? completed_ == p.sequence : passed_ >= p.generation; };
@@ -152,12 +153,13 @@ class epoch_gate {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::size_t waiting_ = 0;     // threads
-  std::uint64_t completed_ = 0; // of the sequence numbers that packets came with
-  std::uint64_t passed_ = 0;    // ends of epochs
+  std::uint64_t completed_ = 0; // sequence numbers whose last packet has entered
+  std::uint64_t passed_ = 0;    // ends of epochs that have entered
   std::uint64_t next_ = 0;
 };
 
-/// Without Measured it counts nothing: that is how benchmarks learn what counters cost.
+/// A channel for one kind of queue. Without Measured it counts nothing, so that benchmarks can measure the cost
+/// of the counters.
 template <transport Transport, bool Measured>
 class channel : public channel_base {
   static constexpr bool restores_order =
@@ -173,23 +175,23 @@ class channel : public channel_base {
     throw pipeline_error(current_failure(std::string("the queue after ") + config.giver, {}));
   }
 
-  /// An empty packet: a used one if there is one, or what `make` makes.
+  /// Returns an empty packet: a used one if available, otherwise a new one from `make`.
   packet_ptr spare(packet_ptr (*make)(std::size_t capacity)) {
     packet_ptr p;
     if (spares_.try_pop(p) != queue_status::success) p = make(config().packet_items);
     return p;
   }
 
-  /// Takes a used packet back.
+  /// Returns a used packet for reuse.
   void recycle(packet_ptr p) noexcept {
     p->clear();
     try {
       static_cast<void>(spares_.try_push(std::move(p)));
-    } catch (...) { // the queue has no memory for it: then it isn't kept
+    } catch (...) { // the queue has no memory for it: the packet is freed
     }
   }
 
-  /// Waits for room. Returns false, and drops the packet, if nobody will take it.
+  /// Pushes a packet, waiting for room. Returns false, and drops the packet, if no thread will take it.
   bool push(packet_ptr&& p, thread_counters& thread) {
     const std::size_t samples = p->size();
     if (restores_order && config().unordered) {
@@ -210,7 +212,7 @@ class channel : public channel_base {
     return true;
   }
 
-  /// Waits for a packet, but calls `before_wait` first. Null: there are no more.
+  /// Pops a packet. Calls `before_wait` before it waits. Null: there are no more packets.
   template <class BeforeWait>
   packet_ptr pop(thread_counters& thread, BeforeWait before_wait) {
     packet_ptr p;
@@ -225,7 +227,7 @@ class channel : public channel_base {
     return p;
   }
 
-  /// Takes a packet if one comes within that time. Returns success, empty or closed.
+  /// Pops a packet if one arrives within that time. Returns success, empty or closed.
   queue_status pop_for(packet_ptr& p, std::chrono::nanoseconds longest, thread_counters& thread)
     requires(Transport != transport::ordered_spread)
   {
@@ -267,7 +269,7 @@ class channel : public channel_base {
     else return queue_.push(std::move(p));
   }
 
-  // Several packets may carry one sequence number here, and the next workers need one each.
+  // Several packets may have the same sequence number here, but the workers downstream need one each.
   void pop_in_turn(packet_ptr& p, thread_counters& thread) {
     std::unique_lock turn(turn_, std::try_to_lock);
     std::optional<wait_timer> timer;
@@ -293,9 +295,9 @@ class channel : public channel_base {
     const std::uint64_t taken =
         c.taken.load(std::memory_order_relaxed) + c.dropped.load(std::memory_order_relaxed);
     raise(c.largest, samples);
-    // Both counters lag a little: what is just being handed over counts as inside.
-    const std::uint64_t most = config().packets * c.largest.load(std::memory_order_relaxed);
-    const std::uint64_t fill = std::clamp<std::uint64_t>(put > taken ? put - taken : 0, samples, most);
+    // Both counters lag slightly: a packet that is being handed over counts as inside.
+    const std::uint64_t limit = config().packets * c.largest.load(std::memory_order_relaxed);
+    const std::uint64_t fill = std::clamp<std::uint64_t>(put > taken ? put - taken : 0, samples, limit);
     c.puts.fetch_add(1, std::memory_order_relaxed);
     c.fill_sum.fetch_add(fill, std::memory_order_relaxed);
     raise(c.peak, fill);

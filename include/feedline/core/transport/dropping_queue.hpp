@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A queue of packets that drops samples where it is full.
+// A queue of packets that drops samples when it is full.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -18,13 +18,14 @@
 
 namespace feedline::inline v0::detail {
 
-/// From one thread to any number. Failures and ends of epochs are never dropped: where samples between them are, they
-/// join the packet beside them; a packet of their own waits for room.
+/// A queue from one thread to any number of threads. It never drops failures and ends of epochs: when their
+/// packet's samples are dropped, they join a neighbouring packet; a packet that contains only such events waits
+/// for room.
 ///
-/// Packets are numbered as they leave.
+/// Numbers the packets as they leave.
 class dropping_queue {
  public:
-  /// Adds what it drops to `dropped`.
+  /// Adds the number of dropped samples to `dropped`.
   dropping_queue(std::size_t capacity, overflow what, std::atomic<std::uint64_t>& dropped,
                  std::stop_token stop)
       : capacity_(capacity),
@@ -32,13 +33,13 @@ class dropping_queue {
         dropped_(dropped),
         stop_(std::move(stop)) {}
 
-  /// Returns success, closed, or full: the packet must wait. After success `p` is a packet that was dropped, or null.
+  /// Returns success, closed, or full if the packet must wait. After success `p` is a dropped packet or null.
   queue_status try_push(packet_ptr&& p) {
     const std::lock_guard lock(mutex_);
     return put(p);
   }
 
-  /// The same with a wait: success or closed.
+  /// The same, but waits for room: returns success or closed.
   queue_status push(packet_ptr&& p) {
     std::unique_lock lock(mutex_);
     queue_status status = queue_status::full;
@@ -53,38 +54,38 @@ class dropping_queue {
 
   queue_status pop(packet_ptr& p) {
     std::unique_lock lock(mutex_);
-    came_.wait(lock, stop_, [&] { return may_take(); });
+    not_empty_.wait(lock, stop_, [&] { return may_take(); });
     return take(p);
   }
 
   queue_status pop_for(packet_ptr& p, std::chrono::nanoseconds longest) {
     std::unique_lock lock(mutex_);
-    came_.wait_for(lock, stop_, longest, [&] { return may_take(); });
+    not_empty_.wait_for(lock, stop_, longest, [&] { return may_take(); });
     return take(p);
   }
 
-  /// The stream has ended: what is inside is still given.
+  /// Ends the stream: packets inside are still delivered.
   void close() {
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
     }
-    came_.notify_all();
+    not_empty_.notify_all();
     room_.notify_all();
   }
 
-  /// Nothing more is given or taken.
+  /// Abandons the stream: no more packets go in or out.
   void stop() {
     {
       const std::lock_guard lock(mutex_);
       closed_ = stopped_ = true;
     }
-    came_.notify_all();
+    not_empty_.notify_all();
     room_.notify_all();
   }
 
  private:
-  static constexpr std::size_t most_events = 1024; // that may gather in a packet
+  static constexpr std::size_t max_events = 1024; // in one packet
 
   bool may_take() const noexcept { return !packets_.empty() || closed_; }
 
@@ -104,13 +105,13 @@ class dropping_queue {
     if (closed_ || stop_.stop_requested()) return queue_status::closed;
     packet_ptr dropped;
     if (packets_.size() == capacity_) {
-      if (!drops_oldest_ || p->size() == 0) return drop_newest(*p); // events alone take no sample's place
+      if (!drops_oldest_ || p->size() == 0) return drop_newest(*p); // events alone displace no samples
       dropped = drop_oldest(*p);
       if (!dropped) return queue_status::full;
     }
     packets_.push_back(std::move(p));
     p = std::move(dropped);
-    came_.notify_one();
+    not_empty_.notify_one();
     return queue_status::success;
   }
 
@@ -127,7 +128,8 @@ class dropping_queue {
     return queue_status::success;
   }
 
-  // Makes room for `newest`: drops the first packet with samples whose events can move to the next packet.
+  // Makes room for `newest`: drops the first packet that has samples and whose events can move to the next
+  // packet.
   packet_ptr drop_oldest(packet& newest) {
     for (std::size_t i = 0; i < packets_.size(); ++i) {
       packet& oldest = *packets_[i];
@@ -144,21 +146,21 @@ class dropping_queue {
     return nullptr;
   }
 
-  // Whether events of one may stand among those of the other, of which `a` comes first.
+  // Whether the events of two packets can be merged; `a` comes first.
   static bool may_join(const packet& a, const packet& b) {
-    return !a.has_end() && a.events().size() + b.events().size() <= most_events;
+    return !a.has_end() && a.events().size() + b.events().size() <= max_events;
   }
 
   const std::size_t capacity_; // in packets
   const bool drops_oldest_;
   std::atomic<std::uint64_t>& dropped_; // samples
   const std::stop_token stop_;
-  std::mutex mutex_; // of what follows
-  std::condition_variable_any came_;
+  std::mutex mutex_; // guards the members below
+  std::condition_variable_any not_empty_;
   std::condition_variable_any room_;
   std::deque<packet_ptr> packets_;
   std::uint64_t next_sequence_ = 0;
-  std::uint64_t items_ = 0; // that left
+  std::uint64_t items_ = 0; // that have left
   bool closed_ = false;
   bool stopped_ = false;
 };

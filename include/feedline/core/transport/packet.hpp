@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The unit that crosses queues: samples in order and, between them, what happened to the stream.
+// A packet is the unit that crosses queues: samples in order and, between them, events of the stream.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,58 +18,58 @@
 namespace feedline::inline v0::detail {
 
 enum class event_kind : unsigned char {
-  skipped,   ///< a sample was left out because of its failure; the stream goes on
-  draining,  ///< a sample failed: what stages held is given first, then the stream ends with the failure
-  epoch_end, ///< the source came to the end of an epoch
-  failed,    ///< the stream ends here with the failure
+  skipped,   ///< a sample was left out because of its failure; the stream continues
+  draining,  ///< a sample failed: the samples that stages held follow, then the failure ends the stream
+  epoch_end, ///< the source reached the end of an epoch
+  failed,    ///< the failure ends the stream here
 };
 
-/// Something that happened in front of the packet's sample number `position`.
+/// An event directly before the packet's sample number `position`.
 struct event {
   std::size_t position;
   event_kind kind;
-  std::uint32_t epoch;       // that ends, for epoch_end
+  std::uint32_t epoch;       // for epoch_end: the epoch that ends
   failure_ptr cause;         // null for epoch_end
-  failed_call call;          // the cause's
-  std::uint64_t samples = 0; // of the source in the epoch that ends
+  failed_call call;          // of the cause
+  std::uint64_t samples = 0; // for epoch_end: of the source in that epoch
 };
 
-/// The identities of a row of samples.
+/// The identities of consecutive samples.
 struct id_row {
   sample_id first;
-  const sample_id* listed = nullptr; // null: they count on from `first`, which else means nothing
+  const sample_id* listed = nullptr; // null: the indices count up from `first`, which is otherwise unused
 
   sample_id operator[](std::size_t i) const noexcept {
-    return listed ? listed[i] : sample_id{first.index + i, first.part, first.epoch};
+    return listed ? listed[i] : sample_id{first.index + i, first.sub_index, first.epoch};
   }
 
   void copy_to(sample_id* target, std::size_t count) const noexcept {
     if (listed) {
       std::copy_n(listed, count, target);
     } else {
-      for (std::size_t i = 0; i < count; ++i) target[i] = {first.index + i, first.part, first.epoch};
+      for (std::size_t i = 0; i < count; ++i) target[i] = {first.index + i, first.sub_index, first.epoch};
     }
   }
 
-  /// Those from number i on, perhaps none.
+  /// The identities from number i on, which may be none.
   id_row from(std::size_t i) const noexcept {
     if (listed) return {first, listed + i};
-    return {{first.index + i, first.part, first.epoch}};
+    return {{first.index + i, first.sub_index, first.epoch}};
   }
 };
 
-/// Queues and threads handle packets without knowing the type of the samples, so that they exist once for all
-/// types; only who fills or empties one names it.
+/// Queues and threads handle packets without knowing the type of the samples, so that their code exists once
+/// for all types; only the code that fills or empties a packet names the type.
 ///
-/// Values lie side by side. Their identities are listed only where they don't count on from the first:
-/// numbers straight from a source cross a queue as what they are.
+/// Values are contiguous. Their identities are stored only where the indices don't count up from the first one,
+/// so the numbering of a source costs nothing.
 class packet {
  public:
   template <class T>
   static std::unique_ptr<packet> make(std::size_t capacity) {
     constexpr std::align_val_t alignment{std::max<std::size_t>(alignof(T), 64)};
-    constexpr std::size_t most = ~std::size_t{0} / 2 / (sizeof(T) + sizeof(sample_id) + alignof(sample_id));
-    if (capacity > most) throw std::bad_array_new_length();
+    constexpr std::size_t max = ~std::size_t{0} / 2 / (sizeof(T) + sizeof(sample_id) + alignof(sample_id));
+    if (capacity > max) throw std::bad_array_new_length();
     const std::size_t ids_at =
         (capacity * sizeof(T) + alignof(sample_id) - 1) / alignof(sample_id) * alignof(sample_id);
     return std::unique_ptr<packet>(
@@ -94,7 +94,7 @@ class packet {
 
   std::size_t size() const noexcept { return size_; }
 
-  /// Destroys the samples, and returns how many they were; what happened between them stays.
+  /// Destroys the samples and returns their number; events stay.
   std::size_t drop_samples() noexcept {
     destroy_values_(*this);
     for (event& e : events_) e.position = 0;
@@ -118,21 +118,21 @@ class packet {
     return !events_.empty() && events_.back().kind == event_kind::epoch_end;
   }
 
-  /// Whether it ends an epoch or the stream.
+  /// Whether the packet ends an epoch or the stream.
   bool has_end() const noexcept {
     return ends_epoch() || (!events_.empty() && events_.back().kind == event_kind::failed);
   }
 
-  std::uint64_t sequence = 0;    ///< place in the order that workers must restore
-  std::uint64_t generation = 0;  ///< how many ends of epochs came before it in the stream
-  std::uint64_t first_place = 0; ///< how many items came before it in the stream, perhaps
+  std::uint64_t sequence = 0;    ///< number in the order that must be restored after workers
+  std::uint64_t generation = 0;  ///< number of epoch ends before it in the stream
+  std::uint64_t first_place = 0; ///< number of items before it in the stream; exact in packets to workers
   std::uint64_t put_at = 0;      ///< when it was pushed, in ns
   bool last = true;              ///< false: more packets of the same sequence follow
 
-  detail::snapshot snapshot;       ///< how far all had come that stands before this packet's end …
-  bool has_snapshot = false;       ///< … if that could be said, …
-  std::size_t snapshot_items = 0;  ///< … or before so many of its samples
-  std::size_t snapshot_events = 0; ///< and events
+  detail::snapshot snapshot;       ///< the state of all upstream parts, …
+  bool has_snapshot = false;       ///< … if it is known, …
+  std::size_t snapshot_items = 0;  ///< … after this many of the packet's samples
+  std::size_t snapshot_events = 0; ///< … and this many of its events
 
  private:
   template <class T>
@@ -147,7 +147,7 @@ class packet {
     return reinterpret_cast<sample_id*>(static_cast<std::byte*>(memory_) + ids_at_);
   }
 
-  void* memory_; // the values, then as many identities, which are written only where they must be
+  void* memory_; // the values, then as many identities, which are written only if necessary
   std::size_t ids_at_;
   std::align_val_t alignment_;
   destroyer destroy_values_;
@@ -179,7 +179,7 @@ class packet_writer {
 
   bool has_room() const noexcept { return at_ != end_; }
 
-  /// Begins with an empty packet, which shall get at most `limit` samples.
+  /// Starts to fill an empty packet with at most `limit` samples.
   void open(packet_ptr p, std::size_t limit) noexcept {
     packet_ = std::move(p);
     begin_ = at_ = packet_->values<T>();
@@ -194,10 +194,10 @@ class packet_writer {
     ++at_;
   }
 
-  /// Where the next values go: memory without objects.
+  /// The space for the next values: memory without objects.
   std::span<T> room() const noexcept { return {at_, end_}; }
 
-  /// Takes over the first `count` values that somebody has made in room().
+  /// Adds the first `count` values, which the caller has constructed in room().
   void commit(std::size_t count, const id_row& ids) noexcept {
     add_ids(ids, count);
     at_ += count;
@@ -208,10 +208,10 @@ class packet_writer {
     packet_->events_.push_back({size(), kind, epoch, std::move(cause), call});
   }
 
-  /// The packet that is open.
+  /// The open packet.
   packet& current() noexcept { return *packet_; }
 
-  /// How many samples it has.
+  /// The number of samples in it.
   std::size_t size() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
 
   packet_ptr close() noexcept {
@@ -233,7 +233,7 @@ class packet_writer {
     ids.copy_to(id_list_ + size(), count);
   }
 
-  // The identities don't count on, or are the first. True if there is no need for a list yet.
+  // The identities don't count up, or these are the first. True if no list is needed yet.
   [[gnu::noinline]] bool begin_id_row(id_row ids) noexcept {
     if (size() == 0 && !ids.listed) {
       first_id_ = ids.first;
@@ -246,25 +246,25 @@ class packet_writer {
 
   packet_ptr packet_;
   T* begin_ = nullptr;
-  T* at_ = nullptr; // where the next one goes
+  T* at_ = nullptr; // the position of the next value
   T* end_ = nullptr;
   sample_id first_id_;
-  sample_id* id_list_ = nullptr; // null: so far all count on from the first
+  sample_id* id_list_ = nullptr; // null: so far the indices count up from the first
 };
 
 template <class T>
 inline constexpr bool comes_in_batches = requires { typename T::feedline_batch; };
 
-/// What a queue holds: at most so many packets of at most so many samples.
+/// The capacity of a queue: packets, and samples in each.
 struct packet_plan {
   std::size_t packets;
   std::size_t items;
 };
 
-/// Plans a queue from `givers` threads to `takers` threads. A packet carries as many small samples as share
-/// the cost of handing over well, or one large one; no more than 8 MB in the whole queue, as long as one per
-/// packet isn't more already. `bytes`: of a sample, if that is known. `prefetch` samples shall be able to lie
-/// ready, if it isn't 0, also where each takes so long that it is sent on its own; else no more than
+/// Plans a queue from `givers` threads to `takers` threads. A packet carries one large sample, or as many small
+/// ones as share the cost of a hand-over well. The whole queue holds no more than 8 MB, unless one sample per
+/// packet already exceeds that. `bytes`: the size of a sample, if known. `prefetch`, if not 0: the queue can
+/// hold this many samples, even if each takes so long that it is sent alone. Otherwise the queue holds at most
 /// `capacity` samples, if that isn't 0.
 template <class T>
 constexpr packet_plan plan_packets(std::size_t givers, std::size_t takers, std::size_t prefetch,
@@ -274,13 +274,13 @@ constexpr packet_plan plan_packets(std::size_t givers, std::size_t takers, std::
     const std::size_t packets = std::min<std::size_t>(prefetch, 1024);
     return {packets, prefetch / packets + (prefetch % packets != 0)};
   }
-  // Workers need some to choose from, and room to set down what's done while an earlier one takes long.
+  // Workers need several packets to choose from, and room for finished ones while an earlier one takes long.
   std::size_t packets = std::max(4 * givers, 2 * takers) + 2;
   const std::size_t bytes_each = std::max(bytes.value_or(0), sizeof(T)) + sizeof(sample_id);
   std::size_t items = std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 32768);
   if constexpr (comes_in_batches<T>) {
-    // They hold far more than their own size. Several of them share a packet only where they are made faster
-    // than a queue hands them over.
+    // Batches hold far more than their own size. Several of them share a packet only if they are produced
+    // faster than a queue hands them over.
     packets = 4;
     items = bytes ? std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 8) : 8;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A TAR archive that comes out of a gzip file, for tar_reader.
+// A TAR archive inside a gzip file, for tar_reader.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -22,13 +22,16 @@
 
 namespace feedline::inline v0::detail {
 
-/// What a gzip file holds, read from its beginning on: what tar_memory is to an archive that lies in memory. What it reads
-/// lies in pieces of memory of their own, which a sample takes over with each of its members.
+/// The counterpart of tar_memory for an archive in a gzip file, which it decompresses from the beginning. It
+/// reads into separate pieces of memory; a sample takes over the pieces of its members.
 class gzip_archive {
  public:
-  /// `most`: bytes of a sample. After a stop the archive ends.
-  gzip_archive(std::shared_ptr<const mapped_file> file, std::size_t most, std::stop_token stop)
-      : file_(std::move(file)), stream_(file_->bytes()), most_(most), stop_(std::move(stop)) {}
+  /// `max_sample_bytes`: the most bytes of a sample. After a stop, reads find the end of the archive.
+  gzip_archive(std::shared_ptr<const mapped_file> file, std::size_t max_sample_bytes, std::stop_token stop)
+      : file_(std::move(file)),
+        stream_(file_->bytes()),
+        max_sample_bytes_(max_sample_bytes),
+        stop_(std::move(stop)) {}
 
   void begin_member() noexcept {
     read_.clear();
@@ -37,10 +40,10 @@ class gzip_archive {
 
   std::uint64_t position() const noexcept { return position_; }
 
-  /// The same in the compressed file.
+  /// The offset in the compressed file.
   std::uint64_t compressed_position() const noexcept { return stream_.offset(); }
 
-  // What a header announces is believed piece by piece, as it comes.
+  // Allocates piece by piece as the bytes arrive: the size in a header may be wrong.
   std::string_view read(std::uint64_t count) {
     constexpr std::size_t first = 1 << 20;
     const auto size = static_cast<std::size_t>(count);
@@ -70,8 +73,10 @@ class gzip_archive {
     return skipped;
   }
 
-  /// Beside what else was read for the member.
-  bool has_room_for(std::uint64_t count) const noexcept { return taken_ <= most_ && count <= most_ - taken_; }
+  /// Whether `count` more bytes of this member are within the limit.
+  bool has_room_for(std::uint64_t count) const noexcept {
+    return taken_ <= max_sample_bytes_ && count <= max_sample_bytes_ - taken_;
+  }
 
   void keep_globals(tar_overrides& globals) {
     for (auto [view, text] :
@@ -89,13 +94,13 @@ class gzip_archive {
 
   const std::string& problem() const noexcept { return stream_.problem(); }
 
-  /// Reads what is behind the archive: zeros as a rule, and the checksum.
+  /// Reads what follows the archive: usually zeros, and the checksum.
   const std::string& problem_to_the_end() {
     skip(~std::uint64_t{0});
     return problem();
   }
 
-  /// A share in the memory of a new sample, and the archive's file.
+  /// Starts a sample. Returns the archive's file as a pointer that also keeps the sample's memory.
   std::shared_ptr<const mapped_file> begin_sample(const std::shared_ptr<const mapped_file>& file) {
     const auto memory = std::make_shared<sample_memory>(sample_memory{file, {}, 0});
     sample_ = memory.get();
@@ -103,7 +108,8 @@ class gzip_archive {
   }
 
   bool keep_member() {
-    if (!sample_->pieces.empty() && taken_ > most_ - std::min(most_, sample_->bytes)) return false;
+    if (!sample_->pieces.empty() && taken_ > max_sample_bytes_ - std::min(max_sample_bytes_, sample_->bytes))
+      return false;
     std::move(read_.begin(), read_.end(), std::back_inserter(sample_->pieces));
     sample_->bytes += taken_;
     begin_member();
@@ -119,7 +125,7 @@ class gzip_archive {
     std::size_t bytes = 0;
   };
 
-  // A stop is looked for in between.
+  // Checks for a stop after each step.
   std::size_t next(std::byte* to, std::size_t count) {
     constexpr std::size_t step = 1 << 20;
     std::size_t got = 0;
@@ -141,13 +147,13 @@ class gzip_archive {
 
   std::shared_ptr<const mapped_file> file_;
   gzip_stream stream_;
-  std::size_t most_;
+  std::size_t max_sample_bytes_;
   std::stop_token stop_;
   std::uint64_t position_ = 0;
-  std::vector<piece> read_;         // since the member began
-  std::size_t taken_ = 0;           // bytes of those
-  sample_memory* sample_ = nullptr; // of the sample that begin_sample() began, for keep_member()
-  std::string path_;                // of global headers
+  std::vector<piece> read_;         // for the current member
+  std::size_t taken_ = 0;           // bytes read for the current member
+  sample_memory* sample_ = nullptr; // memory of the sample that begin_sample() started
+  std::string path_;                // from global headers
   std::string sparse_name_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Decompresses a gzip file piece by piece. By zlib: libdeflate, which is faster, only decompresses a member as a whole.
+// Decompresses a gzip file piece by piece, with zlib: libdeflate is faster, but needs whole members.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace feedline::inline v0::detail {
 
-/// Whether nothing but zeros is left, which writers of tapes and blocks add to a file.
+/// Whether the rest contains only zeros, which programs that write whole blocks (to tapes) add to a file.
 inline bool is_padding(std::span<const std::byte> rest) noexcept {
   return std::all_of(rest.begin(), rest.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// The contents of a gzip file that lies in memory: those of all its members, one after another. Zeros may follow the
-/// last one.
+/// The contents of a gzip file in memory: those of all its members, one after another. Zeros may follow the
+/// last member.
 class gzip_stream {
  public:
   /// Throws std::bad_alloc.
@@ -30,17 +30,18 @@ class gzip_stream {
     if (::inflateInit2(zlib_.get(), largest_window + gzip_only) != Z_OK) throw std::bad_alloc();
   }
 
-  /// Writes the next bytes and says how many; fewer than `count` only where the contents end. Throws std::bad_alloc.
+  /// Writes the next bytes and returns how many: fewer than `count` only at the end of the contents. Throws
+  /// std::bad_alloc.
   std::size_t read(std::byte* to, std::size_t count) {
     std::size_t got = 0;
     while (got < count && !ended_) got += step(to + got, count - got);
     return got;
   }
 
-  /// How far the file was read.
+  /// How many bytes of the file were read.
   std::size_t offset() const noexcept { return offset_; }
 
-  /// Why the contents ended before their end, in a sentence; empty if they didn't.
+  /// An error message if the contents are damaged or incomplete; otherwise empty.
   const std::string& problem() const noexcept { return problem_; }
 
  private:
@@ -52,12 +53,12 @@ class gzip_stream {
   };
 
   std::size_t step(std::byte* to, std::size_t count) {
-    constexpr std::size_t most = std::size_t{1} << 30; // zlib counts in 32 bits
+    constexpr std::size_t max_step = std::size_t{1} << 30; // zlib counts in 32 bits
     const auto rest = file_.subspan(offset_);
-    const auto in = static_cast<uInt>(std::min(rest.size(), most));
-    const auto out = static_cast<uInt>(std::min(count, most));
+    const auto in = static_cast<uInt>(std::min(rest.size(), max_step));
+    const auto out = static_cast<uInt>(std::min(count, max_step));
     zlib_->next_in =
-        const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data())); // which it doesn't change
+        const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data())); // zlib doesn't change it
     zlib_->avail_in = in;
     zlib_->next_out = reinterpret_cast<Bytef*>(to);
     zlib_->avail_out = out;
@@ -99,9 +100,9 @@ class gzip_stream {
     const std::string_view reason = zlib_->msg ? zlib_->msg : "unknown reason";
     const std::string at = " at offset " + std::to_string(offset_);
     if (reason == "incorrect data check")
-      return "the gzip data are damaged: the checksum" + at + " isn't that of the contents";
+      return "the gzip data are damaged: the checksum" + at + " doesn't match the contents";
     if (reason == "incorrect length check")
-      return "the gzip data are damaged: the size" + at + " isn't that of the contents";
+      return "the gzip data are damaged: the size" + at + " doesn't match the contents";
     if (reason == "incorrect header check")
       return member_ == 0
                  ? std::string("the data aren't gzip: there is no header at offset 0")
@@ -115,11 +116,11 @@ class gzip_stream {
   }
 
   std::span<const std::byte> file_;
-  std::size_t offset_ = 0; // of what was not read yet
-  std::size_t member_ = 0; // at which the one in hand begins
+  std::size_t offset_ = 0; // of the first byte that was not read yet
+  std::size_t member_ = 0; // where the current member begins
   bool ended_ = false;
   std::string problem_;
-  std::unique_ptr<z_stream, end_of_zlib> zlib_; // zlib's own memory points back to it
+  std::unique_ptr<z_stream, end_of_zlib> zlib_; // on the heap: zlib keeps a pointer to it
 };
 
 } // namespace feedline::inline v0::detail

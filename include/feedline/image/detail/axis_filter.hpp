@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// One side of a resized image: which pixels each new one is made of, and their weights.
+// One axis of a resized image: the input pixels of each output pixel, and their weights.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace feedline::inline v0::detail {
 
-/// A stretch of pixels [begin, begin + length) that becomes `count` new ones. Those outside [first, last)
-/// have no say.
+/// Input pixels [begin, begin + length) that become `count` output pixels. Only those within [first, last)
+/// contribute.
 struct axis_map {
   double begin;
   double length;
@@ -21,24 +21,24 @@ struct axis_map {
   std::size_t last;
 };
 
-/// For each new pixel the row of old ones that it is made of, with whole numbers as weights, so that all
-/// machines come to the same result: they add up to `one`.
+/// For each output pixel the range of contributing input pixels and their weights. Weights are integers that
+/// add up to `one`, so that every machine computes the same result.
 class axis_filter {
  public:
   static constexpr int weight_bits = 14;
   static constexpr int one = 1 << weight_bits;
 
   struct taps {
-    std::size_t first; ///< of the old pixels
+    std::size_t first; ///< input pixel
     std::size_t count;
     const std::int16_t* weights;
   };
 
-  /// Keeps its memory from one image to the next.
+  /// Reuses its memory from one image to the next.
   void plan(const axis_map& map, interpolation kind, bool antialias) {
     const double scale = map.length / static_cast<double>(map.count);
     const double reach = kind == interpolation::bicubic ? 2 : 1;
-    const double spread = antialias && scale > 1 ? scale : 1; // by which the filter is widened
+    const double spread = antialias && scale > 1 ? scale : 1; // widens the filter
     stride_ = 1;
     if (kind != interpolation::nearest)
       stride_ = std::min(static_cast<std::size_t>(std::ceil(reach * spread)) * 2 + 1, map.last - map.first);
@@ -66,12 +66,12 @@ class axis_filter {
 
   std::size_t size() const noexcept { return first_.size(); }
 
-  /// The first old pixel that has a say, and the one behind the last.
+  /// The first contributing input pixel; end() is one past the last.
   std::size_t begin() const noexcept { return first_.front(); }
 
   std::size_t end() const noexcept { return first_.back() + count_.back(); }
 
-  /// The most that any new pixel is made of.
+  /// The largest number of input pixels per output pixel.
   std::size_t widest() const noexcept { return widest_; }
 
   taps operator[](std::size_t i) const noexcept {
@@ -84,12 +84,12 @@ class axis_filter {
     return std::min(static_cast<std::size_t>(place), high);
   }
 
-  // The weights of pixels at distances `at`, `at` + `step`, …, rounded so that nothing is lost.
+  // The weights of pixels at distances `at`, `at` + `step`, …, rounded so that they add up to `one`.
   void weigh(interpolation kind, double at, double step, std::int16_t* weights, std::size_t count) {
     double sum = 0;
     for (std::size_t k = 0; k < count; ++k, at += step) sum += exact_[k] = weight(kind, std::abs(at));
     const double factor = one / sum;
-    // Each is rounded together with what rounding those before left over.
+    // Carries each rounding error over to the next weight.
     double exact = 0;
     int given = 0;
     for (std::size_t k = 0; k < count; ++k) {
@@ -111,7 +111,7 @@ class axis_filter {
   std::size_t widest_ = 0;
   std::size_t stride_ = 0;
   std::vector<std::size_t> first_, count_;
-  std::vector<std::int16_t> weights_; // `stride_` for each new pixel, of which `count_` are set
+  std::vector<std::int16_t> weights_; // `stride_` for each output pixel, of which `count_` are set
   std::vector<double> exact_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Memory for libjpeg that serves image after image.
+// A memory manager for libjpeg that reuses its memory for every image.
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -13,12 +13,13 @@
 
 namespace feedline::inline v0::detail {
 
-/// libjpeg's memory manager with its per-image memory replaced: libjpeg's own takes dozens of blocks from the
-/// system for each image and gives them back behind it, this one keeps what it has. What a codec is made of, and
-/// the arrays that hold all of a progressive image, stay with libjpeg's own. Tables, which libjpeg keeps for the
-/// next image, belong to one image here: whoever starts one must forget those before.
+/// libjpeg's memory manager with its per-image memory replaced: libjpeg's own manager allocates dozens of
+/// blocks for each image and frees them afterwards, this one keeps its memory. The codec itself, and the
+/// arrays that hold a whole progressive image, stay with libjpeg's own manager. libjpeg keeps tables for the
+/// next image; here they belong to one image, so the decoder must clear them before it starts the next.
 ///
-/// libjpeg's functions look for their manager in the codec, so they find their own there while they run.
+/// libjpeg's functions look for their manager in the codec, so by_own() sets the codec's manager to libjpeg's
+/// own while they run.
 class jpeg_memory : public jpeg_memory_mgr {
  public:
   jpeg_memory() noexcept : jpeg_memory_mgr{} {}
@@ -28,7 +29,7 @@ class jpeg_memory : public jpeg_memory_mgr {
 
   ~jpeg_memory() { ::operator delete(memory_, alignment); }
 
-  /// Takes the place of the manager of a codec that was just made.
+  /// Replaces the manager of a codec that was just created.
   void manage(jpeg_decompress_struct& state) noexcept {
     own_ = state.mem;
     static_cast<jpeg_memory_mgr&>(*this) = *own_;
@@ -80,18 +81,18 @@ class jpeg_memory : public jpeg_memory_mgr {
     state.mem = this;
   }
 
-  /// To be called after an error, which may have jumped out of a function of libjpeg's own manager.
+  /// Call it after an error, which may have jumped out of a function of libjpeg's own manager.
   void resume(jpeg_decompress_struct& state) noexcept {
     if (state.mem) state.mem = this;
   }
 
  private:
-  static constexpr std::align_val_t alignment{64}; // vector instructions reach beyond rows' ends
+  static constexpr std::align_val_t alignment{64}; // vector instructions reach past rows
   static constexpr std::size_t step = 64;
   static constexpr std::size_t most_kept = std::size_t{16} << 20;
 
-  // Has libjpeg's own manager in its place meanwhile. An error may jump out of the call: nothing here has a
-  // destructor.
+  // Sets the codec's manager to libjpeg's own during the call. An error may jump out of the call, so nothing
+  // here has a destructor.
   template <class Call>
   static std::invoke_result_t<Call, jpeg_memory_mgr&> by_own(j_common_ptr codec, Call call) noexcept {
     jpeg_memory* const mine = &of(codec);
@@ -107,7 +108,7 @@ class jpeg_memory : public jpeg_memory_mgr {
     }
   }
 
-  /// A block that came on top of what was kept.
+  /// A block allocated in addition to the kept memory.
   struct extra {
     extra* next;
   };
@@ -116,13 +117,15 @@ class jpeg_memory : public jpeg_memory_mgr {
 
   static std::size_t rounded(std::size_t bytes) noexcept { return (bytes + step - 1) / step * step; }
 
-  // libjpeg's callers can't be thrown at.
+  // libjpeg calls it, so it reports errors without an exception.
   void* take(j_common_ptr codec, std::size_t wanted) noexcept {
     const std::size_t bytes = rounded(wanted);
     wanted_ += bytes;
     if (bytes < wanted || (max_memory_to_use > 0 && wanted_ > static_cast<std::size_t>(max_memory_to_use)))
-      libjpeg_errors::of(codec).fail("It needs more memory than jpeg_options::max_pixels allows");
-    if (!is_address_sanitized && size_ - used_ >= bytes) { // it should see each block's end
+      libjpeg_errors::of(codec).fail(
+          "The image needs more memory than jpeg_options::max_pixels allows; raise it to decode the image");
+    // The address sanitizer checks the ends of blocks, so with it each call allocates its own block.
+    if (!is_address_sanitized && size_ - used_ >= bytes) {
       std::byte* const at = memory_ + used_;
       used_ += bytes;
       return at;
@@ -133,7 +136,7 @@ class jpeg_memory : public jpeg_memory_mgr {
     return static_cast<std::byte*>(block) + step;
   }
 
-  // Rows of `width` elements, each with room for a vector to end in.
+  // Rows of `width` elements, each padded to a whole number of vectors.
   template <class Element>
   Element** array(j_common_ptr codec, std::size_t width, std::size_t rows) noexcept {
     const std::size_t pitch = rounded(width * sizeof(Element));
@@ -143,7 +146,7 @@ class jpeg_memory : public jpeg_memory_mgr {
     return pointers;
   }
 
-  // The next image finds in one piece what this one needed.
+  // Frees the additional blocks and keeps one block that is large enough for an image like this one.
   void free_all() noexcept {
     while (extras_) ::operator delete(std::exchange(extras_, extras_->next), alignment);
     const std::size_t needed = std::min(std::exchange(wanted_, 0), most_kept);
@@ -158,7 +161,7 @@ class jpeg_memory : public jpeg_memory_mgr {
   std::byte* memory_ = nullptr;
   std::size_t size_ = 0;
   std::size_t used_ = 0;
-  std::size_t wanted_ = 0; // by this image
+  std::size_t wanted_ = 0; // so far, by this image
   extra* extras_ = nullptr;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What libjpeg-turbo alone can do with parts of an image, and how it is done where FEEDLINE_PLAIN_LIBJPEG says that
-// libjpeg is a plain one.
+// Decoding parts of an image, which only libjpeg-turbo can do, and the replacement for a plain libjpeg, which
+// FEEDLINE_PLAIN_LIBJPEG selects.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -18,29 +18,29 @@ namespace feedline::inline v0::detail {
 
 #ifdef FEEDLINE_PLAIN_LIBJPEG
 
-/// Says once in a program, on standard error, what a plain libjpeg costs.
+/// Prints once per process, on standard error, what a plain libjpeg costs.
 inline void mention_plain_libjpeg() noexcept {
   [[maybe_unused]] static const bool said =
       std::fputs(
-          "feedline: this libjpeg isn't libjpeg-turbo: where a part of an image is wanted, all of it is "
-          "decoded. To decode parts only, build with libjpeg-turbo.\n",
+          "feedline: this libjpeg isn't libjpeg-turbo: decoding a part of an image decodes the whole image. "
+          "To decode only the part, build with libjpeg-turbo.\n",
           stderr) >= 0;
 }
 
-/// Has rows come with three bytes a pixel, and gives the function that makes four of them: red, green, blue and one
-/// that is unspecified.
+/// Makes libjpeg decode to three bytes per pixel, and returns the function that expands them to four: red,
+/// green, blue and an unspecified byte.
 inline row_conversion choose_four_bytes(jpeg_decompress_struct& state) noexcept {
   state.out_color_space = JCS_RGB;
   return [](std::uint8_t* row, std::size_t width) {
-    for (std::size_t x = width; x-- > 0;) // from the end, where there is room
+    for (std::size_t x = width; x-- > 0;) // backwards, because it works in place
       for (std::size_t i = 3; i-- > 0;) row[4 * x + i] = row[3 * x + i];
   };
 }
 
-/// Has rows come with all columns.
+/// Decodes all columns: a plain libjpeg can't decode fewer.
 inline void choose_columns(jpeg_decompress_struct&, JDIMENSION& left, JDIMENSION&) noexcept { left = 0; }
 
-/// Goes to row `top`. What is before it goes through `scratch`.
+/// Skips the rows before `top`, by decoding them into `scratch`.
 inline void skip_rows(jpeg_decompress_struct& state, JDIMENSION top, std::vector<std::uint8_t>& scratch) {
   const std::size_t row_bytes =
       std::size_t{state.output_width} * static_cast<std::size_t>(state.out_color_components);
@@ -55,18 +55,19 @@ inline void skip_rows(jpeg_decompress_struct& state, JDIMENSION top, std::vector
 
 inline void mention_plain_libjpeg() noexcept {}
 
-/// Has rows come with four bytes a pixel: red, green, blue and one that is unspecified. Nothing is left to convert.
+/// Makes libjpeg decode to four bytes per pixel: red, green, blue and an unspecified byte. No conversion is
+/// needed.
 inline row_conversion choose_four_bytes(jpeg_decompress_struct& state) noexcept {
   state.out_color_space = JCS_EXT_RGBX;
   return nullptr;
 }
 
-/// Has rows come with these columns and some more on their left: `left` is where they begin then.
+/// Decodes only these columns and some on their left, and sets `left` to the first of them.
 inline void choose_columns(jpeg_decompress_struct& state, JDIMENSION& left, JDIMENSION& width) {
   jpeg_crop_scanline(&state, &left, &width);
 }
 
-/// Goes to row `top`.
+/// Skips the rows before `top`.
 inline void skip_rows(jpeg_decompress_struct& state, JDIMENSION top, std::vector<std::uint8_t>&) {
   if (top > 0) jpeg_skip_scanlines(&state, top);
 }

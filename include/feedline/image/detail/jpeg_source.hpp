@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What libjpeg asks while it decodes: for bytes, and whether to go on.
+// libjpeg's callbacks during decoding: its data source, and a limit on scans.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Bytes in memory as libjpeg's data source. (libjpeg's own one isn't in every version.)
+/// Bytes in memory as libjpeg's data source. (Not every version of libjpeg has such a source.)
 class jpeg_memory_source : public jpeg_source_mgr {
  public:
   jpeg_memory_source() noexcept : jpeg_source_mgr{} {
@@ -35,7 +35,7 @@ class jpeg_memory_source : public jpeg_source_mgr {
   }
 
  private:
-  // Where warnings are kept, an end marker of ours makes libjpeg finish with what it has.
+  // Where warnings are kept, this end marker makes libjpeg finish with the data that it has.
   static void end_of_file(j_decompress_ptr codec) {
     static constexpr JOCTET end_marker[] = {0xff, JPEG_EOI};
     libjpeg_errors::of(codec).warn("Premature end of JPEG file");
@@ -44,7 +44,7 @@ class jpeg_memory_source : public jpeg_source_mgr {
   }
 };
 
-/// Ends an image whose scans are more than allowed. libjpeg calls it at least once in every scan.
+/// Stops decoding an image with more scans than allowed. libjpeg calls it at least once in every scan.
 class jpeg_scan_limit : public jpeg_progress_mgr {
  public:
   jpeg_scan_limit() noexcept : jpeg_progress_mgr{} {

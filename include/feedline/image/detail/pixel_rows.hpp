@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What is done to decoded rows of pixels: colours that libjpeg doesn't convert, and orientation.
+// Processes decoded rows of pixels: converts colours that libjpeg doesn't convert, and applies the
+// orientation.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -27,7 +28,7 @@ inline void rgb_to_gray(std::uint8_t* row, std::size_t width) {
   for (std::size_t x = 0; x < width; ++x) row[x] = luma(row[3 * x], row[3 * x + 1], row[3 * x + 2]);
 }
 
-/// To so many bytes a pixel: red, green and blue, the rest unspecified.
+/// Converts CMYK to RGB with `Bytes` bytes per pixel: red, green and blue, the rest unspecified.
 template <std::size_t Bytes>
 void cmyk_to_rgb(std::uint8_t* row, std::size_t width) {
   for (std::size_t x = 0; x < width; ++x)
@@ -39,7 +40,7 @@ inline void cmyk_to_gray(std::uint8_t* row, std::size_t width) {
   rgb_to_gray(row, width);
 }
 
-/// Where the pixels of a stored image go in the oriented one.
+/// The positions of a stored image's pixels in the oriented image.
 class pixel_layout {
  public:
   pixel_layout(exif_orientation orientation, std::size_t width, std::size_t height,
@@ -53,15 +54,15 @@ class pixel_layout {
     steps_ = {bytes * steps_.origin, bytes * steps_.x, bytes * steps_.y};
   }
 
-  /// Whether stored rows stay rows and run from left to right, so that they can be decoded in place.
+  /// Whether stored rows stay rows that run from left to right, so that they can be decoded in place.
   bool keeps_rows() const noexcept { return !sideways_ && steps_.x > 0; }
 
-  /// Where stored row y begins, in bytes.
+  /// The byte at which stored row y begins.
   std::ptrdiff_t row_offset(std::size_t y) const noexcept {
     return steps_.origin + static_cast<std::ptrdiff_t>(y) * steps_.y;
   }
 
-  /// Copies stored rows first, first + 1, …, which lie `pitch` bytes apart, to the oriented image.
+  /// Copies the stored rows first, first + 1, …, which are `pitch` bytes apart, to the oriented image.
   void place(const std::uint8_t* rows, std::size_t pitch, std::size_t first, std::size_t count,
              std::uint8_t* image) const noexcept {
     if (channels_ == 3) place_pixels<3>(rows, pitch, count, image + row_offset(first));
@@ -69,7 +70,7 @@ class pixel_layout {
   }
 
  private:
-  // Where the stored image's first pixel goes, and how far its right and lower neighbours are from that.
+  // The position of the stored image's first pixel, and the distances to its right and lower neighbours.
   struct steps {
     std::ptrdiff_t origin, x, y;
   };
@@ -97,8 +98,8 @@ class pixel_layout {
     return {0, 1, columns};
   }
 
-  // The inner loop runs along the oriented image's rows, so that it writes neighbours. It works on copies of
-  // the members, which bytes that are written might otherwise change.
+  // The inner loop runs along the oriented image's rows, so that it writes neighbouring bytes. It uses copies
+  // of the members, because the compiler must assume that writing bytes changes the members.
   template <std::size_t Channels>
   void place_pixels(const std::uint8_t* rows, std::size_t pitch, std::size_t count,
                     std::uint8_t* to) const noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// From sums of bytes in fixed point to the numbers that a network wants.
+// Converts sums in fixed point to normalized pixels.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -14,20 +14,20 @@
 
 namespace feedline::inline v0::detail {
 
-/// Applies a normalization. It subtracts whole numbers and multiplies once, so that no compiler can make
-/// something else of it.
+/// Applies a normalization. It subtracts integers and multiplies once, so that every compiler produces the
+/// same result.
 class pixel_scale {
  public:
-  static constexpr int bits = 20; ///< behind the point of what is scaled
+  static constexpr int bits = 20; ///< fractional bits of the sums
 
-  /// Throws std::invalid_argument for means and deviations that are none.
+  /// Throws std::invalid_argument for a mean outside [-1, 1], or a std that is 0 or not finite.
   explicit pixel_scale(const normalization& n) {
     for (std::size_t c = 0; c < 3; ++c) {
-      const double mean = n.mean[c], deviation = n.deviation[c];
+      const double mean = n.mean[c], deviation = n.std[c];
       if (!(mean >= -1 && mean <= 1) || !(std::abs(deviation) > 1e-30 && std::abs(deviation) < 1e30))
-        throw std::invalid_argument("feedline::normalization: a mean of " + std::to_string(mean) +
-                                    " and a deviation of " + std::to_string(deviation) +
-                                    ": the mean of v / 255 is from -1 to 1, the deviation isn't 0");
+        throw std::invalid_argument("feedline::normalization: mean " + std::to_string(mean) + ", std " +
+                                    std::to_string(deviation) +
+                                    "; the mean of v / 255 must be from -1 to 1, and std must not be 0");
       offset_[c] = static_cast<std::int32_t>(std::round(mean * 255 * (1 << bits)));
       factor_[c] = static_cast<float>(1 / (255.0 * (1 << bits) * deviation));
     }
@@ -44,7 +44,7 @@ class pixel_scale {
       return static_cast<T>(rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
     } else {
       static_assert(std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>,
-                    "feedline: images are made of float, float16, bfloat16 or std::uint8_t");
+                    "feedline: an image's elements must be float, float16, bfloat16 or std::uint8_t");
       return T(static_cast<float>(sum - offset_[channel]) * factor_[channel]);
     }
   }

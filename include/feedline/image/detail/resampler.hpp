@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Rows of pixels, one after another, to an image of another size: only the rows in hand are kept.
+// Resizes an image row by row; only the rows in use are kept.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -16,19 +16,19 @@
 
 namespace feedline::inline v0::detail {
 
-/// Keep one per thread: its memory serves image after image.
+/// Keep one per thread: it reuses its memory for every image.
 ///
-///     rows of bytes ─▶ ring ─▶ weighted sum of some rows ─▶ of some pixels of that ─▶ scaled, into the view
+///     rows of bytes ─▶ ring ─▶ weighted sum of rows ─▶ weighted sum of their pixels ─▶ scaled, into the view
 class resampler {
  public:
   static constexpr std::size_t strip_rows = 16;
 
-  /// Rows and columns of old pixels that have a say.
+  /// The input rows and columns that contribute.
   struct region {
     std::size_t top, left, height, width;
   };
 
-  /// Old pixels have 4 channels, of which the last one doesn't count, or 1.
+  /// Input pixels have 4 channels, of which the last is ignored, or 1.
   region plan(const axis_map& rows, const axis_map& columns, std::size_t channels, interpolation kind,
               bool antialias) {
     rows_.plan(rows, kind, antialias);
@@ -40,9 +40,9 @@ class resampler {
     return region_;
   }
 
-  /// Fills the view, whose size is the planned one, with what `read` gives: `read(rows, count)` writes the
-  /// region's next `count` rows to where the array `rows` says. They are `width` pixels long, and the
-  /// region's begin at number `lead` of those.
+  /// Fills the view, which has the planned size. `read(rows, count)` writes the region's next `count` rows to
+  /// the addresses in the array `rows`. Each of these rows has `row_bytes` bytes; the region begins at its
+  /// pixel `lead`.
   template <class T, class Read>
   void run(const image_view<T>& to, const pixel_scale& scale, std::size_t lead, std::size_t row_bytes,
            Read read) {
@@ -57,7 +57,7 @@ class resampler {
     grow(pixels_, 4 * columns_.size());
     if (channels_ == 4) group_weights(is_mirrored);
 
-    std::size_t have = rows_.begin(); // rows from there on are still to come
+    std::size_t have = rows_.begin(); // the next row to read
     for (std::size_t y = 0; y < rows_.size(); ++y) {
       const axis_filter::taps taps = rows_[y];
       while (have < taps.first + taps.count) {
@@ -88,7 +88,7 @@ class resampler {
 
   std::uint8_t* row(std::size_t y) noexcept { return ring_.data() + y % ring_rows_ * pitch_; }
 
-  // In the order in which sum_pixels() wants them.
+  // Stores weights in the order that sum_pixels() expects.
   void group_weights(bool mirrored) {
     groups_ = (columns_.widest() + taps_in_group - 1) / taps_in_group;
     starts_.resize(columns_.size());
@@ -104,8 +104,8 @@ class resampler {
     }
   }
 
-  // Four pixels at a time, turned so that each channel's numbers lie side by side. Gives how many were
-  // stored.
+  // Stores four pixels at a time, transposed so that each channel's values are contiguous. Returns the number
+  // of stored pixels.
   static std::size_t store_planes(const std::int32_t* pixels, std::size_t count, float* red,
                                   std::ptrdiff_t channel_step, const pixel_scale scale) {
     using ints [[gnu::vector_size(16)]] = std::int32_t;
@@ -164,9 +164,9 @@ class resampler {
   axis_filter rows_, columns_;
   region region_{};
   std::size_t channels_ = 0;
-  std::size_t pitch_ = 0; // of rows in the ring
+  std::size_t pitch_ = 0; // bytes from row to row of the ring
   std::size_t ring_rows_ = 0;
-  std::size_t groups_ = 0; // of taps for each new pixel
+  std::size_t groups_ = 0; // of taps per output pixel
   std::vector<std::uint8_t> ring_;
   std::vector<std::int16_t> sums_;
   std::vector<std::int32_t> pixels_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The inner loops of resizing, in whole numbers: all machines come to the same result, those with AVX2
-// sooner.
+// The inner loops of resizing, in integer arithmetic: AVX2 makes them faster and doesn't change the result.
 #include <cstddef>
 #include <cstdint>
 
@@ -14,15 +13,14 @@
 
 namespace feedline::inline v0::detail {
 
-/// Rows that loops read or write have room for a multiple of so many elements.
+/// Rows that the loops read or write are padded to a multiple of this number of elements.
 inline constexpr std::size_t row_block = 32;
 
 constexpr std::size_t padded_row(std::size_t elements) noexcept {
   return (elements + row_block - 1) / row_block * row_block;
 }
 
-/// Sums of rows keep six bits behind the point, and so have room from -512 to 511.98, more than bicubic ones
-/// need.
+/// Sums of rows have six fractional bits, and so a range from -512 to 511.98, more than bicubic sums need.
 inline constexpr int sum_bits = 6;
 inline constexpr int sum_shift = axis_filter::weight_bits - sum_bits;
 
@@ -68,7 +66,7 @@ FEEDLINE_DETAIL_AVX2 inline void store_sums(std::int16_t* to, __m256i low, __m25
                                                                          _mm256_srai_epi32(high, sum_shift)));
 }
 
-// Two rows at a time, their elements side by side, as the processor multiplies and adds pairs.
+// Interleaves two rows, because the processor multiplies and adds pairs.
 FEEDLINE_DETAIL_AVX2 inline void sum_rows_avx2(const std::uint8_t* const* rows, const std::int16_t* weights,
                                                std::size_t count, std::size_t elements, std::int16_t* sums) {
   const __m256i half = _mm256_set1_epi32(1 << (sum_shift - 1));
@@ -91,7 +89,7 @@ FEEDLINE_DETAIL_AVX2 inline void sum_rows_avx2(const std::uint8_t* const* rows, 
   }
 }
 
-// Groups: how many, or 0 if that is known only at run time.
+// `Groups` is the number of groups, or 0 if it is known only at run time.
 template <std::size_t Groups>
 FEEDLINE_DETAIL_AVX2 void sum_pixels_avx2(const std::int16_t* row, const std::uint32_t* first,
                                           const std::int16_t* weights, std::size_t groups, std::size_t pixels,
@@ -124,7 +122,7 @@ inline bool has_avx2() noexcept { return false; }
 
 #endif
 
-/// Adds up rows of bytes by their weights: the first `elements`, and perhaps some of their padding.
+/// Adds up rows of bytes by their weights: the first `elements`, possibly with some padding.
 inline void sum_rows(const std::uint8_t* const* rows, const std::int16_t* weights, std::size_t count,
                      std::size_t elements, std::int16_t* sums) {
 #if defined(__x86_64__)
@@ -133,8 +131,8 @@ inline void sum_rows(const std::uint8_t* const* rows, const std::int16_t* weight
   sum_rows_plainly(rows, weights, count, elements, sums);
 }
 
-/// Adds up pixels of four channels by their weights: for new pixel x those from first[x] on, `groups` times
-/// four.
+/// Adds up pixels of four channels by their weights: output pixel x sums `groups` times four pixels from
+/// first[x] on.
 inline void sum_pixels(const std::int16_t* row, const std::uint32_t* first, const std::int16_t* weights,
                        std::size_t groups, std::size_t pixels, std::int32_t* sums) {
 #if defined(__x86_64__)

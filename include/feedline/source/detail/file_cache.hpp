@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Files that stay open between reads, up to so many.
+// A cache of files that stay open between reads.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -22,15 +22,16 @@
 
 namespace feedline::inline v0::detail {
 
-/// A regular file that is open for reading, and what it was when it was opened.
+/// A regular file that is open for reading, and its state when it was opened.
 struct opened_file {
   open_file file;
   file_state state;
 
-  /// Throws std::system_error, whose what() is "PATH: REASON", or std::runtime_error for what is no regular file.
+  /// Opens a file. Throws std::system_error, whose what() is "PATH: REASON", or std::runtime_error if it isn't a regular
+  /// file.
   static opened_file at(const std::string& path) {
-    state_of(path); // looked at first, as opening a device may set it going
-    // Without O_NONBLOCK opening what has become a named pipe would wait for its writer.
+    state_of(path); // checked first, because opening a device can have effects
+    // Without O_NONBLOCK, opening a named pipe would wait for its writer.
     open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 
     struct stat status {};
@@ -39,7 +40,7 @@ struct opened_file {
     return {std::move(file), checked(status, path)};
   }
 
-  /// The same without opening it.
+  /// The state of a file that isn't opened. Throws the same.
   static file_state state_of(const std::string& path) {
     struct stat status {};
 
@@ -59,21 +60,21 @@ struct opened_file {
   }
 };
 
-/// Opens files when they are first asked for, and closes the one that was not asked for longest. From any thread.
+/// Opens files at their first use and closes the least recently used one. Any thread may use it.
 class file_cache {
  public:
-  explicit file_cache(std::size_t most) : most_(most) {}
+  explicit file_cache(std::size_t max_files) : max_files_(max_files) {}
 
   file_cache(const file_cache&) = delete;
 
-  /// The file that stands for `owner`. Throws as opened_file::at() does; the next call tries again.
+  /// The file of `owner`, opened if it isn't open. Throws as opened_file::at() does; the next call tries again.
   std::shared_ptr<const opened_file> get(const void* owner, const std::string& path) {
     if (auto open = find(owner)) return open;
     auto opened = std::make_shared<const opened_file>(opened_file::at(path));
     std::shared_ptr<const opened_file> oldest; // closed without the lock
     const std::lock_guard lock(mutex_);
     if (const auto found = by_owner_.find(owner); found != by_owner_.end()) return found->second->file;
-    if (files_.size() >= most_) {
+    if (files_.size() >= max_files_) {
       oldest = std::move(files_.back().file);
       by_owner_.erase(files_.back().owner);
       files_.pop_back();
@@ -83,7 +84,7 @@ class file_cache {
     return opened;
   }
 
-  /// Nobody asks for it any more.
+  /// Closes the file of `owner`, which is not needed any more.
   void forget(const void* owner) noexcept {
     std::shared_ptr<const opened_file> closed;
     const std::lock_guard lock(mutex_);
@@ -108,9 +109,9 @@ class file_cache {
     return found->second->file;
   }
 
-  const std::size_t most_;
+  const std::size_t max_files_;
   std::mutex mutex_;
-  std::list<entry> files_; // the one that was asked for last first
+  std::list<entry> files_; // the most recently used one first
   std::unordered_map<const void*, std::list<entry>::iterator> by_owner_;
 };
 

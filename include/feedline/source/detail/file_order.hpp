@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The files of a source: which one comes next, and how their samples are numbered.
+// The files of a source: their order in an epoch, and the indices of their samples.
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
@@ -16,13 +16,14 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/detail/file_patterns.hpp>
+#include <feedline/detail/file_search.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline v0::detail {
 
-/// Throws std::invalid_argument if a name stands there twice, however many slashes and `./` it has.
+/// Throws std::invalid_argument if a name is listed twice, also with extra slashes or `./`.
 inline void refuse_doubles(const std::vector<std::string>& names) {
   const auto plain = [](std::string_view name) {
     std::string text(name.starts_with('/') ? "/" : "");
@@ -42,23 +43,23 @@ inline void refuse_doubles(const std::vector<std::string>& names) {
     if (hashes[i].first == hashes[i - 1].first &&
         plain(names[hashes[i].second]) == plain(names[hashes[i - 1].second]))
       throw std::invalid_argument(in_backticks(names[hashes[i].second]) +
-                                  " is listed twice: each of its samples would come twice in every epoch");
+                                  " is listed twice: an epoch would yield each of its samples twice");
 }
 
-/// Lists files once; goes through them in listed order or, in an epoch that is shuffled, in a keyed one.
-/// The index of a sample is `number of its file << 40 | place in the file`, files counted in listed order.
+/// Lists files once, and goes through them in listed order or, in a shuffled epoch, in a keyed random order.
+/// A sample's index is `number of its file << 40 | position in the file`, files counted in listed order.
 class file_order {
  public:
   /// Throws std::invalid_argument for an empty list, an empty name and a file that is listed twice,
-  /// std::runtime_error for wildcards that match nothing, std::system_error for a folder that can't be listed,
-  /// std::length_error for more than 2^24 files. `source` is named in what() of the first two.
-  file_order(const std::vector<std::string>& patterns, const char* source) {
+  /// std::runtime_error for wildcards that match nothing, std::system_error for a directory that can't be
+  /// listed, std::length_error for more than 2^24 files. what() of the first two contains `source`.
+  file_order(const file_patterns& files, const char* source) {
     const auto refuse = [&](const char* reason) {
       throw std::invalid_argument("feedline::" + std::string(source) + ": " + reason);
     };
-    if (patterns.empty()) refuse("the list of files is empty: it needs at least one name or pattern");
+    if (files.names().empty()) refuse("the list of files is empty: it needs at least one name or pattern");
     std::vector<std::string> names;
-    for (const std::string& pattern : patterns) {
+    for (const std::string& pattern : files.names()) {
       if (pattern.empty()) refuse("a file in the list has an empty name");
       append_files(names, pattern);
       if (names.size() > most_files) too_many_files(pattern);
@@ -72,32 +73,32 @@ class file_order {
     order_.clear();
     reached_ = 0;
     end_ = static_cast<std::size_t>(std::min<std::uint64_t>(names_->size(), e.extent));
-    if (end_ < e.rank.of && !e.rank.is_alone())
-      throw std::runtime_error(std::to_string(end_) + " files can't be shared out to " +
-                               std::to_string(e.rank.of) + " ranks: each needs one");
+    if (end_ < e.rank.world_size && !e.rank.is_alone())
+      throw std::runtime_error(std::to_string(end_) + " files can't be divided among " +
+                               std::to_string(e.rank.world_size) + " ranks: each rank needs at least one");
     if (!e.shuffled && e.rank.is_alone()) return;
     for (std::uint32_t i = 0; i < end_; ++i) order_.push_back(i);
     if (e.shuffled) shuffle_range(order_.begin(), order_.size(), random_generator(key(e.seed, e.number)));
     // The files of this rank.
     end_ = 0;
-    for (std::size_t i = e.rank.number; i < order_.size(); i += e.rank.of) order_[end_++] = order_[i];
+    for (std::size_t i = e.rank.number; i < order_.size(); i += e.rank.world_size) order_[end_++] = order_[i];
     order_.resize(end_);
   }
 
-  /// The number of the next file; nothing behind the last one.
+  /// Advances to the next file and returns its number; nothing after the last one.
   std::optional<std::size_t> next() {
     const auto number = peek();
     reached_ += number.has_value();
     return number;
   }
 
-  /// The same without a step.
+  /// The same, but doesn't advance.
   std::optional<std::size_t> peek() const {
     if (reached_ >= end_) return std::nullopt;
     return order_.empty() ? reached_ : order_[reached_];
   }
 
-  /// The next file is this one, and no other comes behind it.
+  /// Makes this file the next and last one.
   void go_to(std::size_t file) {
     order_.clear();
     reached_ = file;
@@ -106,24 +107,25 @@ class file_order {
 
   void state(auto& archive) { archive(reached_); }
 
-  /// The file that next() named last, in a run that is resumed.
+  /// The file that next() returned last, in a resumed run.
   std::size_t last() const {
     if (reached_ == 0 || reached_ > end_)
       throw std::invalid_argument("feedline: the checkpoint is not whole");
     return order_.empty() ? reached_ - 1 : order_[reached_ - 1];
   }
 
-  /// That file, in which the run goes on at an offset.
+  /// Maps that file, in which the run continues at an offset.
   std::shared_ptr<const mapped_file> map_last(std::size_t offset) const {
     auto file = std::make_shared<const mapped_file>((*names_)[last()]);
     if (offset > file->bytes().size())
-      throw std::runtime_error(readable(file->path()) + " has become shorter");
+      throw std::runtime_error(readable(file->path()) + " has become shorter since the checkpoint was taken");
     return file;
   }
 
   std::uint64_t extent() const noexcept { return names_->size(); }
 
-  /// Of the first files as listed: of the last part of each name, and of the file's size, beginning and end.
+  /// A hash of the first `extent` files as listed: of the last part of each name, and of the file's size,
+  /// beginning and end.
   std::uint64_t fingerprint(std::uint64_t extent) const {
     std::uint64_t hash = key(extent);
     for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, names_->size()); ++i)
@@ -145,13 +147,13 @@ class file_order {
     return index & ((std::uint64_t{1} << place_bits) - 1);
   }
 
-  /// What a sample is called in messages: by `name`, or, if that is empty, "photos-0003.tar: sample #17".
+  /// A sample's origin: `name`, or, if that is empty, "photos-0003.tar: sample #17".
   std::string origin_of(std::uint64_t index, std::string name) const {
     if (!name.empty()) return name;
     return readable(name_of(index)) + ": sample #" + std::to_string(place_of(index));
   }
 
-  /// The name of the file that a sample is in; empty for an index that none has.
+  /// The name of the file that contains a sample; empty if no file has this index.
   std::string name_of(std::uint64_t index) const {
     return file_of(index) < names_->size() ? (*names_)[file_of(index)] : std::string();
   }
@@ -162,20 +164,20 @@ class file_order {
   std::shared_ptr<const std::vector<std::string>> names_;
   std::vector<std::uint32_t> order_; // empty: as listed
   std::size_t reached_ = 0;
-  std::size_t end_ = 0; // of the files that take part
+  std::size_t end_ = 0; // number of files in this epoch
 };
 
-/// A source that goes through files. Behind `go_near(index)` it gives samples of that file only.
+/// A source that reads files one after another. After `seek(index)` it yields only samples of that file.
 template <class S>
 concept file_source = source<S> && requires(S& s, const S& described, std::uint64_t index) {
   { described.files() } -> std::same_as<const file_order&>;
-  s.go_near(index);
+  s.seek(index);
 };
 
-/// Samples counted through all files in listed order: in which file a place is, and the index of its sample.
+/// Converts between positions, counted over all files in listed order, and files and indices.
 class places_in_files {
  public:
-  /// The next file has so many.
+  /// Adds a file with this many samples.
   void add_file(std::uint64_t samples) { firsts_.push_back(size() + samples); }
 
   std::uint64_t size() const noexcept { return firsts_.back(); }
@@ -186,7 +188,7 @@ class places_in_files {
            1;
   }
 
-  /// The first place of a file.
+  /// The position of a file's first sample.
   std::uint64_t first_of(std::size_t file) const { return firsts_[file]; }
 
   std::uint64_t index_at(std::uint64_t place) const {
@@ -194,7 +196,7 @@ class places_in_files {
     return file_order::index_of(file, place - firsts_[file]);
   }
 
-  /// The place of the sample with that index, if there is one.
+  /// The position of the sample with this index, if there is one.
   std::optional<std::uint64_t> find(std::uint64_t index) const {
     const std::size_t file = file_order::file_of(index);
     if (file + 1 >= firsts_.size()) return {};
@@ -203,13 +205,13 @@ class places_in_files {
     return firsts_[file] + position;
   }
 
-  /// How many the first files have.
+  /// How many samples the first `files` files have.
   std::uint64_t size_of_first(std::uint64_t files) const {
     return firsts_[static_cast<std::size_t>(std::min<std::uint64_t>(files, firsts_.size() - 1))];
   }
 
  private:
-  std::vector<std::uint64_t> firsts_{0}; // of each file; then the number of all
+  std::vector<std::uint64_t> firsts_{0}; // first position of each file; then the total
 };
 
 } // namespace feedline::inline v0::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A source with stages behind it, as one source: for those that consist of several.
+// A source followed by stages, as one source: a part of sources such as concat, mix and zip.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,11 +20,11 @@
 
 namespace feedline::inline v0::detail {
 
-/// A stage that makes at most one item of each, whatever came before.
+/// A stage that emits at most one item for each, independently of earlier items.
 template <class S>
-concept can_stand_in_source = stateless<S> && traits_of<S>().keeps_place;
+concept can_stand_in_source = stateless<S> && traits_of<S>().position_from_last_sample;
 
-/// Where the chain of stages inside a source ends: there is one item at most.
+/// The end of the chain of stages inside a source. Holds at most one item.
 template <class T>
 class one_item_sink : public sample_sink {
  public:
@@ -48,7 +48,8 @@ class one_item_sink : public sample_sink {
   failure_ptr& failed_;
 };
 
-/// The source's samples behind the stages, on the source's thread. Those that a stage leaves out are passed over.
+/// Yields what the stages emit for the source's samples, on the source's thread. Continues after samples that
+/// a stage filters out.
 template <source Source, class Segments>
 class mapped_source {
   using item_of_source = source_item_t<Source>;
@@ -57,7 +58,7 @@ class mapped_source {
  public:
   static constexpr source_traits traits = [] {
     source_traits t = source_traits_of<Source>();
-    t.names_files = false;
+    t.yields_file_names = false;
     return t;
   }();
 
@@ -70,7 +71,7 @@ class mapped_source {
   void start_epoch(const epoch& e) {
     epoch_ = e.number;
     stop_ = e.stop;
-    // Stages behind the whole have numbers of their own: they must not see the same random numbers.
+    // The stages after the whole source are numbered separately: they must not get the same random numbers.
     at_work_ =
         std::make_unique<at_work>(source_, stages_, key(e.seed, stable_hash("inside a source")), stop_);
     if constexpr (requires { source_.start_epoch(e); }) source_.start_epoch(e);
@@ -95,7 +96,7 @@ class mapped_source {
   bool ready() const
     requires says_when_ready<Source>
   {
-    // The next one may be left out, and then the one after it be waited for.
+    // If a stage filters the next sample out, next() waits for the one after it.
     return is_one_to_one && source_.ready();
   }
 
@@ -111,10 +112,10 @@ class mapped_source {
     else if constexpr (requires { source_.resumed(); }) source_.resumed();
   }
 
-  void go_near(std::uint64_t index)
-    requires requires(Source& s) { s.go_near(index); }
+  void seek(std::uint64_t index)
+    requires requires(Source& s) { s.seek(index); }
   {
-    source_.go_near(index);
+    source_.seek(index);
   }
 
   std::uint64_t extent() const { return extent_of(source_); }
@@ -126,9 +127,9 @@ class mapped_source {
     return hash;
   }
 
-  std::optional<std::size_t> largest_item() const {
+  std::optional<std::size_t> max_item_bytes() const {
     if (const known_bytes known = bytes_of_type<item>()) return known;
-    return bytes_behind<item_of_source, 0>(stages_.template get<0>().stages, largest_item_of(source_));
+    return bytes_behind<item_of_source, 0>(stages_.template get<0>().stages, max_item_bytes_of(source_));
   }
 
  private:
@@ -136,7 +137,7 @@ class mapped_source {
     return (traits_of<S>().one_to_one && ...);
   }(typename Segments::stage_types());
 
-  /// The stages in an epoch.
+  /// The stages at work in an epoch.
   struct at_work {
     at_work(const Source& source, const Segments& described, std::uint64_t seed, const std::stop_token& stop)
         : stages(described), worker(stage_name(source), stages, seed, on_error::fail, stop, made, failed) {}
@@ -163,7 +164,7 @@ class mapped_source {
   std::uint32_t epoch_ = 0;
   std::stop_token stop_;
   std::uint64_t calls_ = 0; // of the source's next() in this epoch
-  std::uint64_t given_ = 0; // by it
+  std::uint64_t given_ = 0; // samples that it yielded
 };
 
 } // namespace feedline::inline v0::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What lies between runs: buffers that one run fills and another reads.
+// Connects runs: buffers that one run fills and another reads.
 #include <exception>
 #include <optional>
 #include <span>
@@ -16,14 +16,14 @@
 
 namespace feedline::inline v0::detail {
 
-/// Takes what a run gives, on a thread of its own, and puts it into buffers.
+/// Moves the items of a run into buffers, on its own thread.
 template <class T>
 class pump {
  public:
   using buffers = std::span<push_source<T>>;
 
-  /// `give(item, buffers)` returns false if nobody takes items any more. `at_end(buffers, error)` is told that the run has
-  /// come to its end, or failed. Both are called by the pump's thread.
+  /// `give(item, buffers)` returns false if no buffer accepts items any more. `at_end(buffers, error)` is
+  /// called when the run has ended or failed. The pump's thread calls both.
   template <class Give, class AtEnd>
   pump(any_loader<T> from, std::vector<push_source<T>> to, Give give, AtEnd at_end)
       : from_(std::move(from)),
@@ -55,7 +55,7 @@ class pump {
   std::thread thread_;
 };
 
-/// Ends the stream of some buffers: whatever was in them is lost, and who fills them is told.
+/// Closes buffers when it is destroyed. Their items are lost, and a push to them returns closed.
 template <class T>
 class closing {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Has the system read files before a source comes to them.
+// Has the system read files before a source reaches them.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,23 +13,23 @@
 
 namespace feedline::inline v0::detail {
 
-/// For a source that reads its files one after another: has the system read what isn't in memory, the next file's
-/// beginning too, while samples before that are worked on.
+/// For a source that reads its files one after another: has the system read the next bytes into memory, also
+/// those at the beginning of the next file, while the source yields the samples before them.
 class read_ahead {
  public:
-  /// That file, mapped ahead or now. Throws as mapped_file does.
+  /// Returns a file, mapped ahead or now. Throws as mapped_file does.
   std::shared_ptr<const mapped_file> open(const file_order& files, std::size_t number) {
     if (auto file = take(number)) return file;
     return std::make_shared<const mapped_file>(files.names()[number]);
   }
 
-  /// The same, but null if it wasn't mapped ahead.
+  /// The same, but returns null if it wasn't mapped ahead.
   std::shared_ptr<const mapped_file> take(std::size_t number) noexcept {
     due_ = 0;
     return next_number_ == number ? next_.file : nullptr;
   }
 
-  /// The source is about to read the file that it opened last, from `offset` on.
+  /// Call this before the source reads the file that it opened last, from `offset` on.
   void announce(const file_order& files, const std::shared_ptr<const mapped_file>& file,
                 std::uint64_t offset) {
     if (offset >= due_) [[unlikely]]
@@ -47,7 +47,7 @@ class read_ahead {
       next_number_.reset();
     }
     due_ = offset + announced_file::step;
-    if (offset > here_.bytes) here_.bytes = offset; // nobody wants what was skipped
+    if (offset > here_.bytes) here_.bytes = offset; // skipped bytes aren't needed
     const std::uint64_t end = offset + reach, size = file->bytes().size();
     here_.reach(end);
     if (end <= size) return;
@@ -59,14 +59,14 @@ class read_ahead {
     next_number_ = files.peek();
     try {
       if (next_number_) next_.file = std::make_shared<const mapped_file>(files.names()[*next_number_]);
-    } catch (const std::runtime_error&) { // its own place will say so
+    } catch (const std::runtime_error&) { // thrown when the source opens this file
     }
   }
 
   announced_file here_;
-  announced_file next_; // the one behind it
+  announced_file next_; // the file after it
   std::optional<std::size_t> next_number_;
-  std::uint64_t due_ = 0; // the offset at which there is more to announce
+  std::uint64_t due_ = 0; // the offset from which to announce more
 };
 
 } // namespace feedline::inline v0::detail

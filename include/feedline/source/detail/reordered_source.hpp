@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The samples of an indexed source in an order of places that is worked out as it goes.
+// The samples of an indexed source in an order of positions that is computed on the fly.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -18,11 +18,11 @@
 
 namespace feedline::inline v0::detail {
 
-/// Makes something when it is first asked for. Copies share it.
+/// A value that is made when it is first needed. Copies share it.
 template <class T>
 class shared_lazy {
  public:
-  /// What `make` makes; if it throws, the next call tries again.
+  /// Returns the value, which the first call gets from `make`. If that throws, the next call tries again.
   template <class Make>
   const T& get(Make make) const {
     std::call_once(shared_->once, [&] { shared_->value.emplace(make()); });
@@ -38,12 +38,13 @@ class shared_lazy {
   std::shared_ptr<state> shared_ = std::make_shared<state>();
 };
 
-/// An order in which a place may come twice.
+/// An order in which a position can occur twice.
 template <class Orders>
 concept repeats_places = requires { requires Orders::repeats_places; };
 
-/// `orders(places, key)` gives an epoch's order: size() and, for each number below it, the place at [number].
-/// If no place comes twice it may also have find(place), the other way round.
+/// `orders(places, key)` returns the order of an epoch: size(), and operator[](number), which returns the
+/// position with that number in the order. If no position occurs twice it may have the inverse too,
+/// find(position).
 template <indexed_source Source, class Orders>
 class reordered_source {
   using samples = decltype(indexed(std::declval<const Source&>()));
@@ -51,8 +52,8 @@ class reordered_source {
 
  public:
   static constexpr source_traits traits{.kind = kind_of<Source>(),
-                                        .shares_places = true,
-                                        .names_files = names_files<Source>,
+                                        .splits_samples_by_rank = true,
+                                        .yields_file_names = yields_file_names<Source>,
                                         .repeats_samples = repeats_places<Orders>};
 
   reordered_source(Source source, Orders orders) : source_(std::move(source)), orders_(std::move(orders)) {}
@@ -82,25 +83,25 @@ class reordered_source {
 
   void skip(std::uint64_t count) { reached_ += std::min(count, epoch_size() - reached_); }
 
-  void go_near(std::uint64_t index) {
+  void seek(std::uint64_t index) {
     again_ = find(index);
-    reached_ = epoch_size(); // nothing comes behind it
+    reached_ = epoch_size(); // nothing follows
   }
 
-  /// How many samples this rank has in this epoch, and all ranks together.
+  /// How many samples this rank has in this epoch; places(): all ranks together.
   std::uint64_t epoch_size() const { return share_.size; }
 
   std::uint64_t places() const { return share_.places; }
 
-  /// Where this rank goes on in the next epoch's order.
+  /// Where this rank continues in the next epoch's order.
   std::uint64_t next_first() const { return share_.next_first(); }
 
-  /// Where number i of this rank's epoch is.
+  /// The position of sample number i of this rank's epoch.
   std::uint64_t place_of(std::uint64_t i) const { return (*order_)[share_.place_of(i)]; }
 
   source_item_t<Source> sample_at(std::uint64_t place) const { return samples_->at(place); }
 
-  /// sample_at(place) will be asked for soon.
+  /// Announces that sample_at(place) will be called soon.
   void will_need(std::uint64_t place) const noexcept
     requires requires(const samples& s) { s.will_need(place); }
   {
@@ -109,10 +110,10 @@ class reordered_source {
 
   std::uint64_t index_at(std::uint64_t place) const { return detail::index_at(*samples_, place); }
 
-  /// The place of the sample with that index.
+  /// The position of the sample with this index.
   std::optional<std::uint64_t> find(std::uint64_t index) const { return find_index(*samples_, index); }
 
-  /// The number in the whole epoch's order of the sample with that index.
+  /// The number that the sample with this index has in the whole epoch's order.
   std::uint64_t number_of(std::uint64_t index) const
     requires requires(const order& o) { o.find(index); }
   {
@@ -126,7 +127,7 @@ class reordered_source {
     return key(fingerprint_of(source_, extent), orders_.fingerprint());
   }
 
-  std::optional<std::size_t> largest_item() const { return largest_item_of(source_); }
+  std::optional<std::size_t> max_item_bytes() const { return max_item_bytes_of(source_); }
 
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
 
@@ -134,15 +135,15 @@ class reordered_source {
   Source source_;
   Orders orders_;
   shared_lazy<samples> index_;
-  std::optional<samples> samples_; // this run's share in them
+  std::optional<samples> samples_; // this run's handle of them
   std::optional<order> order_;
   place_share share_;
-  std::uint64_t reached_ = 0;          // samples of the epoch
-  std::uint64_t place_ = 0;            // of the last one
-  std::optional<std::uint64_t> again_; // a place that is wanted out of order
+  std::uint64_t reached_ = 0;          // how many samples of the epoch were yielded
+  std::uint64_t place_ = 0;            // of the last sample
+  std::optional<std::uint64_t> again_; // the position that seek() requested
 };
 
-/// What stands behind a source and makes such a one of it.
+/// What follows a source in a pipeline and turns it into a reordered_source.
 template <class Orders>
 struct reordering {
   using feedline_part = void;
@@ -152,13 +153,14 @@ struct reordering {
   auto changed(const pipeline<Source, Segments...>& p) const {
     constexpr bool may_stand_here =
         keep_any_order(typename pipeline<Source, Segments...>::segments::stage_types());
-    static_assert(may_stand_here,
-                  "feedline: shuffled() and with_replacement() must stand right behind the source, or behind "
-                  "map, filter and tap");
+    static_assert(
+        may_stand_here,
+        "feedline: global_shuffle() and with_replacement() must follow the source directly, or map, filter "
+        "and tap");
     static_assert(
         indexed_source<Source>,
-        "feedline: the samples of this Source can't be had by their place, so they can't be shuffled as "
-        "a whole: use shuffle({.capacity = ...})");
+        "feedline: this Source has no access to its samples by position, so they can't be shuffled as a "
+        "whole: use shuffle({.capacity = ...})");
     if constexpr (may_stand_here && indexed_source<Source>) {
       return with_source(reordered_source<Source, Orders>(p.source(), orders), p);
     } else {

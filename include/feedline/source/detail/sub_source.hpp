@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The sources that another source is made of.
+// The parts of a source that consists of several, such as concat, mix and zip.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -45,15 +45,15 @@ samples_in_order<D> source_of(D samples) {
   return samples_in_order<D>(std::move(samples));
 }
 
-/// A source, or a pipeline that can serve as one: it has no stages, or such as make at most one item of each, without
-/// a state, on one thread.
+/// A source, or a pipeline that can serve as one: it runs on one thread, and its stages, if any, have no
+/// state and emit at most one item for each.
 template <class T>
 concept part_source = requires(T (&make)()) { source_of(make()); };
 
 template <part_source T>
 using source_of_t = decltype(source_of(std::declval<T>()));
 
-/// The type of items that may be of any of these types: a variant, unless they are the same.
+/// A type for items of any of these types: a variant, unless they are the same.
 template <class Seen, class... Items>
 struct any_item;
 
@@ -76,14 +76,14 @@ struct any_item<types<Seen...>, Item, Rest...>
 template <class... Items>
 using any_item_t = typename any_item<types<>, Items...>::type;
 
-/// A value as an item of that type.
+/// Converts a value to that type.
 template <class Any, class Item>
 Any as_any(Item&& item) {
   if constexpr (std::is_same_v<Any, Item>) return std::move(item);
   else return Any(std::in_place_type<Item>, std::move(item));
 }
 
-/// A source as it was described, and the copy of it that works on an epoch, which is gone when it has ended.
+/// A source as described, and the copy of it that yields the samples of an epoch. The copy is gone at its end.
 template <source Source>
 class sub_source {
  public:
@@ -93,14 +93,14 @@ class sub_source {
 
   const Source& described() const noexcept { return described_; }
 
-  /// To what it was before it started.
+  /// Resets it to the state before its start.
   void rewind() noexcept {
     running_.reset();
     phase_ = phase::idle;
     calls_ = given_ = 0;
   }
 
-  /// Begins an epoch. If that throws, it has ended.
+  /// Starts an epoch. If that throws, the source has ended.
   void start(const epoch& e) {
     phase_ = phase::ended;
     calls_ = given_ = 0;
@@ -110,7 +110,7 @@ class sub_source {
     phase_ = phase::running;
   }
 
-  /// The next sample; nothing at the end and from then on.
+  /// Returns the next sample; nothing at the end and after it.
   std::optional<item> next() {
     if (phase_ != phase::running) return std::nullopt;
     ++calls_;
@@ -124,7 +124,7 @@ class sub_source {
     return value;
   }
 
-  /// The index of the sample that came last.
+  /// The index of the last sample.
   std::uint64_t index() const {
     if constexpr (requires { running_->index(); }) return running_->index();
     else return given_ - 1;
@@ -136,27 +136,27 @@ class sub_source {
 
   bool has_ended() const noexcept { return phase_ == phase::ended; }
 
-  /// How many samples it gave since it started.
+  /// How many samples it yielded since it started.
   std::uint64_t given() const noexcept { return given_; }
 
-  /// Before a sample that was held is read again, as a source's go_near(). If that throws, it has ended.
-  void go_near(std::uint64_t index, const epoch& e) {
-    constexpr bool is_led = requires { running_->go_near(index); };
-    if (phase_ == phase::idle || (is_led && phase_ == phase::ended)) start(e);
-    if constexpr (is_led) {
-      phase_ = phase::ended; // unless it can be led there
-      running_->go_near(index);
+  /// Prepares to read a held sample again, as a source's seek() does. If that throws, the source has ended.
+  void seek(std::uint64_t index, const epoch& e) {
+    constexpr bool can_seek = requires { running_->seek(index); };
+    if (phase_ == phase::idle || (can_seek && phase_ == phase::ended)) start(e);
+    if constexpr (can_seek) {
+      phase_ = phase::ended; // in case seek() throws
+      running_->seek(index);
       phase_ = phase::running;
     }
   }
 
-  /// Whether the next sample, or the end, is there without a wait.
+  /// Whether next() would return without waiting.
   bool ready() const {
     if constexpr (says_when_ready<Source>) return running_ && running_->ready();
     else return true;
   }
 
-  /// A source's state(); in a run that is resumed it starts for `e`, unless it is running already.
+  /// Saves or loads the state. In a resumed run the source starts epoch `e`, unless it is running already.
   void state(auto& archive, const epoch& e) {
     phase now = phase_;
     archive(now, given_);
@@ -194,15 +194,15 @@ class sub_source {
   std::stop_token stop_;
 };
 
-/// The indices of samples that come from several sources: `number of the source << 56 | its index`.
+/// Indices of the samples of several sources: `number of the source << 56 | its index there`.
 struct part_index {
   static constexpr unsigned bits = 56;
-  static constexpr std::size_t most_parts = 255; // the last number of all stands for no sample
+  static constexpr std::size_t most_parts = 255; // the largest index stands for no sample
 
   static std::uint64_t join(std::size_t part, std::uint64_t index) {
     if (index >> bits != 0)
       throw std::length_error("feedline: source " + std::to_string(part) + " has a sample with the index " +
-                              std::to_string(index) + ", which is more than 56 bits");
+                              std::to_string(index) + ", which needs more than 56 bits");
     return std::uint64_t{part} << bits | index;
   }
 
@@ -213,8 +213,8 @@ struct part_index {
   }
 };
 
-/// What all parts are told of an epoch: to give all that they have. The run shares out to ranks what comes of
-/// them together.
+/// The epoch that all parts get: they yield all their samples. The run divides the samples of the whole
+/// source among ranks.
 inline epoch without_limits(epoch e) {
   e.extent = ~std::uint64_t{0};
   e.rank = {};
@@ -222,13 +222,13 @@ inline epoch without_limits(epoch e) {
   return e;
 }
 
-/// What part `number` is told of an epoch: a seed of its own, so that equal parts don't come in equal orders.
+/// The epoch that part `number` gets. Its seed is different, so that equal parts have different orders.
 inline epoch epoch_of_part(epoch e, std::size_t number, std::uint64_t pass = 0) {
   e.seed = key(e.seed, number, pass);
   return without_limits(std::move(e));
 }
 
-/// Calls f with the member of a tuple that has this number.
+/// Calls f with element `number` of a tuple.
 template <std::size_t I = 0, class Parts, class F>
 decltype(auto) with_part(Parts& parts, std::size_t number, F&& f) {
   if constexpr (I + 1 < std::tuple_size_v<std::remove_const_t<Parts>>) {
@@ -237,26 +237,26 @@ decltype(auto) with_part(Parts& parts, std::size_t number, F&& f) {
   return f(std::get<I>(parts));
 }
 
-/// Calls f with each of them and its number.
+/// Calls f with each part and its number.
 template <class Parts, class F>
 void for_each_part(Parts& parts, F&& f) {
   std::size_t number = 0;
   std::apply([&](auto&... part) { (f(part, number++), ...); }, parts);
 }
 
-/// What no sample of any part takes more than, for a source's largest_item().
+/// The most bytes of a sample of any part, for a source's max_item_bytes().
 template <class Parts>
 known_bytes largest_of_parts(const Parts& parts) {
   known_bytes largest = 0;
   for_each_part(parts, [&](const auto& part, std::size_t) {
-    const known_bytes its = largest_item_of(part.described());
+    const known_bytes its = max_item_bytes_of(part.described());
     if (!its || !largest) largest = std::nullopt;
     else largest = std::max(*largest, *its);
   });
   return largest;
 }
 
-/// Whether none of the parts from number `begin` on, before `end`, would wait.
+/// Whether none of the parts [begin, end) would wait.
 template <class Parts>
 bool are_ready(const Parts& parts, std::size_t begin, std::size_t end) {
   bool are = true;
@@ -266,7 +266,7 @@ bool are_ready(const Parts& parts, std::size_t begin, std::size_t end) {
   return are;
 }
 
-/// A hash of the first parts, for a source's fingerprint().
+/// A hash of the first `extent` parts, for a source's fingerprint().
 template <class Parts>
 std::uint64_t fingerprint_of_parts(const Parts& parts, std::uint64_t extent) {
   std::uint64_t hash = key(extent);

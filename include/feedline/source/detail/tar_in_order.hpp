@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Reads TAR shards one after another, whatever way each is read.
+// Reads TAR shards one after another, mapped or compressed.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,11 +16,11 @@
 
 namespace feedline::inline v0::detail {
 
-/// The samples of shards, one shard after another. `Opener` says what a shard is, `Opener::shard`, and has
-/// - `void start(const epoch&)`: an epoch begins;
+/// The samples of shards, one shard after another. `Opener` has the type of a shard, `Opener::shard`, and
+/// - `void start(const epoch&)`, called at the start of an epoch;
 /// - `std::unique_ptr<shard> open(const file_order&, std::size_t number)`;
-/// - `void gave_sample(const file_order&, const shard&)`;
-/// - `bool is_stopped() const`: a stop may have made a shard end.
+/// - `void yielded_sample(const file_order&, const shard&)`, called after each sample;
+/// - `bool is_stopped() const`: whether a stop may have cut a shard off.
 template <class Opener>
 class tar_in_order {
  public:
@@ -49,11 +49,11 @@ class tar_in_order {
       try {
         sample = shard_->next();
       } catch (const tar_error&) {
-        if (opener_.is_stopped()) return {}; // which may have cut it off
+        if (opener_.is_stopped()) return {}; // the stop may have cut the shard off
         throw;
       }
       if (sample) {
-        opener_.gave_sample(files_, *shard_);
+        opener_.yielded_sample(files_, *shard_);
         return sample;
       }
       index_ = last;
@@ -68,7 +68,7 @@ class tar_in_order {
     if (!shard_) to_position_ = position;
   }
 
-  /// Reads the shard that was being read up to where that was.
+  /// Opens the current shard and reads up to the saved position.
   void resumed() {
     const std::uint64_t position = std::exchange(to_position_, closed);
     if (position == closed) return;
@@ -77,12 +77,12 @@ class tar_in_order {
     while (shard_->position() < position) {
       try {
         if (!shard_->next()) break;
-      } catch (const tar_error&) { // was told before
+      } catch (const tar_error&) { // was thrown before the checkpoint
       }
     }
   }
 
-  void go_near(std::uint64_t index) {
+  void seek(std::uint64_t index) {
     const std::size_t number = file_order::file_of(index);
     if (shard_ && number_ == number && shard_->position() <= file_order::place_of(index)) return;
     files_.go_to(number);
@@ -90,20 +90,20 @@ class tar_in_order {
     to_position_ = closed;
   }
 
-  /// In which order its shards come.
+  /// The shards and their order in this epoch.
   const file_order& files() const noexcept { return files_; }
 
   std::uint64_t extent() const noexcept { return files_.extent(); }
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return files_.fingerprint(extent); }
 
-  /// The index of the sample that next() gave last, or in whose place it threw.
+  /// The index of the last sample that next() returned, or for which it threw.
   std::uint64_t index() const noexcept { return index_; }
 
  protected:
   tar_in_order(file_order files, Opener opener) : files_(std::move(files)), opener_(std::move(opener)) {}
 
-  // A copy opens the shard again, where it goes on.
+  // A copy opens the current shard again and continues at its position.
   tar_in_order(const tar_in_order& other)
       : files_(other.files_),
         opener_(other.opener_),
@@ -126,10 +126,10 @@ class tar_in_order {
 
   file_order files_;
   Opener opener_;
-  std::unique_ptr<typename Opener::shard> shard_; // the one being read
-  std::size_t number_ = 0;                        // of that one, as listed
+  std::unique_ptr<typename Opener::shard> shard_; // the current shard
+  std::size_t number_ = 0;                        // of the current shard in the list
   std::uint64_t index_ = 0;
-  std::uint64_t to_position_ = closed; // in the file given last, where that is to be opened again
+  std::uint64_t to_position_ = closed; // where to continue in the current shard after opening it again
 };
 
 } // namespace feedline::inline v0::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Where the samples of TAR shards lie: found by one pass over the headers, and kept in a file on request.
+// The index of a TAR shard: where samples begin. Made by one pass over the headers; can be saved to a file.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -34,22 +34,22 @@
 
 namespace feedline::inline v0::detail {
 
-/// What is known of one shard.
+/// The index of one shard.
 struct tar_index {
   std::uint64_t bytes = 0;            ///< of the shard
-  std::int64_t modified_ns = 0;       ///< its time
-  std::uint64_t fingerprint = 0;      ///< a hash of its beginning and end, where the index is kept
-  std::uint64_t usual_size = 0;       ///< what tar_shard::usual_size() was before the last sample
-  std::vector<std::uint64_t> globals; ///< offsets of headers that hold for all members behind them
-  std::vector<std::uint64_t> begins;  ///< of samples, and of what can't be read: it is an error there again
-  std::string problem;                ///< why the shard has no samples, if it can't be opened
+  std::int64_t modified_ns = 0;       ///< when the shard was modified
+  std::uint64_t fingerprint = 0;      ///< a hash of the shard's beginning and end, if the index is saved
+  std::uint64_t usual_size = 0;       ///< tar_shard::usual_size() before the last sample
+  std::vector<std::uint64_t> globals; ///< offsets of headers that apply to all members after them
+  std::vector<std::uint64_t> begins;  ///< offsets of samples, and of errors, which reading repeats
+  std::string problem;                ///< why the shard can't be opened; empty if it can
 
   bool is_of(const mapped_file& shard) const noexcept {
     return bytes == shard.bytes().size() && modified_ns == shard.modified_ns();
   }
 };
 
-/// Goes through a shard and notes where its samples begin.
+/// Reads the headers of a shard and records where its samples begin.
 class tar_scan {
  public:
   explicit tar_scan(std::shared_ptr<const mapped_file> file) : file_(std::move(file)), shard_(file_) {
@@ -57,20 +57,20 @@ class tar_scan {
     index_.modified_ns = file_->modified_ns();
   }
 
-  /// Steps over a sample, or an error in its place. False: there is none.
+  /// Steps over a sample, or an error instead of one. Returns false at the end.
   bool step() {
     const std::uint64_t begin = shard_.begin();
-    // Only damage asks for the usual size, to judge the sample before it.
+    // The usual size only serves to judge the sample before damage.
     if (!shard_.is_at_damage()) index_.usual_size = shard_.usual_size();
     try {
       if (!shard_.next()) return false;
-    } catch (const tar_error&) { // its own place says so
+    } catch (const tar_error&) { // reading this position throws it again
     }
     index_.begins.push_back(begin);
     return true;
   }
 
-  /// What was found so far.
+  /// The index of the samples so far.
   const tar_index& index() {
     index_.globals = shard_.globals();
     return index_;
@@ -82,10 +82,10 @@ class tar_scan {
   tar_index index_;
 };
 
-/// Reads the headers of a shard. One that can't be opened has one sample, which is an error.
+/// Makes the index of a shard. A shard that can't be opened has one sample, which is an error.
 inline tar_index scan_tar(const std::string& path) {
   try {
-    const auto file = tar_shard::map(path, sharing::alone); // for others reads may not jump
+    const auto file = tar_shard::map(path, sharing::alone); // expect_jumps() mustn't affect other readers
     file->expect_jumps();
     tar_scan scan(file);
     while (scan.step()) continue;
@@ -98,20 +98,20 @@ inline tar_index scan_tar(const std::string& path) {
   }
 }
 
-/// The sample at a position of a shard that hasn't changed since it was indexed. Throws tar_error as reading the
-/// whole shard would in its place.
+/// Reads the sample at a position of a shard that hasn't changed since it was indexed. Throws the same
+/// tar_error as reading the whole shard would for this sample.
 inline tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_index& index,
                             std::size_t position) {
   const std::uint64_t begin = index.begins[position];
   auto sample = tar_shard(file, begin, index.globals, static_cast<std::size_t>(index.usual_size)).next();
   if (!sample)
     throw tar_error(readable(file->path()) + ": no sample at offset " + std::to_string(begin) +
-                    ", where its index says");
+                    ", although its index lists one: delete the index file, if there is one");
   return *std::move(sample);
 }
 
-/// An index as a file of 64-bit words in the byte order of the machine: these, the globals, the begins, a
-/// checksum of all before.
+/// The words of an index file: 64 bits each, in the byte order of the machine. After these follow the
+/// globals, the begins, and a checksum of all words before it.
 enum tar_index_word : std::size_t {
   word_magic,
   word_bytes,
@@ -143,7 +143,7 @@ inline std::vector<std::uint64_t> to_words(const tar_index& index) {
   return words;
 }
 
-/// Nothing if they aren't whole.
+/// Returns nothing if the words are incomplete or damaged.
 inline std::optional<tar_index> from_words(std::span<const std::uint64_t> words) {
   if (words.size() <= head_words || words[word_magic] != tar_index_magic) return {};
   const std::uint64_t rest = words.size() - head_words - 1;
@@ -161,7 +161,7 @@ inline std::optional<tar_index> from_words(std::span<const std::uint64_t> words)
                    {}};
 }
 
-/// Nothing if there is no such file, or it isn't whole.
+/// Returns nothing if the file is missing, incomplete or damaged.
 inline std::optional<tar_index> read_tar_index(const std::string& path) {
   try {
     const mapped_file file(path);
@@ -174,8 +174,8 @@ inline std::optional<tar_index> read_tar_index(const std::string& path) {
   }
 }
 
-/// Whether there is nothing of that name, or an index of any version, or the beginning of one. What somebody else
-/// has put there is left alone.
+/// Whether an index can be written to a path: there is no file, or an index of any version, or the beginning
+/// of one. Other files aren't overwritten.
 inline bool may_write_tar_index(const std::string& path) {
   struct stat status {};
 
@@ -186,7 +186,7 @@ inline bool may_write_tar_index(const std::string& path) {
   return file && tar_index_name.starts_with({begin, file.read(begin, sizeof begin, 0)});
 }
 
-/// Writes it whole or, where nothing can be written, not at all.
+/// Writes the complete index or, on an error, nothing.
 inline void write_tar_index(const std::string& path, const tar_index& index) {
   if (!may_write_tar_index(path)) return;
   static std::atomic<unsigned> written{0};
@@ -198,8 +198,8 @@ inline void write_tar_index(const std::string& path, const tar_index& index) {
     ::unlink(draft.c_str());
 }
 
-/// The index of a shard: from a file beside it if that fits, else by reading the headers. With `keep` that
-/// file is looked for and written.
+/// Returns the index of a shard. With `keep`, reads it from the file next to the shard if that matches,
+/// otherwise makes it and writes that file.
 inline tar_index index_of_tar(const std::string& shard, bool keep) {
   if (!keep) return scan_tar(shard);
   const std::string path = shard + ".index";
@@ -207,7 +207,7 @@ inline tar_index index_of_tar(const std::string& shard, bool keep) {
   try {
     auto kept = read_tar_index(path);
     if (kept && kept->fingerprint == fingerprint && kept->is_of(mapped_file(shard))) return *std::move(kept);
-  } catch (const std::runtime_error&) { // no shard: its place is to say so
+  } catch (const std::runtime_error&) { // the scan below records that the shard can't be opened
   }
   tar_index index = scan_tar(shard);
   index.fingerprint = fingerprint;
@@ -215,7 +215,7 @@ inline tar_index index_of_tar(const std::string& shard, bool keep) {
   return index;
 }
 
-/// The samples of shards by their place, counted over all shards. Shards are mapped when they are first needed.
+/// Access to the samples of shards by position, counted over all shards. Shards are mapped when first needed.
 class indexed_tar {
  public:
   indexed_tar(const file_order& files, bool keep_index) : files_(files) {
@@ -230,7 +230,8 @@ class indexed_tar {
 
   std::uint64_t size() const noexcept { return places_.size(); }
 
-  /// Throws tar_error as the shard in its order would, and for one that was changed since it was indexed.
+  /// Throws tar_error as reading the shard in order would, and for a shard that has changed since it was
+  /// indexed.
   tar_sample at(std::uint64_t place) const {
     const std::size_t number = places_.file_of(place);
     const tar_index& index = (*shards_)[number];
@@ -241,18 +242,18 @@ class indexed_tar {
     return sample_at(file, index, position);
   }
 
-  /// Has the system begin to read a sample's bytes, where that is worth it.
+  /// Has the system start to read a sample's bytes, if they are worth the request.
   void will_need(std::uint64_t place) const noexcept {
     const std::size_t number = places_.file_of(place);
     const std::vector<std::uint64_t>& begins = (*shards_)[number].begins;
     const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
     const std::uint64_t begin = begins[position];
     const std::uint64_t end = position + 1 < begins.size() ? begins[position + 1] : (*shards_)[number].bytes;
-    constexpr std::uint64_t few = 16 << 10; // bytes, that cost less than the request
+    constexpr std::uint64_t few = 16 << 10; // bytes; reading them costs less than the request
     if (end < begin + few) return;
     try {
       maps_->at(number)->will_need(begin, end - begin);
-    } catch (...) { // its own place will say so
+    } catch (...) { // at() throws it
     }
   }
 
@@ -277,11 +278,11 @@ class indexed_tar {
   std::shared_ptr<lazy_maps> maps_;
 };
 
-/// What the samples of shards are called. Each shard is read on from where it was left, so that naming all of a
-/// shard's samples takes one pass over it. From any thread.
+/// Finds the origins of samples. It continues to read a shard where it stopped, so that all origins of a
+/// shard take one pass over it. Any thread may use it.
 class tar_names {
  public:
-  /// "photos-0003.tar: dir/17.jpg, .cls"; empty if there is no such sample, or it can't be read.
+  /// "photos-0003.tar: dir/17.jpg, .cls"; empty if the sample doesn't exist or can't be read.
   std::string at(const std::string& path, std::uint64_t position) {
     const std::lock_guard lock(mutex_);
     try {
@@ -302,11 +303,11 @@ class tar_names {
   };
 
   scanned& find(const std::shared_ptr<const mapped_file>& file) {
-    constexpr std::size_t most = 16; // shards that stay mapped
+    constexpr std::size_t max_mapped = 16; // shards
     const auto is_of = [&](scanned& s) { return s.path == file->path() && s.scan.index().is_of(*file); };
     const auto found = std::find_if(shards_.begin(), shards_.end(), is_of);
     if (found != shards_.end()) return *found;
-    if (shards_.size() == most) shards_.pop_front();
+    if (shards_.size() == max_mapped) shards_.pop_front();
     return shards_.emplace_back(scanned{file->path(), tar_scan(file)});
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A TAR archive in a file of which only the headers are read, for tar_reader.
+// A TAR archive on disk, of which only the headers are read, for tar_reader.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -17,12 +17,13 @@
 
 namespace feedline::inline v0::detail {
 
-/// What tar_memory is to an archive that lies in memory. A file that is shortened meanwhile is cut off.
+/// The counterpart of tar_memory for an archive on disk. A file that becomes shorter in the meantime counts
+/// as cut off.
 class tar_on_disk {
  public:
   static constexpr bool headers_only = true;
 
-  /// After a stop the archive ends.
+  /// After a stop, reads find the end of the archive.
   tar_on_disk(const open_file& file, std::uint64_t size, std::stop_token stop)
       : file_(&file), size_(size), stop_(std::move(stop)) {}
 
@@ -48,10 +49,10 @@ class tar_on_disk {
     return skipped;
   }
 
-  /// The headers of one member.
+  /// Whether `count` more bytes of headers may be read for this member.
   bool has_room_for(std::uint64_t count) const noexcept {
-    constexpr std::uint64_t most = 1 << 20;
-    return count <= most - taken_;
+    constexpr std::uint64_t max_bytes = 1 << 20;
+    return count <= max_bytes - taken_;
   }
 
   void keep_globals(tar_overrides& globals) {
@@ -76,9 +77,9 @@ class tar_on_disk {
   std::uint64_t size_;
   std::stop_token stop_;
   std::uint64_t position_ = 0;   // <= size_
-  std::deque<std::string> read_; // for the member, whose name is a view of it
-  std::uint64_t taken_ = 0;      // bytes of those
-  std::string path_;             // of global headers
+  std::deque<std::string> read_; // headers of the member; its name is a view of them
+  std::uint64_t taken_ = 0;      // bytes read for the member
+  std::string path_;             // from global headers
   std::string sparse_name_;
 };
 

@@ -20,7 +20,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// The samples of one shard, which its archive reads from its file.
+/// The samples of one shard. Archive reads the bytes from its file.
 template <class Archive>
 class basic_tar_shard {
  public:
@@ -30,9 +30,9 @@ class basic_tar_shard {
     advance();
   }
 
-  /// The next sample; nothing at the shard's end. Throws tar_error in the place of a sample with a member
-  /// that can't be read: a partial one never comes out. The samples before it have come, and those behind it
-  /// will where the shard can be read on.
+  /// Returns the next sample; nothing at the shard's end. Throws tar_error instead of a sample with a member
+  /// that can't be read: it never returns a partial sample. Later calls return the samples after it, if the
+  /// rest of the shard can be read.
   std::optional<tar_sample> next() {
     if (status_ == tar_status::end) return {};
     ++position_;
@@ -52,7 +52,7 @@ class basic_tar_shard {
         sample->fields_.push_back({split(ahead_.name).second, ahead_.bytes});
       } else if (problem.empty()) {
         problem = "sample " + in_backticks(sample->key()) + " at offset " + std::to_string(first.offset) +
-                  " is larger than there is room for";
+                  " is larger than the limit, max_sample_bytes";
       }
       advance();
     } while (goes_on(*sample));
@@ -67,10 +67,10 @@ class basic_tar_shard {
     return sample;
   }
 
-  /// How many samples, or errors in their place, next() has given.
+  /// How many samples next() has returned, including those that it threw instead of.
   std::uint64_t position() const noexcept { return position_; }
 
-  /// What a later pass needs to go on from here.
+  /// With globals() and usual_size(): what a later pass needs to continue from here.
   std::uint64_t begin() const noexcept { return ahead_.begin; }
 
   const std::vector<std::uint64_t>& globals() const noexcept { return reader_.globals(); }
@@ -80,7 +80,7 @@ class basic_tar_shard {
 
   const Archive& archive() const noexcept { return reader_.archive(); }
 
-  /// Whether what comes next is no member.
+  /// Whether the next header is damaged.
   bool is_at_damage() const noexcept { return status_ == tar_status::damaged; }
 
  private:
@@ -106,9 +106,9 @@ class basic_tar_shard {
            key[directory] == '/' && key.ends_with(stem);
   }
 
-  // Where a header is damaged nobody can tell for certain whether the sample before it goes on there. It
-  // counts as complete if it has as many fields as the one before it, or if the name that the damaged header
-  // seems to have repeats one of its fields for another key.
+  // At a damaged header it is unknown whether the sample before it continues there. It counts as complete if
+  // it has as many fields as the sample before, or if the damaged header seems to name another key with a
+  // field that the sample has already.
   bool is_complete(const tar_sample& sample) const {
     if (has_key_of(sample)) return false;
     if (usual_size_ > 0 && sample.size() >= usual_size_) return true;
@@ -117,7 +117,7 @@ class basic_tar_shard {
 
   static std::string duplicate(const tar_sample& sample, std::uint64_t offset) {
     const std::string_view* twice = nullptr;
-    constexpr std::size_t few = 16; // beyond that, comparing all with all would let a hostile shard hang us
+    constexpr std::size_t few = 16; // above it, sort: all pairs of a hostile shard would take too long
     std::vector<std::string_view> names;
     if (sample.size() <= few) {
       for (const tar_field& a : sample)
@@ -132,7 +132,7 @@ class basic_tar_shard {
     if (!twice) return {};
     const std::string where = "sample " + in_backticks(sample.key()) + " at offset " + std::to_string(offset);
     if (twice->empty())
-      return where + " has more than one member without an extension: give each an extension of its own";
+      return where + " has more than one member without an extension: give each a different extension";
     return where + " has the field " + in_backticks(*twice) + " more than once";
   }
 
@@ -144,7 +144,7 @@ class basic_tar_shard {
   std::uint64_t position_ = 0;
 };
 
-/// The samples of a shard that is mapped.
+/// The samples of a mapped shard.
 class tar_shard : public basic_tar_shard<tar_memory> {
  public:
   explicit tar_shard(const std::string& path) : tar_shard(map(path)) {}
@@ -152,7 +152,7 @@ class tar_shard : public basic_tar_shard<tar_memory> {
   explicit tar_shard(const std::shared_ptr<const mapped_file>& file)
       : basic_tar_shard(file, tar_reader(bytes_of(*file))) {}
 
-  /// The shard from a sample on, where an earlier pass found that it begins, given what that pass knew.
+  /// The shard from a sample on. `begin`, `globals` and `usual_size` are those of an earlier pass.
   tar_shard(const std::shared_ptr<const mapped_file>& file, std::uint64_t begin,
             const std::vector<std::uint64_t>& globals, std::size_t usual_size)
       : basic_tar_shard(file, tar_reader(file->bytes(), begin, globals), usual_size) {}
@@ -166,10 +166,10 @@ class tar_shard : public basic_tar_shard<tar_memory> {
   }
 
  private:
-  // So that the 40 bits of an index that count a shard's samples can't overflow.
+  // Limits the size, so that a position fits into the 40 bits that an index has for it.
   static std::span<const std::byte> bytes_of(const mapped_file& file) {
     if (file.bytes().size() >> 49 != 0)
-      throw tar_error(readable(file.path()) + ": more than 2^40 blocks from offset 0 on");
+      throw tar_error(readable(file.path()) + ": has more than 2^40 blocks: split the shard");
     return file.bytes();
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The files of a directory and of those below it: those that are there, then those that arrive (inotify(7)).
+// The files of a directory tree: those that exist, then those that arrive (inotify(7)).
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -35,13 +35,14 @@
 
 namespace feedline::inline v0::detail {
 
-/// What somebody may be writing to at this moment.
+/// Whether some process has a file open for writing.
 enum class being_written { no, yes, unknown };
 
-/// Asks the system for a lease that it gives only while nobody has the file open for writing, and gives it back.
-/// unknown: the file is another user's, or its file system has no leases.
+/// Takes a lease, which the system grants only while nobody has the file open for writing, and releases it. unknown: the
+/// file is another user's, or its file system has no leases.
 inline being_written asks_who_writes(const open_file& file) noexcept {
-  // Who opens the file for writing meanwhile waits, and a signal says so: one that is ignored, unlike SIGIO.
+  // If a process opens the file for writing meanwhile, it waits and this one gets a signal. SIGURG is ignored, SIGIO
+  // isn't.
   ::fcntl(file.number(), F_SETSIG, SIGURG);
   if (::fcntl(file.number(), F_SETLEASE, F_RDLCK) != 0)
     return errno == EAGAIN ? being_written::yes : being_written::unknown;
@@ -49,17 +50,17 @@ inline being_written asks_who_writes(const open_file& file) noexcept {
   return being_written::no;
 }
 
-/// A file, and a version of it, as numbers that no other one has.
+/// Unique numbers of a file and of its version.
 struct file_identity {
   std::uint64_t file = 0;
   std::uint64_t version = 0;
 };
 
-/// Of a regular file; nothing for what is none, or isn't there.
+/// The identity of a regular file; nothing if it isn't one or doesn't exist.
 inline std::optional<file_identity> identity_of_file(const std::string& path) noexcept {
   struct statx status {};
 
-  // When it was made tells it from one that had its number before, where the file system knows.
+  // The time of creation, where the file system has it, distinguishes it from an earlier file with the same inode number.
   if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &status) != 0) return {};
   if (!S_ISREG(status.stx_mode)) return {};
   const auto time = [](const statx_timestamp& t) {
@@ -69,9 +70,9 @@ inline std::optional<file_identity> identity_of_file(const std::string& path) no
                        key(status.stx_size, time(status.stx_mtime), time(status.stx_btime))};
 }
 
-/// A stream of paths. Each version of a file comes once, when it is complete: what was written when its writer has closed
-/// it, what was moved at once, and what is found by a scan if nobody has it open for writing. Names don't matter: what events
-/// say of them may be out of date when they are read. To tell versions, it keeps about 60 bytes for each file.
+/// A stream of paths. It yields each version of a file once, when it is complete: a written file when its writer closes
+/// it, a moved file at once, and a file found by a scan if nobody has it open for writing. Files are identified by
+/// inode, not by name, because the names in events may be out of date. It keeps about 60 bytes for each file.
 class watched_tree {
  public:
   struct settings {
@@ -80,13 +81,13 @@ class watched_tree {
     bool newest_first = false;
   };
 
-  /// `goes_on`: after the scan.
+  /// `goes_on`: continue after the scan, with the files that arrive.
   watched_tree(const settings& s, bool goes_on, std::stop_token stop)
       : settings_(s), goes_on_(goes_on), stop_(std::move(stop)) {}
 
   watched_tree(const watched_tree&) = delete;
 
-  /// Whether next() would not wait.
+  /// Whether next() returns without a wait.
   bool ready() {
     if (!scanned_) start();
     if (!has_next()) read_events();
@@ -95,9 +96,10 @@ class watched_tree {
 
   enum class step { at_start, scan_complete, arrived, end };
 
-  /// Waits for what comes next; puts the path of a file into `path`. Throws std::system_error for what can't be watched.
+  /// Waits for the next step and stores the file's path in `path`. Throws std::system_error for a directory that can't be
+  /// watched.
   step next(std::string& path) {
-    constexpr unsigned often = 64; // so that events don't pile up in the kernel while files are given
+    constexpr unsigned often = 64; // so that events don't pile up in the kernel while files are yielded
     if (!scanned_) start();
     if (++calls_ % often == 0) read_events();
     while (!stop_.stop_requested()) {
@@ -133,15 +135,15 @@ class watched_tree {
   struct known_file {
     std::uint64_t version = 0;
     std::uint64_t number = 0; // in the stream
-    std::uint64_t scan = 0;   // that has seen it last
+    std::uint64_t scan = 0;   // the last one that saw it
   };
 
-  /// By the number of its watch, which stays when it is moved.
+  /// Its key is the number of its watch, which doesn't change when it is moved.
   struct folder {
     int parent = nobody;
-    std::string name;       // below its parent; of the first one its path
-    std::uint64_t scan = 0; // that has seen it last
-    std::uint64_t away = 0; // the round in which it was moved, nobody knows yet where to; 0: it wasn't
+    std::string name;       // in its parent; for the top folder its path
+    std::uint64_t scan = 0; // the last one that saw it
+    std::uint64_t away = 0; // the round in which it was moved to an unknown path; 0: its path is known
   };
 
   struct found_file {
@@ -185,7 +187,8 @@ class watched_tree {
   void wait() const noexcept {
     const std::stop_callback wake(stop_, [this] {
       const std::uint64_t one = 1;
-      static_cast<void>(!::write(wake_.number(), &one, sizeof one)); // full: it is awake
+      static_cast<void>(
+          !::write(wake_.number(), &one, sizeof one)); // if the counter is full, the thread is awake
     });
     std::array<::pollfd, 2> both{{{events_.number(), POLLIN, 0}, {wake_.number(), POLLIN, 0}}};
     while (::poll(both.data(), both.size(), -1) < 0 && errno == EINTR) continue;
@@ -214,7 +217,7 @@ class watched_tree {
     forget_moved();
     look_again();
     add_found(false);
-    // Nothing says which files have gone: from time to time it looks which are still there.
+    // No event reports removed files, so a scan finds them when `files_` has grown.
     constexpr std::size_t few = 4096;
     if (files_.size() > 2 * alive_ + few) look_at_all();
   }
@@ -231,7 +234,7 @@ class watched_tree {
       folders_.erase(found);
       return;
     }
-    // What was moved is looked at as a whole where it comes to.
+    // A moved folder is scanned as a whole at its new path.
     if (name.empty() || name.front() == '.' || is_away(event.wd)) return;
     if ((event.mask & IN_ISDIR) != 0) {
       if ((event.mask & IN_MOVED_FROM) != 0) lose(event.wd, name);
@@ -240,19 +243,19 @@ class watched_tree {
     } else if ((event.mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0) {
       arrive(event.wd, name);
     } else if ((event.mask & IN_CREATE) != 0 && is_link(path_of(event.wd) + "/" + std::string(name))) {
-      // A second name of a file that is complete, or a link to one: nobody will close those.
+      // A link to a complete file: no event will report that it is closed.
       look_at(event.wd, std::string(name));
       add_found(false);
     }
   }
 
-  /// A folder was moved from there.
+  /// Notes that a folder was moved away.
   void lose(int parent, std::string_view name) {
     for (auto& [number, f] : folders_)
       if (f.parent == parent && f.name == name && f.away == 0) f.away = round_;
   }
 
-  /// Forgets folders that were moved out of the tree: no event has said where to since the round before.
+  /// Forgets folders that were moved out of the tree: no event since the previous round reported their new path.
   void forget_moved() {
     std::vector<int> lost;
     for (const auto& [number, f] : folders_)
@@ -270,7 +273,7 @@ class watched_tree {
     folders_.erase(number);
   }
 
-  /// Events were lost, or what isn't there any more is to be forgotten.
+  /// Scans everything, because events were lost or removed files must be forgotten.
   void look_at_all() {
     scan(nobody, settings_.directory, true);
     if (gone_ || stop_.stop_requested()) return;
@@ -282,17 +285,17 @@ class watched_tree {
     alive_ = files_.size();
   }
 
-  /// A file that is there, complete.
+  /// Adds a file that is complete.
   void arrive(int number, std::string_view name) {
     if (!is_wanted(name)) return;
     std::string path = path_of(number) + "/" + std::string(name);
-    // What is gone again has another name by now, of which an event will say, or was removed.
+    // A file that isn't found was removed, or was renamed and a later event reports its new name.
     if (const auto id = identity_of_file(path)) add(*id, std::move(path));
   }
 
   // --- Scans
 
-  /// Watches a folder and those below, and adds what is in them. `again`: also those that are watched already.
+  /// Watches a folder and those below it, and adds their files. `again`: also of folders that are watched already.
   void scan(int parent, std::string name, bool again) {
     ++scans_;
     std::vector<std::pair<int, std::string>> left{{parent, std::move(name)}};
@@ -311,8 +314,10 @@ class watched_tree {
     if (number < 0) return;
     const auto [place, is_new] = folders_.try_emplace(number);
     folder& f = place->second;
-    const bool is_elsewhere = f.away != 0 || f.parent != parent || f.name != name; // an event will say so
-    if (!is_new && (f.scan == scans_ || !(again || is_elsewhere))) return; // it was seen from another side
+    const bool is_elsewhere =
+        f.away != 0 || f.parent != parent || f.name != name; // a later event reports that
+    if (!is_new && (f.scan == scans_ || !(again || is_elsewhere)))
+      return; // this scan, or an earlier one, saw it already
     f = {parent, std::move(name), scans_, 0};
 
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(path.c_str()), ::closedir);
@@ -330,7 +335,7 @@ class watched_tree {
     for (std::string& file : names) look_at(number, std::move(file));
   }
 
-  // A link isn't one: it may lead back.
+  // A link doesn't count as a folder: it may lead to a folder above it.
   static bool is_folder(const std::string& path, const dirent& entry) {
     if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
 
@@ -346,7 +351,7 @@ class watched_tree {
            (S_ISLNK(status.st_mode) || (S_ISREG(status.st_mode) && status.st_nlink > 1));
   }
 
-  /// What inotify calls the folder; negative if it can't be watched.
+  /// The number of the folder's watch; negative if it can't be watched.
   int watch(const std::string& path, bool is_first) {
     if (!goes_on_) return static_cast<int>(folders_.size());
     const std::uint32_t links = is_first ? 0 : IN_DONT_FOLLOW;
@@ -374,7 +379,7 @@ class watched_tree {
     problems_.emplace_back(reason, std::generic_category(), what + readable(settings_.directory));
   }
 
-  /// A name that a scan has found, or one that isn't followed by an event.
+  /// Examines a file that a scan found, or that no later event reports.
   void look_at(int number, std::string name) {
     if (!is_wanted(name)) return;
     std::string path = path_of(number) + "/" + name;
@@ -385,7 +390,7 @@ class watched_tree {
       if (is_pending(known->second)) pending(known->second).path = path;
       if (known->second.version == id->version) return;
     }
-    // One that can't be opened comes too: who reads it will say why.
+    // A file that can't be opened is yielded too: the stage that reads it reports why.
     const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (file && asks_who_writes(file) == being_written::yes) {
       unfinished_.emplace_back(number, std::move(name));
@@ -399,8 +404,8 @@ class watched_tree {
     found_.push_back({std::move(path), *id, file_state(status).modified_ns});
   }
 
-  /// The files that were being written when a scan came to them: an event says when they are complete. But a writer that
-  /// was just closing one may have sent it before.
+  /// Examines again the files that were open for writing during a scan. An event reports when they are closed, but it may
+  /// have been read before the scan.
   void look_again() {
     for (auto& [number, name] : std::exchange(unfinished_, {}))
       if (!is_away(number)) look_at(number, std::move(name));
@@ -435,8 +440,8 @@ class watched_tree {
     return pending_[static_cast<std::size_t>(file.number - first_)];
   }
 
-  /// Makes sure that the path of the first pending file is still its own. One that is gone comes all the same, for its
-  /// reader to fail. False: there is another file instead, which has a place of its own.
+  /// Makes sure that the path of the first pending file still belongs to it. A removed file is yielded, so that its
+  /// reader fails. False: another file has this path now, and its own position in the stream.
   bool find_first() {
     for (bool is_sure = !events_;; is_sure = true) {
       const auto id = identity_of_file(pending_.front().path);
@@ -466,7 +471,7 @@ class watched_tree {
     return false;
   }
 
-  /// Whether it or one above it has no path that is known.
+  /// Whether its path is unknown, because it or a folder above it was moved away.
   bool is_away(int number) const {
     for (auto f = folders_.find(number); f != folders_.end(); f = folders_.find(f->second.parent)) {
       if (f->second.away != 0) return true;
@@ -479,23 +484,23 @@ class watched_tree {
   const bool goes_on_;
   const std::stop_token stop_;
   open_file events_; // of inotify
-  open_file wake_;   // written to by a stop
+  open_file wake_;   // a stop writes to it
 
   std::unordered_map<int, folder> folders_;
   std::unordered_map<std::uint64_t, known_file> files_;
-  std::size_t alive_ = 0; // of them, when all were looked at
+  std::size_t alive_ = 0; // how many existed after the last scan of everything
   std::vector<std::pair<int, std::string>> unfinished_;
   std::vector<found_file> found_;
   std::uint64_t round_ = 1; // of reading events
   std::uint64_t scans_ = 0;
 
   std::deque<pending_file> pending_;
-  std::uint64_t first_ = 1; // number of the first one; 0: of none
-  std::uint64_t mark_ = 0;  // of the first one after the scan
+  std::uint64_t first_ = 1; // number of the first pending file; 0: none
+  std::uint64_t mark_ = 0;  // number of the first file after the scan
   std::deque<std::system_error> problems_;
   bool scanned_ = false;
   bool mark_was_given_ = false;
-  bool gone_ = false; // the first folder
+  bool gone_ = false; // the top folder
   unsigned calls_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Rows of batches that are being made: where workers write, and how the rows come to lie in order.
+// The rows of unfinished batches: workers write them, and this puts them into order.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -26,7 +26,8 @@
 
 namespace feedline::inline v0::detail {
 
-/// What one row of a field consists of. `shapes`: those of the tensors that tell theirs only at run time.
+/// The element type and the shape of one row of a field. `shapes`: those of the tensors whose types have no
+/// shape.
 template <class Field>
 struct row_facts {
   static constexpr bool exist = number<Field> || is_array<Field>;
@@ -61,8 +62,8 @@ struct row_facts<tensor<T, Extents...>> {
     } else {
       if (shapes.empty())
         throw std::invalid_argument(
-            "feedline::batch_into: a tensor tells its shape only at run time: give it "
-            "behind the function, as shapes{{{3, 224, 224}}}");
+            "feedline::batch_into: the shape of a tensor is missing, as its type has none: "
+            "add it after the function, as shapes{{{3, 224, 224}}}");
       const shape s = shapes.front();
       shapes = shapes.subspan(1);
       return s;
@@ -86,12 +87,12 @@ struct row_columns<std::tuple<field_column<stacked_t, Field>...>> {
   static std::vector<shape> shapes(std::span<const shape> given) {
     std::vector<shape> all{row_facts<Field>::shape_of_row(given)...};
     if (!given.empty())
-      throw std::invalid_argument("feedline::batch_into: more shapes are given than there are tensors that "
-                                  "tell theirs only at run time");
+      throw std::invalid_argument("feedline::batch_into: there are more shapes than tensors whose types have "
+                                  "no shape: leave the others out");
     return all;
   }
 
-  /// Of the tensors for so many rows with these shapes.
+  /// The bytes of the tensors that hold `rows` rows with these shapes.
   static known_bytes bytes(const std::vector<shape>& shapes, std::size_t rows) {
     known_bytes sum = 0;
     std::size_t i = 0;
@@ -107,7 +108,7 @@ struct row_columns<std::tuple<field_column<stacked_t, Field>...>> {
 template <class T>
 using row_columns_of = row_columns<typename columns_of<stacked_t, T>::types>;
 
-/// Where a row has an optional number: assigning to it says which, or that there is none.
+/// An optional number in a row: assign a number or std::nullopt to it.
 template <class T>
 class optional_slot {
  public:
@@ -126,7 +127,7 @@ class optional_slot {
   bool& valid_;
 };
 
-/// What the batches of a run are like.
+/// The layout of a run's batches.
 struct row_plan {
   std::size_t rows;
   std::vector<shape> shapes; // of one row of each field
@@ -139,7 +140,7 @@ class batch_block {
   using facts = row_columns_of<T>;
 
  public:
-  /// `counter`, if there is one, counts the rows of all blocks that have any.
+  /// `counter`, unless null, counts the rows of all blocks that have memory for rows.
   explicit batch_block(std::shared_ptr<std::atomic<std::size_t>> counter) : counter_(std::move(counter)) {}
 
   batch_block(const batch_block&) = delete;
@@ -150,7 +151,7 @@ class batch_block {
     count(0);
   }
 
-  /// Begins a batch; whose rows it had before is forgotten.
+  /// Begins a batch, and forgets the one before.
   void begin(std::uint64_t number_in_run, std::size_t rows, const std::vector<shape>& shapes,
              block_cache& memory) {
     number = number_in_run;
@@ -172,7 +173,7 @@ class batch_block {
     std::apply([&](auto&... t) { (make(t), ...); }, columns);
   }
 
-  /// Its rows, which it then has no longer.
+  /// Returns its rows and no longer has any.
   typename facts::tensors give_up() noexcept {
     auto all = std::exchange(columns, {});
     count(0);
@@ -187,7 +188,7 @@ class batch_block {
     else return t.at(row);
   }
 
-  /// Optional numbers of a row that nobody has filled aren't there.
+  /// Empties the optional numbers of a row that isn't filled yet.
   void clear(std::size_t row) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       const auto clear_one = [&]<std::size_t Number>() {
@@ -205,8 +206,8 @@ class batch_block {
 
   std::uint64_t number = 0; // of the batch in the run
   typename facts::tensors columns;
-  std::vector<bool> taken;   // rows that somebody writes or has written; under the lock of row_places
-  std::size_t strangers = 0; // taken rows that aren't known to belong to this batch; likewise
+  std::vector<bool> taken;   // rows that are or were being written; under the lock of row_places
+  std::size_t strangers = 0; // taken rows that may not belong to this batch; likewise
 
  private:
   void count(std::size_t rows) noexcept {
@@ -238,25 +239,25 @@ class row_places;
 
 namespace feedline::inline v0 {
 
-/// A row of a batch in the making. A function fills all of it; what it leaves out is unspecified.
+/// A row of an unfinished batch. A function fills all of it; parts that it doesn't fill are unspecified.
 template <class T>
 class batch_slot {
  public:
   /// The field that a member pointer names: a std::span of its elements in row-major order, or a reference if
-  /// it is a number. To a std::optional number a std::optional is assigned; it is empty until then.
+  /// it is a number. A std::optional number is assigned a std::optional; it is empty until then.
   template <auto Member>
     requires detail::names_field<T, Member>
   decltype(auto) get() const {
     return block_->template at<detail::field_index<Member>()>(row_);
   }
 
-  /// Field number I, of a pair or tuple, say.
+  /// Field number I, for pairs and tuples, for example.
   template <std::size_t I>
   decltype(auto) get() const {
     return block_->template at<I>(row_);
   }
 
-  /// The only field, where a sample is one tensor, array or number.
+  /// The only field, for samples that are one tensor, array or number.
   decltype(auto) value() const
     requires detail::is_one_column<stacked_t, T>
   {
@@ -268,14 +269,14 @@ class batch_slot {
 
   std::shared_ptr<detail::batch_block<T>> block_;
   std::size_t row_ = 0;
-  std::uint64_t place_ = 0; // in the stream of items
+  std::uint64_t position_ = 0; // in the stream of items
 };
 
 namespace detail {
 
-/// Shared by the workers of a run and by whoever puts their rows in order. A worker expects its row at its
-/// item's place in the stream. Where items in front of it failed it belongs further ahead: then it is copied
-/// there, and those that come later are told how far.
+/// Hands out rows to the workers of a run, and puts filled rows into order. A worker first gets the row at
+/// its item's position in the stream. If items before it failed, the row belongs further ahead: then it is
+/// copied there, and later rows are handed out that much further ahead.
 template <class T>
 class row_places {
   using block_ptr = std::shared_ptr<batch_block<T>>;
@@ -285,8 +286,8 @@ class row_places {
 
   const row_plan& plan() const noexcept { return plan_; }
 
-  /// What each item on its way takes at most: its share of a block, and a row of its own where that has to be
-  /// moved.
+  /// The most bytes that each item in progress takes: its share of a block, and a separate row if that has to
+  /// be moved.
   known_bytes bytes_of_item() const {
     const auto of = [&](std::size_t rows) {
       return sum_of(sizeof(batch_block<T>) + rows / 8 + 64, row_columns_of<T>::bytes(plan_.shapes, rows));
@@ -295,18 +296,18 @@ class row_places {
     return sum_of(block ? known_bytes(*block / plan_.rows + 1) : block, of(1));
   }
 
-  /// How many items may be on their way from workers to their batch at most.
+  /// Sets the most items in progress between the workers and their batch.
   void expect(std::size_t items) {
     const std::lock_guard lock(mutex_);
-    most_blocks_ = items / plan_.rows + 2;
+    max_blocks_ = items / plan_.rows + 2;
   }
 
-  /// A row for the item in that place.
-  batch_slot<T> reserve(std::uint64_t place) {
+  /// A row for the item at that position.
+  batch_slot<T> reserve(std::uint64_t position) {
     batch_slot<T> slot;
-    slot.place_ = place;
+    slot.position_ = position;
     const std::lock_guard lock(mutex_);
-    const std::uint64_t expected = place + shift_;
+    const std::uint64_t expected = position + shift_;
     const std::uint64_t number = expected / plan_.rows;
     const auto row = static_cast<std::size_t>(expected % plan_.rows);
     if (block_ptr block = usable(number); block && !block->taken[row]) {
@@ -322,18 +323,18 @@ class row_places {
     return slot;
   }
 
-  /// Nothing will be made of it.
+  /// Frees a row that will not be added.
   void release(const batch_slot<T>& slot) {
     const std::lock_guard lock(mutex_);
     free(slot);
   }
 
-  /// Adds the next row of the batch that is being made, its number `row`. The row then lies there.
+  /// Adds row number `row`, the next of the current batch, and moves it there if necessary.
   void add(const batch_slot<T>& slot, std::size_t row) {
     const std::lock_guard lock(mutex_);
     if (!batch_) batch_ = find(current_);
     if (!batch_) batch_ = open(current_);
-    shift_ = current_ * plan_.rows + row - slot.place_; // wraps round if it is behind
+    shift_ = current_ * plan_.rows + row - slot.position_; // wraps round if negative
     if (slot.block_ == batch_ && slot.row_ == row) {
       --batch_->strangers;
       return;
@@ -344,7 +345,8 @@ class row_places {
     free(slot);
   }
 
-  /// The rows of that batch. Somebody who still writes to another row writes to memory of his own.
+  /// Returns the rows of the current batch. A worker that still writes to another row of its block keeps
+  /// separate memory.
   typename row_columns_of<T>::tensors take(std::size_t rows) {
     const std::lock_guard lock(mutex_);
     if (batch_->strangers > 0) detach(rows);
@@ -353,21 +355,21 @@ class row_places {
     return columns;
   }
 
-  /// Forgets the rows of the batch that is being made.
+  /// Forgets the rows of the current batch.
   void drop() {
     const std::lock_guard lock(mutex_);
     end_batch();
   }
 
  private:
-  // Rows that lie where they belong need no more blocks than these. Where items are left out on the way, places
-  // run far ahead of rows, and where epochs end within a batch, blocks stay alive for single rows that belong
-  // elsewhere: then rows get memory of their own until they are moved.
+  // Rows that are stored where they belong need no more blocks than these. If items are left out on the way,
+  // positions run far ahead of rows; if epochs end within a batch, blocks stay alive for single rows that
+  // belong elsewhere. Then rows get separate memory until they are moved.
   block_ptr usable(std::uint64_t number) {
-    if (number < current_ || number - current_ >= most_blocks_) return nullptr;
+    if (number < current_ || number - current_ >= max_blocks_) return nullptr;
     block_ptr block = find(number);
     const std::size_t blocks = *rows_in_blocks_ / plan_.rows;
-    if (blocks + !block > most_blocks_) return nullptr;
+    if (blocks + !block > max_blocks_) return nullptr;
     return block ? block : open(number);
   }
 
@@ -388,7 +390,7 @@ class row_places {
 
   block_ptr open(std::uint64_t number) { return blocks_.emplace_back(fresh(number)); }
 
-  // A block of whose rows nobody has one in hand serves another batch.
+  // Reuses a block if no worker has one of its rows.
   void end_batch() noexcept {
     block_ptr done = std::exchange(batch_, nullptr);
     std::erase_if(blocks_, [&](const block_ptr& b) { return b->number <= current_; });
@@ -403,7 +405,7 @@ class row_places {
     if (slot.block_->strangers > 0) --slot.block_->strangers;
   }
 
-  // The first rows go to a block that nobody else knows.
+  // Moves the first rows to a block that no worker knows.
   void detach(std::size_t rows) {
     const block_ptr own = fresh(current_);
     for (std::size_t i = 0; i < rows; ++i) {
@@ -418,13 +420,13 @@ class row_places {
   const std::shared_ptr<block_cache> memory_;
   const std::shared_ptr<std::atomic<std::size_t>> rows_in_blocks_ =
       std::make_shared<std::atomic<std::size_t>>(0);
-  std::mutex mutex_; // of what follows
-  std::size_t most_blocks_ = 2;
+  std::mutex mutex_; // guards the members below
+  std::size_t max_blocks_ = 2;
   std::vector<block_ptr> blocks_;
   std::vector<block_ptr> spares_;
-  block_ptr batch_;           // that is being made
+  block_ptr batch_;           // the current one
   std::uint64_t current_ = 0; // its number
-  std::uint64_t shift_ = 0;   // by how much rows come to lie behind their items' places
+  std::uint64_t shift_ = 0;   // a row's number minus its item's position
 };
 
 } // namespace detail

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Keeps values in files of a directory, which processes share.
+// Stores values in files of a directory that processes share.
 //
-// Each process appends records to segments of its own, which it keeps locked; it reads those of all. Segments are
-// given their size when they are made, under the directory's lock, so that all files together never have more
-// bytes than they may, whoever is killed when. A segment's end is where no whole record follows.
+// Each process appends records to its own files, which it keeps locked, and reads the files of all. A file
+// gets its full size when it is created, under the directory's lock, so that all files together never exceed
+// the limit, even if processes are killed. The content of a file ends where no valid record follows.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -36,33 +36,33 @@
 
 namespace feedline::inline v0::detail {
 
-/// Called once with a sentence, when nothing more can be kept.
-using tell_trouble = void (*)(void* to_whom, const std::string& sentence);
+/// Called once, when nothing more can be stored.
+using warn_function = void (*)(void* listener, const std::string& sentence);
 
 class directory_table : public cache_table {
  public:
-  /// `fingerprint`: only processes that have the same one share values. Throws std::system_error if the directory
-  /// can't be made, opened or written to.
-  directory_table(std::string directory, std::uint64_t most_bytes, std::uint64_t fingerprint,
-                  cache_counters& counters, tell_trouble tell, void* to_whom)
+  /// `fingerprint`: only processes with the same one share values. Throws std::system_error if the directory
+  /// can't be created, opened or written to.
+  directory_table(std::string directory, std::uint64_t max_bytes, std::uint64_t fingerprint,
+                  cache_counters& counters, warn_function warn, void* listener)
       : directory_(std::move(directory)),
-        most_(most_bytes),
+        max_bytes_(max_bytes),
         fingerprint_(fingerprint),
         counters_(counters),
-        tell_(tell),
-        to_whom_(to_whom) {
+        warn_(warn),
+        listener_(listener) {
     make_directory();
     const std::string name = directory_ + "/lock";
     lock_ = open_file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
     if (!lock_) throw std::system_error(errno, std::generic_category(), readable(name));
-    open_new_segments();
-    for (const auto& s : segments_) scan(*s);
+    open_new_files();
+    for (const auto& s : files_) scan(*s);
     if (lock_.lock(false)) {
       take_over();
       lock_.unlock();
     } else if (errno != EWOULDBLOCK) {
       throw std::system_error(errno, std::generic_category(), readable(name));
-    } // else it is taken for a moment, or by a process that was halted, which nobody is to wait for
+    } // else another process holds it: it may be suspended, so nothing waits for it
     refreshed_ = clock::now();
   }
 
@@ -70,7 +70,7 @@ class directory_table : public cache_table {
     if (is_usable() && own_) trim(*own_);
   }
 
-  // In a child of fork() the segment is still the parent's.
+  // In a child of fork() the file still belongs to the parent.
   bool is_usable() const override { return ::getpid() == process_; }
 
   std::span<const std::byte> find(const cache_key& k, scratch_memory& scratch) override {
@@ -114,8 +114,8 @@ class directory_table : public cache_table {
  private:
   using clock = std::chrono::steady_clock;
 
-  /// At the beginning of a segment.
-  struct segment_head {
+  /// At the start of a file.
+  struct file_head {
     static constexpr std::uint64_t sign = 0x3165686361636c66; // "flcache1"
 
     std::uint64_t magic;
@@ -125,15 +125,15 @@ class directory_table : public cache_table {
     std::uint64_t right_check() const noexcept { return detail::key(magic, fingerprint); }
   };
 
-  /// In front of each value.
+  /// Before each value.
   struct record {
     static constexpr std::uint64_t sign = 0x64726f6365726c66;            // "flrecord"
     static constexpr std::uint64_t sign_of_damaged = 0x6461622d65726c66; // "flre-bad"
 
     std::uint64_t magic;
     cache_key key;
-    std::uint64_t size; // of the value
-    std::uint64_t hash; // of it
+    std::uint64_t size; // of the value in bytes
+    std::uint64_t hash; // of the value
     std::uint64_t check;
 
     std::uint64_t right_check() const noexcept {
@@ -145,25 +145,25 @@ class directory_table : public cache_table {
     }
   };
 
-  struct segment {
+  struct cache_file {
     std::string name;
     open_file file;
-    std::uint64_t end = sizeof(segment_head); // of what is known of it
-    std::uint64_t size = 0;                   // of the file, if this process writes it
-    bool is_ours = false;                     // locked by this process
+    std::uint64_t end = sizeof(file_head); // of the records that are known
+    std::uint64_t size = 0;                // of the file, if this process writes to it
+    bool is_ours = false;                  // locked by this process
   };
 
   struct entry {
-    const segment* in;
+    const cache_file* in;
     std::uint64_t offset;
     std::size_t size;
 
     bool operator==(const entry&) const = default;
   };
 
-  static constexpr std::uint64_t usual_size = std::uint64_t{64} << 20; // of a segment
+  static constexpr std::uint64_t usual_size = std::uint64_t{64} << 20; // of a file
 
-  // With all directories above it.
+  // Creates the parents of the directory too.
   void make_directory() const {
     for (std::size_t slash = directory_.find('/', 1);; slash = directory_.find('/', slash + 1)) {
       const std::string part = directory_.substr(0, slash);
@@ -173,17 +173,17 @@ class directory_table : public cache_table {
     }
   }
 
-  static bool is_segment_name(std::string_view name) noexcept {
+  static bool is_cache_file(std::string_view name) noexcept {
     return name.starts_with("feedline-") && name.ends_with(".cache");
   }
 
-  /// Calls f with the name of each segment that there is, whosever.
+  /// Calls f with the name of each cache file, whichever process wrote it.
   template <class F>
   void for_each_name(F f) const {
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(directory_.c_str()), ::closedir);
     if (!listing) return;
     while (const dirent* const item = ::readdir(listing.get()))
-      if (is_segment_name(item->d_name)) f(directory_ + "/" + item->d_name);
+      if (is_cache_file(item->d_name)) f(directory_ + "/" + item->d_name);
   }
 
   open_file open(const std::string& name) const {
@@ -191,31 +191,31 @@ class directory_table : public cache_table {
   }
 
   bool has_our_fingerprint(const open_file& file) const noexcept {
-    segment_head head{};
-    return file.read(&head, sizeof head, 0) == sizeof head && head.magic == segment_head::sign &&
+    file_head head{};
+    return file.read(&head, sizeof head, 0) == sizeof head && head.magic == file_head::sign &&
            head.check == head.right_check() && head.fingerprint == fingerprint_;
   }
 
-  /// Those of our fingerprint that weren't known.
-  std::vector<segment*> open_new_segments() {
-    std::vector<segment*> found;
+  /// Opens the files of our fingerprint that weren't known.
+  std::vector<cache_file*> open_new_files() {
+    std::vector<cache_file*> found;
     for_each_name([&](const std::string& name) {
-      for (const auto& s : segments_)
+      for (const auto& s : files_)
         if (s->name == name) return;
       open_file file = open(name);
       if (!file || !has_our_fingerprint(file)) return;
-      segments_.push_back(std::make_unique<segment>(segment{name, std::move(file)}));
-      found.push_back(segments_.back().get());
+      files_.push_back(std::make_unique<cache_file>(cache_file{name, std::move(file)}));
+      found.push_back(files_.back().get());
     });
     return found;
   }
 
-  /// Segments of ours that nobody has locked are of processes that are gone: from now on they are this one's. Under
-  /// the directory's lock.
+  /// Files of ours that no process has locked belonged to processes that are gone: this process takes them
+  /// over. Call it under the directory's lock.
   void take_over() {
-    const std::lock_guard lock(segments_mutex_);
-    open_new_segments();
-    for (const auto& s : segments_) {
+    const std::lock_guard lock(files_mutex_);
+    open_new_files();
+    for (const auto& s : files_) {
       if (s->is_ours || !s->file.lock(false)) continue;
       scan(*s);
       s->file.resize(s->end);
@@ -224,11 +224,11 @@ class directory_table : public cache_table {
     has_taken_over_ = true;
   }
 
-  /// Reads the heads of the records that were added to it.
-  void scan(segment& s) {
+  /// Reads the heads of the records that were added to a file.
+  void scan(cache_file& s) {
     constexpr std::size_t block = 4096;
     std::byte bytes[block];
-    std::size_t got = 0; // from `at` on
+    std::size_t got = 0; // from `at`
     std::uint64_t at = s.end;
     const std::uint64_t size = s.file.size();
     while (size - s.end >= sizeof(record) && size > s.end) {
@@ -239,19 +239,19 @@ class directory_table : public cache_table {
       }
       record head{};
       std::memcpy(&head, bytes + (s.end - at), sizeof head);
-      if (!head.is_whole() || head.size > size - s.end - sizeof head || head.size > most_) return;
+      if (!head.is_whole() || head.size > size - s.end - sizeof head || head.size > max_bytes_) return;
       if (head.magic == record::sign) add(head.key, {&s, s.end, static_cast<std::size_t>(head.size)});
       s.end += sizeof head + head.size;
     }
   }
 
-  /// What other processes have written meanwhile, looked for once a second. False: it wasn't looked for.
+  /// Looks, once a second, for what other processes have written. Returns false if it didn't look.
   bool refresh() {
-    const std::unique_lock lock(segments_mutex_, std::try_to_lock);
+    const std::unique_lock lock(files_mutex_, std::try_to_lock);
     if (!lock || clock::now() - refreshed_ < std::chrono::seconds(1)) return false;
     refreshed_ = clock::now();
-    open_new_segments();
-    for (const auto& s : segments_)
+    open_new_files();
+    for (const auto& s : files_)
       if (!s->is_ours) scan(*s);
     return true;
   }
@@ -260,12 +260,11 @@ class directory_table : public cache_table {
     try {
       if (entries_.insert(k, e))
         counters_.bytes.fetch_add(sizeof(record) + e.size, std::memory_order_relaxed);
-    } catch (const std::bad_alloc&) { // then it isn't found
+    } catch (const std::bad_alloc&) { // then it won't be found
     }
   }
 
-  // The record is marked, so that it isn't found again at the next time. That of another process may just not be
-  // whole yet.
+  // Marks the record, so that it isn't found next time. A record of another process may just be incomplete.
   void drop(const cache_key& k, const entry& e) {
     if (!entries_.erase(k, e)) return;
     counters_.bytes.fetch_sub(sizeof(record) + e.size, std::memory_order_relaxed);
@@ -275,32 +274,32 @@ class directory_table : public cache_table {
     e.in->file.write(&head, sizeof head, e.offset);
   }
 
-  /// A place in a segment of this process's own; null: there is none.
-  std::pair<segment*, std::uint64_t> reserve(std::uint64_t count) {
+  /// Reserves bytes in this process's file; null if there is no room.
+  std::pair<cache_file*, std::uint64_t> reserve(std::uint64_t count) {
     const std::lock_guard lock(own_mutex_);
     if (stopped_.load(std::memory_order_relaxed)) return {};
-    if ((!own_ || own_->size - own_->end < count) && !begin_segment(count)) return {};
+    if ((!own_ || own_->size - own_->end < count) && !begin_file(count)) return {};
     return {own_, std::exchange(own_->end, own_->end + count)};
   }
 
-  /// Makes a segment with room for so many bytes, if all together have so much left.
-  bool begin_segment(std::uint64_t count) {
-    const std::uint64_t needed = sizeof(segment_head) + count;
-    if (has_no_room_ || needed > most_) { // that one value may be too large
+  /// Creates a file with room for `count` bytes, if the limit leaves room for it.
+  bool begin_file(std::uint64_t count) {
+    const std::uint64_t needed = sizeof(file_head) + count;
+    if (has_no_room_ || needed > max_bytes_) { // a single value may be too large
       counters_.full.store(true, std::memory_order_relaxed);
       return false;
     }
-    if (!lock_.lock(false)) return false; // another process makes one: the next value may find it free
+    if (!lock_.lock(false)) return false; // another process creates a file: the next value tries again
     if (!has_taken_over_) take_over();
     if (own_) trim(*own_);
     own_ = nullptr;
     std::uint64_t left = bytes_left();
     if (left < needed) left += remove_others();
-    // Others may come: the more is taken, the less is taken at once.
-    const std::uint64_t wished = std::min({std::max(usual_size, most_ / 256), most_ / 8, left / 8});
+    // Leaves room for other processes: the less room is left, the smaller the file.
+    const std::uint64_t wished = std::min({std::max(usual_size, max_bytes_ / 256), max_bytes_ / 8, left / 8});
     has_no_room_ = left < needed;
     if (has_no_room_) counters_.full.store(true, std::memory_order_relaxed);
-    else create_segment(std::min(left, std::max(wished, needed)));
+    else create_file(std::min(left, std::max(wished, needed)));
     lock_.unlock();
     return own_ != nullptr;
   }
@@ -312,11 +311,11 @@ class directory_table : public cache_table {
 
       if (::lstat(name.c_str(), &status) == 0) sum += static_cast<std::uint64_t>(status.st_size);
     });
-    return most_ - std::min(sum, most_);
+    return max_bytes_ - std::min(sum, max_bytes_);
   }
 
-  /// Removes segments of other fingerprints, and what isn't one, unless a process has them locked. How many bytes
-  /// that gave.
+  /// Removes cache files with other fingerprints, and files that aren't valid, unless a process has them
+  /// locked. Returns the number of bytes that this freed.
   std::uint64_t remove_others() {
     std::uint64_t before = bytes_left();
     for_each_name([&](const std::string& name) {
@@ -326,16 +325,16 @@ class directory_table : public cache_table {
     return bytes_left() - before;
   }
 
-  void create_segment(std::uint64_t size) {
+  void create_file(std::uint64_t size) {
     const auto now = std::chrono::system_clock::now().time_since_epoch().count();
     const std::string name =
         directory_ + "/feedline-" + std::to_string(process_) + "-" + std::to_string(now) + ".cache";
     open_file file(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!file) {
-      if (errno != EEXIST) stop(name, errno); // else the next value finds another name
+      if (errno != EEXIST) stop(name, errno); // else the next value uses another name
       return;
     }
-    segment_head head{segment_head::sign, fingerprint_, 0};
+    file_head head{file_head::sign, fingerprint_, 0};
     head.check = head.right_check();
     int error = file.lock(false) ? file.resize(size) : errno;
     if (error == 0) error = file.write(&head, sizeof head, 0);
@@ -343,43 +342,43 @@ class directory_table : public cache_table {
       ::unlink(name.c_str());
       return stop(name, error);
     }
-    const std::lock_guard lock(segments_mutex_);
-    own_ =
-        segments_
-            .emplace_back(std::make_unique<segment>(segment{name, std::move(file), sizeof head, size, true}))
-            .get();
+    const std::lock_guard lock(files_mutex_);
+    own_ = files_
+               .emplace_back(
+                   std::make_unique<cache_file>(cache_file{name, std::move(file), sizeof head, size, true}))
+               .get();
   }
 
-  /// Gives back what it doesn't need.
-  static void trim(segment& s) {
+  /// Cuts off what it doesn't need.
+  static void trim(cache_file& s) {
     s.size = s.end;
     s.file.resize(s.end);
   }
 
-  /// Keeps nothing more.
+  /// Stores nothing more.
   void stop(const std::string& name, int error) {
     if (stopped_.exchange(true)) return;
     if (error == ENOSPC || error == EDQUOT || error == EFBIG)
       counters_.full.store(true, std::memory_order_relaxed);
-    tell_(to_whom_, "feedline: the cache can't write to " + readable(name) + ": " +
-                        std::generic_category().message(error) +
-                        "; it keeps nothing more, and the run goes on");
+    warn_(listener_, "feedline: the cache can't write to " + readable(name) + ": " +
+                         std::generic_category().message(error) +
+                         "; it stores nothing more, and the run continues");
   }
 
   std::string directory_;
-  std::uint64_t most_;
+  std::uint64_t max_bytes_;
   std::uint64_t fingerprint_;
   cache_counters& counters_;
-  tell_trouble tell_;
-  void* to_whom_;
+  warn_function warn_;
+  void* listener_;
   const ::pid_t process_ = ::getpid();
   open_file lock_;
   shared_map<entry> entries_;
-  std::mutex segments_mutex_; // of those two:
-  std::vector<std::unique_ptr<segment>> segments_;
+  std::mutex files_mutex_; // guards the next two:
+  std::vector<std::unique_ptr<cache_file>> files_;
   clock::time_point refreshed_;
-  std::mutex own_mutex_;   // of those:
-  segment* own_ = nullptr; // the one that is written
+  std::mutex own_mutex_;      // guards the rest:
+  cache_file* own_ = nullptr; // the file that this process writes to
   bool has_no_room_ = false;
   bool has_taken_over_ = false;
   std::atomic<bool> stopped_{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What the pipelines that one cache is put into share.
+// The state that the pipelines of one cache share.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,42 +18,41 @@
 
 namespace feedline::inline v0::detail {
 
-/// The tables of one cache, one for each pipeline that it is put into.
+/// The tables of one cache, one for each pipeline that contains it.
 class cache_store {
  public:
   explicit cache_store(cache_options options) : options_(std::move(options)) {
-    refuse_negative(options_.memory, "feedline::cache: the memory");
-    refuse_negative(options_.bytes, "feedline::cache: the number of bytes");
+    refuse_negative(options_.memory_bytes, "feedline::cache: the memory_bytes");
+    refuse_negative(options_.directory_bytes, "feedline::cache: the directory_bytes");
     refuse_negative(options_.items_per_sample, "feedline::cache: the items_per_sample");
-    if ((options_.memory > 0) == !options_.directory.empty())
+    if ((options_.memory_bytes > 0) == !options_.directory.empty())
+      throw std::invalid_argument("feedline::cache: set either memory_bytes or a directory");
+    if (options_.directory.empty() != (options_.directory_bytes == 0))
       throw std::invalid_argument(
-          "feedline::cache: it keeps things in memory or in a directory: give it one of both");
-    if (options_.directory.empty() != (options_.bytes == 0))
-      throw std::invalid_argument(
-          "feedline::cache: a directory and the bytes that it may take at most go together");
+          "feedline::cache: directory and directory_bytes go together: set both or neither");
   }
 
   cache_store(cache_store&&) = delete;
 
   const std::string& version() const noexcept { return options_.version; }
 
-  /// At most so much of it is kept.
-  std::size_t memory() const noexcept { return static_cast<std::size_t>(options_.memory); }
+  /// The most bytes of memory that it uses.
+  std::size_t memory() const noexcept { return static_cast<std::size_t>(options_.memory_bytes); }
 
-  /// No sample becomes more items than these; 0: that isn't known.
+  /// The most items of a sample; 0: not known.
   std::size_t items_per_sample() const noexcept { return options_.items_per_sample; }
 
-  /// Tells the pipelines that are kept in memory from each other: their functions may differ in what they
-  /// capture. A directory, which outlives them, can't.
+  /// Distinguishes the pipelines in memory: their functions may differ in what they capture. A directory
+  /// outlives the functions and can't distinguish them.
   std::uint64_t next_pipeline() noexcept {
-    return options_.memory > 0 ? pipelines_.fetch_add(1, std::memory_order_relaxed) : 0;
+    return options_.memory_bytes > 0 ? pipelines_.fetch_add(1, std::memory_order_relaxed) : 0;
   }
 
-  /// The table of a pipeline; it lives as long as the store. Throws std::system_error for a directory that can't be
-  /// used.
+  /// The table of a pipeline; it lives as long as the store. Throws std::system_error for a directory that
+  /// can't be used.
   cache_table& open(std::uint64_t fingerprint) {
     const std::lock_guard lock(mutex_);
-    for (const place& p : tables_)
+    for (const open_table& p : tables_)
       if (p.fingerprint == fingerprint && p.table->is_usable()) return *p.table;
     tables_.push_back({fingerprint, make(fingerprint)});
     return *tables_.back().table;
@@ -69,28 +68,28 @@ class cache_store {
   }
 
  private:
-  struct place {
+  struct open_table {
     std::uint64_t fingerprint;
     std::unique_ptr<cache_table> table;
   };
 
   std::unique_ptr<cache_table> make(std::uint64_t fingerprint) {
-    if (options_.memory > 0) return std::make_unique<memory_table>(options_.memory, counters_);
-    const auto tell = [](void* listener, const std::string& sentence) {
+    if (options_.memory_bytes > 0) return std::make_unique<memory_table>(options_.memory_bytes, counters_);
+    const auto warn = [](void* listener, const std::string& sentence) {
       try {
-        (*static_cast<const trouble_listener*>(listener))(sentence);
-      } catch (...) { // no fault of the sample in hand
+        (*static_cast<const warning_handler*>(listener))(sentence);
+      } catch (...) { // the sample in hand isn't to blame
       }
     };
-    return std::make_unique<directory_table>(options_.directory, options_.bytes, fingerprint, counters_, tell,
-                                             &options_.on_trouble);
+    return std::make_unique<directory_table>(options_.directory, options_.directory_bytes, fingerprint,
+                                             counters_, warn, &options_.on_warning);
   }
 
   cache_options options_;
   cache_counters counters_;
   std::atomic<std::uint64_t> pipelines_{0};
   std::mutex mutex_;
-  std::vector<place> tables_; // gone before the counters
+  std::vector<open_table> tables_; // destroyed before the counters
 };
 
 } // namespace feedline::inline v0::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What a cache keeps under keys, from any thread: what all kinds of it share, and the one in memory.
+// Tables in which a cache stores values by key, from any thread: their interface, and the one in memory.
 #include <array>
 #include <atomic>
 #include <compare>
@@ -18,7 +18,7 @@
 
 namespace feedline::inline v0::detail {
 
-/// Of a sample, as what goes into the cached stages: 128 bits that no two of a data set share.
+/// Identifies a sample as the cached stages receive it: 128 bits, unique within a data set.
 struct cache_key {
   std::uint64_t sample;
   std::uint64_t rest;
@@ -26,7 +26,7 @@ struct cache_key {
   friend auto operator<=>(const cache_key&, const cache_key&) = default;
 };
 
-/// What a cache says of itself, in any of its tables.
+/// The statistics of all tables of a cache.
 struct cache_counters {
   std::atomic<std::uint64_t> hits{0};
   std::atomic<std::uint64_t> misses{0};
@@ -34,7 +34,7 @@ struct cache_counters {
   std::atomic<bool> full{false};
 };
 
-/// A map whose parts have locks of their own, so that workers seldom meet.
+/// A map whose parts have separate locks, so that workers seldom wait for each other.
 template <class Entry>
 class shared_map {
  public:
@@ -47,14 +47,14 @@ class shared_map {
 
   bool contains(const cache_key& k) const { return find(k).has_value(); }
 
-  /// False: there is one already.
+  /// Returns false if there is an entry already.
   bool insert(const cache_key& k, const Entry& entry) {
     part& p = part_of(k);
     const std::lock_guard lock(p.mutex);
     return p.entries.try_emplace(k, entry).second;
   }
 
-  /// Unless there is another one by now. False: there is.
+  /// Erases this entry. Returns false if there is a different one, or none, by now.
   bool erase(const cache_key& k, const Entry& entry) {
     part& p = part_of(k);
     const std::lock_guard lock(p.mutex);
@@ -83,30 +83,31 @@ class shared_map {
   std::array<part, 64> parts_;
 };
 
-/// A place for values of one pipeline. None of its functions fails: what can't be kept isn't kept.
+/// The values of one pipeline. No function fails: a value that can't be stored isn't stored.
 class cache_table {
  public:
   cache_table() = default;
   cache_table(cache_table&&) = delete;
   virtual ~cache_table() = default;
 
-  /// What is kept, in `scratch` or for as long as the table lives; nothing: there is none, or it can't be read.
+  /// The stored value, in `scratch` or in memory that lives as long as the table; empty if there is none or
+  /// it can't be read.
   virtual std::span<const std::byte> find(const cache_key& k, scratch_memory& scratch) = 0;
 
-  /// What is kept under that key is no value.
+  /// Removes the value of that key: it is damaged.
   virtual void forget(const cache_key& k) = 0;
 
-  /// Where to write a value of so many bytes; null: it isn't to be kept.
+  /// Where to write a value of `size` bytes; null if it isn't to be stored.
   virtual std::byte* room(const cache_key& k, std::size_t size, scratch_memory& scratch) = 0;
 
-  /// It is written.
+  /// Stores the value that was written there.
   virtual void keep(const cache_key& k, std::byte* value, std::size_t size) = 0;
 
-  /// Whether this process may go on using it.
+  /// Whether this process may still use it.
   virtual bool is_usable() const { return true; }
 };
 
-/// Keeps values in memory. `counters.bytes` is what all tables that share them take.
+/// Stores values in memory. `counters.bytes` counts all tables that share the counters.
 class memory_table : public cache_table {
  public:
   memory_table(std::uint64_t most_bytes, cache_counters& counters) : most_(most_bytes), counters_(counters) {}
@@ -121,7 +122,7 @@ class memory_table : public cache_table {
     return {found->bytes, found->size};
   }
 
-  void forget(const cache_key&) override {} // what this process wrote is what it can read
+  void forget(const cache_key&) override {} // this process can read what it wrote
 
   std::byte* room(const cache_key& k, std::size_t size, scratch_memory&) override {
     if (entries_.contains(k)) return nullptr;
@@ -142,7 +143,7 @@ class memory_table : public cache_table {
     std::unique_ptr<std::byte[]> owned(value);
     try {
       if (entries_.insert(k, {value, size})) static_cast<void>(owned.release());
-      else give_back(size); // another worker had the same sample
+      else give_back(size); // another worker stored the same sample first
     } catch (const std::bad_alloc&) {
       is_out_of_memory(size);
     }
@@ -156,7 +157,7 @@ class memory_table : public cache_table {
     bool operator==(const entry&) const = default;
   };
 
-  // What the map and the allocator take for an entry beside its bytes.
+  // The bytes that the map and the allocator need for an entry, in addition to its value.
   static constexpr std::uint64_t overhead = 128;
 
   void give_back(std::size_t size) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Stages whose outcomes are kept, as one stage.
+// Stages whose results are stored, as one stage.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -29,25 +29,25 @@ namespace feedline::inline v0::detail {
 
 struct no_key {};
 
-/// An item that can say what it is, as tar_sample does.
+/// An item with an identity of its content, as tar_sample has.
 template <class T>
 concept has_identity = requires(const T& item) {
   { item.identity() } -> std::same_as<std::uint64_t>;
 };
 
 template <class T>
-consteval bool can_be_told() {
+consteval bool can_be_identified() {
   if constexpr (has_identity<T> || storable<T>) return true;
   else if constexpr (has_fields<T>)
-    return all_fields<T>([]<class Field>(Field*) { return can_be_told<Field>(); });
+    return all_fields<T>([]<class Field>(Field*) { return can_be_identified<Field>(); });
   else return false;
 }
 
-/// Items that tell what they are by what they consist of.
+/// Items that can be identified by their content.
 template <class T>
-concept told_by_content = can_be_told<T>();
+concept identified_by_content = can_be_identified<T>();
 
-/// When the file of that name was written last, and its size.
+/// A hash of the size and the modification time of the file with that name.
 inline std::uint64_t state_of_file(const std::string& path) noexcept {
   struct stat status {};
 
@@ -56,8 +56,8 @@ inline std::uint64_t state_of_file(const std::string& path) noexcept {
              static_cast<std::uint64_t>(status.st_mtim.tv_nsec));
 }
 
-/// Adds everything that a function may see of an item.
-template <bool NamesFiles, told_by_content T>
+/// Adds everything about an item that a function can see.
+template <bool NamesFiles, identified_by_content T>
 void add_identity(byte_hash& hash, const T& item) {
   if constexpr (has_identity<T>) {
     store(hash, item.identity());
@@ -71,12 +71,12 @@ void add_identity(byte_hash& hash, const T& item) {
   }
 }
 
-/// What tells a sample, whichever pass over its source it comes from: its index, …
+/// The index that identifies a sample in every pass over its source: usually its index, …
 struct index_as_it_is {
   std::uint64_t operator()(std::uint64_t index) const noexcept { return index; }
 };
 
-/// … but for a source that gives it another one in each pass.
+/// … but another number for a source that changes its indices from pass to pass.
 template <class Source>
 struct index_in_any_pass {
   Source source;
@@ -94,12 +94,13 @@ template <class Key, bool NamesFiles, class Index, class... Inner>
 class cached_stage {
  public:
   using feedline_part = void;
-  static constexpr stage_traits traits{.kind = "cache",
-                                       .stateless = true,
-                                       .one_to_one = (traits_of<Inner>().one_to_one && ...),
-                                       .gives_by_count = (traits_of<Inner>().gives_by_count && ...),
-                                       .keeps_place = (traits_of<Inner>().keeps_place && ...),
-                                       .saves_in_calls = true};
+  static constexpr stage_traits traits{
+      .kind = "cache",
+      .stateless = true,
+      .one_to_one = (traits_of<Inner>().one_to_one && ...),
+      .data_independent_count = (traits_of<Inner>().data_independent_count && ...),
+      .position_from_last_sample = (traits_of<Inner>().position_from_last_sample && ...),
+      .checkpoints_mid_call = true};
 
   cached_stage(list_of<Inner...> stages, Key key_of_item, Index index, std::uint64_t pipeline,
                std::shared_ptr<cache_store> store)
@@ -126,7 +127,7 @@ class cached_stage {
 
   template <class In>
   static consteval fit fits() {
-    return fit::yes; // it stands behind what it was made for
+    return fit::yes; // the stages that it was made from fit
   }
 
   template <class In>
@@ -160,28 +161,28 @@ class cached_stage {
           if (!emit.failed(std::move((failure++)->failure))) return;
         } else {
           sample<output>& one = out.values[value++];
-          if (!emit(sample<output>{std::move(one.value), {in_hand.index, one.id.part, in_hand.epoch}}))
+          if (!emit(sample<output>{std::move(one.value), {in_hand.index, one.id.sub_index, in_hand.epoch}}))
             return;
         }
       }
     }
 
-    /// Whether it isn't in the middle of what came of a sample.
+    /// Whether it has emitted all results of the last sample.
     bool at_rest() const noexcept
-      requires(!traits.keeps_place)
+      requires(!traits.position_from_last_sample)
     {
       return is_whole_;
     }
 
    private:
     outcomes<output>& outcome_of(sample<In>&& s) {
-      sample_id id{stage_.index_(s.id.index), s.id.part, 0};
+      sample_id id{stage_.index_(s.id.index), s.id.sub_index, 0};
       const cache_key k = stage_.key_of(s.value, id);
       const bool hit = read(k, id.index);
       stage_.store_->count(hit);
       if (hit) return inner_->outcome();
       outcomes<output>& out = inner_->run(std::move(s.value), id);
-      // A function that was asked to give up may have.
+      // A function that was asked to stop may have returned early.
       if (out.failures.empty() && !inner_->is_stopped()) write(k, out.values);
       return out;
     }
@@ -194,7 +195,7 @@ class cached_stage {
       if (!from.take(&count, sizeof count)) return false;
       while (count > 0) {
         sample<output> one{output{}, {index, 0, 0}};
-        if (!from.take(&one.id.part, sizeof one.id.part) || !take_stored(from, one.value)) break;
+        if (!from.take(&one.id.sub_index, sizeof one.id.sub_index) || !take_stored(from, one.value)) break;
         values.push_back(std::move(one));
         --count;
       }
@@ -216,7 +217,7 @@ class cached_stage {
     static void put(auto& to, const std::vector<sample<output>>& values) {
       store(to, static_cast<std::uint64_t>(values.size()));
       for (const sample<output>& one : values) {
-        store(to, one.id.part);
+        store(to, one.id.sub_index);
         store(to, one.value);
       }
     }
@@ -225,7 +226,7 @@ class cached_stage {
     cache_table& table_;
     std::unique_ptr<inner_run<In, output, Inner...>> inner_;
     scratch_memory scratch_;
-    bool is_whole_ = true; // what came of the sample in hand was given
+    bool is_whole_ = true; // all results of the sample in hand were emitted
   };
 
   template <class In>
@@ -238,14 +239,14 @@ class cached_stage {
     return bytes_behind<In, 0>(stages_, in);
   }
 
-  std::size_t bytes_kept() const noexcept { return store_->memory(); }
+  std::size_t bytes_held() const noexcept { return store_->memory(); }
 
-  /// By a worker: what it has in hand in front of each stage inside, and all that came of a sample: as values
+  /// The bytes that a worker holds: the item before each inner stage, and all results of a sample, as values
   /// and, for a directory, as bytes.
   template <class In>
   known_bytes bytes_gathered(known_bytes in) const {
     using out = typename output_of<In, Inner...>::type;
-    const std::size_t items = traits.keeps_place ? 1 : store_->items_per_sample();
+    const std::size_t items = traits.position_from_last_sample ? 1 : store_->items_per_sample();
     const known_bytes item = bytes_given<In>(in);
     if (items == 0) return std::nullopt;
     return sum_of(
@@ -253,17 +254,16 @@ class cached_stage {
         product_of(items, sum_of(product_of(store_->memory() > 0 ? 1 : 2, item), 2 * sizeof(sample<out>))));
   }
 
-  /// Where that isn't known although the size of an item is.
+  /// Explains why that isn't known although the size of an item is.
   std::string unknown() const {
-    if (traits.keeps_place || store_->items_per_sample() > 0) return {};
+    if (traits.position_from_last_sample || store_->items_per_sample() > 0) return {};
     return "how many items " + whole_name() +
-           " gathers of one sample: say items_per_sample in the options of the cache, or put it in front of "
-           "the stages "
-           "that make several";
+           " gathers of one sample: set items_per_sample in the options of the cache, or put the cache "
+           "before the stages that emit several";
   }
 
  private:
-  // What is kept under one key is a matter of these alone, and not of workers.
+  // Depends on everything that decides the stored values, and not on workers.
   template <class In, class Out>
   std::uint64_t table_fingerprint() const {
     constexpr std::uint64_t format = 2;
@@ -279,7 +279,7 @@ class cached_stage {
     return hash;
   }
 
-  /// With a key of the user's that takes the place of the index, for the cached functions too.
+  /// The user's key, if there is one, replaces the index, for the cached functions too.
   template <class In>
   cache_key key_of(const In& item, sample_id& id) const {
     byte_hash rest;
@@ -295,7 +295,7 @@ class cached_stage {
         rest.put(text.data(), text.size());
       }
     }
-    store(rest, id.part);
+    store(rest, id.sub_index);
     return {id.index, rest.value()};
   }
 

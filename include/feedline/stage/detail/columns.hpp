@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Columns: how the values of one field become one object of a batch.
+// Columns: each turns the values of one field into one object of a batch.
 #include <algorithm>
 #include <array>
 #include <concepts>
@@ -25,7 +25,7 @@ template <class T>
 concept number =
     std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-/// What an array, nested or not, is made of.
+/// The element type and the extents of an array, nested or not.
 template <class T>
 struct array_facts {
   using element = T;
@@ -62,7 +62,7 @@ concept ragged = requires(const T& t) {
   { t.size() } -> std::convertible_to<std::size_t>;
 } && !is_array<T> && !is_tensor<T>;
 
-/// A filler as a number of type T: as conversions between whole numbers do, below 0 too.
+/// A padding value as a number of type T: negative values wrap as in conversions between whole numbers.
 template <number T>
 constexpr T number_of(double value) {
   if constexpr (std::is_enum_v<T>) return static_cast<T>(number_of<std::underlying_type_t<T>>(value));
@@ -73,14 +73,14 @@ constexpr T number_of(double value) {
                      : static_cast<T>(static_cast<std::uint64_t>(value));
 }
 
-// A sample that a later column refused is still in the earlier ones: it goes with the next `add` or `take`.
+// Earlier columns still hold a sample that a later column refused: the next `add` or `take` removes it.
 template <class T>
 void keep_first(std::vector<T>& values, std::size_t rows) {
   while (values.size() > rows) values.pop_back();
 }
 
-/// One object per batch from a field of each sample: `add` the value of each row, again if the sample was
-/// refused elsewhere, then `take` the object. The general case is a list of the values.
+/// Makes one object per batch from a field of each sample: call `add` with the value of each row, again if
+/// another column refused the sample, then `take` the object. The general case is a list of the values.
 template <class T>
 class list_column {
  public:
@@ -137,7 +137,7 @@ class stacked_column {
     }
   }
 
-  /// The rows of numbers from `row` on, to write into.
+  /// The rows of numbers from `row` on, for writing.
   std::span<T> rows_from(std::size_t row, std::size_t rows)
     requires is_number
   {
@@ -175,14 +175,14 @@ class stacked_column {
 
 namespace feedline::inline v0 {
 
-/// A padded column: values [batch, longest, …] and how long each sample was.
+/// A padded column: values [batch, longest, …] and the length of each sample.
 template <class T>
 struct padded_tensor {
   tensor<T> values;
-  std::vector<std::size_t> lengths; ///< extents of the samples' own first dimension
+  std::vector<std::size_t> lengths; ///< of each sample's first dimension
 };
 
-/// A column of optional numbers: values [batch], 0 where there is none, and valid [batch], which says where there is one.
+/// A column of optional numbers: values [batch], 0 where there is none, and valid [batch].
 template <class T>
 struct masked_tensor {
   tensor<T> values;
@@ -202,7 +202,7 @@ inline constexpr bool is_optional_number = false;
 template <number T>
 inline constexpr bool is_optional_number<std::optional<T>> = !std::is_const_v<T>;
 
-/// Optional numbers: stacked beside a mask.
+/// Optional numbers: stacked, with a mask.
 template <class T>
 class masked_column {
  public:
@@ -223,7 +223,7 @@ class masked_column {
   stacked_column<bool> valid_;
 };
 
-/// Runs of numbers, or tensors that differ in their first dimension: filled up to the longest one.
+/// Runs of numbers, or tensors that differ in their first dimension: padded to the longest one.
 template <class T>
 class padded_column {
  public:

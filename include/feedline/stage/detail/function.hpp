@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The users' functions inside stages: how they are kept, shared by workers and called.
+// The users' functions inside stages: stored, shared by workers and called.
 #include <memory>
 #include <string>
 #include <tuple>
@@ -19,9 +19,9 @@ struct per_worker_t {
   Factory factory;
 };
 
-/// A function for map, filter, flat_map or tap of which each worker gets one of its own: `factory()` makes it
-/// when the worker starts. It may keep a decoder or a buffer and change it; what it returns must not depend
-/// on what it did before, or results would depend on the number of workers.
+/// Makes a separate function for each worker of map, filter, flat_map or tap: `factory()` is called when the
+/// worker starts. The function may keep a decoder or a buffer and change it. What it returns must not depend
+/// on earlier calls, or results would depend on the number of workers.
 ///
 ///     map(per_worker([] { return [codec = my_codec()](const blob& b) mutable { return codec.decode(b); }; }))
 template <class Factory>
@@ -31,7 +31,7 @@ auto per_worker(Factory factory) {
 
 namespace detail {
 
-/// One function for all copies of a stage and all its workers: also one that can only be moved.
+/// One function for all copies of a stage and all its workers; it may be move-only.
 template <class F>
 class shared_function {
  public:
@@ -47,7 +47,7 @@ class shared_function {
       const F& get() const noexcept { return *f; }
     };
 
-    return reference{f_.get()}; // the run's description keeps it alive
+    return reference{f_.get()}; // the run's pipeline keeps it alive
   }
 
  private:
@@ -98,7 +98,7 @@ concept callable_with_item = std::is_invocable_v<F&, In>;
 template <class F, class In>
 concept callable = callable_with_item<F, In> || std::is_invocable_v<F&, In, context&>;
 
-/// The object that a pointer to a member is for: the item, or what it points to.
+/// The object to use with a pointer to a member: the item, or what it points to.
 template <class Class, class Type, class In>
 decltype(auto) object_of(Type Class::*, In&& in) {
   if constexpr (std::is_base_of_v<Class, std::remove_cvref_t<In>>) return std::forward<In>(in);
@@ -119,8 +119,7 @@ decltype(auto) call(F& f, In&& in, context& c) {
 template <class F, class In>
 using call_result_t = decltype(call(std::declval<F&>(), std::declval<In>(), std::declval<context&>()));
 
-/// What every function must be to be called with items (In with its reference), whatever the stage wants of
-/// its result.
+/// Whether a function can be called with items (In with its reference), whatever it returns.
 template <class Held, class In>
 consteval fit fit_of_call() {
   if constexpr (callable<typename Held::called, In>) return fit::yes;
@@ -135,17 +134,16 @@ inline constexpr bool each_once = true;
 template <class Option, class... Rest>
 inline constexpr bool each_once<Option, Rest...> = !has_option<Option, Rest...> && each_once<Rest...>;
 
-/// Makes a stage of a function and of options in any order: name, workers, unordered.
+/// Makes a stage from a function and options in any order: name, workers, unordered, max_item_bytes.
 template <template <class> class Stage, class F, class... Options>
 auto make_function_stage(F&& f, Options... options) {
-  static_assert(((has_option<Options, name, workers, unordered_t, largest_item>)&&...),
-                "feedline: behind its function a stage takes name{…}, workers{…} and unordered, and map "
-                "and flat_map largest_item{…} too");
-  static_assert(
-      has_option<workers, Options...> || !has_option<unordered_t, Options...>,
-      "feedline: unordered makes sense with workers only: a stage on one thread keeps the order anyway");
+  static_assert(((has_option<Options, name, workers, unordered_t, max_item_bytes>)&&...),
+                "feedline: after its function a stage takes name{…}, workers{…} and unordered; map and "
+                "flat_map also take max_item_bytes{…}");
+  static_assert(has_option<workers, Options...> || !has_option<unordered_t, Options...>,
+                "feedline: unordered needs workers: without them a stage keeps the order anyway");
   static_assert(each_once<Options...>, "feedline: one of the `Options` of a stage is given twice");
-  if constexpr (!((has_option<Options, name, workers, unordered_t, largest_item>)&&...) ||
+  if constexpr (!((has_option<Options, name, workers, unordered_t, max_item_bytes>)&&...) ||
                 !each_once<Options...>) {
     return refused_pipeline();
   } else {
@@ -153,7 +151,7 @@ auto make_function_stage(F&& f, Options... options) {
     std::string title;
     if constexpr (has_option<name, Options...>) title = std::get<name>(given).text;
     Stage<held_function_t<F>> stage(held_function_t<F>(std::forward<F>(f)), std::move(title));
-    if constexpr (has_option<largest_item, Options...>) stage.limit_items(std::get<largest_item>(given));
+    if constexpr (has_option<max_item_bytes, Options...>) stage.limit_items(std::get<max_item_bytes>(given));
     if constexpr (has_option<workers, Options...>)
       return make_parallel<!has_option<unordered_t, Options...>>(std::get<workers>(given),
                                                                  as_row(std::move(stage)));

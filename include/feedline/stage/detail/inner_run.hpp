@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Stages that run inside another one: what they make of one sample, all of it.
+// Runs stages inside another stage and collects all that they emit for one sample.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,11 +20,11 @@
 
 namespace feedline::inline v0::detail {
 
-/// What came of a sample: values and failures, in their order.
+/// The results of a sample: values and failures, in their order.
 template <class T>
 struct outcomes {
   struct failed {
-    std::size_t position; // so many values came before
+    std::size_t position; // the number of values before it
     failure_ptr failure;
   };
 
@@ -41,14 +41,15 @@ struct outcomes {
 template <class T>
 class outcome_sink : public sample_sink {
  public:
-  /// `most`: values of a sample, if it isn't 0.
-  outcome_sink(segment_progress& progress, outcomes<T>& into, const std::stop_token& stop, std::size_t most)
-      : sample_sink(progress), into_(into), stop_(stop), most_(most) {}
+  /// `max_values`: the most values of a sample; 0: no limit.
+  outcome_sink(segment_progress& progress, outcomes<T>& into, const std::stop_token& stop,
+               std::size_t max_values)
+      : sample_sink(progress), into_(into), stop_(stop), max_values_(max_values) {}
 
   flow push(sample<T>&& s) {
-    if (most_ > 0 && into_.values.size() == most_)
-      throw std::length_error("its sample becomes more than the " + std::to_string(most_) +
-                              " items_per_sample that the cache was told");
+    if (max_values_ > 0 && into_.values.size() == max_values_)
+      throw std::length_error("its sample becomes more than the " + std::to_string(max_values_) +
+                              " items that items_per_sample of the cache allows");
     into_.values.push_back(std::move(s));
     return stop_.stop_requested() ? flow::stop : flow::more;
   }
@@ -63,22 +64,22 @@ class outcome_sink : public sample_sink {
  private:
   outcomes<T>& into_;
   const std::stop_token& stop_;
-  std::size_t most_;
+  std::size_t max_values_;
 };
 
-/// Stages at work for one worker. They see each sample as that of a run with seed 0 in its epoch 0, and are counted
-/// from 1 on: what they make of it is a matter of the sample alone.
+/// Runs the stages for one worker. They see each sample as that of a run with seed 0 in its epoch 0, and are
+/// numbered from 1, so that their results depend on the sample alone.
 template <class In, class Out, class... Stages>
 class inner_run {
  public:
-  inner_run(const list_of<Stages...>& stages, const std::stop_token& stop, std::size_t most_values)
+  inner_run(const list_of<Stages...>& stages, const std::stop_token& stop, std::size_t max_values)
       : stop_(stop),
         stages_(as_segments(listed(empty_list(), all{stages}))),
-        worker_({}, stages_, 0, on_error::skip, stop_, outcomes_, stop_, most_values) {}
+        worker_({}, stages_, 0, on_error::skip, stop_, outcomes_, stop_, max_values) {}
 
   inner_run(inner_run&&) = delete;
 
-  /// What came of the sample, until the next call.
+  /// Returns the results of the sample, valid until the next call.
   outcomes<Out>& run(In&& value, const sample_id& id) {
     outcomes_.clear();
     worker_.push(sample<In>{std::move(value), id});
@@ -94,11 +95,11 @@ class inner_run {
 
   std::stop_token stop_;
   outcomes<Out> outcomes_;
-  segment_list<all> stages_; // running stages refer to it
+  segment_list<all> stages_; // referred to by running stages
   sample_worker<In, sizeof...(Stages), outcome_sink<Out>, segment_list<all>> worker_;
 };
 
-/// A stage that stood on one thread, among those of several workers: its function is called by one at a time.
+/// Lets workers share a stage that was to run on one thread: one worker at a time calls its function.
 template <class S>
 class one_at_a_time {
  public:
@@ -106,9 +107,9 @@ class one_at_a_time {
   static constexpr stage_traits traits{.kind = kind_of<S>(),
                                        .stateless = true,
                                        .one_to_one = traits_of<S>().one_to_one,
-                                       .gives_by_count = traits_of<S>().gives_by_count,
-                                       .keeps_place = traits_of<S>().keeps_place,
-                                       .saves_in_calls = true};
+                                       .data_independent_count = traits_of<S>().data_independent_count,
+                                       .position_from_last_sample = traits_of<S>().position_from_last_sample,
+                                       .checkpoints_mid_call = true};
 
   explicit one_at_a_time(S stage) : stage_(std::move(stage)), mutex_(std::make_shared<std::mutex>()) {}
 
@@ -137,7 +138,7 @@ class one_at_a_time {
     running(bound_t<S, In>&& stage, std::shared_ptr<std::mutex> mutex)
         : stage_(std::move(stage)), mutex_(std::move(mutex)) {}
 
-    // Handed on when the lock is free again: what stands behind it may take long.
+    // Emitted after the lock is released: stages downstream may take long.
     void operator()(sample<In>&& s, auto& emit, context& c) {
       collector made{{}, s.id};
       std::exception_ptr error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Values as bytes and back: numbers, arrays, tensors, texts, vectors and plain structs of those.
+// Converts values to bytes and back: numbers, arrays, tensors, texts, vectors and plain structs of those.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +23,8 @@
 
 namespace feedline::inline v0::detail {
 
-/// A hash of many bytes: four sums side by side, as each alone would wait for its own multiplications. Each step
-/// is a bijection of its sum, so that a difference in one place is never lost.
+/// A hash of many bytes: four sums in parallel, because each alone would wait for its last multiplication.
+/// Each step is a bijection of its sum, so that a difference in one word is never lost.
 inline std::uint64_t hash_of_block(std::span<const std::byte> bytes) noexcept {
   std::array<std::uint64_t, 4> lanes{bytes.size(), 1, 2, 3};
   const auto take = [](std::uint64_t& sum, std::uint64_t word) {
@@ -46,7 +46,7 @@ inline std::uint64_t hash_of_block(std::span<const std::byte> bytes) noexcept {
   return key(lanes[0], lanes[1], lanes[2], lanes[3]);
 }
 
-/// Where values go as bytes: only counted, …
+/// Destinations for the bytes of a value: counted only, …
 class byte_count {
  public:
   void put(const void*, std::size_t count) noexcept { size_ += count; }
@@ -63,7 +63,7 @@ class byte_copy {
   explicit byte_copy(std::byte* to) noexcept : to_(to) {}
 
   void put(const void* bytes, std::size_t count) noexcept {
-    if (count == 0) return; // perhaps from nowhere
+    if (count == 0) return; // the pointer may be null
     std::memcpy(to_, bytes, count);
     to_ += count;
   }
@@ -85,14 +85,14 @@ class byte_hash {
   std::uint64_t value_ = 0;
 };
 
-/// Bytes from anywhere, taken from the front. False: there aren't so many.
+/// Untrusted bytes, read from the start. take() returns false if too few are left.
 class stored_bytes {
  public:
   explicit stored_bytes(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
 
   bool take(void* to, std::size_t count) noexcept {
     if (count > bytes_.size()) return false;
-    if (to && count > 0) std::memcpy(to, bytes_.data(), count); // nowhere: a place for nothing
+    if (to && count > 0) std::memcpy(to, bytes_.data(), count); // null: room for no bytes
     bytes_ = bytes_.subspan(count);
     return true;
   }
@@ -117,7 +117,7 @@ inline constexpr bool has_fixed_size<std::array<T, N>> = true;
 template <class T, std::size_t N>
 inline constexpr bool has_fixed_size<T[N]> = true;
 
-/// What an array, a text or a vector is made of.
+/// The element type of an array, a text or a vector.
 template <class T>
 struct element_of_list {
   using type = typename T::value_type;
@@ -131,18 +131,18 @@ struct element_of_list<T[N]> {
 template <class T>
 using element_of_list_t = typename element_of_list<T>::type;
 
-/// The bytes of a number that mean something, from its first on: an x87 long double is followed by padding.
+/// The bytes of a number without padding, counted from its first: an x87 long double is followed by padding.
 template <class T>
 inline constexpr std::size_t bytes_of_number = sizeof(T);
 template <>
 inline constexpr std::size_t bytes_of_number<long double> =
     std::numeric_limits<long double>::digits == 64 ? 10 : sizeof(long double);
 
-// Of a bool not every byte may be read as it is.
+// Not every byte is a valid bool.
 template <class T>
 concept copied_as_bytes = number<T> && !std::is_same_v<T, bool> && bytes_of_number<T> == sizeof(T);
 
-/// Calls f with a pointer to each field's type, null, and says whether all of it were true.
+/// Calls f with a null pointer of each field's type. Returns whether all calls returned true.
 template <class T, class F>
 consteval bool all_fields(F f) {
   using fields = decltype(fields_of(std::declval<T&>()));
@@ -166,7 +166,7 @@ consteval bool can_be_stored() {
 template <class T>
 concept storable = can_be_stored<T>();
 
-/// Puts a value into one of the above; at least one byte.
+/// Writes a value, as at least one byte, to one of the destinations above.
 template <storable T, class Bytes>
 void store(Bytes& to, const T& value) {
   const auto put_number = [&to](auto n) { to.put(&n, sizeof n); };
@@ -193,7 +193,7 @@ void store(Bytes& to, const T& value) {
   }
 }
 
-/// Takes a value of what store() wrote, or of what anybody may have written. False: it is none.
+/// Reads a value from bytes that store() wrote, or any other bytes. Returns false if they don't hold one.
 template <storable T>
 bool take_stored(stored_bytes& from, T& value) {
   const auto take_count = [&from](std::size_t& n) {
@@ -250,7 +250,7 @@ bool take_stored(stored_bytes& from, T& value) {
         if (!take_stored(from, e)) return false;
       return true;
     } else {
-      if (count > from.left()) return false; // each takes a byte
+      if (count > from.left()) return false; // each takes at least one byte
       value.clear();
       for (; count > 0; --count) {
         element e{};
@@ -267,10 +267,10 @@ bool take_stored(stored_bytes& from, T& value) {
   }
 }
 
-/// Memory that is used again and again, for one thing at a time.
+/// Memory that is reused, for one value at a time.
 class scratch_memory {
  public:
-  /// At least so many bytes, of any content.
+  /// At least `size` bytes, with any content.
   std::byte* of(std::size_t size) {
     if (size > size_) {
       bytes_.reset();

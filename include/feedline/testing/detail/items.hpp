@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Items of any type as numbers, equal ones as equal numbers, so that what compares them needn't know their type.
+// Numbers for items of any type, equal ones for equal items, so that code that compares items needn't know
+// their type.
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -31,10 +32,10 @@ concept range_like = !text_like<T> && requires(const T& list) {
 template <class T>
 concept tuple_like = !range_like<T> && requires { std::tuple_size<T>::value; };
 
-/// What a message shows of an item.
+/// The text for an item in a message.
 template <class T>
 std::string text_of(const T& value) {
-  constexpr std::size_t most = 8;
+  constexpr std::size_t limit = 8;
   if constexpr (std::is_same_v<T, bool>) {
     return value ? "true" : "false";
   } else if constexpr (std::is_arithmetic_v<T>) {
@@ -43,12 +44,12 @@ std::string text_of(const T& value) {
     return std::to_string(static_cast<std::underlying_type_t<T>>(value));
   } else if constexpr (text_like<T>) {
     const std::string_view text(value);
-    return "\"" + std::string(text.substr(0, 5 * most)) + (text.size() > 5 * most ? "…\"" : "\"");
+    return "\"" + std::string(text.substr(0, 5 * limit)) + (text.size() > 5 * limit ? "…\"" : "\"");
   } else if constexpr (range_like<T>) {
     std::string text;
     std::size_t count = 0;
     for (const auto& element : value) {
-      if (count == most) return "[" + text + ", …]";
+      if (count == limit) return "[" + text + ", …]";
       text += (count++ == 0 ? "" : ", ") + text_of<std::remove_cvref_t<decltype(element)>>(element);
     }
     return "[" + text + "]";
@@ -76,8 +77,8 @@ std::string text_of(const T& value) {
 
 } // namespace detail
 
-/// What the checks compare of an item: the item itself where it has an operator==; of lists, structs and batches
-/// without one their elements.
+/// The part of an item that the checks compare: the item itself if it has an operator==; else, for lists,
+/// structs and batches, their elements.
 struct as_it_is {
   template <class T>
   auto operator()(const T& item) const {
@@ -88,7 +89,7 @@ struct as_it_is {
                            item.size();
                          }) {
       std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>> ids;
-      for (const sample_id& id : item.ids()) ids.emplace_back(id.index, id.part, id.epoch);
+      for (const sample_id& id : item.ids()) ids.emplace_back(id.index, id.sub_index, id.epoch);
       if constexpr (requires { item.values().begin(); })
         return std::pair(std::move(ids), (*this)(item.values()));
       else return ids;
@@ -105,8 +106,8 @@ struct as_it_is {
     } else {
       static_assert(
           std::equality_comparable<T>,
-          "feedline: items of this type T can't be compared: give it an operator==, or give the check a "
-          "projection, a function that makes something with an operator== of an item");
+          "feedline: items of this type T can't be compared: give it an operator==, or pass a projection to "
+          "the check, a function that turns an item into something with an operator==");
       return 0;
     }
   }
@@ -114,7 +115,7 @@ struct as_it_is {
 
 namespace detail {
 
-/// Shows items by their numbers.
+/// Shows the items that the numbers stand for.
 class item_texts {
  public:
   virtual ~item_texts() = default;
@@ -132,7 +133,7 @@ class item_table final : public item_texts {
 
   std::size_t number_of(const Item& item) {
     auto key = project_(item);
-    // Runs give much the same items in much the same order.
+    // Runs yield much the same items in much the same order.
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       last_ = last_ + 1 < keys_.size() ? last_ + 1 : 0;
       if (keys_[last_] == key) return last_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A check in a thread of its own, so that one that hangs is noticed.
+// Runs a check in a separate thread, to notice if it hangs.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace feedline::inline v0::testing::detail {
 
-/// What a check does and has found.
+/// The progress and the findings of a check.
 class observed {
  public:
-  /// Every step of a check says what it does. Throws if nobody waits for it any more.
+  /// Sets what the check is doing, for each of its steps. Throws if nothing waits for the check any more.
   void doing(std::string what) {
     const std::lock_guard lock(mutex_);
     if (is_given_up_) throw std::runtime_error("the check was given up");
@@ -47,7 +47,7 @@ class observed {
     ended_.notify_one();
   }
 
-  /// False: nothing has happened for so long.
+  /// Waits for the end. Returns false if nothing happened for `patience`.
   bool wait(std::chrono::seconds patience) {
     std::unique_lock lock(mutex_);
     for (std::uint64_t seen = steps_;; seen = steps_) {
@@ -56,14 +56,14 @@ class observed {
       sentences_.push_back(
           "A run never hangs: nothing happened for " + std::to_string(patience.count()) +
           " s while the check " + doing_ +
-          ". Look for a loop that doesn't end or a wait that nobody wakes: emit() returns false once "
-          "nobody wants more, and context.stop and epoch.stop tell of a stop.");
+          ". Look for a loop that doesn't end or a wait that nobody wakes: emit() returns false when no "
+          "more items are needed, and context.stop and epoch.stop announce a stop.");
       is_given_up_ = true;
       return false;
     }
   }
 
-  /// Throws what was found, or else what has ended the check.
+  /// Throws what was found, or else the error that ended the check.
   void conclude() const {
     const std::lock_guard lock(mutex_);
     if (!sentences_.empty()) throw broken_promise(sentences_);
@@ -81,7 +81,7 @@ class observed {
   std::exception_ptr error_;
 };
 
-/// Calls body(observed&), which must own all that it uses: if it hangs, its thread is left to itself.
+/// Calls body(observed&), which must own everything that it uses: if it hangs, its thread is detached.
 template <class Body>
 void run_observed(std::chrono::seconds patience, Body body) {
   const auto shared = std::make_shared<observed>();

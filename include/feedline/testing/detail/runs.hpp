@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Runs of one pipeline whose type nobody here knows, and the promises that are the same for all.
+// Runs of one pipeline whose type is hidden, and the promises of sources and stages alike.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace feedline::inline v0::testing::detail {
 
-/// Which sample of which epoch.
+/// A sample in an epoch.
 struct occasion {
   std::uint64_t index = sample_id::no_index;
   std::uint32_t epoch = 0;
@@ -38,7 +38,7 @@ inline std::string text_of_occasion(const occasion& o) {
          " of epoch " + std::to_string(o.epoch);
 }
 
-/// What a call of next() gives.
+/// The result of a call of next().
 struct step {
   enum class kind { item, end, error };
 
@@ -82,23 +82,23 @@ class any_run {
   virtual std::vector<std::byte> checkpoint() const = 0;
 };
 
-/// Starts runs, each of parts that were made afresh, as another process would.
+/// Starts runs, each with newly made parts, as another process would.
 class any_runs {
  public:
   virtual ~any_runs() = default;
   virtual std::unique_ptr<any_run> start(const run_order& order) = 0;
-  /// Two runs of one pipeline, which share what its copies share.
+  /// Two runs of one pipeline, which share whatever its copies share.
   virtual std::pair<std::unique_ptr<any_run>, std::unique_ptr<any_run>> start_two(const run_order& order) = 0;
   virtual memory_plan memory(const run_order& order) = 0;
   virtual const item_texts& texts() const = 0;
 };
 
-/// What the map upstream of a stage, or downstream of a source, throws where the check wants a failure.
+/// Thrown by the map upstream of a stage, or downstream of a source, where the check needs a failure.
 struct planned_failure : std::runtime_error {
-  planned_failure() : std::runtime_error("a failure that the check has planned") {}
+  planned_failure() : std::runtime_error("a failure that the check planned") {}
 };
 
-/// An item and its identity, for the caller.
+/// An item with its identity.
 template <class T>
 struct seen {
   T value;
@@ -195,21 +195,21 @@ class typed_runs final : public any_runs {
   std::shared_ptr<Table> table_;
 };
 
-/// At most `most` numbers below `count`, evenly spread, with the first and the last.
-inline std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
+/// At most `limit` numbers below `count`, evenly spread, including the first and the last.
+inline std::vector<std::size_t> spread(std::size_t count, std::size_t limit) {
   std::vector<std::size_t> all;
-  if (count <= most || most < 2) {
-    for (std::size_t i = 0; i < std::min(count, most); ++i) all.push_back(i);
+  if (count <= limit || limit < 2) {
+    for (std::size_t i = 0; i < std::min(count, limit); ++i) all.push_back(i);
     return all;
   }
-  for (std::size_t i = 0; i < most; ++i) all.push_back(i * (count - 1) / (most - 1));
+  for (std::size_t i = 0; i < limit; ++i) all.push_back(i * (count - 1) / (limit - 1));
   return all;
 }
 
-/// Takes items until the run ends or fails, or `most` have come.
-inline std::vector<step> read(any_run& run, std::size_t most) {
+/// Takes items until the run ends or fails, at most `limit`.
+inline std::vector<step> read(any_run& run, std::size_t limit) {
   std::vector<step> all;
-  while (all.size() < most) {
+  while (all.size() < limit) {
     all.push_back(run.next());
     if (all.back().is != step::kind::item) break;
   }
@@ -218,16 +218,16 @@ inline std::vector<step> read(any_run& run, std::size_t most) {
 
 inline std::string text_of_step(const step& s, const item_texts& texts) {
   std::string text;
-  for (const occasion& o : s.skipped) text += "(" + text_of_occasion(o) + " left out) ";
+  for (const occasion& o : s.skipped) text += "(" + text_of_occasion(o) + " skipped) ";
   if (s.is == step::kind::end) return text + "the end";
   if (s.is == step::kind::error) return text + "the error \"" + s.message + "\"";
   text += texts.text(s.item);
   if (s.id.index == sample_id::no_index) return text;
   text += " (" + text_of_occasion({s.id.index, s.id.epoch});
-  return text + (s.id.part == 0 ? ")" : ", part " + std::to_string(s.id.part) + ")");
+  return text + (s.id.sub_index == 0 ? ")" : ", part " + std::to_string(s.id.sub_index) + ")");
 }
 
-/// Empty, or where the two differ: "item 4 is 17 (sample 3 of epoch 1), not 16 (sample 2 of epoch 1)".
+/// Empty, or the first difference: "item 4 is 17 (sample 3 of epoch 1), not 16 (sample 2 of epoch 1)".
 inline std::string difference(const std::vector<step>& expected, const std::vector<step>& got,
                               const item_texts& texts, std::size_t first = 0) {
   for (std::size_t i = 0; i < std::max(expected.size(), got.size()); ++i) {
@@ -240,19 +240,19 @@ inline std::string difference(const std::vector<step>& expected, const std::vect
   return {};
 }
 
-/// Promises that are the same for sources and stages.
+/// The promises that are the same for sources and stages.
 class run_checks {
  public:
   /// `part`: "source" or "stage".
   run_checks(any_runs& runs, observed& seen, const check_options& options, std::string part)
       : runs_(runs), seen_(seen), options_(options), part_(std::move(part)) {}
 
-  /// The part fails for some of what it gets: those samples are skipped, so that there is something after them.
+  /// Expects the part to fail for some samples. They are skipped, so that the run continues after them.
   void expect_failures() noexcept { on_error_ = on_error::skip; }
 
   bool expects_failures() const noexcept { return on_error_ == on_error::skip; }
 
-  /// A run's order with the options that the user gave.
+  /// The options of a run, with those that the user set.
   run_order order(bool finite = true) const {
     run_order o;
     o.finite = finite;
@@ -260,7 +260,7 @@ class run_checks {
     o.seed = options_.seed;
     o.on_error = on_error_;
     if (!finite)
-      o.last_epoch = 300; // a stage that gives something only at the end of an epoch is never heard of again
+      o.last_epoch = 300; // ends a run whose stage emits only at the end of an epoch of finite mode
     return o;
   }
 
@@ -269,28 +269,28 @@ class run_checks {
     return read(*run, options_.epochs * options_.most_items + 1);
   }
 
-  /// All that a run with one worker gives.
+  /// Everything that a run with one worker yields.
   const std::vector<step>& reference() {
     if (reference_.empty()) {
       seen_.doing("ran a finite pipeline with one worker");
       reference_ = run(order());
       if (reference_.size() > options_.epochs * options_.most_items)
-        throw std::invalid_argument("feedline::testing: the " + part_ + " gives more than " +
+        throw std::invalid_argument("feedline::testing: a run with the " + part_ + " yields more than " +
                                     std::to_string(options_.most_items) +
-                                    " items in an epoch: give the check fewer, or raise most_items");
+                                    " items in an epoch: use fewer for the check, or raise most_items");
     }
     return reference_;
   }
 
-  /// Whether an infinite run gives items again and again. A stage that gives some only at the end of an epoch of finite
-  /// mode never does.
-  bool goes_on_for_ever() {
-    if (!goes_on_) {
+  /// Whether an infinite run yields items endlessly. It doesn't if a stage emits only at the end of an epoch
+  /// of finite mode.
+  bool is_endless() {
+    if (!is_endless_) {
       seen_.doing("ran an infinite pipeline");
       const std::vector<step> steps = read(*runs_.start(order(false)), infinite_items());
-      goes_on_ = !steps.empty() && steps.back().is == step::kind::item;
+      is_endless_ = !steps.empty() && steps.back().is == step::kind::item;
     }
-    return *goes_on_;
+    return *is_endless_;
   }
 
   void all() {
@@ -303,28 +303,27 @@ class run_checks {
   }
 
   void same_again() {
-    compare(order(), "The same seed gives the same items: a second run gives others",
-            "Key random decisions by the seed and the sample, as context.random is, and let nothing depend "
-            "on time, on "
-            "addresses or on what other runs did");
-    seen_.doing("took items of two runs of one pipeline in turn");
+    compare(order(), "The same seed yields the same items: a second run yields other items",
+            "Key random decisions by the seed and the sample, as context.random is. Nothing may depend "
+            "on time, on addresses or on other runs");
+    seen_.doing("read two runs of one pipeline alternately");
     auto [first, second] = runs_.start_two(order());
     std::vector<step> got[2];
     any_run* const both[2] = {first.get(), second.get()};
-    for (bool goes_on = true; goes_on;) {
-      goes_on = false;
+    for (bool has_items = true; has_items;) {
+      has_items = false;
       for (const int i : {0, 1}) {
         const bool has_ended = !got[i].empty() && got[i].back().is != step::kind::item;
         if (has_ended || got[i].size() > reference().size()) continue;
         got[i].push_back(both[i]->next());
-        goes_on = true;
+        has_items = true;
       }
     }
     for (const auto& items : got)
-      if (complain(
-              reference(), items,
-              "Runs don't disturb each other: of two runs of one pipeline, taken in turn, one gives others",
-              "Let copies of the " + part_ + " share only what never changes"))
+      if (complain(reference(), items,
+                   "Runs don't affect each other: of two runs of one pipeline, read alternately, one yields "
+                   "other items",
+                   "Copies of the " + part_ + " may share only data that never changes"))
         return;
   }
 
@@ -339,15 +338,15 @@ class run_checks {
                             : " upstream of the stage and " + std::to_string(downstream) + " downstream";
       if (part_ == "source" && downstream != 1) continue;
       if (!compare(o,
-                   "Workers never change what comes out: with " + std::to_string(upstream) + " workers" +
-                       where + ", other items come",
-                   "Let nothing depend on time or on the thread that calls"))
+                   "Workers never change the items: with " + std::to_string(upstream) + " workers" + where +
+                       ", the run yields other items",
+                   "Nothing may depend on time or on the calling thread"))
         return;
     }
     run_order o = order();
     o.queue = 1;
-    compare(o, "Queues never change what comes out: with a queue_capacity of 1, other items come",
-            "Let nothing depend on time or on the thread that calls");
+    compare(o, "Queues never change the items: with a queue_capacity of 1, the run yields other items",
+            "Nothing may depend on time or on the calling thread");
   }
 
   void stops() {
@@ -360,48 +359,48 @@ class run_checks {
           o.upstream = 2;
           o.queue = at % 2;
           const auto run = runs_.start(o);
-          if (finite || goes_on_for_ever()) read(*run, at);
+          if (finite || is_endless()) read(*run, at);
           if (!says_so) continue;
           run->stop();
           if (run->next().is == step::kind::item)
             return seen_.broken("A stop ends a run: after item " + std::to_string(at) +
-                                " one more came after stop()");
+                                " and stop() it yields one more");
         }
       }
   }
 
-  /// Leaves a run after each item and compares what is left of it with what a resumed one gives.
+  /// Takes a checkpoint after each item of a run, and compares the rest of the run with a resumed one.
   void resumes(bool finite, std::size_t buffer) {
-    if (!finite && !goes_on_for_ever()) return;
+    if (!finite && !is_endless()) return;
     run_order o = order(finite);
-    o.queue = 1; // so that a place is saved with each item
+    o.queue = 1; // so that a position is saved with each item
     o.buffer = buffer;
     const std::string how =
         std::string(finite ? "finite" : "infinite") + (buffer > 1 ? " run with a shuffle buffer" : " run");
     seen_.doing("took checkpoints of a" + std::string(finite ? " " : "n ") + how);
-    const std::size_t most = finite ? options_.epochs * options_.most_items : infinite_items();
+    const std::size_t limit = finite ? options_.epochs * options_.most_items : infinite_items();
     std::vector<step> expected;
-    std::vector<std::vector<std::byte>> places;
+    std::vector<std::vector<std::byte>> checkpoints;
     {
       const auto whole = runs_.start(o);
-      while (expected.size() < most) {
-        places.push_back(whole->checkpoint());
+      while (expected.size() < limit) {
+        checkpoints.push_back(whole->checkpoint());
         expected.push_back(whole->next());
         if (expected.back().is != step::kind::item) break;
       }
     }
-    for (const std::size_t at : spread(places.size(), options_.places)) {
+    for (const std::size_t at : spread(checkpoints.size(), options_.places)) {
       seen_.doing("resumed a" + std::string(finite ? " " : "n ") + how + " after item " + std::to_string(at));
-      const std::string promise = "A resumed run goes on as if nothing had happened: a" +
-                                  std::string(finite ? " " : "n ") + how + " over " +
-                                  std::to_string(options_.epochs) + " epochs, resumed after " +
-                                  std::to_string(at) + " items, gives others";
+      const std::string promise = "A resumed run continues exactly: a" + std::string(finite ? " " : "n ") +
+                                  how + " over " + std::to_string(options_.epochs) +
+                                  " epochs, resumed after " + std::to_string(at) +
+                                  " items, yields other items";
       const std::string advice = part_ == "source"
-                                     ? "Name all that next() changes in state(archive), or leave state() "
-                                       "out; skip(), go_near() and fingerprint() must agree with it"
-                                     : "Name all that a call, finish() and end_epoch() change in "
+                                     ? "Name everything that next() changes in state(archive), or leave "
+                                       "state() out; skip(), seek() and fingerprint() must agree with it"
+                                     : "Name everything that a call, finish() and end_epoch() change in "
                                        "state(archive), or leave state() out";
-      o.resume = &places[at];
+      o.resume = &checkpoints[at];
       std::vector<step> got;
       try {
         const auto resumed = runs_.start(o);
@@ -416,40 +415,43 @@ class run_checks {
   }
 
   void memory() {
-    seen_.doing("worked out what a run holds");
+    seen_.doing("computed the memory plan of a run");
     memory_plan plan;
     try {
       plan = runs_.memory(order(false));
     } catch (const std::exception& error) {
-      return seen_.broken("A run says what it holds at most: memory() throws: " + std::string(error.what()) +
-                          ". Look at items_held(), bytes_kept() and largest_item().");
+      return seen_.broken(
+          "A memory plan covers everything that a run holds: memory() throws: " + std::string(error.what()) +
+          ". Check items_held(), bytes_held() and max_item_bytes().");
     }
     if (!plan.bytes()) {
       if (!options_.has_budget) return;
       std::string unknown;
       for (const memory_plan::part& p : plan.parts)
         if (!p.bytes) unknown += (unknown.empty() ? "" : "; ") + p.name + ": " + p.unknown;
-      return seen_.broken("A run keeps to a memory_budget: what it holds isn't known (" + unknown + ").");
+      return seen_.broken("A run stays within a memory_budget: the memory that it needs isn't known (" +
+                          unknown + ").");
     }
     run_order o = order();
     o.budget = *plan.bytes();
     try {
-      compare(o, "A memory_budget never changes what comes out: with one, other items come",
-              "largest_item() must be the most bytes that an item takes");
+      compare(o, "A memory_budget never changes the items: with one, the run yields other items",
+              "max_item_bytes() must be the most bytes that an item takes");
     } catch (const std::exception& error) {
-      seen_.broken("A run keeps to a memory_budget: with just what memory() says, it is refused: " +
-                   std::string(error.what()));
+      seen_.broken(
+          "A run stays within a memory_budget: with the bytes that memory() returns it is refused: " +
+          std::string(error.what()));
     }
   }
 
-  /// False, after a complaint: a run with that order gives something else than one with one worker.
+  /// Compares a run with the reference. Returns false, after a complaint, if they differ.
   bool compare(const run_order& o, const std::string& promise, const std::string& advice) {
     reference();
     seen_.doing("compared two runs (" + promise.substr(0, promise.find(':')) + ")");
     return !complain(reference(), run(o), promise, advice);
   }
 
-  /// True, after a complaint: they differ.
+  /// Returns true, after a complaint, if they differ.
   bool complain(const std::vector<step>& expected, const std::vector<step>& got, const std::string& promise,
                 const std::string& advice, std::size_t first = 0) {
     const std::string text = difference(expected, got, runs_.texts(), first);
@@ -458,7 +460,7 @@ class run_checks {
   }
 
  private:
-  // How many items of an infinite run are looked at.
+  // The number of items of an infinite run that are compared.
   std::size_t infinite_items() { return std::clamp<std::size_t>(2 * reference().size(), 4, 100); }
 
   any_runs& runs_;
@@ -466,7 +468,7 @@ class run_checks {
   const check_options& options_;
   std::string part_;
   on_error on_error_ = on_error::fail;
-  std::optional<bool> goes_on_;
+  std::optional<bool> is_endless_;
   std::vector<step> reference_;
 };
 

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include <feedline/core/pipeline.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/take.hpp>
 
@@ -12,10 +12,10 @@ namespace fl = feedline;
 int main() {
   auto same = fl::map([](int n) { return n; });
 #ifdef FEEDLINE_COMPILE_PASS
-  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::shuffled();
+  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::global_shuffle();
 #else
-  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::take(2) | fl::shuffled();
-  // expect: must stand right behind the source
+  auto p = fl::from(std::vector{1, 2, 3}) | same | fl::take(2) | fl::global_shuffle();
+  // expect: must follow the source directly
 #endif
   static_cast<void>(p.finite().next());
 }

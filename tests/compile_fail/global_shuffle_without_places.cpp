@@ -4,8 +4,8 @@
 
 #include <feedline/core/pipeline.hpp>
 #include <feedline/source/generate.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>
 
 namespace fl = feedline;
@@ -15,7 +15,7 @@ int main() {
   auto source = fl::from(std::vector{1, 2, 3});
 #else
   auto source = fl::generate([] { return std::optional(1); });
-  // expect: the samples of this Source can't be had by their place
+  // expect: this Source has no access to its samples by position
 #endif
-  static_cast<void>((source | fl::shuffled() | fl::batch(2)).finite().next());
+  static_cast<void>((source | fl::global_shuffle() | fl::batch(2)).finite().next());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Turns patterns like `data/train-{0000..0146}.tar` and `data/**/*.tar` into lists of files.
+// Expands patterns like `data/train-{0000..0146}.tar` and `data/**/*.tar` into lists of files.
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -24,22 +24,23 @@
 
 namespace feedline::inline v0::detail {
 
-/// No pattern gives more files.
+/// The most files that one pattern may name.
 inline constexpr std::size_t most_files = std::size_t{1} << 24;
 
 [[noreturn]] inline void too_many_files(std::string_view pattern) {
-  throw std::length_error(in_backticks(pattern) + " names more than 16777216 files");
+  throw std::length_error(in_backticks(pattern) + " names more than 16777216 files: use a narrower pattern");
 }
 
-/// So many names of so many bytes on average are to be spelled out.
+/// Throws std::length_error if this many names, of this many bytes on average, exceed 1 GB.
 inline void check_length_of_names(std::string_view pattern, std::uint64_t names, std::uint64_t bytes_each) {
   constexpr std::uint64_t most = std::uint64_t{1} << 30;
   if (bytes_each > most || names * bytes_each > most) // there are fewer than 2^25 names
-    throw std::length_error(in_backticks(pattern) + " names files whose names take more than 1 GB");
+    throw std::length_error(in_backticks(pattern) +
+                            " names files whose names take more than 1 GB: use a narrower pattern");
 }
 
-/// The alternatives of one brace: "a,b", or "08..10", padded with zeros if one end is. None if it is neither. As in
-/// a shell, "1..2,5" are "1..2" and "5".
+/// The alternatives in one pair of braces: "a,b", or "08..10", padded with zeros if either end is. Empty if the
+/// text is neither. As in a shell, "1..2,5" means "1..2" and "5".
 inline std::vector<std::string> brace_alternatives(std::string_view body) {
   std::vector<std::string> alternatives;
   const std::size_t dots = body.find("..");
@@ -74,12 +75,12 @@ inline std::vector<std::string> brace_alternatives(std::string_view body) {
   }
 }
 
-/// `x-{0..2}{a,b}` spelled out, the last brace fastest. Braces don't nest; one that holds neither a list nor
-/// a range of numbers stands for itself.
+/// Expands `x-{0..2}{a,b}`; the last braces vary fastest. Braces don't nest; a pair that holds neither a list
+/// nor a range of numbers stands for itself.
 inline std::vector<std::string> expand_braces(std::string_view pattern) {
   const std::string_view whole = pattern;
   std::vector<std::string> names{""};
-  std::size_t longest = 0; // of them, at most
+  std::size_t longest = 0; // upper bound of their lengths
   const auto append = [&](std::string_view text) {
     check_length_of_names(whole, names.size(), longest += text.size());
     for (std::string& name : names) name += text;
@@ -109,12 +110,12 @@ inline std::vector<std::string> expand_braces(std::string_view pattern) {
   }
 }
 
-/// Looks for the names that a pattern of folders and files matches: `*`, `?` and `[…]` match within one name, none
-/// that begins with a dot unless the pattern does (see fnmatch(3)); `**` stands for any number of folders, also
-/// those whose names begin with a dot, but not for links to folders.
+/// Finds the files that match a pattern of folders and files. `*`, `?` and `[…]` match within one name; they
+/// match a leading dot only if the pattern has it (see fnmatch(3)). `**` matches any number of folders, also
+/// those whose names begin with a dot, but follows no links to folders.
 class file_search {
  public:
-  /// What it looks for: regular files, through links too, or whatever is no folder.
+  /// What to find: regular files, also through links, or everything except folders.
   enum class kind { regular_files, anything_but_folders };
 
   file_search(std::string_view pattern, kind wanted) : wanted_(wanted) {
@@ -126,13 +127,13 @@ class file_search {
     if (!parts_.empty() && parts_.back() == anywhere) parts_.emplace_back("*");
   }
 
-  /// In folders below, too.
+  /// Searches subfolders as well.
   void look_everywhere() {
     if (parts_.empty() || parts_.front() != anywhere) parts_.emplace(parts_.begin(), anywhere);
   }
 
-  /// The paths in the order of their bytes. `folder` is empty or ends with a slash. Throws std::system_error for a
-  /// folder that can't be listed.
+  /// The matching paths, sorted by their bytes. `folder` is empty or ends with a slash. Throws
+  /// std::system_error for a folder that can't be listed.
   std::vector<std::string> in(const std::string& folder) {
     found_.clear();
     if (!parts_.empty()) search(folder, 0);
@@ -141,7 +142,7 @@ class file_search {
     return std::move(found_);
   }
 
-  /// Throws std::system_error if there is no such folder, or it can't be listed.
+  /// Throws std::system_error if the folder doesn't exist or can't be listed.
   static void expect_folder(const std::string& folder) {
     if (const int error = for_each_entry(folder, [](const dirent&) {}); error != 0) fail(error, folder);
   }
@@ -149,7 +150,7 @@ class file_search {
  private:
   static constexpr const char* anywhere = "**";
 
-  // What may follow one another without a name between is one.
+  // Adjacent `**` are equivalent to one.
   void add_part(std::string_view part) {
     if (part.empty() || (part == anywhere && !parts_.empty() && parts_.back() == anywhere)) return;
     parts_.emplace_back(part);
@@ -159,7 +160,7 @@ class file_search {
     throw std::system_error(error, std::generic_category(), "can't list the folder " + readable(folder));
   }
 
-  /// 0, or why it can't be listed.
+  /// Returns 0, or the errno value if the folder can't be listed.
   template <class F>
   static int for_each_entry(const std::string& folder, F f) {
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.empty() ? "." : folder.c_str()),
@@ -174,7 +175,7 @@ class file_search {
     }
   }
 
-  // Names are taken first: what is found in them is looked for without this folder's descriptor.
+  // Reads all names before the search descends, so that no folder's descriptor stays open meanwhile.
   template <class Wanted>
   static std::vector<std::string> names_in(const std::string& folder, Wanted wanted) {
     std::vector<std::string> names;
@@ -232,9 +233,9 @@ class file_search {
   std::vector<std::string> found_;
 };
 
-/// Adds the files that a pattern means to `files`. A file with exactly this name is meant before anything
-/// else. Braces are spelled out, each name there or not; a name with wildcards is what file_search finds. Throws
-/// std::runtime_error if that is nothing, and std::system_error for a folder that can't be listed.
+/// Adds the files that a pattern names to `files`. A file with exactly this name has precedence. Braces are
+/// expanded whether the files exist or not; names with wildcards are searched with file_search. Throws
+/// std::runtime_error if no file matches, and std::system_error for a folder that can't be listed.
 inline void append_files(std::vector<std::string>& files, const std::string& pattern) {
   const bool special = pattern.find_first_of("*?[{") != std::string::npos;
   if (!special || ::access(pattern.c_str(), F_OK) == 0) {

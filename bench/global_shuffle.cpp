@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What does an order over a whole data set cost? Working out a place of a permutation, against looking it up
-// in a shuffled list of all places; finding the samples of TAR shards (of FEEDLINE_BENCH_PHOTOS) by a pass
-// over their headers, against reading all their bytes and against an index that was kept; and samples that
-// workers take themselves, against a thread that gives them to the workers through a queue.
+// What does an order over a whole data set cost? A place of a permutation, compared with a lookup in a shuffled list
+// of all places; finding the samples of TAR shards (of FEEDLINE_BENCH_PHOTOS) by a pass over their headers, compared
+// with reading all bytes and with an index that was kept; and samples that workers take themselves, compared with a
+// thread that gives them to the workers through a queue.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,8 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/tar_index.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/source/shuffled.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::uint64_t places_per_round = 1 << 16;
 
-/// Looks up place after place of an order of so many.
+/// Looks up one position after another in an order.
 template <class Order>
 void look_up_places(benchmark::State& state, const Order& order) {
   std::uint64_t reached = 0;
@@ -56,12 +56,12 @@ void listed_places(benchmark::State& state) {
   look_up_places(state, order);
 }
 
-/// Calls `f` with each shard; reports bytes of shards per second.
+/// Calls `f` with each shard; reports the shards' bytes per second.
 template <class F>
 void with_each_shard(benchmark::State& state, F f) {
   const char* const pattern = std::getenv("FEEDLINE_BENCH_PHOTOS");
   if (!pattern) return state.SkipWithError("FEEDLINE_BENCH_PHOTOS names no shards");
-  const fl::detail::file_order files({pattern}, "bench_shuffled");
+  const fl::detail::file_order files({pattern}, "bench_global_shuffle");
   std::uint64_t bytes = 0;
   for (auto _ : state)
     for (const std::string& name : files.names()) {
@@ -97,7 +97,7 @@ void read_kept_index(benchmark::State& state) {
 
 constexpr std::size_t samples = 1 << 20;
 
-// About as long as a lookup in a small table takes, or a hundred times that.
+// Takes about as long as a lookup in a small table, or a hundred times as long.
 struct work {
   int rounds;
 
@@ -110,7 +110,7 @@ struct work {
 auto shuffled_numbers() {
   std::vector<std::uint64_t> numbers(samples);
   std::iota(numbers.begin(), numbers.end(), std::uint64_t{0});
-  return fl::from(std::move(numbers)) | fl::shuffled();
+  return fl::from(std::move(numbers)) | fl::global_shuffle();
 }
 
 template <class Pipeline>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// shuffled: the samples of an indexed source in an order that reaches over all of them.
+// global_shuffle: a random order over all samples of an indexed source.
 #include <cstdint>
 
 #include <feedline/core/permutation.hpp>
@@ -18,16 +18,16 @@ struct permutations {
 
 } // namespace detail
 
-/// Gives the samples of a source that is indexed in an order that reaches over all of them: a keyed
-/// permutation of their places, another one in each epoch, which needs no memory and no buffer. It stands
-/// right behind the source.
+/// Yields the samples of an indexed source in a random order over all of them: a keyed permutation of their
+/// positions, different in each epoch, which needs no memory and no buffer. It must follow the source
+/// directly, or map, filter and tap.
 ///
-/// Takes:   sources whose samples can be had by their place: from(vector), records, files, tar_samples, or one
-///          of your own (see indexed_samples)
+/// Takes:   sources with access to samples by position: from(vector), records, files, tar_samples, or a
+///          custom source (see indexed_samples)
 /// Gives:   every sample, once per epoch
 /// Order:   random, the same for the same seed and epoch number, in finite mode too
 /// Throws:  what the source throws when its samples are counted, as a failure of the source
-/// Example: `tar_samples("train-*.tar") | shuffled() | map(decode, workers{8}) | batch(256)`
-inline auto shuffled() { return detail::reordering<detail::permutations>{}; }
+/// Example: `tar_samples("train-*.tar") | global_shuffle() | map(decode, workers{8}) | batch(256)`
+inline auto global_shuffle() { return detail::reordering<detail::permutations>{}; }
 
 } // namespace feedline::inline v0

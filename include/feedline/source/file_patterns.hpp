@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// file_patterns: how sources are given the names of their files.
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace feedline::inline v0 {
+
+/// One or several names of files, each of which may be a pattern, such as `data/*.csv` or `part-{00..15}.txt`.
+/// A text, a list in braces and a vector convert to it.
+class file_patterns {
+ public:
+  ///@{
+  file_patterns(const char* name) : names_{name} {}
+
+  file_patterns(std::string name) : names_{std::move(name)} {}
+
+  file_patterns(std::initializer_list<std::string> names) : names_(names) {}
+
+  file_patterns(std::vector<std::string> names) : names_(std::move(names)) {}
+
+  ///@}
+
+  /// As they were given.
+  const std::vector<std::string>& names() const noexcept { return names_; }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+} // namespace feedline::inline v0
