@@ -156,6 +156,7 @@ class tar_gz_samples : public detail::tar_in_order<detail::gzip_shards> {
   tar_gz_samples(std::initializer_list<std::string> shards, tar_gz_options options = {})
       : tar_gz_samples(file_patterns(shards), options) {}
 
+  /// The samples of all shards whose names match.
   explicit tar_gz_samples(const file_patterns& shards, tar_gz_options options = {})
       : tar_in_order(detail::file_order(shards, traits.kind), detail::gzip_shards(checked(options))),
         max_sample_bytes_(options.max_sample_bytes),

@@ -13,6 +13,7 @@ namespace feedline::inline v0 {
 class file_patterns {
  public:
   ///@{
+  /// Implicit, so that each source needs one constructor for all of them.
   file_patterns(const char* name) : names_{name} {}
 
   file_patterns(std::string name) : names_{std::move(name)} {}

@@ -85,6 +85,7 @@ class tar_samples : public detail::tar_in_order<detail::mapped_shards> {
   tar_samples(std::initializer_list<std::string> shards, tar_options options = {})
       : tar_samples(file_patterns(shards), options) {}
 
+  /// The samples of all shards whose names match.
   explicit tar_samples(const file_patterns& shards, tar_options options = {})
       : tar_in_order(detail::file_order(shards, traits.kind), {}), options_(options) {}
 
