@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What an asynchronous function learns of its item, and where it runs.
+#include <cstdint>
+#include <stop_token>
+#include <string_view>
+
+#include <asio/io_context.hpp>
+
+#include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
+
+namespace feedline::inline v0 {
+
+/// The second argument of an asynchronous function `(item, async_context&)`; valid until its coroutine ends. Two
+/// calls for the same sample, epoch, seed and stage see the same random numbers.
+class async_context {
+ public:
+  using executor_type = asio::io_context::executor_type;
+
+  /// For the library.
+  async_context(const context& c, executor_type runs_on, std::stop_token stop_of_run)
+      : index(c.index),
+        sub_index(c.sub_index),
+        epoch(c.epoch),
+        random(c.random),
+        executor(runs_on),
+        stop(std::move(stop_of_run)),
+        counters_(c.counters) {}
+
+  std::uint64_t index;     ///< as in sample_id
+  std::uint64_t sub_index; ///< as in sample_id
+  std::uint32_t epoch;     ///< as in sample_id
+  random_generator random; ///< for this call, keyed by (seed, stage, epoch, index, part)
+  executor_type executor;  ///< of the event loop on which the coroutine runs: make sockets and timers with it
+  /// The run's. When it is requested, what the coroutine waits for is cancelled; only a long computation needs
+  /// to look at it.
+  std::stop_token stop;
+
+  /// As context::count().
+  void count(std::string_view name, std::uint64_t times = 1) const {
+    if (counters_) counters_->numbers.count(name, times);
+  }
+
+ private:
+  detail::stage_counters* counters_;
+};
+
+} // namespace feedline::inline v0

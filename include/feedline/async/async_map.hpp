@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// async_map: emits one item for each item, made by a coroutine. Many coroutines wait at once on few threads.
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/async/async_context.hpp>
+#include <feedline/async/async_options.hpp>
+#include <feedline/async/deadline.hpp>
+#include <feedline/async/detail/flight.hpp>
+#include <feedline/async/detail/operation.hpp>
+#include <feedline/async/detail/start_stage.hpp>
+#include <feedline/async/retry.hpp>
+#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/detail/waiting.hpp>
+#include <feedline/stage/detail/function.hpp>
+#include <feedline/stage/prefetch.hpp>
+
+namespace feedline::inline v0 {
+
+namespace detail {
+
+/// Waits for the operation of each ticket and emits its result.
+class await_stage {
+ public:
+  using feedline_part = void;
+  static constexpr stage_traits traits{.kind = "async_map",
+                                       .stateless = true,
+                                       .one_to_one = true,
+                                       .position_from_last_sample = true,
+                                       .checkpoints_mid_call = true};
+
+  explicit await_stage(const async_stage_options& options) : options_(options) {}
+
+  const std::string& name() const { return options_.name; }
+
+  template <class Ticket>
+  static consteval fit fits() {
+    return fit::yes;
+  }
+
+  template <class Ticket>
+  known_bytes bytes_given(known_bytes) const {
+    if (options_.limit.bytes > 0) return options_.limit.bytes;
+    return bytes_of_type<stage_output_t<await_stage, Ticket>>();
+  }
+
+  template <class Ticket>
+  class running;
+
+  template <class Started>
+  class running<ticket<Started>> {
+   public:
+    using output = typename Started::output;
+
+    explicit running(max_item_bytes limit) : limit_(limit) {}
+
+    void operator()(ticket<Started>&& claim, auto& emit, const context& c) {
+      report_.see(*claim);
+      if (!claim->is_done()) {
+        const auto waiting = c.waiting();
+        claim->wait(*spins_);
+      }
+      output made = claim->take();
+      check_largest(made, limit_);
+      emit(std::move(made));
+    }
+
+    void end_epoch() { report_.is_due(); }
+
+    void metrics(auto& out) { report_(out); }
+
+   private:
+    max_item_bytes limit_;
+    std::unique_ptr<patience> spins_ = std::make_unique<patience>();
+    flight_report report_;
+  };
+
+  template <class Ticket>
+  running<Ticket> bind(const stage_info&) const {
+    return running<Ticket>(options_.limit);
+  }
+
+ private:
+  async_stage_options options_;
+};
+
+template <class F>
+F with_options(F f) {
+  return f;
+}
+
+/// The function with its retries and deadlines, in the order of the options.
+template <class F, class Option, class... Rest>
+auto with_options(F f, const Option& option, const Rest&... rest) {
+  if constexpr (requires { with_option(std::move(f), option); })
+    return with_options(with_option(std::move(f), option), rest...);
+  else return with_options(std::move(f), rest...);
+}
+
+template <class Option>
+inline constexpr bool is_async_option =
+    has_option<Option, name, in_flight, threads, max_item_bytes, retry, feedline::deadline>;
+
+/// Whether each option that isn't a retry or a deadline is given once.
+template <class... Options>
+inline constexpr bool async_options_once = (((std::is_same_v<name, Options> + ... + 0) <= 1) &&
+                                            ((std::is_same_v<in_flight, Options> + ... + 0) <= 1) &&
+                                            ((std::is_same_v<threads, Options> + ... + 0) <= 1) &&
+                                            ((std::is_same_v<max_item_bytes, Options> + ... + 0) <= 1));
+
+} // namespace detail
+
+/// Calls a coroutine with each item and emits what it returns. Up to `in_flight` of them wait at once, on a few
+/// threads: for a network, a database or another service.
+///
+///     start ─▶ [queue] ─▶ await          the stages: one starts coroutines, the other waits for them in order
+///       └─▶ event loops ─▶┘
+///
+/// Takes:   any item; the function is a coroutine `f(item)` or `f(item, async_context&)` that returns
+///          asio::awaitable<T>. All threads call it at once, as const. The item and the context exist until the
+///          coroutine ends, so it may take references to them. Options: in_flight{256}, threads{1}, retry{…},
+///          deadline{…}, name{…}, max_item_bytes{bytes}
+/// Gives:   one item for each, a T
+/// Order:   kept
+/// Throws:  std::invalid_argument for options out of range; what the coroutine throws, as a failure of its sample
+/// Stops:   when the coroutines end: a stop cancels what they wait for through Asio's cancellation. A coroutine
+///          that catches asio::error::operation_aborted must return soon
+/// Example: `urls | async_map([](std::string url, async_context& c) { return fetch(std::move(url), c.executor); },
+///          in_flight{256}, retry{.attempts = 5}) | map(decode, workers{8})`
+///
+/// The coroutine must not block its thread, which serves all others: see blocking(). What it starts without
+/// waiting for it (asio::detached) must not throw. metrics() show the stage as two: `start` waits while enough
+/// coroutines are in flight, `async_map` waits for the next one and reports how many were in flight and how long
+/// they took.
+template <class F, class... Options>
+auto async_map(F&& f, Options... options) {
+  static_assert(
+      (detail::is_async_option<Options> && ...),
+      "feedline: after its function async_map takes in_flight{…}, threads{…}, retry{…}, deadline{…}, name{…} "
+      "and max_item_bytes{…}");
+  static_assert(detail::async_options_once<Options...>,
+                "feedline: one of the `Options` of async_map is given twice; only retry and deadline may be");
+  if constexpr (!(detail::is_async_option<Options> && ...) || !detail::async_options_once<Options...>) {
+    return detail::refused_pipeline();
+  } else {
+    const detail::async_stage_options given = detail::async_options_of(std::tuple<Options...>(options...));
+    auto whole = detail::with_options(std::decay_t<F>(std::forward<F>(f)), options...);
+    return detail::start_stage<decltype(whole), detail::one_result>(std::move(whole), given) |
+           prefetch(given.in_flight) | detail::await_stage(given);
+  }
+}
+
+} // namespace feedline::inline v0

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// One call of an asynchronous function that gives one result.
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <asio/awaitable.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/co_spawn.hpp>
+
+#include <feedline/async/async_context.hpp>
+#include <feedline/async/detail/flight.hpp>
+#include <feedline/async/detail/start_stage.hpp>
+#include <feedline/core/stage.hpp>
+
+namespace feedline::inline v0::detail {
+
+template <class F, class In>
+concept async_callable_with_item = std::is_invocable_v<F&, In>;
+
+template <class F, class In>
+concept async_callable = async_callable_with_item<F, In> || std::is_invocable_v<F&, In, async_context&>;
+
+/// Calls f(item) or f(item, context).
+template <class F, class In>
+decltype(auto) call_async(F& f, In&& in, async_context& c) {
+  if constexpr (async_callable_with_item<F, In>) return f(std::forward<In>(in));
+  else return f(std::forward<In>(in), c);
+}
+
+template <class F, class In>
+using async_result_t =
+    decltype(call_async(std::declval<F&>(), std::declval<In>(), std::declval<async_context&>()));
+
+template <class T>
+struct awaited;
+
+template <class T, class Executor>
+struct awaited<asio::awaitable<T, Executor>> {
+  using type = T;
+};
+
+template <class T>
+concept is_awaitable = requires { typename awaited<T>::type; };
+
+/// What a coroutine gives that was returned by a call of F with an item.
+template <class F, class In>
+using awaited_t = typename awaited<async_result_t<F, In>>::type;
+
+template <class F, class In>
+class operation final : public operation_base {
+ public:
+  using output = awaited_t<const F, In>;
+
+  operation(std::shared_ptr<flight> all, event_loop& loop, const F& f, In&& item, const context& c,
+            const async_stage_options&)
+      : operation_base(all, loop),
+        f_(f),
+        item_(std::move(item)),
+        context_(c, loop.executor(), all->stop_token()) {}
+
+  static std::size_t most_ready(const async_stage_options&) noexcept { return 1; }
+
+  /// The result, once it is done. Throws what the function threw.
+  output take() {
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    return std::move(*result_);
+  }
+
+ private:
+  void launch() noexcept override {
+    try {
+      asio::co_spawn(loop().executor(), work(),
+                     asio::bind_cancellation_slot(slot(), [this](std::exception_ptr error) {
+                       if (error) error_ = std::move(error);
+                       finish();
+                     }));
+    } catch (...) {
+      error_ = std::current_exception();
+      finish();
+    }
+  }
+
+  // A result need not have a default value, as that of co_spawn must.
+  asio::awaitable<void> work() { result_.emplace(co_await call_async(f_, std::move(item_), context_)); }
+
+  const F& f_;
+  In item_;
+  async_context context_;
+  std::optional<output> result_;
+  std::exception_ptr error_;
+};
+
+/// Stages whose operations have one result.
+struct one_result {
+  template <class F, class In>
+  using operation = detail::operation<F, In>;
+
+  template <class F, class In>
+  static consteval fit fits() {
+    if constexpr (!async_callable<const F, In>) {
+      return async_callable<F, In> ? fit::not_const : fit::wrong_argument;
+    } else {
+      constexpr bool is_coroutine = is_awaitable<async_result_t<const F, In>>;
+      static_assert(
+          is_coroutine,
+          "feedline: the function of async_map must return an asio::awaitable, as a coroutine does");
+      if constexpr (is_coroutine) {
+        using result = awaited_t<const F, In>;
+        if constexpr (std::is_void_v<result>) return fit::returns_void;
+        else if constexpr (std::is_reference_v<result>) return fit::returns_reference;
+        else return movable_item<result> ? fit::yes : fit::item_cannot_move;
+      } else {
+        return fit::wrong_argument;
+      }
+    }
+  }
+};
+
+} // namespace feedline::inline v0::detail
