@@ -236,6 +236,13 @@ TABLES = {
         "shuffler_passes": "passes over a window of {} numbers",
         "shuffler_moving": "a moving window of {} numbers",
     })]),
+    "async_map": ("items", [
+        ("asio_alone", {
+            "asio_alone": "the limit: Asio alone, {} items, {} in flight that wait {} us each",
+            "async_map": "`async_map`, {} items, {} in flight that wait {} us each",
+        }),
+        (None, {"stop": "ending a loader with {} items in flight that would take a minute"}),
+    ]),
     "reservoir": ("frames", [("by_hand", {
         "by_hand": "the limit: copies to and from a block of {} frames",
         "through_shuffle": "`shuffle` of {} frames",

@@ -23,6 +23,8 @@ if(Asio_FOUND AND NOT TARGET Asio::asio)
   find_package(Threads QUIET)
   add_library(Asio::asio INTERFACE IMPORTED)
   target_include_directories(Asio::asio SYSTEM INTERFACE "${Asio_INCLUDE_DIR}")
-  target_compile_definitions(Asio::asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+  # Before 1.24 Asio doesn't know that clang has the coroutines of C++20.
+  target_compile_definitions(Asio::asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED
+    $<$<CXX_COMPILER_ID:Clang,AppleClang>:ASIO_HAS_CO_AWAIT=1>)
   target_link_libraries(Asio::asio INTERFACE Threads::Threads)
 endif()

@@ -175,7 +175,6 @@ TEST_CASE("A run with asynchronous stages may be used in every state") {
 
 TEST_CASE("The coroutines of a run may stop it") {
   const fl::test::watchdog guard("a stop by a coroutine");
-  shared s;
   std::function<void()> stop;
   std::atomic<bool> may_stop{false};
   const auto stops = [&](int i, async_context& c) -> asio::awaitable<int> {

@@ -19,13 +19,13 @@ class async_context {
   using executor_type = asio::io_context::executor_type;
 
   /// For the library.
-  async_context(const context& c, executor_type runs_on, std::stop_token stop_of_run)
+  async_context(const context& c, executor_type runs_on, const std::stop_token& stop_of_run)
       : index(c.index),
         sub_index(c.sub_index),
         epoch(c.epoch),
         random(c.random),
         executor(runs_on),
-        stop(std::move(stop_of_run)),
+        stop(stop_of_run),
         counters_(c.counters) {}
 
   std::uint64_t index;     ///< as in sample_id
@@ -34,8 +34,8 @@ class async_context {
   random_generator random; ///< for this call, keyed by (seed, stage, epoch, index, part)
   executor_type executor;  ///< of the event loop on which the coroutine runs: make sockets and timers with it
   /// The run's. When it is requested, what the coroutine waits for is cancelled; only a long computation needs
-  /// to look at it.
-  std::stop_token stop;
+  /// to look at it. Valid as long as the context.
+  const std::stop_token& stop;
 
   /// As context::count().
   void count(std::string_view name, std::uint64_t times = 1) const {

@@ -2,7 +2,6 @@
 #pragma once
 // async_map: emits one item for each item, made by a coroutine. Many coroutines wait at once on few threads.
 #include <cstddef>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -20,7 +19,6 @@
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/stage.hpp>
-#include <feedline/detail/waiting.hpp>
 #include <feedline/stage/detail/function.hpp>
 #include <feedline/stage/prefetch.hpp>
 
@@ -67,7 +65,7 @@ class await_stage {
       report_.see(*claim);
       if (!claim->is_done()) {
         const auto waiting = c.waiting();
-        claim->wait(*spins_);
+        claim->wait();
       }
       output made = claim->take();
       check_largest(made, limit_);
@@ -80,7 +78,6 @@ class await_stage {
 
    private:
     max_item_bytes limit_;
-    std::unique_ptr<patience> spins_ = std::make_unique<patience>();
     flight_report report_;
   };
 
@@ -138,7 +135,7 @@ inline constexpr bool async_options_once = (((std::is_same_v<name, Options> + ..
 ///          in_flight{256}, retry{.attempts = 5}) | map(decode, workers{8})`
 ///
 /// The coroutine must not block its thread, which serves all others: see blocking(). What it starts without
-/// waiting for it (asio::detached) must not throw. metrics() show the stage as two: `start` waits while enough
+/// waiting for it must not use the item or the context. metrics() show the stage as two: `start` waits while enough
 /// coroutines are in flight, `async_map` waits for the next one and reports how many were in flight and how long
 /// they took.
 template <class F, class... Options>

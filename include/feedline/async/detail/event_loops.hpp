@@ -45,11 +45,12 @@ class event_loop {
 
   /// Has the loop's thread run a task, in the order of the calls. Many tasks share one wake-up. Needs no memory.
   void add(loop_task& task) noexcept {
-    task.next_task = added_.load(std::memory_order_relaxed);
-    while (!added_.compare_exchange_weak(task.next_task, &task, std::memory_order_release,
-                                         std::memory_order_relaxed)) {
-    }
-    if (!task.next_task)
+    loop_task* before = added_.load(std::memory_order_relaxed);
+    do {
+      task.next_task = before;
+    } while (
+        !added_.compare_exchange_weak(before, &task, std::memory_order_release, std::memory_order_relaxed));
+    if (!before) // not of the task, which may have run already
       asio::post(io_, asio::bind_allocator(wake_up_allocator<char>{this}, [this] { run_added(); }));
   }
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <stop_token>
 #include <utility>
 
@@ -16,7 +15,7 @@
 
 #include <feedline/async/detail/event_loops.hpp>
 #include <feedline/core/sample.hpp>
-#include <feedline/detail/waiting.hpp>
+#include <feedline/detail/kernel.hpp>
 
 namespace feedline::inline v0::detail {
 
@@ -38,9 +37,8 @@ class operation_base {
     return state_.load(std::memory_order_acquire) == done; // pairs with the release in finish
   }
 
-  /// Waits until the operation is done. Only one thread may.
-  void wait(patience& spins) noexcept {
-    if (spins.spin_until([this] { return is_done(); })) return;
+  /// Waits until the operation is done. Only one thread may. It doesn't spin, as operations take long.
+  void wait() noexcept {
     std::uint32_t state = running;
     if (!state_.compare_exchange_strong(state, awaited, std::memory_order_acquire)) return;
     while (!is_done()) park(state_, awaited);
@@ -76,10 +74,7 @@ class operation_base {
   struct launching final : loop_task {
     explicit launching(operation_base& o) : of(o) {}
 
-    void run() noexcept override {
-      of.began_ = now_ns();
-      of.launch();
-    }
+    void run() noexcept override { of.launch(); }
 
     operation_base& of;
   };
@@ -95,6 +90,17 @@ class operation_base {
     operation_base& of;
   };
 
+  struct waking final : loop_task {
+    explicit waking(operation_base& o) : of(o) {}
+
+    void run() noexcept override {
+      unpark(of.state_, 1);
+      of.release();
+    }
+
+    operation_base& of;
+  };
+
   enum : std::uint32_t { running, awaited, done };
 
   const std::shared_ptr<flight> flight_;
@@ -104,26 +110,25 @@ class operation_base {
   asio::cancellation_signal signal_;
   launching launching_{*this};
   cancelling cancelling_{*this};
-  std::uint64_t began_ = 0; // ns
+  waking waking_{*this};
 
   // Of the flight, under its mutex.
+  std::uint64_t began_ = 0; // ns
   operation_base* before_ = nullptr;
   operation_base* after_ = nullptr;
   bool is_in_flight_ = false;
   bool is_cancelled_ = false;
 };
 
-class flight : public std::enable_shared_from_this<flight> {
+class flight {
  public:
-  /// At most `limit` operations at once.
-  flight(std::size_t limit, const std::stop_token& stop) : limit_(limit), stop_(stop) {}
+  /// At most `limit` operations at once. A stop cancels them all.
+  flight(std::size_t limit, const std::stop_token& stop)
+      : limit_(limit), stop_(stop), on_stop_(stop, canceller{this}) {}
 
   flight(flight&&) = delete;
 
   const std::stop_token& stop_token() const noexcept { return stop_; }
-
-  /// Cancels all operations at a stop. Called once, when a shared_ptr owns this.
-  void watch_stop() { on_stop_.emplace(stop_, canceller{this}); }
 
   /// Waits for room, then starts an operation on its loop. `c` is that of the thread that waits.
   void start(operation_base& o, const context& c) {
@@ -134,7 +139,7 @@ class flight : public std::enable_shared_from_this<flight> {
       wanted_ = limit_ - std::max<std::size_t>(1, limit_ / 64);
       has_room_.wait(lock, [&] { return count_ <= wanted_; });
     }
-    note_count(count_ + 1);
+    o.began_ = note_count(count_ + 1);
     o.after_ = first_;
     if (first_) first_->before_ = &o;
     first_ = &o;
@@ -149,12 +154,12 @@ class flight : public std::enable_shared_from_this<flight> {
     if (o.is_in_flight_) cancel(o);
   }
 
-  void finished(operation_base& o, std::uint64_t took) noexcept {
+  void finished(operation_base& o) noexcept {
     const std::lock_guard lock(mutex_);
     (o.before_ ? o.before_->after_ : first_) = o.after_;
     if (o.after_) o.after_->before_ = o.before_;
     o.is_in_flight_ = false;
-    note_count(count_ - 1);
+    const std::uint64_t took = note_count(count_ - 1) - o.began_;
     times_.add(took, 1);
     ++finished_;
     took_ += took;
@@ -203,13 +208,15 @@ class flight : public std::enable_shared_from_this<flight> {
     o.loop_.add(o.cancelling_);
   }
 
-  void note_count(std::size_t count) noexcept {
+  // Returns the time.
+  std::uint64_t note_count(std::size_t count) noexcept {
     const std::uint64_t now = now_ns();
     if (since_ == 0) since_ = changed_ = now;
     area_ += static_cast<double>(count_) * static_cast<double>(now - changed_);
     changed_ = now;
     count_ = count;
     peak_ = std::max(peak_, count);
+    return now;
   }
 
   const std::size_t limit_;
@@ -227,15 +234,13 @@ class flight : public std::enable_shared_from_this<flight> {
   std::uint64_t finished_ = 0;
   std::uint64_t took_ = 0; // ns, of all that finished
   histogram times_;
-  std::optional<std::stop_callback<canceller>> on_stop_; // last: its function uses the others
+  std::stop_callback<canceller> on_stop_; // last: its function uses the others
 };
 
 /// Operations and the loops they run on. Its end waits for that of all operations.
 struct flight_session {
   flight_session(std::shared_ptr<event_loops> all, std::size_t limit, const std::stop_token& stop)
-      : loops(std::move(all)), operations(std::make_shared<flight>(limit, stop)) {
-    operations->watch_stop();
-  }
+      : loops(std::move(all)), operations(std::make_shared<flight>(limit, stop)) {}
 
   flight_session(flight_session&&) = delete;
 
@@ -275,10 +280,10 @@ inline void operation_base::drop() noexcept {
 
 inline void operation_base::finish() noexcept {
   const std::shared_ptr<flight> all = flight_;
-  const std::uint64_t took = now_ns() - began_;
-  all->finished(*this, took);
-  if (state_.exchange(done, std::memory_order_acq_rel) == awaited) unpark(state_, 1);
-  release();
+  all->finished(*this);
+  if (state_.exchange(done, std::memory_order_acq_rel) != awaited) return release();
+  // After the operations that end at the same time, so that the thread is woken once for all of them.
+  loop_.add(waking_);
 }
 
 } // namespace feedline::inline v0::detail

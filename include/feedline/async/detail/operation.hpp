@@ -74,19 +74,31 @@ class operation final : public operation_base {
  private:
   void launch() noexcept override {
     try {
-      asio::co_spawn(loop().executor(), work(),
-                     asio::bind_cancellation_slot(slot(), [this](std::exception_ptr error) {
-                       if (error) error_ = std::move(error);
-                       finish();
-                     }));
+      if constexpr (std::is_default_constructible_v<output>) {
+        spawn(call_async(f_, std::move(item_), context_), [this](std::exception_ptr error, output result) {
+          if (!error) result_.emplace(std::move(result));
+          end(std::move(error));
+        });
+      } else { // co_spawn can't pass on such a result
+        spawn(work(), [this](std::exception_ptr error) { end(std::move(error)); });
+      }
     } catch (...) {
-      error_ = std::current_exception();
-      finish();
+      end(std::current_exception());
     }
   }
 
-  // A result need not have a default value, as that of co_spawn must.
+  template <class Coroutine, class Handler>
+  void spawn(Coroutine coroutine, Handler handler) {
+    asio::co_spawn(loop().executor(), std::move(coroutine),
+                   asio::bind_cancellation_slot(slot(), std::move(handler)));
+  }
+
   asio::awaitable<void> work() { result_.emplace(co_await call_async(f_, std::move(item_), context_)); }
+
+  void end(std::exception_ptr error) noexcept {
+    error_ = std::move(error);
+    finish();
+  }
 
   const F& f_;
   In item_;
