@@ -16,7 +16,7 @@ namespace feedline::inline v0 {
 /// calls for the same sample, epoch, seed and stage see the same random numbers.
 class async_context {
  public:
-  using executor_type = asio::io_context::executor_type;
+  using executor_type = asio::io_context::executor_type; ///< of an event loop
 
   /// For the library.
   async_context(const context& c, executor_type runs_on, const std::stop_token& stop_of_run)

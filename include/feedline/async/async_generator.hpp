@@ -20,6 +20,9 @@
 
 namespace feedline::inline v0 {
 
+template <class T>
+class async_generator;
+
 namespace detail {
 
 /// Who runs a generator.
@@ -81,6 +84,64 @@ class generator_wait {
   std::exception_ptr error_;
 };
 
+template <class T>
+class generator_promise {
+  using handle = std::coroutine_handle<generator_promise>;
+
+  struct pause {
+    bool continues;
+
+    bool await_ready() const noexcept { return continues; }
+
+    void await_suspend(std::coroutine_handle<>) const noexcept {}
+
+    void await_resume() const noexcept {}
+  };
+
+  struct end {
+    bool await_ready() const noexcept { return false; }
+
+    void await_suspend(handle generator) const noexcept {
+      generator_promise& p = generator.promise();
+      p.owner->ended(std::move(p.error_));
+    }
+
+    void await_resume() const noexcept {}
+  };
+
+ public:
+  async_generator<T> get_return_object() { return async_generator<T>(handle::from_promise(*this)); }
+
+  std::suspend_always initial_suspend() const noexcept { return {}; }
+
+  end final_suspend() const noexcept { return {}; }
+
+  void return_void() const noexcept {}
+
+  void unhandled_exception() noexcept { error_ = std::current_exception(); }
+
+  pause yield_value(T&& value) {
+    if (owner->is_cancelled()) throw asio::system_error(asio::error::operation_aborted);
+    return {owner->take(std::move(value))};
+  }
+
+  pause yield_value(const T& value)
+    requires std::copy_constructible<T>
+  {
+    return yield_value(T(value));
+  }
+
+  template <class Result, class Executor>
+  auto await_transform(asio::awaitable<Result, Executor> what) {
+    return generator_wait<Result, generator_owner<T>>(std::move(what), *owner);
+  }
+
+  generator_owner<T>* owner = nullptr; // set before it starts
+
+ private:
+  std::exception_ptr error_;
+};
+
 } // namespace detail
 
 /// What a coroutine returns that yields values of type T with co_yield, for async_flat_map() and async_source(). In
@@ -96,69 +157,12 @@ template <class T>
 class async_generator {
  public:
   using value_type = T;
+  using promise_type = detail::generator_promise<T>; ///< what the compiler asks for
 
-  class promise_type {
-    using owner_type = detail::generator_owner<T>;
-
-    struct pause {
-      bool continues;
-
-      bool await_ready() const noexcept { return continues; }
-
-      void await_suspend(std::coroutine_handle<>) const noexcept {}
-
-      void await_resume() const noexcept {}
-    };
-
-    struct end {
-      bool await_ready() const noexcept { return false; }
-
-      void await_suspend(std::coroutine_handle<promise_type> generator) const noexcept {
-        promise_type& p = generator.promise();
-        p.owner_->ended(std::move(p.error_));
-      }
-
-      void await_resume() const noexcept {}
-    };
-
-   public:
-    async_generator get_return_object() {
-      return async_generator(std::coroutine_handle<promise_type>::from_promise(*this));
-    }
-
-    std::suspend_always initial_suspend() const noexcept { return {}; }
-
-    end final_suspend() const noexcept { return {}; }
-
-    void return_void() const noexcept {}
-
-    void unhandled_exception() noexcept { error_ = std::current_exception(); }
-
-    pause yield_value(T&& value) {
-      if (owner_->is_cancelled()) throw asio::system_error(asio::error::operation_aborted);
-      return {owner_->take(std::move(value))};
-    }
-
-    pause yield_value(const T& value)
-      requires std::copy_constructible<T>
-    {
-      return yield_value(T(value));
-    }
-
-    template <class Result, class Executor>
-    auto await_transform(asio::awaitable<Result, Executor> what) {
-      return detail::generator_wait<Result, owner_type>(std::move(what), *owner_);
-    }
-
-   private:
-    friend async_generator;
-
-    owner_type* owner_ = nullptr;
-    std::exception_ptr error_;
-  };
-
+  /// The other one is left without a coroutine.
   async_generator(async_generator&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
 
+  /// Swaps the two coroutines.
   async_generator& operator=(async_generator&& other) noexcept {
     std::swap(coroutine_, other.coroutine_);
     return *this;
@@ -170,7 +174,7 @@ class async_generator {
 
   /// For the library: runs it until its first pause or its end.
   void start(detail::generator_owner<T>& owner) {
-    coroutine_.promise().owner_ = &owner;
+    coroutine_.promise().owner = &owner;
     coroutine_.resume();
   }
 
@@ -178,6 +182,8 @@ class async_generator {
   void resume() { coroutine_.resume(); }
 
  private:
+  friend promise_type;
+
   explicit async_generator(std::coroutine_handle<promise_type> coroutine) : coroutine_(coroutine) {}
 
   std::coroutine_handle<promise_type> coroutine_;

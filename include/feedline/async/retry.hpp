@@ -35,6 +35,7 @@ struct retry {
 
 /// Why a call failed finally, after several attempts; nests the last attempt's error (std::rethrow_if_nested).
 struct retry_error : std::runtime_error {
+  /// "connection refused; tried 5 times"
   retry_error(const std::string& last_error, std::size_t tried)
       : std::runtime_error(last_error + "; tried " + std::to_string(tried) + " times"), attempts(tried) {}
 
@@ -48,6 +49,7 @@ struct permanent_error : std::runtime_error {
 
 /// An error after which the next call should wait at least that long, as a server can ask for: retry obeys.
 struct retry_later : std::runtime_error {
+  /// `what`: the error; `wait`: before the next call.
   retry_later(const std::string& what, std::chrono::nanoseconds wait)
       : std::runtime_error(what), pause(wait) {}
 
