@@ -90,17 +90,6 @@ class operation_base {
     operation_base& of;
   };
 
-  struct waking final : loop_task {
-    explicit waking(operation_base& o) : of(o) {}
-
-    void run() noexcept override {
-      unpark(of.state_, 1);
-      of.release();
-    }
-
-    operation_base& of;
-  };
-
   enum : std::uint32_t { running, awaited, done };
 
   const std::shared_ptr<flight> flight_;
@@ -110,7 +99,6 @@ class operation_base {
   asio::cancellation_signal signal_;
   launching launching_{*this};
   cancelling cancelling_{*this};
-  waking waking_{*this};
 
   // Of the flight, under its mutex.
   std::uint64_t began_ = 0; // ns
@@ -281,9 +269,8 @@ inline void operation_base::drop() noexcept {
 inline void operation_base::finish() noexcept {
   const std::shared_ptr<flight> all = flight_;
   all->finished(*this);
-  if (state_.exchange(done, std::memory_order_acq_rel) != awaited) return release();
-  // After the operations that end at the same time, so that the thread is woken once for all of them.
-  loop_.add(waking_);
+  if (state_.exchange(done, std::memory_order_acq_rel) == awaited) unpark(state_, 1);
+  release();
 }
 
 } // namespace feedline::inline v0::detail
