@@ -53,6 +53,16 @@ async_generator<int> some_fail(int i, async_context& c) {
   }
 }
 
+/// Emits two items in a call.
+struct pairs {
+  using output = int;
+
+  void operator()(int i, auto& emit) {
+    emit(i);
+    emit(i + 1000);
+  }
+};
+
 std::vector<int> some_of_each(int count) {
   std::vector<int> all;
   for (int i = 0; i < count; ++i)
@@ -77,6 +87,17 @@ TEST_CASE("async_flat_map keeps the promises of a stage") {
   options.places = fl::test::rounds(20);
   fl::testing::check_stage([] { return fl::async_flat_map(some, fl::in_flight{4}, fl::ahead{2}); },
                            count_to(20), options);
+}
+
+TEST_CASE("A stage upstream of async_flat_map may emit several items in a call") {
+  const fl::test::watchdog guard("several items in a call before generators");
+
+  const auto five = [](int i) -> async_generator<int> {
+    for (int k = 0; k < 5; ++k) co_yield i + k;
+  };
+  auto loader =
+      (fl::from(count_to(20)) | pairs{} | fl::async_flat_map(five, fl::in_flight{1}, fl::ahead{1})).finite();
+  CHECK(collect(loader).size() == 200);
 }
 
 TEST_CASE("A coroutine of async_flat_map pauses when enough of its values wait") {

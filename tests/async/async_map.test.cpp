@@ -9,11 +9,14 @@
 #include <feedline/stage/take.hpp>
 #include <feedline/testing.hpp>
 
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -287,14 +290,18 @@ TEST_CASE("async_map ends a stop at any moment, with nothing left behind") {
   CHECK(alive.live() == 0);
 }
 
-TEST_CASE("What a stage downstream doesn't need of async_map is cancelled") {
+TEST_CASE("What a stage downstream doesn't need of async_map is dropped") {
   const fl::test::watchdog guard("take after async_map");
-  const auto wait = [](int i, async_context& c) -> asio::awaitable<int> {
-    if (i >= 10) co_await wait_for_cancellation(c);
+  fl::test::lifetimes alive;
+  const auto wait = [&](int i, async_context& c) -> asio::awaitable<int> {
+    const fl::test::counted_item frame(alive, i);
+    co_await pause(c, i < 10 ? 0ms : 5ms);
     co_return i;
   };
-  auto loader = (fl::from(count_to(100)) | fl::async_map(wait, fl::in_flight{50}) | fl::take(10)).finite();
+  auto loader =
+      (fl::from(count_to(100'000)) | fl::async_map(wait, fl::in_flight{50}) | fl::take(10)).finite();
   CHECK(collect(loader) == count_to(10));
+  CHECK(alive.live() == 0);
 }
 
 TEST_CASE("A failure ends a run although others of async_map would wait for ever") {
@@ -351,6 +358,95 @@ TEST_CASE("The runs of one pipeline share the threads of async_map") {
   }
   CHECK(!first.next());
   CHECK(!second.next());
+}
+
+TEST_CASE("A run that ends takes its items with it, although another one uses the same threads") {
+  const fl::test::watchdog guard("a run that ends before another one");
+  fl::test::lifetimes alive;
+  const auto hold = [&](int i, async_context& c) -> asio::awaitable<fl::test::counted_item> {
+    fl::test::counted_item made(alive, i);
+    if (c.epoch == 0 && i < 4) co_await random_pause(c);
+    else co_await wait_for_cancellation(c);
+    co_return made;
+  };
+  const auto p = fl::from(count_to(50)) | fl::async_map(hold, fl::in_flight{8});
+  auto other = p.infinite();
+  CHECK(collect(other, 4).size() == 4);
+  while (alive.live() < 8) std::this_thread::yield();
+  for (int n = 0; n < fl::test::rounds(200); ++n) {
+    {
+      auto ends = p.infinite();
+      static_cast<void>(collect(ends, static_cast<std::size_t>(n % 5)));
+    }
+    CHECK(alive.live() == 8); // those of the other run
+  }
+}
+
+TEST_CASE("A result of async_map that is ready doesn't wait for the next one") {
+  const fl::test::watchdog guard("a result before one that never comes");
+  const auto wait = [](int i, async_context& c) -> asio::awaitable<int> {
+    if (i == 500) co_await wait_for_cancellation(c);
+    co_return i;
+  };
+  const auto p = fl::from(count_to(600)) | fl::async_map(wait, fl::in_flight{100});
+  auto loader = p.finite();
+  CHECK(collect(loader, 500) == count_to(500));
+  auto mapped = (p | fl::map([](int i) { return i; }) | fl::batch(1)).finite();
+  CHECK(collect(mapped, 500).size() == 500);
+}
+
+TEST_CASE("What a coroutine starts besides doesn't keep a run from ending") {
+  const fl::test::watchdog guard("detached work");
+  const auto start = [](int i, async_context& c) -> asio::awaitable<int> {
+    asio::co_spawn(
+        c.executor,
+        [executor = c.executor]() -> asio::awaitable<void> {
+          asio::steady_timer timer(executor, 24h);
+          co_await timer.async_wait(asio::use_awaitable);
+        },
+        asio::detached);
+    co_return i;
+  };
+  const auto p = fl::from(count_to(10)) | fl::async_map(start);
+  CHECK(collect(p.finite()) == count_to(10));
+  CHECK(collect(p.finite()) == count_to(10));
+}
+
+TEST_CASE("A timer that a function of async_map keeps is valid in several runs and after them") {
+  struct keeper {
+    asio::awaitable<int> operator()(int i, async_context& c) const {
+      if (!*timer) timer->emplace(c.executor, 24h);
+      (*timer)->expires_after(1us);
+      co_await (*timer)->async_wait(asio::use_awaitable);
+      co_return i;
+    }
+
+    std::shared_ptr<std::optional<asio::steady_timer>> timer =
+        std::make_shared<std::optional<asio::steady_timer>>();
+  };
+
+  const auto p = fl::from(count_to(5)) | fl::async_map(keeper(), fl::in_flight{1});
+  CHECK(collect(p.finite()) == count_to(5));
+  CHECK(collect(p.finite()) == count_to(5));
+}
+
+TEST_CASE("A failed call of async_map needs no default result") {
+  struct no_default {
+    explicit no_default(int i) noexcept : value(i) {}
+
+    no_default() : value(0) { throw std::logic_error("a default was made"); }
+
+    int value;
+  };
+
+  const auto fails = [](int i) -> asio::awaitable<no_default> {
+    if (i == 2) throw std::runtime_error("two");
+    co_return no_default(i);
+  };
+  const auto got = run_to_end((fl::from(count_to(5)) | fl::async_map(fails)).finite());
+  CHECK(got.items.size() == 2);
+  REQUIRE(got.failed);
+  CHECK(got.failed->message == "two");
 }
 
 TEST_CASE("A sample of async_map can be replayed") {

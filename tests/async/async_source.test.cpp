@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -136,6 +137,19 @@ TEST_CASE("A run with async_source is resumed exactly") {
                fl::in_flight{c.workers}) |
            fl::shuffle({.capacity = d(1, 20)}) | fl::batch(d(1, 7));
   });
+}
+
+TEST_CASE("A source of a coroutine may be assigned to while it runs") {
+  const fl::test::watchdog guard("assignment of a running source");
+  const auto p = fl::async_source(numbers(100), fl::ahead{2});
+  auto running = p.source();
+  running.start_epoch({});
+  CHECK(running.next() == 0);
+  auto other = p.source();
+  other.start_epoch({});
+  running = std::move(other);
+  CHECK(running.next() == 0);
+  CHECK(running.next() == 1);
 }
 
 TEST_CASE("async_source knows its memory") {

@@ -164,6 +164,9 @@ TEST_CASE("The pauses of retry grow, are bounded, and depend only on the sample"
   };
   CHECK(pauses({.first_pause = 100ms, .factor = 2, .jitter = 0, .longest_pause = 1s}, 1) ==
         std::vector<double>{100, 200, 400, 800, 1000});
+  CHECK(pauses({.first_pause = 0s, .factor = 1e6, .jitter = 0}, 1) == std::vector<double>{0, 0, 0, 0, 0});
+  const fl::retry endless{.first_pause = 1h, .factor = 1e6, .longest_pause = std::chrono::nanoseconds::max()};
+  for (const double ms : pauses(endless, 1)) CHECK(ms > 0);
   const fl::retry r{.first_pause = 100ms, .factor = 1, .jitter = 0.2};
   CHECK(pauses(r, 1) == pauses(r, 1));
   CHECK(pauses(r, 1) != pauses(r, 2));

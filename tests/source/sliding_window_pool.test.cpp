@@ -728,8 +728,9 @@ TEST_CASE("Chunks of removed files aren't yielded again, and are counted") {
   publish("old/2", "four");
   publish("3", "five");
   fl::sliding_window_pool pool(fl::watch_directory(folder.path()), {.window = 10, .max_open_files = 1});
-  auto run =
-      (pool | fl::map(read_text)).infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000});
+  // The queue is shorter than ten passes over the chunks that are left.
+  auto run = (pool | fl::map(read_text))
+                 .infinite({.on_error = fl::on_error::skip, .failure_limit = 1'000'000, .queue_capacity = 4});
   REQUIRE(run.next());
   fs::rename(folder / "old", elsewhere / "old");
   publish("4.tar", tar_writer().add("x", "six").closed()); // so that the other TAR file is closed

@@ -28,7 +28,7 @@ class async_context {
         stop(stop_of_run),
         counters_(c.counters) {}
 
-  std::uint64_t index;     ///< as in sample_id
+  std::uint64_t index;     ///< as in sample_id; sample_id::no_index in async_source
   std::uint64_t sub_index; ///< as in sample_id
   std::uint32_t epoch;     ///< as in sample_id
   random_generator random; ///< for this call, keyed by (seed, stage, epoch, index, part)
@@ -37,7 +37,7 @@ class async_context {
   /// to look at it. Valid as long as the context.
   const std::stop_token& stop;
 
-  /// As context::count().
+  /// As context::count(); nothing is counted in async_source.
   void count(std::string_view name, std::uint64_t times = 1) const {
     if (counters_) counters_->numbers.count(name, times);
   }

@@ -20,7 +20,6 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
-#include <feedline/stage/prefetch.hpp>
 
 namespace feedline::inline v0 {
 
@@ -111,7 +110,8 @@ class await_each_stage {
 ///
 /// Takes:   any item; the function is a coroutine `f(item&)` or `f(item&, async_context&)` that returns
 ///          async_generator<T>. The item and the context exist until the coroutine ends. Options: in_flight{256},
-///          ahead{16}, threads{1}, name{…}, max_item_bytes{bytes}
+///          at least 2, which includes coroutines that have paused; ahead{16}, threads{1}, name{…},
+///          max_item_bytes{bytes}
 /// Gives:   the values one by one, possibly none; if a coroutine fails, the values before the failure are emitted
 /// Order:   kept
 /// Throws:  as async_map
@@ -132,7 +132,7 @@ auto async_flat_map(F&& f, Options... options) {
   } else {
     const detail::async_stage_options given = detail::async_options_of(std::tuple<Options...>(options...));
     using start = detail::start_stage<std::decay_t<F>, detail::several_results>;
-    return start(std::forward<F>(f), given) | prefetch(given.in_flight) | detail::await_each_stage(given);
+    return detail::asynchronous(start(std::forward<F>(f), given), detail::await_each_stage(given), given);
   }
 }
 

@@ -147,7 +147,7 @@ class generator_promise {
 /// What a coroutine returns that yields values of type T with co_yield, for async_flat_map() and async_source(). In
 /// between it may `co_await` everything that gives an asio::awaitable, such as operations with asio::use_awaitable.
 /// It pauses at a co_yield while enough values wait to be taken. When nobody wants more, what it waits for is
-/// cancelled, or it is destroyed at its co_yield.
+/// cancelled, or it is destroyed at its co_yield. For its executor it uses that of the context.
 ///
 ///     fl::async_generator<row> rows(std::string query, fl::async_context& c) {
 ///       connection db = co_await connect(c.executor);

@@ -20,7 +20,6 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
-#include <feedline/stage/prefetch.hpp>
 
 namespace feedline::inline v0 {
 
@@ -135,7 +134,8 @@ inline constexpr bool async_options_once = (((std::is_same_v<name, Options> + ..
 ///          in_flight{256}, retry{.attempts = 5}) | map(decode, workers{8})`
 ///
 /// The coroutine must not block its thread, which serves all others: see blocking(). What it starts without
-/// waiting for it must not use the item or the context. metrics() show the stage as two: `start` waits while enough
+/// waiting for it must not use the item or the context, and goes on while runs of the pipeline exist. What the function
+/// keeps with the executor, such as open connections, stays valid between runs. metrics() show the stage as two: `start` waits while enough
 /// coroutines are in flight, `async_map` waits for the next one and reports how many were in flight and how long
 /// they took.
 template <class F, class... Options>
@@ -151,8 +151,8 @@ auto async_map(F&& f, Options... options) {
   } else {
     const detail::async_stage_options given = detail::async_options_of(std::tuple<Options...>(options...));
     auto whole = detail::with_options(std::decay_t<F>(std::forward<F>(f)), options...);
-    return detail::start_stage<decltype(whole), detail::one_result>(std::move(whole), given) |
-           prefetch(given.in_flight) | detail::await_stage(given);
+    using start = detail::start_stage<decltype(whole), detail::one_result>;
+    return detail::asynchronous(start(std::move(whole), given), detail::await_stage(given), given);
   }
 }
 

@@ -37,23 +37,32 @@ class coroutine_source {
   static constexpr source_traits traits{.kind = "async_source"};
 
   coroutine_source(F f, const async_stage_options& options)
-      : f_(std::make_shared<const F>(std::move(f))),
-        loops_(std::make_shared<shared_loops>(options.threads)),
+      : loops_(std::make_shared<event_loops>(options.threads)),
+        f_(std::make_shared<const F>(std::move(f))),
         options_(options) {}
 
   coroutine_source(const coroutine_source& described)
-      : f_(described.f_), loops_(described.loops_), options_(described.options_) {}
+      : loops_(described.loops_), f_(described.f_), options_(described.options_) {}
 
   coroutine_source(coroutine_source&&) noexcept = default;
-  coroutine_source& operator=(coroutine_source&&) noexcept = default;
+
+  coroutine_source& operator=(coroutine_source&& other) noexcept {
+    std::swap(loops_, other.loops_);
+    std::swap(f_, other.f_);
+    std::swap(options_, other.options_);
+    std::swap(stop_, other.stop_);
+    std::swap(session_, other.session_);
+    running_.swap(other.running_);
+    return *this;
+  }
 
   void start_epoch(const epoch& e) {
     end();
     stop_ = e.stop;
-    session_ = std::make_unique<flight_session>(loops_->get(), 1, e.stop);
+    session_ = std::make_unique<flight_session>(loops_, 1, e.stop);
     const context c = make_context({.epoch = e.number}, key(e.seed), stop_);
-    running_.emplace(*new values(session_->operations, session_->loops->next(), *f_, epoch(e), c, options_));
-    session_->operations->start(**running_, c);
+    running_.emplace(*new values(session_->operations(), session_->next_loop(), *f_, epoch(e), c, options_));
+    session_->operations()->start(**running_, c);
   }
 
   auto next() -> std::optional<typename values::output> {
@@ -79,8 +88,8 @@ class coroutine_source {
     session_.reset(); // waits for its end
   }
 
+  std::shared_ptr<event_loops> loops_; // before the function, which may keep sockets of theirs
   std::shared_ptr<const F> f_;
-  std::shared_ptr<shared_loops> loops_;
   async_stage_options options_;
   std::stop_token stop_;
   std::unique_ptr<flight_session> session_;

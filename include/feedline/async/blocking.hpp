@@ -75,7 +75,10 @@ class blocking_function {
   template <class... Arguments>
   static asio::awaitable<std::invoke_result_t<const F&, Arguments...>> call(std::shared_ptr<state> shared,
                                                                             Arguments... arguments) {
-    outcome<std::invoke_result_t<const F&, Arguments...>> result;
+    using result_type = std::invoke_result_t<const F&, Arguments...>;
+    static_assert(!std::is_reference_v<result_type>,
+                  "feedline: the function of blocking returns a reference, which may dangle: return a value");
+    outcome<result_type> result;
     std::exception_ptr error;
     std::atomic<bool> is_cancelled{false};
     co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
@@ -115,7 +118,7 @@ class blocking_function {
 ///          which end with the last copy
 /// Throws:  std::invalid_argument unless the number of threads is from 1 to 256; what the function throws where the
 ///          result is awaited
-/// Stops:   calls that wait for a thread are cancelled; those that run are waited for
+/// Stops:   calls that wait for a thread are cancelled when it is their turn; those that run are waited for
 template <class F>
 auto blocking(F f, threads t) {
   if (t.count < 1 || t.count > threads::limit)

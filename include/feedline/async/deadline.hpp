@@ -20,16 +20,18 @@
 
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/detail/operation.hpp>
+#include <feedline/async/retry.hpp>
 
 namespace feedline::inline v0 {
 
-/// An option of asynchronous stages: cancels what a call waits for when it has taken that long; it then fails with
-/// deadline_error. For the order of several options see retry.
+/// An option of asynchronous stages: cancels what a call waits for when it has taken that long. If it fails then, it
+/// fails with deadline_error; a call that gives a result nevertheless succeeds. For the order of several options see
+/// retry.
 struct deadline {
   std::chrono::nanoseconds limit; ///< of one call
 };
 
-/// A call took longer than its deadline.
+/// A call took longer than its deadline; nests the error with which it ended (std::rethrow_if_nested).
 struct deadline_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -89,9 +91,14 @@ class with_deadline {
     call->has_ended = true;
     call->timer.cancel();
     if (result) co_return std::move(*result);
-    if (call->has_passed && !c.stop.stop_requested())
-      throw deadline_error("it took longer than " + duration_text(limit_));
-    std::rethrow_exception(error);
+    if (!call->has_passed || c.stop.stop_requested()) std::rethrow_exception(error);
+    try {
+      std::rethrow_exception(error);
+    } catch (const permanent_error&) {
+      throw;
+    } catch (...) {
+      std::throw_with_nested(deadline_error("it took longer than " + duration_text(limit_)));
+    }
   }
 
  private:

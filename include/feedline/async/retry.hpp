@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -20,8 +21,8 @@
 
 namespace feedline::inline v0 {
 
-/// An option of asynchronous stages: calls the function again when it throws, after a pause that grows. The random
-/// numbers of the context are the same in each call. The function must take the item by value or as const.
+/// An option of asynchronous stages: calls the function again when it throws a std::exception, after a pause that
+/// grows. The random numbers of the context are the same in each call. The function must take the item by value or as const.
 ///
 /// Options apply in the order in which they are listed: `async_map(f, deadline{2s}, retry{.attempts = 5},
 /// deadline{20s})` gives each call 2 s and all of them 20 s.
@@ -70,11 +71,13 @@ inline void check_option(const retry& r) {
 
 /// The pause before call number `attempt` + 1.
 inline std::chrono::nanoseconds pause_after(const retry& r, std::size_t attempt, random_generator& random) {
-  const double grown =
-      static_cast<double>(r.first_pause.count()) * std::pow(r.factor, static_cast<double>(attempt - 1));
-  const double bounded = std::min(grown, static_cast<double>(r.longest_pause.count()));
+  constexpr double longest = 4e18; // ns, which jitter may double
+  const auto first = static_cast<double>(r.first_pause.count());
+  double pause = std::min(static_cast<double>(r.longest_pause.count()), longest);
+  if (const double growth = std::pow(r.factor, static_cast<double>(attempt - 1)); growth < pause / first)
+    pause = first * growth;
   return std::chrono::nanoseconds(
-      static_cast<std::int64_t>(bounded * random.uniform(1 - r.jitter, 1 + r.jitter)));
+      static_cast<std::int64_t>((first > 0 ? pause : 0) * random.uniform(1 - r.jitter, 1 + r.jitter)));
 }
 
 /// Waits on the event loop of the coroutine that calls it.

@@ -2,9 +2,9 @@
 #pragma once
 // The threads on which asynchronous operations run, one event loop each.
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -29,16 +29,42 @@ struct loop_task {
   ~loop_task() = default;
 };
 
-/// One thread that runs an Asio event loop until it is destroyed.
+/// An Asio event loop and the thread that runs it between start() and stop(). What belongs to the loop, such as a socket
+/// that a function keeps, stays valid in between.
 class event_loop {
  public:
-  event_loop() : thread_([this] { io_.run(); }) {}
-
+  event_loop() = default;
   event_loop(event_loop&&) = delete;
 
-  ~event_loop() {
-    guard_.reset();
+  void start() {
+    io_.restart();
+    thread_ = std::thread([this] { io_.run(); });
+  }
+
+  /// Ends the thread after the tasks that were added. What waits besides them waits for the next start(), or is
+  /// destroyed with the loop.
+  void stop() {
+    asio::post(io_, [this] { io_.stop(); });
     thread_.join();
+  }
+
+  /// Returns when the tasks that were added before have run.
+  void wait_for_added() {
+    struct last final : loop_task {
+      void run() noexcept override {
+        const std::lock_guard lock(mutex);
+        has_run = true;
+        changed.notify_one();
+      }
+
+      std::mutex mutex;
+      std::condition_variable changed;
+      bool has_run = false;
+    } task;
+
+    add(task);
+    std::unique_lock lock(task.mutex);
+    task.changed.wait(lock, [&] { return task.has_run; });
   }
 
   asio::io_context::executor_type executor() noexcept { return io_.get_executor(); }
@@ -78,7 +104,7 @@ class event_loop {
   };
 
   void run_added() noexcept {
-    loop_task* newest = added_.exchange(nullptr, std::memory_order_acquire); // pairs with the release in add
+    loop_task* newest = added_.exchange(nullptr, std::memory_order_acq_rel); // pairs with the one in add
     loop_task* oldest = nullptr;
     while (newest) {
       loop_task* const before = std::exchange(newest->next_task, oldest);
@@ -94,46 +120,51 @@ class event_loop {
   std::thread thread_;
 };
 
+/// The event loops of a described stage. Their threads exist while runs use them; all of its runs share them.
 class event_loops {
  public:
-  explicit event_loops(std::size_t threads) {
-    while (loops_.size() < threads) {
-      try {
-        loops_.emplace_back();
-      } catch (const std::system_error& error) {
-        throw std::system_error(error.code(), "feedline: can't start thread " +
-                                                  std::to_string(loops_.size() + 1) + " of " +
-                                                  std::to_string(threads) + " for asynchronous operations");
-      }
-    }
-  }
+  explicit event_loops(std::size_t threads) : threads_(threads) {}
 
   /// The loops in turns.
   event_loop& next() noexcept {
     return loops_[turn_.fetch_add(1, std::memory_order_relaxed) % loops_.size()];
   }
 
- private:
-  std::deque<event_loop> loops_;
-  std::atomic<std::size_t> turn_{0};
-};
-
-/// The event loops of a described stage, which exist while a run uses them. All of its runs share them.
-class shared_loops {
- public:
-  explicit shared_loops(std::size_t threads) : threads_(threads) {}
-
-  std::shared_ptr<event_loops> get() {
+  /// Throws std::system_error if a thread can't be started.
+  void enter() {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<event_loops> loops = loops_.lock();
-    if (!loops) loops_ = loops = std::make_shared<event_loops>(threads_);
-    return loops;
+    if (users_ == 0) start();
+    ++users_;
+  }
+
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    --users_;
+    for (event_loop& loop : loops_) {
+      if (users_ == 0) loop.stop();
+      else loop.wait_for_added(); // they may use what the run owns
+    }
   }
 
  private:
-  std::size_t threads_;
-  std::mutex mutex_;
-  std::weak_ptr<event_loops> loops_;
+  void start() {
+    while (loops_.size() < threads_) loops_.emplace_back();
+    std::size_t started = 0;
+    try {
+      for (; started < loops_.size(); ++started) loops_[started].start();
+    } catch (const std::system_error& error) {
+      for (std::size_t i = 0; i < started; ++i) loops_[i].stop();
+      throw std::system_error(error.code(), "feedline: can't start thread " + std::to_string(started + 1) +
+                                                " of " + std::to_string(loops_.size()) +
+                                                " for asynchronous operations");
+    }
+  }
+
+  const std::size_t threads_;
+  std::deque<event_loop> loops_; // made when they are first used
+  std::atomic<std::size_t> turn_{0};
+  std::mutex mutex_; // held while threads start and end
+  std::size_t users_ = 0;
 };
 
 } // namespace feedline::inline v0::detail

@@ -226,16 +226,28 @@ class flight {
 };
 
 /// Operations and the loops they run on. Its end waits for that of all operations.
-struct flight_session {
+class flight_session {
+ public:
   flight_session(std::shared_ptr<event_loops> all, std::size_t limit, const std::stop_token& stop)
-      : loops(std::move(all)), operations(std::make_shared<flight>(limit, stop)) {}
+      : loops_(std::move(all)), operations_(std::make_shared<flight>(limit, stop)) {
+    loops_->enter();
+  }
 
   flight_session(flight_session&&) = delete;
 
-  ~flight_session() { operations->join(); }
+  ~flight_session() {
+    operations_->join();
+    loops_->leave();
+  }
 
-  std::shared_ptr<event_loops> loops;
-  std::shared_ptr<flight> operations;
+  /// The loop for the next operation.
+  event_loop& next_loop() noexcept { return loops_->next(); }
+
+  const std::shared_ptr<flight>& operations() const noexcept { return operations_; }
+
+ private:
+  std::shared_ptr<event_loops> loops_;
+  std::shared_ptr<flight> operations_;
 };
 
 /// What the stage that waits for operations reports of them: from time to time, as metrics() of a stage is called for

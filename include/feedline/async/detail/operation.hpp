@@ -39,8 +39,8 @@ using async_result_t =
 template <class T>
 struct awaited;
 
-template <class T, class Executor>
-struct awaited<asio::awaitable<T, Executor>> {
+template <class T>
+struct awaited<asio::awaitable<T>> {
   using type = T;
 };
 
@@ -74,12 +74,12 @@ class operation final : public operation_base {
  private:
   void launch() noexcept override {
     try {
-      if constexpr (std::is_default_constructible_v<output>) {
+      if constexpr (std::is_nothrow_default_constructible_v<output>) { // co_spawn makes one if the call fails
         spawn(call_async(f_, std::move(item_), context_), [this](std::exception_ptr error, output result) {
           if (!error) result_.emplace(std::move(result));
           end(std::move(error));
         });
-      } else { // co_spawn can't pass on such a result
+      } else {
         spawn(work(), [this](std::exception_ptr error) { end(std::move(error)); });
       }
     } catch (...) {
@@ -109,6 +109,8 @@ class operation final : public operation_base {
 
 /// Stages whose operations have one result.
 struct one_result {
+  static constexpr std::size_t least_in_flight = 1;
+
   template <class F, class In>
   using operation = detail::operation<F, In>;
 

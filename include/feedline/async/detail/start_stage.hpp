@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The first half of an asynchronous stage: starts an operation for each item.
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
@@ -15,10 +16,12 @@
 #include <feedline/async/detail/flight.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
+#include <feedline/core/pipeline.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
+#include <feedline/stage/prefetch.hpp>
 
 namespace feedline::inline v0::detail {
 
@@ -80,10 +83,10 @@ class ticket {
 /// Two stages and the queue between them are one asynchronous stage: the first starts operations, the second waits
 /// for their results.
 ///
-///     start ─▶ [queue of tickets] ─▶ await
+///     start ─▶ [queue of tickets] ─▶ await ─▶ [queue of results]
 ///       └─▶ event loops ──▶ results ──▶┘
 ///
-/// The queue keeps the order and bounds what is ready. All else that a run promises follows from what it does for
+/// The first queue keeps the order and bounds what is ready. All else that a run promises follows from what it does for
 /// any two stages.
 ///
 /// This one starts an operation for each item and emits its ticket. Kind: the operation, and which functions make it.
@@ -101,8 +104,8 @@ class start_stage {
                                        .checkpoints_mid_call = true};
 
   start_stage(F f, const async_stage_options& options)
-      : f_(std::make_shared<const F>(std::move(f))),
-        loops_(std::make_shared<shared_loops>(options.threads)),
+      : loops_(std::make_shared<event_loops>(options.threads)),
+        f_(std::make_shared<const F>(std::move(f))),
         options_(options) {}
 
   const std::string& name() const { return options_.name; }
@@ -130,8 +133,8 @@ class start_stage {
 
     void operator()(In&& in, auto& emit, context& c) {
       output claim(
-          *new started(session_->operations, session_->loops->next(), *f_, std::move(in), c, options_));
-      session_->operations->start(*claim, c);
+          *new started(session_->operations(), session_->next_loop(), *f_, std::move(in), c, options_));
+      session_->operations()->start(*claim, c);
       emit(std::move(claim));
     }
 
@@ -150,13 +153,22 @@ class start_stage {
   template <class In>
     requires(start_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info& info) const {
-    return {f_, std::make_unique<flight_session>(loops_->get(), options_.in_flight, info.stop), options_};
+    const std::size_t limit = std::max(options_.in_flight, Kind::least_in_flight);
+    return {f_, std::make_unique<flight_session>(loops_, limit, info.stop), options_};
   }
 
  private:
-  std::shared_ptr<const F> f_; // one function for all copies of the stage; it may be move-only
-  std::shared_ptr<shared_loops> loops_;
+  std::shared_ptr<event_loops> loops_; // before the function, which may keep sockets of theirs
+  std::shared_ptr<const F> f_;         // one function for all copies of the stage; it may be move-only
   async_stage_options options_;
 };
+
+/// The whole asynchronous stage. Each result crosses the second queue by itself, so that none waits for the next one,
+/// which may take long.
+template <class Start, class Await>
+auto asynchronous(Start start, Await await, const async_stage_options& options) {
+  constexpr std::size_t results = 64;
+  return std::move(start) | prefetch(options.in_flight) | std::move(await) | prefetch(results);
+}
 
 } // namespace feedline::inline v0::detail

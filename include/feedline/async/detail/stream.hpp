@@ -147,6 +147,10 @@ class stream final : public operation_base,
 
 /// Stages whose operations have several results.
 struct several_results {
+  /// A user's stage upstream may emit several items in one call; the last ticket is then handed over with the next one.
+  /// A single stream would wait for ever to be taken from.
+  static constexpr std::size_t least_in_flight = 2;
+
   template <class F, class In>
   using operation = stream<F, In>;
 
