@@ -110,9 +110,10 @@ TEST_CASE("A stop cancels blocking calls that have no thread yet, and waits for 
       },
       fl::threads{2});
   // The first and the last item show when all have been cancelled.
-  std::atomic<int> cancelled{0};
+  std::atomic<int> waiting{0}, cancelled{0};
   const auto call = [&](int i, async_context& c) -> asio::awaitable<int> {
     if (i > 0 && i < 99) co_return co_await wait(i);
+    ++waiting;
     try {
       co_await fl::test::wait_for_cancellation(c);
     } catch (const std::system_error&) {
@@ -122,7 +123,7 @@ TEST_CASE("A stop cancels blocking calls that have no thread yet, and waits for 
   };
   {
     auto loader = (fl::from(count_to(100)) | fl::async_map(call)).finite();
-    while (begun.load() < 2) std::this_thread::yield();
+    while (begun.load() < 2 || waiting.load() < 2) std::this_thread::yield();
     std::jthread stopping([&] { loader.stop(); });
     while (cancelled.load() < 2) std::this_thread::yield();
     const std::lock_guard lock(mutex);

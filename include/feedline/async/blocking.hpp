@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include <asio/associated_cancellation_slot.hpp>
+#include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/error.hpp>
@@ -71,6 +73,15 @@ class blocking_function {
     void get() {}
   };
 
+  /// What the coroutine and the thread of a call share.
+  template <class Result>
+  struct job {
+    outcome<Result> result;
+    std::exception_ptr error;
+    std::atomic<bool> is_cancelled{false};
+    std::latch has_left{1}; // the thread doesn't use the coroutine's event loop any more
+  };
+
   // A coroutine that shares the function, which may therefore be destroyed first.
   template <class... Arguments>
   static asio::awaitable<std::invoke_result_t<const F&, Arguments...>> call(std::shared_ptr<state> shared,
@@ -78,28 +89,27 @@ class blocking_function {
     using result_type = std::invoke_result_t<const F&, Arguments...>;
     static_assert(!std::is_reference_v<result_type>,
                   "feedline: the function of blocking returns a reference, which may dangle: return a value");
-    outcome<result_type> result;
-    std::exception_ptr error;
-    std::atomic<bool> is_cancelled{false};
+    const auto work = std::make_shared<job<result_type>>();
     co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
         [&](auto&& handler) {
           if (auto slot = asio::get_associated_cancellation_slot(handler); slot.is_connected())
-            slot.assign([&is_cancelled](asio::cancellation_type) { is_cancelled = true; });
-          auto executor =
-              asio::prefer(asio::get_associated_executor(handler), asio::execution::outstanding_work.tracked);
-          asio::post(shared->pool, [&, executor, done = std::move(handler)]() mutable {
+            slot.assign([work](asio::cancellation_type) { work->is_cancelled = true; });
+          asio::post(shared->pool, [&shared, &arguments..., work, done = std::move(handler)]() mutable {
             try {
-              if (is_cancelled) throw asio::system_error(asio::error::operation_aborted);
-              result.set([&] { return std::as_const(shared->f)(std::move(arguments)...); });
+              if (work->is_cancelled) throw asio::system_error(asio::error::operation_aborted);
+              work->result.set([&] { return std::as_const(shared->f)(std::move(arguments)...); });
             } catch (...) {
-              error = std::current_exception();
+              work->error = std::current_exception();
             }
-            asio::post(executor, std::move(done)); // the coroutine goes on there, and ends what is used here
+            const auto executor = asio::get_associated_executor(done);
+            asio::post(executor, std::move(done)); // the coroutine goes on there
+            work->has_left.count_down();
           });
         },
         asio::use_awaitable);
-    if (error) std::rethrow_exception(error);
-    co_return result.get();
+    work->has_left.wait(); // a moment: after it the event loop may be destroyed
+    if (work->error) std::rethrow_exception(std::move(work->error));
+    co_return work->result.get();
   }
 
   std::shared_ptr<state> shared_;
