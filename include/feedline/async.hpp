@@ -9,4 +9,4 @@
 #include <feedline/async/async_source.hpp>
 #include <feedline/async/blocking.hpp>
 #include <feedline/async/deadline.hpp>
-#include <feedline/async/retry.hpp>
+#include <feedline/core/retry.hpp>

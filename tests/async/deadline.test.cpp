@@ -2,7 +2,7 @@
 #include <feedline/async/deadline.hpp>
 
 #include <feedline/async/async_map.hpp>
-#include <feedline/async/retry.hpp>
+#include <feedline/core/retry.hpp>
 #include <feedline/source/range.hpp>
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/async/retry.hpp>
-
 #include <feedline/async/async_map.hpp>
+
+#include <feedline/core/retry.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/stage/batch.hpp>
 
@@ -152,28 +152,6 @@ TEST_CASE("A stop ends the pause before a retry") {
   loader.stop();
   CHECK(!loader.next());
   CHECK(calls.load() == 100);
-}
-
-TEST_CASE("The pauses of retry grow, are bounded, and depend only on the sample") {
-  const auto pauses = [](const fl::retry& r, std::uint64_t key) {
-    fl::random_generator random(key);
-    std::vector<double> ms;
-    for (std::size_t attempt = 1; attempt <= 5; ++attempt)
-      ms.push_back(static_cast<double>(fl::detail::pause_after(r, attempt, random).count()) * 1e-6);
-    return ms;
-  };
-  CHECK(pauses({.first_pause = 100ms, .factor = 2, .jitter = 0, .longest_pause = 1s}, 1) ==
-        std::vector<double>{100, 200, 400, 800, 1000});
-  CHECK(pauses({.first_pause = 0s, .factor = 1e6, .jitter = 0}, 1) == std::vector<double>{0, 0, 0, 0, 0});
-  const fl::retry endless{.first_pause = 1h, .factor = 1e6, .longest_pause = std::chrono::nanoseconds::max()};
-  for (const double ms : pauses(endless, 1)) CHECK(ms > 0);
-  const fl::retry r{.first_pause = 100ms, .factor = 1, .jitter = 0.2};
-  CHECK(pauses(r, 1) == pauses(r, 1));
-  CHECK(pauses(r, 1) != pauses(r, 2));
-  for (const double ms : pauses(r, 3)) {
-    CHECK(ms >= 80);
-    CHECK(ms <= 120);
-  }
 }
 
 TEST_CASE("A run with retries is resumed exactly") {

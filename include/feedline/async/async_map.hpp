@@ -13,11 +13,12 @@
 #include <feedline/async/deadline.hpp>
 #include <feedline/async/detail/flight.hpp>
 #include <feedline/async/detail/operation.hpp>
+#include <feedline/async/detail/retrying.hpp>
 #include <feedline/async/detail/start_stage.hpp>
-#include <feedline/async/retry.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/retry.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 

@@ -20,7 +20,7 @@
 
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/detail/operation.hpp>
-#include <feedline/async/retry.hpp>
+#include <feedline/core/retry.hpp>
 
 namespace feedline::inline v0 {
 

@@ -28,7 +28,6 @@ namespace feedline::inline v0 {
 /// Gives:   every item that isn't dropped, unchanged
 /// Order:   kept
 /// Throws:  std::invalid_argument for 0 or a negative number
-/// Throws:  std::invalid_argument for 0 or a number that was negative
 /// Stops:   at once
 /// Example: `… | batch(256) | prefetch(8)`
 template <overflow Overflow = overflow::block>

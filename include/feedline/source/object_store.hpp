@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// object_store: where sources read files that aren't on this machine. feedline/remote.hpp has one for web servers
+// and S3.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+namespace feedline::inline v0 {
+
+/// Identifies a version of an object.
+struct object_info {
+  std::uint64_t bytes = 0; ///< its size
+  std::string version;     ///< differs from one version to the next, as an ETag does
+
+  friend bool operator==(const object_info&, const object_info&) = default;
+};
+
+/// A part of an object.
+struct object_part {
+  object_info object;                   ///< the version that was read
+  std::span<const std::byte> bytes;     ///< fewer than requested only at the end of the object
+  std::shared_ptr<const void> memory{}; ///< keeps the bytes valid
+  bool is_mapped =
+      false; ///< the bytes are those of a file on disk: keeping them takes no memory of the process
+};
+
+/// Why an object, or a part of one, can't be read. what() begins with its name, without secrets, and has the offset:
+/// "https://host/a.tar: status 404 Not Found at offset 0".
+struct object_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A read that has begun. Destroying it cancels it.
+class object_read {
+ public:
+  object_read() = default;
+  object_read(const object_read&) = delete;
+  object_read& operator=(const object_read&) = delete;
+  virtual ~object_read() = default;
+
+  /// Whether get() would return without waiting.
+  virtual bool ready() const = 0;
+
+  /// Waits for the part; called once. Throws object_error if it can't be read, and after a stop.
+  virtual object_part get(const std::stop_token& stop) = 0;
+};
+
+/// Where objects lie: files that are read in parts, by name. Any thread may call it.
+class object_store {
+ public:
+  object_store() = default;
+  object_store(const object_store&) = delete;
+  object_store& operator=(const object_store&) = delete;
+  virtual ~object_store() = default;
+
+  /// Whether it has objects with names of this kind, such as those that begin with `https://`.
+  virtual bool serves(std::string_view name) const = 0;
+
+  /// The name for messages: without passwords, keys and tokens.
+  virtual std::string shown(std::string_view name) const { return std::string(name); }
+
+  /// Begins to read `count` bytes at an offset, fewer at the end of the object; 0 bytes: only asks for its size and
+  /// version. `expected`: the version of earlier parts; if the object now has another, the read fails. Doesn't wait.
+  virtual std::unique_ptr<object_read> read(const std::string& name, std::uint64_t offset, std::size_t count,
+                                            const std::optional<object_info>& expected) = 0;
+
+  /// The size of the parts in which an object is read from its beginning to its end.
+  virtual std::size_t part_bytes() const { return std::size_t{8} << 20; }
+
+  /// The most bytes that one source has requested and not yet used.
+  virtual std::size_t bytes_ahead() const { return std::size_t{64} << 20; }
+
+  /// Calls `out` with current values and `total` with sums since the store exists, such as requests and bytes.
+  virtual void metrics(const std::function<void(const char* name, double value)>& out,
+                       const std::function<void(const char* name, double value)>& total) const {
+    static_cast<void>(out);
+    static_cast<void>(total);
+  }
+};
+
+} // namespace feedline::inline v0
