@@ -16,7 +16,7 @@ int main() {
 #else
   const auto pipeline =
       fl::from(std::vector{1, 2, 3}) | fl::map(same, fl::workers{2}, fl::unordered) | fl::batch(2);
-  // expect: feedline: a run with unordered workers can't be resumed
+  // expect: feedline: a run with unordered workers or stages can't be resumed
 #endif
   static_cast<void>(pipeline.finite().checkpoint());
 }

@@ -68,6 +68,21 @@ struct with_other_members {
   }
 };
 
+// A stage that emits two values for each item, the second when the consumer has the first.
+struct waits_for_consumer {
+  static constexpr fl::stage_traits traits{.stateless = true};
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    emit(n);
+    emit.hand_over();
+    while (received->load() < 2 * n + 1) std::this_thread::yield();
+    emit(-1);
+  }
+
+  std::atomic<int>* received;
+};
+
 // A stage that emits its items, and has enough after a given number of them in each epoch.
 struct enough_after {
   using output = int;
@@ -211,6 +226,30 @@ TEST_CASE("A stage says that it needs no more of an epoch") {
   const auto behind_workers =
       fl::from(numbers(1000)) | fl::map([](int n) { return n; }, fl::workers{4}) | first_of_each_epoch{};
   CHECK(collect(behind_workers.finite({.epochs = 3})) == std::vector<int>{0, 1'000'000, 2'000'000});
+}
+
+TEST_CASE("A stage hands over what it has emitted before it waits") {
+  const watchdog guard("a stage that waits for the consumer of its first value");
+  const auto run = [](const auto& p, std::atomic<int>& received) {
+    auto loader = p.finite();
+    std::vector<int> got;
+    for (const int n : loader) {
+      got.push_back(n);
+      received = static_cast<int>(got.size());
+    }
+    return got;
+  };
+  std::atomic<int> received{0};
+  const waits_for_consumer waits{&received};
+  const std::vector<int> expected{0, -1, 1, -1, 2, -1};
+  CHECK(run(fl::from(numbers(3)) | waits, received) == expected);
+  received = 0;
+  CHECK(run(fl::from(numbers(3)) | fl::parallel(fl::workers{1}, fl::detail::as_row(waits)), received) ==
+        expected);
+  received = 0;
+  const auto same = [](int n) { return n; };
+  CHECK(run(fl::from(numbers(3)) | waits | fl::map(same) | fl::map(same, fl::workers{2}), received) ==
+        expected);
 }
 
 TEST_CASE("A stage that has enough of a later epoch still has it when a stage downstream is slow") {

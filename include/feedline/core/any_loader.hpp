@@ -71,7 +71,7 @@ class any_loader {
 
   memory_plan memory() const { return run_ ? run_->memory() : memory_plan{}; }
 
-  /// Throws std::logic_error where that of loader wouldn't compile: for unordered workers, queues that drop
+  /// Throws std::logic_error where that of loader wouldn't compile: for unordered workers or stages, queues that drop
   /// samples and live sources.
   feedline::checkpoint checkpoint() const {
     if (!run_) throw std::logic_error("feedline: a loader that was moved from has no checkpoint");
@@ -136,8 +136,9 @@ class any_loader {
     feedline::checkpoint checkpoint() const override {
       if constexpr (Loader::has_checkpoints) return run_.checkpoint();
       else
-        throw std::logic_error("feedline: a run with unordered workers, a queue that drops samples or a live "
-                               "source can't be resumed");
+        throw std::logic_error(
+            "feedline: a run with unordered workers or stages, a queue that drops samples or a live "
+            "source can't be resumed");
     }
 
     std::uint64_t digest() const override { return run_.digest(); }

@@ -183,9 +183,10 @@ class loader {
   /// The cost doesn't depend on the contents of buffers: they are computed when the checkpoint is converted
   /// to bytes. Throws std::logic_error for a loader that was moved from.
   feedline::checkpoint checkpoint() const {
-    static_assert(Run::is_ordered,
-                  "feedline: a run with unordered workers can't be resumed: which samples came before a "
-                  "checkpoint depends on timing");
+    static_assert(
+        Run::is_ordered,
+        "feedline: a run with unordered workers or stages can't be resumed: which samples came before "
+        "a checkpoint depends on timing");
     static_assert(!Run::drops,
                   "feedline: a run with a queue that drops samples can't be resumed: which samples it drops "
                   "depends on timing");

@@ -48,6 +48,8 @@ struct stage_traits {
   /// Its state is valid whenever it emits, so that a checkpoint may be taken in the middle of a call. If it
   /// makes several items from one sample, it numbers these parts itself.
   bool checkpoints_mid_call = false;
+  /// The order in which it emits depends on timing, so that its run can't be resumed.
+  bool unordered = false;
 };
 
 /// Why a stage can't follow another one.
@@ -76,6 +78,7 @@ struct emit_probe {
   bool operator()(V&&);
   bool operator()(sample<Out>&&);
   void enough();
+  void hand_over();
 };
 
 /// A stage whose bind() makes the object that runs for an item type, as the library's generic stages do.
@@ -193,7 +196,8 @@ std::uint64_t key_with_stage(std::uint64_t hash, const S& stage) {
 /// - `using output = …;` the type of the items that it emits;
 /// - `void operator()(In item, auto& emit)`: calls `emit(value)` for each value that it makes from the item:
 ///   none, one or several. `emit` returns false once no more items are needed; `emit.enough()` says that this
-///   stage needs no more items of the epoch. Instead it may be `(In item, auto& emit, context&)` or, to hold
+///   stage needs no more items of the epoch. `emit.hand_over()`, before a long wait, passes on at once what was
+///   emitted so far, which otherwise waits for its neighbours. Instead it may be `(In item, auto& emit, context&)` or, to hold
 ///   items back or change their order, `(sample<In>, auto& emit)` with `emit(sample<Out>)`, with or without
 ///   the context;
 ///

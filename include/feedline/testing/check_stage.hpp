@@ -189,6 +189,8 @@ class hand_emit {
     else was_late_ = true;
   }
 
+  void hand_over() { was_late_ |= !result_; }
+
   void close() { result_ = nullptr; }
 
  private:

@@ -81,6 +81,8 @@ class sample_sink {
 
   flow settle() noexcept { return flow::more; }
 
+  flow hand_over_in_call() noexcept { return flow::more; }
+
   void take_owed_snapshot() noexcept {}
 
   void begin_packet(std::uint64_t) noexcept {}

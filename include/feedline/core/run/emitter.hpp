@@ -149,6 +149,11 @@ class emitter {
   /// How many failures it passed on.
   std::uint64_t failures() const noexcept { return failures_; }
 
+  /// Passes on at once what was emitted so far, to be called before a long wait.
+  void hand_over() {
+    if (flow_ == detail::flow::more) flow_ = next_.sink().hand_over_in_call();
+  }
+
   /// Declares that no more of this epoch is wanted. It has an effect only where that makes no difference later.
   void enough() noexcept {
     if (flow_ != detail::flow::more || !may_cut_epoch_short(place_)) return;

@@ -43,8 +43,11 @@ class packer {
       if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
     packet_.add(std::move(s));
     // After a batch its stage holds no samples; later, when the packet is pushed, it may hold some.
-    if constexpr (comes_in_batches<T>)
+    if constexpr (comes_in_batches<T>) {
       if (packet_.has_room()) take_snapshot(false);
+    } else if (packet_.has_room()) {
+      take_owed_snapshot();
+    }
     // A worker doesn't push here: it doesn't know yet whether its packet is the last of its sequence number.
     return packet_.has_room() || waits() ? flow::more : flush(true);
   }
@@ -137,6 +140,9 @@ class packer {
 
   /// Pushes the open packet before a wait, so that no thread waits for an item that is ready.
   flow hand_over() { return packet_.is_open() && !IsWorker ? flush(true) : flow::more; }
+
+  /// The same in the middle of a stage's call, where the state isn't known: the next sample brings the snapshot.
+  flow hand_over_in_call() { return packet_.is_open() ? push_packet(!IsWorker) : flow::more; }
 
   /// Pushes the open packet if it has taken long to fill.
   flow hand_over_if_late() {

@@ -73,7 +73,9 @@ class run : public run_base {
 
  public:
   static constexpr bool is_measured = Measured;
-  static constexpr bool is_ordered = (Segments::traits.ordered && ...);
+  static constexpr bool is_ordered = (Segments::traits.ordered && ...) && []<class... S>(types<S...>) {
+    return !(traits_of<S>().unordered || ...);
+  }(stage_types());
   using item = segment_output<segment_count - 1>;
   static constexpr bool is_live = !can_be_resumed<Source>;
   /// Whether some queue may drop samples.

@@ -184,6 +184,8 @@ class one_at_a_time {
 
       void enough() const noexcept {}
 
+      void hand_over() const noexcept {}
+
       outcomes<output> all;
       sample_id id;
     };
