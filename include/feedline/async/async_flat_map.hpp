@@ -11,8 +11,7 @@
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/async_generator.hpp>
 #include <feedline/async/async_options.hpp>
-#include <feedline/async/detail/flight.hpp>
-#include <feedline/async/detail/start_stage.hpp>
+#include <feedline/async/detail/async_stage.hpp>
 #include <feedline/async/detail/stream.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
@@ -25,33 +24,33 @@ namespace feedline::inline v0 {
 
 namespace detail {
 
-/// Emits the values of each ticket's generator.
-class await_each_stage {
- public:
-  using feedline_part = void;
+/// Stages whose operations have several results.
+struct several_results {
   static constexpr stage_traits traits{
       .kind = "async_flat_map", .stateless = true, .checkpoints_mid_call = true};
 
-  explicit await_each_stage(const async_stage_options& options) : options_(options) {}
+  template <class F, class In>
+  using operation = stream<F, In>;
 
-  const std::string& name() const { return options_.name; }
-
-  template <class Ticket>
+  template <class F, class In>
   static consteval fit fits() {
-    return fit::yes;
+    if constexpr (!async_callable<const F, In&>) {
+      return async_callable<F, In&> ? fit::not_const : fit::wrong_argument;
+    } else {
+      constexpr bool is_coroutine = is_generator<async_result_t<const F, In&>>;
+      static_assert(
+          is_coroutine,
+          "feedline: the function of async_flat_map must return a feedline::async_generator, as a coroutine "
+          "with co_yield does");
+      if constexpr (is_coroutine)
+        return movable_item<typename stream<F, In>::output> ? fit::yes : fit::item_cannot_move;
+      else return fit::wrong_argument;
+    }
   }
 
-  template <class Ticket>
-  known_bytes bytes_given(known_bytes) const {
-    if (options_.limit.bytes > 0) return options_.limit.bytes;
-    return bytes_of_type<stage_output_t<await_each_stage, Ticket>>();
-  }
-
-  template <class Ticket>
-  class running;
-
+  /// Emits the values of each ticket's generator.
   template <class Started>
-  class running<ticket<Started>> {
+  class running {
    public:
     using output = typename Started::output;
 
@@ -67,7 +66,7 @@ class await_each_stage {
       Started& values = *s.value;
       report_.see(values);
       for (std::uint64_t k = 0;; ++k) {
-        std::optional<output> value = next(values, c);
+        std::optional<output> value = next(values, emit, c);
         if (!value) return;
         is_in_range_ = true;
         check_largest(*value, limit_);
@@ -83,8 +82,9 @@ class await_each_stage {
     void metrics(auto& out) { report_(out); }
 
    private:
-    static std::optional<output> next(Started& values, const context& c) {
+    static std::optional<output> next(Started& values, auto& emit, const context& c) {
       if (values.is_ready()) return values.next();
+      emit.hand_over();
       const auto waiting = c.waiting();
       return values.next();
     }
@@ -93,14 +93,6 @@ class await_each_stage {
     bool is_in_range_ = false;
     flight_report report_;
   };
-
-  template <class Ticket>
-  running<Ticket> bind(const stage_info&) const {
-    return running<Ticket>(options_.limit);
-  }
-
- private:
-  async_stage_options options_;
 };
 
 } // namespace detail
@@ -110,7 +102,7 @@ class await_each_stage {
 ///
 /// Takes:   any item; the function is a coroutine `f(item&)` or `f(item&, async_context&)` that returns
 ///          async_generator<T>. The item and the context exist until the coroutine ends. Options: in_flight{256},
-///          at least 2, which includes coroutines that have paused; ahead{16}, threads{1}, name{…},
+///          which includes coroutines that have paused; ahead{16}, threads{1}, name{…},
 ///          max_item_bytes{bytes}
 /// Gives:   the values one by one, possibly none; if a coroutine fails, the values before the failure are emitted
 /// Order:   kept
@@ -131,8 +123,8 @@ auto async_flat_map(F&& f, Options... options) {
     return detail::refused_pipeline();
   } else {
     const detail::async_stage_options given = detail::async_options_of(std::tuple<Options...>(options...));
-    using start = detail::start_stage<std::decay_t<F>, detail::several_results>;
-    return detail::asynchronous(start(std::forward<F>(f), given), detail::await_each_stage(given), given);
+    return detail::asynchronous<detail::several_results>(std::decay_t<F>(std::forward<F>(f)), given,
+                                                         detail::tickets(given));
   }
 }
 

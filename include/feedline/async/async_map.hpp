@@ -11,51 +11,56 @@
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/async_options.hpp>
 #include <feedline/async/deadline.hpp>
-#include <feedline/async/detail/flight.hpp>
+#include <feedline/async/detail/async_stage.hpp>
+#include <feedline/async/detail/completion_order.hpp>
 #include <feedline/async/detail/operation.hpp>
 #include <feedline/async/detail/retrying.hpp>
-#include <feedline/async/detail/start_stage.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/retry.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/core/workers.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline v0 {
 
 namespace detail {
 
-/// Waits for the operation of each ticket and emits its result.
-class await_stage {
- public:
-  using feedline_part = void;
+/// Stages whose operations have one result.
+struct one_result {
   static constexpr stage_traits traits{.kind = "async_map",
                                        .stateless = true,
                                        .one_to_one = true,
                                        .position_from_last_sample = true,
                                        .checkpoints_mid_call = true};
 
-  explicit await_stage(const async_stage_options& options) : options_(options) {}
+  template <class F, class In>
+  using operation = detail::operation<F, In>;
 
-  const std::string& name() const { return options_.name; }
-
-  template <class Ticket>
+  template <class F, class In>
   static consteval fit fits() {
-    return fit::yes;
+    if constexpr (!async_callable<const F, In>) {
+      return async_callable<F, In> ? fit::not_const : fit::wrong_argument;
+    } else {
+      constexpr bool is_coroutine = is_awaitable<async_result_t<const F, In>>;
+      static_assert(
+          is_coroutine,
+          "feedline: the function of async_map must return an asio::awaitable, as a coroutine does");
+      if constexpr (is_coroutine) {
+        using result = awaited_t<const F, In>;
+        if constexpr (std::is_void_v<result>) return fit::returns_void;
+        else if constexpr (std::is_reference_v<result>) return fit::returns_reference;
+        else return movable_item<result> ? fit::yes : fit::item_cannot_move;
+      } else {
+        return fit::wrong_argument;
+      }
+    }
   }
 
-  template <class Ticket>
-  known_bytes bytes_given(known_bytes) const {
-    if (options_.limit.bytes > 0) return options_.limit.bytes;
-    return bytes_of_type<stage_output_t<await_stage, Ticket>>();
-  }
-
-  template <class Ticket>
-  class running;
-
+  /// Waits for the operation of each ticket and emits its result.
   template <class Started>
-  class running<ticket<Started>> {
+  class running {
    public:
     using output = typename Started::output;
 
@@ -64,6 +69,7 @@ class await_stage {
     void operator()(ticket<Started>&& claim, auto& emit, const context& c) {
       report_.see(*claim);
       if (!claim->is_done()) {
+        emit.hand_over();
         const auto waiting = c.waiting();
         claim->wait();
       }
@@ -80,14 +86,6 @@ class await_stage {
     max_item_bytes limit_;
     flight_report report_;
   };
-
-  template <class Ticket>
-  running<Ticket> bind(const stage_info&) const {
-    return running<Ticket>(options_.limit);
-  }
-
- private:
-  async_stage_options options_;
 };
 
 template <class F>
@@ -105,13 +103,14 @@ auto with_options(F f, const Option& option, const Rest&... rest) {
 
 template <class Option>
 inline constexpr bool is_async_option =
-    has_option<Option, name, in_flight, threads, max_item_bytes, retry, feedline::deadline>;
+    has_option<Option, name, in_flight, threads, unordered_t, max_item_bytes, retry, feedline::deadline>;
 
 /// Whether each option that isn't a retry or a deadline is given once.
 template <class... Options>
 inline constexpr bool async_options_once = (((std::is_same_v<name, Options> + ... + 0) <= 1) &&
                                             ((std::is_same_v<in_flight, Options> + ... + 0) <= 1) &&
                                             ((std::is_same_v<threads, Options> + ... + 0) <= 1) &&
+                                            ((std::is_same_v<unordered_t, Options> + ... + 0) <= 1) &&
                                             ((std::is_same_v<max_item_bytes, Options> + ... + 0) <= 1));
 
 } // namespace detail
@@ -124,10 +123,11 @@ inline constexpr bool async_options_once = (((std::is_same_v<name, Options> + ..
 ///
 /// Takes:   any item; the function is a coroutine `f(item)` or `f(item, async_context&)` that returns
 ///          asio::awaitable<T>. All threads call it at once, as const. The item and the context exist until the
-///          coroutine ends, so it may take references to them. Options: in_flight{256}, threads{1}, retry{…},
-///          deadline{…}, name{…}, max_item_bytes{bytes}
+///          coroutine ends, so it may take references to them. Options: in_flight{256}, threads{1}, unordered,
+///          retry{…}, deadline{…}, name{…}, max_item_bytes{bytes}
 /// Gives:   one item for each, a T
-/// Order:   kept
+/// Order:   kept; with unordered, the order in which the coroutines end, epoch by epoch: a result that is ready then
+///          goes on when the next item arrives, or at once while `in_flight` of them run
 /// Throws:  std::invalid_argument for options out of range; what the coroutine throws, as a failure of its sample
 /// Stops:   when the coroutines end: a stop cancels what they wait for through Asio's cancellation. A coroutine
 ///          that catches asio::error::operation_aborted must return soon
@@ -135,16 +135,15 @@ inline constexpr bool async_options_once = (((std::is_same_v<name, Options> + ..
 ///          in_flight{256}, retry{.attempts = 5}) | map(decode, workers{8})`
 ///
 /// The coroutine must not block its thread, which serves all others: see blocking(). What it starts without
-/// waiting for it must not use the item or the context, and goes on while runs of the pipeline exist. What the function
-/// keeps with the executor, such as open connections, stays valid between runs. metrics() show the stage as two: `start` waits while enough
-/// coroutines are in flight, `async_map` waits for the next one and reports how many were in flight and how long
-/// they took.
+/// waiting for it must not use the item or the context, and goes on while runs of the pipeline exist. What the
+/// function keeps with the executor, such as open connections, stays valid between runs. metrics() show the stage as
+/// two: `start` waits while enough coroutines are in flight, `async_map` waits for the next one and reports how many
+/// were in flight and how long they took. An eighth more items than `in_flight` are ready to begin when one ends.
 template <class F, class... Options>
 auto async_map(F&& f, Options... options) {
-  static_assert(
-      (detail::is_async_option<Options> && ...),
-      "feedline: after its function async_map takes in_flight{…}, threads{…}, retry{…}, deadline{…}, name{…} "
-      "and max_item_bytes{…}");
+  static_assert((detail::is_async_option<Options> && ...),
+                "feedline: after its function async_map takes in_flight{…}, threads{…}, unordered, retry{…}, "
+                "deadline{…}, name{…} and max_item_bytes{…}");
   static_assert(detail::async_options_once<Options...>,
                 "feedline: one of the `Options` of async_map is given twice; only retry and deadline may be");
   if constexpr (!(detail::is_async_option<Options> && ...) || !detail::async_options_once<Options...>) {
@@ -152,8 +151,11 @@ auto async_map(F&& f, Options... options) {
   } else {
     const detail::async_stage_options given = detail::async_options_of(std::tuple<Options...>(options...));
     auto whole = detail::with_options(std::decay_t<F>(std::forward<F>(f)), options...);
-    using start = detail::start_stage<decltype(whole), detail::one_result>;
-    return detail::asynchronous(start(std::move(whole), given), detail::await_stage(given), given);
+    const auto tickets = detail::tickets(given);
+    if constexpr (detail::has_option<unordered_t, Options...>)
+      return detail::asynchronous<detail::one_result>(std::move(whole), given,
+                                                      tickets | detail::completion_order(given.in_flight));
+    else return detail::asynchronous<detail::one_result>(std::move(whole), given, tickets);
   }
 }
 

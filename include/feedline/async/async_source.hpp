@@ -13,9 +13,9 @@
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/async_generator.hpp>
 #include <feedline/async/async_options.hpp>
+#include <feedline/async/detail/async_stage.hpp>
 #include <feedline/async/detail/event_loops.hpp>
 #include <feedline/async/detail/flight.hpp>
-#include <feedline/async/detail/start_stage.hpp>
 #include <feedline/async/detail/stream.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/item_bytes.hpp>
@@ -62,7 +62,7 @@ class coroutine_source {
     session_ = std::make_unique<flight_session>(loops_, 1, e.stop);
     const context c = make_context({.epoch = e.number}, key(e.seed), stop_);
     running_.emplace(*new values(session_->operations(), session_->next_loop(), *f_, epoch(e), c, options_));
-    session_->operations()->start(**running_, c);
+    session_->operations()->start(**running_, c, [] {});
   }
 
   auto next() -> std::optional<typename values::output> {

@@ -75,9 +75,17 @@ class event_loop {
     do {
       task.next_task = before;
     } while (
-        !added_.compare_exchange_weak(before, &task, std::memory_order_release, std::memory_order_relaxed));
+        !added_.compare_exchange_weak(before, &task, std::memory_order_acq_rel, std::memory_order_relaxed));
     if (!before) // not of the task, which may have run already
       asio::post(io_, asio::bind_allocator(wake_up_allocator<char>{this}, [this] { run_added(); }));
+  }
+
+  /// Runs a task at once, on the loop's thread. If a task calls it, the other one runs after it.
+  void run(loop_task& task) noexcept {
+    task.next_task = std::exchange(next_, &task);
+    if (std::exchange(is_running_, true)) return;
+    while (next_) std::exchange(next_, next_->next_task)->run();
+    is_running_ = false;
   }
 
  private:
@@ -117,6 +125,8 @@ class event_loop {
   asio::executor_work_guard<asio::io_context::executor_type> guard_{io_.get_executor()};
   alignas(std::max_align_t) std::byte wake_up_[256];
   std::atomic<loop_task*> added_{nullptr}; // the task added last; each points to the one before it
+  loop_task* next_ = nullptr;              // of run()
+  bool is_running_ = false;
   std::thread thread_;
 };
 

@@ -10,8 +10,11 @@
 #include <mutex>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
 #include <asio/cancellation_signal.hpp>
+#include <asio/error.hpp>
+#include <asio/system_error.hpp>
 
 #include <feedline/async/detail/event_loops.hpp>
 #include <feedline/core/sample.hpp>
@@ -20,6 +23,37 @@
 namespace feedline::inline v0::detail {
 
 class flight;
+class operation_base;
+
+/// Operations that have ended, for a thread that waits for any of several.
+class completions {
+ public:
+  /// At most `limit` of them announce their end here.
+  explicit completions(std::size_t limit) { ended_.reserve(limit); }
+
+  void add(const operation_base& o) noexcept {
+    const std::lock_guard lock(mutex_);
+    ended_.push_back(&o);
+    some_ended_.notify_one();
+  }
+
+  /// Waits until there are some.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    some_ended_.wait(lock, [this] { return !ended_.empty(); });
+  }
+
+  /// Exchanges the list for an empty one that has as much memory.
+  void take(std::vector<const operation_base*>& all) noexcept {
+    const std::lock_guard lock(mutex_);
+    ended_.swap(all);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable some_ended_;
+  std::vector<const operation_base*> ended_;
+};
 
 /// An operation in flight. Its ticket and its loop share it: whoever is done with it last destroys it.
 class operation_base {
@@ -44,6 +78,17 @@ class operation_base {
     while (!is_done()) park(state_, awaited);
   }
 
+  /// Adds the operation to the list when it is done. Instead of wait().
+  void announce_to(std::shared_ptr<completions> list) {
+    completions_ = std::move(list);
+    std::uint32_t state = running;
+    // The release pairs with the acquire in finish.
+    if (!state_.compare_exchange_strong(state, announced, std::memory_order_acq_rel))
+      completions_->add(*this);
+  }
+
+  std::size_t place = 0; ///< of its ticket, where that is one of several
+
   /// Nobody wants the result: cancels what the operation waits for, if it still runs.
   void drop() noexcept;
 
@@ -64,6 +109,9 @@ class operation_base {
   virtual void cancel() noexcept { signal_.emit(asio::cancellation_type::terminal); }
 
   asio::cancellation_slot slot() noexcept { return signal_.slot(); }
+
+  /// An operation that begins after a stop ends at once.
+  void throw_if_stopped() const;
 
   /// The operation has its result; called on the loop's thread, for the last use of the object there.
   void finish() noexcept;
@@ -90,7 +138,7 @@ class operation_base {
     operation_base& of;
   };
 
-  enum : std::uint32_t { running, awaited, done };
+  enum : std::uint32_t { running, awaited, announced, done };
 
   const std::shared_ptr<flight> flight_;
   event_loop& loop_; // exists while the operation is in flight
@@ -99,12 +147,13 @@ class operation_base {
   asio::cancellation_signal signal_;
   launching launching_{*this};
   cancelling cancelling_{*this};
+  std::shared_ptr<completions> completions_;
 
   // Of the flight, under its mutex.
   std::uint64_t began_ = 0; // ns
   operation_base* before_ = nullptr;
   operation_base* after_ = nullptr;
-  bool is_in_flight_ = false;
+  enum class stage : unsigned char { made, due, in_flight, ended } stage_ = stage::made;
   bool is_cancelled_ = false;
 };
 
@@ -118,46 +167,69 @@ class flight {
 
   const std::stop_token& stop_token() const noexcept { return stop_; }
 
-  /// Waits for room, then starts an operation on its loop. `c` is that of the thread that waits.
-  void start(operation_base& o, const context& c) {
+  /// How many operations may be due: each begins when another one ends, without waiting for a thread.
+  static constexpr std::size_t most_due(std::size_t limit) noexcept { return limit / 8 + 1; }
+
+  /// Starts an operation on its loop, now or when another one ends. Waits while enough of them are due: then the
+  /// thread, whose context is `c`, calls `before_wait()` first.
+  template <class F>
+  void start(operation_base& o, const context& c, F before_wait) {
     std::unique_lock lock(mutex_);
-    if (count_ >= limit_) {
+    if (due_ == most_due(limit_)) {
+      lock.unlock();
+      before_wait();
       const auto waiting = c.waiting();
-      // Some room at once costs fewer wake-ups than one place at a time.
-      wanted_ = limit_ - std::max<std::size_t>(1, limit_ / 64);
-      has_room_.wait(lock, [&] { return count_ <= wanted_; });
+      lock.lock();
+      wanted_ = most_due(limit_) / 2; // some room at once costs fewer wake-ups than one place at a time
+      has_room_.wait(lock, [&] { return due_ <= wanted_; });
     }
-    o.began_ = note_count(count_ + 1);
-    o.after_ = first_;
-    if (first_) first_->before_ = &o;
-    first_ = &o;
-    o.is_in_flight_ = true;
-    o.loop_.add(o.launching_);
-    if (is_stopped_) cancel(o);
+    if (count_ == limit_) {
+      o.stage_ = operation_base::stage::due;
+      o.before_ = std::exchange(last_due_, &o);
+      (o.before_ ? o.before_->after_ : first_due_) = &o;
+      ++due_;
+    } else {
+      begin(o, note_count(count_ + 1));
+      launch_on_its_loop(o);
+    }
   }
 
   /// Cancels an operation that nobody waits for.
   void drop(operation_base& o) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (o.is_in_flight_) cancel(o);
+    std::unique_lock lock(mutex_);
+    if (o.stage_ == operation_base::stage::in_flight) cancel(o);
+    if (o.stage_ != operation_base::stage::due) return;
+    remove_due(o);
+    lock.unlock();
+    o.release(); // it never gets to its loop
   }
 
-  void finished(operation_base& o) noexcept {
+  /// An operation has ended: the next one begins. Returns that if the caller must launch it, after this call. Called on
+  /// the loop's thread.
+  operation_base* finished(operation_base& o) noexcept {
     const std::lock_guard lock(mutex_);
     (o.before_ ? o.before_->after_ : first_) = o.after_;
     if (o.after_) o.after_->before_ = o.before_;
-    o.is_in_flight_ = false;
-    const std::uint64_t took = note_count(count_ - 1) - o.began_;
-    times_.add(took, 1);
+    o.stage_ = operation_base::stage::ended;
+    operation_base* const next = first_due_;
+    const std::uint64_t now = note_count(count_ - (next ? 0 : 1));
+    times_.add(now - o.began_, 1);
     ++finished_;
-    took_ += took;
-    if (count_ == 0 || count_ == wanted_) has_room_.notify_all();
+    took_ += now - o.began_;
+    if (count_ == 0) has_room_.notify_all();
+    if (!next) return nullptr;
+    remove_due(*next);
+    begin(*next, now);
+    if (is_stopped_ || &next->loop_ != &o.loop_) {
+      launch_on_its_loop(*next);
+      return nullptr;
+    }
+    return next;
   }
 
   /// Waits until no operation is in flight.
   void join() {
     std::unique_lock lock(mutex_);
-    wanted_ = 0;
     has_room_.wait(lock, [&] { return count_ == 0; });
   }
 
@@ -189,7 +261,28 @@ class flight {
     }
   };
 
-  // The mutex is held, so the operation is in flight and its loop exists.
+  // The mutex is held in all functions below.
+
+  void begin(operation_base& o, std::uint64_t now) noexcept {
+    o.stage_ = operation_base::stage::in_flight;
+    o.began_ = now;
+    o.before_ = nullptr;
+    o.after_ = std::exchange(first_, &o);
+    if (o.after_) o.after_->before_ = &o;
+  }
+
+  void launch_on_its_loop(operation_base& o) noexcept {
+    o.loop_.add(o.launching_);
+    if (is_stopped_) cancel(o);
+  }
+
+  void remove_due(operation_base& o) noexcept {
+    (o.before_ ? o.before_->after_ : first_due_) = o.after_;
+    (o.after_ ? o.after_->before_ : last_due_) = o.before_;
+    if (--due_ == wanted_) has_room_.notify_all();
+  }
+
+  // The operation is in flight, so its loop exists.
   void cancel(operation_base& o) noexcept {
     if (std::exchange(o.is_cancelled_, true)) return;
     o.retain();
@@ -211,8 +304,11 @@ class flight {
   const std::stop_token stop_;
   mutable std::mutex mutex_; // guards the members below
   std::condition_variable has_room_;
-  std::size_t wanted_ = ~std::size_t{0}; // the number at which a thread waits for room
-  operation_base* first_ = nullptr;      // of those in flight
+  std::size_t wanted_ = ~std::size_t{0}; // a thread waits until no more than these are due
+  operation_base* first_due_ = nullptr;
+  operation_base* last_due_ = nullptr;
+  std::size_t due_ = 0;
+  operation_base* first_ = nullptr; // of those in flight
   std::size_t count_ = 0;
   std::size_t peak_ = 0;
   bool is_stopped_ = false;
@@ -278,11 +374,19 @@ inline void operation_base::drop() noexcept {
   if (!is_done()) flight_->drop(*this);
 }
 
+inline void operation_base::throw_if_stopped() const {
+  if (flight_->stop_token().stop_requested()) throw asio::system_error(asio::error::operation_aborted);
+}
+
 inline void operation_base::finish() noexcept {
   const std::shared_ptr<flight> all = flight_;
-  all->finished(*this);
-  if (state_.exchange(done, std::memory_order_acq_rel) == awaited) unpark(state_, 1);
+  event_loop& here = loop_;
+  operation_base* const next = all->finished(*this);
+  const std::uint32_t before = state_.exchange(done, std::memory_order_acq_rel);
+  if (before == awaited) unpark(state_, 1);
+  if (before == announced) completions_->add(*this);
   release();
+  if (next) here.run(next->launching_);
 }
 
 } // namespace feedline::inline v0::detail

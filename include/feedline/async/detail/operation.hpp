@@ -13,8 +13,8 @@
 #include <asio/co_spawn.hpp>
 
 #include <feedline/async/async_context.hpp>
+#include <feedline/async/detail/async_stage.hpp>
 #include <feedline/async/detail/flight.hpp>
-#include <feedline/async/detail/start_stage.hpp>
 #include <feedline/core/stage.hpp>
 
 namespace feedline::inline v0::detail {
@@ -74,6 +74,7 @@ class operation final : public operation_base {
  private:
   void launch() noexcept override {
     try {
+      throw_if_stopped();
       if constexpr (std::is_nothrow_default_constructible_v<output>) { // co_spawn makes one if the call fails
         spawn(call_async(f_, std::move(item_), context_), [this](std::exception_ptr error, output result) {
           if (!error) result_.emplace(std::move(result));
@@ -105,34 +106,6 @@ class operation final : public operation_base {
   async_context context_;
   std::optional<output> result_;
   std::exception_ptr error_;
-};
-
-/// Stages whose operations have one result.
-struct one_result {
-  static constexpr std::size_t least_in_flight = 1;
-
-  template <class F, class In>
-  using operation = detail::operation<F, In>;
-
-  template <class F, class In>
-  static consteval fit fits() {
-    if constexpr (!async_callable<const F, In>) {
-      return async_callable<F, In> ? fit::not_const : fit::wrong_argument;
-    } else {
-      constexpr bool is_coroutine = is_awaitable<async_result_t<const F, In>>;
-      static_assert(
-          is_coroutine,
-          "feedline: the function of async_map must return an asio::awaitable, as a coroutine does");
-      if constexpr (is_coroutine) {
-        using result = awaited_t<const F, In>;
-        if constexpr (std::is_void_v<result>) return fit::returns_void;
-        else if constexpr (std::is_reference_v<result>) return fit::returns_reference;
-        else return movable_item<result> ? fit::yes : fit::item_cannot_move;
-      } else {
-        return fit::wrong_argument;
-      }
-    }
-  }
 };
 
 } // namespace feedline::inline v0::detail

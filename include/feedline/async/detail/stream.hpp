@@ -15,9 +15,9 @@
 
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/async_generator.hpp>
+#include <feedline/async/detail/async_stage.hpp>
 #include <feedline/async/detail/flight.hpp>
 #include <feedline/async/detail/operation.hpp>
-#include <feedline/async/detail/start_stage.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 
@@ -87,6 +87,7 @@ class stream final : public operation_base,
 
   void launch() noexcept override {
     try {
+      throw_if_stopped();
       generator_.emplace(call_async(f_, item_, context_));
       generator_->start(*this);
     } catch (...) {
@@ -143,32 +144,6 @@ class stream final : public operation_base,
   bool needs_resuming_ = false; // the generator has paused, and no task will resume it yet
   bool has_ended_ = false;
   std::exception_ptr error_;
-};
-
-/// Stages whose operations have several results.
-struct several_results {
-  /// A user's stage upstream may emit several items in one call; the last ticket is then handed over with the next one.
-  /// A single stream would wait for ever to be taken from.
-  static constexpr std::size_t least_in_flight = 2;
-
-  template <class F, class In>
-  using operation = stream<F, In>;
-
-  template <class F, class In>
-  static consteval fit fits() {
-    if constexpr (!async_callable<const F, In&>) {
-      return async_callable<F, In&> ? fit::not_const : fit::wrong_argument;
-    } else {
-      constexpr bool is_coroutine = is_generator<async_result_t<const F, In&>>;
-      static_assert(
-          is_coroutine,
-          "feedline: the function of async_flat_map must return a feedline::async_generator, as a coroutine "
-          "with co_yield does");
-      if constexpr (is_coroutine)
-        return movable_item<typename stream<F, In>::output> ? fit::yes : fit::item_cannot_move;
-      else return fit::wrong_argument;
-    }
-  }
 };
 
 } // namespace feedline::inline v0::detail

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The first half of an asynchronous stage: starts an operation for each item.
-#include <algorithm>
+// An asynchronous stage as two stages: one starts an operation for each item, the other waits for their results.
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
@@ -57,6 +56,8 @@ async_stage_options async_options_of(const std::tuple<Options...>& given) {
 template <class Operation>
 class ticket {
  public:
+  using operation = Operation;
+
   explicit ticket(Operation& of) noexcept : of_(&of) {}
 
   ticket(ticket&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
@@ -80,16 +81,8 @@ class ticket {
   Operation* of_;
 };
 
-/// Two stages and the queue between them are one asynchronous stage: the first starts operations, the second waits
-/// for their results.
-///
-///     start ─▶ [queue of tickets] ─▶ await ─▶ [queue of results]
-///       └─▶ event loops ──▶ results ──▶┘
-///
-/// The first queue keeps the order and bounds what is ready. All else that a run promises follows from what it does for
-/// any two stages.
-///
-/// This one starts an operation for each item and emits its ticket. Kind: the operation, and which functions make it.
+/// Starts an operation for each item and emits its ticket. `Kind` names the operation, and which functions make it:
+/// `Kind::operation<F, In>` and `Kind::fits<F, In>()`.
 template <class F, class Kind>
 class start_stage {
   template <class In>
@@ -134,7 +127,7 @@ class start_stage {
     void operator()(In&& in, auto& emit, context& c) {
       output claim(
           *new started(session_->operations(), session_->next_loop(), *f_, std::move(in), c, options_));
-      session_->operations()->start(*claim, c);
+      session_->operations()->start(*claim, c, [&] { emit.hand_over(); });
       emit(std::move(claim));
     }
 
@@ -153,8 +146,7 @@ class start_stage {
   template <class In>
     requires(start_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info& info) const {
-    const std::size_t limit = std::max(options_.in_flight, Kind::least_in_flight);
-    return {f_, std::make_unique<flight_session>(loops_, limit, info.stop), options_};
+    return {f_, std::make_unique<flight_session>(loops_, options_.in_flight, info.stop), options_};
   }
 
  private:
@@ -163,12 +155,53 @@ class start_stage {
   async_stage_options options_;
 };
 
-/// The whole asynchronous stage. Each result crosses the second queue by itself, so that none waits for the next one,
-/// which may take long.
-template <class Start, class Await>
-auto asynchronous(Start start, Await await, const async_stage_options& options) {
-  constexpr std::size_t results = 64;
-  return std::move(start) | prefetch(options.in_flight) | std::move(await) | prefetch(results);
+/// Waits for the operations and emits their results: `Kind::running<Started>` does, with the traits of `Kind`.
+template <class Kind>
+class await_stage {
+ public:
+  using feedline_part = void;
+  static constexpr stage_traits traits = Kind::traits;
+
+  explicit await_stage(const async_stage_options& options) : options_(options) {}
+
+  const std::string& name() const { return options_.name; }
+
+  template <class Ticket>
+  static consteval fit fits() {
+    return fit::yes;
+  }
+
+  template <class Ticket>
+  known_bytes bytes_given(known_bytes) const {
+    if (options_.limit.bytes > 0) return options_.limit.bytes;
+    return bytes_of_type<stage_output_t<await_stage, Ticket>>();
+  }
+
+  template <class Ticket>
+  auto bind(const stage_info&) const {
+    return typename Kind::template running<typename Ticket::operation>(options_.limit);
+  }
+
+ private:
+  async_stage_options options_;
+};
+
+/// The queue of tickets: has room for those in flight and those that are due.
+inline auto tickets(const async_stage_options& options) {
+  return prefetch(options.in_flight + flight::most_due(options.in_flight));
+}
+
+/// Two stages and the queue between them are one asynchronous stage:
+///
+///     start ─▶ [queue of tickets] ─▶ … ─▶ await
+///       └─▶ event loops ──▶ results ──────▶┘
+///
+/// The queue keeps the order and bounds what is ready. All else that a run promises follows from what it does for any
+/// two stages. Before one of them waits it hands over what it has, so that nothing that is ready waits for the next
+/// item, which may take long. `between`: what follows the queue.
+template <class Kind, class F, class Between>
+auto asynchronous(F f, const async_stage_options& options, const Between& between) {
+  return start_stage<F, Kind>(std::move(f), options) | between | await_stage<Kind>(options);
 }
 
 } // namespace feedline::inline v0::detail
