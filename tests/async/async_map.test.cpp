@@ -330,6 +330,28 @@ TEST_CASE("A run with async_map is resumed exactly") {
   });
 }
 
+TEST_CASE("A resumed run waits for the samples that a shuffle buffer held all at once") {
+  const fl::test::watchdog guard("samples read again");
+  waiting_count waiting;
+  bool is_resumed = false;
+  const auto wait = [&](int i, async_context& c) -> asio::awaitable<int> {
+    if (is_resumed) co_await waiting.wait_for(15, c);
+    co_return i;
+  };
+  const auto p = fl::from(count_to(100)) | fl::async_map(wait, fl::in_flight{30}) |
+                 fl::shuffle({.capacity = 20, .min_fill = 20}) | fl::batch(1);
+  auto earlier = p.finite({.seed = 1});
+  std::size_t before = 10, after = 0;
+  for (std::size_t n = 0; n < before; ++n) REQUIRE(earlier.next());
+  const fl::checkpoint here = earlier.checkpoint();
+  earlier.stop();
+  is_resumed = true;
+  auto later = p.finite({.seed = 1, .resume = here});
+  while (later.next()) ++after;
+  CHECK(before + after == 100);
+  CHECK(waiting.peak() >= 15);
+}
+
 TEST_CASE("async_map works between stages of all kinds") {
   const auto twice = [](int i, async_context& c) -> asio::awaitable<int> {
     co_await random_pause(c);
@@ -467,7 +489,7 @@ TEST_CASE("metrics() show how many coroutines of async_map were in flight and ho
   waiting_count waiting;
   const auto wait = [&](int i, async_context& c) -> asio::awaitable<int> {
     c.count("requests");
-    co_await waiting.wait_for(20, c);
+    co_await waiting.wait_for(15, c);
     if (i == 7) throw std::runtime_error("seven");
     co_return i;
   };

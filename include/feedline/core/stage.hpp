@@ -211,6 +211,9 @@ std::uint64_t key_with_stage(std::uint64_t hash, const S& stage) {
 /// - `std::size_t bytes_held() const`: the most bytes that it keeps in addition to those; for the memory
 ///   plan. Without them it knows only the memory of a stateless or trivially copyable stage.
 ///   Both are called before a run begins;
+/// - `std::size_t items_at_once() const`, of a stateless stage that waits rather than computes: how many of its
+///   copies may be called at once, each by a thread of its own, to read the samples again that a stage downstream
+///   held at a checkpoint;
 /// - `std::size_t max_item_bytes() const`: the most bytes of an item that it emits, where its type doesn't
 ///   determine it;
 /// - `static constexpr stage_traits traits{.kind = "packer", …}`: other facts about it;

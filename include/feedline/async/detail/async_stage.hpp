@@ -108,6 +108,8 @@ class start_stage {
     return Kind::template fits<F, In>();
   }
 
+  std::size_t items_at_once() const noexcept { return options_.in_flight; }
+
   /// The item, the results that are ready, and what belongs to the operation.
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
@@ -170,6 +172,8 @@ class await_stage {
   static consteval fit fits() {
     return fit::yes;
   }
+
+  std::size_t items_at_once() const noexcept { return options_.in_flight; }
 
   template <class Ticket>
   known_bytes bytes_given(known_bytes) const {

@@ -311,23 +311,23 @@ class run : public run_base {
   }
 
   // The number of threads on which the first `Count` stages may run: one if a stage among them that changes
-  // samples is serial in the run; otherwise as many as the largest segment has.
+  // samples is serial in the run; otherwise as many as the largest segment has, or as wait in a stage at once.
   template <std::size_t Count>
   std::size_t threads_for() const {
-    constexpr bool are_parallel = []<class... S>(types<S...>) {
-      std::size_t number = 0;
-      bool all = true;
-      ((all = all && (number + 1 > Count || traits_of<S>().unchanged ||
-                      segment_types::traits[segment_types::segment_of(number)].parallel),
-        ++number),
-       ...);
-      return all;
-    }(stage_types());
-    std::size_t most = 1;
-    if constexpr (are_parallel)
-      for (const segment_record& s : segments())
-        most = std::max(most, s.pool ? s.pool->active() : s.workers.size());
-    return most;
+    constexpr std::size_t most_waiting = 64;
+    bool are_parallel = true;
+    std::size_t number = 0, most = 1;
+    const auto add = [&]<class S>(const S& s) {
+      if (number == Count) return;
+      const std::size_t segment = segment_types::segment_of(number++);
+      if constexpr (requires { s.items_at_once(); })
+        most = std::max(most, std::min<std::size_t>(s.items_at_once(), most_waiting));
+      else are_parallel &= traits_of<S>().unchanged || segment_types::traits[segment].parallel;
+    };
+    stages_.for_each_stage(add);
+    for (const segment_record& s : segments())
+      most = std::max(most, s.pool ? s.pool->active() : s.workers.size());
+    return are_parallel ? most : 1;
   }
 
   template <std::size_t... I>
