@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// All of the component feedline::remote: reads shards from web servers and S3.
+#include <feedline/core/retry.hpp>
+#include <feedline/remote/remote_options.hpp>
+#include <feedline/remote/remote_store.hpp>
+#include <feedline/source/object_store.hpp>

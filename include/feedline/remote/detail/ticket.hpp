@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// ticket: stands for a part that is being read, between the thread that reads it and the one that waits for it.
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <feedline/remote/detail/url.hpp>
+#include <feedline/source/object_store.hpp>
+
+namespace feedline::inline v0::detail {
+
+class ticket {
+ public:
+  ticket(std::string name_, std::uint64_t offset_, std::size_t count_, std::optional<object_info> expected_)
+      : name(std::move(name_)), offset(offset_), count(count_), expected(std::move(expected_)) {}
+
+  const std::string name;
+  const std::uint64_t offset;
+  const std::size_t count;
+  const std::optional<object_info> expected;
+  request_target target{};
+
+  // Of the queue, under its lock.
+  std::list<std::shared_ptr<ticket>>::iterator place{};
+  bool is_queued = false;
+
+  std::atomic<bool> is_cancelled{false}; ///< nobody waits for it any more
+
+  bool is_done() const noexcept { return is_done_.load(std::memory_order_acquire); }
+
+  /// Waits. Throws object_error if the part couldn't be read, and after a stop.
+  object_part get(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [this] { return is_done(); }) || stop.stop_requested())
+      throw object_error(without_secrets(name) + ": reading was stopped, at offset " +
+                         std::to_string(offset));
+    if (!error_.empty()) throw object_error(error_);
+    return std::move(part_);
+  }
+
+  void deliver(object_part part) {
+    const std::lock_guard lock(mutex_);
+    part_ = std::move(part);
+    is_done_.store(true, std::memory_order_release); // pairs with the acquire in is_done()
+    changed_.notify_all();
+  }
+
+  /// `problem`: what happened and where, without the name.
+  void fail(const std::string& problem) { fail_saying(without_secrets(name) + ": " + problem); }
+
+  /// The same with the whole message.
+  void fail_saying(std::string message) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::move(message);
+    is_done_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::atomic<bool> is_done_{false};
+  object_part part_;
+  std::string error_;
+};
+
+} // namespace feedline::inline v0::detail

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Options of remote().
+#include <chrono>
+#include <cstddef>
+
+#include <feedline/core/retry.hpp>
+
+namespace feedline::inline v0 {
+
+/// How remote() reads.
+struct remote_options {
+  std::size_t in_flight = 32;         ///< the most requests at once, to all servers: 1 to 65,536
+  std::size_t part_bytes = 8 << 20;   ///< the size of the parts in which an object is read
+  std::size_t bytes_ahead = 64 << 20; ///< the most that one source requests ahead, at least one part
+  feedline::retry retry{};            ///< of a request that fails or breaks off
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10); ///< to find and reach a server
+  std::chrono::nanoseconds stall_timeout =
+      std::chrono::seconds(30); ///< without a byte from a connected server
+  bool anonymous = false;       ///< S3: doesn't sign the requests, even if the environment has keys
+};
+
+} // namespace feedline::inline v0

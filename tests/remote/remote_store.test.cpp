@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/remote/remote_store.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/misbehaving_server.hpp"
+#include "support/remote_reads.hpp"
+#include "support/throws_saying.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+using fl::test::http_request;
+using fl::test::misbehaving_server;
+using fl::test::part_of;
+using fl::test::problem_of;
+using fl::test::quick;
+using fl::test::text_of;
+using connection = misbehaving_server::connection;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The message about a server that always answers with these bytes and then closes the connection.
+std::string problem_with(const std::string& answer, std::uint64_t offset = 0, std::size_t count = 100,
+                         const std::optional<fl::object_info>& expected = {}) {
+  misbehaving_server server([&](connection& c, const http_request&) {
+    c.send(answer);
+    c.close();
+  });
+  const auto store = fl::remote(quick());
+  const std::string problem = problem_of(*store, server.url(), offset, count, expected);
+  const std::string name = server.url() + ": ";
+  CHECK(problem.starts_with(name));
+  return problem.substr(std::min(name.size(), problem.size()));
+}
+
+/// Numbered lines, so that each place differs.
+std::string some_object(std::size_t bytes) {
+  std::string object;
+  for (int i = 0; object.size() < bytes; ++i) object += std::to_string(i) + "\n";
+  object.resize(bytes);
+  return object;
+}
+
+double metric(const fl::object_store& store, std::string_view name) {
+  double value = -1;
+  const auto take = [&](const char* n, double v) {
+    if (n == name) value = v;
+  };
+  store.metrics(take, take);
+  return value;
+}
+
+} // namespace
+
+TEST_CASE("a part has the requested bytes, the object's size and its version") {
+  const std::string object = some_object(1000);
+  misbehaving_server server([&](connection& c, const http_request& r) { c.send_range(r, object, "\"v7\""); });
+  const auto store = fl::remote();
+
+  const auto part = part_of(*store, server.url(), 200, 300);
+  CHECK(text_of(part) == object.substr(200, 300));
+  CHECK(part.object == fl::object_info{1000, "\"v7\""});
+  CHECK_FALSE(part.is_mapped);
+  CHECK(server.requests().at(0).line == "GET /a.tar HTTP/1.1");
+  CHECK(server.requests().at(0).header("range") == "bytes=200-499");
+  CHECK(server.requests().at(0).header("accept-encoding").empty());
+
+  CHECK(text_of(part_of(*store, server.url(), 900, 300, part.object)) ==
+        object.substr(900)); // reaches past the end
+  CHECK(text_of(part_of(*store, server.url(), 0, std::size_t{8} << 20)) == object);
+  CHECK(part_of(*store, server.url(), 1000, 10, part.object).bytes.empty());
+  CHECK(part_of(*store, server.url(), 5000, 10).object.bytes == 1000);
+  CHECK(part_of(*store, server.url(), ~std::uint64_t{0} - 5, 1 << 20).bytes.empty());
+
+  const auto size_only = part_of(*store, server.url(), 0, 0);
+  CHECK(size_only.bytes.empty());
+  CHECK(size_only.object == part.object);
+}
+
+TEST_CASE("the bytes stay valid after the read and the store are gone") {
+  const std::string object = some_object(100'000);
+  misbehaving_server server([&](connection& c, const http_request& r) { c.send_range(r, object); });
+  auto store = fl::remote();
+  const auto part = part_of(*store, server.url(), 0, 100'000);
+  store.reset();
+  CHECK(text_of(part) == object);
+}
+
+TEST_CASE("an empty object has no bytes, however the server says so") {
+  const auto reads_nothing = [](const std::string& answer) {
+    misbehaving_server server([&](connection& c, const http_request&) { c.send(answer); });
+    const auto store = fl::remote(quick());
+    const auto part = part_of(*store, server.url());
+    return part.bytes.empty() && part.object.bytes == 0 &&
+           part_of(*store, server.url(), 0, 0).object.bytes == 0;
+  };
+  CHECK(reads_nothing("HTTP/1.1 416 no\r\nContent-Range: bytes */0\r\nContent-Length: 0\r\n\r\n"));
+  CHECK(reads_nothing("HTTP/1.1 416 no\r\nContent-Length: 4\r\n\r\nsize")); // as S3 does
+  CHECK(reads_nothing("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+}
+
+TEST_CASE("a server that ignores ranges is accepted only if the whole object was requested") {
+  const std::string whole = "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 5\r\n\r\nhello";
+  misbehaving_server server([&](connection& c, const http_request&) { c.send(whole); });
+  const auto store = fl::remote(quick());
+  CHECK(text_of(part_of(*store, server.url(), 0, 5)) == "hello");
+  CHECK(part_of(*store, server.url(), 0, 100).object == fl::object_info{5, "\"1\""});
+
+  const std::string sentence =
+      "the server ignores ranges: it answered with the whole object (status 200), at offset ";
+  CHECK(problem_with(whole, 0, 4) == sentence + "0");
+  CHECK(problem_with(whole, 1, 100) == sentence + "1");
+  CHECK(problem_with(whole, 0, 0) == sentence + "0");
+  CHECK(problem_with("HTTP/1.1 200 OK\r\n\r\nhello") == sentence + "0"); // of unknown size
+}
+
+TEST_CASE("a whole object that breaks off is read again from its beginning") {
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    c.send("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 5\r\n\r\n");
+    c.send(r.number == 0 ? "hel" : "hello");
+    c.close();
+  });
+  const auto store = fl::remote(quick());
+  CHECK(text_of(part_of(*store, server.url())) == "hello");
+}
+
+TEST_CASE("the version is the ETag, else the date, else nothing") {
+  const auto version_with = [](const std::string& headers) {
+    misbehaving_server server([&](connection& c, const http_request&) {
+      c.send("HTTP/1.1 206 OK\r\nContent-Range: bytes 0-0/1\r\nContent-Length: 1\r\n" + headers + "\r\nx");
+    });
+    return part_of(*fl::remote(), server.url()).object.version;
+  };
+  CHECK(version_with("eTaG:   \"a b\" \r\nLast-Modified: now\r\n") == "\"a b\"");
+  CHECK(version_with("ETag: W/\"weak\"\r\n") == "W/\"weak\"");
+  CHECK(version_with("Last-Modified: Tue, 24 Nov 2026 08:00:00 GMT\r\n") == "Tue, 24 Nov 2026 08:00:00 GMT");
+  CHECK(version_with("") == "");
+}
+
+TEST_CASE("an object that has changed isn't read") {
+  const std::string head = "HTTP/1.1 206 OK\r\nContent-Length: 1\r\nContent-Range: bytes 0-0/";
+  const fl::object_info expected{1, "\"a\""};
+  CHECK(problem_with(head + "1\r\nETag: \"b\"\r\n\r\nx", 0, 1, expected) ==
+        "has changed: ETag \"a\" before, \"b\" now, at offset 0");
+  CHECK(problem_with(head + "1\r\n\r\nx", 0, 1, expected) ==
+        "has changed: ETag \"a\" before, none now, at offset 0");
+  CHECK(problem_with(head + "2\r\nETag: \"a\"\r\n\r\nx", 0, 1, expected) ==
+        "has changed: 1 bytes before, 2 now, at offset 0");
+  CHECK(problem_with(head + "1\r\nLast-Modified: today\r\n\r\nx", 0, 1, fl::object_info{1, "yesterday"}) ==
+        "has changed: Last-Modified yesterday before, today now, at offset 0");
+  CHECK(problem_with("HTTP/1.1 416 no\r\nContent-Range: bytes */5\r\n\r\n", 7, 1, expected) ==
+        "has changed: 1 bytes before, 5 now, at offset 7");
+}
+
+TEST_CASE("an object that changes between two attempts of one read isn't mixed") {
+  const std::string object = some_object(1000);
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    c.send_range(r, object, "\"" + std::to_string(r.number) + "\"", 600);
+    c.close();
+  });
+  const auto store = fl::remote(quick());
+  CHECK(problem_of(*store, server.url(), 0, 1000) ==
+        server.url() + ": has changed: ETag \"0\" before, \"1\" now, at offset 600");
+  CHECK(server.requests().size() == 2);
+}
+
+TEST_CASE("status codes that won't heal fail at once") {
+  for (const std::string status : {"400 Bad Request", "401 Unauthorized", "403 Forbidden", "404 Not Found",
+                                   "410 Gone", "405 Method Not Allowed", "416 Range Not Satisfiable"}) {
+    misbehaving_server server([&](connection& c, const http_request&) { c.send_status(status); });
+    const auto store = fl::remote(quick());
+    CHECK(problem_of(*store, server.url(), 7) == server.url() + ": status " + status + " at offset 7");
+    CHECK(server.requests().size() == 1);
+    CHECK(metric(*store, "retries") == 0);
+  }
+  CHECK(problem_with("HTTP/1.1 418 I'm a\x1b teapot\r\n\r\n") == "status 418 at offset 0");
+  CHECK(problem_with("HTTP/1.1 304 Not Modified\r\n\r\n") == "status 304 at offset 0");
+  CHECK(problem_with("HTTP/1.1 416 no\r\nContent-Range: bytes */50\r\n\r\n", 7) ==
+        "status 416 Range Not Satisfiable at offset 7"); // though the object has that byte
+}
+
+TEST_CASE("status codes that may heal are tried again") {
+  const std::string object = some_object(100);
+  for (const std::string status :
+       {"408 Request Timeout", "429 Too Many Requests", "500 Internal Server Error", "502 Bad Gateway",
+        "503 Service Unavailable", "504 Gateway Timeout"}) {
+    misbehaving_server server([&](connection& c, const http_request& r) {
+      r.number < 2 ? c.send_status(status, "Retry-After: 0\r\n") : c.send_range(r, object);
+    });
+    const auto healed = fl::remote(quick(3));
+    CHECK(text_of(part_of(*healed, server.url())) == object);
+    CHECK(server.requests().size() == 3);
+    CHECK(server.connections() == 1);
+    CHECK(metric(*healed, "requests") == 3);
+    CHECK(metric(*healed, "retries") == 2);
+
+    misbehaving_server broken([&](connection& c, const http_request&) { c.send_status(status); });
+    CHECK(problem_of(*healed, broken.url()) ==
+          broken.url() + ": status " + status + " at offset 0; tried 3 times");
+    CHECK(broken.requests().size() == 3);
+    CHECK(problem_of(*fl::remote(quick(1)), broken.url()) ==
+          broken.url() + ": status " + status + " at offset 0");
+  }
+}
+
+TEST_CASE("a server that asks for a pause gets it") {
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    r.number == 0 ? c.send_status("503 x", "Retry-After: 1\r\n") : c.send_range(r, "hello");
+  });
+  const auto before = std::chrono::steady_clock::now();
+  CHECK(text_of(part_of(*fl::remote(quick()), server.url())) == "hello");
+  CHECK(std::chrono::steady_clock::now() - before >= 1s);
+}
+
+TEST_CASE("a pause ends with its read") {
+  const fl::test::watchdog dog("a pause ends with its read");
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    r.path() == "/busy" ? c.send_status("503 x", "Retry-After: 9999999999\r\n") : c.send_range(r, "hello");
+  });
+  auto options = quick();
+  options.in_flight = 1;
+  const auto store = fl::remote(options);
+  auto busy = store->read(server.url("/busy"), 0, 5, {});
+  auto waiting = store->read(server.url("/next"), 0, 5, {});
+  server.wait_for_requests(1);
+  busy.reset();
+  CHECK(text_of(waiting->get({})) == "hello");
+}
+
+TEST_CASE("a part that breaks off continues where it was") {
+  const std::string object = some_object(10'000);
+  const auto reads_all = [&](const std::function<void(connection&)>& end) {
+    misbehaving_server server([&](connection& c, const http_request& r) {
+      c.send_range(r, object, "\"1\"", r.number < 3 ? 1000 : std::string::npos);
+      if (r.number < 3) end(c);
+    });
+    const auto store = fl::remote(quick());
+    CHECK(text_of(part_of(*store, server.url(), 100, 9000)) == object.substr(100, 9000));
+    return server.requests().back().header("range");
+  };
+  CHECK(reads_all([](connection& c) { c.close(); }) == "bytes=3100-9099");
+  reads_all([](connection& c) { c.reset(); }); // may overtake the bytes
+}
+
+TEST_CASE("a part that always breaks off says where") {
+  const std::string object = some_object(10'000);
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    c.send_range(r, object, "\"1\"", 100);
+    c.close();
+  });
+  CHECK(
+      problem_of(*fl::remote(quick()), server.url(), 1000, 2000) ==
+      server.url() +
+          ": the connection was closed 1500 bytes before the end of the part, at offset 1500; tried 5 times");
+}
+
+TEST_CASE("a long part over a line that breaks again and again is read as long as it makes progress") {
+  const std::string object = some_object(1'000'000);
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    c.send_range(r, object, "\"1\"", 70'000);
+    c.close();
+  });
+  const auto part = part_of(*fl::remote(quick(2)), server.url(), 0, 1'000'000);
+  CHECK(text_of(part) == object);
+  CHECK(server.requests().size() == 15);
+}
+
+TEST_CASE("a connection that breaks before an answer is tried again") {
+  const std::string object = some_object(100);
+  const auto heals = [&](const std::string& start, bool resets) {
+    misbehaving_server server([&](connection& c, const http_request& r) {
+      if (r.number >= 2) return static_cast<void>(c.send_range(r, object));
+      c.send(start);
+      resets ? c.reset() : c.close();
+    });
+    return text_of(part_of(*fl::remote(quick(3)), server.url())) == object;
+  };
+  for (const std::string start :
+       {"", "HTTP/1.1 206 Partial", "HTTP/1.1 206 OK\r\nETag: \"x\"\r\n", "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 404 Not Found\r\nContent-Type: te"}) {
+    CAPTURE(start);
+    CHECK(heals(start, false));
+    CHECK(heals(start, true));
+  }
+  CHECK(problem_with("") == "the connection was closed before an answer, at offset 0; tried 5 times");
+}
+
+TEST_CASE("a server that can't be reached is tried again") {
+  std::string nobody;
+  {
+    misbehaving_server server([](connection&, const http_request&) {});
+    nobody = server.url();
+  }
+  const std::string problem = problem_of(*fl::remote(quick(3)), nobody);
+  CHECK(problem.starts_with(nobody + ": can't connect (Failed to connect to 127.0.0.1 port "));
+  CHECK(problem.ends_with("), at offset 0; tried 3 times"));
+
+  const std::string unknown = std::string(64, 'x') + ".invalid"; // too long for a name, so nobody is asked
+  CHECK(problem_of(*fl::remote(quick(2)), "http://" + unknown + "/a.tar") ==
+        "http://" + unknown + "/a.tar: can't connect (Could not resolve host: " + unknown +
+            "), at offset 0; tried 2 times");
+}
+
+TEST_CASE("an attempt in which no byte arrives ends") {
+  const std::string object = some_object(1000);
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    if (r.path() == "/never" || r.number == 0) c.stall();
+    else if (r.number < 3) c.send_range(r, object, "\"1\"", 10), c.stall();
+    else c.send_range(r, object);
+  });
+  auto options = quick(4);
+  options.stall_timeout = 50ms;
+  const auto store = fl::remote(options);
+  CHECK(text_of(part_of(*store, server.url(), 0, 1000)) == object);
+  CHECK(problem_of(*store, server.url("/never")) ==
+        server.url("/never") + ": no byte arrived for 50 ms, at offset 0; tried 4 times");
+}
+
+TEST_CASE("answers that don't fit the request fail at once") {
+  const auto range = [](const std::string& value, const std::string& length = "100") {
+    return "HTTP/1.1 206 OK\r\nContent-Length: " + length + "\r\nContent-Range: " + value + "\r\n\r\n" +
+           std::string(100, 'x');
+  };
+  CHECK(problem_with(range("bytes 0-99/1000"), 100) ==
+        "the server answered with bytes 0-99 instead of 100-199 (Content-Range), at offset 100");
+  CHECK(problem_with(range("bytes 100-149/1000"), 100) ==
+        "the server answered with bytes 100-149 instead of 100-199 (Content-Range), at offset 100");
+  CHECK(problem_with(range("bytes 100-200/1000"), 100) ==
+        "the server answered with bytes 100-200 instead of 100-199 (Content-Range), at offset 100");
+  CHECK(problem_with(range("bytes 0-99/1000", "50")) ==
+        "the server announced 50 bytes (Content-Length) for bytes 0-99, at offset 0");
+  for (const std::string value :
+       {"", "bytes 0-99/*", "bytes */1000", "bytes 0-99", "bytes 99-0/1000", "bytes 0-99/99",
+        "pages 0-99/1000", "bytes -1-99/1000", "bytes 0-18446744073709551616/18446744073709551617",
+        "bytes 0-99/1000 or so"}) {
+    CAPTURE(value);
+    CHECK(problem_with(range(value)) ==
+          "the server answered with status 206, but without a valid Content-Range, at offset 0");
+  }
+  CHECK(problem_with("HTTP/1.1 206 OK\r\nContent-Encoding: gzip\r\nContent-Range: bytes 0-0/1\r\n\r\nx") ==
+        "the server sent gzip (Content-Encoding), which wasn't requested, at offset 0");
+  CHECK(problem_with("HTTP/1.1 206 OK\r\nContent-Range: bytes 0-99/1000\r\n\r\n" + std::string(101, 'x')) ==
+        "the server sent more than the 100 bytes that it announced, at offset 0");
+  CHECK(problem_with("220 ftp.example.org ready\r\n\r\n") ==
+        "the server's answer, or where it redirects to, isn't HTTP, at offset 0");
+}
+
+TEST_CASE("bodies without a length and with chunks are read") {
+  const std::string head = "HTTP/1.1 206 OK\r\nContent-Range: bytes 0-4/5\r\nContent-Encoding: identity\r\n";
+  for (const std::string& answer :
+       {head + "\r\nhello",
+        head + "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\nETag: \"late\"\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nContent-Range: bytes 9-9/10\r\n\r\n" + head +
+            "Content-Length: 5\r\n\r\nhello"}) {
+    misbehaving_server server([&](connection& c, const http_request&) {
+      c.send(answer);
+      c.close();
+    });
+    const auto part = part_of(*fl::remote(quick(1)), server.url());
+    CHECK(text_of(part) == "hello");
+    CHECK(part.object == fl::object_info{5, ""});
+  }
+}
+
+TEST_CASE("endless answers are given up") {
+  const fl::test::watchdog dog("endless answers are given up");
+  const auto problem_of_endless = [](const std::string& start, const std::string& more) {
+    misbehaving_server server([&](connection& c, const http_request&) {
+      for (c.send(start); c.send(more);) {
+      }
+      c.close();
+    });
+    const std::string name = server.url() + ": ";
+    return problem_of(*fl::remote(quick()), server.url()).substr(name.size());
+  };
+  CHECK(problem_of_endless("HTTP/1.1 206 OK\r\n", "X-Header: " + std::string(1000, 'x') + "\r\n") ==
+        "the answer's header exceeds 128 KiB, at offset 0");
+  CHECK(problem_of_endless("", "HTTP/1.1 100 Continue\r\n\r\n") ==
+        "the answer's header exceeds 128 KiB, at offset 0");
+  CHECK(problem_of_endless("HTTP/1.1 206 OK\r\nX-Header: ", std::string(1000, 'x')) ==
+        "the answer's header is too long, at offset 0");
+  CHECK(problem_of_endless("HTTP/1.1 404 Not Found\r\n\r\n", std::string(1000, 'x')) ==
+        "status 404 Not Found at offset 0");
+  CHECK(problem_of_endless("HTTP/1.1 206 OK\r\nContent-Range: bytes 0-99/1000\r\n\r\n",
+                           std::string(1000, 'x')) ==
+        "the server sent more than the 100 bytes that it announced, at offset 0");
+  CHECK(problem_of_endless("HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 99999999999\r\n\r\n",
+                           std::string(1000, 'x')) ==
+        "the server sends more than was requested, at offset 0");
+}
+
+TEST_CASE("redirects are followed, but not in a circle and only to web servers") {
+  const std::string object = some_object(100);
+  misbehaving_server other([&](connection& c, const http_request& r) { c.send_range(r, object); });
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    if (r.path() == "/circle") c.send_status("302 Found", "Location: /circle\r\n");
+    else if (r.path() == "/file") c.send_status("302 Found", "Location: file:///etc/passwd\r\n");
+    else if (r.path() == "/wrong") c.send_status("302 Found", "Location: http://a:b:c/?sig=hush\r\n");
+    else
+      c.send_status("307 Temporary Redirect",
+                    "ETag: \"of the redirect\"\r\nLocation: " + other.url("/b") + "\r\n");
+  });
+  const auto store = fl::remote(quick());
+  const auto part = part_of(*store, "http://user:hush@" + server.host() + "/a", 10, 50);
+  CHECK(text_of(part) == object.substr(10, 50));
+  CHECK(part.object.version == "\"1\"");
+  CHECK(server.requests().at(0).header("authorization") == "Basic dXNlcjpodXNo");
+  CHECK(other.requests().at(0).header("authorization").empty());
+
+  CHECK(problem_of(*store, server.url("/circle")) ==
+        server.url("/circle") + ": the server redirects too often, at offset 0");
+  CHECK(problem_of(*store, server.url("/file")) ==
+        server.url("/file") + ": the server's answer, or where it redirects to, isn't HTTP, at offset 0");
+  const std::string wrong = problem_of(*store, server.url("/wrong"));
+  CHECK(wrong == server.url("/wrong") + ": the server redirects to a URL that isn't valid, at offset 0");
+}
+
+TEST_CASE("connections are reused") {
+  const std::string object = some_object(1000);
+  misbehaving_server server([&](connection& c, const http_request& r) { c.send_range(r, object); });
+  auto options = quick();
+  options.in_flight = 4;
+  const auto store = fl::remote(options);
+  for (std::size_t i = 0; i < 20; ++i)
+    CHECK(text_of(part_of(*store, server.url(), i, 10)) == object.substr(i, 10));
+  CHECK(server.connections() == 1);
+  CHECK(metric(*store, "requests") == 20);
+  CHECK(metric(*store, "bytes received") == 200);
+  CHECK(metric(*store, "requests in flight") == 0);
+  CHECK(metric(*store, "reads waiting") == 0);
+}
+
+TEST_CASE("queued reads of neighbouring bytes share a request") {
+  const std::string object = some_object(100'000);
+  std::atomic<bool> released{false};
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    released.wait(false);
+    c.send_range(r, object);
+  });
+  auto options = quick();
+  options.in_flight = 1;
+  options.part_bytes = 40'000;
+  const auto store = fl::remote(options);
+  auto first = store->read(server.url("/first"), 0, 1, {});
+  server.wait_for_requests(1);
+  std::vector<std::unique_ptr<fl::object_read>> reads;
+  const auto read = [&](std::size_t offset, std::size_t count,
+                        const std::optional<fl::object_info>& expected = {}) {
+    reads.push_back(store->read(server.url(), offset, count, expected));
+  };
+  read(0, 1000);
+  read(1000, 10);                                        // continues
+  read(5000, 10);                                        // after a gap
+  read(90'000, 20'000);                                  // too far away; ends after the object
+  read(5010, 10);                                        // not in order
+  read(5020, 10, fl::object_info{100'000, "\"1\""});     // expects a version
+  read(5030, 39'991, fl::object_info{100'000, "\"1\""}); // would be too long together
+  read(60'000, 10);
+  reads.pop_back(); // leaves the queue
+  released = true;
+  released.notify_all();
+  CHECK(text_of(first->get({})) == object.substr(0, 1));
+  CHECK(text_of(reads.at(0)->get({})) == object.substr(0, 1000));
+  CHECK(text_of(reads.at(1)->get({})) == object.substr(1000, 10));
+  CHECK(text_of(reads.at(2)->get({})) == object.substr(5000, 10));
+  CHECK(text_of(reads.at(3)->get({})) == object.substr(90'000));
+  CHECK(text_of(reads.at(4)->get({})) == object.substr(5010, 10));
+  CHECK(text_of(reads.at(5)->get({})) == object.substr(5020, 10));
+  CHECK(text_of(reads.at(6)->get({})) == object.substr(5030, 39'991));
+  std::vector<std::string> ranges;
+  for (const auto& r : server.requests()) ranges.push_back(r.header("range"));
+  CHECK(ranges == std::vector<std::string>{"bytes=0-0", "bytes=0-5009", "bytes=90000-109999",
+                                           "bytes=5010-5019", "bytes=5020-5029", "bytes=5030-45020"});
+}
+
+TEST_CASE("many threads read at once") {
+  const std::string object = some_object(100'000);
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    if (r.number % 7 == 3) c.close();
+    else if (r.number % 11 == 5) c.send_range(r, object, "\"1\"", 100), c.close();
+    else c.send_range(r, object);
+  });
+  auto options = quick(50);
+  options.in_flight = 8;
+  const auto store = fl::remote(options);
+  std::atomic<int> wrong{0};
+  std::vector<std::jthread> threads;
+  for (std::size_t thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, thread] {
+      std::vector<std::pair<std::size_t, std::unique_ptr<fl::object_read>>> reads;
+      for (std::size_t i = 0; i < 20; ++i) {
+        const std::size_t offset = (i * 7919 + thread * 104'729) % object.size();
+        reads.emplace_back(offset, store->read(server.url(), offset, 3000, {}));
+        if (i % 5 == 4) reads.erase(reads.begin() + static_cast<std::ptrdiff_t>(i / 2)); // cancels
+      }
+      for (const auto& [offset, read] : reads)
+        if (text_of(read->get({})) != object.substr(offset, 3000)) ++wrong;
+    });
+  threads.clear();
+  CHECK(wrong == 0);
+  CHECK(metric(*store, "requests in flight") == 0);
+}
+
+TEST_CASE("a stop wakes a reader that waits") {
+  const fl::test::watchdog dog("a stop wakes a reader that waits");
+  misbehaving_server server([](connection& c, const http_request&) { c.stall(); });
+  const auto store = fl::remote();
+  const auto read = store->read(server.url(), 5, 10, {});
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    server.wait_for_requests(1);
+    stop.request_stop();
+  });
+  CHECK_FALSE(read->ready());
+  CHECK(fl::test::throws_saying<fl::object_error>(server.url() + ": reading was stopped, at offset 5",
+                                                  [&] { static_cast<void>(read->get(stop.get_token())); }));
+  CHECK(fl::test::throws_saying<fl::object_error>("stopped", [&] { // before it began
+    static_cast<void>(store->read(server.url(), 0, 10, {})->get(stop.get_token()));
+  }));
+}
+
+TEST_CASE("a read that is destroyed makes room for the next") {
+  const fl::test::watchdog dog("a read that is destroyed makes room for the next");
+  const std::string object = some_object(100);
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    if (r.path() == "/slow") c.send_range(r, object, "\"1\"", 50), c.stall();
+    else c.send_range(r, object);
+  });
+  auto options = quick();
+  options.in_flight = 2;
+  const auto store = fl::remote(options);
+  std::vector<std::unique_ptr<fl::object_read>> slow;
+  for (int i = 0; i < 6; ++i) slow.push_back(store->read(server.url("/slow"), 0, 100, {}));
+  const auto next = store->read(server.url(), 0, 100, {});
+  server.wait_for_requests(1);
+  slow.clear();
+  CHECK(text_of(next->get({})) == object);
+}
+
+TEST_CASE("a store that is destroyed ends its reads") {
+  const fl::test::watchdog dog("a store that is destroyed ends its reads");
+  misbehaving_server server([](connection& c, const http_request&) { c.stall(); });
+  auto options = quick();
+  options.in_flight = 2;
+  auto store = fl::remote(options);
+  std::vector<std::unique_ptr<fl::object_read>> reads;
+  for (std::size_t i = 0; i < 4; ++i)
+    reads.push_back(store->read(server.url("/" + std::to_string(i)), i, 10, {}));
+  server.wait_for_requests(2);
+  store.reset();
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK(fl::test::throws_saying<fl::object_error>(
+        "reading was stopped, as its store was destroyed, at offset " + std::to_string(i),
+        [&] { static_cast<void>(reads[i]->get({})); }));
+}
+
+TEST_CASE("a store that never read has no thread to end") { CHECK(metric(*fl::remote(), "requests") == 0); }
+
+TEST_CASE("options out of range are refused") {
+  const auto refuses = [](fl::remote_options options, std::string_view sentence) {
+    return fl::test::throws_saying<std::invalid_argument>(sentence, [&] { fl::remote(options); });
+  };
+  CHECK(refuses({.in_flight = 0}, "in_flight is 0, but must be from 1 to 65,536"));
+  CHECK(refuses({.in_flight = static_cast<std::size_t>(-1)}, "in_flight is -1"));
+  CHECK(refuses({.part_bytes = 0}, "part_bytes is 0, but must be at least 1"));
+  CHECK(refuses({.part_bytes = static_cast<std::size_t>(-1)}, "part_bytes is -1, but can't be negative"));
+  CHECK(refuses({.bytes_ahead = 1000}, "bytes_ahead is 1000, but must be at least part_bytes, 8388608"));
+  CHECK(refuses({.retry = {.attempts = 0}}, "attempts is 0"));
+  CHECK(refuses({.connect_timeout = 0s}, "connect_timeout must be positive"));
+  CHECK(refuses({.stall_timeout = -1s}, "stall_timeout must be positive"));
+  const auto store =
+      fl::remote({.part_bytes = 1000, .bytes_ahead = 5000, .stall_timeout = std::chrono::nanoseconds::max()});
+  CHECK(store->part_bytes() == 1000);
+  CHECK(store->bytes_ahead() == 5000);
+}
