@@ -168,6 +168,11 @@ TEST_CASE("names that aren't URLs are explained") {
         "http://host/a\\x00b: isn't a valid URL: it has a zero byte");
 }
 
+TEST_CASE("URLs are requested as they are written, but for characters that can't be sent") {
+  CHECK(url_of("https://host/a%20b/../c+d.tar?e=f%2F") == "https://host/c+d.tar?e=f%2F");
+  CHECK(url_of("HTTPS://user:hush@host:80/a b/ü.tar") == "https://host:80/a%20b/%c3%bc.tar");
+}
+
 TEST_CASE("S3 objects have URLs of Amazon's servers or of others") {
   CHECK(url_of("s3://bucket/a/b.tar") == "https://bucket.s3.us-east-1.amazonaws.com/a/b.tar");
   CHECK(url_of("S3://bucket/k", {{"AWS_REGION", "eu-west-1"}}) ==

@@ -317,6 +317,15 @@ TEST_CASE("a server that can't be reached is tried again") {
             "), at offset 0; tried 2 times");
 }
 
+TEST_CASE("a server that doesn't finish connecting is given up") {
+  const fl::test::listening_socket silent; // which takes the connection, but says nothing
+  auto options = quick(2);
+  options.connect_timeout = 50ms;
+  const std::string name = "https://" + silent.host() + "/a.tar";
+  CHECK(problem_of(*fl::remote(options), name) ==
+        name + ": connecting took too long (connect_timeout), at offset 0; tried 2 times");
+}
+
 TEST_CASE("an attempt in which no byte arrives ends") {
   const std::string object = some_object(1000);
   misbehaving_server server([&](connection& c, const http_request& r) {
@@ -329,7 +338,7 @@ TEST_CASE("an attempt in which no byte arrives ends") {
   const auto store = fl::remote(options);
   CHECK(text_of(part_of(*store, server.url(), 0, 1000)) == object);
   CHECK(problem_of(*store, server.url("/never")) ==
-        server.url("/never") + ": no byte arrived for 50 ms, at offset 0; tried 4 times");
+        server.url("/never") + ": no byte arrived for 50 ms (stall_timeout), at offset 0; tried 4 times");
 }
 
 TEST_CASE("answers that don't fit the request fail at once") {

@@ -28,6 +28,34 @@
 
 namespace feedline::test {
 
+/// A socket that listens on an unused port of 127.0.0.1.
+class listening_socket {
+ public:
+  listening_socket() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    if (socket_ < 0 || ::bind(socket_, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+        ::listen(socket_, 128) != 0 ||
+        ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      throw std::runtime_error("can't listen on 127.0.0.1");
+    port_ = ntohs(address.sin_port);
+  }
+
+  listening_socket(const listening_socket&) = delete;
+
+  ~listening_socket() { ::close(socket_); }
+
+  int handle() const { return socket_; }
+
+  std::string host() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  const int socket_;
+  int port_ = 0;
+};
+
 /// A request as it came.
 struct http_request {
   std::size_t number = 0;                     ///< how many came before it
@@ -166,19 +194,9 @@ class misbehaving_server {
 
   explicit misbehaving_server(script answer) : answer_(std::move(answer)) {
     std::array<int, 2> ends{};
-    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (listener_ < 0 || ::pipe(ends.data()) != 0 ||
-        ::bind(listener_, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-        ::listen(listener_, 128) != 0 ||
-        ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-      throw std::runtime_error("can't start a server on 127.0.0.1");
+    if (::pipe(ends.data()) != 0) throw std::runtime_error("can't make a pipe");
     end_ = ends[0];
     end_writer_ = ends[1];
-    port_ = ntohs(address.sin_port);
     acceptor_ = std::thread([this] { accept_connections(); });
   }
 
@@ -189,11 +207,10 @@ class misbehaving_server {
     ::close(end_writer_); // wakes every wait
     acceptor_.join();
     for (std::thread& thread : threads_) thread.join();
-    ::close(listener_);
     ::close(end_);
   }
 
-  std::string host() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::string host() const { return listener_.host(); }
 
   std::string url(const std::string& path = "/a.tar") const { return "http://" + host() + path; }
 
@@ -219,10 +236,10 @@ class misbehaving_server {
 
   void accept_connections() {
     while (true) {
-      std::array<pollfd, 2> events{pollfd{listener_, POLLIN, 0}, pollfd{end_, POLLIN, 0}};
+      std::array<pollfd, 2> events{pollfd{listener_.handle(), POLLIN, 0}, pollfd{end_, POLLIN, 0}};
       if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR) return;
       if (events[1].revents != 0) return;
-      const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      const int socket = ::accept4(listener_.handle(), nullptr, nullptr, SOCK_CLOEXEC);
       if (socket < 0) continue;
       const int at_once = 1; // the client may delay acknowledging a head that it gets alone
       ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
@@ -248,10 +265,9 @@ class misbehaving_server {
   }
 
   const script answer_;
-  int listener_ = -1;
+  const listening_socket listener_;
   int end_ = -1; // readable when the server ends
   int end_writer_ = -1;
-  int port_ = 0;
   mutable std::mutex mutex_;
   mutable std::condition_variable requested_;
   std::vector<http_request> requests_;

@@ -125,7 +125,7 @@ class transfer {
   attempt_end end_stalled(std::chrono::nanoseconds limit) {
     const attempt_end result = end(CURLE_PARTIAL_FILE, {});
     if (result == attempt_end::broken && verdict_ != verdict::busy)
-      problem_ = "no byte arrived for " + duration_text(limit);
+      problem_ = "no byte arrived for " + duration_text(limit) + " (stall_timeout)";
     return result;
   }
 
@@ -298,7 +298,7 @@ class transfer {
     case CURLE_HTTP2_STREAM:
       return broken("the connection was closed before an answer");
     case CURLE_OPERATION_TIMEDOUT:
-      return broken("connecting took too long");
+      return broken("connecting took too long (connect_timeout)");
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:

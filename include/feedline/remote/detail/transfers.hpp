@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include <signal.h>
+
 #include <curl/curl.h>
 
 #include <feedline/remote/detail/ticket.hpp>
@@ -154,6 +156,10 @@ class transfers {
   }
 
   void run() {
+    sigset_t broken_pipe; // libcurl may write to a connection that the server has closed
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
     std::string ending;
     try {
       while (start_queued()) {
