@@ -5,3 +5,4 @@
 #include <feedline/remote/remote_options.hpp>
 #include <feedline/remote/remote_store.hpp>
 #include <feedline/source/object_store.hpp>
+#include <feedline/source/shard_cache.hpp>

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A part of an object as a file in the folder of a cache.
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <feedline/core/random.hpp>
+#include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/open_file.hpp>
+#include <feedline/detail/readable_text.hpp>
+#include <feedline/source/object_store.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// Names a part in a cache, by hashes: neither names nor secrets get into the folder.
+struct part_key {
+  part_key(const std::string& name, std::uint64_t offset, std::size_t count)
+      : first(key(stable_hash(name), offset, count)), second(key(stable_hash("2" + name), offset, count)) {}
+
+  std::string file_name() const {
+    char text[40];
+    std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(first),
+                  static_cast<unsigned long long>(second));
+    return text;
+  }
+
+  std::uint64_t first, second;
+};
+
+/// The end of each file: the bytes of the part precede it.
+struct part_record {
+  static constexpr std::uint64_t magic = 0x3174726170746c66; // "fltpart1"
+  static constexpr std::size_t words = 7;
+
+  part_record() = default;
+
+  part_record(const part_key& k, const object_info& object, std::size_t count)
+      : text{magic, k.first, k.second, object.bytes, stable_hash(object.version), count, 0} {
+    text.back() = checksum();
+  }
+
+  bool is_whole() const noexcept { return text.front() == magic && text.back() == checksum(); }
+
+  bool is_of(const part_key& k) const noexcept { return text[1] == k.first && text[2] == k.second; }
+
+  bool is_of(const object_info& object) const noexcept {
+    return text[3] == object.bytes && text[4] == stable_hash(object.version);
+  }
+
+  std::uint64_t count() const noexcept { return text[5]; }
+
+  std::uint64_t checksum() const noexcept {
+    return key(text[0], text[1], text[2], text[3], text[4], text[5]);
+  }
+
+  std::array<std::uint64_t, words> text{};
+};
+
+/// A part that was found in the cache.
+class kept_part {
+ public:
+  /// Nothing if there is no whole file of this part.
+  static std::optional<kept_part> find(const std::string& path, const part_key& k) {
+    if (::access(path.c_str(), F_OK) != 0) return {};
+    try {
+      kept_part found;
+      found.file_ = std::make_shared<const mapped_file>(path, sharing::alone);
+      const std::span<const std::byte> bytes = found.file_->bytes();
+      if (bytes.size() < sizeof(part_record)) return {};
+      std::memcpy(&found.record_, bytes.data() + bytes.size() - sizeof(part_record), sizeof(part_record));
+      if (!found.record_.is_whole() || !found.record_.is_of(k) ||
+          found.record_.count() != bytes.size() - sizeof(part_record))
+        return {};
+      return found;
+    } catch (const std::runtime_error&) { // it is gone, or can't be read
+      return {};
+    }
+  }
+
+  bool is_of(const object_info& object) const noexcept { return record_.is_of(object); }
+
+  object_part part(const object_info& object) const {
+    const auto bytes = file_->bytes();
+    return {object, bytes.first(bytes.size() - sizeof(part_record)), file_, true};
+  }
+
+ private:
+  kept_part() = default;
+
+  std::shared_ptr<const mapped_file> file_;
+  part_record record_;
+};
+
+/// The right to fetch a part, which one thread of one process has: a lock on the file into which it is written, and
+/// which then gets the part's name. The lock ends with the process.
+class part_draft {
+ public:
+  /// Nothing if another one has the right. Throws std::system_error if the file can't be made.
+  static std::optional<part_draft> begin(const std::string& path) {
+    for (;;) {
+      open_file file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+      if (!file) throw std::system_error(errno, std::generic_category(), readable(path));
+      if (!file.lock(false)) return {};
+      if (!is_at(file, path)) continue; // the one before has just finished
+      return part_draft(path, std::move(file));
+    }
+  }
+
+  part_draft(part_draft&& other) noexcept
+      : path_(std::exchange(other.path_, {})), file_(std::move(other.file_)) {}
+
+  part_draft& operator=(part_draft&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(file_, other.file_);
+    return *this;
+  }
+
+  /// Removes it, unless it was kept.
+  ~part_draft() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+    if (file_) file_.unlock(); // before it is closed, which wakes those that wait
+  }
+
+  /// Waits until the thread that has the right now has finished. False after a stop. Throws std::system_error if the
+  /// system has no means to wait.
+  static bool wait(const std::string& path, const std::stop_token& stop) {
+    const open_file file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!file) return true;
+    const open_file closings(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)), stops(::eventfd(0, EFD_CLOEXEC));
+    if (!closings || !stops || ::inotify_add_watch(closings.number(), path.c_str(), IN_CLOSE) < 0) {
+      if (errno == ENOENT) return true;
+      throw std::system_error(errno, std::generic_category(), readable(path));
+    }
+    const auto wake = [&] { ::eventfd_write(stops.number(), 1); };
+    const std::stop_callback<decltype(wake)> at_stop(stop, wake);
+    while (!file.lock(false)) {
+      ::pollfd both[] = {{closings.number(), POLLIN, 0}, {stops.number(), POLLIN, 0}};
+      ::poll(both, 2, -1);
+      if (stop.stop_requested()) return false;
+      char events[4096];
+      while (::read(closings.number(), events, sizeof events) > 0) continue;
+      // The system reports that a process which ends closes its file, and only then releases the lock.
+      for (int attempt = 0; attempt < 100 && !file.lock(false); ++attempt)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    file.unlock();
+    return true;
+  }
+
+  /// Writes the part and gives the file that name. Returns 0 or an errno value.
+  int keep(const object_part& part, const part_key& k, const std::string& as) {
+    const part_record record(k, part.object, part.bytes.size());
+    int failed = file_.resize(0); // a process that was killed may have left something
+    if (failed == 0) failed = file_.write(part.bytes.data(), part.bytes.size(), 0);
+    if (failed == 0) failed = file_.write(&record, sizeof record, part.bytes.size());
+    if (failed == 0 && ::rename(path_.c_str(), as.c_str()) != 0) failed = errno;
+    if (failed == 0) path_.clear();
+    return failed;
+  }
+
+ private:
+  part_draft(std::string path, open_file file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  static bool is_at(const open_file& file, const std::string& path) noexcept {
+    struct stat here {
+    }, there{};
+
+    return ::fstat(file.number(), &here) == 0 && ::stat(path.c_str(), &there) == 0 &&
+           here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+  }
+
+  std::string path_; // empty: it was kept
+  open_file file_;
+};
+
+} // namespace feedline::inline v0::detail
