@@ -317,12 +317,16 @@ TEST_CASE("A stop ends the wait for another reader's fetch, and for the own one"
   auto first = one->read("mem://a", 0, part, {});
   std::stop_source stop;
   begun.wait(); // the thread of the store is at it
-  std::thread own([&] { CHECK_THROWS_AS(first->get(stop.get_token()), fl::object_error); });
-  std::thread waits(
-      [&] { CHECK_THROWS_AS(other->read("mem://a", 0, part, {})->get(stop.get_token()), fl::object_error); });
+  std::atomic<int> stopped{0};
+  const auto waits_for = [&](fl::object_read& read) {
+    stopped += throws_saying<fl::object_error>("", [&] { read.get(stop.get_token()); });
+  };
+  const auto second = other->read("mem://a", 0, part, {});
+  std::thread own([&] { waits_for(*first); }), waits([&] { waits_for(*second); });
   stop.request_stop();
   own.join();
   waits.join();
+  CHECK(stopped.load() == 2);
   first.reset(); // cancels it
   f.inner->before = nullptr;
   CHECK(text(get(*other, 0)) == contents(1).substr(0, part));
