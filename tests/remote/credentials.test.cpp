@@ -2,6 +2,7 @@
 // Secrets: they reach the server that they are for, and nobody else. Names of S3 objects.
 #include <feedline/remote.hpp>
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/misbehaving_server.hpp"
 #include "support/remote_reads.hpp"
+#include "support/throws_saying.hpp"
 
 namespace fl = feedline;
 using fl::test::http_request;
@@ -25,36 +27,37 @@ using connection = misbehaving_server::connection;
 
 namespace {
 
-/// Sets the variables that S3 reads, and nothing else, as long as it exists.
-class s3_environment {
+/// Sets variables of S3 and of proxies, and no others of them, as long as it exists.
+class environment {
  public:
-  explicit s3_environment(const std::map<std::string, std::string>& variables) {
+  explicit environment(const std::map<std::string, std::string>& variables) {
     clear();
     for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
   }
 
-  s3_environment(const s3_environment&) = delete;
+  environment(const environment&) = delete;
 
-  ~s3_environment() { clear(); }
+  ~environment() { clear(); }
 
  private:
   static void clear() {
     for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
-                             "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"})
+                             "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "https_proxy"})
       ::unsetenv(name);
+    ::setenv("no_proxy", "*", 1);
   }
 };
 
 /// A store that read the environment.
 std::shared_ptr<fl::object_store> store_with(const std::map<std::string, std::string>& variables,
                                              fl::remote_options options = quick(2)) {
-  const s3_environment environment(variables);
+  const environment of_store(variables);
   return fl::remote(options);
 }
 
 /// What it would request for a name.
 std::string url_of(const std::string& name, const std::map<std::string, std::string>& variables = {}) {
-  const s3_environment environment(variables);
+  const environment of_store(variables);
   return fl::detail::target_of(name, fl::detail::s3_settings::from_environment(false)).url;
 }
 
@@ -106,7 +109,7 @@ TEST_CASE("user and password are sent as basic authentication") {
 }
 
 TEST_CASE("no message has a secret") {
-  const s3_environment environment({});
+  const environment none({});
   std::string nobody;
   {
     misbehaving_server gone([](connection&, const http_request&) {});
@@ -151,6 +154,36 @@ TEST_CASE("no message has a secret") {
     CHECK(problem.find("user") == std::string::npos);
     CHECK(problem.find("dXNlcjpodXNo") == std::string::npos); // encoded
   }
+}
+
+TEST_CASE("a proxy's password isn't shown, and its answer isn't taken for the server's") {
+  misbehaving_server server([](connection& c, const http_request&) {
+    c.send("HTTP/1.1 200 hush\r\n\r\n");
+    c.close();
+  });
+  for (const std::string& proxy : {"http://user:hush@" + server.host(), std::string("http://user:hush@a:b:c"),
+                                   std::string("gopher://user:hush@127.0.0.1")}) {
+    const environment of_proxy({{"https_proxy", proxy}, {"no_proxy", ""}});
+    const std::string problem = problem_of(*fl::remote(quick(2)), "https://host/a");
+    CAPTURE(problem);
+    CHECK(problem.starts_with("https://host/a: can't connect ("));
+    CHECK(problem.ends_with("), at offset 0; tried 2 times"));
+    CHECK(problem.find("hush") == std::string::npos);
+  }
+  CHECK(server.requests().at(0).line == "CONNECT host:443 HTTP/1.1");
+}
+
+TEST_CASE("requests that libcurl refuses fail, and the next have their turn") {
+  auto options = quick();
+  options.in_flight = 1;
+  const auto store =
+      store_with({{"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", std::string(9'000'000, 'x')}},
+                 options); // longer than libcurl takes
+  std::vector<std::unique_ptr<fl::object_read>> reads;
+  for (std::size_t i = 0; i < 3; ++i) reads.push_back(store->read("s3://bucket/key", i * 1'000'000, 10, {}));
+  for (const auto& read : reads)
+    CHECK(fl::test::throws_saying<fl::object_error>("s3://bucket/key: libcurl can't do what is needed: ",
+                                                    [&] { static_cast<void>(read->get({})); }));
 }
 
 TEST_CASE("names that aren't URLs are explained") {

@@ -73,7 +73,7 @@ class transfer {
   }
 
   /// The most bytes of a body that the server may send.
-  std::uint64_t most_body_bytes() const noexcept { return count_ + most_unused_bytes; }
+  std::uint64_t most_body_bytes() const noexcept { return std::max(count_, count_ + most_unused_bytes); }
 
   /// Returns false if the attempt must be given up.
   bool take_header(std::string_view line) {
@@ -94,6 +94,7 @@ class transfer {
       return false;
     }
     if (count_ == 0) return true;
+    if (!memory_) memory_ = part_memory(length_);
     std::memcpy(memory_.get() + arrived_, bytes.data(), bytes.size());
     arrived_ += bytes.size();
     return true;
@@ -258,7 +259,6 @@ class transfer {
     if (object_) return;
     object_ = std::move(object);
     length_ = static_cast<std::size_t>(std::min<std::uint64_t>(count_, total - std::min(total, offset_)));
-    if (length_ > 0) memory_ = part_memory(length_);
   }
 
   static std::string change_text(const object_info& before, const object_info& now) {
@@ -286,8 +286,11 @@ class transfer {
       problem_ = std::move(problem);
       return attempt_end::failed;
     };
-    // libcurl's words name hosts only for these results.
-    const std::string why = " (" + readable(words.empty() ? curl_easy_strerror(code) : words) + ")";
+    // For the results that show them, libcurl's words name at most a host; but it quotes a proxy that it doesn't
+    // understand, which may have a password.
+    if (words.empty() || words.starts_with("Unsupported proxy") || words.find('@') != words.npos)
+      words = curl_easy_strerror(code);
+    const std::string why = " (" + readable(words) + ")";
     switch (code) {
     case CURLE_OK:
     case CURLE_PARTIAL_FILE:
@@ -334,7 +337,7 @@ class transfer {
 
   // Of all attempts.
   std::optional<object_info> object_;
-  std::shared_ptr<std::byte> memory_; // of length_ bytes
+  std::shared_ptr<std::byte> memory_; // of length_ bytes, from the first one on
   std::size_t length_ = 0;            // of the part, as soon as object_ is known
   std::size_t arrived_ = 0;
   std::size_t progress_ = 0; // arrived_ when attempts were last counted from the beginning

@@ -111,11 +111,12 @@ class transfers {
 
   template <class Out, class Total>
   void metrics(const Out& out, const Total& total) const {
-    out("requests in flight", static_cast<double>(in_flight_.load()));
-    {
+    const std::size_t waiting = [this] {
       const std::lock_guard lock(mutex_);
-      out("reads waiting", static_cast<double>(queue_.size()));
-    }
+      return queue_.size();
+    }();
+    out("requests in flight", static_cast<double>(in_flight_.load()));
+    out("reads waiting", static_cast<double>(waiting));
     total("requests", static_cast<double>(requests_.load()));
     total("retries", static_cast<double>(retries_.load()));
     total("bytes received", static_cast<double>(bytes_.load()));
@@ -212,6 +213,7 @@ class transfers {
       if (tickets.empty()) break;
       active_.push_back(std::make_unique<request>(*this, std::move(tickets)));
       start_attempt(*active_.back());
+      if (active_.back()->work.has_ended) active_.pop_back();
     }
     return true;
   }
@@ -320,6 +322,7 @@ class transfers {
     set(CURLOPT_XFERINFOFUNCTION, &on_progress);
     set(CURLOPT_XFERINFODATA, &r);
     set(CURLOPT_NOPROGRESS, 0L);
+    set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); // a proxy's answer isn't the server's
   }
 
   static std::size_t on_header(char* data, std::size_t, std::size_t size, void* context) noexcept {
