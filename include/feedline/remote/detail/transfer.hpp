@@ -325,6 +325,7 @@ class transfer {
       return failed("the answer's header is too long");
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_BAD_FUNCTION_ARGUMENT: // a head that begins by continuing a line
       return failed("the server's answer, or where it redirects to, isn't HTTP");
     default:
       return failed(std::string("can't be read (") + curl_easy_strerror(code) + ")");

@@ -190,7 +190,6 @@ class transfers {
       r->work.fail(1);
     }
     active_.clear();
-    idle_.clear();
     for (const auto& t : waiting) t->fail(ending + ", at offset " + std::to_string(t->offset));
   }
 
@@ -244,13 +243,10 @@ class transfers {
     ++r.work.attempts;
     ++requests_;
     try {
-      if (idle_.empty()) {
-        r.easy.reset(curl_easy_init());
-        if (!r.easy) throw std::bad_alloc();
-      } else {
-        r.easy = std::move(idle_.back());
-        idle_.pop_back();
-      }
+      // Not reused: until libcurl 8.1, the first line of an answer could continue a line of the last one, which was
+      // freed. Connections and names are the multi handle's, and are reused.
+      r.easy.reset(curl_easy_init());
+      if (!r.easy) throw std::bad_alloc();
       ++in_flight_;
       prepare(r);
       check(curl_multi_add_handle(multi_.get(), r.easy.get()));
@@ -287,8 +283,7 @@ class transfers {
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_2TLS});
     set(CURLOPT_USERAGENT, user_agent_.c_str());
-    // Refused while the handle keeps a buffer of its last request, which has this size.
-    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 128L << 10);
+    set(CURLOPT_BUFFERSIZE, 128L << 10);
     set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.connect_timeout));
     if (!certificates_.empty()) set(CURLOPT_CAINFO, certificates_.c_str());
     if (!certificate_folder_.empty()) set(CURLOPT_CAPATH, certificate_folder_.c_str());
@@ -384,12 +379,11 @@ class transfers {
     else t.fail(result == attempt_end::broken ? t.attempts : 1);
   }
 
-  // Between attempts, a transfer needs no handle.
+  // Ends the use of libcurl, if an attempt is being made.
   void release(request& r) {
     if (!r.easy) return;
     curl_multi_remove_handle(multi_.get(), r.easy.get());
-    curl_easy_reset(r.easy.get());
-    idle_.push_back(std::move(r.easy));
+    r.easy.reset();
     --in_flight_;
   }
 
@@ -426,9 +420,7 @@ class transfers {
   std::string certificate_folder_;
   std::unique_ptr<CURLM, multi_deleter> multi_;
 
-  // Of the thread.
-  std::vector<std::unique_ptr<CURL, easy_deleter>> idle_;
-  std::vector<std::unique_ptr<request>> active_;
+  std::vector<std::unique_ptr<request>> active_; // of the thread
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<std::uint64_t> requests_{0};
