@@ -95,7 +95,7 @@ class memory_store final : public object_store {
       if (stop.stop_requested()) throw object_error(wanted_.name + ": stopped");
       const std::lock_guard lock(store_.mutex_);
       const auto found = store_.objects_.find(wanted_.name);
-      if (found == store_.objects_.end()) throw object_error(wanted_.name + ": no such object");
+      if (found == store_.objects_.end()) throw object_missing(wanted_.name + ": no such object");
       const object& o = found->second;
       const object_info info{o.bytes->size(), o.version};
       if (expected_ && *expected_ != info) throw object_error(wanted_.name + ": has changed");

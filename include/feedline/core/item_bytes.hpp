@@ -197,6 +197,13 @@ known_bytes max_item_bytes_of(const Source& source) {
   else return std::nullopt;
 }
 
+/// The most bytes that a source keeps in addition to samples.
+template <source Source>
+std::size_t bytes_held_by(const Source& source) {
+  if constexpr (requires { source.bytes_held(); }) return source.bytes_held();
+  else return 0;
+}
+
 /// The bytes of each item that a stage emits, if each item that it receives takes `in`.
 template <class In, class Stage>
 known_bytes bytes_given(const Stage& stage, known_bytes in) {

@@ -67,6 +67,8 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 ///   of its files or elements, and a hash that identifies the first `extent` of them;
 /// - `std::optional<std::size_t> max_item_bytes() const`: the most bytes that a sample takes with everything
 ///   it owns, or nothing if unknown; for a memory_budget where the samples' type doesn't determine it;
+/// - `std::size_t items_held() const` and `std::size_t bytes_held() const`: the most samples that it keeps, and the
+///   most bytes that it keeps in addition to samples, for the memory plan;
 /// - `void metrics(auto& out) const`: calls `out("waiting", 7)` with a current value, and
 ///   `out.total("bytes read", n)` with a sum since the run began. Called often, where the source has its own
 ///   thread;
@@ -89,9 +91,12 @@ using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
 ///   position);
 /// - `std::optional<std::uint64_t> find(std::uint64_t index) const`: the position of that index
 ///   (by default all positions are searched);
-/// - `std::string origin(std::uint64_t index) const`, as for a source.
+/// - `std::string origin(std::uint64_t index) const`, as for a source;
+/// - `at(position, const std::stop_token& stop)`, which is called instead of at(position) where a run reads: if it waits,
+///   it throws when the stop is requested;
+/// - `void will_need(std::uint64_t position) const noexcept`: at(position) will probably be called soon. It mustn't wait.
 ///
-/// A source that meets this concept, or whose `indexed()` returns such samples, can be shuffled as a whole. A
+/// The function indexed() of a source may take a stop token too, if making the samples may wait. A source that meets this concept, or whose `indexed()` returns such samples, can be shuffled as a whole. A
 /// class with only size() and at() can be used as a source: it yields its samples in order of position, and
 /// may have a source's `traits`, `extent()`, `fingerprint()` and `max_item_bytes()`.
 template <class D>
@@ -108,11 +113,28 @@ concept indexed_source = source<S> && (indexed_samples<S> || requires(const S& s
 
 namespace detail {
 
-/// The samples of an indexed source by position.
+/// The samples of an indexed source by position. May throw after a stop.
 template <indexed_source S>
-auto indexed(const S& source) {
+auto indexed(const S& source, const std::stop_token& stop = {}) {
   if constexpr (indexed_samples<S>) return source;
+  else if constexpr (requires { source.indexed(stop); }) return source.indexed(stop);
   else return source.indexed();
+}
+
+/// Samples that can be announced before they are read.
+template <class D>
+concept announced_samples = requires(const D& d, std::uint64_t position) { d.will_need(position); };
+
+template <indexed_samples D>
+void announce_sample(const D& samples, std::uint64_t position) noexcept {
+  if constexpr (announced_samples<D>) samples.will_need(position);
+}
+
+/// The sample at a position. May throw after a stop.
+template <indexed_samples D>
+auto sample_at(const D& samples, std::uint64_t position, const std::stop_token& stop) {
+  if constexpr (requires { samples.at(position, stop); }) return samples.at(position, stop);
+  else return samples.at(position);
 }
 
 template <indexed_samples D>
@@ -172,6 +194,7 @@ class samples_in_order {
   explicit samples_in_order(D samples) : samples_(std::move(samples)) {}
 
   void start_epoch(const epoch& e) {
+    stop_ = e.stop;
     size_ = samples_.size();
     if constexpr (requires { samples_.size_of_first(e.extent); }) size_ = samples_.size_of_first(e.extent);
     else if constexpr (!requires { samples_.extent(); }) size_ = std::min(size_, e.extent);
@@ -180,7 +203,7 @@ class samples_in_order {
   // The position advances before the sample is read, so that a failed sample isn't read again.
   auto next() -> std::optional<std::decay_t<decltype(std::declval<const D&>().at(0))>> {
     if (next_ >= size_) return std::nullopt;
-    return samples_.at(next_++);
+    return sample_at(samples_, next_++, stop_);
   }
 
   std::uint64_t index() const { return index_at(samples_, next_ - 1); }
@@ -215,6 +238,7 @@ class samples_in_order {
   D samples_;
   std::uint64_t next_ = 0; // position
   std::uint64_t size_ = 0; // number of samples in the epoch
+  std::stop_token stop_;
 };
 
 /// Has the effect of `calls` calls of next(), of which `failures` threw. Throws std::runtime_error if the

@@ -75,10 +75,20 @@ inline std::vector<std::string> brace_alternatives(std::string_view body) {
   }
 }
 
+/// The scheme of a URL, such as "https://"; empty for other names.
+inline std::string_view scheme_of(std::string_view name) noexcept {
+  const std::size_t end = name.find("://");
+  if (end == std::string_view::npos || end == 0) return {};
+  for (const char c : name.substr(0, end))
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+          c == '-' || c == '.'))
+      return {};
+  return name.substr(0, end + 3);
+}
+
 /// Expands `x-{0..2}{a,b}`; the last braces vary fastest. Braces don't nest; a pair that holds neither a list
-/// nor a range of numbers stands for itself.
-inline std::vector<std::string> expand_braces(std::string_view pattern) {
-  const std::string_view whole = pattern;
+/// nor a range of numbers stands for itself. Messages have `whole` for the pattern.
+inline std::vector<std::string> expand_braces(std::string_view pattern, std::string_view whole) {
   std::vector<std::string> names{""};
   std::size_t longest = 0; // upper bound of their lengths
   const auto append = [&](std::string_view text) {
@@ -108,6 +118,10 @@ inline std::vector<std::string> expand_braces(std::string_view pattern) {
     }
     pattern.remove_prefix(close + 1);
   }
+}
+
+inline std::vector<std::string> expand_braces(std::string_view pattern) {
+  return expand_braces(pattern, pattern);
 }
 
 /// Finds the files that match a pattern of folders and files. `*`, `?` and `[…]` match within one name; they

@@ -166,6 +166,13 @@ class file_memory {
   std::span<const std::byte> bytes_;
 };
 
+/// The name of a file or an object, and what identifies its version.
+struct named_version {
+  std::string path; ///< for messages
+  std::uint64_t bytes = 0;
+  std::uint64_t version = 0; ///< of a file: when it was modified
+};
+
 /// The bytes of a regular file, as long as the object lives. Deleting or replacing the file meanwhile is
 /// harmless. Shortening it in place is not: as with all mappings, touching the lost part ends the process with
 /// SIGBUS.
@@ -174,11 +181,14 @@ class mapped_file {
   /// Throws std::system_error, whose what() is "PATH: REASON", or std::runtime_error if it is not a regular
   /// file.
   explicit mapped_file(std::string path, sharing with = sharing::all)
-      : path_(std::move(path)), memory_(file_memory::of(path_, with)) {}
+      : memory_(file_memory::of(path, with)),
+        version_{std::move(path), memory_->bytes().size(), static_cast<std::uint64_t>(modified_ns())} {}
 
   std::span<const std::byte> bytes() const noexcept { return memory_->bytes(); }
 
-  const std::string& path() const noexcept { return path_; }
+  const std::string& path() const noexcept { return version_.path; }
+
+  const named_version& version() const noexcept { return version_; }
 
   /// When the file was last written, in nanoseconds since 1970.
   std::int64_t modified_ns() const noexcept { return memory_->state().modified_ns; }
@@ -200,8 +210,8 @@ class mapped_file {
   }
 
  private:
-  std::string path_;
   std::shared_ptr<const file_memory> memory_;
+  named_version version_;
 };
 
 /// Maps files on first use and keeps up to `most` of them mapped. Any thread may use it.
@@ -253,6 +263,24 @@ struct announced_file {
 /// The part of a path after the last slash.
 inline std::string_view last_name(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
 
+/// The hash of a file's contents, see fingerprint_of_file().
+class content_fingerprint {
+ public:
+  static constexpr std::size_t block = 4096;
+
+  /// Adds the first block, and the last one if the file is larger than a block.
+  void add(std::span<const std::byte> bytes) noexcept {
+    for (const std::byte b : bytes) hash_ = (hash_ ^ static_cast<std::uint8_t>(b)) * 0x100000001b3;
+  }
+
+  std::uint64_t of_size(std::uint64_t size) const noexcept { return hash_ ^ (size * 0x9e3779b97f4a7c15); }
+
+  std::uint64_t without_size() const noexcept { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325; // FNV-1a, as in stable_hash()
+};
+
 /// A hash of a file's size, its first 4 KB and its last 4 KB: two versions of a file rarely have the same. 0 if
 /// the file can't be read.
 inline std::uint64_t fingerprint_of_file(const std::string& path) noexcept {
@@ -262,16 +290,17 @@ inline std::uint64_t fingerprint_of_file(const std::string& path) noexcept {
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
   const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (number < 0) return 0;
-  std::uint64_t hash = 0xcbf29ce484222325; // FNV-1a, as in stable_hash()
+  content_fingerprint contents;
+  std::uint64_t hash = contents.without_size();
   if (::fstat(number, &status) == 0 && S_ISREG(status.st_mode)) {
-    unsigned char block[4096];
+    std::byte block[content_fingerprint::block];
     const auto add = [&](::off_t begin) {
       const ::ssize_t got = ::pread(number, block, sizeof block, begin);
-      for (::ssize_t i = 0; i < got; ++i) hash = (hash ^ block[i]) * 0x100000001b3;
+      contents.add({block, static_cast<std::size_t>(std::max<::ssize_t>(0, got))});
     };
     add(0);
     if (status.st_size > ::off_t{sizeof block}) add(status.st_size - ::off_t{sizeof block});
-    hash ^= static_cast<std::uint64_t>(status.st_size) * 0x9e3779b97f4a7c15;
+    hash = contents.of_size(static_cast<std::uint64_t>(status.st_size));
   }
   ::close(number);
   return hash;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,6 +40,12 @@ enum class tar_status {
               ///< name is only a guess
   spoilt,     ///< the archive is complete, but its compressed file is damaged there or later
   end
+};
+
+/// A header that applies to all members after it.
+struct tar_global {
+  std::uint64_t offset = 0;
+  std::string records;
 };
 
 /// An archive in memory, from which a tar_reader reads. Archives that are read in another way have a class with
@@ -123,9 +130,25 @@ class basic_tar_reader {
       const auto size = tar_header(block).size();
       if (!size) continue;
       const auto contents = archive_.read(*size);
-      if (contents.size() == *size) static_cast<void>(global_.read_pax(contents));
+      if (contents.size() != *size) continue;
+      static_cast<void>(global_.read_pax(contents));
+      globals_.push_back(at);
     }
     ended_ = !archive_.seek(begin);
+  }
+
+  /// Continues in an archive without random access, which starts at `begin`. `globals` are headers of it that
+  /// were read before.
+  basic_tar_reader(Archive archive, std::uint64_t begin,
+                   std::shared_ptr<const std::vector<tar_global>> globals)
+      : basic_tar_reader(std::move(archive)) {
+    if (!globals) return;
+    for (const tar_global& global : *globals) {
+      if (global.offset >= begin) continue;
+      static_cast<void>(global_.read_pax(global.records));
+      globals_.push_back(global.offset);
+    }
+    earlier_ = std::move(globals); // global_ views its texts
   }
 
   Archive& archive() noexcept { return archive_; }
@@ -320,6 +343,7 @@ class basic_tar_reader {
   bool ended_ = false;
   tar_overrides global_;
   std::vector<std::uint64_t> globals_;
+  std::shared_ptr<const std::vector<tar_global>> earlier_;
   std::string problem_;
 };
 

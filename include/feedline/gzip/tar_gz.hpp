@@ -40,7 +40,8 @@ inline std::unique_ptr<gzip_shard> open_gzip_shard(const std::shared_ptr<const m
                                                    std::size_t max_sample_bytes,
                                                    const std::stop_token& stop) {
   return std::make_unique<gzip_shard>(
-      file, basic_tar_reader<gzip_archive>(gzip_archive(file, max_sample_bytes, stop)));
+      std::shared_ptr<const named_version>(file, &file->version()),
+      basic_tar_reader<gzip_archive>(gzip_archive(gzip_contents(file, stop), max_sample_bytes)));
 }
 
 /// Decompresses shards, whose bytes the system reads ahead.
@@ -55,14 +56,15 @@ class gzip_shards {
     stop_ = e.stop;
   }
 
-  std::unique_ptr<shard> open(const file_order& files, std::size_t number) {
+  // Decompresses the shard from its beginning, also to continue in the middle.
+  std::unique_ptr<shard> open(const file_order& files, std::size_t number, const tar_place&) {
     file_ = ahead_.take(number);
     if (!file_) file_ = tar_shard::map(files.names()[number]);
     return open_gzip_shard(file_, max_sample_bytes_, stop_);
   }
 
   void yielded_sample(const file_order& files, const shard& from) {
-    ahead_.announce(files, file_, from.archive().compressed_position());
+    ahead_.announce(files, file_, from.archive().stream().offset());
   }
 
   bool is_stopped() const noexcept { return stop_.stop_requested(); }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -31,10 +32,10 @@ class indexed_concat {
 
   std::uint64_t size() const noexcept { return firsts_.back(); }
 
-  Item at(std::uint64_t position) const {
-    return in_part(position, [](const auto& part, std::size_t number, std::uint64_t within) -> Item {
+  Item at(std::uint64_t position, const std::stop_token& stop = {}) const {
+    return in_part(position, [&](const auto& part, std::size_t number, std::uint64_t within) -> Item {
       part_index::join(number, detail::index_at(part, within)); // throws if the index is too large
-      return as_any<Item>(part.at(within));
+      return as_any<Item>(sample_at(part, within, stop));
     });
   }
 
@@ -51,6 +52,13 @@ class indexed_concat {
                               [&](const auto& part) { return find_index(part, part_index::within(index)); });
     if (position) *position += firsts_[number];
     return position;
+  }
+
+  void will_need(std::uint64_t position) const noexcept
+    requires(announced_samples<Samples> || ...)
+  {
+    in_part(position,
+            [](const auto& part, std::size_t, std::uint64_t within) { announce_sample(part, within); });
   }
 
   /// How many samples the first `sources` sources have.
@@ -143,18 +151,20 @@ class concat_source {
 
   std::optional<std::size_t> max_item_bytes() const { return largest_of_parts(parts_); }
 
+  std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
+
   std::uint64_t extent() const noexcept { return count; }
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return fingerprint_of_parts(parts_, extent); }
 
   /// Access to the samples by position.
-  auto indexed() const
+  auto indexed(const std::stop_token& stop = {}) const
     requires(indexed_source<First> && (indexed_source<Rest> && ...))
   {
     return std::apply(
-        [](const auto&... part) {
+        [&](const auto&... part) {
           return indexed_concat<item, decltype(detail::indexed(part.described()))...>(
-              detail::indexed(part.described())...);
+              detail::indexed(part.described(), stop)...);
         },
         parts_);
   }

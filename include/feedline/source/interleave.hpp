@@ -83,6 +83,10 @@ class interleaved_source {
 
   std::optional<std::size_t> max_item_bytes() const { return max_item_bytes_of(source_); }
 
+  std::size_t bytes_held() const {
+    return product_of(at_once_, bytes_held_by(source_)).value_or(~std::size_t{0});
+  }
+
   std::uint64_t extent() const noexcept { return source_.extent(); }
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return key(at_once_, source_.fingerprint(extent)); }

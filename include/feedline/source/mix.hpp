@@ -204,6 +204,8 @@ class mix_source {
 
   std::optional<std::size_t> max_item_bytes() const { return largest_of_parts(parts_); }
 
+  std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
+
   std::uint64_t extent() const noexcept { return count; }
 
   std::uint64_t fingerprint(std::uint64_t) const {

@@ -38,6 +38,11 @@ struct object_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// There is no object with this name.
+struct object_missing : object_error {
+  using object_error::object_error;
+};
+
 /// A read that has begun. Destroying it cancels it.
 class object_read {
  public:
@@ -49,7 +54,8 @@ class object_read {
   /// Whether get() would return without waiting.
   virtual bool ready() const = 0;
 
-  /// Waits for the part; called once. Throws object_error if it can't be read, and after a stop.
+  /// Waits for the part; called once. Throws object_missing if there is no such object, object_error if it can't be
+  /// read for another reason, and after a stop.
   virtual object_part get(const std::stop_token& stop) = 0;
 };
 

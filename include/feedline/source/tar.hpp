@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// tar_samples: a source of samples from TAR shards in the WebDataset convention, as views of mapped files.
+// tar_samples: a source of samples from TAR shards in the WebDataset convention, as views of mapped files or from an
+// object store.
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
+#include <utility>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/file_order.hpp>
-#include <feedline/source/detail/read_ahead.hpp>
+#include <feedline/source/detail/object_list.hpp>
 #include <feedline/source/detail/tar_in_order.hpp>
 #include <feedline/source/detail/tar_index.hpp>
-#include <feedline/source/detail/tar_shard.hpp>
+#include <feedline/source/detail/tar_objects.hpp>
+#include <feedline/source/detail/tar_shards.hpp>
 #include <feedline/source/file_patterns.hpp>
+#include <feedline/source/object_store.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline v0 {
@@ -23,37 +29,17 @@ namespace feedline::inline v0 {
 /// Options of tar_samples.
 struct tar_options {
   /// For access by position (see global_shuffle()): saves the index of each shard next to it, as SHARD.index,
-  /// and reuses it as long as the shard's size and time stay the same. A failure to write it is ignored.
+  /// and reuses it as long as the shard's size and time stay the same. A failure to write it is ignored. For a
+  /// shard in a store, an object SHARD.index that was written for the same file is used in any case.
   bool keep_index = false;
+
+  /// Where shards lie that aren't files, such as those of `https://` and `s3://`: remote() of feedline/remote.hpp.
+  std::shared_ptr<object_store> remote{};
+
+  /// The most bytes of a sample from that store, including its headers; reading a larger one fails. Also the
+  /// limit for a memory_budget.
+  std::size_t max_sample_bytes = std::size_t{1} << 30;
 };
-
-namespace detail {
-
-/// Maps shards, and has the system read them ahead.
-class mapped_shards {
- public:
-  using shard = tar_shard;
-
-  void start(const epoch&) { ahead_ = {}; }
-
-  std::unique_ptr<shard> open(const file_order& files, std::size_t number) {
-    file_ = ahead_.take(number);
-    if (!file_) file_ = tar_shard::map(files.names()[number]);
-    return std::make_unique<shard>(file_);
-  }
-
-  void yielded_sample(const file_order& files, const shard& from) {
-    ahead_.announce(files, file_, from.begin());
-  }
-
-  static bool is_stopped() noexcept { return false; } // a stop doesn't cut off a mapped shard
-
- private:
-  std::shared_ptr<const mapped_file> file_; // the shard that was opened last
-  read_ahead ahead_;
-};
-
-} // namespace detail
 
 /// Reads the samples of TAR shards, one shard after another. Each shuffled epoch has a new order of shards;
 /// the samples of a shard keep their order.
@@ -77,29 +63,85 @@ class mapped_shards {
 /// Example: `tar_samples("photos-*.tar") | map([](const tar_sample& s) { return decode(s["jpg"]); })`
 ///
 /// A shard is opened and mapped when it is reached: don't shorten it in place during a run (SIGBUS).
-class tar_samples : public detail::tar_in_order<detail::mapped_shards> {
+///
+///     tar_samples("https://host/train-{0000..0146}.tar", {.remote = remote()})
+///
+/// also reads shards from an object store, and the list may have files too. In the names of objects only braces
+/// are expanded. Shards are read in large parts, several of which are requested ahead; after global_shuffle(),
+/// each sample is read by itself. For objects these differ:
+///         - samples are views of memory that they share with their copies, or of the mapped files of a cache;
+///         - a part that can't be read is damage at that place, and the message has the store's reason;
+///         - a sample of more than `max_sample_bytes` bytes is an error, and the next sample follows;
+///         - a shard has one version for the source and its copies: if another one is found later, reading it
+///           fails with "has changed". Its size and version identify it in checkpoints, so a checkpoint may ask
+///           the store for the versions of shards that weren't reached yet;
+///         - without an object SHARD.index (see tar_options), global_shuffle() first reads the headers of each
+///           shard, of many shards at once. A shard whose headers can't be read counts as one sample, which fails.
+class tar_samples : public detail::tar_in_order<detail::tar_shards> {
  public:
   static constexpr source_traits traits{.kind = "tar_samples", .splits_files_by_rank = true};
 
   /// Without this, one name in braces could also be a source that is copied.
   tar_samples(std::initializer_list<std::string> shards, tar_options options = {})
-      : tar_samples(file_patterns(shards), options) {}
+      : tar_samples(file_patterns(shards), std::move(options)) {}
 
-  /// The samples of all shards whose names match.
+  /// The samples of all shards whose names match. Throws std::invalid_argument for a URL that `options.remote`
+  /// doesn't serve, and for a negative max_sample_bytes.
   explicit tar_samples(const file_patterns& shards, tar_options options = {})
-      : tar_in_order(detail::file_order(shards, traits.kind), {}), options_(options) {}
+      : tar_samples(detail::list_files_and_objects(shards, traits.kind, options.remote), options) {}
 
-  /// Access to the samples by position; reads the headers of all shards.
-  detail::indexed_tar indexed() const { return {files(), options_.keep_index}; }
+  /// Access to the samples by position; reads the headers of all shards. Throws object_error after a stop.
+  detail::indexed_tar indexed(const std::stop_token& stop = {}) const {
+    return {{files(), objects()}, keep_index_, max_sample_bytes_, stop};
+  }
+
+  /// Whether next() would return a sample, or end the epoch, without waiting for an object.
+  bool ready() const { return opener().ready(files(), shard()); }
+
+  /// Throws object_error if the store doesn't answer for an object.
+  std::uint64_t fingerprint(std::uint64_t extent) const {
+    return objects() ? objects()->fingerprint(extent) : files().fingerprint(extent);
+  }
+
+  /// The sample object and, if it may come from an object, its data.
+  std::optional<std::size_t> max_item_bytes() const noexcept {
+    return sizeof(tar_sample) + (objects() ? max_sample_bytes_ : 0);
+  }
+
+  /// The parts of objects that are requested ahead.
+  std::size_t bytes_held() const { return objects() ? objects()->store().bytes_ahead() : 0; }
+
+  /// The numbers of the object store.
+  void metrics(auto& out) const {
+    if (!objects()) return;
+    objects()->store().metrics([&](const char* name, double value) { out(name, value); },
+                               [&](const char* name, double value) { out.total(name, value); });
+  }
 
   /// "photos-0003.tar: dir/17.jpg, .cls", found by reading the shard's headers again; "photos-0003.tar:
-  /// sample #17" if that fails.
+  /// sample #17" if that fails, and for objects.
   std::string origin(std::uint64_t index) const {
-    return files().origin_of(index, names_->at(files().name_of(index), detail::file_order::place_of(index)));
+    const std::string name = files().name_of(index);
+    const bool is_file = !name.empty() && !(objects() && objects()->has(detail::file_order::file_of(index)));
+    return files().origin_of(index,
+                             is_file ? names_->at(name, detail::file_order::place_of(index)) : std::string());
   }
 
  private:
-  tar_options options_;
+  tar_samples(detail::listed_files all, const tar_options& options)
+      : tar_in_order(std::move(all.files), detail::tar_shards(std::move(all.objects), checked(options))),
+        keep_index_(options.keep_index),
+        max_sample_bytes_(options.max_sample_bytes) {}
+
+  static std::size_t checked(const tar_options& options) {
+    detail::refuse_negative(options.max_sample_bytes, "feedline::tar_samples: max_sample_bytes");
+    return options.max_sample_bytes;
+  }
+
+  const std::shared_ptr<detail::object_list>& objects() const noexcept { return opener().objects(); }
+
+  bool keep_index_;
+  std::size_t max_sample_bytes_;
   std::shared_ptr<detail::tar_names> names_ = std::make_shared<detail::tar_names>();
 };
 

@@ -34,15 +34,16 @@ struct tar_field {
   std::span<const std::byte> bytes; ///< the contents
 };
 
-/// The contents of a field. They keep their shard mapped, and so stay valid after the sample is gone.
+/// The contents of a field. They keep their shard mapped, or the sample's memory, and so stay valid after the sample is
+/// gone.
 class tar_bytes : public std::span<const std::byte> {
  public:
-  /// Views `bytes`, which are part of the file.
-  tar_bytes(std::shared_ptr<const detail::mapped_file> file, std::span<const std::byte> bytes) noexcept
-      : std::span<const std::byte>(bytes), file_(std::move(file)) {}
+  /// Views `bytes`, which `memory` keeps valid.
+  tar_bytes(std::shared_ptr<const void> memory, std::span<const std::byte> bytes) noexcept
+      : std::span<const std::byte>(bytes), memory_(std::move(memory)) {}
 
  private:
-  std::shared_ptr<const detail::mapped_file> file_;
+  std::shared_ptr<const void> memory_;
 };
 
 namespace detail {
@@ -98,7 +99,7 @@ class tar_fields {
 /// `dir/17.jpg` and `dir/17.cls` are the fields `jpg` and `cls` of the sample `dir/17`; `dir/17` alone is a
 /// field with an empty name. Fields keep their order and spelling. Names and contents are views of the mapped
 /// shard, which stays mapped as long as one of its samples (or a result of share()) exists, even without the
-/// source. If the shard is compressed, they are views of memory that the sample and its copies share.
+/// source. If the shard is compressed or isn't a file, they are views of memory that the sample and its copies share.
 class tar_sample {
  public:
   using feedline_view = void; // views a mapped file; its source may state how many bytes it holds
@@ -128,8 +129,8 @@ class tar_sample {
   std::string_view text(std::string_view) const&& = delete;
   std::optional<std::span<const std::byte>> find(std::string_view) const&& = delete;
 
-  /// The contents of a field, which keep the shard mapped. Throws tar_error as operator[] does.
-  tar_bytes share(std::string_view field) const { return {file_, at(field)}; }
+  /// The contents of a field, which keep the shard mapped or the sample's memory. Throws tar_error as operator[] does.
+  tar_bytes share(std::string_view field) const { return {shard_, at(field)}; }
 
   /// The fields in the shard's order.
   const tar_field* begin() const noexcept { return fields_.begin(); }
@@ -139,15 +140,14 @@ class tar_sample {
   /// The number of fields.
   std::size_t size() const noexcept { return fields_.size(); }
 
-  /// The shard's path, as the source lists it.
-  std::string file() const { return file_->path(); }
+  /// The shard's path or URL, as the source lists it.
+  std::string file() const { return shard_->path; }
 
-  /// A hash that identifies the sample, and changes with the shard: of the shard's name, size and time, the
+  /// A hash that identifies the sample, and changes with the shard: of the shard's name, size and time (or version), the
   /// sample's key and offset, and its fields' names and sizes.
   std::uint64_t identity() const noexcept {
     std::uint64_t hash =
-        detail::key(stable_hash(file_->path()), file_->bytes().size(),
-                    static_cast<std::uint64_t>(file_->modified_ns()), stable_hash(key()), offset_);
+        detail::key(stable_hash(shard_->path), shard_->bytes, shard_->version, stable_hash(key()), offset_);
     for (const tar_field& field : fields_)
       hash = detail::key(hash, stable_hash(field.name), field.bytes.size());
     return hash;
@@ -155,7 +155,7 @@ class tar_sample {
 
   /// Names file and members: "photos-0003.tar: dir/17.jpg, .cls".
   std::string origin() const {
-    std::string text = detail::readable(file_->path()) + ": " + detail::readable(key());
+    std::string text = detail::readable(shard_->path) + ": " + detail::readable(key());
     for (const tar_field& field : fields_) {
       if (&field != begin()) text += ", ";
       if (!field.name.empty()) text.append(".").append(detail::readable(field.name));
@@ -172,14 +172,14 @@ class tar_sample {
   std::span<const std::byte> at(std::string_view field) const {
     for (const tar_field& f : fields_)
       if (f.name == field) return f.bytes;
-    std::string text = detail::readable(file_->path()) + ": sample " + detail::in_backticks(key()) +
+    std::string text = detail::readable(shard_->path) + ": sample " + detail::in_backticks(key()) +
                        " has no field " + detail::in_backticks(field) + "; it has";
     for (const tar_field& f : fields_) text += (&f == begin() ? " " : ", ") + detail::in_backticks(f.name);
     throw tar_error(text);
   }
 
-  std::shared_ptr<const detail::mapped_file> file_; // also owns the memory of a compressed shard
-  std::uint64_t offset_ = 0;                        // in the archive
+  std::shared_ptr<const detail::named_version> shard_; // also owns the memory that the sample views
+  std::uint64_t offset_ = 0;                           // in the archive
   std::string_view key_;
   std::string long_key_; // where ustar has split the name, so that the key isn't contiguous
   detail::tar_fields fields_;

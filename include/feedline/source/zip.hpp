@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -41,8 +42,14 @@ class indexed_zip {
 
   std::uint64_t size() const noexcept { return size_; }
 
-  Item at(std::uint64_t position) const {
-    return std::apply([&](const auto&... part) { return Item(part.at(position)...); }, parts_);
+  Item at(std::uint64_t position, const std::stop_token& stop = {}) const {
+    return std::apply([&](const auto&... part) { return Item(sample_at(part, position, stop)...); }, parts_);
+  }
+
+  void will_need(std::uint64_t position) const noexcept
+    requires(announced_samples<First> || (announced_samples<Rest> || ...))
+  {
+    std::apply([&](const auto&... part) { (announce_sample(part, position), ...); }, parts_);
   }
 
   std::uint64_t index_at(std::uint64_t position) const {
@@ -110,18 +117,20 @@ class zip_source {
     return sum;
   }
 
+  std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
+
   std::uint64_t extent() const noexcept { return count; }
 
   std::uint64_t fingerprint(std::uint64_t) const { return fingerprint_of_parts(parts_, count); }
 
   /// Access to the samples by position.
-  auto indexed() const
+  auto indexed(const std::stop_token& stop = {}) const
     requires(indexed_source<First> && (indexed_source<Rest> && ...))
   {
     return std::apply(
-        [](const auto&... part) {
+        [&](const auto&... part) {
           return indexed_zip<item, decltype(detail::indexed(part.described()))...>(
-              detail::indexed(part.described())...);
+              detail::indexed(part.described(), stop)...);
         },
         parts_);
   }

@@ -111,6 +111,8 @@ class measurement {
     if (!bytes_of_type<item>()) all[0].bytes = announced_bytes<item>(all[0].bytes);
     if constexpr (requires { source.items_held(); })
       all[0].held.push_back({"held by " + stage_name(source), source.items_held(), all[0].bytes});
+    if (const std::size_t kept = bytes_held_by(source))
+      all[0].held.push_back({"kept by " + stage_name(source), 1, kept});
     walk<item, 0>(segments, all[0].bytes, all);
     for (std::size_t i = 1; i < Segments::size; ++i)
       if (Segments::first_stage[i] == Segments::first_stage[i + 1]) // a queue and the thread that fills it

@@ -23,9 +23,12 @@
 
 namespace feedline::inline v0::detail {
 
-/// Throws std::invalid_argument if a name is listed twice, also with extra slashes or `./`.
-inline void refuse_doubles(const std::vector<std::string>& names) {
+/// Throws std::invalid_argument if a name is listed twice, also with extra slashes or `./` if it isn't a URL. The message
+/// has `shown(name)`.
+template <class Shown>
+void refuse_doubles(const std::vector<std::string>& names, Shown shown) {
   const auto plain = [](std::string_view name) {
+    if (!scheme_of(name).empty()) return std::string(name);
     std::string text(name.starts_with('/') ? "/" : "");
     while (!name.empty()) {
       const std::string_view part = name.substr(0, name.find('/'));
@@ -42,7 +45,7 @@ inline void refuse_doubles(const std::vector<std::string>& names) {
   for (std::size_t i = 1; i < hashes.size(); ++i)
     if (hashes[i].first == hashes[i - 1].first &&
         plain(names[hashes[i].second]) == plain(names[hashes[i - 1].second]))
-      throw std::invalid_argument(in_backticks(names[hashes[i].second]) +
+      throw std::invalid_argument(in_backticks(shown(names[hashes[i].second])) +
                                   " is listed twice: an epoch would yield each of its samples twice");
 }
 
@@ -53,7 +56,14 @@ class file_order {
   /// Throws std::invalid_argument for an empty list, an empty name and a file that is listed twice,
   /// std::runtime_error for wildcards that match nothing, std::system_error for a directory that can't be
   /// listed, std::length_error for more than 2^24 files. what() of the first two contains `source`.
-  file_order(const file_patterns& files, const char* source) {
+  file_order(const file_patterns& files, const char* source)
+      : file_order(list(files, source, append_files, [](const std::string& name) { return name; })) {}
+
+  /// The names of files and other things: `append(names, pattern)` adds those that a pattern names, and
+  /// `shown(name)` is a name or a pattern for messages. Throws as the constructor does.
+  template <class Append, class Shown>
+  static std::vector<std::string> list(const file_patterns& files, const char* source, Append append,
+                                       Shown shown) {
     const auto refuse = [&](const char* reason) {
       throw std::invalid_argument("feedline::" + std::string(source) + ": " + reason);
     };
@@ -61,13 +71,16 @@ class file_order {
     std::vector<std::string> names;
     for (const std::string& pattern : files.names()) {
       if (pattern.empty()) refuse("a file in the list has an empty name");
-      append_files(names, pattern);
-      if (names.size() > most_files) too_many_files(pattern);
+      append(names, pattern);
+      if (names.size() > most_files) too_many_files(shown(pattern));
     }
-    refuse_doubles(names);
-    end_ = names.size();
-    names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
+    refuse_doubles(names, shown);
+    return names;
   }
+
+  /// Files that were listed before.
+  explicit file_order(std::vector<std::string> names)
+      : names_(std::make_shared<const std::vector<std::string>>(std::move(names))), end_(names_->size()) {}
 
   void start(const epoch& e) {
     order_.clear();
@@ -92,10 +105,10 @@ class file_order {
     return number;
   }
 
-  /// The same, but doesn't advance.
-  std::optional<std::size_t> peek() const {
-    if (reached_ >= end_) return std::nullopt;
-    return order_.empty() ? reached_ : order_[reached_];
+  /// The file after `skipping` further ones; doesn't advance.
+  std::optional<std::size_t> peek(std::size_t skipping = 0) const {
+    if (reached_ >= end_ || skipping >= end_ - reached_) return std::nullopt;
+    return order_.empty() ? reached_ + skipping : order_[reached_ + skipping];
   }
 
   /// Makes this file the next and last one.
@@ -127,9 +140,15 @@ class file_order {
   /// A hash of the first `extent` files as listed: of the last part of each name, and of the file's size,
   /// beginning and end.
   std::uint64_t fingerprint(std::uint64_t extent) const {
+    return fingerprint(extent, [this](std::size_t i) { return fingerprint_of_file((*names_)[i]); });
+  }
+
+  /// The same for files that have a hash of their own, `hash_of(number)`.
+  template <class HashOf>
+  std::uint64_t fingerprint(std::uint64_t extent, HashOf hash_of) const {
     std::uint64_t hash = key(extent);
     for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, names_->size()); ++i)
-      hash = key(hash, stable_hash(last_name((*names_)[i])), fingerprint_of_file((*names_)[i]));
+      hash = key(hash, stable_hash(last_name((*names_)[i])), hash_of(i));
     return hash;
   }
 
@@ -166,6 +185,11 @@ class file_order {
   std::size_t reached_ = 0;
   std::size_t end_ = 0; // number of files in this epoch
 };
+
+/// Limits the size of a TAR shard, so that a position fits into the 40 bits that an index has for it.
+constexpr bool has_too_many_blocks(std::uint64_t bytes) noexcept { return bytes >> 49 != 0; }
+
+inline constexpr const char* too_many_blocks = "has more than 2^40 blocks: split the shard";
 
 /// A source that reads files one after another. After `seek(index)` it yields only samples of that file.
 template <class S>

@@ -132,6 +132,8 @@ class mapped_source {
     return bytes_behind<item_of_source, 0>(stages_.template get<0>().stages, max_item_bytes_of(source_));
   }
 
+  std::size_t bytes_held() const { return bytes_held_by(source_); }
+
  private:
   static constexpr bool is_one_to_one = []<class... S>(types<S...>) {
     return (traits_of<S>().one_to_one && ...);

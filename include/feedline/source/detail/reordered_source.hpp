@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -59,13 +60,14 @@ class reordered_source {
   reordered_source(Source source, Orders orders) : source_(std::move(source)), orders_(std::move(orders)) {}
 
   void start_epoch(const epoch& e) {
-    samples_.emplace(index_.get([this] { return indexed(source_); }));
+    stop_ = e.stop;
+    samples_.emplace(index_.get([&] { return indexed(source_, stop_); }));
     std::uint64_t places = samples_->size();
     if constexpr (requires { samples_->size_of_first(e.extent); }) places = samples_->size_of_first(e.extent);
     else places = std::min(places, e.extent);
     order_.emplace(orders_(places, key(e.seed, e.number)));
     share_ = place_share(order_->size(), e);
-    reached_ = 0;
+    reached_ = announced_ = 0;
     again_.reset();
   }
 
@@ -74,6 +76,7 @@ class reordered_source {
       place_ = *std::exchange(again_, std::nullopt);
     } else {
       if (reached_ == epoch_size()) return std::nullopt;
+      announce();
       place_ = place_of(reached_++);
     }
     return sample_at(place_);
@@ -99,11 +102,13 @@ class reordered_source {
   /// The position of sample number i of this rank's epoch.
   std::uint64_t place_of(std::uint64_t i) const { return (*order_)[share_.place_of(i)]; }
 
-  source_item_t<Source> sample_at(std::uint64_t place) const { return samples_->at(place); }
+  source_item_t<Source> sample_at(std::uint64_t place) const {
+    return detail::sample_at(*samples_, place, stop_);
+  }
 
   /// Announces that sample_at(place) will be called soon.
   void will_need(std::uint64_t place) const noexcept
-    requires requires(const samples& s) { s.will_need(place); }
+    requires announced_samples<samples>
   {
     samples_->will_need(place);
   }
@@ -129,16 +134,30 @@ class reordered_source {
 
   std::optional<std::size_t> max_item_bytes() const { return max_item_bytes_of(source_); }
 
+  std::size_t bytes_held() const { return bytes_held_by(source_); }
+
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
 
  private:
+  // Announces the samples that follow in the epoch.
+  void announce() {
+    if constexpr (announced_samples<samples>) {
+      constexpr std::uint64_t ahead = 64; // samples
+      announced_ = std::max(announced_, reached_ + 1);
+      for (; announced_ < std::min(epoch_size(), reached_ + ahead + 1); ++announced_)
+        will_need(place_of(announced_));
+    }
+  }
+
   Source source_;
   Orders orders_;
   shared_lazy<samples> index_;
   std::optional<samples> samples_; // this run's handle of them
   std::optional<order> order_;
   place_share share_;
+  std::stop_token stop_;
   std::uint64_t reached_ = 0;          // how many samples of the epoch were yielded
+  std::uint64_t announced_ = 0;        // how many were announced or yielded
   std::uint64_t place_ = 0;            // of the last sample
   std::optional<std::uint64_t> again_; // the position that seek() requested
 };

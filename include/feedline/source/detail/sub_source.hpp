@@ -152,8 +152,9 @@ class sub_source {
 
   /// Whether next() would return without waiting.
   bool ready() const {
-    if constexpr (says_when_ready<Source>) return running_ && running_->ready();
-    else return true;
+    if constexpr (!says_when_ready<Source>) return true;
+    else if (phase_ == phase::running) return running_->ready();
+    else return phase_ == phase::ended || !live_source<Source>; // others wait when they start, if at all
   }
 
   /// Saves or loads the state. In a resumed run the source starts epoch `e`, unless it is running already.
@@ -254,6 +255,15 @@ known_bytes largest_of_parts(const Parts& parts) {
     else largest = std::max(*largest, *its);
   });
   return largest;
+}
+
+/// The most bytes that all parts keep in addition to samples.
+template <class Parts>
+std::size_t bytes_held_by_parts(const Parts& parts) {
+  known_bytes sum = 0;
+  for_each_part(parts,
+                [&](const auto& part, std::size_t) { sum = sum_of(sum, bytes_held_by(part.described())); });
+  return sum.value_or(~std::size_t{0});
 }
 
 /// Whether none of the parts [begin, end) would wait.

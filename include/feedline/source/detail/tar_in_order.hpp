@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Reads TAR shards one after another, mapped or compressed.
+// Reads TAR shards one after another: mapped, compressed or from an object store.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,8 @@ namespace feedline::inline v0::detail {
 
 /// The samples of shards, one shard after another. `Opener` has the type of a shard, `Opener::shard`, and
 /// - `void start(const epoch&)`, called at the start of an epoch;
-/// - `std::unique_ptr<shard> open(const file_order&, std::size_t number)`;
+/// - `std::unique_ptr<shard> open(const file_order&, std::size_t number, const tar_place& from)`: from there if that is
+///   possible and `from` is open, otherwise from its beginning;
 /// - `void yielded_sample(const file_order&, const shard&)`, called after each sample;
 /// - `bool is_stopped() const`: whether a stop may have cut a shard off.
 template <class Opener>
@@ -31,18 +32,18 @@ class tar_in_order {
     files_.start(e);
     opener_.start(e);
     shard_.reset();
-    to_position_ = closed;
+    place_ = {};
   }
 
   std::optional<tar_sample> next() {
-    if (to_position_ != closed) resumed();
+    if (place_.is_open()) resumed();
     for (;;) {
       if (!shard_) {
         const auto file = files_.next();
         if (!file) return {};
         number_ = *file;
         index_ = files_.index_of(number_, 0);
-        shard_ = opener_.open(files_, number_);
+        shard_ = opener_.open(files_, number_, {});
       }
       const std::uint64_t last = std::exchange(index_, files_.index_of(number_, shard_->position()));
       std::optional<tar_sample> sample;
@@ -62,19 +63,19 @@ class tar_in_order {
   }
 
   void state(auto& archive) {
-    std::uint64_t position = this->position();
+    tar_place now = place();
     files_.state(archive);
-    archive(position);
-    if (!shard_) to_position_ = position;
+    archive(now);
+    if (!shard_) place_ = std::move(now);
   }
 
-  /// Opens the current shard and reads up to the saved position.
+  /// Opens the current shard at the saved place, or reads up to it.
   void resumed() {
-    const std::uint64_t position = std::exchange(to_position_, closed);
-    if (position == closed) return;
+    const tar_place from = std::exchange(place_, {});
+    if (!from.is_open()) return;
     number_ = files_.last();
-    shard_ = opener_.open(files_, number_);
-    while (shard_->position() < position) {
+    shard_ = opener_.open(files_, number_, from);
+    while (shard_->position() < from.position) {
       try {
         if (!shard_->next()) break;
       } catch (const tar_error&) { // was thrown before the checkpoint
@@ -87,7 +88,7 @@ class tar_in_order {
     if (shard_ && number_ == number && shard_->position() <= file_order::place_of(index)) return;
     files_.go_to(number);
     shard_.reset();
-    to_position_ = closed;
+    place_ = {};
   }
 
   /// The shards and their order in this epoch.
@@ -109,7 +110,7 @@ class tar_in_order {
         opener_(other.opener_),
         number_(other.number_),
         index_(other.index_),
-        to_position_(other.position()) {}
+        place_(other.place()) {}
 
   tar_in_order(tar_in_order&&) noexcept = default;
 
@@ -119,17 +120,20 @@ class tar_in_order {
 
   ~tar_in_order() = default;
 
- private:
-  static constexpr std::uint64_t closed = ~std::uint64_t{0};
+  const Opener& opener() const noexcept { return opener_; }
 
-  std::uint64_t position() const noexcept { return shard_ ? shard_->position() : to_position_; }
+  /// The shard that next() goes on with; null if it opens the next one.
+  const typename Opener::shard* shard() const noexcept { return shard_.get(); }
+
+ private:
+  tar_place place() const { return shard_ ? shard_->place() : place_; }
 
   file_order files_;
   Opener opener_;
   std::unique_ptr<typename Opener::shard> shard_; // the current shard
   std::size_t number_ = 0;                        // of the current shard in the list
   std::uint64_t index_ = 0;
-  std::uint64_t to_position_ = closed; // where to continue in the current shard after opening it again
+  tar_place place_; // where to continue in the current shard after opening it again
 };
 
 } // namespace feedline::inline v0::detail

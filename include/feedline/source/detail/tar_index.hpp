@@ -49,6 +49,20 @@ struct tar_index {
   }
 };
 
+/// Steps over a sample of a shard, or an error instead of one, and adds it to the index. Returns false at the end.
+template <class Shard>
+bool add_sample(Shard& shard, tar_index& index) {
+  const std::uint64_t begin = shard.begin();
+  // The usual size only serves to judge the sample before damage.
+  if (!shard.is_at_damage()) index.usual_size = shard.usual_size();
+  try {
+    if (!shard.next()) return false;
+  } catch (const tar_error&) { // reading this position throws it again
+  }
+  index.begins.push_back(begin);
+  return true;
+}
+
 /// Reads the headers of a shard and records where its samples begin.
 class tar_scan {
  public:
@@ -58,17 +72,7 @@ class tar_scan {
   }
 
   /// Steps over a sample, or an error instead of one. Returns false at the end.
-  bool step() {
-    const std::uint64_t begin = shard_.begin();
-    // The usual size only serves to judge the sample before damage.
-    if (!shard_.is_at_damage()) index_.usual_size = shard_.usual_size();
-    try {
-      if (!shard_.next()) return false;
-    } catch (const tar_error&) { // reading this position throws it again
-    }
-    index_.begins.push_back(begin);
-    return true;
-  }
+  bool step() { return add_sample(shard_, index_); }
 
   /// The index of the samples so far.
   const tar_index& index() {
@@ -98,15 +102,18 @@ inline tar_index scan_tar(const std::string& path) {
   }
 }
 
+[[noreturn]] inline void throw_no_sample(const std::string& shard, std::uint64_t begin) {
+  throw tar_error(readable(shard) + ": no sample at offset " + std::to_string(begin) +
+                  ", although its index lists one: delete its .index, if there is one");
+}
+
 /// Reads the sample at a position of a shard that hasn't changed since it was indexed. Throws the same
 /// tar_error as reading the whole shard would for this sample.
 inline tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_index& index,
                             std::size_t position) {
   const std::uint64_t begin = index.begins[position];
-  auto sample = tar_shard(file, begin, index.globals, static_cast<std::size_t>(index.usual_size)).next();
-  if (!sample)
-    throw tar_error(readable(file->path()) + ": no sample at offset " + std::to_string(begin) +
-                    ", although its index lists one: delete the index file, if there is one");
+  auto sample = tar_shard(file, {0, begin, index.usual_size, index.globals}).next();
+  if (!sample) throw_no_sample(file->path(), begin);
   return *std::move(sample);
 }
 
@@ -161,14 +168,18 @@ inline std::optional<tar_index> from_words(std::span<const std::uint64_t> words)
                    {}};
 }
 
+/// The same for the bytes of an index file.
+inline std::optional<tar_index> from_bytes(std::span<const std::byte> bytes) {
+  if (bytes.size() % 8 != 0) return {};
+  std::vector<std::uint64_t> words(bytes.size() / 8);
+  if (!words.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
+  return from_words(words);
+}
+
 /// Returns nothing if the file is missing, incomplete or damaged.
 inline std::optional<tar_index> read_tar_index(const std::string& path) {
   try {
-    const mapped_file file(path);
-    if (file.bytes().size() % 8 != 0) return {};
-    std::vector<std::uint64_t> words(file.bytes().size() / 8);
-    if (!words.empty()) std::memcpy(words.data(), file.bytes().data(), file.bytes().size());
-    return from_words(words);
+    return from_bytes(mapped_file(path).bytes());
   } catch (const std::runtime_error&) {
     return {};
   }
@@ -214,69 +225,6 @@ inline tar_index index_of_tar(const std::string& shard, bool keep) {
   if (index.problem.empty()) write_tar_index(path, index);
   return index;
 }
-
-/// Access to the samples of shards by position, counted over all shards. Shards are mapped when first needed.
-class indexed_tar {
- public:
-  indexed_tar(const file_order& files, bool keep_index) : files_(files) {
-    std::vector<tar_index> shards;
-    for (const std::string& name : files.names()) {
-      shards.push_back(index_of_tar(name, keep_index));
-      places_.add_file(shards.back().begins.size());
-    }
-    shards_ = std::make_shared<const std::vector<tar_index>>(std::move(shards));
-    maps_ = std::make_shared<lazy_maps>(files.names());
-  }
-
-  std::uint64_t size() const noexcept { return places_.size(); }
-
-  /// Throws tar_error as reading the shard in order would, and for a shard that has changed since it was
-  /// indexed.
-  tar_sample at(std::uint64_t place) const {
-    const std::size_t number = places_.file_of(place);
-    const tar_index& index = (*shards_)[number];
-    const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
-    if (!index.problem.empty()) throw tar_error(index.problem);
-    const auto file = map(number);
-    if (!index.is_of(*file)) throw tar_error(readable(file->path()) + " has changed since it was indexed");
-    return sample_at(file, index, position);
-  }
-
-  /// Has the system start to read a sample's bytes, if they are worth the request.
-  void will_need(std::uint64_t place) const noexcept {
-    const std::size_t number = places_.file_of(place);
-    const std::vector<std::uint64_t>& begins = (*shards_)[number].begins;
-    const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
-    const std::uint64_t begin = begins[position];
-    const std::uint64_t end = position + 1 < begins.size() ? begins[position + 1] : (*shards_)[number].bytes;
-    constexpr std::uint64_t few = 16 << 10; // bytes; reading them costs less than the request
-    if (end < begin + few) return;
-    try {
-      maps_->at(number)->will_need(begin, end - begin);
-    } catch (...) { // at() throws it
-    }
-  }
-
-  std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
-
-  std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
-
-  std::uint64_t size_of_first(std::uint64_t shards) const { return places_.size_of_first(shards); }
-
- private:
-  std::shared_ptr<const mapped_file> map(std::size_t number) const {
-    try {
-      return maps_->at(number);
-    } catch (const std::runtime_error& error) {
-      throw tar_error(error.what());
-    }
-  }
-
-  file_order files_;
-  places_in_files places_;
-  std::shared_ptr<const std::vector<tar_index>> shards_;
-  std::shared_ptr<lazy_maps> maps_;
-};
 
 /// Finds the origins of samples. It continues to read a shard where it stopped, so that all origins of a
 /// shard take one pass over it. Any thread may use it.

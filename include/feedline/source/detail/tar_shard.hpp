@@ -16,18 +16,37 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline v0::detail {
+
+/// Where a later pass over a shard continues.
+struct tar_place {
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+
+  std::uint64_t position = none;        ///< in the shard; none: no shard is open
+  std::uint64_t begin = 0;              ///< the offset of the next member; none: there is none
+  std::uint64_t usual_size = 0;         ///< see basic_tar_shard::usual_size()
+  std::vector<std::uint64_t> globals{}; ///< offsets of headers that apply to all members after them
+
+  bool is_open() const noexcept { return position != none; }
+
+  void state(auto& archive) { archive(position, begin, usual_size, globals); }
+};
 
 /// The samples of one shard. Archive reads the bytes from its file.
 template <class Archive>
 class basic_tar_shard {
  public:
-  basic_tar_shard(std::shared_ptr<const mapped_file> file, basic_tar_reader<Archive> reader,
-                  std::size_t usual_size = 0)
-      : file_(std::move(file)), reader_(std::move(reader)), usual_size_(usual_size) {
-    advance();
+  /// `reader` begins at `from`.
+  basic_tar_shard(std::shared_ptr<const named_version> file, basic_tar_reader<Archive> reader,
+                  const tar_place& from = {.position = 0})
+      : file_(std::move(file)),
+        reader_(std::move(reader)),
+        usual_size_(static_cast<std::size_t>(from.usual_size)),
+        position_(from.position) {
+    if (from.begin != tar_place::none) advance();
   }
 
   /// Returns the next sample; nothing at the shard's end. Throws tar_error instead of a sample with a member
@@ -37,7 +56,7 @@ class basic_tar_shard {
     if (status_ == tar_status::end) return {};
     ++position_;
     std::optional<tar_sample> sample{tar_sample()};
-    sample->file_ = reader_.archive().begin_sample(file_);
+    sample->shard_ = reader_.archive().begin_sample(file_);
     const tar_member first = ahead_;
     sample->offset_ = first.offset;
     const std::string_view stem = split(first.name).first;
@@ -62,7 +81,7 @@ class basic_tar_shard {
       advance();
     }
     if (problem.empty()) problem = duplicate(*sample, first.offset);
-    if (!problem.empty()) throw tar_error(readable(file_->path()) + ": " + problem);
+    if (!problem.empty()) throw tar_error(readable(file_->path) + ": " + problem);
     usual_size_ = sample->size();
     return sample;
   }
@@ -70,8 +89,13 @@ class basic_tar_shard {
   /// How many samples next() has returned, including those that it threw instead of.
   std::uint64_t position() const noexcept { return position_; }
 
-  /// With globals() and usual_size(): what a later pass needs to continue from here.
+  /// The offset of the next sample.
   std::uint64_t begin() const noexcept { return ahead_.begin; }
+
+  /// From where a later pass yields what next() would.
+  tar_place place() const {
+    return {position_, status_ == tar_status::end ? tar_place::none : begin(), usual_size_, globals()};
+  }
 
   const std::vector<std::uint64_t>& globals() const noexcept { return reader_.globals(); }
 
@@ -136,7 +160,7 @@ class basic_tar_shard {
     return where + " has the field " + in_backticks(*twice) + " more than once";
   }
 
-  std::shared_ptr<const mapped_file> file_;
+  std::shared_ptr<const named_version> file_;
   basic_tar_reader<Archive> reader_;
   tar_member ahead_;
   tar_status status_ = tar_status::end;
@@ -150,12 +174,11 @@ class tar_shard : public basic_tar_shard<tar_memory> {
   explicit tar_shard(const std::string& path) : tar_shard(map(path)) {}
 
   explicit tar_shard(const std::shared_ptr<const mapped_file>& file)
-      : basic_tar_shard(file, tar_reader(bytes_of(*file))) {}
+      : basic_tar_shard(version_of(file), tar_reader(bytes_of(*file))) {}
 
-  /// The shard from a sample on. `begin`, `globals` and `usual_size` are those of an earlier pass.
-  tar_shard(const std::shared_ptr<const mapped_file>& file, std::uint64_t begin,
-            const std::vector<std::uint64_t>& globals, std::size_t usual_size)
-      : basic_tar_shard(file, tar_reader(file->bytes(), begin, globals), usual_size) {}
+  /// The shard from a place on that an earlier pass has reached.
+  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_place& from)
+      : basic_tar_shard(version_of(file), tar_reader(file->bytes(), from.begin, from.globals), from) {}
 
   static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all) {
     try {
@@ -166,10 +189,13 @@ class tar_shard : public basic_tar_shard<tar_memory> {
   }
 
  private:
-  // Limits the size, so that a position fits into the 40 bits that an index has for it.
+  static std::shared_ptr<const named_version> version_of(const std::shared_ptr<const mapped_file>& file) {
+    return {file, &file->version()};
+  }
+
   static std::span<const std::byte> bytes_of(const mapped_file& file) {
-    if (file.bytes().size() >> 49 != 0)
-      throw tar_error(readable(file.path()) + ": has more than 2^40 blocks: split the shard");
+    if (has_too_many_blocks(file.bytes().size()))
+      throw tar_error(readable(file.path()) + ": " + too_many_blocks);
     return file.bytes();
   }
 };

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The bytes of an object one after another, from parts of it.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <feedline/source/detail/object_list.hpp>
+#include <feedline/source/object_store.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// The bytes of an object from an offset on, for stream_archive.
+class object_stream {
+ public:
+  /// `next(offset)` returns a part that begins there, and is empty only at the object's end; it throws
+  /// object_error.
+  using next_part = std::function<object_part(std::uint64_t offset)>;
+
+  object_stream(std::string name, next_part next, std::uint64_t begin, std::uint64_t end = ~std::uint64_t{0})
+      : name_(std::move(name)), next_(std::move(next)), position_(begin), end_(end) {}
+
+  /// What is read next.
+  std::uint64_t position() const noexcept { return position_; }
+
+  /// How many bytes of the current part are left.
+  std::size_t left_in_part() const noexcept { return rest_.size(); }
+
+  bool has_ended() const noexcept { return position_ >= end_; }
+
+  /// From now on view() may lend parts that are in memory too, not only mapped ones.
+  void lend_memory() noexcept { lends_memory_ = true; }
+
+  std::size_t read(std::byte* to, std::size_t count) {
+    std::size_t got = 0;
+    while (got < count && load()) {
+      const std::size_t n = std::min(count - got, rest_.size());
+      std::memcpy(to + got, rest_.data(), n);
+      got += advance(n);
+    }
+    return got;
+  }
+
+  std::uint64_t skip(std::uint64_t count) {
+    if (count == 0 || !load()) return 0;
+    const std::uint64_t skipped = std::min(count, end_ - position_);
+    if (skipped <= rest_.size()) return advance(static_cast<std::size_t>(skipped));
+    position_ += skipped;
+    rest_ = {};
+    return skipped;
+  }
+
+  /// The next bytes, if they lie together in a part that may be kept: memory() keeps them. Null otherwise.
+  const std::byte* view(std::size_t count) {
+    if (count == 0 || !load() || count > rest_.size() || !part_.memory) return nullptr;
+    if (!part_.is_mapped && !lends_memory_) return nullptr;
+    const std::byte* const bytes = rest_.data();
+    advance(count);
+    return bytes;
+  }
+
+  const std::shared_ptr<const void>& memory() const noexcept { return part_.memory; }
+
+  /// Why it ended early; empty if it didn't.
+  const std::string& problem() const noexcept { return problem_; }
+
+ private:
+  std::size_t advance(std::size_t count) noexcept {
+    rest_ = rest_.subspan(count);
+    position_ += count;
+    return count;
+  }
+
+  // Makes rest_ contain the next byte. False at the end.
+  bool load() {
+    if (!rest_.empty()) return true;
+    if (!problem_.empty() || has_ended()) return false;
+    part_ = {};
+    try {
+      part_ = next_(position_);
+    } catch (const std::exception& error) {
+      problem_ = error.what();
+      // Messages begin with the name already.
+      if (problem_.starts_with(name_ + ": ")) problem_.erase(0, name_.size() + 2);
+      if (problem_.empty()) problem_ = "it can't be read";
+      return false;
+    }
+    end_ = std::min(end_, part_.object.bytes);
+    rest_ = part_.bytes;
+    if (rest_.size() > end_ - std::min(end_, position_))
+      rest_ = rest_.first(static_cast<std::size_t>(end_ - position_));
+    return !rest_.empty();
+  }
+
+  std::string name_; // for messages
+  next_part next_;
+  std::uint64_t position_;
+  std::uint64_t end_;
+  object_part part_;
+  std::span<const std::byte> rest_; // of that part
+  bool lends_memory_ = false;
+  std::string problem_;
+};
+
+/// The same; of members' contents nothing is read.
+class object_headers : public object_stream {
+ public:
+  static constexpr bool headers_only = true;
+
+  using object_stream::object_stream;
+};
+
+/// Reads parts of `step` bytes, each when it is needed, but none beyond `end`. The first one may have been requested
+/// before.
+inline object_stream::next_part read_when_needed(std::shared_ptr<object_list> objects, std::size_t number,
+                                                 std::size_t step, std::uint64_t end, std::stop_token stop,
+                                                 std::shared_ptr<object_read> first = {}) {
+  return [=, objects = std::move(objects), stop = std::move(stop),
+          first = std::move(first)](std::uint64_t offset) mutable {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(step, end - std::min(end, offset)));
+    const std::shared_ptr<object_read> read =
+        first ? std::exchange(first, nullptr) : objects->read(number, offset, count);
+    return objects->get(number, offset, count, *read, stop);
+  };
+}
+
+} // namespace feedline::inline v0::detail
