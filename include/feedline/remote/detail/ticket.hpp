@@ -37,12 +37,13 @@ class ticket {
 
   bool is_done() const noexcept { return is_done_.load(std::memory_order_acquire); }
 
-  /// Waits. Throws object_error if the part couldn't be read, and after a stop.
+  /// Waits. Throws object_missing or object_error if the part couldn't be read, and object_error after a stop.
   object_part get(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait(lock, stop, [this] { return is_done(); }) || stop.stop_requested())
       throw object_error(without_secrets(name) + ": reading was stopped, at offset " +
                          std::to_string(offset));
+    if (is_missing_) throw object_missing(error_);
     if (!error_.empty()) throw object_error(error_);
     return std::move(part_);
   }
@@ -54,12 +55,15 @@ class ticket {
     changed_.notify_all();
   }
 
-  /// `problem`: what happened and where, without the name.
-  void fail(const std::string& problem) { fail_saying(without_secrets(name) + ": " + problem); }
+  /// `problem`: what happened and where, without the name. `is_missing`: there is no such object.
+  void fail(const std::string& problem, bool is_missing = false) {
+    fail_saying(without_secrets(name) + ": " + problem, is_missing);
+  }
 
   /// The same with the whole message.
-  void fail_saying(std::string message) {
+  void fail_saying(std::string message, bool is_missing = false) {
     const std::lock_guard lock(mutex_);
+    is_missing_ = is_missing;
     error_ = std::move(message);
     is_done_.store(true, std::memory_order_release);
     changed_.notify_all();
@@ -71,6 +75,7 @@ class ticket {
   std::atomic<bool> is_done_{false};
   object_part part_;
   std::string error_;
+  bool is_missing_ = false;
 };
 
 } // namespace feedline::inline v0::detail

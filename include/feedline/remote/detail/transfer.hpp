@@ -163,7 +163,7 @@ class transfer {
     const std::string tries = tried > 1 ? "; tried " + std::to_string(tried) + " times" : "";
     const std::string where =
         (problem_.starts_with("status ") ? " at offset " : ", at offset ") + std::to_string(first());
-    for (const auto& t : tickets_) t->fail(problem_ + where + tries);
+    for (const auto& t : tickets_) t->fail(problem_ + where + tries, is_missing_);
   }
 
  private:
@@ -239,6 +239,7 @@ class transfer {
 
   void refuse_status() {
     std::string problem = "status " + status_text(answer_.status);
+    is_missing_ = answer_.status == 404 || answer_.status == 410;
     if (target().is_s3) {
       if (!answer_.bucket_region.empty() && answer_.status < 500 && answer_.status != 404)
         problem +=
@@ -349,6 +350,7 @@ class transfer {
   std::uint64_t announced_ = 0; // bytes of the body
   std::uint64_t body_ = 0;      // bytes of it that came
   std::string problem_;
+  bool is_missing_ = false; // there is no such object
 };
 
 } // namespace feedline::inline v0::detail

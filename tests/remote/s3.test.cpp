@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// Objects of an S3 server that checks signatures.
+#include <feedline/remote.hpp>
+
+#include <feedline/source/tar.hpp>
+#include <feedline/stage/map.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/catch.hpp"
+#include "support/outcome.hpp"
+#include "support/tar_contents.hpp"
+#include "support/tar_writer.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
+
+namespace fl = feedline;
+using fl::test::throws_saying;
+
+namespace {
+
+/// s3_server.mjs on a folder, for the key ME in the region eu-west-1.
+class s3_server {
+ public:
+  s3_server(const std::string& folder, const char* token) {
+    int input[2], output[2];
+    if (::pipe2(input, O_CLOEXEC) != 0 || ::pipe2(output, O_CLOEXEC) != 0)
+      throw std::runtime_error("no pipe");
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+      ::dup2(input[0], STDIN_FILENO);
+      ::dup2(output[1], STDOUT_FILENO);
+      const std::string script = std::filesystem::path(__FILE__).parent_path() / "s3_server.mjs";
+      ::execlp("node", "node", script.c_str(), folder.c_str(), "eu-west-1", "ME", "the-secret", token,
+               static_cast<char*>(nullptr));
+      ::_exit(127);
+    }
+    ::close(input[0]);
+    ::close(output[1]);
+    input_ = input[1];
+    for (char c = 0; ::read(output[0], &c, 1) == 1 && c != '\n';) port_ += c;
+    ::close(output[0]);
+    if (port_.empty()) throw std::runtime_error("the S3 server doesn't start");
+  }
+
+  s3_server(const s3_server&) = delete;
+
+  ~s3_server() {
+    ::close(input_);
+    ::waitpid(process_, nullptr, 0);
+  }
+
+  std::string url() const { return "http://127.0.0.1:" + port_; }
+
+ private:
+  ::pid_t process_ = -1;
+  int input_ = -1;
+  std::string port_;
+};
+
+/// The variables from which S3 takes its settings.
+class environment {
+ public:
+  environment(const s3_server& server, const char* key, const char* secret) {
+    for (const char* name : names) ::unsetenv(name);
+    set("AWS_ENDPOINT_URL", server.url().c_str());
+    set("AWS_REGION", "eu-west-1");
+    set("AWS_ACCESS_KEY_ID", key);
+    set("AWS_SECRET_ACCESS_KEY", secret);
+  }
+
+  environment(const environment&) = delete;
+
+  ~environment() {
+    for (const char* name : names) ::unsetenv(name);
+  }
+
+  static void set(const char* name, const char* value) {
+    if (*value) ::setenv(name, value, 1);
+  }
+
+ private:
+  static constexpr const char* names[] = {
+      "AWS_ENDPOINT_URL",  "AWS_ENDPOINT_URL_S3",   "AWS_REGION",       "AWS_DEFAULT_REGION",
+      "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"};
+};
+
+bool is_left_out() {
+  if (std::system("command -v node >/dev/null 2>&1") == 0) return false;
+  WARN("left out: node was not found");
+  return true;
+}
+
+std::string read(const char* name) {
+  const auto part = fl::remote()->read(name, 2, 4, {})->get(std::stop_token());
+  return {reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size()};
+}
+
+} // namespace
+
+TEST_CASE("Objects of S3 are read with signed requests") {
+  if (is_left_out()) return;
+  const fl::test::temporary_folder folder;
+  std::filesystem::create_directories(folder / "bucket/folder");
+  folder.write("bucket/plain", "0123456789");
+  folder.write("bucket/folder/a b+c=d&e~f.txt", "0123456789");
+  for (const char* const token : {"", "the-token"}) {
+    const s3_server server(folder.path(), token);
+    const environment right(server, "ME", "the-secret");
+    environment::set("AWS_SESSION_TOKEN", token);
+    CHECK(read("s3://bucket/plain") == "2345");
+    CHECK(read("s3://bucket/folder/a b+c=d&e~f.txt") == "2345");
+    CHECK(
+        throws_saying<fl::object_missing>("s3://bucket/none: status 404", [] { read("s3://bucket/none"); }));
+    ::unsetenv("AWS_SESSION_TOKEN");
+    if (*token) CHECK(throws_saying<fl::object_error>("status 403", [] { read("s3://bucket/plain"); }));
+    const environment wrong(server, "ME", "another");
+    environment::set("AWS_SESSION_TOKEN", token);
+    std::string said;
+    try {
+      read("s3://bucket/plain");
+    } catch (const fl::object_error& error) {
+      said = error.what();
+    }
+    CHECK(said.find("s3://bucket/plain: status 403 Forbidden") == 0);
+    CHECK(said.find("another") == std::string::npos);
+  }
+  const s3_server server(folder.path(), "");
+  const environment none(server, "", "");
+  CHECK(throws_saying<fl::object_error>("status 403", [] { read("s3://bucket/plain"); }));
+}
+
+TEST_CASE("Shards in S3 have the samples of the files") {
+  if (is_left_out()) return;
+  const fl::test::temporary_folder folder;
+  std::filesystem::create_directory(folder / "shards");
+  for (int n = 0; n < 3; ++n) {
+    fl::test::tar_writer tar;
+    for (int i = 0; i < 20; ++i)
+      tar.add(std::to_string(i) + ".txt", std::string(static_cast<std::size_t>(1 + 100 * i), 'x'));
+    folder.write("shards/" + std::to_string(n) + ".tar", tar.closed());
+  }
+  const s3_server server(folder.path(), "");
+  const environment right(server, "ME", "the-secret");
+  const auto text = [](const fl::tar_sample& sample) { return fl::test::as_text(sample); };
+  const auto local = fl::tar_samples(folder / "shards/{0..2}.tar") | fl::map(text);
+  const auto remote =
+      fl::tar_samples("s3://shards/{0..2}.tar", {.remote = fl::remote({.part_bytes = 3000})}) | fl::map(text);
+  CHECK(fl::test::collect(remote.finite({.seed = 3, .epochs = 2})) ==
+        fl::test::collect(local.finite({.seed = 3, .epochs = 2})));
+}
