@@ -80,6 +80,20 @@ TABLES = {
             "cold_shuffled_unannounced": "shuffled over all shards, not in the page cache, without reading ahead",
         }),
     ]),
+    "remote_shards": ("photographs", [
+        ("photos_from_disk", {
+            "photos_from_disk": "from the disk",
+            "photos_from_server": "from the server, parts requested ahead",
+            "photos_from_server_with_tls": "the same with TLS and HTTP/2",
+            "photos_without_read_ahead": "from the server, one request of 256 KiB at a time",
+            "photos_from_cache": "a later epoch, from the cache on disk",
+        }),
+        ("bytes_with_curl", {
+            "bytes_with_curl": "only the bytes: `curl --parallel`, no delay",
+            "bytes_from_server": "only the samples: `tar_samples`, no delay",
+        }),
+        (None, {"single_photos_in_random_order": "single photographs in random order, {} in flight"}),
+    ]),
     "cache": ("photographs", [("decoded_each_time", {
         "decoded_each_time": "decoded in each epoch",
         "first_epoch_to_memory": "the first epoch, which fills a cache in memory",
