@@ -371,9 +371,9 @@ TEST_CASE("A run that is left and resumed again and again loses nothing") {
 }
 
 TEST_CASE("A resumed run that stops at once has the checkpoint that it came from") {
-  std::stop_source stop;
+  std::optional<std::stop_source> stop(std::in_place);
   const auto p = fl::from(iota(1000)) | fl::map([&stop](int n) {
-                   if (n == 95) stop.request_stop();
+                   if (n == 95) stop->request_stop();
                    return n;
                  }) |
                  fl::batch(1);
@@ -382,8 +382,8 @@ TEST_CASE("A resumed run that stops at once has the checkpoint that it came from
     for (int i = 0; i < 90; ++i) loader.next();
     return loader.checkpoint();
   }();
-  stop = {};
-  auto loader = p.infinite({.stop = stop.get_token(), .resume = c});
+  stop.emplace();
+  auto loader = p.infinite({.stop = stop->get_token(), .resume = c});
   std::uint64_t given = 90;
   while (const auto b = loader.next()) CHECK(b->indices()[0] == given++);
   const auto next = fl::from(iota(1000)) | fl::map([](int n) { return n; }) | fl::batch(1);

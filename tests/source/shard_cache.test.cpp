@@ -375,6 +375,17 @@ TEST_CASE("When the process that fetches a part is killed, another one fetches i
   CHECK(f.files(".draft").empty());
 }
 
+TEST_CASE("What a killed process has written of a part is overwritten") {
+  fixture f;
+  const auto store = f.cached();
+  f.folder.write("cache/" + fl::detail::part_key("mem://a", 0, part).file_name() + ".draft",
+                 std::string(5 * part, 'x'));
+  const fl::object_info version = get(*store, 0).object;
+  const fl::object_part kept = get(*store, 0, version);
+  CHECK(kept.is_mapped);
+  CHECK(text(kept) == contents(1).substr(0, part));
+}
+
 TEST_CASE("A new cache removes drafts that nobody writes, and nothing else") {
   fixture f;
   fs::create_directories(f.folder / "cache");

@@ -50,31 +50,23 @@ struct part_key {
 
 /// The end of each file: the bytes of the part precede it.
 struct part_record {
-  static constexpr std::uint64_t magic = 0x3174726170746c66; // "fltpart1"
-  static constexpr std::size_t words = 7;
-
   part_record() = default;
 
   part_record(const part_key& k, const object_info& object, std::size_t count)
-      : text{magic, k.first, k.second, object.bytes, stable_hash(object.version), count, 0} {
-    text.back() = checksum();
+      : words{magic, k.first, k.second, object.bytes, stable_hash(object.version), count} {}
+
+  /// Whether the file with that many bytes before the record is the whole of this part.
+  bool is_of(const part_key& k, std::size_t count) const noexcept {
+    return words[0] == magic && words[1] == k.first && words[2] == k.second && words[5] == count;
   }
-
-  bool is_whole() const noexcept { return text.front() == magic && text.back() == checksum(); }
-
-  bool is_of(const part_key& k) const noexcept { return text[1] == k.first && text[2] == k.second; }
 
   bool is_of(const object_info& object) const noexcept {
-    return text[3] == object.bytes && text[4] == stable_hash(object.version);
+    return words[3] == object.bytes && words[4] == stable_hash(object.version);
   }
 
-  std::uint64_t count() const noexcept { return text[5]; }
+  static constexpr std::uint64_t magic = 0x3174726170746c66; // "fltpart1"
 
-  std::uint64_t checksum() const noexcept {
-    return key(text[0], text[1], text[2], text[3], text[4], text[5]);
-  }
-
-  std::array<std::uint64_t, words> text{};
+  std::array<std::uint64_t, 6> words{};
 };
 
 /// A part that was found in the cache.
@@ -89,9 +81,7 @@ class kept_part {
       const std::span<const std::byte> bytes = found.file_->bytes();
       if (bytes.size() < sizeof(part_record)) return {};
       std::memcpy(&found.record_, bytes.data() + bytes.size() - sizeof(part_record), sizeof(part_record));
-      if (!found.record_.is_whole() || !found.record_.is_of(k) ||
-          found.record_.count() != bytes.size() - sizeof(part_record))
-        return {};
+      if (!found.record_.is_of(k, bytes.size() - sizeof(part_record))) return {};
       return found;
     } catch (const std::runtime_error&) { // it is gone, or can't be read
       return {};
