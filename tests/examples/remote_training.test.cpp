@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <filesystem>
 #include <string>
 
 #include "support/catch.hpp"
@@ -19,10 +18,8 @@ TEST_CASE("remote_training trains from shards behind a web server, and later epo
     return;
   }
   const feedline::test::temporary_folder folder;
-  const std::filesystem::path source = __FILE__;
-  const std::string script =
-      source.parent_path().parent_path().parent_path() / "examples/remote_training/run";
-  const auto o = feedline::test::run_command(script + " " + program + " --epochs 2 --workers 3", folder);
+  const auto o = feedline::test::run_command(
+      FEEDLINE_REMOTE_TRAINING_SCRIPT " " + program + " --epochs 2 --workers 3", folder);
   INFO(o.log);
   CHECK(o.status == 0);
   CHECK(o.says("epoch 2: 1000 samples"));

@@ -43,8 +43,7 @@ class s3_server {
       ::prctl(PR_SET_PDEATHSIG, SIGTERM);
       ::dup2(input[0], STDIN_FILENO);
       ::dup2(output[1], STDOUT_FILENO);
-      const std::string script = std::filesystem::path(__FILE__).parent_path() / "s3_server.mjs";
-      ::execlp("node", "node", script.c_str(), folder.c_str(), "eu-west-1", "ME", "the-secret", token,
+      ::execlp("node", "node", FEEDLINE_S3_SERVER, folder.c_str(), "eu-west-1", "ME", "the-secret", token,
                static_cast<char*>(nullptr));
       ::_exit(127);
     }

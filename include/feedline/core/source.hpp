@@ -96,9 +96,9 @@ using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
 ///   it throws when the stop is requested;
 /// - `void will_need(std::uint64_t position) const noexcept`: at(position) will probably be called soon. It mustn't wait.
 ///
-/// The function indexed() of a source may take a stop token too, if making the samples may wait. A source that meets this concept, or whose `indexed()` returns such samples, can be shuffled as a whole. A
-/// class with only size() and at() can be used as a source: it yields its samples in order of position, and
-/// may have a source's `traits`, `extent()`, `fingerprint()` and `max_item_bytes()`.
+/// A source that meets this concept, or whose `indexed()` returns such samples, can be shuffled as a whole; indexed()
+/// may take a stop token too, if it may wait. A class with only size() and at() can be used as a source: it yields its
+/// samples in order of position, and may have a source's `traits`, `extent()`, `fingerprint()` and `max_item_bytes()`.
 template <class D>
 concept indexed_samples = std::copy_constructible<D> && requires(const D& d, std::uint64_t position) {
   { d.size() } -> std::convertible_to<std::uint64_t>;

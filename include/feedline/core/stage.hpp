@@ -197,9 +197,9 @@ std::uint64_t key_with_stage(std::uint64_t hash, const S& stage) {
 /// - `void operator()(In item, auto& emit)`: calls `emit(value)` for each value that it makes from the item:
 ///   none, one or several. `emit` returns false once no more items are needed; `emit.enough()` says that this
 ///   stage needs no more items of the epoch. `emit.hand_over()`, before a long wait, passes on at once what was
-///   emitted so far, which otherwise waits for its neighbours. Instead it may be `(In item, auto& emit, context&)` or, to hold
-///   items back or change their order, `(sample<In>, auto& emit)` with `emit(sample<Out>)`, with or without
-///   the context;
+///   emitted so far, which otherwise waits for its neighbours. Instead it may be `(In item, auto& emit, context&)`
+///   or, to hold items back or change their order, `(sample<In>, auto& emit)` with `emit(sample<Out>)`, with or
+///   without the context;
 ///
 /// and optionally
 /// - `void finish(auto& emit)`: emits the items that it still holds, at the end of each epoch of finite mode;
