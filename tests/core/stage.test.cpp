@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -19,6 +20,7 @@
 #include <feedline/feedline.hpp>
 
 #include "support/catch.hpp"
+#include "support/leave_and_resume.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
 #include "support/watchdog.hpp"
@@ -81,6 +83,39 @@ struct waits_for_consumer {
   }
 
   std::atomic<int>* received;
+};
+
+// A stage that emits up to three values for each item, and hands over in between.
+struct hands_over {
+  static constexpr fl::stage_traits traits{.kind = "hands_over", .stateless = true};
+  using output = int;
+
+  void operator()(int n, auto& emit) const {
+    for (int k = 0; k < n % 4; ++k) {
+      if ((n + k) % often == 0) emit.hand_over();
+      emit(n + k);
+    }
+    if (n % often == 0) emit.hand_over();
+  }
+
+  int often;
+};
+
+// The same with a state.
+struct sums_and_hands_over {
+  static constexpr fl::stage_traits traits{.kind = "sums_and_hands_over"};
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    if (n % 2 == 0) emit.hand_over();
+    emit(sum = (sum + n) % 1000);
+    if (n % 3 == 0) emit.hand_over();
+    if (n % 5 == 0) emit(-sum);
+  }
+
+  void state(auto& archive) { archive(sum); }
+
+  int sum = 0;
 };
 
 // A stage that emits its items, and has enough after a given number of them in each epoch.
@@ -250,6 +285,21 @@ TEST_CASE("A stage hands over what it has emitted before it waits") {
   const auto same = [](int n) { return n; };
   CHECK(run(fl::from(numbers(3)) | waits | fl::map(same) | fl::map(same, fl::workers{2}), received) ==
         expected);
+}
+
+TEST_CASE("A run with stages that hand over is resumed exactly") {
+  leave_and_resume("stages that hand over", 60, [](draw& d, const circumstances& c) {
+    const auto same_but_not_5 = [](int n) {
+      if (n % 10 == 5) throw std::runtime_error("number " + std::to_string(n));
+      return n;
+    };
+    const bool is_parallel = d.coin();
+    return fl::from(numbers(static_cast<int>(d(1, 40)), {3})) | fl::map(same_but_not_5) |
+           hands_over{.often = static_cast<int>(d(1, 4))} | sums_and_hands_over{} | fl::prefetch(c.queue) |
+           fl::parallel(fl::workers{is_parallel ? c.workers : 1},
+                        fl::detail::as_row(hands_over{.often = static_cast<int>(d(1, 4))})) |
+           fl::shuffle({.capacity = d(1, 10)}) | fl::batch(d(1, 7));
+  });
 }
 
 TEST_CASE("A stage that has enough of a later epoch still has it when a stage downstream is slow") {
