@@ -288,9 +288,9 @@ TEST_CASE("When a fetch fails, another reader tries") {
   const fl::test::watchdog guard("a failed fetch");
   fixture f;
   std::atomic<int> calls{0};
-  f.inner->before = [&](const memory_store::request&, const std::stop_token&) {
+  f.inner->before([&](const memory_store::request&, const std::stop_token&) {
     if (calls++ == 0) throw fl::object_error("mem://a: unlucky");
-  };
+  });
   const auto one = f.cached(), other = f.cached();
   const auto first = one->read("mem://a", 0, part, {}), second = other->read("mem://a", 0, part, {});
   CHECK_THROWS_WITH(first->get(std::stop_token()), "mem://a: unlucky");
@@ -303,7 +303,7 @@ TEST_CASE("A stop ends the wait for another reader's fetch, and for the own one"
   fixture f;
   std::latch begun(1);
   std::atomic<bool> has_begun{false};
-  f.inner->before = [&](const memory_store::request&, const std::stop_token& stop) {
+  f.inner->before([&](const memory_store::request&, const std::stop_token& stop) {
     if (!has_begun.exchange(true)) begun.count_down();
     std::atomic<bool> stopped{false};
     const auto wake = [&] {
@@ -312,7 +312,7 @@ TEST_CASE("A stop ends the wait for another reader's fetch, and for the own one"
     };
     const std::stop_callback<decltype(wake)> at_stop(stop, wake);
     stopped.wait(false);
-  };
+  });
   const auto one = f.cached(), other = f.cached();
   auto first = one->read("mem://a", 0, part, {});
   std::stop_source stop;
@@ -328,7 +328,7 @@ TEST_CASE("A stop ends the wait for another reader's fetch, and for the own one"
   waits.join();
   CHECK(stopped.load() == 2);
   first.reset(); // cancels it
-  f.inner->before = nullptr;
+  f.inner->before({});
   CHECK(text(get(*other, 0)) == contents(1).substr(0, part));
 }
 

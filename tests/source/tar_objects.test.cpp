@@ -358,10 +358,10 @@ TEST_CASE("A part that can't be read is an error at its place, and the next shar
     }();
     bool heals = false;
     int failures = 0;
-    all.store->objects.before = [&](const memory_store::request& r, const std::stop_token&) {
+    all.store->objects.before([&](const memory_store::request& r, const std::stop_token&) {
       if (r.name == "mem://a.tar" && r.offset == failing && (!heals || failures++ == 0))
         throw fl::object_error("mem://a.tar: status 503 at offset " + std::to_string(r.offset));
-    };
+    });
     for (const bool once : {false, true}) {
       heals = once;
       failures = 0;
@@ -477,11 +477,11 @@ TEST_CASE("Several parts of several objects are requested at once, within the li
   for (int i = 0; i < 6; ++i) all.add("s" + std::to_string(i) + ".tar", many(3, 10 * i));
   std::size_t most = 0;
   std::set<std::string> at_first;
-  all.store->objects.before = [&](const memory_store::request&, const std::stop_token&) {
+  all.store->objects.before([&](const memory_store::request&, const std::stop_token&) {
     if (most == 0)
       for (const auto& r : all.store->objects.requests()) at_first.insert(r.name);
     most = std::max(most, all.store->bytes());
-  };
+  });
   fl::tar_samples source = all.objects();
   CHECK(read_all(source).size() == 18);
   CHECK(at_first.size() == 4); // their sizes aren't known yet
@@ -640,12 +640,12 @@ TEST_CASE("A checkpoint asks for the versions of objects once, all at the same t
     CHECK(loader.next());
     CHECK(count_asked() == 0);
     std::size_t most = 0;
-    all.store->objects.before = [&](const memory_store::request& r, const std::stop_token&) {
+    all.store->objects.before([&](const memory_store::request& r, const std::stop_token&) {
       if (r.count == 0) most = std::max(most, all.store->objects.reads_open());
-    };
+    });
     saved = loader.checkpoint();
     CHECK(most >= 2);
-    all.store->objects.before = nullptr;
+    all.store->objects.before({});
     const auto asked = count_asked();
     CHECK(asked <= 5);
     CHECK(loader.next());
@@ -675,9 +675,9 @@ TEST_CASE("A missing object is part of the fingerprint, a store that fails is an
   const std::uint64_t missing = all.objects().fingerprint(2);
   CHECK(missing != whole);
   CHECK(missing == all.objects().fingerprint(2));
-  all.store->objects.before = [](const memory_store::request& r, const std::stop_token&) {
+  all.store->objects.before([](const memory_store::request& r, const std::stop_token&) {
     throw fl::object_error(r.name + ": status 503");
-  };
+  });
   CHECK(throws_saying<fl::object_error>("status 503", [&] { all.objects().fingerprint(2); }));
 }
 
@@ -688,13 +688,13 @@ TEST_CASE("A stop ends a blocked read") {
   const auto stops = [&](const auto& pipeline, std::uint64_t blocked) {
     std::latch waiting(1);
     std::atomic<bool> is_waiting{false};
-    all.store->objects.before = [&](const memory_store::request& r, const std::stop_token& stop) {
+    all.store->objects.before([&](const memory_store::request& r, const std::stop_token& stop) {
       if (r.name != "mem://s2.tar" || r.offset < blocked) return;
       if (!is_waiting.exchange(true)) waiting.count_down();
       std::mutex mutex;
       std::unique_lock lock(mutex);
       std::condition_variable_any().wait(lock, stop, [] { return false; });
-    };
+    });
     auto loader = pipeline.finite({.on_error = fl::on_error::skip});
     std::thread stopper([&] {
       waiting.wait();
@@ -702,7 +702,7 @@ TEST_CASE("A stop ends a blocked read") {
     });
     while (loader.next()) continue;
     stopper.join();
-    all.store->objects.before = nullptr;
+    all.store->objects.before({});
   };
   stops(run_of(all.objects()), 0);
   stops(all.objects() | fl::map([](const fl::tar_sample& s) { return s.size(); }, fl::workers{2}), 2048);
@@ -720,13 +720,13 @@ TEST_CASE("A stop ends blocked workers that read samples by position") {
     std::latch waiting(1);
     std::atomic<int> calls{0};
     CHECK(texts_of(source).size() == 16); // its index is known
-    all.store->objects.before = [&](const memory_store::request&, const std::stop_token& stop) {
+    all.store->objects.before([&](const memory_store::request&, const std::stop_token& stop) {
       if (calls++ < 5) return;
       if (calls == 6) waiting.count_down();
       std::mutex mutex;
       std::unique_lock lock(mutex);
       std::condition_variable_any().wait(lock, stop, [] { return false; });
-    };
+    });
     const auto run = [&](auto loader) {
       std::thread stopper([&] {
         waiting.wait();
@@ -738,7 +738,7 @@ TEST_CASE("A stop ends blocked workers that read samples by position") {
     const auto size = [](const fl::tar_sample& s) { return s.size(); };
     if (has_workers) run((source | fl::map(size, fl::workers{3})).finite());
     else run((source | fl::map(size)).finite());
-    all.store->objects.before = nullptr;
+    all.store->objects.before({});
   }
   CHECK(all.store->objects.reads_open() == 0);
 }
@@ -749,9 +749,9 @@ TEST_CASE("Samples are handed over before the source waits for the next part") {
   all.add("a.tar", many(4)).add("b.tar", many(4, 10));
   std::latch may_go_on(1);
   all.store->is_ready = false;
-  all.store->objects.before = [&](const memory_store::request& r, const std::stop_token&) {
+  all.store->objects.before([&](const memory_store::request& r, const std::stop_token&) {
     if (r.name == "mem://b.tar") may_go_on.wait();
-  };
+  });
   auto loader = run_of(all.objects()).finite();
   for (int i = 0; i < 4; ++i) CHECK(loader.next());
   may_go_on.count_down();
@@ -857,9 +857,9 @@ TEST_CASE("A shard whose headers can't be read is one sample that fails") {
   shards all(4096, 16'384);
   all.add("a.tar", many(3)).add("b.tar", many(200, 10)).add("c.tar", many(3, 500));
   all.store->objects.remove("mem://a.tar");
-  all.store->objects.before = [](const memory_store::request& r, const std::stop_token&) {
+  all.store->objects.before([](const memory_store::request& r, const std::stop_token&) {
     if (r.name == "mem://b.tar" && r.offset > 200'000) throw fl::object_error(r.name + ": status 500");
-  };
+  });
   const auto found = all.objects().indexed();
   REQUIRE(found.size() == 5);
   CHECK(throws_saying<fl::tar_error>("mem://a.tar: no such object", [&] { found.at(0); }));

@@ -48,8 +48,13 @@ class memory_store final : public object_store {
     objects_.erase(name);
   }
 
-  /// Called before each answer, on the thread that waits for it; may wait or throw object_error.
-  std::function<void(const request&, const std::stop_token&)> before;
+  using hook = std::function<void(const request&, const std::stop_token&)>;
+
+  /// Sets what is called before each answer, on the thread that waits for it; it may wait or throw object_error.
+  void before(hook call) {
+    const std::lock_guard lock(mutex_);
+    before_ = std::move(call);
+  }
 
   /// What was requested so far.
   std::vector<request> requests() const {
@@ -88,10 +93,10 @@ class memory_store final : public object_store {
 
     ~answer() override { --store_.open_; }
 
-    bool ready() const override { return !store_.before; }
+    bool ready() const override { return !store_.before_answer(); }
 
     object_part get(const std::stop_token& stop) override {
-      if (store_.before) store_.before(wanted_, stop);
+      if (const hook before = store_.before_answer()) before(wanted_, stop);
       if (stop.stop_requested()) throw object_error(wanted_.name + ": stopped");
       const std::lock_guard lock(store_.mutex_);
       const auto found = store_.objects_.find(wanted_.name);
@@ -110,11 +115,17 @@ class memory_store final : public object_store {
     std::optional<object_info> expected_;
   };
 
+  hook before_answer() const {
+    const std::lock_guard lock(mutex_);
+    return before_;
+  }
+
   const std::size_t part_bytes_;
   const std::size_t bytes_ahead_;
   mutable std::mutex mutex_;
   std::map<std::string, object> objects_;
   std::vector<request> requests_;
+  hook before_;
   int versions_ = 0;
   std::atomic<std::size_t> open_{0};
 };

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -19,7 +20,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -164,7 +164,7 @@ class part_draft {
     int failed = file_.resize(0); // a process that was killed may have left something
     if (failed == 0) failed = file_.write(part.bytes.data(), part.bytes.size(), 0);
     if (failed == 0) failed = file_.write(&record, sizeof record, part.bytes.size());
-    if (failed == 0 && ::rename(path_.c_str(), as.c_str()) != 0) failed = errno;
+    if (failed == 0 && std::rename(path_.c_str(), as.c_str()) != 0) failed = errno;
     if (failed == 0) path_.clear();
     return failed;
   }
