@@ -21,6 +21,7 @@
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/detail/operation.hpp>
 #include <feedline/core/retry.hpp>
+#include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline v0 {
 
@@ -40,17 +41,6 @@ namespace detail {
 
 inline void check_option(const feedline::deadline& d) {
   if (d.limit.count() <= 0) throw std::invalid_argument("feedline::deadline: the limit must be positive");
-}
-
-/// "2 s", "1.5 ms"
-inline std::string duration_text(std::chrono::nanoseconds time) {
-  const auto [unit, name] = time >= std::chrono::seconds(1)        ? std::pair(1e9, " s")
-                            : time >= std::chrono::milliseconds(1) ? std::pair(1e6, " ms")
-                                                                   : std::pair(1e3, " us");
-  std::string text = std::to_string(static_cast<double>(time.count()) / unit);
-  while (text.back() == '0') text.pop_back();
-  if (text.back() == '.') text.pop_back();
-  return text + name;
 }
 
 /// An asynchronous function with a deadline.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Formats the names of files and samples for messages.
+// Formats names of files and samples, and durations, for messages.
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace feedline::inline v0::detail {
 
@@ -25,6 +27,17 @@ inline std::string in_backticks(std::string_view name) {
   std::string text(1, '`');
   text += readable(name.substr(0, most));
   return text += name.size() > most ? "…`" : "`";
+}
+
+/// "2 s", "1.5 ms"
+inline std::string duration_text(std::chrono::nanoseconds time) {
+  const auto [unit, name] = time >= std::chrono::seconds(1)        ? std::pair(1e9, " s")
+                            : time >= std::chrono::milliseconds(1) ? std::pair(1e6, " ms")
+                                                                   : std::pair(1e3, " us");
+  std::string text = std::to_string(static_cast<double>(time.count()) / unit);
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text + name;
 }
 
 } // namespace feedline::inline v0::detail

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include <feedline/detail/given_size.hpp>
-#include <feedline/remote/detail/ticket.hpp>
+#include <feedline/remote/detail/part_ticket.hpp>
 #include <feedline/remote/detail/transfers.hpp>
 #include <feedline/remote/detail/url.hpp>
 #include <feedline/remote/remote_options.hpp>
@@ -26,7 +26,7 @@ namespace detail {
 
 class remote_read final : public object_read {
  public:
-  remote_read(std::shared_ptr<transfers> all, std::shared_ptr<ticket> t)
+  remote_read(std::shared_ptr<transfers> all, std::shared_ptr<part_ticket> t)
       : all_(std::move(all)), ticket_(std::move(t)) {}
 
   ~remote_read() override {
@@ -39,7 +39,7 @@ class remote_read final : public object_read {
 
  private:
   const std::shared_ptr<transfers> all_; // a read may outlive the store
-  const std::shared_ptr<ticket> ticket_;
+  const std::shared_ptr<part_ticket> ticket_;
 };
 
 class remote_store final : public object_store {
@@ -57,7 +57,7 @@ class remote_store final : public object_store {
   std::unique_ptr<object_read> read(const std::string& name, std::uint64_t offset, std::size_t count,
                                     const std::optional<object_info>& expected) override {
     const std::uint64_t most = std::numeric_limits<std::uint64_t>::max() - offset;
-    auto t = std::make_shared<ticket>(
+    auto t = std::make_shared<part_ticket>(
         name, offset, static_cast<std::size_t>(std::min<std::uint64_t>(count, most)), expected);
     auto handle = std::make_unique<remote_read>(transfers_, t);
     try {

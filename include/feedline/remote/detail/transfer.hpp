@@ -23,7 +23,7 @@
 #include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/remote/detail/http_answer.hpp>
-#include <feedline/remote/detail/ticket.hpp>
+#include <feedline/remote/detail/part_ticket.hpp>
 #include <feedline/source/object_store.hpp>
 
 namespace feedline::inline v0::detail {
@@ -35,19 +35,13 @@ inline std::shared_ptr<std::byte> part_memory(std::size_t bytes) {
           [block](std::byte*) { block_cache::of_process().deallocate(block); }};
 }
 
-/// "30 s" or "250 ms"
-inline std::string duration_text(std::chrono::nanoseconds time) {
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
-}
-
 /// What an attempt came to.
 enum class attempt_end { complete, failed, broken };
 
 class transfer {
  public:
   /// The tickets are for one object and in the order of their offsets; the range goes from the first to the last.
-  explicit transfer(std::vector<std::shared_ptr<ticket>> tickets)
+  explicit transfer(std::vector<std::shared_ptr<part_ticket>> tickets)
       : random(key(stable_hash(tickets.front()->name), tickets.front()->offset)),
         tickets_(std::move(tickets)),
         offset_(tickets_.front()->offset),
@@ -333,7 +327,7 @@ class transfer {
     }
   }
 
-  const std::vector<std::shared_ptr<ticket>> tickets_;
+  const std::vector<std::shared_ptr<part_ticket>> tickets_;
   const std::uint64_t offset_;
   const std::size_t count_;
 

@@ -27,7 +27,7 @@
 
 #include <curl/curl.h>
 
-#include <feedline/remote/detail/ticket.hpp>
+#include <feedline/remote/detail/part_ticket.hpp>
 #include <feedline/remote/detail/transfer.hpp>
 #include <feedline/remote/remote_options.hpp>
 #include <feedline/version.hpp>
@@ -71,7 +71,7 @@ class transfers {
   ~transfers() = default; // after close()
 
   /// Queues a ticket. Starts the thread with the first.
-  void add(const std::shared_ptr<ticket>& t) {
+  void add(const std::shared_ptr<part_ticket>& t) {
     {
       const std::lock_guard lock(mutex_);
       if (is_closed_) return t->fail(ending_);
@@ -83,7 +83,7 @@ class transfers {
   }
 
   /// Nobody waits for the ticket any more.
-  void cancel(ticket& t) noexcept {
+  void cancel(part_ticket& t) noexcept {
     t.is_cancelled = true;
     {
       const std::lock_guard lock(mutex_);
@@ -137,7 +137,7 @@ class transfers {
 
   // A transfer at work, with what libcurl uses of it.
   struct request {
-    request(transfers& all_, std::vector<std::shared_ptr<ticket>> tickets)
+    request(transfers& all_, std::vector<std::shared_ptr<part_ticket>> tickets)
         : all(all_), work(std::move(tickets)) {}
 
     transfers& all;
@@ -174,7 +174,7 @@ class transfers {
     } catch (const std::exception& error) {
       ending = error.what();
     }
-    std::list<std::shared_ptr<ticket>> waiting;
+    std::list<std::shared_ptr<part_ticket>> waiting;
     {
       const std::lock_guard lock(mutex_);
       is_closed_ = true;
@@ -208,7 +208,7 @@ class transfers {
     }
     std::erase_if(active_, [](const auto& r) { return r->work.has_ended; });
     while (active_.size() < options_.in_flight) {
-      std::vector<std::shared_ptr<ticket>> tickets = next_tickets();
+      std::vector<std::shared_ptr<part_ticket>> tickets = next_tickets();
       if (tickets.empty()) break;
       active_.push_back(std::make_unique<request>(*this, std::move(tickets)));
       start_attempt(*active_.back());
@@ -218,14 +218,14 @@ class transfers {
   }
 
   // The first ticket of the queue and those after it that continue where it ends: one request serves them.
-  std::vector<std::shared_ptr<ticket>> next_tickets() {
+  std::vector<std::shared_ptr<part_ticket>> next_tickets() {
     constexpr std::uint64_t widest_gap = std::uint64_t{16} << 10;
-    std::vector<std::shared_ptr<ticket>> tickets;
+    std::vector<std::shared_ptr<part_ticket>> tickets;
     const std::lock_guard lock(mutex_);
     while (!queue_.empty()) {
-      const ticket& next = *queue_.front();
+      const part_ticket& next = *queue_.front();
       if (!tickets.empty()) {
-        const ticket& last = *tickets.back();
+        const part_ticket& last = *tickets.back();
         const std::uint64_t end = last.offset + last.count;
         if (last.count == 0 || next.count == 0 || next.name != last.name || next.expected != last.expected ||
             next.offset < end || next.offset - end > widest_gap ||
@@ -428,7 +428,7 @@ class transfers {
   std::atomic<std::uint64_t> bytes_{0};
 
   mutable std::mutex mutex_; // protects what follows
-  std::list<std::shared_ptr<ticket>> queue_;
+  std::list<std::shared_ptr<part_ticket>> queue_;
   bool any_cancelled_ = false;
   bool is_closed_ = false;
   std::string ending_ = "reading was stopped, as its store was destroyed";

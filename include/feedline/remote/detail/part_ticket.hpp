@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// ticket: stands for a part that is being read, between the thread that reads it and the one that waits for it.
+// part_ticket: stands for a part that is being read, between the thread that reads it and the one that waits for it.
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -18,9 +18,10 @@
 
 namespace feedline::inline v0::detail {
 
-class ticket {
+class part_ticket {
  public:
-  ticket(std::string name_, std::uint64_t offset_, std::size_t count_, std::optional<object_info> expected_)
+  part_ticket(std::string name_, std::uint64_t offset_, std::size_t count_,
+              std::optional<object_info> expected_)
       : name(std::move(name_)), offset(offset_), count(count_), expected(std::move(expected_)) {}
 
   const std::string name;
@@ -30,7 +31,7 @@ class ticket {
   request_target target{};
 
   // Of the queue, under its lock.
-  std::list<std::shared_ptr<ticket>>::iterator place{};
+  std::list<std::shared_ptr<part_ticket>>::iterator place{};
   bool is_queued = false;
 
   std::atomic<bool> is_cancelled{false}; ///< nobody waits for it any more
