@@ -13,3 +13,4 @@
 #include <feedline/image/random_erasing.hpp>
 #include <feedline/image/resize.hpp>
 #include <feedline/image/resize_options.hpp>
+#include <feedline/image/restart_markers.hpp>

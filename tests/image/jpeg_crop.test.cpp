@@ -3,6 +3,7 @@
 #include <feedline/image/jpeg_decoder.hpp>
 
 #include "support/catch.hpp"
+#include "support/jpeg_crops.hpp"
 #include "support/jpeg_writer.hpp"
 #include "support/resampled.hpp"
 #include "support/test_data.hpp"
@@ -19,44 +20,19 @@
 #include <vector>
 
 namespace fl = feedline;
+using fl::test::gives_pixels_of;
 using fl::test::gradient;
+using fl::test::has_pixels_of;
 using fl::test::largest_difference;
 using fl::test::noise;
+using fl::test::random_box;
 using fl::test::resampled;
+using fl::test::takes;
 using fl::test::throws_saying;
+using fl::test::whole;
 using fl::test::write_jpeg;
 
 namespace {
-
-fl::crop_box random_box(std::size_t height, std::size_t width, fl::random_generator& random) {
-  const std::size_t h = 1 + random.below(height), w = 1 + random.below(width);
-  return {static_cast<double>(random.below(height - h + 1)), static_cast<double>(random.below(width - w + 1)),
-          static_cast<double>(h), static_cast<double>(w)};
-}
-
-auto takes(const fl::crop_box& box) {
-  return [box](std::size_t, std::size_t) { return box; };
-}
-
-std::size_t whole(double number) { return static_cast<std::size_t>(number); }
-
-// A box of whole pixels at its own size must have exactly these pixels, whatever the decoder reads to compute
-// them.
-bool gives_pixels_of(fl::jpeg_decoder& decoder, const std::vector<std::byte>& file,
-                     const fl::tensor<std::uint8_t>& image, const fl::crop_box& box,
-                     const fl::jpeg_options& options, bool mirrored = false) {
-  const std::size_t channels = image.shape()[2];
-  fl::tensor<std::uint8_t> part(fl::shape{whole(box.height), whole(box.width), channels});
-  decoder.decode_crop(file, takes(box), hwc_view(part), {.horizontal_flip = mirrored}, options);
-  const auto all = hwc_view(image);
-  for (std::size_t y = 0; y < part.shape()[0]; ++y)
-    for (std::size_t x = 0; x < part.shape()[1]; ++x)
-      for (std::size_t c = 0; c < channels; ++c)
-        if (hwc_view(part)(y, mirrored ? part.shape()[1] - 1 - x : x, c) !=
-            all(whole(box.top) + y, whole(box.left) + x, c))
-          return false;
-  return true;
-}
 
 // A gradient from top to bottom in red and from left to right in green, which shows a shift by half a pixel
 // and its direction.
@@ -200,9 +176,12 @@ TEST_CASE("crops decoded at a smaller size aren't shifted") {
       write_jpeg(waves(height, width), {.across = sampling, .down = sampling, .progressive = is_progressive});
   const auto all = decoder.decode(file);
   for (const std::size_t shrunk : {2u, 3u, 4u, 7u, 8u, 11u}) {
-    const fl::crop_box whole = fl::whole_image(height, width);
-    for (fl::crop_box box :
-         {whole, {0, 0, 301, 397}, {200, 246, 301, 397}, {37, 101, 352, 440}, {36.3, 100.6, 330.4, 401.7}})
+    const fl::crop_box all_of_it = fl::whole_image(height, width);
+    for (fl::crop_box box : {all_of_it,
+                             {0, 0, 301, 397},
+                             {200, 246, 301, 397},
+                             {37, 101, 352, 440},
+                             {36.3, 100.6, 330.4, 401.7}})
       for (const bool sample_outside : {false, true}) {
         box.sample_outside = sample_outside;
         const std::size_t h = whole_part(box.height, shrunk), w = whole_part(box.width, shrunk);
@@ -220,6 +199,33 @@ TEST_CASE("crops decoded at a smaller size aren't shifted") {
         }
       }
   }
+}
+
+TEST_CASE(
+    "a crop decoded at a smaller size has the pixels of the whole image at that size, for every sampling") {
+  fl::jpeg_decoder decoder;
+  fl::random_generator random(9);
+  constexpr std::size_t height = 160, width = 208;
+  const auto image = noise(height, width, 3);
+  for (int across = 1; across <= 4; ++across)
+    for (int down = 1; down <= 4; ++down) {
+      if (across * down > 8) continue; // more blocks than the format allows
+      const auto file = write_jpeg(image, {.across = across, .down = down});
+      for (const std::size_t shrink : {2u, 4u, 8u}) {
+        fl::tensor<std::uint8_t> all(fl::shape{height / shrink, width / shrink, 3});
+        decoder.decode_crop(file, fl::whole_image, hwc_view(all));
+        for (int i = 0; i < 10; ++i) {
+          const auto box = random_box(height / shrink, width / shrink, random);
+          const auto by = static_cast<double>(shrink);
+          fl::tensor<std::uint8_t> part(fl::shape{whole(box.height), whole(box.width), 3});
+          decoder.decode_crop(file, takes({by * box.top, by * box.left, by * box.height, by * box.width}),
+                              hwc_view(part));
+          INFO(across << " x " << down << ", shrunk by " << shrink << ", " << box.top << ", " << box.left
+                      << ": " << box.height << " x " << box.width);
+          REQUIRE(has_pixels_of(part, all, box));
+        }
+      }
+    }
 }
 
 TEST_CASE("an image is decoded at a smaller size only if that is enough, and the result hardly differs") {

@@ -6,37 +6,24 @@
 #include "support/jpeg_writer.hpp"
 #include "support/npy.hpp"
 #include "support/png_image.hpp"
+#include "support/read_file.hpp"
 #include "support/test_data.hpp"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 
 namespace fl = feedline;
 namespace fs = std::filesystem;
+using fl::test::files_in;
 using fl::test::largest_difference;
+using fl::test::read_file;
 using fl::test::test_data;
 
 namespace {
 
 constexpr fl::jpeg_options keeping{.on_corrupt = fl::on_corrupt::keep};
 constexpr fl::jpeg_options upright{.apply_orientation = true};
-
-std::vector<std::byte> read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const auto view = std::as_bytes(std::span(text));
-  return {view.begin(), view.end()};
-}
-
-std::vector<fs::path> files_in(const std::string& folder, const std::string& extension) {
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == extension) paths.push_back(entry.path());
-  return paths;
-}
 
 double mean_difference(const fl::tensor<std::uint8_t>& a, const fl::tensor<std::uint8_t>& b) {
   if (!(a.shape() == b.shape())) return 256;

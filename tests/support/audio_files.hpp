@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <numbers>
 #include <span>
 #include <stdexcept>
@@ -20,16 +18,11 @@
 
 #include <sndfile.h>
 
+#include "support/read_file.hpp"
+
 namespace feedline::test {
 
 using bytes = std::vector<std::byte>;
-
-inline bytes read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const auto view = std::as_bytes(std::span(text));
-  return {view.begin(), view.end()};
-}
 
 /// The files of a folder in order of their names, without .npy and .f32 files.
 inline std::vector<std::filesystem::path> audio_files(const std::string& folder) {

@@ -23,7 +23,8 @@ struct jpeg_recipe {
   bool arithmetic = false;
   bool interleaved = true;
   int restart_rows = 0;
-  bool adobe_marker = true; ///< for CMYK
+  unsigned restart_interval = 0; ///< MCUs between restart markers
+  bool adobe_marker = true;      ///< for CMYK
   std::vector<std::byte> exif = {};
 };
 
@@ -57,6 +58,7 @@ inline std::vector<std::byte> write_jpeg(const tensor<std::uint8_t>& image, cons
     }
     state.arith_code = recipe.arithmetic ? TRUE : FALSE;
     state.restart_in_rows = recipe.restart_rows;
+    state.restart_interval = recipe.restart_interval;
     if (!recipe.adobe_marker) state.write_Adobe_marker = FALSE;
     jpeg_start_compress(&state, TRUE);
     if (!recipe.exif.empty())

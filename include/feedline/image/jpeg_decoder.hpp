@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -21,6 +20,7 @@
 #include <feedline/image/detail/jpeg_source.hpp>
 #include <feedline/image/detail/pixel_rows.hpp>
 #include <feedline/image/detail/resampler.hpp>
+#include <feedline/image/detail/restart_segments.hpp>
 #include <feedline/image/exif_orientation.hpp>
 #include <feedline/image/image_view.hpp>
 #include <feedline/image/jpeg_error.hpp>
@@ -137,7 +137,8 @@ class jpeg_decoder {
 
   /// Decodes a part of an image and resizes it to fill `pixels`, in one pass and without an intermediate
   /// image. It decodes only the rows and columns that contribute to the result, at a smaller size where that
-  /// is enough. (A plain libjpeg decodes all columns, and all rows down to the last one needed.)
+  /// is enough. (A plain libjpeg decodes all columns, and all rows down to the last one needed.) Where restart markers
+  /// divide the rows of a sequential file, as add_restart_markers() adds them, it doesn't even read the codes of the rest.
   ///
   ///     decoder.decode_crop(file, resized_center_crop{}, chw_view(tensor));
   ///
@@ -145,8 +146,8 @@ class jpeg_decoder {
   ///          jpeg_options::apply_orientation is set). It is called before pixels are decoded, and must not
   ///          use this decoder
   /// Gives:   the header; `pixels` has its number of channels, 3 or 1, of float (see normalization) or bytes
-  /// Throws:  jpeg_error, also for damage before the needed rows, but not for damage after them, which aren't
-  ///          read; std::invalid_argument if the box isn't within the image, or the view is empty or has
+  /// Throws:  jpeg_error, also for damage before the needed rows, but not for damage that isn't read: after them, or
+  ///          between other restart markers; std::invalid_argument if the box isn't within the image, or the view is empty or has
   ///          another number of channels; what `choose` throws. The content of `pixels` is then unspecified.
   template <class Choose, class T>
   jpeg_header decode_crop(std::span<const std::byte> file, const Choose& choose, const image_view<T>& pixels,
@@ -162,7 +163,9 @@ class jpeg_decoder {
     const image_view<T> to =
         detail::as_stored(how.horizontal_flip ? pixels.mirrored() : pixels, header.orientation);
 
-    const double size = choose_size(stored.box, to, how, options);
+    const unsigned eighths = choose_size(stored.box, to, how, options);
+    set_output(options.color, eighths);
+    const double size = eighths / 8.0;
     const auto map = [&](double begin, double length, std::size_t count, std::size_t all) {
       return detail::map_axis(begin * size, length * size, count, all, box.sample_outside);
     };
@@ -171,7 +174,7 @@ class jpeg_decoder {
         resampler_.plan(map(stored.box.top, stored.box.height, to.height, state_.output_height),
                         map(stored.box.left, stored.box.width, to.width, state_.output_width), bytes,
                         how.interpolation, how.antialias);
-    const std::size_t left = start_region(region);
+    const std::size_t left = start_region(file, region, options.color, eighths);
     const std::size_t row_bytes = std::size_t{state_.output_width} * std::max(bytes, output_components());
     resampler_.run(to, scale, region.left - left, row_bytes, [this](std::uint8_t** rows, std::size_t count) {
       errors_.run(who, [=, this] { read_rows(rows, count); });
@@ -203,15 +206,12 @@ class jpeg_decoder {
     source_.open(file);
     scan_limit_.max_scans = options.max_scans;
     scan_limit_.max_scan_pixels = options.max_scan_pixels;
-    // A damaged file that lacks tables must not use those of the image before.
-    std::fill(std::begin(state_.quant_tbl_ptrs), std::end(state_.quant_tbl_ptrs), nullptr);
-    std::fill(std::begin(state_.dc_huff_tbl_ptrs), std::end(state_.dc_huff_tbl_ptrs), nullptr);
-    std::fill(std::begin(state_.ac_huff_tbl_ptrs), std::end(state_.ac_huff_tbl_ptrs), nullptr);
+    clear_tables();
     errors_.run(who, [this, &options] {
       jpeg_save_markers(&state_, exif_marker, options.apply_orientation ? 0xffff : 0);
       jpeg_read_header(&state_, TRUE);
     });
-    check_limits(options);
+    detail::check_jpeg_size(who, state_, options.max_pixels);
     choose_colors(options.color);
     errors_.run(who, [this] { jpeg_calc_output_dimensions(&state_); });
 
@@ -225,21 +225,11 @@ class jpeg_decoder {
     return header;
   }
 
-  void check_limits(const jpeg_options& options) {
-    if (state_.data_precision != 8)
-      throw jpeg_error(std::string(who) + ": the image has samples of " +
-                       std::to_string(state_.data_precision) + " bits; only 8 bits are supported");
-    if (std::uint64_t{state_.image_width} * state_.image_height > options.max_pixels)
-      throw jpeg_error(std::string(who) + ": " + std::to_string(state_.image_width) + " x " +
-                       std::to_string(state_.image_height) +
-                       " pixels are more than jpeg_options::max_pixels, " +
-                       std::to_string(options.max_pixels));
-    // Four components of two bytes, and a margin for sides that aren't whole blocks. Without this line an
-    // environment variable would set the limit.
-    constexpr std::uint64_t unlimited = std::numeric_limits<long>::max();
-    constexpr std::uint64_t margin = std::uint64_t{1} << 26;
-    state_.mem->max_memory_to_use = static_cast<long>(
-        options.max_pixels < (unlimited - margin) / 8 ? 8 * options.max_pixels + margin : unlimited);
+  // A damaged file that lacks tables must not use those of the image before.
+  void clear_tables() noexcept {
+    std::fill(std::begin(state_.quant_tbl_ptrs), std::end(state_.quant_tbl_ptrs), nullptr);
+    std::fill(std::begin(state_.dc_huff_tbl_ptrs), std::end(state_.dc_huff_tbl_ptrs), nullptr);
+    std::fill(std::begin(state_.ac_huff_tbl_ptrs), std::end(state_.ac_huff_tbl_ptrs), nullptr);
   }
 
   // libjpeg converts gray, YCbCr and RGB to RGB, and gray and YCbCr to gray. convert_ does the rest, row by
@@ -307,27 +297,44 @@ class jpeg_decoder {
   // The smallest size at which the box has at least as many pixels as `to`. (Only powers of two have fast
   // transforms.)
   template <class T>
-  double choose_size(const crop_box& box, const image_view<T>& to, const resize_options& how,
-                     const jpeg_options& options) {
+  static unsigned choose_size(const crop_box& box, const image_view<T>& to, const resize_options& how,
+                              const jpeg_options& options) noexcept {
     unsigned eighths = 8;
     if (options.scaled_decoding && how.antialias && how.interpolation != interpolation::nearest)
       while (eighths > 1 && box.height * eighths >= 16 * static_cast<double>(to.height) &&
              box.width * eighths >= 16 * static_cast<double>(to.width))
         eighths /= 2;
-    // Four bytes per pixel are faster to add up than three.
-    if (options.color == pixel_color::rgb) {
+    return eighths;
+  }
+
+  // For a part of the image, at eighths/8 of its size. Four bytes per pixel are faster to add up than three.
+  void set_output(pixel_color color, unsigned eighths) {
+    choose_colors(color);
+    if (color == pixel_color::rgb) {
       if (state_.out_color_space == JCS_CMYK) convert_ = &detail::cmyk_to_rgb<4>;
       else convert_ = detail::choose_four_bytes(state_);
     }
     state_.scale_num = eighths;
     state_.scale_denom = 8;
     errors_.run(who, [this] { jpeg_calc_output_dimensions(&state_); });
-    return eighths / 8.0;
   }
 
-  // Skips to the first row of a region. Returns the first column of the decoded rows: at or before the
+  // Starts to decode at the first row of a region. Returns the first column of the decoded rows: at or before the
   // region's.
-  std::size_t start_region(const detail::resampler::region& region) {
+  std::size_t start_region(std::span<const std::byte> file, detail::resampler::region region,
+                           pixel_color color, unsigned eighths) {
+    if (!segments_.choose(state_, file, region, eighths)) return skip_to(region);
+    jpeg_abort_decompress(&state_);
+    clear_tables();
+    source_.open(segments_.pieces());
+    errors_.run(who, [this] { jpeg_read_header(&state_, TRUE); });
+    set_output(color, eighths);
+    region.top -= segments_.top();
+    region.left -= segments_.left();
+    return segments_.left() + skip_to(region);
+  }
+
+  std::size_t skip_to(const detail::resampler::region& region) {
     // Colours are interpolated between neighbours, so decode these too.
     const std::size_t margin = 2 * static_cast<std::size_t>(state_.max_h_samp_factor);
     const std::size_t wanted = region.left - std::min(region.left, margin);
@@ -337,22 +344,12 @@ class jpeg_decoder {
     const auto top = static_cast<JDIMENSION>(region.top);
     errors_.run(who, [&] {
       jpeg_start_decompress(&state_);
-      if (smooths_blocks()) left = 0;
+      // For smoothing it needs the blocks around those of the region.
+      if (detail::smooths_blocks(state_) || !detail::can_choose_columns(state_)) left = 0;
       else detail::choose_columns(state_, left, width);
       detail::skip_rows(state_, top, strip_);
     });
     return left;
-  }
-
-  // Whether libjpeg smooths blocks whose coefficients are incomplete. For this it needs the blocks around
-  // them.
-  bool smooths_blocks() const noexcept {
-    if (!state_.progressive_mode || !state_.coef_bits) return false;
-    for (int i = 0; i < state_.num_components; ++i)
-      if (std::any_of(std::begin(state_.coef_bits[i]), std::end(state_.coef_bits[i]),
-                      [](int missing_bits) { return missing_bits != 0; }))
-        return true;
-    return false;
   }
 
   static constexpr int exif_marker = JPEG_APP0 + 1;
@@ -361,6 +358,7 @@ class jpeg_decoder {
   detail::jpeg_memory memory_;
   detail::jpeg_memory_source source_;
   detail::jpeg_scan_limit scan_limit_;
+  detail::restart_segments segments_;
   jpeg_decompress_struct state_{};
   detail::row_conversion convert_ = nullptr;
   std::vector<std::uint8_t> strip_;

@@ -88,17 +88,9 @@ class libjpeg_errors : public jpeg_error_mgr {
     if (warnings_fail_) fail(keep_hint, message);
   }
 
- private:
-  static constexpr char keep_hint[] =
-      "%s; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::keep";
-
-  // Names the kind of JPEG if libjpeg doesn't support the kind that the frame's marker says. After the frame,
-  // such a marker means damage, and the result is null.
-  static const char* unsupported_kind(j_common_ptr codec) noexcept {
-    const int code = codec->err->msg_code;
-    if (code != JERR_SOF_UNSUPPORTED && code != JERR_UNKNOWN_MARKER) return nullptr;
-    if (reinterpret_cast<j_decompress_ptr>(codec)->comp_info) return nullptr; // after the frame
-    switch (codec->err->msg_parm.i[0]) {
+  /// Names a kind of JPEG that libjpeg may not support, by the byte of the frame's marker; otherwise null.
+  static const char* unsupported_kind(int marker) noexcept {
+    switch (marker) {
     case 0xc3:
       return "Lossless JPEG";
     case 0xc5:
@@ -120,6 +112,19 @@ class libjpeg_errors : public jpeg_error_mgr {
     default:
       return nullptr;
     }
+  }
+
+ private:
+  static constexpr char keep_hint[] =
+      "%s; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::keep";
+
+  // Names the kind of JPEG if libjpeg doesn't support the kind that the frame's marker says. After the frame,
+  // such a marker means damage, and the result is null.
+  static const char* unsupported_kind(j_common_ptr codec) noexcept {
+    const int code = codec->err->msg_code;
+    if (code != JERR_SOF_UNSUPPORTED && code != JERR_UNKNOWN_MARKER) return nullptr;
+    if (reinterpret_cast<j_decompress_ptr>(codec)->comp_info) return nullptr; // after the frame
+    return unsupported_kind(codec->err->msg_parm.i[0]);
   }
 
   // Not inlined, so that no variable of a caller is in a register that the jump restores.

@@ -37,6 +37,8 @@ inline row_conversion choose_four_bytes(jpeg_decompress_struct& state) noexcept 
   };
 }
 
+inline bool can_choose_columns(const jpeg_decompress_struct&) noexcept { return true; }
+
 /// Decodes all columns: a plain libjpeg can't decode fewer.
 inline void choose_columns(jpeg_decompress_struct&, JDIMENSION& left, JDIMENSION&) noexcept { left = 0; }
 
@@ -60,6 +62,21 @@ inline void mention_plain_libjpeg() noexcept {}
 inline row_conversion choose_four_bytes(jpeg_decompress_struct& state) noexcept {
   state.out_color_space = JCS_EXT_RGBX;
   return nullptr;
+}
+
+/// Whether choose_columns() works. At a smaller size libjpeg decodes colours to more samples than their sampling factor
+/// says; jpeg_crop_scanline() then computes too few of them, which shows where they aren't at full size (4 x 2, 2 x 4).
+inline bool can_choose_columns(const jpeg_decompress_struct& state) noexcept {
+  for (int i = 0; i < state.num_components; ++i) {
+    const jpeg_component_info& c = state.comp_info[i];
+    const std::uint64_t samples =
+        std::uint64_t{state.output_width} * static_cast<std::uint64_t>(c.h_samp_factor);
+    const auto most = static_cast<std::uint64_t>(state.max_h_samp_factor);
+    const bool is_full =
+        c.downsampled_width == state.output_width && c.downsampled_height == state.output_height;
+    if (c.downsampled_width > (samples + most - 1) / most && !is_full) return false;
+  }
+  return true;
 }
 
 /// Decodes only these columns and some on their left, and sets `left` to the first of them.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// libjpeg's callbacks during decoding: its data source, and a limit on scans.
+// libjpeg's callbacks during decoding: its data source, and limits on the image.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 #include <span>
+#include <string>
 
 #include <feedline/image/jpeg_error.hpp>
 
@@ -15,7 +19,8 @@ class jpeg_memory_source : public jpeg_source_mgr {
   jpeg_memory_source() noexcept : jpeg_source_mgr{} {
     init_source = [](j_decompress_ptr) {};
     fill_input_buffer = [](j_decompress_ptr codec) -> boolean {
-      end_of_file(codec);
+      auto& source = static_cast<jpeg_memory_source&>(*codec->src);
+      if (!source.next_piece()) end_of_file(codec);
       return TRUE;
     };
     skip_input_data = [](j_decompress_ptr codec, long count) {
@@ -25,16 +30,43 @@ class jpeg_memory_source : public jpeg_source_mgr {
       source.next_input_byte += count;
       source.bytes_in_buffer -= static_cast<std::size_t>(count);
     };
-    resync_to_restart = jpeg_resync_to_restart;
+    resync_to_restart = [](j_decompress_ptr codec, int wanted) -> boolean {
+      const auto& source = static_cast<const jpeg_memory_source&>(*codec->src);
+      if (!source.has_any_restart_ || codec->unread_marker < JPEG_RST0 ||
+          codec->unread_marker > JPEG_RST0 + 7)
+        return jpeg_resync_to_restart(codec, wanted);
+      codec->unread_marker = 0;
+      return TRUE;
+    };
     term_source = [](j_decompress_ptr) {};
   }
 
   void open(std::span<const std::byte> file) noexcept {
+    pieces_ = {};
+    has_any_restart_ = false;
     next_input_byte = reinterpret_cast<const JOCTET*>(file.data());
     bytes_in_buffer = file.size();
   }
 
+  /// Reads these pieces one after another, the first of which must hold the header. Restart markers may have any number.
+  void open(std::span<const std::span<const std::byte>> pieces) noexcept {
+    pieces_ = pieces;
+    has_any_restart_ = true;
+    next_piece();
+  }
+
  private:
+  bool next_piece() noexcept {
+    while (!pieces_.empty()) {
+      const auto piece = pieces_.front();
+      pieces_ = pieces_.subspan(1);
+      next_input_byte = reinterpret_cast<const JOCTET*>(piece.data());
+      bytes_in_buffer = piece.size();
+      if (!piece.empty()) return true;
+    }
+    return false;
+  }
+
   // Where warnings are kept, this end marker makes libjpeg finish with the data that it has.
   static void end_of_file(j_decompress_ptr codec) {
     static constexpr JOCTET end_marker[] = {0xff, JPEG_EOI};
@@ -42,7 +74,38 @@ class jpeg_memory_source : public jpeg_source_mgr {
     codec->src->next_input_byte = end_marker;
     codec->src->bytes_in_buffer = sizeof end_marker;
   }
+
+  std::span<const std::span<const std::byte>> pieces_; // after this one
+  bool has_any_restart_ = false;
 };
+
+/// Refuses an image whose samples don't have 8 bits or that has more than `max_pixels`, and limits libjpeg's memory to
+/// what an image of that size needs. `state` has read the header.
+inline void check_jpeg_size(const char* who, jpeg_decompress_struct& state, std::uint64_t max_pixels) {
+  if (state.data_precision != 8)
+    throw jpeg_error(std::string(who) + ": the image has samples of " + std::to_string(state.data_precision) +
+                     " bits; only 8 bits are supported");
+  if (std::uint64_t{state.image_width} * state.image_height > max_pixels)
+    throw jpeg_error(std::string(who) + ": " + std::to_string(state.image_width) + " x " +
+                     std::to_string(state.image_height) + " pixels are more than jpeg_options::max_pixels, " +
+                     std::to_string(max_pixels));
+  // Four components of two bytes, and a margin for sides that aren't whole blocks. Without this line an
+  // environment variable would set the limit.
+  constexpr std::uint64_t unlimited = std::numeric_limits<long>::max();
+  constexpr std::uint64_t margin = std::uint64_t{1} << 26;
+  state.mem->max_memory_to_use =
+      static_cast<long>(max_pixels < (unlimited - margin) / 8 ? 8 * max_pixels + margin : unlimited);
+}
+
+/// Whether libjpeg smooths blocks, because scans are missing that would complete their coefficients.
+inline bool smooths_blocks(const jpeg_decompress_struct& state) noexcept {
+  if (!state.progressive_mode || !state.coef_bits) return false;
+  for (int i = 0; i < state.num_components; ++i)
+    if (std::any_of(std::begin(state.coef_bits[i]), std::end(state.coef_bits[i]),
+                    [](int missing_bits) { return missing_bits != 0; }))
+      return true;
+  return false;
+}
 
 /// Stops decoding an image with more scans than allowed. libjpeg calls it at least once in every scan.
 class jpeg_scan_limit : public jpeg_progress_mgr {

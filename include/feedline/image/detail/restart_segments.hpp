@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The parts of a JPEG between restart markers, which can be decoded alone.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include <feedline/image/detail/jpeg_markers.hpp>
+#include <feedline/image/detail/resampler.hpp>
+#include <feedline/image/jpeg_error.hpp>
+
+namespace feedline::inline v0::detail {
+
+/// The MCUs of an image whose components are coded together. (An MCU has the blocks that are coded one after another.)
+struct mcu_grid {
+  /// Takes the state after jpeg_read_header().
+  explicit mcu_grid(const jpeg_decompress_struct& state) noexcept {
+    if (state.num_components > 1) { // else the sampling factors mean nothing
+      blocks = 0;
+      for (int i = 0; i < state.num_components; ++i)
+        blocks += state.comp_info[i].h_samp_factor * state.comp_info[i].v_samp_factor;
+      across = static_cast<std::size_t>(state.max_h_samp_factor);
+      down = static_cast<std::size_t>(state.max_v_samp_factor);
+    }
+    columns = (state.image_width + 8 * across - 1) / (8 * across);
+    rows = (state.image_height + 8 * down - 1) / (8 * down);
+  }
+
+  std::size_t across = 1, down = 1; ///< blocks of the finest component in an MCU; a block has 8 x 8 samples
+  std::size_t columns, rows;        ///< MCUs of the image
+  int blocks = 1;                   ///< of all components in an MCU
+};
+
+/// Finds the segments that a part of an image needs, and makes a JPEG of them alone, in pieces: a header with a smaller
+/// size, then for each row of MCUs the bytes of its segments, where they are in the file.
+///
+///     ┌──────┬──────┬──────┬──────┐
+///     │      │ needed      │      │   the marker after each segment has the next number of 0 to 7
+///     │      │ needed      │      │
+///     └──────┴──────┴──────┴──────┘
+///
+/// Keep one per decoder: it reuses its memory.
+class restart_segments {
+ public:
+  /// Chooses the segments for a region of the image decoded at `eighths`/8 of its size. `state` has read the file's
+  /// header. False if the whole image must be read: it has no markers that divide it, they aren't in order, or all of it
+  /// is needed from the top on.
+  bool choose(const jpeg_decompress_struct& state, std::span<const std::byte> file,
+              const resampler::region& wanted, std::size_t eighths) {
+    const std::size_t interval = state.restart_interval;
+    if (interval == 0 || state.progressive_mode || state.arith_code ||
+        state.comps_in_scan != state.num_components)
+      return false;
+    const mcu_grid grid(state);
+    const bool divides_rows = grid.columns % interval == 0;
+    if (!divides_rows && interval % grid.columns != 0) return false;
+    // A segment is `wide` MCUs of one row, or `high` whole rows.
+    const std::size_t wide = divides_rows ? interval : grid.columns;
+    const std::size_t high = divides_rows ? 1 : interval / grid.columns;
+
+    // Colours are interpolated between neighbours, so these are needed too.
+    const auto margin_down = static_cast<std::size_t>(state.max_v_samp_factor);
+    const auto margin_across = static_cast<std::size_t>(state.max_h_samp_factor);
+    const range rows =
+        divided(wanted.top, wanted.height, margin_down, high * grid.down * eighths, grid.rows, high);
+    range columns =
+        divided(wanted.left, wanted.width, margin_across, wide * grid.across * eighths, grid.columns, wide);
+    // libjpeg doesn't interpolate between two columns of colours.
+    if ((columns.end - columns.begin) * wide * eighths <= 2) {
+      columns.begin -= columns.begin > 0 ? 1 : 0;
+      columns.end = std::min(columns.end + 1, grid.columns / wide);
+    }
+    const std::size_t per_row = grid.columns / wide;
+    if (rows.begin == 0 && columns.begin == 0 && columns.end == per_row) return false;
+
+    const std::size_t top = rows.begin * high * 8 * grid.down, left = columns.begin * wide * 8 * grid.across;
+    const std::size_t bottom = std::min<std::size_t>(rows.end * high * 8 * grid.down, state.image_height);
+    const std::size_t right = std::min<std::size_t>(columns.end * wide * 8 * grid.across, state.image_width);
+    const auto* const data = reinterpret_cast<const std::byte*>(state.src->next_input_byte);
+    top_ = top * eighths / 8;
+    left_ = left * eighths / 8;
+    pieces_.clear();
+    return make_header(file, data, bottom - top, right - left) &&
+           find(data, file.data() + file.size(), rows, columns, per_row, (grid.rows + high - 1) / high);
+  }
+
+  /// The chosen JPEG, for jpeg_memory_source. It refers to the file.
+  std::span<const std::span<const std::byte>> pieces() const noexcept { return pieces_; }
+
+  /// Where it lies in the decoded image.
+  std::size_t top() const noexcept { return top_; }
+
+  std::size_t left() const noexcept { return left_; }
+
+ private:
+  struct range {
+    std::size_t begin, end;
+  };
+
+  // The parts of `size` pixels that [first - margin, first + count + margin) touches. The image has `all` MCUs, `in_part`
+  // in each part.
+  static range divided(std::size_t first, std::size_t count, std::size_t margin, std::size_t size,
+                       std::size_t all, std::size_t in_part) noexcept {
+    const std::size_t parts = (all + in_part - 1) / in_part;
+    return {(first - std::min(first, margin)) / size,
+            std::min((first + count + margin + size - 1) / size, parts)};
+  }
+
+  // Copies what decoding needs of the header, which ends at `data`. False if it isn't as encoders write it.
+  bool make_header(std::span<const std::byte> file, const std::byte* data, std::size_t height,
+                   std::size_t width) {
+    header_.assign({std::byte{0xff}, std::byte{0xd8}});
+    jpeg_markers markers(file);
+    while (const auto marker = markers.next()) {
+      const unsigned code = marker->code;
+      const bool is_frame = is_jpeg_frame(code);
+      const bool is_table = code == 0xc4 || code == 0xdb || code == 0xdd;
+      const bool is_color = code == 0xe0 || code == 0xee; // they say how colours are stored
+      if (is_frame || is_table || is_color || code == jpeg_markers::start_of_scan)
+        header_.insert(header_.end(), marker->bytes.begin(), marker->bytes.end());
+      if (is_frame) {
+        if (marker->payload().size() < 5) return false;
+        std::byte* const size = header_.data() + header_.size() - marker->payload().size() + 1;
+        size[0] = static_cast<std::byte>(height >> 8);
+        size[1] = static_cast<std::byte>(height & 0xff);
+        size[2] = static_cast<std::byte>(width >> 8);
+        size[3] = static_cast<std::byte>(width & 0xff);
+      }
+      if (code == jpeg_markers::start_of_scan) {
+        pieces_.push_back(header_);
+        return marker->bytes.data() + marker->bytes.size() == data;
+      }
+    }
+    return false;
+  }
+
+  // Goes through the coded data up to the last segment that is needed. False if a marker isn't the next one.
+  bool find(const std::byte* at, const std::byte* const end, range rows, range columns, std::size_t per_row,
+            std::size_t row_count) {
+    static constexpr std::byte restart[] = {std::byte{0xff}, std::byte{0xd0}};
+    static constexpr std::byte end_of_image[] = {std::byte{0xff}, std::byte{0xd9}};
+    unsigned number = 0; // of the next marker
+    const auto* begin = at;
+    for (std::size_t row = 0; row < rows.end; ++row) {
+      const std::size_t last = row + 1 == rows.end ? columns.end : per_row; // segments of this row to pass
+      for (std::size_t column = 0; column < last; ++column) {
+        if (column == columns.begin) begin = at;
+        if (row + 1 == row_count && column + 1 == per_row) { // no marker follows
+          pieces_.push_back({begin, end});
+          return true;
+        }
+        const std::byte* const marker = next_marker(at, end);
+        if (!marker || *at != static_cast<std::byte>(0xd0 + number)) return false;
+        number = (number + 1) % 8;
+        ++at;
+        if (row < rows.begin || column + 1 != columns.end) continue;
+        pieces_.push_back({begin, marker});
+        pieces_.push_back(row + 1 == rows.end ? end_of_image : restart);
+      }
+    }
+    return true;
+  }
+
+  // Returns the next marker, and moves `at` to the byte after its 0xff. Null if there is none. As in libjpeg, 0xff may be
+  // repeated, and 0x00 after it makes it data.
+  static const std::byte* next_marker(const std::byte*& at, const std::byte* const end) noexcept {
+    while (at < end) {
+      const auto* const found =
+          static_cast<const std::byte*>(std::memchr(at, 0xff, static_cast<std::size_t>(end - at)));
+      if (!found) return nullptr;
+      at = found + 1;
+      while (at < end && *at == std::byte{0xff}) ++at;
+      if (at == end) return nullptr;
+      if (*at != std::byte{0}) return found;
+      ++at;
+    }
+    return nullptr;
+  }
+
+  std::vector<std::byte> header_;
+  std::vector<std::span<const std::byte>> pieces_;
+  std::size_t top_ = 0, left_ = 0;
+};
+
+} // namespace feedline::inline v0::detail
