@@ -4,7 +4,7 @@
 // the same function. The baseline is bare threads that share a counter and write to memory of their own. Further rows
 // decode more than feedline does: bare threads that decode the part at full size, or the whole photograph; and a pool
 // of threads as one would write it by hand with OpenCV's decoder and resize. (photos_libtorch has libtorch's
-// DataLoader.)
+// DataLoader.) And what do restart markers give, as examples/reshard adds them? The same photographs with them.
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -33,6 +33,7 @@ namespace {
 
 // The same, but each sample is copied.
 void feedline_map_and_batch(benchmark::State& state) {
+  if (photos(state).empty()) return;
   const auto decode = [](const fl::tar_sample& sample, fl::context& context) {
     example e{{}, 0};
     load<decoding::part_smaller>(sample, context.index, chw_view(e.pixels));
@@ -41,6 +42,13 @@ void feedline_map_and_batch(benchmark::State& state) {
   consume_pipeline(state, fl::tar_samples(photo_shards()) |
                               fl::map(decode, fl::workers{threads(state)}, fl::name{"decode"}) |
                               fl::batch(batch_size));
+}
+
+// The same photographs with restart markers.
+void feedline_marked(benchmark::State& state) { consume_crops<photo_set::marked>(state); }
+
+void bare_threads_marked(benchmark::State& state) {
+  bare_threads<decoding::part_smaller, photo_set::marked>(state);
 }
 
 // The time from the start of a run to its first batch.
@@ -218,6 +226,8 @@ BENCHMARK(bare_threads<decoding::part_smaller>)->Apply(of_some);
 BENCHMARK(bare_threads<decoding::part>)->Apply(of_two);
 BENCHMARK(bare_threads<decoding::whole>)->Apply(of_two);
 BENCHMARK(feedline_pipeline)->Apply(of_some);
+BENCHMARK(feedline_marked)->Apply(of_some);
+BENCHMARK(bare_threads_marked)->Apply(of_two);
 BENCHMARK(feedline_map_and_batch)->Apply(of_two);
 BENCHMARK(feedline_first_batch)->Apply(of_two);
 BENCHMARK(bare_first_batch)->Apply(of_two);

@@ -33,32 +33,35 @@ inline feedline::random_generator random_of(std::size_t index) {
 }
 
 template <decoding How>
-void load(const feedline::tar_sample& sample, std::size_t index, const feedline::image_view<float>& pixels) {
+void load(std::span<const std::byte> file, std::size_t index, const feedline::image_view<float>& pixels) {
   namespace fl = feedline;
   auto random = random_of(index);
   const bool mirrored = random.chance(0.5);
   const auto part = choose_part(random);
   const fl::resize_options how{.horizontal_flip = mirrored, .normalization = fl::imagenet_normalization};
   if constexpr (How == decoding::whole) {
-    const image all = fl::decode_jpeg(sample["jpg"]);
+    const image all = fl::decode_jpeg(file);
     fl::resize(fl::hwc_view(all), part(all.shape()[0], all.shape()[1]), pixels, how);
   } else {
-    fl::decode_jpeg_crop(sample["jpg"], part, pixels, how,
-                         {.scaled_decoding = How == decoding::part_smaller});
+    fl::decode_jpeg_crop(file, part, pixels, how, {.scaled_decoding = How == decoding::part_smaller});
   }
 }
 
-/// The upper limit: threads that share a counter and write to separate memory.
 template <decoding How>
-void bare_threads(benchmark::State& state) {
-  const auto& all = photos(state);
+void load(const feedline::tar_sample& sample, std::size_t index, const feedline::image_view<float>& pixels) {
+  load<How>(sample["jpg"], index, pixels);
+}
+
+/// Threads that share a counter and write to separate memory. `load_one(file, index, pixels)` loads a file.
+template <class File, class Load>
+void load_on_bare_threads(benchmark::State& state, const std::vector<File>& all, Load load_one) {
   std::vector<feedline::tensor<float>> memory;
   for (std::size_t i = 0; i < threads(state); ++i) memory.emplace_back(feedline::shape{batch_size, numbers});
   const auto load_all = [&] {
     std::atomic<std::size_t> next{0};
     const auto work = [&](feedline::tensor<float>& batch) {
       for (std::size_t i, n = 0; (i = next.fetch_add(1)) < all.size(); ++n)
-        load<How>(all[i], i, feedline::chw_view(batch.at(n % batch_size), 3, side, side));
+        load_one(all[i], i, feedline::chw_view(batch.at(n % batch_size), 3, side, side));
     };
     std::vector<std::jthread> pool;
     for (auto& batch : memory) pool.emplace_back(work, std::ref(batch));
@@ -68,19 +71,28 @@ void bare_threads(benchmark::State& state) {
   report_photos(state, all.size());
 }
 
+/// The upper limit.
+template <decoding How, photo_set Set = photo_set::given>
+void bare_threads(benchmark::State& state) {
+  load_on_bare_threads(state, photos<Set>(state),
+                       [](const feedline::tar_sample& sample, std::size_t index, const auto& pixels) {
+                         load<How>(sample, index, pixels);
+                       });
+}
+
 struct example {
   feedline::tensor<float, 3, side, side> pixels;
   std::int32_t label;
 };
 
-inline auto crop_pipeline(std::size_t threads) {
+inline auto crop_pipeline(std::size_t threads, photo_set set = photo_set::given) {
   namespace fl = feedline;
   const auto decode = [](const fl::tar_sample& sample, fl::batch_slot<example>& slot, fl::context& context) {
     load<decoding::part_smaller>(sample, context.index,
                                  fl::chw_view(slot.get<&example::pixels>(), 3, side, side));
     slot.get<&example::label>() = 0;
   };
-  return fl::tar_samples(photo_shards()) |
+  return fl::tar_samples(photo_shards(set)) |
          fl::batch_into<example>(batch_size, decode, fl::workers{threads}, fl::name{"decode"});
 }
 
@@ -102,14 +114,16 @@ void consume(benchmark::State& state, std::size_t photos_in_batch, const Take& t
 
 template <class Pipeline>
 void consume_pipeline(benchmark::State& state, const Pipeline& pipeline) {
-  if (photos(state).empty()) return;
   auto loader = pipeline.infinite();
   consume(state, batch_size, [&] { return loader.next()->template get<&example::pixels>().data(); });
 }
 
-inline void feedline_pipeline(benchmark::State& state) {
-  consume_pipeline(state, crop_pipeline(threads(state)));
+template <photo_set Set>
+void consume_crops(benchmark::State& state) {
+  if (!photos<Set>(state).empty()) consume_pipeline(state, crop_pipeline(threads(state), Set));
 }
+
+inline void feedline_pipeline(benchmark::State& state) { consume_crops<photo_set::given>(state); }
 
 // Reports items per second and processor time, for several numbers of threads.
 inline void of_threads(benchmark::internal::Benchmark* b, const std::vector<int>& threads) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The photographs that benchmarks decode, from the TAR shards that FEEDLINE_BENCH_PHOTOS names. The shards
-// stay mapped.
+// The photographs that benchmarks decode, from the TAR shards that FEEDLINE_BENCH_PHOTOS names, and the same ones with
+// restart markers, which FEEDLINE_BENCH_MARKED_PHOTOS names. The shards stay mapped.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -11,22 +11,31 @@
 #include <feedline/feedline.hpp>
 #include <feedline/image.hpp>
 
-inline std::string photo_shards() {
-  const char* const shards = std::getenv("FEEDLINE_BENCH_PHOTOS");
+enum class photo_set { given, marked };
+
+inline const char* variable_of(photo_set set) {
+  return set == photo_set::given ? "FEEDLINE_BENCH_PHOTOS" : "FEEDLINE_BENCH_MARKED_PHOTOS";
+}
+
+inline std::string photo_shards(photo_set set = photo_set::given) {
+  const char* const shards = std::getenv(variable_of(set));
   return shards ? shards : "";
 }
 
 /// All samples of the shards. Without shards the list is empty and the benchmark is skipped.
-inline const std::vector<feedline::tar_sample>& photos(benchmark::State& state) {
+template <photo_set Set = photo_set::given>
+const std::vector<feedline::tar_sample>& photos(benchmark::State& state) {
   static const std::vector<feedline::tar_sample> all = [] {
     std::vector<feedline::tar_sample> samples;
-    if (photo_shards().empty()) return samples;
-    feedline::tar_samples source(photo_shards());
+    if (photo_shards(Set).empty()) return samples;
+    feedline::tar_samples source(photo_shards(Set));
     while (auto sample = source.next()) samples.push_back(std::move(*sample));
     return samples;
   }();
   if (all.empty())
-    state.SkipWithError("set FEEDLINE_BENCH_PHOTOS to the name of a TAR shard of JPEGs, or to a pattern");
+    state.SkipWithError(
+        ("set " + std::string(variable_of(Set)) + " to the name of a TAR shard of JPEGs, or to a pattern")
+            .c_str());
   return all;
 }
 

@@ -29,6 +29,8 @@ TABLES = {
         ("bare_threads<decoding::part_smaller>", {
             "bare_threads<decoding::part_smaller>": "the limit: feedline's decoding and resizing on {} bare threads",
             "feedline_pipeline": "feedline, `batch_into`, {} workers",
+            "feedline_marked": "feedline, the same photographs with restart markers, {} workers",
+            "bare_threads_marked": "{} bare threads, the same photographs with restart markers",
             "feedline_map_and_batch": "feedline, `map` and `batch`, which copies, {} workers",
             "tbb_parallel_pipeline": "TBB `parallel_pipeline` with feedline's decoding and resizing, {} threads",
             "opencv_pool<decoding::whole, cv::INTER_AREA>":
@@ -40,12 +42,37 @@ TABLES = {
                 "OpenCV, decoding at a reduced size, aliasing, pool of {} threads",
             "pytorch_torchvision.io": "PyTorch's DataLoader with torchvision.io, {} workers",
             "pytorch_Pillow": "PyTorch's DataLoader with Pillow, {} workers",
+            "pytorch_torchvision.io_marked": "PyTorch's DataLoader with torchvision.io, restart markers, {} workers",
+            "pytorch_Pillow_marked": "PyTorch's DataLoader with Pillow, restart markers, {} workers",
             "bare_threads<decoding::part>": "{} bare threads that decode the part at full size",
             "bare_threads<decoding::whole>": "{} bare threads that decode the whole photograph first",
         }),
         ("bare_first_batch", {
             "bare_first_batch": "time to make one batch on {} bare threads",
             "feedline_first_batch": "time from starting a run to its first batch, {} workers",
+        }),
+    ]),
+    "restart_markers": ("photographs", [
+        ("random_crops", {
+            f"random_crops{marked}/2/{i}": f"random crops of photographs {kind}{text}"
+            for i, kind in enumerate(("as given", "encoded anew with 4:2:0", "enlarged to 2,000 x 1,500"))
+            for marked, text in (("", ""), ("_marked", ", with restart markers"))
+        }),
+        ("center_crops", {
+            f"center_crops{marked}/2/{i}": f"center crops of photographs {kind}{text}"
+            for i, kind in enumerate(("as given", "encoded anew with 4:2:0", "enlarged to 2,000 x 1,500"))
+            for marked, text in (("", ""), ("_marked", ", with restart markers"))
+        }),
+        (None, {
+            "read_header/0": "reading the header of a photograph",
+            "find_segments/0": "reading the header and passing all restart markers",
+            "read_header/2": "reading the header of an enlarged photograph",
+            "find_segments/2": "reading the header and passing all restart markers of an enlarged photograph",
+        }),
+        ("bare_transcoding", {
+            "bare_transcoding": "the limit: libjpeg's calls that add restart markers, {} bare threads",
+            "add_markers_however_large": "`add_restart_markers` without a limit of growth, {} bare threads",
+            "add_markers": "`add_restart_markers`, which writes files again that would grow by 2 %, {} bare threads",
         }),
     ]),
     "photos_libtorch": ("photographs", [
