@@ -163,6 +163,28 @@ TEST_CASE("restart markers don't change a resized crop, whatever its size and fi
     }
 }
 
+TEST_CASE("narrow crops at the edges have the pixels of the image without markers, at every size") {
+  fl::jpeg_decoder decoder;
+  for (int across = 1; across <= 4; ++across)
+    for (int down = 1; down <= 2; ++down) {
+      const auto plain = write_jpeg(noise(64, 192, 3), {.across = across, .down = down});
+      const auto file =
+          write_jpeg(noise(64, 192, 3), {.across = across, .down = down, .restart_interval = 1});
+      for (const double by : {1, 2, 4, 8})
+        for (const double width : {1, 2, 3})
+          for (const double left : {0.0, 64.0, 192 - by * width})
+            for (const double top : {0.0, 64 - by}) {
+              const auto crop = [&](const bytes& from) {
+                fl::tensor<std::uint8_t> part(fl::shape{1, fl::test::whole(width), 3});
+                decoder.decode_crop(from, takes({top, left, by, by * width}), hwc_view(part));
+                return part;
+              };
+              INFO(across << " x " << down << ", " << top << ", " << left << ": " << width << ", by " << by);
+              REQUIRE(fl::test::largest_difference(crop(plain), crop(file)) == 0);
+            }
+    }
+}
+
 TEST_CASE("crops between restart markers are right for every colour space, orientation and kind of file") {
   fl::jpeg_decoder decoder;
   fl::random_generator random(3);
@@ -253,6 +275,18 @@ TEST_CASE("markers that are missing, doubled or in another order give the pixels
       }
     }
   }
+}
+
+TEST_CASE("after a missing marker libjpeg finds its place again") {
+  fl::jpeg_decoder decoder;
+  const marked m;
+  const segments_of all(m.file);
+  const bytes file = spliced(m.file, all.ends[5], all.ends[5] + 2, {});
+  const auto pixels = decoder.decode(m.file);
+  CHECK_FALSE(gives_pixels_of(decoder, file, pixels, {16, 32, 16, 96}, keeping));
+  CHECK(gives_pixels_of(decoder, file, pixels, {50, 0, 30, 128}, keeping));
+  CHECK(fl::test::has_pixels_of(part_of(decoder, m.file, {50, 0, 30, 128}), decoder.decode(file, keeping),
+                                {50, 0, 30, 128}));
 }
 
 TEST_CASE("segments with too few or too many codes give the pixels or the error that libjpeg gives") {

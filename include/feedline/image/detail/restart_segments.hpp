@@ -79,11 +79,11 @@ class restart_segments {
     const std::size_t top = rows.begin * high * 8 * grid.down, left = columns.begin * wide * 8 * grid.across;
     const std::size_t bottom = std::min<std::size_t>(rows.end * high * 8 * grid.down, state.image_height);
     const std::size_t right = std::min<std::size_t>(columns.end * wide * 8 * grid.across, state.image_width);
-    const auto* const data = reinterpret_cast<const std::byte*>(state.src->next_input_byte);
     top_ = top * eighths / 8;
     left_ = left * eighths / 8;
     pieces_.clear();
-    return make_header(file, data, bottom - top, right - left) &&
+    const std::byte* const data = make_header(file, bottom - top, right - left);
+    return data &&
            find(data, file.data() + file.size(), rows, columns, per_row, (grid.rows + high - 1) / high);
   }
 
@@ -109,9 +109,8 @@ class restart_segments {
             std::min((first + count + margin + size - 1) / size, parts)};
   }
 
-  // Copies what decoding needs of the header, which ends at `data`. False if it isn't as encoders write it.
-  bool make_header(std::span<const std::byte> file, const std::byte* data, std::size_t height,
-                   std::size_t width) {
+  // Copies what decoding needs of the header. Returns where the coded data begin; null if it isn't as encoders write it.
+  const std::byte* make_header(std::span<const std::byte> file, std::size_t height, std::size_t width) {
     header_.assign({std::byte{0xff}, std::byte{0xd8}});
     jpeg_markers markers(file);
     while (const auto marker = markers.next()) {
@@ -122,7 +121,7 @@ class restart_segments {
       if (is_frame || is_table || is_color || code == jpeg_markers::start_of_scan)
         header_.insert(header_.end(), marker->bytes.begin(), marker->bytes.end());
       if (is_frame) {
-        if (marker->payload().size() < 5) return false;
+        if (marker->payload().size() < 5) return nullptr;
         std::byte* const size = header_.data() + header_.size() - marker->payload().size() + 1;
         size[0] = static_cast<std::byte>(height >> 8);
         size[1] = static_cast<std::byte>(height & 0xff);
@@ -131,10 +130,10 @@ class restart_segments {
       }
       if (code == jpeg_markers::start_of_scan) {
         pieces_.push_back(header_);
-        return marker->bytes.data() + marker->bytes.size() == data;
+        return marker->bytes.data() + marker->bytes.size();
       }
     }
-    return false;
+    return nullptr;
   }
 
   // Goes through the coded data up to the last segment that is needed. False if a marker isn't the next one.
@@ -164,16 +163,13 @@ class restart_segments {
     return true;
   }
 
-  // Returns the next marker, and moves `at` to the byte after its 0xff. Null if there is none. As in libjpeg, 0xff may be
-  // repeated, and 0x00 after it makes it data.
+  // Returns the next marker, and moves `at` to the byte after its 0xff. Null if there is none. 0x00 after 0xff makes it data.
   static const std::byte* next_marker(const std::byte*& at, const std::byte* const end) noexcept {
     while (at < end) {
       const auto* const found =
           static_cast<const std::byte*>(std::memchr(at, 0xff, static_cast<std::size_t>(end - at)));
-      if (!found) return nullptr;
+      if (!found || end - found < 2) return nullptr;
       at = found + 1;
-      while (at < end && *at == std::byte{0xff}) ++at;
-      if (at == end) return nullptr;
       if (*at != std::byte{0}) return found;
       ++at;
     }
