@@ -256,6 +256,15 @@ TEST_CASE("coefficients are compared") {
   auto other = noise(40, 64, 3);
   other[other.size() - 1] ^= 0xff; // the last block
   CHECK_FALSE(same(write_jpeg(other, {.across = 2, .down = 2})));
+  const auto changed = [](bytes from, const bytes& marker, std::ptrdiff_t place) { // a byte after the marker
+    std::search(from.begin(), from.end(), marker.begin(), marker.end())[place] ^= std::byte{2};
+    return from;
+  };
+  CHECK_FALSE(same(changed(file, fl::test::bytes({0xff, 0xdb}), 30))); // the quantization table
+  const auto inks = write_jpeg(noise(40, 64, 4), {.from = JCS_CMYK, .stored = JCS_YCCK});
+  const bytes adobe = fl::test::bytes({0xff, 0xee});
+  CHECK(fl::same_jpeg_coefficients(inks, inks));
+  CHECK_FALSE(fl::same_jpeg_coefficients(inks, changed(inks, adobe, 15))); // the meaning of the colours
   CHECK_THROWS_AS(same({}), fl::jpeg_error);
   CHECK_THROWS_AS(same({file.begin(), file.end() - 9}), fl::jpeg_error);
 }
