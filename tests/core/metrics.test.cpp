@@ -325,6 +325,13 @@ TEST_CASE("The bottleneck is named: the stage that takes longest, or the consume
   CHECK(bottleneck_of(m) ==
         "numbers is busy 50 %: nothing in the pipeline is at its limit; the consumer waits 5 % of the time");
 
+  m.segments[0].workers = {{1, 9, 0}};
+  CHECK(bottleneck_of(m) == "numbers waits for its data 90 % of the time: it limits the pipeline; the "
+                            "consumer waits 5 % of the time");
+  m.segments[0].parallel = true; // workers that read the source themselves, and wait for their turn
+  CHECK(contains(bottleneck_of(m), "nothing in the pipeline is at its limit"));
+  m.segments[0] = {"numbers", false, 1, {{5, 0, 5}}};
+
   m.segments[1].active = 2;
   m.segments[1].workers = {{0.2, 0, 0, 9.8}, {0.2, 0, 0, 9.8}};
   CHECK(bottleneck_of(m) ==

@@ -2,6 +2,7 @@
 // tar_samples from an object store, compared with the same shards as files.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,7 @@
 #include "support/catch.hpp"
 #include "support/leave_and_resume.hpp"
 #include "support/memory_store.hpp"
+#include "support/outcome.hpp"
 #include "support/tar_contents.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
@@ -904,6 +906,37 @@ TEST_CASE("The numbers of the store are those of the source") {
   source.metrics(out);
   CHECK(now.at("bytes now") >= 0);
   CHECK(sums.at("requests") > 0);
+}
+
+TEST_CASE("Metrics say that a run waits for an object") {
+  const watchdog guard("metrics of a slow object");
+  shards all(1024, 4096);
+  for (int i = 0; i < 3; ++i) all.add("s" + std::to_string(i) + ".tar", many(10, 10 * i));
+  const auto pass_by = [](const fl::tar_sample& s) { return s.size(); };
+  const auto metrics_of = [&](const auto& pipeline) {
+    CHECK(run_to_end(pipeline.finite()).items.size() == 30); // its index is known
+    all.store->objects.before([](const memory_store::request& r, const std::stop_token&) {
+      if (r.name == "mem://s1.tar") std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    });
+    auto loader = pipeline.finite();
+    while (loader.next()) continue;
+    all.store->objects.before({});
+    return loader.metrics().total;
+  };
+  const auto waited = [](const fl::interval_metrics& m) {
+    for (const fl::user_metric& u : m.stages.front().user_metrics)
+      if (u.name == "seconds waited for parts") return u.value;
+    return -1.0;
+  };
+  const auto in_order = metrics_of(all.objects() | fl::map(pass_by, fl::workers{2}));
+  CHECK(waited(in_order) > 0.05);
+  CHECK(in_order.bottleneck.starts_with("tar_samples waits for its data"));
+  const auto shuffled = metrics_of(all.objects() | fl::global_shuffle() | fl::map(pass_by));
+  CHECK(waited(shuffled) > 0.05);
+  CHECK(shuffled.bottleneck.find("waits for its data") != std::string::npos);
+  const auto by_workers = metrics_of(all.objects() | fl::global_shuffle() | fl::map(pass_by, fl::workers{1}));
+  CHECK(waited(by_workers) > 0.05);
+  CHECK(by_workers.bottleneck.find("waits in its function") != std::string::npos);
 }
 
 TEST_CASE("Objects keep the promises of a source") {

@@ -78,6 +78,9 @@ struct segment_metrics {
   /// The part of the workers' time that was busy, 0 to 1.
   double busy_fraction() const { return fraction(&worker_metrics::busy); }
 
+  /// The part of the workers' time in which they waited for input, 0 to 1. The input of a source is its data.
+  double starved_fraction() const { return fraction(&worker_metrics::starved); }
+
   /// The part of the workers' time in which they waited inside functions (context::waiting()), 0 to 1.
   double waiting_fraction() const { return fraction(&worker_metrics::waiting); }
 
@@ -165,17 +168,25 @@ inline std::string bottleneck_of(const interval_metrics& m) {
   if (waits < 0.05)
     return "the consumer limits the pipeline: items are ready when it asks for them (it waits " +
            percent(waits) + " of the time)";
-  const auto occupied = [](const segment_metrics& s) { return s.busy_fraction() + s.waiting_fraction(); };
+  // Nothing in the pipeline is upstream of a source's thread: what it waits for is its data.
+  const auto awaits_data = [&](const segment_metrics& s) {
+    return &s == &m.segments.front() && !s.parallel ? s.starved_fraction() : 0;
+  };
+  const auto occupied = [&](const segment_metrics& s) {
+    return s.busy_fraction() + s.waiting_fraction() + awaits_data(s);
+  };
   const segment_metrics *busiest = &m.segments.front(), *most_preempted = busiest;
   for (const segment_metrics& s : m.segments) {
     if (occupied(s) > occupied(*busiest)) busiest = &s;
     if (s.preempted_fraction() > most_preempted->preempted_fraction()) most_preempted = &s;
   }
-  const double waiting = busiest->waiting_fraction();
+  const double waiting = busiest->waiting_fraction(), starved = awaits_data(*busiest);
   const bool is_waiting = waiting > busiest->busy_fraction();
-  std::string text =
-      busiest->name + (is_waiting ? " waits in its function " + percent(waiting) + " of the time"
-                                  : " is busy " + percent(busiest->busy_fraction()));
+  std::string text = busiest->name;
+  if (starved > std::max(waiting, busiest->busy_fraction()))
+    text += " waits for its data " + percent(starved) + " of the time";
+  else if (is_waiting) text += " waits in its function " + percent(waiting) + " of the time";
+  else text += " is busy " + percent(busiest->busy_fraction());
   if (busiest->parallel) {
     text += busiest->active == 1 ? " on its one worker"
                                  : " on all " + std::to_string(busiest->active) + " workers";

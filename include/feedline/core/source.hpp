@@ -94,7 +94,9 @@ using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
 /// - `std::string origin(std::uint64_t index) const`, as for a source;
 /// - `at(position, const std::stop_token& stop)`, which is called instead of at(position) where a run reads: if it waits,
 ///   it throws when the stop is requested;
-/// - `void will_need(std::uint64_t position) const noexcept`: at(position) will probably be called soon. It mustn't wait.
+/// - `void will_need(std::uint64_t position) const noexcept`: at(position) will probably be called soon. It mustn't wait;
+/// - `bool ready(std::uint64_t position) const`: whether at(position) would return, or throw, without waiting; for metrics,
+///   and so that samples which are ready don't wait for the next one.
 ///
 /// A source that meets this concept, or whose `indexed()` returns such samples, can be shuffled as a whole; indexed()
 /// may take a stop token too, if it may wait. A class with only size() and at() can be used as a source: it yields its
@@ -129,6 +131,12 @@ template <indexed_samples D>
 void announce_sample(const D& samples, std::uint64_t position) noexcept {
   if constexpr (announced_samples<D>) samples.will_need(position);
 }
+
+/// Samples that report whether reading one would wait.
+template <class D>
+concept says_when_sample_ready = requires(const D& d, std::uint64_t position) {
+  { d.ready(position) } -> std::convertible_to<bool>;
+};
 
 /// The sample at a position. May throw after a stop.
 template <indexed_samples D>

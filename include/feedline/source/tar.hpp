@@ -111,9 +111,10 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
   /// The parts of objects that are requested ahead.
   std::size_t bytes_held() const { return objects() ? objects()->store().bytes_ahead() : 0; }
 
-  /// The numbers of the object store.
+  /// The numbers of the object store, and how long threads waited for parts of objects.
   void metrics(auto& out) const {
     if (!objects()) return;
+    out.total("seconds waited for parts", objects()->seconds_waited());
     objects()->store().metrics([&](const char* name, double value) { out(name, value); },
                                [&](const char* name, double value) { out.total(name, value); });
   }

@@ -53,7 +53,7 @@ class dealer : public channel_base {
 
   /// The worker's next samples. Null: there are no more.
   template <class BeforeWait>
-  packet_ptr pop(thread_counters&, BeforeWait) {
+  packet_ptr pop(thread_counters& thread, BeforeWait) {
     std::optional<share> next = take_share();
     if (!next) return nullptr;
     packet_ptr p;
@@ -65,7 +65,7 @@ class dealer : public channel_base {
     p->put_at = now_ns(); // reading counts as work on the packet
     packet_writer<item> writer;
     writer.open(std::move(p), config().packet_items);
-    const std::uint64_t given = fill(writer, *next);
+    const std::uint64_t given = fill(writer, *next, thread);
     if (next->ends_epoch) {
       writer.add(event_kind::epoch_end, next->epoch, nullptr);
       writer.current().events().back().samples = next->first + next->count;
@@ -75,6 +75,7 @@ class dealer : public channel_base {
       stage_counters_->given.fetch_add(given, std::memory_order_relaxed);
       counters().put.fetch_add(given, std::memory_order_relaxed);
       counters().taken.fetch_add(given, std::memory_order_relaxed);
+      publish_numbers(*next);
     }
     return writer.close();
   }
@@ -168,7 +169,7 @@ class dealer : public channel_base {
   }
 
   // Reads the samples; failures become events. Returns how many samples it read.
-  std::uint64_t fill(packet_writer<item>& writer, share& s) {
+  std::uint64_t fill(packet_writer<item>& writer, share& s, thread_counters& thread) {
     if (s.failed) writer.add(event_kind::failed, s.epoch, std::move(s.failed));
     std::uint64_t given = 0;
     for (std::uint64_t i = s.first; i < s.first + s.count; ++i) {
@@ -185,7 +186,7 @@ class dealer : public channel_base {
               note_failure(place_->name, id, call, std::runtime_error("it failed in the earlier run")));
           continue;
         }
-        writer.add(sample<item>{s.source->sample_at(place), id});
+        writer.add(sample<item>{sample_at(*s.source, place, thread), id});
         ++given;
       } catch (...) {
         const bool skips = context_->skips(call);
@@ -194,6 +195,27 @@ class dealer : public channel_base {
       }
     }
     return given;
+  }
+
+  // Time in which the worker waits for the sample doesn't count as busy.
+  static item sample_at(const Source& source, std::uint64_t place, thread_counters& thread) {
+    if constexpr (requires { source.is_ready(place); })
+      if (!source.is_ready(place)) {
+        const wait_timer timer(thread, wait_kind::inside);
+        return source.sample_at(place);
+      }
+    return source.sample_at(place);
+  }
+
+  // Publishes the metrics of the source.
+  void publish_numbers(const share& s) noexcept {
+    if constexpr (requires(const Source& source, reported_numbers out) { source.metrics(out); }) {
+      try {
+        reported_numbers out{stage_counters_->numbers};
+        if (s.source) s.source->metrics(out);
+      } catch (...) { // metrics aren't worth a failure
+      }
+    }
   }
 
   // The system reads files ahead while workers process earlier samples.

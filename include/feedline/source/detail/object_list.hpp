@@ -2,6 +2,8 @@
 #pragma once
 // The objects among the files of a source.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,7 +52,11 @@ class object_list {
   /// the part isn't complete.
   object_part get(std::size_t number, std::uint64_t offset, std::size_t count, object_read& read,
                   const std::stop_token& stop) {
-    object_part part = read.get(stop);
+    object_part part = [&] {
+      if (read.ready()) return read.get(stop);
+      const wait_time timer(waited_ns_);
+      return read.get(stop);
+    }();
     const std::uint64_t size = part.object.bytes;
     const std::uint64_t there = offset < size ? std::min<std::uint64_t>(count, size - offset) : 0;
     const auto fail = [&](const std::string& what) { throw object_error(shown(number) + ": " + what); };
@@ -84,6 +90,11 @@ class object_list {
     return bytes;
   }
 
+  /// How long threads have waited for parts.
+  double seconds_waited() const noexcept {
+    return static_cast<double>(waited_ns_.load(std::memory_order_relaxed)) * 1e-9;
+  }
+
   /// The name and the version of an object that was read before.
   named_version version(std::size_t number) const {
     const std::optional<object_info> version = known(number);
@@ -111,6 +122,24 @@ class object_list {
   }
 
  private:
+  class wait_time {
+    using clock = std::chrono::steady_clock;
+
+   public:
+    explicit wait_time(std::atomic<std::uint64_t>& sum) noexcept : sum_(sum) {}
+
+    wait_time(const wait_time&) = delete;
+
+    ~wait_time() {
+      const std::chrono::nanoseconds time = clock::now() - began_;
+      sum_.fetch_add(static_cast<std::uint64_t>(time.count()), std::memory_order_relaxed);
+    }
+
+   private:
+    std::atomic<std::uint64_t>& sum_;
+    const clock::time_point began_ = clock::now();
+  };
+
   std::optional<object_info> known(std::size_t number) const {
     const std::lock_guard lock(mutex_);
     return versions_[number];
@@ -128,6 +157,7 @@ class object_list {
   const file_order files_; // their names for messages
   mutable std::mutex mutex_;
   std::vector<std::optional<object_info>> versions_;
+  std::atomic<std::uint64_t> waited_ns_{0}; // of all threads
 };
 
 /// The files of a source, and the objects among them, if any.

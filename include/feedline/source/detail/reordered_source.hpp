@@ -82,6 +82,14 @@ class reordered_source {
     return sample_at(place_);
   }
 
+  /// Whether next() would return a sample, or end the epoch, without waiting.
+  bool ready() const
+    requires says_when_sample_ready<samples>
+  {
+    if (again_) return samples_->ready(*again_);
+    return reached_ == epoch_size() || samples_->ready(place_of(reached_));
+  }
+
   std::uint64_t index() const { return index_at(place_); }
 
   void skip(std::uint64_t count) { reached_ += std::min(count, epoch_size() - reached_); }
@@ -113,6 +121,13 @@ class reordered_source {
     samples_->will_need(place);
   }
 
+  /// Whether sample_at(place) would return without waiting.
+  bool is_ready(std::uint64_t place) const
+    requires says_when_sample_ready<samples>
+  {
+    return samples_->ready(place);
+  }
+
   std::uint64_t index_at(std::uint64_t place) const { return detail::index_at(*samples_, place); }
 
   /// The position of the sample with this index.
@@ -137,6 +152,12 @@ class reordered_source {
   std::size_t bytes_held() const { return bytes_held_by(source_); }
 
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
+
+  void metrics(auto& out) const
+    requires requires(const Source& s) { s.metrics(out); }
+  {
+    source_.metrics(out);
+  }
 
  private:
   // Announces the samples that follow in the epoch.

@@ -197,6 +197,16 @@ class tar_objects {
     return *std::move(sample);
   }
 
+  /// Whether at() would return without waiting.
+  bool ready(std::size_t number, std::size_t position) const {
+    const tar_index& samples = index(number);
+    if (!samples.problem.empty()) return true;
+    if (!range_of(samples, position).is_one_read()) return false;
+    const std::lock_guard lock(mutex_);
+    const auto found = announced_.find({number, position});
+    return found != announced_.end() && found->second.read->ready();
+  }
+
   /// Begins to read a sample, unless too many bytes were announced and not yet read.
   void will_need(std::size_t number, std::size_t position) const {
     const tar_index& samples = index(number);
@@ -309,6 +319,14 @@ class indexed_tar {
       maps_->at(number)->will_need(begin, end - begin);
     } catch (...) { // at() throws it
     }
+  }
+
+  /// Whether at() would return without waiting for an object.
+  bool ready(std::uint64_t place) const {
+    if (!objects_) return true;
+    const std::size_t number = places_.file_of(place);
+    return !is_object(number) ||
+           objects_->ready(number, static_cast<std::size_t>(place - places_.first_of(number)));
   }
 
   std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
