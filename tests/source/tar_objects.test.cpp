@@ -855,6 +855,41 @@ TEST_CASE("Samples are found by an object beside the shard, if it belongs to it"
   CHECK(count(std::string(1 << 20, 'x')) >= without);
 }
 
+TEST_CASE("Of a large object that only has the name of an index, no more than its beginning is read") {
+  /// Has shards of 2^40 bytes and an index of 2^32 bytes for each, all of them zeros.
+  struct zeros final : fl::object_store {
+    struct answer final : fl::object_read {
+      answer(zeros& s, std::uint64_t bytes, std::size_t count)
+          : store(s), size(bytes), memory(std::make_shared<std::vector<std::byte>>(count)) {}
+
+      bool ready() const override { return true; }
+
+      fl::object_part get(const std::stop_token&) override {
+        store.read_bytes += memory->size();
+        if (store.read_bytes > std::size_t{64} << 20) throw fl::object_error("mem://a.tar: too much is read");
+        return {{size, "1"}, *memory, memory};
+      }
+
+      zeros& store;
+      std::uint64_t size;
+      std::shared_ptr<std::vector<std::byte>> memory;
+    };
+
+    bool serves(std::string_view name) const override { return name.starts_with("mem://"); }
+
+    std::unique_ptr<fl::object_read> read(const std::string& name, std::uint64_t, std::size_t count,
+                                          const std::optional<fl::object_info>&) override {
+      return std::make_unique<answer>(*this, name.ends_with(".index") ? 1ul << 32 : 1ul << 40, count);
+    }
+
+    std::size_t read_bytes = 0;
+  };
+
+  const auto store = std::make_shared<zeros>();
+  CHECK(fl::tar_samples("mem://a.tar", {.remote = store}).indexed().size() == 0);
+  CHECK(store->read_bytes < std::size_t{4} << 20);
+}
+
 TEST_CASE("A shard whose headers can't be read is one sample that fails") {
   shards all(4096, 16'384);
   all.add("a.tar", many(3)).add("b.tar", many(200, 10)).add("c.tar", many(3, 500));

@@ -68,9 +68,10 @@ class object_list {
     return part;
   }
 
-  /// Reads the whole of an object beside a listed one, `named(name)`; nothing if there is none, it can't be read
-  /// or it is larger than `most` bytes.
-  std::optional<std::string> beside(std::size_t number, const char* ending, std::size_t most,
+  /// Reads the whole of an object beside a listed one, whose name has this ending; nothing if there is none, if it can't
+  /// be read, or if `accepts(part)` refuses its first part.
+  template <class Accepts>
+  std::optional<std::string> beside(std::size_t number, const char* ending, const Accepts& accepts,
                                     const std::stop_token& stop) const {
     std::string name = names_[number];
     name.insert(std::min(name.find('?'), name.size()), ending); // a query follows the name
@@ -80,7 +81,7 @@ class object_list {
       do {
         constexpr std::size_t step = std::size_t{1} << 20;
         const object_part part = store_->read(name, bytes.size(), step, version)->get(stop);
-        if (part.bytes.empty() || part.object.bytes > most) return {};
+        if (part.bytes.empty() || (bytes.empty() && !accepts(part))) return {};
         bytes.append(reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size());
         version = part.object;
       } while (bytes.size() < version->bytes);

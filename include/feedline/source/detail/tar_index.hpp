@@ -2,6 +2,7 @@
 #pragma once
 // The index of a TAR shard: where samples begin. Made by one pass over the headers; can be saved to a file.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -174,6 +175,18 @@ inline std::optional<tar_index> from_bytes(std::span<const std::byte> bytes) {
   std::vector<std::uint64_t> words(bytes.size() / 8);
   if (!words.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
   return from_words(words);
+}
+
+/// Whether bytes begin an index file of that size, for a shard of that size.
+inline bool is_begin_of_index(std::span<const std::byte> begin, std::uint64_t index_bytes,
+                              std::uint64_t shard_bytes) {
+  std::array<std::uint64_t, head_words> head{};
+  if (begin.size() < sizeof head) return false;
+  std::memcpy(head.data(), begin.data(), sizeof head);
+  const std::uint64_t most = index_bytes / 8; // also of each number, so that the sum doesn't overflow
+  return head[word_magic] == tar_index_magic && head[word_bytes] == shard_bytes &&
+         head[word_globals] < most && head[word_begins] < most &&
+         8 * (head_words + head[word_globals] + head[word_begins] + 1) == index_bytes;
 }
 
 /// Returns nothing if the file is missing, incomplete or damaged.

@@ -112,7 +112,10 @@ class object_indexer {
     try {
       const std::uint64_t size = add(0);
       const std::uint64_t most = size / tar_block * 8 + 1024; // a sample has a block
-      const auto bytes = objects_->beside(number, ".index", static_cast<std::size_t>(most), stop_);
+      const auto accepts = [&](const object_part& first) {
+        return first.object.bytes <= most && is_begin_of_index(first.bytes, first.object.bytes, size);
+      };
+      const auto bytes = objects_->beside(number, ".index", accepts, stop_);
       if (!bytes) return {};
       auto index = from_bytes(std::as_bytes(std::span(*bytes)));
       if (!index || index->bytes != size || !is_ascending(index->begins, size) ||
