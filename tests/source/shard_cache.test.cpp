@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -394,6 +395,21 @@ TEST_CASE("A new cache removes drafts that nobody writes, and nothing else") {
   f.cached();
   CHECK(f.files(".draft").empty());
   CHECK(f.files(".txt").size() == 1);
+}
+
+TEST_CASE("A new cache doesn't remove a draft that has taken the place of an abandoned one") {
+  fixture f;
+  const std::string path = f.folder.write("1.draft", "");
+  const fl::detail::open_file found(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  fs::rename(path, path + ".part"); // its writer keeps it in between
+  const auto draft = fl::detail::part_draft::begin(path);
+  REQUIRE(draft);
+  fl::detail::part_draft::remove_if_abandoned(found, path);
+  CHECK(fs::exists(path));
+  fs::remove(path);
+  fs::rename(path + ".part", path);
+  fl::detail::part_draft::remove_if_abandoned(found, path);
+  CHECK_FALSE(fs::exists(path));
 }
 
 TEST_CASE("If the folder can't be written, the cache says so once and goes on without") {

@@ -89,7 +89,10 @@ class cache_folder {
 
         struct stat status {};
 
-        if (all && name.ends_with(draft)) remove_if_abandoned(path);
+        if (all && name.ends_with(draft)) {
+          const open_file found(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+          if (found) part_draft::remove_if_abandoned(found, path);
+        }
         if (!name.ends_with(part) || ::stat(path.c_str(), &status) != 0) continue;
         const auto size = static_cast<std::uint64_t>(status.st_size);
         files.push_back(
@@ -104,11 +107,6 @@ class cache_folder {
       if (bytes_ <= limit_ - limit_ / 16) break; // some room at once: the next files don't measure it again
       if (::unlink(oldest.path.c_str()) == 0 || errno == ENOENT) bytes_ -= oldest.bytes;
     }
-  }
-
-  static void remove_if_abandoned(const std::string& path) {
-    const open_file file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (file && file.lock(false)) ::unlink(path.c_str());
   }
 
   const std::string path_;

@@ -3,7 +3,6 @@
 // A part of an object as a file in the folder of a cache.
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -15,7 +14,6 @@
 #include <stop_token>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -117,6 +115,12 @@ class part_draft {
     }
   }
 
+  /// Removes a draft that was found at that path, if nobody writes it.
+  static void remove_if_abandoned(const open_file& found, const std::string& path) noexcept {
+    // Its writer may have kept it since, and another one begun the same part.
+    if (found.lock(false) && is_at(found, path)) ::unlink(path.c_str());
+  }
+
   part_draft(part_draft&& other) noexcept
       : path_(std::exchange(other.path_, {})), file_(std::move(other.file_)) {}
 
@@ -151,8 +155,9 @@ class part_draft {
       char events[4096];
       while (::read(closings.number(), events, sizeof events) > 0) continue;
       // The system reports that a process which ends closes its file, and only then releases the lock.
+      // No event tells of the release, and a wait for the lock itself couldn't be stopped.
       for (int attempt = 0; attempt < 100 && !file.lock(false); ++attempt)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (::poll(&both[1], 1, 1) > 0) return false;
     }
     file.unlock();
     return true;
