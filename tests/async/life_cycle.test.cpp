@@ -6,8 +6,11 @@
 #include <feedline/source/range.hpp>
 #include <feedline/stage/map.hpp>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -88,87 +91,147 @@ loader bring(shared& s, state to) {
   return l;
 }
 
-/// Whether the next item is the one that a run in that state gives.
+enum class call { next, try_next, next_for, stop, destruction, metrics, checkpoint };
+
+std::string text_of(const std::optional<int>& item) {
+  return item ? "item " + std::to_string(*item) : "nothing";
+}
+
+/// What next() returns or throws, in words.
 template <class Next>
-void check_next(state in, const Next& next) {
-  switch (in) {
-  case state::constructed:
-    CHECK(next() == std::optional(0));
-    break;
-  case state::running:
-    CHECK(next() == std::optional(10));
-    break;
-  case state::exhausted:
-  case state::stopped:
-    CHECK(next() == std::nullopt);
-    break;
-  case state::failed:
-    CHECK_THROWS_AS(next(), fl::pipeline_error);
-    break;
+std::string outcome_of(const Next& next) {
+  try {
+    return text_of(next());
+  } catch (const fl::pipeline_error&) {
+    return "the error";
   }
+}
+
+std::string name_of(fl::run_state s) {
+  constexpr std::array names{"running", "finished", "stopped", "failed"};
+  return names[static_cast<std::size_t>(s)];
+}
+
+/// Calls a function of a run and says in words what it did.
+std::string outcome_of(call what, std::optional<loader>& l) {
+  switch (what) {
+  case call::next:
+    return outcome_of([&] { return l->next(); });
+  case call::try_next:
+    return outcome_of([&]() -> std::optional<int> {
+      for (;;) {
+        if (auto r = l->try_next()) return *r;
+        else if (r.has_ended()) return std::nullopt;
+        std::this_thread::yield();
+      }
+    });
+  case call::next_for:
+    return outcome_of([&]() -> std::optional<int> {
+      auto r = l->next_for(1h);
+      return r ? std::optional(*r) : std::nullopt;
+    });
+  case call::stop:
+    l->stop();
+    l->stop(); // again
+    return name_of(l->state()) + ", then " + outcome_of([&] { return l->next(); });
+  case call::destruction:
+    l.reset();
+    return "gone";
+  case call::metrics: {
+    const fl::interval_metrics total = l->metrics().total;
+    return std::to_string(total.consumer.items) + " items of " + std::to_string(total.stages.size()) +
+           " stages";
+  }
+  case call::checkpoint: {
+    const auto saved = fl::checkpoint::from_bytes(l->checkpoint().to_bytes());
+    shared of_other;
+    const std::vector<int> rest = collect(pipeline_of(of_other).finite({.resume = saved}));
+    const auto first = static_cast<std::ptrdiff_t>(count) - static_cast<std::ptrdiff_t>(rest.size());
+    const std::vector<int> all = count_to(count);
+    return std::equal(rest.begin(), rest.end(), all.begin() + first, all.end())
+               ? "the rest from " + std::to_string(first)
+               : "wrong items";
+  }
+  }
+  return {};
+}
+
+/// The table in the documentation of loader.
+std::string expected_of(call what, state in) {
+  const auto by_state = [&](std::string constructed, std::string running, std::string exhausted,
+                            std::string stopped, std::string failed) {
+    return std::array{constructed, running, exhausted, stopped, failed}[static_cast<std::size_t>(in)];
+  };
+  switch (what) {
+  case call::next:
+  case call::try_next:
+  case call::next_for:
+    return by_state("item 0", "item 10", "nothing", "nothing", "the error");
+  case call::stop: {
+    const std::string stopped = "stopped, then nothing";
+    return by_state(stopped, stopped, stopped, stopped, "failed, then the error");
+  }
+  case call::destruction:
+    return "gone";
+  case call::metrics:
+    return by_state("0", "10", "60", "10", "40") + " items of 5 stages";
+  case call::checkpoint:
+    return "the rest from " + by_state("0", "10", "60", "10", "40");
+  }
+  return {};
 }
 
 } // namespace
 
-TEST_CASE("A run with asynchronous stages may be used in every state") {
+TEST_CASE("Every function of a run with asynchronous stages may be called in every state, from any thread") {
   const fl::test::watchdog guard("states of asynchronous runs");
   const auto in =
       GENERATE(state::constructed, state::running, state::exhausted, state::stopped, state::failed);
-  INFO("state " << static_cast<int>(in));
+  const auto what = GENERATE(call::next, call::try_next, call::next_for, call::stop, call::destruction,
+                             call::metrics, call::checkpoint);
+  const bool from_another_thread = GENERATE(false, true);
+  INFO("state " << static_cast<int>(in) << ", call " << static_cast<int>(what));
+  shared s;
+  {
+    std::optional<loader> l(bring(s, in));
+    std::string outcome;
+    if (from_another_thread) std::jthread([&] { outcome = outcome_of(what, l); }).join();
+    else outcome = outcome_of(what, l);
+    CHECK(outcome == expected_of(what, in));
+  }
+  CHECK(s.alive.live() == 0);
+}
+
+TEST_CASE("A run with asynchronous stages may be moved in every state") {
+  const fl::test::watchdog guard("moved asynchronous runs");
+  const auto in =
+      GENERATE(state::constructed, state::running, state::exhausted, state::stopped, state::failed);
   shared s;
   {
     loader l = bring(s, in);
-    SECTION("next") {
-      check_next(in, [&] { return l.next(); });
-      check_next(in == state::constructed || in == state::running ? state::stopped : in, [&] {
-        l.stop();
-        return l.next();
+    std::optional<loader> other(std::move(l));
+    CHECK(outcome_of(call::next, other) == expected_of(call::next, in));
+  }
+  CHECK(s.alive.live() == 0);
+}
+
+TEST_CASE("While one thread waits for an item, others may read the metrics and stop the run") {
+  const fl::test::watchdog guard("calls during a wait");
+  const auto what = GENERATE(call::next, call::try_next, call::next_for);
+  shared s;
+  s.waits = true; // item 40 never comes
+  {
+    std::optional<loader> l(pipeline_of(s).finite());
+    CHECK(collect(*l, failing) == count_to(failing));
+    std::vector<std::jthread> others;
+    for (int n = 0; n < 2; ++n)
+      others.emplace_back([&] {
+        for (int i = 0; i < 20; ++i) static_cast<void>(l->metrics());
+        l->stop();
       });
-    }
-    SECTION("try_next") {
-      check_next(in, [&]() -> std::optional<int> {
-        for (;;) {
-          auto r = l.try_next();
-          if (r) return *r;
-          if (r.has_ended()) return std::nullopt;
-          std::this_thread::yield();
-        }
-      });
-    }
-    SECTION("next_for") {
-      check_next(in, [&]() -> std::optional<int> {
-        auto r = l.next_for(1h);
-        return r ? std::optional(*r) : std::nullopt;
-      });
-    }
-    SECTION("stop, twice and from another thread") {
-      std::jthread([&] { l.stop(); }).join();
-      l.stop();
-      if (in != state::failed) CHECK(!l.next());
-    }
-    SECTION("metrics, from this thread and another") {
-      std::jthread other([&] {
-        for (int i = 0; i < 20; ++i) static_cast<void>(l.metrics());
-      });
-      CHECK(l.metrics().total.stages.size() == 5);
-    }
-    SECTION("checkpoint, from which another run continues") {
-      const auto saved = fl::checkpoint::from_bytes(l.checkpoint().to_bytes());
-      shared other;
-      auto resumed = pipeline_of(other).finite({.resume = saved});
-      std::vector<int> expected = count_to(count);
-      const auto given = in == state::constructed ? 0
-                         : in == state::exhausted ? count
-                         : in == state::failed    ? failing
-                                                  : 10;
-      expected.erase(expected.begin(), expected.begin() + given);
-      CHECK(collect(resumed) == expected);
-    }
-    SECTION("a move") {
-      loader other = std::move(l);
-      check_next(in, [&] { return other.next(); });
-    }
-    SECTION("destruction") {}
+    CHECK(outcome_of(what, l) == "nothing");
+    others.clear();
+    CHECK(outcome_of(call::checkpoint, l) == "the rest from 40");
   }
   CHECK(s.alive.live() == 0);
 }

@@ -104,17 +104,24 @@ class item_iterator {
 /// the run is active. Its destructor stops and joins all threads, whatever the run is doing; in a child of
 /// fork(), where its threads don't exist, it does nothing.
 ///
-/// |                           | running           | finished         | stopped         | failed                      |
-/// |---------------------------|-------------------|------------------|-----------------|-----------------------------|
-/// | `state()`                 | running           | finished         | stopped         | failed                      |
-/// | `next()`                  | waits for an item | nothing          | nothing         | throws the same error again |
-/// | `stop()`                  | stops the run     | no effect        | no effect       | stays failed                |
-/// | `metrics()`, `failures()` | so far            | of the whole run | until the stop  | until the failure           |
+/// |                            | constructed       | running           | finished         | stopped        | failed             |
+/// |----------------------------|-------------------|-------------------|------------------|----------------|--------------------|
+/// | `state()`                  | running           | running           | finished         | stopped        | failed             |
+/// | `next()`                   | waits for an item | waits for an item | nothing          | nothing        | the same error     |
+/// | `try_next()`, `next_for()` | an item or empty  | an item or empty  | the end          | the end        | the same error     |
+/// | `stop()`                   | stops             | stops             | only `state()`   | no effect      | no effect          |
+/// | destruction                | stops, joins      | stops, joins      | joins            | joins          | joins              |
+/// | `metrics()`, `failures()`  | so far            | so far            | of the whole run | until the stop | until the failure  |
+/// | `checkpoint()`             | the beginning     | after the item    | the end          | after the item | before the failure |
 ///
-/// Only one thread at a time may call `next()`, iterate or call `failures()`: in a debug build next() throws
-/// std::logic_error if another thread is inside it. Any thread may call `stop()`, `stopped()` and `metrics()`
-/// at any time, and a stage's function may call `stop()`. A loader that was moved from behaves as a stopped
-/// one without metrics.
+/// A run is constructed until an item is taken, finished when next() has reached the end of the stream, and failed when
+/// next() has thrown. How far its threads are changes only whether next() waits. A checkpoint is taken after the item that
+/// was returned last.
+///
+/// Any thread may call `stop()`, `stopped()` and `metrics()` at any time, also while another one waits in next(); a stage's
+/// function or coroutine may call `stop()`. All else is for one thread at a time, which may be another one each time: in a
+/// debug build next() throws std::logic_error if another thread is inside it. The loader must not be destroyed by its own
+/// threads, nor while another thread uses it. A loader that was moved from behaves as a stopped one without metrics.
 template <class Run>
 class loader {
   struct inside;
