@@ -2,17 +2,22 @@
 // What do shards behind a web server cost that answers each request after 20 ms? An nginx on this machine serves the
 // shards of FEEDLINE_BENCH_PHOTOS over HTTP, or over HTTPS with HTTP/2. Random parts of photographs in batches of 64 on
 // two workers: from the disk, from the server with parts requested ahead, with one request at a time, and in a later
-// epoch from the cache. Then only the bytes, against `curl --parallel`; and single photographs in random order, where
-// the limit is the number of requests in flight divided by 20 ms.
+// epoch from the cache. Then only the bytes, against `curl --parallel`; 10 GB of them, to see whether memory grows after
+// the first gigabyte; and single photographs in random order, where the limit is the number of requests in flight divided
+// by 20 ms.
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 #include <benchmark/benchmark.h>
 #include <feedline/feedline.hpp>
@@ -143,6 +148,49 @@ void bytes_from_server(benchmark::State& state) {
       static_cast<std::int64_t>(static_cast<std::size_t>(state.iterations()) * all->bytes));
 }
 
+/// The memory of this process, in bytes.
+double resident() {
+  std::size_t all = 0, pages = 0;
+  std::ifstream("/proc/self/statm") >> all >> pages;
+  return static_cast<double>(pages) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+double received(const fl::object_store& store) {
+  double bytes = 0;
+  const auto see = [&](const std::string& name, double value) {
+    if (name == "bytes received") bytes = value;
+  };
+  store.metrics(see, see);
+  return bytes;
+}
+
+/// Streams gigabytes, epoch after epoch.
+void memory_of_a_stream(benchmark::State& state) {
+  const served* all = shards(state, 0ms);
+  if (!all) return;
+  const double wanted = static_cast<double>(state.range(0)) * 1e9;
+  double growth = 0, streamed = 0;
+  for (auto _ : state) {
+    const auto store = fl::remote({.in_flight = 16});
+    const fl::tar_options options{.remote = store, .max_sample_bytes = 10'000'000};
+    auto loader =
+        (fl::tar_samples(all->at(all->server->url()), options) | fl::map([](const fl::tar_sample& s) {
+           return s.size();
+         })).infinite();
+    double first = 0, most = 0, now = 0;
+    for (std::size_t n = 0; now < wanted && loader.next(); ++n) {
+      if (n % 256 != 0) continue;
+      now = received(*store);
+      if (now < 1e9) first = std::max(first, resident());
+      else most = std::max(most, resident());
+    }
+    growth = std::max(growth, most - first);
+    streamed += now;
+  }
+  state.counters["growth_mb"] = std::max(0.0, growth) * 1e-6;
+  state.SetBytesProcessed(static_cast<std::int64_t>(streamed));
+}
+
 void bytes_with_curl(benchmark::State& state) {
   const served* all = shards(state, 0ms);
   if (!all) return;
@@ -180,6 +228,7 @@ BENCHMARK(photos_without_read_ahead)->UseRealTime();
 BENCHMARK(photos_from_cache)->UseRealTime();
 BENCHMARK(bytes_from_server)->UseRealTime();
 BENCHMARK(bytes_with_curl)->UseRealTime();
+BENCHMARK(memory_of_a_stream)->Arg(10)->Iterations(1)->UseRealTime();
 BENCHMARK(single_photos_in_random_order)->Arg(8)->Arg(32)->UseRealTime();
 
 } // namespace

@@ -119,6 +119,7 @@ TABLES = {
             "bytes_with_curl": "only the bytes: `curl --parallel`, no delay",
             "bytes_from_server": "only the samples: `tar_samples`, no delay",
         }),
+        (None, {"memory_of_a_stream": "{} GB of samples, epoch after epoch"}),
         (None, {"single_photos_in_random_order": "single photographs in random order, {} in flight"}),
     ]),
     "cache": ("photographs", [("decoded_each_time", {
@@ -327,6 +328,8 @@ COUNTERS = {
     "memory_ratio": "memory: {:.3f} times the frames' bytes",
     "bits_per_number": "{:.1f} bits of memory per number",
     "of_ideal": "{:.0%} of ideal",
+    "of_limit": "{:.0%} of the limit",
+    "growth_mb": "memory grew by {:.0f} MB after the first gigabyte",
     "announced_MB": "{:.0f} MB of memory announced",
     "taken_MB": "{:.0f} MB of memory taken",
 }

@@ -28,7 +28,7 @@ inline bool has_nginx() {
 
 class nginx {
  public:
-  /// Serves the files of `folder`, each request after `delay`. (A delay needs nginx's module for Lua.)
+  /// Serves the files of `folder`, each request after `delay`.
   explicit nginx(const std::string& folder, std::chrono::milliseconds delay = {}) : delay_(delay) {
     make_certificates();
     for (int attempt = 0; attempt < 5; ++attempt) { // another program may take the port first
@@ -89,19 +89,22 @@ class nginx {
     std::string text = "daemon off;\nworker_processes 1;\npid " + folder_ / "pid" + ";\nerror_log " +
                        folder_ / "error.log" + ";\n";
     if (::geteuid() == 0) text += "user root;\n";
-    if (delay_.count() > 0)
-      for (const std::string_view module : {"ndk_http_module", "ngx_http_lua_module"})
-        text.append("load_module /usr/lib/nginx/modules/").append(module).append(".so;\n");
     text += "events { worker_connections 1024; }\nhttp {\naccess_log off;\nsendfile on;\n"
             "keepalive_requests 100000;\nroot " +
             folder + ";\n";
     for (const std::string_view kind : {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"})
       text.append(kind).append("_temp_path ").append(folder_ / kind).append(";\n");
-    if (delay_.count() > 0)
-      text += "access_by_lua_block { ngx.sleep(" + std::to_string(delay_.count()) + " / 1000) }\n";
-    text += "server { listen 127.0.0.1:" + std::to_string(port_) +
-            "; }\nserver { listen 127.0.0.1:" + std::to_string(tls_port_) + " ssl http2; ssl_certificate " +
-            folder_ / "server.pem" + "; ssl_certificate_key " + folder_ / "server.key" + "; }\n}\n";
+    std::string location;
+    if (delay_.count() > 0) {
+      // Without a module, nginx delays only the refusal of a request without a password; then it serves the file.
+      text += "auth_basic delay;\nauth_basic_user_file " + folder_.write("users", "") + ";\nauth_delay " +
+              std::to_string(delay_.count()) + "ms;\nerror_page 401 = @file;\n";
+      location = "location @file { auth_basic off; } ";
+    }
+    text += "server { listen 127.0.0.1:" + std::to_string(port_) + "; " + location +
+            "}\nserver { listen 127.0.0.1:" + std::to_string(tls_port_) + " ssl http2; ssl_certificate " +
+            folder_ / "server.pem" + "; ssl_certificate_key " + folder_ / "server.key" + "; " + location +
+            "}\n}\n";
     folder_.write("nginx.conf", text);
   }
 
