@@ -155,6 +155,18 @@ TEST_CASE("A failure of async_flat_map follows the values before it") {
   }
 }
 
+TEST_CASE("A function of async_flat_map that returns no coroutine fails") {
+  const auto moves_it_away = [](int& i) {
+    auto made = [](int n) -> async_generator<int> { co_yield n; }(i);
+    if (i == 5) async_generator<int>(std::move(made));
+    return made;
+  };
+  const auto got = run_to_end((fl::from(count_to(20)) | fl::async_flat_map(moves_it_away)).finite());
+  CHECK(got.items == count_to(5));
+  REQUIRE(got.failed);
+  CHECK(got.failed->message == "the function returned no coroutine: what it returned had been moved from");
+}
+
 TEST_CASE("The values of async_flat_map are parts of their sample") {
   auto loader = (fl::from(count_to(4)) | fl::async_flat_map(some) | fl::batch(100)).finite();
   const auto batch = loader.next();

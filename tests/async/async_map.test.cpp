@@ -234,6 +234,23 @@ TEST_CASE("A failure of async_map is delivered at the place of its item") {
   }
 }
 
+TEST_CASE("A function of async_map that returns no coroutine fails") {
+  const auto moves_it_away = [](int i, async_context& c) {
+    asio::awaitable<int> made = same(i, c);
+    if (i == 5) asio::awaitable<int>(std::move(made));
+    return made;
+  };
+  const auto check = [](const auto& pipeline) {
+    const auto got = run_to_end(pipeline.finite());
+    CHECK(got.items == count_to(5));
+    REQUIRE(got.failed);
+    CHECK(got.failed->message == "the function returned no coroutine: what it returned had been moved from");
+  };
+  const auto numbers = fl::from(count_to(20));
+  check(numbers | fl::async_map(moves_it_away));
+  check(numbers | fl::async_map(moves_it_away, fl::deadline{1h}, fl::retry{.attempts = 1}));
+}
+
 TEST_CASE("A stop cancels what the coroutines of async_map wait for") {
   const fl::test::watchdog guard("a stop with 1,000 in flight");
   const auto threads = GENERATE(as<std::size_t>(), 1, 2);

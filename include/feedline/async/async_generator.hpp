@@ -172,6 +172,9 @@ class async_generator {
     if (coroutine_) coroutine_.destroy();
   }
 
+  /// Whether it has a coroutine: not if it was moved from.
+  bool valid() const noexcept { return coroutine_ != nullptr; }
+
   /// For the library: runs it until its first pause or its end.
   void start(detail::generator_owner<T>& owner) {
     coroutine_.promise().owner = &owner;

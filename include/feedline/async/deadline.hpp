@@ -58,7 +58,7 @@ class with_deadline {
     std::optional<output> result;
     // A coroutine of its own, so that only it is cancelled. It ends before this one continues.
     const auto work = [&]() -> asio::awaitable<void> {
-      result.emplace(co_await call_async(f_, std::forward<In>(item), c));
+      result.emplace(co_await coroutine_of(f_, std::forward<In>(item), c));
     };
     std::exception_ptr error;
     try {

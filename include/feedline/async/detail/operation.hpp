@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -35,6 +36,15 @@ decltype(auto) call_async(F& f, In&& in, async_context& c) {
 template <class F, class In>
 using async_result_t =
     decltype(call_async(std::declval<F&>(), std::declval<In>(), std::declval<async_context&>()));
+
+/// Calls f(item) or f(item, context) and returns its coroutine. Throws std::logic_error if there is none.
+template <class F, class In>
+auto coroutine_of(F& f, In&& item, async_context& c) {
+  auto made = call_async(f, std::forward<In>(item), c);
+  if (!made.valid())
+    throw std::logic_error("the function returned no coroutine: what it returned had been moved from");
+  return made;
+}
 
 template <class T>
 struct awaited;
@@ -76,7 +86,7 @@ class operation final : public operation_base {
     try {
       throw_if_stopped();
       if constexpr (std::is_nothrow_default_constructible_v<output>) { // co_spawn makes one if the call fails
-        spawn(call_async(f_, std::move(item_), context_), [this](std::exception_ptr error, output result) {
+        spawn(coroutine_of(f_, std::move(item_), context_), [this](std::exception_ptr error, output result) {
           if (!error) result_.emplace(std::move(result));
           end(std::move(error));
         });
@@ -94,7 +104,7 @@ class operation final : public operation_base {
                    asio::bind_cancellation_slot(slot(), std::move(handler)));
   }
 
-  asio::awaitable<void> work() { result_.emplace(co_await call_async(f_, std::move(item_), context_)); }
+  asio::awaitable<void> work() { result_.emplace(co_await coroutine_of(f_, std::move(item_), context_)); }
 
   void end(std::exception_ptr error) noexcept {
     error_ = std::move(error);

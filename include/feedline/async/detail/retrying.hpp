@@ -40,7 +40,7 @@ class retrying {
       std::chrono::nanoseconds pause = options_.pause_after(attempt, random);
       try {
         c.random = of_call;
-        co_return co_await call_async(f_, item, c);
+        co_return co_await coroutine_of(f_, item, c);
       } catch (const permanent_error&) {
         throw;
       } catch (const std::exception& error) {

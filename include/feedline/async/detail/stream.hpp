@@ -88,7 +88,7 @@ class stream final : public operation_base,
   void launch() noexcept override {
     try {
       throw_if_stopped();
-      generator_.emplace(call_async(f_, item_, context_));
+      generator_.emplace(coroutine_of(f_, item_, context_));
       generator_->start(*this);
     } catch (...) {
       ended(std::current_exception());
