@@ -130,7 +130,8 @@ inline constexpr bool async_options_once = (((std::is_same_v<name, Options> + ..
 ///          goes on when the next item arrives, or at once while `in_flight` of them run
 /// Throws:  std::invalid_argument for options out of range; what the coroutine throws, as a failure of its sample
 /// Stops:   when the coroutines end: a stop cancels what they wait for through Asio's cancellation. A coroutine
-///          that catches asio::error::operation_aborted must return soon
+///          that catches asio::error::operation_aborted must return soon. A take() directly downstream cancels the rest
+///          at once; one after workers or another queue, when the coroutine that is waited for has ended
 /// Example: `urls | async_map([](std::string url, async_context& c) { return fetch(std::move(url), c.executor); },
 ///          in_flight{256}, retry{.attempts = 5}) | map(decode, workers{8})`
 ///
