@@ -341,6 +341,7 @@ PEERS = {
 # Of each system in the plot: its benchmark, its name, its color, and whether its line is dashed.
 SYSTEMS = {
     "feedline_pipeline": ("feedline", "#d6404f", False),
+    "feedline_marked": ("feedline, restart markers", "#d6404f", True),
     "tbb_parallel_pipeline": ("TBB", "#2b9a5b", False),
     "libtorch_data_loader": ("libtorch", "#d0811a", False),
     "opencv_pool<decoding::whole, cv::INTER_AREA>": ("OpenCV", "#3c82d6", False),
@@ -572,7 +573,7 @@ def rule(x, y, path, style):
 
 
 def style_of(name):
-    return "ours" if name == "feedline_pipeline" else ""
+    return "ours" if name.startswith("feedline_") else ""
 
 
 def round_steps(most, count=5):

@@ -3,7 +3,7 @@
 """How many photographs per second does PyTorch's DataLoader decode and batch?
 
 Usage: bench/peers/pytorch_photos.py [--crops] [--workers 2,4] [--batch 32] [--passes 5]
-           [--json FILE] SHARD.tar...
+           [--json FILE] [--suffix TEXT] SHARD.tar...
 
 Reads the same TAR shards as bench_photos, keeps their order and gathers lists of images. Needs torch; Pillow or
 torchvision decodes. For each decoder, prints the median of the passes and the processor time per photograph in all
@@ -121,6 +121,7 @@ def main():
     arguments.add_argument("shards", nargs="+")
     arguments.add_argument("--crops", action="store_true")
     arguments.add_argument("--json", help="also write the figures to this file, as Google Benchmark does")
+    arguments.add_argument("--suffix", default="", help="ends the names of the figures in that file")
     arguments.add_argument("--workers", default="2", help="a number, or several such as 1,2,4")
     arguments.add_argument("--batch", type=int, default=32)
     arguments.add_argument("--passes", type=int, default=5)
@@ -141,7 +142,7 @@ def main():
             rate, seconds = measure(photos, workers, options)
             print(f"{name:16} {workers:3} workers {rate:8.1f} photos/s (median of {options.passes} passes), "
                   f"{seconds * 1e6:.0f} us of processor time each")
-            run = f"pytorch_{name}/{workers}/process_time/real_time"
+            run = f"pytorch_{name}{options.suffix}/{workers}/process_time/real_time"
             results.append({
                 "name": run, "run_name": run, "aggregate_name": "median", "items_per_second": rate, "time_unit": "s",
                 "real_time": 1 / rate, "cpu_time": seconds})
