@@ -21,6 +21,7 @@ struct jpeg_recipe {
   int across = 1, down = 1; ///< samples of the first component per sample of the others, across and down
   bool progressive = false;
   bool arithmetic = false;
+  bool optimized = false; ///< Huffman tables of its own
   bool interleaved = true;
   int restart_rows = 0;
   unsigned restart_interval = 0; ///< MCUs between restart markers
@@ -57,6 +58,7 @@ inline std::vector<std::byte> write_jpeg(const tensor<std::uint8_t>& image, cons
       state.num_scans = state.num_components;
     }
     state.arith_code = recipe.arithmetic ? TRUE : FALSE;
+    if (recipe.optimized) state.optimize_coding = TRUE;
     state.restart_in_rows = recipe.restart_rows;
     state.restart_interval = recipe.restart_interval;
     if (!recipe.adobe_marker) state.write_Adobe_marker = FALSE;
