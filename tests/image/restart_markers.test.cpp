@@ -217,6 +217,8 @@ TEST_CASE("a damaged file is an error") {
   CHECK(throws_saying<fl::jpeg_error>("feedline::add_restart_markers: ", [] {
     fl::add_restart_markers(fl::test::bytes({1, 2, 3, 4}));
   }));
+  CHECK_FALSE(throws_saying<fl::jpeg_error>("on_corrupt",
+                                            [&] { fl::add_restart_markers(std::span(file).first(900)); }));
   for (std::size_t size = 1; size < file.size(); size += 7)
     CHECK_THROWS_AS(fl::add_restart_markers(std::span(file).first(size)), fl::jpeg_error);
   bytes large = write_jpeg(noise(8, 8, 3));

@@ -202,7 +202,7 @@ class jpeg_decoder {
   jpeg_header start(std::span<const std::byte> file, const jpeg_options& options) {
     if (file.empty())
       throw jpeg_error(std::string(who) + ": the file is empty (0 bytes); a JPEG was expected");
-    errors_.start(options.on_corrupt == on_corrupt::fail);
+    errors_.start(options.on_corrupt == on_corrupt::fail, errors_.keep_advice);
     source_.open(file);
     scan_limit_.max_scans = options.max_scans;
     scan_limit_.max_scan_pixels = options.max_scan_pixels;

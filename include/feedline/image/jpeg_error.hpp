@@ -46,16 +46,21 @@ class libjpeg_errors : public jpeg_error_mgr {
       if (!of(codec).warnings_fail_) return;
       char message[JMSG_LENGTH_MAX];
       codec->err->format_message(codec, message);
-      of(codec).fail(keep_hint, message);
+      of(codec).fail("%s%s", message, of(codec).advice_);
     };
   }
 
   libjpeg_errors(const libjpeg_errors&) = delete;
   libjpeg_errors& operator=(const libjpeg_errors&) = delete;
 
-  /// Forgets earlier warnings. From now on a warning is an error or is counted.
-  void start(bool warnings_fail) noexcept {
+  /// For decoders.
+  static constexpr const char* keep_advice =
+      "; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::keep";
+
+  /// Forgets earlier warnings. From now on a warning is counted, or is an error whose message ends with the advice.
+  void start(bool warnings_fail, const char* advice = "") noexcept {
     warnings_fail_ = warnings_fail;
+    advice_ = advice;
     num_warnings = 0;
   }
 
@@ -85,7 +90,7 @@ class libjpeg_errors : public jpeg_error_mgr {
   /// For callbacks: counts a warning, which ends the step if warnings are errors.
   void warn(const char* message) noexcept {
     ++num_warnings;
-    if (warnings_fail_) fail(keep_hint, message);
+    if (warnings_fail_) fail("%s%s", message, advice_);
   }
 
   /// Names a kind of JPEG that libjpeg may not support, by the byte of the frame's marker; otherwise null.
@@ -115,9 +120,6 @@ class libjpeg_errors : public jpeg_error_mgr {
   }
 
  private:
-  static constexpr char keep_hint[] =
-      "%s; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::keep";
-
   // Names the kind of JPEG if libjpeg doesn't support the kind that the frame's marker says. After the frame,
   // such a marker means damage, and the result is null.
   static const char* unsupported_kind(j_common_ptr codec) noexcept {
@@ -138,7 +140,8 @@ class libjpeg_errors : public jpeg_error_mgr {
   [[noreturn]] void jump() noexcept { std::longjmp(landing_, 1); } // NOLINT(cert-err52-cpp)
 
   std::jmp_buf landing_;
-  char message_[JMSG_LENGTH_MAX + sizeof keep_hint] = {};
+  char message_[JMSG_LENGTH_MAX + 100] = {}; // with the advice
+  const char* advice_ = "";
   bool warnings_fail_ = true;
 };
 
