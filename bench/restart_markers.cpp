@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What do restart markers give for other photographs and other crops, how long does the decoder look for them, and what
 // does it cost to add them? Two bare threads decode random crops, as in photo_crops, and center crops, of the photographs of
-// FEEDLINE_BENCH_PHOTOS: as given; encoded anew with 4:2:0; and 64 of them enlarged to 2,000 x 1,500. The baseline of adding
+// FEEDLINE_BENCH_PHOTOS: as given; encoded again with 4:2:0; and 64 of them enlarged to 2,000 x 1,500. The baseline of adding
 // markers is a loop of libjpeg's calls that reads and writes the same coefficients on as many threads.
 #include <atomic>
 #include <cstddef>
@@ -26,7 +26,7 @@ struct files {
   std::vector<bytes> plain, marked;
 };
 
-bytes encoded_anew(std::span<const std::byte> file) { return fl::encode_jpeg(fl::decode_jpeg(file)); }
+bytes encoded_again(std::span<const std::byte> file) { return fl::encode_jpeg(fl::decode_jpeg(file)); }
 
 bytes enlarged(std::span<const std::byte> file) {
   const image small = fl::decode_jpeg(file);
@@ -35,7 +35,7 @@ bytes enlarged(std::span<const std::byte> file) {
   return fl::encode_jpeg(large);
 }
 
-/// The photographs as given (0), encoded anew (1) and enlarged (2).
+/// The photographs as given (0), encoded again (1) and enlarged (2).
 const files& photographs(benchmark::State& state, std::int64_t kind) {
   static std::vector<files> kinds(3);
   files& found = kinds.at(static_cast<std::size_t>(kind));
@@ -43,7 +43,7 @@ const files& photographs(benchmark::State& state, std::int64_t kind) {
   for (const fl::tar_sample& sample : photos(state)) {
     const auto file = sample["jpg"];
     if (kind == 0) found.plain.emplace_back(file.begin(), file.end());
-    else if (kind == 1) found.plain.push_back(encoded_anew(file));
+    else if (kind == 1) found.plain.push_back(encoded_again(file));
     else if (found.plain.size() < 64) found.plain.push_back(enlarged(file));
   }
   for (const bytes& file : found.plain) found.marked.push_back(fl::add_restart_markers(file).bytes);

@@ -55,12 +55,12 @@ TABLES = {
     "restart_markers": ("photographs", [
         ("random_crops", {
             f"random_crops{marked}/2/{i}": f"random crops of photographs {kind}{text}"
-            for i, kind in enumerate(("as given", "encoded anew with 4:2:0", "enlarged to 2,000 x 1,500"))
+            for i, kind in enumerate(("as given", "encoded again with 4:2:0", "enlarged to 2,000 x 1,500"))
             for marked, text in (("", ""), ("_marked", ", with restart markers"))
         }),
         ("center_crops", {
             f"center_crops{marked}/2/{i}": f"center crops of photographs {kind}{text}"
-            for i, kind in enumerate(("as given", "encoded anew with 4:2:0", "enlarged to 2,000 x 1,500"))
+            for i, kind in enumerate(("as given", "encoded again with 4:2:0", "enlarged to 2,000 x 1,500"))
             for marked, text in (("", ""), ("_marked", ", with restart markers"))
         }),
         (None, {

@@ -62,9 +62,8 @@ bool write_shards(const command_line& options, const input_files& input, output_
     const auto rate = [&](std::uint64_t now, std::uint64_t then) {
       return seconds > 0 ? static_cast<double>(now - then) / seconds : 0;
     };
-    return count_of(totals.jpegs, "photograph") + "  " + decimal(rate(totals.jpegs, before_start.jpegs), 0) +
-           " photographs/s  " + decimal(rate(totals.bytes_before, before_start.bytes_before) / 1e6, 1) +
-           " MB/s";
+    return count_of(totals.jpegs, "JPEG") + "  " + decimal(rate(totals.jpegs, before_start.jpegs), 0) +
+           " JPEGs/s  " + decimal(rate(totals.bytes_before, before_start.bytes_before) / 1e6, 1) + " MB/s";
   };
 
   const bool skips = options.on_error == on_unreadable::skip;

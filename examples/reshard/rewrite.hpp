@@ -47,13 +47,19 @@ inline std::string kind_of(const std::string& reason, const command_line& option
   return reason.substr(0, reason.find(':'));
 }
 
-/// Replaces a JPEG, or counts why it stays as it is. Throws jpeg_error if it can't be read.
-inline void rewrite_jpeg(member& file, summary& counts, const command_line& options) {
+/// Replaces a JPEG, or counts why it stays as it is. False if --verify finds a difference. Throws jpeg_error if it can't be
+/// read.
+inline bool rewrite_jpeg(member& file, summary& counts, const command_line& options) {
   feedline::marked_jpeg marked = feedline::add_restart_markers(file.bytes, options.markers);
-  if (marked.segments_per_row == 0) return counts.add_unchanged(kind_of(marked.unchanged, options));
+  if (marked.segments_per_row == 0) {
+    counts.add_unchanged(kind_of(marked.unchanged, options));
+    return true;
+  }
+  if (options.verify && !feedline::same_jpeg_coefficients(file.bytes, marked.bytes)) return false;
   ++counts.rewritten;
   const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(marked.bytes));
   file.bytes = feedline::tar_bytes(bytes, *bytes);
+  return true;
 }
 
 /// Any number of workers call it at once.
@@ -63,29 +69,29 @@ rewritten_sample rewrite(const Sample& sample, const command_line& options) {
   summary& counts = result.counts;
   counts.samples = 1;
   for (member& file : result.members) {
-    const feedline::tar_bytes original = file.bytes;
-    if (is_jpeg(original)) {
+    const std::size_t size = file.bytes.size();
+    if (is_jpeg(file.bytes)) {
       try {
-        rewrite_jpeg(file, counts, options);
-        if (options.verify && file.bytes.data() != original.data() &&
-            !feedline::same_jpeg_coefficients(original, file.bytes))
+        if (!rewrite_jpeg(file, counts, options))
           result.wrong =
               place_of(sample, file) + ": the rewritten JPEG has other coefficients than the original";
       } catch (const feedline::jpeg_error& error) {
-        if (options.on_error != on_unreadable::keep)
+        if (options.on_error == on_unreadable::fail)
+          throw std::runtime_error(file.name + ": " + error.what() + "; --on-error skip or keep goes on");
+        if (options.on_error == on_unreadable::skip)
           throw std::runtime_error(file.name + ": " + error.what());
         counts.add_failure(place_of(sample, file) + ": " + error.what());
       }
       ++counts.jpegs;
-      counts.jpeg_bytes_before += original.size();
+      counts.jpeg_bytes_before += size;
       counts.jpeg_bytes_after += file.bytes.size();
     } else if (is_named_jpeg(file.name)) {
       counts.add_unchanged("it isn't a JPEG, although its name says so");
     }
     ++counts.files;
-    counts.bytes_before += original.size();
+    counts.bytes_before += size;
     counts.bytes_after += file.bytes.size();
-    counts.read += tar_writer::size_of(file.name, original.size());
+    counts.read += tar_writer::size_of(file.name, size);
   }
   return result;
 }

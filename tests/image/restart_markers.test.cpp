@@ -44,7 +44,7 @@ struct header_of {
     }
   }
 
-  /// The markers that tell of the image, not how it is coded.
+  /// The application markers and comments.
   std::vector<bytes> metadata() const {
     std::vector<bytes> found;
     for (const auto& marker : all)
@@ -152,11 +152,21 @@ TEST_CASE("a file that would grow gets fewer segments, or none") {
   CHECK(unchanged(file, {.max_growth = smallest - 0.001}).find("it would grow by ") == 0);
 }
 
-TEST_CASE("markers that are there already stay") {
-  const auto marked = fl::add_restart_markers(write_jpeg(noise(40, 192, 3)), however_large);
-  CHECK(unchanged(marked.bytes) == "it has these restart markers already");
-  CHECK(fl::add_restart_markers(marked.bytes, {.segments_per_row = 4, .max_growth = 100}).segments_per_row ==
-        4);
+TEST_CASE("markers that are there already stay, so that nothing grows by being rewritten again") {
+  const auto file = write_jpeg(noise(64, 1024, 3));
+  const auto marked = fl::add_restart_markers(file, however_large);
+  CHECK(unchanged(marked.bytes) == "it has restart markers already");
+  const fl::restart_marker_options few{.segments_per_row = 4, .max_growth = 100};
+  const auto fewer = fl::add_restart_markers(marked.bytes, few);
+  CHECK(fewer.segments_per_row == 4);
+  CHECK(unchanged(fewer.bytes, few) == "it has restart markers already");
+  CHECK(unchanged(fewer.bytes) == "it has restart markers already"); // they may have been limited
+  // A marker at the end of each row is worth improving.
+  const fl::restart_marker_options one{.segments_per_row = 1, .max_growth = 100};
+  const auto rows = fl::add_restart_markers(file, one);
+  CHECK(rows.segments_per_row == 1);
+  CHECK(unchanged(rows.bytes, one) == "it has restart markers already");
+  CHECK(fl::add_restart_markers(rows.bytes, however_large).segments_per_row == 16);
 }
 
 TEST_CASE("metadata and bytes after the end are kept") {
@@ -194,6 +204,16 @@ TEST_CASE("what can't be kept is passed through with the reason") {
   incomplete.erase(std::find_end(incomplete.begin(), incomplete.end(), scan.begin(), scan.end()),
                    incomplete.end() - 2);
   CHECK(unchanged(incomplete) == "its last scans are missing, so that decoders smooth it");
+  bytes without_components = write_jpeg(image, {.interleaved = false});
+  without_components.erase(
+      std::find_end(without_components.begin(), without_components.end(), scan.begin(), scan.end()),
+      without_components.end() - 2);
+  CHECK(fl::decode_jpeg(without_components).size() == image.size());
+  CHECK(unchanged(without_components) == "it has no scan of some components");
+  // A marker may be preceded by more bytes 0xff.
+  bytes filled = with_marker(file, 0xe2, fl::test::bytes({'M', 'P', 'F', 0, 1, 2}));
+  filled.insert(filled.begin() + 2, 3, std::byte{0xff});
+  CHECK(unchanged(filled).find("it has several pictures") == 0);
   const auto changed = [&](unsigned frame, unsigned bits) {
     bytes other = file;
     const bytes marker = fl::test::bytes({0xff, 0xc0});

@@ -137,8 +137,9 @@ class jpeg_decoder {
 
   /// Decodes a part of an image and resizes it to fill `pixels`, in one pass and without an intermediate
   /// image. It decodes only the rows and columns that contribute to the result, at a smaller size where that
-  /// is enough. (A plain libjpeg decodes all columns, and all rows down to the last one needed.) Where restart markers
-  /// divide the rows of a sequential file, as add_restart_markers() adds them, it doesn't even read the codes of the rest.
+  /// is enough. (A plain libjpeg decodes all columns, and all rows down to the last one needed.) Where a sequential
+  /// file has restart markers that divide its rows or groups of them, as add_restart_markers() adds them, it doesn't even read
+  /// the codes of the rest.
   ///
   ///     decoder.decode_crop(file, resized_center_crop{}, chw_view(tensor));
   ///
@@ -174,11 +175,14 @@ class jpeg_decoder {
         resampler_.plan(map(stored.box.top, stored.box.height, to.height, state_.output_height),
                         map(stored.box.left, stored.box.width, to.width, state_.output_width), bytes,
                         how.interpolation, how.antialias);
-    const std::size_t left = start_region(file, region, options.color, eighths);
-    const std::size_t row_bytes = std::size_t{state_.output_width} * std::max(bytes, output_components());
-    resampler_.run(to, scale, region.left - left, row_bytes, [this](std::uint8_t** rows, std::size_t count) {
-      errors_.run(who, [=, this] { read_rows(rows, count); });
-    });
+    if (open_segments(file, region, options.color, eighths)) {
+      read_region(segments_.within(region), bytes, to, scale);
+      if (!has_surplus()) return header;
+      jpeg_abort_decompress(&state_); // the markers lie: decode as if there were none
+      start(file, options);
+      set_output(options.color, eighths);
+    }
+    read_region(region, bytes, to, scale);
     return header;
   }
 
@@ -319,22 +323,31 @@ class jpeg_decoder {
     errors_.run(who, [this] { jpeg_calc_output_dimensions(&state_); });
   }
 
-  // Starts to decode at the first row of a region. Returns the first column of the decoded rows: at or before the
-  // region's.
-  std::size_t start_region(std::span<const std::byte> file, detail::resampler::region region,
-                           pixel_color color, unsigned eighths) {
-    if (!segments_.choose(state_, file, region, eighths)) return skip_to(region);
+  // Opens only the segments between restart markers that a region needs, as an image of their own, if the file has such
+  // markers. False if it stays the whole image.
+  bool open_segments(std::span<const std::byte> file, const detail::resampler::region& region,
+                     pixel_color color, unsigned eighths) {
+    if (!segments_.choose(state_, file, region, eighths)) return false;
     jpeg_abort_decompress(&state_);
     clear_tables();
     source_.open(segments_.pieces());
-    errors_.run(who, [this] { jpeg_read_header(&state_, TRUE); });
+    errors_.run(who, [this] {
+      jpeg_save_markers(&state_, exif_marker, 0);
+      jpeg_read_header(&state_, TRUE);
+    });
     set_output(color, eighths);
-    region.top -= segments_.top();
-    region.left -= segments_.left();
-    return segments_.left() + skip_to(region);
+    return true;
   }
 
-  std::size_t skip_to(const detail::resampler::region& region) {
+  // Whether the last segment that was read has more codes than MCUs.
+  bool has_surplus() const noexcept {
+    return state_.input_iMCU_row == state_.total_iMCU_rows && source_.has_surplus();
+  }
+
+  // Fills the view, for which the resampler has planned, with a region of the opened image.
+  template <class T>
+  void read_region(const detail::resampler::region& region, std::size_t bytes, const image_view<T>& to,
+                   const detail::pixel_scale& scale) {
     // Colours are interpolated between neighbours, so decode these too.
     const std::size_t margin = 2 * static_cast<std::size_t>(state_.max_h_samp_factor);
     const std::size_t wanted = region.left - std::min(region.left, margin);
@@ -349,7 +362,10 @@ class jpeg_decoder {
       else detail::choose_columns(state_, left, width);
       detail::skip_rows(state_, top, strip_);
     });
-    return left;
+    const std::size_t row_bytes = std::size_t{state_.output_width} * std::max(bytes, output_components());
+    resampler_.run(to, scale, region.left - left, row_bytes, [this](std::uint8_t** rows, std::size_t count) {
+      errors_.run(who, [=, this] { read_rows(rows, count); });
+    });
   }
 
   static constexpr int exif_marker = JPEG_APP0 + 1;

@@ -24,7 +24,7 @@ namespace feedline::inline v0 {
 /// Options of add_restart_markers().
 struct restart_marker_options {
   /// The most segments into which each row of MCUs is divided. (An MCU has the blocks that are coded together: 16 x 16
-  /// pixels with 4:2:0.) The number of segments is the largest one up to this that divides the row evenly.
+  /// pixels with 4:2:0.) The number of segments is the largest one up to this that divides the row evenly, at least 1.
   std::size_t segments_per_row = 16;
   /// A file that would grow by more than this fraction of its size gets fewer segments per row. If it would even with
   /// one, it is left as it is.
@@ -159,15 +159,15 @@ inline std::vector<std::byte> write_with_restarts(const char* who, jpeg_coeffici
 } // namespace detail
 
 /// Rewrites a JPEG so that decode_jpeg_crop() can decode a part of it alone: adds restart markers, which divide each row
-/// of MCUs into equal segments, and computes the Huffman tables anew. The result is an ordinary sequential JPEG with the
+/// of MCUs into equal segments, and computes new Huffman tables. The result is an ordinary sequential JPEG with the
 /// same coefficients, so the same pixels, and the same metadata (EXIF, colour profile, comments, bytes after the end).
 ///
 ///     const auto marked = feedline::add_restart_markers(file);
 ///
 /// Takes:   the bytes of a JPEG: baseline, extended or progressive
 /// Gives:   the new file, or the given one and why it is unchanged: it has arithmetic coding or another rare kind, 12 bits
-///          per sample, CMYK without an Adobe marker, several pictures, missing scans, or components that can't be coded together; it has
-///          these markers already; or it would grow too much
+///          per sample, CMYK without an Adobe marker, several pictures, missing scans, or components that can't be coded
+///          together; it has such markers already; or it would grow too much
 /// Throws:  jpeg_error if the file is damaged, isn't a JPEG, or exceeds the default limits of jpeg_options
 inline marked_jpeg add_restart_markers(std::span<const std::byte> file,
                                        const restart_marker_options& options = {}) {
@@ -185,12 +185,17 @@ inline marked_jpeg add_restart_markers(std::span<const std::byte> file,
     return unchanged("it is CMYK without an Adobe marker");
   const detail::mcu_grid grid(state);
   if (grid.blocks > 10) return unchanged("its components have too many samples to be coded together");
+  const std::size_t now = state.restart_interval > 0 && grid.columns % state.restart_interval == 0
+                              ? grid.columns / state.restart_interval
+                              : 0;
+  const bool is_sequential = !state.progressive_mode && state.comps_in_scan == state.num_components;
+  if (is_sequential && now > 1 && now <= options.segments_per_row)
+    return unchanged("it has restart markers already");
   std::size_t segments = detail::largest_divisor(grid.columns, options.segments_per_row);
-  if (!state.progressive_mode && state.comps_in_scan == state.num_components &&
-      state.restart_interval == grid.columns / segments)
-    return unchanged("it has these restart markers already");
 
   image.read();
+  for (int i = 0; i < state.num_components; ++i)
+    if (!state.comp_info[i].quant_table) return unchanged("it has no scan of some components");
   if (detail::smooths_blocks(state))
     return unchanged("its last scans are missing, so that decoders smooth it");
   for (;;) {
@@ -199,12 +204,16 @@ inline marked_jpeg add_restart_markers(std::span<const std::byte> file,
       marked.bytes =
           detail::write_with_restarts(who, image, grid.columns / segments, file.size() + file.size() / 8);
     } catch (const jpeg_error& error) { // read() found no damage, but a sequential file can't hold it
-      return unchanged(std::string("it can't be written as a sequential file: ") + error.what());
+      return unchanged("it can't be written as a sequential file" +
+                       std::string(error.what()).substr(std::strlen(who)));
     }
     marked.bytes.insert(marked.bytes.end(), image.rest().begin(), image.rest().end());
     const double before = static_cast<double>(file.size()), after = static_cast<double>(marked.bytes.size());
     const double surplus = after - before * (1 + options.max_growth);
-    if (surplus <= 0) return marked;
+    if (!(surplus > 0) && marked.bytes.size() == file.size() &&
+        std::equal(file.begin(), file.end(), marked.bytes.begin()))
+      return unchanged("it has restart markers already");
+    if (!(surplus > 0)) return marked;
     if (segments == 1) {
       char text[64];
       std::snprintf(text, sizeof text, "it would grow by %.1f %%", 100 * (after / before - 1));
@@ -217,8 +226,8 @@ inline marked_jpeg add_restart_markers(std::span<const std::byte> file,
   }
 }
 
-/// Whether two JPEGs have the same size, components, quantization tables and coefficients, so that every decoder gives
-/// the same pixels for both. Throws jpeg_error as add_restart_markers() does.
+/// Whether two JPEGs have the same size, components, quantization tables and coefficients. Decoders then give the same
+/// pixels for both, unless a progressive one lacks scans, so that they smooth it. Throws jpeg_error as add_restart_markers() does.
 inline bool same_jpeg_coefficients(std::span<const std::byte> a, std::span<const std::byte> b) {
   constexpr const char* who = "feedline::same_jpeg_coefficients";
   std::array<detail::jpeg_coefficients, 2> images{detail::jpeg_coefficients(who),

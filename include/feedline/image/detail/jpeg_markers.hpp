@@ -36,6 +36,8 @@ class jpeg_markers {
   }
 
   std::optional<jpeg_marker> next() noexcept {
+    while (at_ + 1 < file_.size() && jpeg_byte(file_, at_) == 0xff && jpeg_byte(file_, at_ + 1) == 0xff)
+      ++at_; // a marker may have any number of these before it
     const auto rest = file_.subspan(at_);
     if (rest.size() < 4 || jpeg_byte(rest, 0) != 0xff) return {};
     const unsigned code = jpeg_byte(rest, 1);

@@ -55,6 +55,9 @@ class jpeg_memory_source : public jpeg_source_mgr {
     next_piece();
   }
 
+  /// Whether bytes before the last piece weren't read.
+  bool has_surplus() const noexcept { return pieces_.size() == 1 && bytes_in_buffer > 0; }
+
  private:
   bool next_piece() noexcept {
     while (!pieces_.empty()) {

@@ -2,6 +2,7 @@
 #pragma once
 // The parts of a JPEG between restart markers, which can be decoded alone.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -35,7 +36,7 @@ struct mcu_grid {
 };
 
 /// Finds the segments that a part of an image needs, and makes a JPEG of them alone, in pieces: a header with a smaller
-/// size, then for each row of MCUs the bytes of its segments, where they are in the file.
+/// size, then for each row of MCUs the bytes of its segments, all but the size where they are in the file.
 ///
 ///     ┌──────┬──────┬──────┬──────┐
 ///     │      │ needed      │      │   the marker after each segment has the next number of 0 to 7
@@ -46,8 +47,8 @@ struct mcu_grid {
 class restart_segments {
  public:
   /// Chooses the segments for a region of the image decoded at `eighths`/8 of its size. `state` has read the file's
-  /// header. False if the whole image must be read: it has no markers that divide it, they aren't in order, or all of it
-  /// is needed from the top on.
+  /// header. False if the whole image must be read: its kind or header is another, it has no markers that divide it, they
+  /// aren't in order, or all of it is needed from the top on.
   bool choose(const jpeg_decompress_struct& state, std::span<const std::byte> file,
               const resampler::region& wanted, std::size_t eighths) {
     const std::size_t interval = state.restart_interval;
@@ -62,14 +63,18 @@ class restart_segments {
     const std::size_t high = divides_rows ? 1 : interval / grid.columns;
 
     // Colours are interpolated between neighbours, so these are needed too.
-    const auto margin_down = static_cast<std::size_t>(state.max_v_samp_factor);
-    const auto margin_across = static_cast<std::size_t>(state.max_h_samp_factor);
+    const auto margin = [](int factor) { return factor > 1 ? static_cast<std::size_t>(factor) : 0; };
+    const std::size_t margin_down = margin(state.max_v_samp_factor);
+    const std::size_t margin_across = margin(state.max_h_samp_factor);
     const range rows =
         divided(wanted.top, wanted.height, margin_down, high * grid.down * eighths, grid.rows, high);
     range columns =
         divided(wanted.left, wanted.width, margin_across, wide * grid.across * eighths, grid.columns, wide);
-    // libjpeg doesn't interpolate between two columns of colours.
-    if ((columns.end - columns.begin) * wide * eighths <= 2) {
+    // libjpeg doesn't interpolate colours of a part that has only two columns of them.
+    const std::size_t per_segment = wide * 8 * grid.across;
+    const std::size_t width =
+        std::min<std::size_t>(columns.end * per_segment, state.image_width) - columns.begin * per_segment;
+    if (width * eighths <= 16 * grid.across) {
       columns.begin -= columns.begin > 0 ? 1 : 0;
       columns.end = std::min(columns.end + 1, grid.columns / wide);
     }
@@ -82,7 +87,7 @@ class restart_segments {
     top_ = top * eighths / 8;
     left_ = left * eighths / 8;
     pieces_.clear();
-    const std::byte* const data = make_header(file, bottom - top, right - left);
+    const std::byte* const data = add_header(file, bottom - top, right - left);
     return data &&
            find(data, file.data() + file.size(), rows, columns, per_row, (grid.rows + high - 1) / high);
   }
@@ -90,10 +95,10 @@ class restart_segments {
   /// The chosen JPEG, for jpeg_memory_source. It refers to the file.
   std::span<const std::span<const std::byte>> pieces() const noexcept { return pieces_; }
 
-  /// Where it lies in the decoded image.
-  std::size_t top() const noexcept { return top_; }
-
-  std::size_t left() const noexcept { return left_; }
+  /// The region as one of the chosen JPEG.
+  resampler::region within(const resampler::region& wanted) const noexcept {
+    return {wanted.top - top_, wanted.left - left_, wanted.height, wanted.width};
+  }
 
  private:
   struct range {
@@ -109,28 +114,24 @@ class restart_segments {
             std::min((first + count + margin + size - 1) / size, parts)};
   }
 
-  // Copies what decoding needs of the header. Returns where the coded data begin; null if it isn't as encoders write it.
-  const std::byte* make_header(std::span<const std::byte> file, std::size_t height, std::size_t width) {
-    header_.assign({std::byte{0xff}, std::byte{0xd8}});
+  // Adds the file's header with another size. Returns where the coded data begin; null if it isn't as encoders write it.
+  const std::byte* add_header(std::span<const std::byte> file, std::size_t height, std::size_t width) {
+    const auto byte = [](std::size_t number) { return static_cast<std::byte>(number & 0xff); };
+    size_ = {byte(height >> 8), byte(height), byte(width >> 8), byte(width)};
+    const std::byte* begin = file.data(); // of the part that isn't among the pieces
     jpeg_markers markers(file);
     while (const auto marker = markers.next()) {
-      const unsigned code = marker->code;
-      const bool is_frame = is_jpeg_frame(code);
-      const bool is_table = code == 0xc4 || code == 0xdb || code == 0xdd;
-      const bool is_color = code == 0xe0 || code == 0xee; // they say how colours are stored
-      if (is_frame || is_table || is_color || code == jpeg_markers::start_of_scan)
-        header_.insert(header_.end(), marker->bytes.begin(), marker->bytes.end());
-      if (is_frame) {
-        if (marker->payload().size() < 5) return nullptr;
-        std::byte* const size = header_.data() + header_.size() - marker->payload().size() + 1;
-        size[0] = static_cast<std::byte>(height >> 8);
-        size[1] = static_cast<std::byte>(height & 0xff);
-        size[2] = static_cast<std::byte>(width >> 8);
-        size[3] = static_cast<std::byte>(width & 0xff);
+      if (is_jpeg_frame(marker->code)) {
+        const auto payload = marker->payload();
+        if (payload.size() < 5) return nullptr;
+        pieces_.push_back({begin, payload.data() + 1});
+        pieces_.push_back(size_);
+        begin = payload.data() + 5;
       }
-      if (code == jpeg_markers::start_of_scan) {
-        pieces_.push_back(header_);
-        return marker->bytes.data() + marker->bytes.size();
+      if (marker->code == jpeg_markers::start_of_scan) {
+        const std::byte* const end = marker->bytes.data() + marker->bytes.size();
+        pieces_.push_back({begin, end});
+        return end;
       }
     }
     return nullptr;
@@ -176,7 +177,7 @@ class restart_segments {
     return nullptr;
   }
 
-  std::vector<std::byte> header_;
+  std::array<std::byte, 4> size_{}; // in the header
   std::vector<std::span<const std::byte>> pieces_;
   std::size_t top_ = 0, left_ = 0;
 };
