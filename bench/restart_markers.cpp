@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What do restart markers give for other photographs and other crops, how long does the decoder look for them, and what
-// does it cost to add them? Two bare threads decode random crops, as in photo_crops, and center crops, of the photographs of
+// does it cost to add them? Two bare threads decode random crops, as in photo_crops, center crops, and whole photographs of
 // FEEDLINE_BENCH_PHOTOS: as given; encoded again with 4:2:0; and 64 of them enlarged to 2,000 x 1,500. The baseline of adding
 // markers is a loop of libjpeg's calls that reads and writes the same coefficients on as many threads.
 #include <atomic>
@@ -75,6 +75,18 @@ void center_crops_marked(benchmark::State& state) {
   load_on_bare_threads(state, photographs(state, state.range(1)).marked, center_crop);
 }
 
+void whole(std::span<const std::byte> file, std::size_t, const fl::image_view<float>&) {
+  benchmark::DoNotOptimize(fl::decode_jpeg(file));
+}
+
+void whole_photographs(benchmark::State& state) {
+  load_on_bare_threads(state, photographs(state, state.range(1)).plain, whole);
+}
+
+void whole_photographs_marked(benchmark::State& state) {
+  load_on_bare_threads(state, photographs(state, state.range(1)).marked, whole);
+}
+
 // Reading the header, and passing all segments of a photograph: no more than a part at its lower right corner needs.
 void find_segments(benchmark::State& state) {
   const auto& all = photographs(state, state.range(0)).marked;
@@ -83,8 +95,9 @@ void find_segments(benchmark::State& state) {
   std::size_t size = 0, next = 0;
   for (auto _ : state) {
     const bytes& file = all[next];
+    jpeg_abort_decompress(&header.state());
     header.open(file);
-    const auto& codec = header.state();
+    const jpeg_decompress_struct& codec = header.state();
     benchmark::DoNotOptimize(
         segments.choose(codec, file, {codec.image_height - 1, codec.image_width - 1, 1, 1}, 8));
     size += file.size();
@@ -99,6 +112,7 @@ void read_header(benchmark::State& state) {
   fl::detail::jpeg_coefficients header("bench");
   std::size_t next = 0;
   for (auto _ : state) {
+    jpeg_abort_decompress(&header.state());
     header.open(all[next]);
     next = next + 1 == all.size() ? 0 : next + 1;
   }
@@ -165,6 +179,8 @@ BENCHMARK(random_crops)->Apply(of_kinds);
 BENCHMARK(random_crops_marked)->Apply(of_kinds);
 BENCHMARK(center_crops)->Apply(of_kinds);
 BENCHMARK(center_crops_marked)->Apply(of_kinds);
+BENCHMARK(whole_photographs)->Apply(of_kinds);
+BENCHMARK(whole_photographs_marked)->Apply(of_kinds);
 BENCHMARK(read_header)->Arg(0)->Arg(2);
 BENCHMARK(find_segments)->Arg(0)->Arg(2);
 BENCHMARK(bare_transcoding)->Apply(of_two);

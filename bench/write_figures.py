@@ -63,6 +63,11 @@ TABLES = {
             for i, kind in enumerate(("as given", "encoded again with 4:2:0", "enlarged to 2,000 x 1,500"))
             for marked, text in (("", ""), ("_marked", ", with restart markers"))
         }),
+        ("whole_photographs", {
+            f"whole_photographs{marked}/2/{i}": f"whole photographs {kind}{text}"
+            for i, kind in enumerate(("as given", "encoded again with 4:2:0", "enlarged to 2,000 x 1,500"))
+            for marked, text in (("", ""), ("_marked", ", with restart markers"))
+        }),
         (None, {
             "read_header/0": "reading the header of a photograph",
             "find_segments/0": "reading the header and passing all restart markers",
