@@ -158,7 +158,7 @@ TEST_CASE("A failure of async_flat_map follows the values before it") {
 TEST_CASE("A function of async_flat_map that returns no coroutine fails") {
   const auto moves_it_away = [](int& i) {
     auto made = [](int n) -> async_generator<int> { co_yield n; }(i);
-    if (i == 5) async_generator<int>(std::move(made));
+    if (i == 5) const async_generator<int> elsewhere(std::move(made));
     return made;
   };
   const auto got = run_to_end((fl::from(count_to(20)) | fl::async_flat_map(moves_it_away)).finite());

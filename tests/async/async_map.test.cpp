@@ -237,7 +237,7 @@ TEST_CASE("A failure of async_map is delivered at the place of its item") {
 TEST_CASE("A function of async_map that returns no coroutine fails") {
   const auto moves_it_away = [](int i, async_context& c) {
     asio::awaitable<int> made = same(i, c);
-    if (i == 5) asio::awaitable<int>(std::move(made));
+    if (i == 5) const asio::awaitable<int> elsewhere(std::move(made));
     return made;
   };
   const auto check = [](const auto& pipeline) {
