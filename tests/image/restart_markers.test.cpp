@@ -307,12 +307,12 @@ TEST_CASE("photographs have the same crops with restart markers", "[shared]") {
     segments += marked.segments_per_row;
     before += file.size();
     after += marked.bytes.size();
-    for (int i = 0; i < 6; ++i) {
-      const bool is_small = i >= 4; // so that many are decoded at a smaller size
+    for (const bool is_small : {false, true}) { // small ones are often decoded at a smaller size
       const std::size_t side = is_small ? 64 : 224;
       const auto header = decoder.read_header(file);
-      const auto box = i % 2 == 0 ? fl::random_resized_crop{}(header.height, header.width, random)
-                                  : fl::resized_center_crop{}(header.height, header.width);
+      const auto box = (count % 2 == 0) == is_small
+                           ? fl::random_resized_crop{}(header.height, header.width, random)
+                           : fl::resized_center_crop{}(header.height, header.width);
       fl::tensor<std::uint8_t> a(fl::shape{side, side, 3}), b(a.shape());
       const fl::resize_options how{.horizontal_flip = random.chance(0.5)};
       decoder.decode_crop(file, fl::test::takes(box), hwc_view(a), how);
