@@ -119,12 +119,7 @@ TEST_CASE("a crop of an incomplete progressive image has the pixels of the whole
 TEST_CASE("crops are correct for every colour space, in gray, flipped, and for every orientation") {
   fl::jpeg_decoder decoder;
   fl::random_generator random(2);
-  const auto [stored, from, channels] =
-      GENERATE(table<J_COLOR_SPACE, J_COLOR_SPACE, std::size_t>({{JCS_YCbCr, JCS_RGB, 3},
-                                                                 {JCS_RGB, JCS_RGB, 3},
-                                                                 {JCS_GRAYSCALE, JCS_GRAYSCALE, 1},
-                                                                 {JCS_CMYK, JCS_CMYK, 4},
-                                                                 {JCS_YCCK, JCS_CMYK, 4}}));
+  const auto [stored, from, channels] = GENERATE(from_range(fl::test::color_recipes));
   for (const auto color : {fl::pixel_color::rgb, fl::pixel_color::gray})
     for (int orientation = 1; orientation <= 8; ++orientation)
       for (const bool apply : {false, true}) {

@@ -192,12 +192,7 @@ TEST_CASE("narrow crops have the pixels of the image without markers, at every s
 TEST_CASE("crops between restart markers are right for every colour space, orientation and kind of file") {
   fl::jpeg_decoder decoder;
   fl::random_generator random(3);
-  const auto [stored, from, channels] =
-      GENERATE(table<J_COLOR_SPACE, J_COLOR_SPACE, std::size_t>({{JCS_YCbCr, JCS_RGB, 3},
-                                                                 {JCS_RGB, JCS_RGB, 3},
-                                                                 {JCS_GRAYSCALE, JCS_GRAYSCALE, 1},
-                                                                 {JCS_CMYK, JCS_CMYK, 4},
-                                                                 {JCS_YCCK, JCS_CMYK, 4}}));
+  const auto [stored, from, channels] = GENERATE(from_range(fl::test::color_recipes));
   for (const auto color : {fl::pixel_color::rgb, fl::pixel_color::gray})
     for (int orientation = 1; orientation <= 8; ++orientation)
       for (int kind = 0; kind < 5; ++kind) {

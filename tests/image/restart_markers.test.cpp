@@ -81,11 +81,7 @@ std::string unchanged(const bytes& file, const fl::restart_marker_options& optio
 TEST_CASE("restart markers divide the rows of MCUs, and keep coefficients, pixels and metadata") {
   fl::jpeg_decoder decoder;
   fl::random_generator random(1);
-  for (const auto& [stored, from, channels] : {std::tuple(JCS_YCbCr, JCS_RGB, 3u),
-                                               {JCS_RGB, JCS_RGB, 3u},
-                                               {JCS_GRAYSCALE, JCS_GRAYSCALE, 1u},
-                                               {JCS_CMYK, JCS_CMYK, 4u},
-                                               {JCS_YCCK, JCS_CMYK, 4u}})
+  for (const auto& [stored, from, channels] : fl::test::color_recipes)
     for (const int sampling : {1, 2})
       for (const bool progressive : {false, true})
         for (const bool interleaved : {true, false})

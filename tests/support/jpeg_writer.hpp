@@ -5,6 +5,7 @@
 #include <feedline/image/jpeg_encoder.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -28,6 +29,17 @@ struct jpeg_recipe {
   bool adobe_marker = true;      ///< for CMYK
   std::vector<std::byte> exif = {};
 };
+
+/// A colour space of a file, and pixels to write it from.
+struct color_recipe {
+  J_COLOR_SPACE stored, from;
+  std::size_t channels; ///< of the pixels
+};
+
+inline constexpr std::array color_recipes{
+    color_recipe{JCS_YCbCr, JCS_RGB, 3}, color_recipe{JCS_RGB, JCS_RGB, 3},
+    color_recipe{JCS_GRAYSCALE, JCS_GRAYSCALE, 1}, color_recipe{JCS_CMYK, JCS_CMYK, 4},
+    color_recipe{JCS_YCCK, JCS_CMYK, 4}};
 
 inline std::vector<std::byte> write_jpeg(const tensor<std::uint8_t>& image, const jpeg_recipe& recipe = {}) {
   detail::libjpeg_errors errors;

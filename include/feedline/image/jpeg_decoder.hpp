@@ -89,12 +89,7 @@ class jpeg_decoder {
   jpeg_decoder() {
     detail::mention_plain_libjpeg();
     state_.err = &errors_;
-    try {
-      errors_.run(who, [this] { jpeg_create_decompress(&state_); });
-    } catch (...) {
-      jpeg_destroy_decompress(&state_);
-      throw;
-    }
+    errors_.run(who, [this] { jpeg_create_decompress(&state_); });
     memory_.manage(state_);
     state_.src = &source_;
     state_.progress = &scan_limit_;
@@ -102,8 +97,6 @@ class jpeg_decoder {
 
   jpeg_decoder(const jpeg_decoder&) = delete;
   jpeg_decoder& operator=(const jpeg_decoder&) = delete;
-
-  ~jpeg_decoder() { jpeg_destroy_decompress(&state_); }
 
   /// Reads the header, up to the first scan, without decoding pixels.
   jpeg_header read_header(std::span<const std::byte> file, const jpeg_options& options = {}) {
@@ -375,7 +368,7 @@ class jpeg_decoder {
   detail::jpeg_memory_source source_;
   detail::jpeg_scan_limit scan_limit_;
   detail::restart_segments segments_;
-  jpeg_decompress_struct state_{};
+  detail::jpeg_decompressor state_; // destroyed before what it refers to
   detail::row_conversion convert_ = nullptr;
   std::vector<std::uint8_t> strip_;
   detail::resampler resampler_;

@@ -45,20 +45,13 @@ class jpeg_coefficients {
  public:
   explicit jpeg_coefficients(const char* who) : who_(who) {
     state_.err = &errors_;
-    try {
-      errors_.run(who_, [this] { jpeg_create_decompress(&state_); });
-    } catch (...) {
-      jpeg_destroy_decompress(&state_);
-      throw;
-    }
+    errors_.run(who_, [this] { jpeg_create_decompress(&state_); });
     state_.src = &source_;
     state_.progress = &scan_limit_;
   }
 
   jpeg_coefficients(const jpeg_coefficients&) = delete;
   jpeg_coefficients& operator=(const jpeg_coefficients&) = delete;
-
-  ~jpeg_coefficients() { jpeg_destroy_decompress(&state_); }
 
   /// Reads the header. All application markers and comments are kept in the codec's marker_list.
   void open(std::span<const std::byte> file) {
@@ -104,7 +97,7 @@ class jpeg_coefficients {
   libjpeg_errors errors_;
   jpeg_memory_source source_;
   jpeg_scan_limit scan_limit_;
-  jpeg_decompress_struct state_{};
+  jpeg_decompressor state_; // destroyed before what it refers to
   jvirt_barray_ptr* arrays_ = nullptr;
 };
 
@@ -188,8 +181,7 @@ inline marked_jpeg add_restart_markers(std::span<const std::byte> file,
   const std::size_t now = state.restart_interval > 0 && grid.columns % state.restart_interval == 0
                               ? grid.columns / state.restart_interval
                               : 0;
-  const bool is_sequential = !state.progressive_mode && state.comps_in_scan == state.num_components;
-  if (is_sequential && now > 1 && now <= options.segments_per_row)
+  if (detail::is_one_sequential_scan(state) && now > 1 && now <= options.segments_per_row)
     return unchanged("it has restart markers already");
   std::size_t segments = detail::largest_divisor(grid.columns, options.segments_per_row);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// libjpeg's callbacks during decoding: its data source, and limits on the image.
+// Decoding with libjpeg: its state, its data source, and limits on the image.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -81,6 +81,21 @@ class jpeg_memory_source : public jpeg_source_mgr {
   std::span<const std::span<const std::byte>> pieces_; // after this one
   bool has_any_restart_ = false;
 };
+
+/// A decompressor that is destroyed also after an error.
+struct jpeg_decompressor : jpeg_decompress_struct {
+  jpeg_decompressor() noexcept : jpeg_decompress_struct{} {}
+
+  jpeg_decompressor(const jpeg_decompressor&) = delete;
+  jpeg_decompressor& operator=(const jpeg_decompressor&) = delete;
+
+  ~jpeg_decompressor() { jpeg_destroy_decompress(this); }
+};
+
+/// Whether all components are coded together, in one scan with Huffman codes.
+inline bool is_one_sequential_scan(const jpeg_decompress_struct& state) noexcept {
+  return !state.progressive_mode && !state.arith_code && state.comps_in_scan == state.num_components;
+}
 
 /// Refuses an image whose samples don't have 8 bits or that has more than `max_pixels`, and limits libjpeg's memory to
 /// what an image of that size needs. `state` has read the header.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <feedline/image/detail/jpeg_markers.hpp>
+#include <feedline/image/detail/jpeg_source.hpp>
 #include <feedline/image/detail/resampler.hpp>
 #include <feedline/image/jpeg_error.hpp>
 
@@ -52,9 +53,7 @@ class restart_segments {
   bool choose(const jpeg_decompress_struct& state, std::span<const std::byte> file,
               const resampler::region& wanted, std::size_t eighths) {
     const std::size_t interval = state.restart_interval;
-    if (interval == 0 || state.progressive_mode || state.arith_code ||
-        state.comps_in_scan != state.num_components)
-      return false;
+    if (interval == 0 || !is_one_sequential_scan(state)) return false;
     const mcu_grid grid(state);
     const bool divides_rows = grid.columns % interval == 0;
     if (!divides_rows && interval % grid.columns != 0) return false;
@@ -62,34 +61,30 @@ class restart_segments {
     const std::size_t wide = divides_rows ? interval : grid.columns;
     const std::size_t high = divides_rows ? 1 : interval / grid.columns;
 
-    // Colours are interpolated between neighbours, so these are needed too.
-    const auto margin = [](int factor) { return factor > 1 ? static_cast<std::size_t>(factor) : 0; };
-    const std::size_t margin_down = margin(state.max_v_samp_factor);
-    const std::size_t margin_across = margin(state.max_h_samp_factor);
+    const std::size_t across = wide * 8 * grid.across, down = high * 8 * grid.down; // pixels of a segment
+    const std::size_t per_row = grid.columns / wide, row_count = (grid.rows + high - 1) / high;
+
     const range rows =
-        divided(wanted.top, wanted.height, margin_down, high * grid.down * eighths, grid.rows, high);
+        divided(wanted.top, wanted.height, state.max_v_samp_factor, down * eighths / 8, row_count);
     range columns =
-        divided(wanted.left, wanted.width, margin_across, wide * grid.across * eighths, grid.columns, wide);
+        divided(wanted.left, wanted.width, state.max_h_samp_factor, across * eighths / 8, per_row);
+    const auto width = [&] {
+      return std::min<std::size_t>(columns.end * across, state.image_width) - columns.begin * across;
+    };
     // libjpeg doesn't interpolate colours of a part that has only two columns of them.
-    const std::size_t per_segment = wide * 8 * grid.across;
-    const std::size_t width =
-        std::min<std::size_t>(columns.end * per_segment, state.image_width) - columns.begin * per_segment;
-    if (width * eighths <= 16 * grid.across) {
+    if (width() * eighths <= 16 * grid.across) {
       columns.begin -= columns.begin > 0 ? 1 : 0;
-      columns.end = std::min(columns.end + 1, grid.columns / wide);
+      columns.end = std::min(columns.end + 1, per_row);
     }
-    const std::size_t per_row = grid.columns / wide;
     if (rows.begin == 0 && columns.begin == 0 && columns.end == per_row) return false;
 
-    const std::size_t top = rows.begin * high * 8 * grid.down, left = columns.begin * wide * 8 * grid.across;
-    const std::size_t bottom = std::min<std::size_t>(rows.end * high * 8 * grid.down, state.image_height);
-    const std::size_t right = std::min<std::size_t>(columns.end * wide * 8 * grid.across, state.image_width);
+    const std::size_t top = rows.begin * down;
+    const std::size_t height = std::min<std::size_t>(rows.end * down, state.image_height) - top;
     top_ = top * eighths / 8;
-    left_ = left * eighths / 8;
+    left_ = columns.begin * across * eighths / 8;
     pieces_.clear();
-    const std::byte* const data = add_header(file, bottom - top, right - left);
-    return data &&
-           find(data, file.data() + file.size(), rows, columns, per_row, (grid.rows + high - 1) / high);
+    const std::byte* const data = add_header(file, height, width());
+    return data && find(data, file.data() + file.size(), rows, columns, per_row, row_count);
   }
 
   /// The chosen JPEG, for jpeg_memory_source. It refers to the file.
@@ -105,13 +100,13 @@ class restart_segments {
     std::size_t begin, end;
   };
 
-  // The parts of `size` pixels that [first - margin, first + count + margin) touches. The image has `all` MCUs, `in_part`
-  // in each part.
-  static range divided(std::size_t first, std::size_t count, std::size_t margin, std::size_t size,
-                       std::size_t all, std::size_t in_part) noexcept {
-    const std::size_t parts = (all + in_part - 1) / in_part;
+  // The segments of `size` pixels, of `all`, that the pixels [first, first + count) need along an axis. Colours with a
+  // sampling factor are interpolated between neighbours, so these are needed too.
+  static range divided(std::size_t first, std::size_t count, int factor, std::size_t size,
+                       std::size_t all) noexcept {
+    const std::size_t margin = factor > 1 ? static_cast<std::size_t>(factor) : 0;
     return {(first - std::min(first, margin)) / size,
-            std::min((first + count + margin + size - 1) / size, parts)};
+            std::min((first + count + margin + size - 1) / size, all)};
   }
 
   // Adds the file's header with another size. Returns where the coded data begin; null if it isn't as encoders write it.
