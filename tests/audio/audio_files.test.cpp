@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Audio files that other programs wrote.
 #include <feedline/audio/audio_decoder.hpp>
+#include <feedline/source/files.hpp>
 
 #include "support/audio_files.hpp"
 #include "support/catch.hpp"
@@ -21,8 +22,8 @@ TEST_CASE("WAV, FLAC and OGG of the same speech have the reference samples", "[s
   for (const auto& path : audio_files(*folder)) {
     INFO(path.filename().string());
     const auto expected =
-        read_npy<std::int16_t>(read_file(std::filesystem::path(path).replace_extension(".npy")));
-    const auto clip = decoder.decode(read_file(path));
+        read_npy<std::int16_t>(fl::read_file(std::filesystem::path(path).replace_extension(".npy")));
+    const auto clip = decoder.decode(fl::read_file(path));
     CHECK((clip.rate == 16'000 && clip.channels == 1));
     REQUIRE(clip.samples.size() == expected.size());
     double largest = 0; // in steps of 16 bits
@@ -40,7 +41,7 @@ TEST_CASE("parts of speech files have the samples of the whole file", "[shared]"
   fl::audio_decoder decoder;
   fl::random_generator random(5);
   for (const auto& path : audio_files(*folder)) {
-    const auto file = read_file(path);
+    const auto file = fl::read_file(path);
     const auto all = decoder.decode(file);
     const std::vector<float> whole(all.samples.begin(), all.samples.end());
     for (int i = 0; i < 10; ++i) {
@@ -65,7 +66,7 @@ TEST_CASE("plain WAV files are decoded to libsndfile's samples", "[shared]") {
     const auto folder = test_data(name);
     if (!folder) return;
     for (const auto& path : audio_files(*folder)) {
-      const auto file = read_file(path);
+      const auto file = fl::read_file(path);
       if (!fl::detail::wav_file::open(file)) continue;
       INFO(path.filename().string());
       const auto clip = decoder.decode(file, {.mono = false, .keep_truncated = true});
@@ -93,7 +94,7 @@ TEST_CASE("environmental sounds are decoded completely", "[shared]") {
   fl::audio_decoder decoder;
   for (const auto& path : audio_files(*folder)) {
     INFO(path.filename().string());
-    const auto clip = decoder.decode(read_file(path));
+    const auto clip = decoder.decode(fl::read_file(path));
     CHECK(clip.rate == 44'100);
     CHECK((clip.frames > 4 * 44'100 && clip.frames <= 5 * 44'100 + 64));
   }
@@ -129,7 +130,7 @@ TEST_CASE("unusual and broken files are decoded or refused with a clear message"
   for (const auto& path : audio_files(*folder)) {
     const std::string name = path.filename().string();
     INFO(name);
-    const auto file = read_file(path);
+    const auto file = fl::read_file(path);
     const auto expected = readable.find(name);
     try {
       const auto clip = decoder.decode(file);
@@ -152,6 +153,6 @@ TEST_CASE("unusual and broken files are decoded or refused with a clear message"
   CHECK(read == readable.size());
   CHECK(refused == 20);
 
-  const auto cut_off = read_file(*folder + "/scipy-wav-test-44100Hz-le-1ch-4bytes-early-eof.wav");
+  const auto cut_off = fl::read_file(*folder + "/scipy-wav-test-44100Hz-le-1ch-4bytes-early-eof.wav");
   CHECK(decoder.decode(cut_off, {.keep_truncated = true}).frames == 236);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Spectrograms that torchaudio computed.
 #include <feedline/audio.hpp>
+#include <feedline/source/files.hpp>
 
 #include "support/audio_files.hpp"
 #include "support/catch.hpp"
 #include "support/test_data.hpp"
 
 #include <cmath>
+#include <fstream>
 #include <sstream>
 
 namespace fl = feedline;
@@ -28,7 +30,7 @@ TEST_CASE("spectrograms match torchaudio's", "[shared]") {
     std::getline(fields.ignore(), recipe, '\t') >> rows >> columns;
     INFO(golden << ": " << recipe);
 
-    const auto clip = decoder.decode(read_file(*root + "/../" + wav));
+    const auto clip = decoder.decode(fl::read_file(*root + "/../" + wav));
     REQUIRE((clip.rate == rate && clip.frames >= count));
     const bool is_bank = recipe == "kaldi-fbank";
     fl::mel_options options;
@@ -44,7 +46,7 @@ TEST_CASE("spectrograms match torchaudio's", "[shared]") {
     REQUIRE((is_bank ? rows : columns) == features.frames(count));
     std::vector<float> out(rows * columns), expected(out.size());
     features(clip.samples.first(count), out);
-    const auto file = read_file(*root + "/golden/" + golden);
+    const auto file = fl::read_file(*root + "/golden/" + golden);
     REQUIRE(file.size() == expected.size() * sizeof(float));
     std::memcpy(expected.data(), file.data(), file.size());
 

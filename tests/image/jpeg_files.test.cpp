@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // JPEGs that other programs wrote, and the pixels that other decoders read from them.
 #include <feedline/image/jpeg_decoder.hpp>
+#include <feedline/source/files.hpp>
 
 #include "support/catch.hpp"
+#include "support/files_in.hpp"
 #include "support/jpeg_writer.hpp"
 #include "support/npy.hpp"
 #include "support/png_image.hpp"
-#include "support/read_file.hpp"
 #include "support/test_data.hpp"
 
 #include <filesystem>
@@ -17,7 +18,6 @@ namespace fl = feedline;
 namespace fs = std::filesystem;
 using fl::test::files_in;
 using fl::test::largest_difference;
-using fl::test::read_file;
 using fl::test::test_data;
 
 namespace {
@@ -47,8 +47,8 @@ TEST_CASE("reference JPEGs have the pixels of the PNGs next to them", "[shared]"
     const auto jpeg = fs::path(png).replace_extension(".jpg");
     if (!fs::exists(jpeg)) continue;
     INFO(name);
-    const auto file = read_file(jpeg);
-    const auto expected = fl::test::read_png(read_file(png));
+    const auto file = fl::read_file(jpeg);
+    const auto expected = fl::test::read_png(fl::read_file(png));
     // A file without its first scan: libjpeg regards it as damaged, but decodes the same pixels.
     if (name == "progressive-missing-dc") CHECK_THROWS_AS(decoder.decode(file), fl::jpeg_error);
     try {
@@ -77,8 +77,8 @@ TEST_CASE("JPEGs with EXIF orientations have the pixels of another decoder that 
   CHECK(arrays.size() >= 5);
   for (const auto& array : arrays) {
     INFO(array);
-    const auto image = fl::decode_jpeg(read_file(fs::path(array).replace_extension(".jpg")), upright);
-    CHECK(largest_difference(image, fl::test::read_npy(read_file(array))) == 0);
+    const auto image = fl::decode_jpeg(fl::read_file(fs::path(array).replace_extension(".jpg")), upright);
+    CHECK(largest_difference(image, fl::test::read_npy(fl::read_file(array))) == 0);
   }
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("a photo saved in several orientations is the same photo", "[shared]")
   const auto folder = test_data("jpeg/odd");
   if (!folder) return;
   const auto decode = [&](const char* name) {
-    return fl::decode_jpeg(read_file(*folder + "/" + name), upright);
+    return fl::decode_jpeg(fl::read_file(*folder + "/" + name), upright);
   };
   const auto landscape = decode("Landscape_1.jpg"), portrait = decode("Portrait_1.jpg");
   CHECK(landscape.shape() == fl::shape{1200, 1800, 3});
@@ -112,7 +112,7 @@ TEST_CASE("odd and corrupt JPEGs yield an image or an error, and the decoder sta
                                   .apply_orientation = true,
                                   .on_corrupt = fl::on_corrupt::keep}}) {
         INFO(path);
-        const auto file = read_file(path);
+        const auto file = fl::read_file(path);
         try {
           const auto image = decoder.decode(file, options);
           CHECK(image.size() > 0);

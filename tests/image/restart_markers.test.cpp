@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/image/restart_markers.hpp>
+#include <feedline/source/files.hpp>
 
 #include "support/catch.hpp"
+#include "support/files_in.hpp"
 #include "support/jpeg_crops.hpp"
 #include "support/jpeg_writer.hpp"
-#include "support/read_file.hpp"
 #include "support/test_data.hpp"
 #include "support/throws_saying.hpp"
 
@@ -329,7 +330,7 @@ TEST_CASE("odd and damaged files of others are rewritten with the same pixels, p
   fl::random_generator random(4);
   for (const char* const part : {"odd", "corrupt", "reference", "orientation"})
     for (const auto& path : fl::test::files_in(*folder + "/" + part)) {
-      const bytes file = fl::test::read_file(path);
+      const bytes file = fl::read_file(path);
       INFO(path);
       try {
         const auto marked = fl::add_restart_markers(file, however_large);

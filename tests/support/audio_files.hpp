@@ -18,8 +18,6 @@
 
 #include <sndfile.h>
 
-#include "support/read_file.hpp"
-
 namespace feedline::test {
 
 using bytes = std::vector<std::byte>;
