@@ -1,23 +1,39 @@
 # SPDX-License-Identifier: MIT
 # A component is an INTERFACE target with separate packages, headers and export set, so that a user of one
 # component doesn't need the packages of the others. The core is the component called feedline.
+#
+# With FEEDLINE_COMPILED a component has a library, too: feedline::compiled for the core, feedline::<name>_compiled for
+# the others. It holds what the component's .ipp files define, and feedline::<name> links it. One switch decides for
+# the whole project, since all of a program's parts must agree.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(FEEDLINE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/feedline")
 
-# feedline_component(<name> PACKAGES <package>... LINKS <target>... HEADERS <file below include/feedline>...
+# What both forms of a component need.
+macro(feedline_use form scope core)
+  target_compile_features(${form} ${scope} cxx_std_20)
+  target_compile_definitions(${form} ${scope} ${definitions})
+  target_link_libraries(${form} ${scope} ${arg_LINKS})
+  if(NOT name STREQUAL "feedline")
+    target_link_libraries(${form} ${scope} ${core})
+  endif()
+endmacro()
+
+# feedline_component(<name> HEADERS <file below include/feedline>... [PACKAGES <package>...] [LINKS <target>...]
 #   [OPTIONAL_PACKAGES <package>...] [OPTIONS <variable>...])
 #
 # Adds feedline::<name>. If a package is missing, the target isn't added and a line of output says so; if a
 # package of the core is missing, configuring fails. An optional package is linked as <package>::<package> and
 # FEEDLINE_<NAME>_<PACKAGE> is defined; if it is missing, a line of output says so. OPTIONS are variables that
 # the packages' find modules read: an installed feedline looks for the packages with the same values.
+# The .ipp file next to a header belongs to it and isn't listed.
 #
 # These global properties describe all components, even those whose packages are missing:
 #   FEEDLINE_COMPONENTS: the names of all components except the core
 #   FEEDLINE_HEADERS: all headers, relative to include/feedline
 #   FEEDLINE_<name>_PACKAGES: the packages of a component
+#   FEEDLINE_LIBRARIES: the targets that are compiled
 function(feedline_component name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PACKAGES;OPTIONAL_PACKAGES;LINKS;HEADERS;OPTIONS")
   set_property(GLOBAL APPEND PROPERTY FEEDLINE_HEADERS ${arg_HEADERS})
@@ -51,20 +67,52 @@ function(feedline_component name)
   endforeach()
 
   set(target feedline)
+  set(compiled_name compiled)
   if(NOT name STREQUAL "feedline")
     set(target feedline_${name})
-    list(APPEND arg_LINKS feedline)
+    set(compiled_name ${name}_compiled)
   endif()
+  # Listed again at the beginning of each build, so that a new file counts.
+  file(GLOB_RECURSE all_definitions CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include/feedline"
+    "${PROJECT_SOURCE_DIR}/include/feedline/*.ipp")
+  set(definitions_here "")
+  set(includes "")
+  foreach(header IN LISTS arg_HEADERS)
+    string(REGEX REPLACE "hpp$" "ipp" file "${header}")
+    if(file IN_LIST all_definitions)
+      list(APPEND definitions_here ${file})
+      string(APPEND includes "#include <feedline/${file}>\n")
+    endif()
+  endforeach()
   list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/feedline/")
+  list(TRANSFORM definitions_here PREPEND "${PROJECT_SOURCE_DIR}/include/feedline/")
 
   add_library(${target} INTERFACE)
   add_library(feedline::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-  target_compile_features(${target} INTERFACE cxx_std_20)
-  target_link_libraries(${target} INTERFACE ${arg_LINKS})
-  target_compile_definitions(${target} INTERFACE ${definitions})
   target_sources(${target} INTERFACE
-    FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
+    FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS}
+    FILE_SET definitions TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${definitions_here})
+  set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY HEADERS) # each ends with its definitions
+  feedline_use(${target} INTERFACE feedline)
+
+  set(targets ${target})
+  if(FEEDLINE_COMPILED)
+    file(CONFIGURE OUTPUT ${target}.cpp CONTENT "${includes}")
+    add_library(${target}_compiled "${CMAKE_CURRENT_BINARY_DIR}/${target}.cpp")
+    add_library(feedline::${compiled_name} ALIAS ${target}_compiled)
+    set_target_properties(${target}_compiled PROPERTIES EXPORT_NAME ${compiled_name} OUTPUT_NAME ${target}
+      VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+      INSTALL_RPATH "$ORIGIN" POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET default VISIBILITY_INLINES_HIDDEN OFF)
+    target_compile_definitions(${target}_compiled PUBLIC FEEDLINE_COMPILED)
+    target_include_directories(${target}_compiled PUBLIC
+      "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+    feedline_use(${target}_compiled PUBLIC feedline_compiled)
+    target_link_libraries(${target} INTERFACE $<BUILD_INTERFACE:${target}_compiled>)
+    list(APPEND targets ${target}_compiled)
+    set_property(GLOBAL APPEND PROPERTY FEEDLINE_LIBRARIES ${target}_compiled)
+    set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY "HEADERS;definitions")
+  endif()
 
   if(FEEDLINE_INSTALL)
     set(packages "${arg_PACKAGES}")
@@ -73,7 +121,7 @@ function(feedline_component name)
       string(APPEND options "set(${option} \"${${option}}\") # the value with which this feedline was built\n")
     endforeach()
     configure_file("${PROJECT_SOURCE_DIR}/cmake/feedline-component.cmake.in" feedline-${name}.cmake @ONLY)
-    install(TARGETS ${target} EXPORT feedline-${name} FILE_SET HEADERS)
+    install(TARGETS ${targets} EXPORT feedline-${name} FILE_SET HEADERS FILE_SET definitions)
     install(EXPORT feedline-${name} NAMESPACE feedline:: FILE feedline-${name}-targets.cmake
       DESTINATION "${FEEDLINE_PACKAGE_DIR}")
     install(FILES "${CMAKE_CURRENT_BINARY_DIR}/feedline-${name}.cmake" DESTINATION "${FEEDLINE_PACKAGE_DIR}")
@@ -87,7 +135,11 @@ endfunction()
 function(feedline_install_package)
   configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/feedline-config.cmake.in" feedline-config.cmake
     INSTALL_DESTINATION "${FEEDLINE_PACKAGE_DIR}")
-  write_basic_package_version_file(feedline-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+  set(any_machine ARCH_INDEPENDENT)
+  if(FEEDLINE_COMPILED)
+    set(any_machine "")
+  endif()
+  write_basic_package_version_file(feedline-config-version.cmake COMPATIBILITY SameMinorVersion ${any_machine})
   install(FILES
     "${PROJECT_SOURCE_DIR}/cmake/FeedlineFindLibrary.cmake"
     "${CMAKE_CURRENT_BINARY_DIR}/feedline-config.cmake"

@@ -1,6 +1,6 @@
 # What Doxygen reads instead of a file; each line keeps its number.
 # It knows neither inline namespaces in one line nor links within a page of Markdown.
-s/^namespace feedline::inline v0/namespace feedline/
+s/^namespace feedline::inline FEEDLINE_ABI/namespace feedline/
 s/\[\([^]]*\)\](#[a-z-]*)/\1/g
 
 # It would end the comment at the pattern `**/`.
@@ -21,6 +21,9 @@ s/^\( *\/\/\/ *\)\(Takes\|Gives\|Order\|Skips\|Throws\|Stops\|Example\): */\1@la
 /^ *\(constexpr \)\?\(const \)\?[A-Za-z_:]*\*\? \?\(end\|operator->\)() .*{.*}$/s/.*//
 /^  [a-z_]*([a-z_]*&&) noexcept = default;$/s/.*//
 /^  [a-z_]*& operator=(\(const \)\?[a-z_]*&&\?) noexcept \(= default;\|{ return \*this; }\)$/s/.*//
+s/^  \([a-z_]*\)(\(const \1&\|\1&&\))\( noexcept\)\?;$//
+s/^  \([a-z_]*\)& operator=(\(const \1&\|\1&&\))\( noexcept\)\?;$//
+s/^  \(virtual \)\?~[a-z_]*()\( override\)\?;$//
 
 # Deduction guides.
 /^template <class From>$/{N;/\n[a-z_]*(.*) -> /s/[^\n]*//g;}

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// The library's version. Everything is in an inline namespace of the major version, so that one program can
-// link parts that were compiled with different versions.
+// The library's version, and how it is built: header-only, or compiled once in libraries (FEEDLINE_COMPILED, which the
+// CMake targets define). Everything is in an inline namespace of the major version and of that choice, so that one
+// program can link parts that were compiled with different versions or choices: they never share a function.
+#ifdef FEEDLINE_COMPILED
+#define FEEDLINE_ABI v0_compiled
+#define FEEDLINE_INLINE
+#else
+#define FEEDLINE_ABI v0
+#define FEEDLINE_INLINE inline
+#endif
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 inline constexpr int version_major = 0; ///< M of version M.N.P
 inline constexpr int version_minor = 1; ///< N of version M.N.P
 inline constexpr int version_patch = 0; ///< P of version M.N.P
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -95,24 +96,28 @@ std::vector<plain_clip> clips_from(int begin, int end) {
   return all;
 }
 
+// Read without a run: to compile one for each type of a column would take most of this file's compile time.
+
 /// All rows of a single column.
 template <class T>
 std::vector<T> read_all(const std::string& bytes, const std::string& column = "x") {
   const temporary_folder folder;
+  auto source = fl::arrow_rows<T>({folder.write("a", bytes)}, {column}).source();
+  source.start_epoch({});
   std::vector<T> all;
-  for (const auto& row :
-       collect((fl::arrow_rows<T>({folder.write("a", bytes)}, {column}) | fl::prefetch(2)).finite()))
-    all.push_back(*row);
+  while (const auto row = source.next()) all.push_back(**row);
   return all;
 }
 
 /// Why the first row can't be read.
 template <class T>
 std::string why_not(const std::string& bytes, const std::string& column = "x") {
-  const temporary_folder folder;
-  const auto result =
-      run_to_end((fl::arrow_rows<T>({folder.write("a", bytes)}, {column}) | fl::prefetch(2)).finite());
-  return result.failed ? result.failed->message : "";
+  try {
+    read_all<T>(bytes, column);
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
 }
 
 template <class T>

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -36,6 +37,10 @@ using fl::test::wait_for_cancellation;
 
 namespace {
 
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using yielding = std::function<async_generator<int>(int, async_context&)>;
+
 /// Yields i * 100, i * 100 + 1, … : `i % 7` values, some of them after a pause.
 async_generator<int> some(int i, async_context& c) {
   for (int k = 0; k < i % 7; ++k) {
@@ -51,6 +56,11 @@ async_generator<int> some_fail(int i, async_context& c) {
     if (i % 10 == 5 && k == 2) throw std::runtime_error("broken");
     co_yield i * 100 + k;
   }
+}
+
+/// Yields vectors of 0 to 399 bytes.
+async_generator<std::vector<char>> growing(int, async_context&) {
+  for (std::size_t k = 0; k < 400; ++k) co_yield std::vector<char>(k);
 }
 
 /// Emits two items in a call.
@@ -77,8 +87,8 @@ TEST_CASE("async_flat_map gives all values of all items in order") {
   const auto ahead = GENERATE(as<std::size_t>(), 1, 2, 3, 100);
   const auto threads = GENERATE(as<std::size_t>(), 1, 3);
   const int count = fl::test::rounds(200);
-  const auto p = fl::from(count_to(count)) |
-                 fl::async_flat_map(some, fl::in_flight{in_flight}, fl::ahead{ahead}, fl::threads{threads});
+  const auto p = fl::from(count_to(count)) | fl::async_flat_map(yielding(some), fl::in_flight{in_flight},
+                                                                fl::ahead{ahead}, fl::threads{threads});
   CHECK(collect(p.finite()) == some_of_each(count));
 }
 
@@ -119,7 +129,8 @@ TEST_CASE("A coroutine of async_flat_map pauses when enough of its values wait")
 }
 
 TEST_CASE("A failure of async_flat_map follows the values before it") {
-  const auto p = fl::from(count_to(10)) | fl::async_flat_map(some_fail, fl::in_flight{4}, fl::name{"rows"});
+  const auto p =
+      fl::from(count_to(10)) | fl::async_flat_map(yielding(some_fail), fl::in_flight{4}, fl::name{"rows"});
   SECTION("and ends the run by default") {
     const auto got = run_to_end(p.finite());
     auto expected = some_of_each(5);
@@ -134,7 +145,7 @@ TEST_CASE("A failure of async_flat_map follows the values before it") {
     CHECK(got.skipped_indices() == std::vector<std::uint64_t>{5});
   }
   SECTION("also if the function throws before it returns a coroutine") {
-    const auto refuse = [](int i, async_context& c) -> async_generator<int> {
+    const yielding refuse = [](int i, async_context& c) -> async_generator<int> {
       if (i == 3) throw std::runtime_error("at once");
       return some(i, c);
     };
@@ -144,11 +155,8 @@ TEST_CASE("A failure of async_flat_map follows the values before it") {
     CHECK(got.failed->message == "at once");
   }
   SECTION("also if a value is larger than max_item_bytes") {
-    const auto grow = [](int) -> async_generator<std::vector<char>> {
-      for (std::size_t k = 0; k < 400; ++k) co_yield std::vector<char>(k);
-    };
     const auto got =
-        run_to_end((fl::from(count_to(1)) | fl::async_flat_map(grow, fl::max_item_bytes{200})).finite());
+        run_to_end((fl::from(count_to(1)) | fl::async_flat_map(growing, fl::max_item_bytes{200})).finite());
     REQUIRE(got.failed);
     CHECK(got.failed->stage == "async_flat_map");
     CHECK(!got.items.empty());
@@ -156,7 +164,7 @@ TEST_CASE("A failure of async_flat_map follows the values before it") {
 }
 
 TEST_CASE("A function of async_flat_map that returns no coroutine fails") {
-  const auto moves_it_away = [](int& i) {
+  const yielding moves_it_away = [](int i, async_context&) {
     auto made = [](int n) -> async_generator<int> { co_yield n; }(i);
     if (i == 5) const async_generator<int> elsewhere(std::move(made));
     return made;
@@ -202,7 +210,7 @@ TEST_CASE("A stop ends the coroutines of async_flat_map, whether they wait or ha
   const fl::test::watchdog guard("a stop of generators");
   fl::test::lifetimes alive;
   std::atomic<int> begun{0};
-  const auto wait = [&](int i, async_context& c) -> async_generator<int> {
+  const yielding wait = [&](int i, async_context& c) -> async_generator<int> {
     const fl::test::counted_item frame(alive, i);
     ++begun;
     for (int k = 0; k < i % 20; ++k) co_yield k;
@@ -242,7 +250,7 @@ TEST_CASE("async_flat_map ends a stop at any moment, with nothing left behind") 
 TEST_CASE("A coroutine of async_flat_map that goes on after its cancellation is ended at its next step") {
   const fl::test::watchdog guard("a generator that ignores its cancellation");
   std::atomic<int> begun{0}, yields{0};
-  const auto stubborn = [&](int, async_context& c) -> async_generator<int> {
+  const yielding stubborn = [&](int, async_context& c) -> async_generator<int> {
     ++begun;
     for (;;) {
       try {
@@ -272,9 +280,8 @@ TEST_CASE("A run with async_flat_map is resumed exactly") {
 
 TEST_CASE("The memory plan counts the values that wait in async_flat_map") {
   const auto bytes = [](std::size_t ahead) {
-    const auto make = [](int) -> async_generator<std::vector<char>> { co_yield std::vector<char>(1); };
     return (fl::from(count_to(10)) |
-            fl::async_flat_map(make, fl::in_flight{10}, fl::ahead{ahead}, fl::max_item_bytes{100'000}))
+            fl::async_flat_map(growing, fl::in_flight{10}, fl::ahead{ahead}, fl::max_item_bytes{100'000}))
         .memory()
         .bytes()
         .value();

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -35,6 +36,13 @@ using fl::test::run_to_end;
 using fl::test::wait_for_cancellation;
 
 namespace {
+
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using yielding = std::function<async_generator<int>(fl::epoch, async_context&)>;
+
+const auto same = [](int i) { return i; };
+const auto size = [](const std::vector<char>& v) { return v.size(); };
 
 /// Yields 0 to `count` - 1.
 auto numbers(int count) {
@@ -75,12 +83,12 @@ TEST_CASE("async_source works with an empty coroutine and without a context") {
 }
 
 TEST_CASE("A failure of async_source follows the values before it") {
-  const auto breaks = [](fl::epoch, async_context& c) -> async_generator<int> {
+  const yielding breaks = [](fl::epoch, async_context& c) -> async_generator<int> {
     for (int i = 0; i < 7; ++i) co_yield i;
     co_await random_pause(c);
     throw std::runtime_error("cable cut");
   };
-  const auto p = fl::async_source(breaks) | fl::map([](int i) { return i; });
+  const auto p = fl::async_source(breaks) | fl::map(same);
   const auto got = run_to_end(p.finite());
   CHECK(got.items == count_to(7));
   REQUIRE(got.failed);
@@ -92,30 +100,30 @@ TEST_CASE("A failure of async_source follows the values before it") {
 
 TEST_CASE("A value of async_source that is ready doesn't wait for the next one") {
   const fl::test::watchdog guard("a slow source");
-  const auto slow = [](fl::epoch, async_context& c) -> async_generator<int> {
+  const yielding slow = [](fl::epoch, async_context& c) -> async_generator<int> {
     for (int i = 0; i < 3; ++i) co_yield i;
     co_await wait_for_cancellation(c);
   };
-  auto loader = (fl::async_source(slow) | fl::map([](int i) { return i; })).finite();
+  auto loader = (fl::async_source(slow) | fl::map(same)).finite();
   CHECK(collect(loader, 3) == count_to(3));
 }
 
 TEST_CASE("A stop ends the coroutine of async_source") {
   const fl::test::watchdog guard("a stop of a coroutine source");
   fl::test::lifetimes alive;
-  const auto wait = [&](fl::epoch, async_context& c) -> async_generator<int> {
+  const yielding wait = [&](fl::epoch, async_context& c) -> async_generator<int> {
     const fl::test::counted_item frame(alive, 1);
     for (int i = 0; i < 5; ++i) co_yield i;
     co_await wait_for_cancellation(c);
   };
-  const auto endless = [&](fl::epoch) -> async_generator<int> {
+  const yielding endless = [&](fl::epoch, async_context&) -> async_generator<int> {
     const fl::test::counted_item frame(alive, 1);
     for (int i = 0;; ++i) co_yield i;
   };
   for (int n = 0; n < 20; ++n) {
-    auto first = (fl::async_source(wait) | fl::map([](int i) { return i; })).infinite();
+    auto first = (fl::async_source(wait) | fl::map(same)).infinite();
     CHECK(collect(first, 5) == count_to(5));
-    auto second = (fl::async_source(endless) | fl::map([](int i) { return i; })).infinite();
+    auto second = (fl::async_source(endless) | fl::map(same)).infinite();
     CHECK(collect(second, 100) == count_to(100));
     if (n % 2 == 0) first.stop();
   }
@@ -156,17 +164,12 @@ TEST_CASE("async_source knows its memory") {
   const auto vectors = [](fl::epoch) -> async_generator<std::vector<char>> {
     co_yield std::vector<char>(10);
   };
-  const auto known = fl::async_source(vectors, fl::ahead{100}, fl::max_item_bytes{1'000'000}) |
-                     fl::map([](std::vector<char> v) { return v.size(); });
+  const auto known = fl::async_source(vectors, fl::ahead{100}, fl::max_item_bytes{1'000'000}) | fl::map(size);
   REQUIRE(known.memory().bytes());
   CHECK(*known.memory().bytes() >= 100'000'000);
-  CHECK(
-      !(fl::async_source(vectors) | fl::map([](std::vector<char> v) { return v.size(); })).memory().bytes());
+  CHECK(!(fl::async_source(vectors) | fl::map(size)).memory().bytes());
   CHECK_THROWS_WITH(fl::async_source(vectors, fl::ahead{0}),
                     "feedline::ahead: 0 requested, but it must be 1 to 65536");
-  const auto large =
-      run_to_end((fl::async_source(vectors, fl::max_item_bytes{1}) | fl::map([](std::vector<char> v) {
-                    return v.size();
-                  })).finite());
+  const auto large = run_to_end((fl::async_source(vectors, fl::max_item_bytes{1}) | fl::map(size)).finite());
   CHECK(large.failed);
 }

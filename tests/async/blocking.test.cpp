@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -28,6 +29,14 @@ using fl::test::collect;
 using fl::test::count_to;
 using fl::test::run_to_end;
 
+namespace {
+
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using fetching = std::function<asio::awaitable<int>(int, async_context&)>;
+
+} // namespace
+
 TEST_CASE("A blocking function runs on threads of its own, several calls at once") {
   const fl::test::watchdog guard("blocking calls");
   std::latch four(4);
@@ -42,7 +51,7 @@ TEST_CASE("A blocking function runs on threads of its own, several calls at once
       },
       fl::threads{4});
   std::thread::id loop;
-  const auto call = [&, wait](int i) -> asio::awaitable<int> {
+  const fetching call = [&, wait](int i, async_context&) -> asio::awaitable<int> {
     const int twice = co_await wait(i);
     loop = std::this_thread::get_id();
     co_return twice / 2;
@@ -64,7 +73,7 @@ TEST_CASE(
     "A blocking function may return nothing, take several arguments, and those that can only be moved") {
   std::atomic<int> sum{0};
   const auto add = fl::blocking([&](int a, std::unique_ptr<int> b) { sum += a + *b; }, fl::threads{1});
-  const auto call = [&](int i) -> asio::awaitable<int> {
+  const fetching call = [&](int i, async_context&) -> asio::awaitable<int> {
     co_await add(i, std::make_unique<int>(100));
     co_return i;
   };
@@ -87,7 +96,7 @@ TEST_CASE("What a blocking function throws is thrown where it is awaited") {
 
 TEST_CASE("A blocking function may be destroyed before a call of it ends") {
   const fl::test::watchdog guard("a call that outlives its function");
-  const auto call = [](int i) -> asio::awaitable<int> {
+  const fetching call = [](int i, async_context&) -> asio::awaitable<int> {
     auto once = fl::blocking([own = std::make_unique<int>(7)](int n) { return n + *own; }, fl::threads{1})(i);
     co_return co_await std::move(once);
   };
@@ -111,7 +120,7 @@ TEST_CASE("A stop cancels blocking calls that have no thread yet, and waits for 
       fl::threads{2});
   // The first and the last item show when all have been cancelled.
   std::atomic<int> waiting{0}, cancelled{0};
-  const auto call = [&](int i, async_context& c) -> asio::awaitable<int> {
+  const fetching call = [&](int i, async_context& c) -> asio::awaitable<int> {
     if (i > 0 && i < 99) co_return co_await wait(i);
     ++waiting;
     try {

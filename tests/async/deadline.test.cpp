@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -28,10 +29,18 @@ using fl::test::random_pause;
 using fl::test::run_to_end;
 using fl::test::wait_for_cancellation;
 
+namespace {
+
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using fetching = std::function<asio::awaitable<int>(int, async_context&)>;
+
+} // namespace
+
 TEST_CASE("A call that takes longer than its deadline is cancelled and fails") {
   const fl::test::watchdog guard("deadlines");
   fl::test::lifetimes alive;
-  const auto hang = [&](int i, async_context& c) -> asio::awaitable<int> {
+  const fetching hang = [&](int i, async_context& c) -> asio::awaitable<int> {
     const fl::test::counted_item frame(alive, i);
     if (i == 3) co_await wait_for_cancellation(c);
     co_return i;
@@ -61,7 +70,7 @@ TEST_CASE("A deadline changes nothing for calls that end in time") {
 TEST_CASE("Deadlines and retries apply in their order") {
   const fl::test::watchdog guard("deadlines and retries");
   std::atomic<int> calls{0};
-  const auto hang = [&](int i, async_context& c) -> asio::awaitable<int> {
+  const fetching hang = [&](int i, async_context& c) -> asio::awaitable<int> {
     ++calls;
     co_await wait_for_cancellation(c);
     co_return i;
@@ -83,7 +92,7 @@ TEST_CASE("Deadlines and retries apply in their order") {
 TEST_CASE("A stop ends calls before their deadlines") {
   const fl::test::watchdog guard("a stop before deadlines");
   std::atomic<int> begun{0};
-  const auto hang = [&](int i, async_context& c) -> asio::awaitable<int> {
+  const fetching hang = [&](int i, async_context& c) -> asio::awaitable<int> {
     ++begun;
     co_await wait_for_cancellation(c);
     co_return i;
@@ -99,7 +108,7 @@ TEST_CASE("A stop ends calls before their deadlines") {
 
 TEST_CASE("Deadlines that pass as calls end are harmless") {
   const fl::test::watchdog guard("deadlines at the last moment");
-  const auto close_to_it = [](int i, async_context& c) -> asio::awaitable<int> {
+  const fetching close_to_it = [](int i, async_context& c) -> asio::awaitable<int> {
     co_await fl::test::pause(c, std::chrono::microseconds(c.random.below(400)));
     co_return i;
   };

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -33,6 +34,10 @@ using fl::test::run_to_end;
 
 namespace {
 
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using fetching = std::function<asio::awaitable<int>(int, async_context&)>;
+
 constexpr fl::retry quick{.attempts = 3, .first_pause = 10us};
 
 /// Fails the first `failures` times for each of ten items.
@@ -52,7 +57,8 @@ struct healing {
 
 TEST_CASE("retry calls a function again until it succeeds") {
   std::array<std::atomic<int>, 10> calls{};
-  const auto p = fl::from(count_to(10)) | fl::async_map(healing{2, &calls}, quick, fl::in_flight{4});
+  const auto p =
+      fl::from(count_to(10)) | fl::async_map(fetching(healing{2, &calls}), quick, fl::in_flight{4});
   auto loader = p.finite();
   CHECK(collect(loader) == count_to(10));
   for (const auto& c : calls) CHECK(c.load() == 3);
@@ -62,7 +68,7 @@ TEST_CASE("retry calls a function again until it succeeds") {
 
 TEST_CASE("A failure after all retries has the last error and the number of attempts") {
   std::array<std::atomic<int>, 10> calls{};
-  const auto p = fl::from(count_to(10)) | fl::async_map(healing{3, &calls}, quick);
+  const auto p = fl::from(count_to(10)) | fl::async_map(fetching(healing{3, &calls}), quick);
   const auto got = run_to_end(p.finite());
   REQUIRE(got.failed);
   CHECK(fl::to_string(*got.failed) == "async_map failed on sample 0: busy; tried 3 times");
@@ -77,7 +83,7 @@ TEST_CASE("A failure after all retries has the last error and the number of atte
 TEST_CASE("Some errors aren't retried") {
   std::atomic<int> calls{0};
   SECTION("a permanent_error") {
-    const auto missing = [&](int) -> asio::awaitable<int> {
+    const fetching missing = [&](int, async_context&) -> asio::awaitable<int> {
       ++calls;
       throw fl::permanent_error("no such file");
       co_return 0;
@@ -88,7 +94,7 @@ TEST_CASE("Some errors aren't retried") {
     CHECK(calls == 1);
   }
   SECTION("any, with one attempt") {
-    const auto fails = [&](int) -> asio::awaitable<int> {
+    const fetching fails = [&](int, async_context&) -> asio::awaitable<int> {
       ++calls;
       throw std::runtime_error("busy");
       co_return 0;
@@ -100,7 +106,7 @@ TEST_CASE("Some errors aren't retried") {
     CHECK(calls == 1);
   }
   SECTION("one that isn't a std::exception") {
-    const auto fails = [&](int) -> asio::awaitable<int> {
+    const fetching fails = [&](int, async_context&) -> asio::awaitable<int> {
       ++calls;
       throw 7;
       co_return 0;
@@ -112,7 +118,7 @@ TEST_CASE("Some errors aren't retried") {
 
 TEST_CASE("A function that asks to be called later is") {
   std::chrono::steady_clock::time_point first, second;
-  const auto later = [&](int i) -> asio::awaitable<int> {
+  const fetching later = [&](int i, async_context&) -> asio::awaitable<int> {
     if (first == std::chrono::steady_clock::time_point()) {
       first = std::chrono::steady_clock::now();
       throw fl::retry_later("come back", 20ms);
@@ -127,7 +133,7 @@ TEST_CASE("A function that asks to be called later is") {
 TEST_CASE("Each attempt sees the same random numbers") {
   std::array<std::atomic<std::uint64_t>, 3> seen{};
   std::atomic<std::size_t> calls{0};
-  const auto draw = [&](int i, async_context& c) -> asio::awaitable<int> {
+  const fetching draw = [&](int i, async_context& c) -> asio::awaitable<int> {
     seen[calls++] = c.random();
     if (calls < 3) throw std::runtime_error("again");
     co_return i;
@@ -140,7 +146,7 @@ TEST_CASE("Each attempt sees the same random numbers") {
 TEST_CASE("A stop ends the pause before a retry") {
   const fl::test::watchdog guard("a stop during the pauses of retries");
   std::atomic<int> calls{0};
-  const auto fails = [&](int) -> asio::awaitable<int> {
+  const fetching fails = [&](int, async_context&) -> asio::awaitable<int> {
     ++calls;
     throw std::runtime_error("busy");
     co_return 0;

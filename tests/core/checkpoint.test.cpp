@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -23,6 +24,7 @@
 #include <feedline/feedline.hpp>
 
 #include "support/catch.hpp"
+#include "support/rounds.hpp"
 #include "support/sanitizers.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
@@ -33,6 +35,13 @@ namespace fl = feedline;
 using namespace feedline::test;
 
 namespace {
+
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using mapping = std::function<int(int)>;
+
+const mapping same = [](int n) { return n; };
+const mapping plus_one = [](int n) { return n + 1; };
 
 std::vector<int> iota(std::size_t size) {
   std::vector<int> all(size);
@@ -60,8 +69,8 @@ class counted_on {
 };
 
 auto buffered(std::size_t size, std::size_t capacity) {
-  return fl::from(iota(size)) | fl::map([](int n) { return n + 1; }, fl::workers{2}) |
-         fl::shuffle({.capacity = capacity}) | fl::batch(10);
+  return fl::from(iota(size)) | fl::map(plus_one, fl::workers{2}) | fl::shuffle({.capacity = capacity}) |
+         fl::batch(10);
 }
 
 template <class Pipeline>
@@ -86,12 +95,11 @@ std::vector<std::uint64_t> indices_of_next(Loader& loader) {
 } // namespace
 
 TEST_CASE("A checkpoint of an indexed data set takes at most 64 bytes, and 8 more between snapshots") {
-  const auto places = fl::from(iota(1'000'000)) | fl::global_shuffle() |
-                      fl::map([](int n) { return n; }, fl::workers{2}) |
+  const auto places = fl::from(iota(1'000'000)) | fl::global_shuffle() | fl::map(same, fl::workers{2}) |
                       fl::filter([](int n) { return n % 7 != 0; }) | fl::batch(100);
   CHECK(checkpoint_behind(places, 3000, 0x123456789abcdef0).to_bytes().size() <= 64);
-  const auto listed = fl::from(iota(1'000'000)) | fl::map([](int n) { return n; }, fl::workers{2}) |
-                      fl::take(900'000) | fl::batch(100);
+  const auto listed =
+      fl::from(iota(1'000'000)) | fl::map(same, fl::workers{2}) | fl::take(900'000) | fl::batch(100);
   CHECK(checkpoint_behind(listed, 3000, 0x123456789abcdef0).to_bytes().size() <= 72);
 }
 
@@ -162,7 +170,7 @@ TEST_CASE("Bytes with a valid checksum but invalid contents do no harm") {
   const auto bytes = checkpoint_behind(p, 5).to_bytes();
   fl::random_generator random(1);
   int refused = 0, runs = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < rounds(3000); ++i) {
     auto changed = bytes;
     for (std::uint64_t n = random.below(4) + 1; n > 0; --n)
       changed[4 + random.below(bytes.size() - 8)] = static_cast<std::byte>(random.below(256));
@@ -197,7 +205,7 @@ TEST_CASE("A checkpoint of another run is refused with the difference") {
                 "its pipeline differs from this one at position 2, where this one has shuffle"));
   CHECK(refuses(fl::from(iota(100)) | fl::shuffle({.capacity = 20}) | fl::batch(10), c,
                 "its pipeline has 3 stages"));
-  CHECK(refuses(fl::from(iota(100)) | fl::map([](int n) { return n + 1; }, fl::workers{2}, fl::name{"plus"}) |
+  CHECK(refuses(fl::from(iota(100)) | fl::map(plus_one, fl::workers{2}, fl::name{"plus"}) |
                     fl::shuffle({.capacity = 20}) | fl::batch(10),
                 c, "its pipeline differs from this one at position 1"));
 }
@@ -364,19 +372,19 @@ TEST_CASE("A run that is left and resumed again and again loses nothing") {
     check(source | fl::flat_map(five) | fl::shuffle({.capacity = 10}) | fl::flat_map(five) |
               fl::shuffle({.capacity = 3}) | fl::batch(9),
           every);
-    check(source | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2}) |
-              fl::shuffle({.capacity = 5}) | fl::batch(3),
+    check(source | fl::global_shuffle() | fl::map(same, fl::workers{2}) | fl::shuffle({.capacity = 5}) |
+              fl::batch(3),
           every);
   }
 }
 
 TEST_CASE("A resumed run that stops at once has the checkpoint that it came from") {
   std::optional<std::stop_source> stop(std::in_place);
-  const auto p = fl::from(iota(1000)) | fl::map([&stop](int n) {
-                   if (n == 95) stop->request_stop();
-                   return n;
-                 }) |
-                 fl::batch(1);
+  const mapping stop_at_95 = [&stop](int n) {
+    if (n == 95) stop->request_stop();
+    return n;
+  };
+  const auto p = fl::from(iota(1000)) | fl::map(stop_at_95) | fl::batch(1);
   const auto c = [&] {
     auto loader = p.infinite();
     for (int i = 0; i < 90; ++i) loader.next();
@@ -386,7 +394,7 @@ TEST_CASE("A resumed run that stops at once has the checkpoint that it came from
   auto loader = p.infinite({.stop = stop->get_token(), .resume = c});
   std::uint64_t given = 90;
   while (const auto b = loader.next()) CHECK(b->indices()[0] == given++);
-  const auto next = fl::from(iota(1000)) | fl::map([](int n) { return n; }) | fl::batch(1);
+  const auto next = fl::from(iota(1000)) | fl::map(same) | fl::batch(1);
   CHECK(next.infinite({.resume = loader.checkpoint()}).next()->indices()[0] == given);
 }
 
@@ -454,9 +462,8 @@ TEST_CASE("replay() returns a sample as the run saw it") {
   }
   CHECK(p.replay(9, 0, 200) == std::nullopt);
   CHECK(p.replay(9, 0, 5, 2) == std::nullopt);
-  const auto bad = fl::from(iota(10)) |
-                   fl::map([](int n) -> int { throw std::runtime_error("bad " + std::to_string(n)); }) |
-                   fl::batch(2);
+  const mapping refuse = [](int n) -> int { throw std::runtime_error("bad " + std::to_string(n)); };
+  const auto bad = fl::from(iota(10)) | fl::map(refuse) | fl::batch(2);
   CHECK(throws_saying<fl::pipeline_error>("map failed on sample 3: bad 3", [&] { bad.replay(0, 0, 3); }));
 }
 
@@ -483,9 +490,8 @@ TEST_CASE("A checkpoint can be taken before the first item, after the last and a
 }
 
 TEST_CASE("The failure limit counts the failures before a resume") {
-  const auto p = fl::from(iota(100)) |
-                 fl::map([](int n) { return n % 10 == 9 ? throw std::runtime_error("bad") : n; }) |
-                 fl::batch(9);
+  const mapping refuse_nines = [](int n) { return n % 10 == 9 ? throw std::runtime_error("bad") : n; };
+  const auto p = fl::from(iota(100)) | fl::map(refuse_nines) | fl::batch(9);
   auto loader = p.infinite({.on_error = fl::on_error::skip, .failure_limit = 5});
   for (int i = 0; i < 4; ++i) loader.next();
   auto resumed =

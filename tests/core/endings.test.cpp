@@ -72,8 +72,8 @@ std::vector<items> comparable(const shape& shape, const outcome& o) {
 constexpr std::size_t worker_counts[] = {1, 2, 8, 64};
 constexpr std::size_t capacities[] = {0, 1, 10};
 
-// Fewer where many threads pass a queue that holds a single item: each wakes all of them.
-constexpr int count_for(std::size_t workers) { return workers > 8 ? 80 : 1000; }
+// Fewer where many threads pass a queue that holds a single item, each of which wakes all of them.
+constexpr int count_for(std::size_t workers) { return workers > 8 ? 80 : rounds(1000); }
 
 /// The output of a shape when the work on `bad`, or the source at its position, ends the stream.
 void check_failed(const shape& shape, const outcome& o, int count, int bad, bool by_source) {

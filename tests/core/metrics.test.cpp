@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -30,6 +31,12 @@ namespace fl = feedline;
 using namespace feedline::test;
 
 namespace {
+
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using mapping = std::function<int(int)>;
+
+const mapping same = [](int n) { return n; };
 
 /// Whether a text is one JSON value.
 class json_checker {
@@ -180,8 +187,7 @@ TEST_CASE("A chain on the same workers is one segment of several stages") {
 
 TEST_CASE("Fill levels stay within the requested capacity") {
   const watchdog guard("fills");
-  auto loader =
-      (fl::from(numbers(1000)) | fl::map(refusing{}, fl::workers{2})).infinite({.queue_capacity = 6});
+  auto loader = (fl::from(numbers(1000)) | fl::map(same, fl::workers{2})).infinite({.queue_capacity = 6});
   await_all_others_asleep();
   const fl::interval_metrics m = loader.metrics().total;
   for (const fl::queue_metrics& q : m.queues) {
@@ -245,13 +251,11 @@ TEST_CASE("Recent numbers are those since the last call, total ones since the st
 
 TEST_CASE("A worker's times add up to its lifetime") {
   const watchdog guard("times");
-  auto loader = (fl::from(numbers(20)) | fl::map(
-                                             [](int n) {
-                                               burn(10);
-                                               return n;
-                                             },
-                                             fl::workers{2}))
-                    .finite();
+  const mapping busy = [](int n) {
+    burn(10);
+    return n;
+  };
+  auto loader = (fl::from(numbers(20)) | fl::map(busy, fl::workers{2})).finite();
   while (loader.next()) {
   }
   const fl::interval_metrics m = loader.metrics().total;
@@ -269,8 +273,7 @@ TEST_CASE("A worker's times add up to its lifetime") {
 
 TEST_CASE("A wait in progress is counted") {
   const watchdog guard("waits");
-  auto loader =
-      (fl::from(numbers(1000)) | fl::map(refusing{}, fl::workers{2})).infinite({.queue_capacity = 2});
+  auto loader = (fl::from(numbers(1000)) | fl::map(same, fl::workers{2})).infinite({.queue_capacity = 2});
   await_all_others_asleep();
   const auto before = loader.metrics();
   burn(50);
@@ -286,7 +289,7 @@ TEST_CASE("A wait in progress is counted") {
 TEST_CASE("A source that waits for data to arrive is starved") {
   const watchdog guard("arrivals");
   const fl::push_source<int> source({.capacity = 4});
-  auto loader = (source | fl::map([](int n) { return n; }, fl::workers{1})).infinite();
+  auto loader = (source | fl::map(same, fl::workers{1})).infinite();
   await_all_others_asleep();
   const auto before = loader.metrics();
   burn(50);
@@ -363,7 +366,7 @@ TEST_CASE("The bottleneck is named: the stage that takes longest, or the consume
 TEST_CASE("Time that more busy workers than processors wait for a processor is counted") {
   const watchdog guard("preempted workers");
   if (!std::ifstream("/proc/thread-self/schedstat")) return; // the system doesn't count it
-  const auto busy = [](int n) {
+  const mapping busy = [](int n) {
     burn(1);
     return n;
   };
@@ -587,9 +590,9 @@ TEST_CASE("What threads worked is shared out among their stages") {
       return n;
     };
   };
-  auto loader = (fl::from(count_to(100)) | fl::map(slowly(1), fl::name{"first"}) |
+  auto loader = (fl::from(count_to(100)) | fl::map(slowly(5), fl::name{"first"}) |
                  fl::parallel(fl::workers{2},
-                              fl::map(slowly(1), fl::name{"one"}) | fl::map(slowly(3), fl::name{"three"})) |
+                              fl::map(slowly(1), fl::name{"one"}) | fl::map(slowly(10), fl::name{"ten"})) |
                  fl::batch(10))
                     .finite();
   while (loader.next()) {
@@ -603,18 +606,18 @@ TEST_CASE("What threads worked is shared out among their stages") {
   std::vector<double> sums(m.segments.size());
   for (const fl::stage_metrics& s : m.stages) sums.at(s.segment) += s.busy;
   for (std::size_t i = 0; i < sums.size(); ++i) CHECK(sums[i] == Approx(of_segment(i)));
-  CHECK(stage_of(m, "map `first`").busy > 0.09);
+  // Times by a factor of many apart, because on a busy machine a thread also waits for a processor.
+  CHECK(stage_of(m, "map `first`").busy > 0.4);
   CHECK(m.stages[0].segment == 0);
-  CHECK(m.stages[0].busy < 0.05); // the source
+  CHECK(m.stages[0].busy < stage_of(m, "map `first`").busy); // the source
   CHECK(stage_of(m, "map `one`").segment == 1);
   CHECK(stage_of(m, "map `one`").busy > 0.09);
-  CHECK(stage_of(m, "map `three`").busy > 2 * stage_of(m, "map `one`").busy);
+  CHECK(stage_of(m, "map `ten`").busy > stage_of(m, "map `one`").busy);
   CHECK(m.stages.back().segment == 2);
 }
 
 TEST_CASE("A stage's wait for room downstream isn't its time") {
   const watchdog guard("waits for room");
-  const auto same = [](int n) { return n; };
   for (const bool parallel : {false, true}) {
     const auto give = [&](const auto& pipeline) {
       auto loader = pipeline.finite();

@@ -183,18 +183,21 @@ TEST_CASE("The number of items in an epoch is known without running, if sources 
   CHECK((numbers | fl::batch(10)).size() == 11u);
   CHECK((numbers | fl::batch(10, {.drop_last = true})).size() == 10u);
   CHECK((numbers | fl::batch(10)).size(fl::infinite_options()) == 10u);
-  CHECK((numbers | fl::map([](int n) { return n; }, fl::workers{2}) | fl::shuffle({.capacity = 7}) |
-         fl::skip(3) | fl::take(55) | fl::enumerate() | fl::batch(10, fl::as_list))
-            .size() == 6u);
-  CHECK((numbers | fl::batch_into<int>(10, [](int n, fl::batch_slot<int>& slot) {
-           slot.value() = n;
-         })).size() == 11u);
+  const auto many_stages = numbers | fl::map([](int n) { return n; }, fl::workers{2}) |
+                           fl::shuffle({.capacity = 7}) | fl::skip(3) | fl::take(55) | fl::enumerate() |
+                           fl::batch(10, fl::as_list);
+  CHECK(many_stages.size() == 6u);
+  const auto into = fl::batch_into<int>(10, [](int n, fl::batch_slot<int>& slot) { slot.value() = n; });
+  CHECK((numbers | into).size() == 11u);
   CHECK((numbers | fl::global_shuffle() | fl::batch(10)).size() == 11u);
   CHECK((numbers | fl::with_replacement({.samples = 5}) | fl::prefetch(1)).size() == 5u);
   CHECK((fl::from(std::vector<int>()) | fl::batch(10)).size() == 0u);
-  CHECK(!(numbers | fl::filter([](int n) { return n > 3; }) | fl::batch(10)).size());
-  CHECK(!(numbers | fl::flat_map([](int n) { return std::vector<int>(3, n); }) | fl::batch(10)).size());
-  CHECK(!(fl::generate([] { return std::optional(1); }) | fl::batch(10)).size());
+  const auto filter = fl::filter([](int n) { return n > 3; });
+  CHECK(!(numbers | filter | fl::batch(10)).size());
+  const auto flat_map = fl::flat_map([](int n) { return std::vector<int>(3, n); });
+  CHECK(!(numbers | flat_map | fl::batch(10)).size());
+  const auto generate = fl::generate([] { return std::optional(1); });
+  CHECK(!(generate | fl::batch(10)).size());
 }
 
 TEST_CASE("size() is the number of items that a run of each rank yields") {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "support/leave_and_resume.hpp"
 #include "support/numbers.hpp"
 #include "support/refusing.hpp"
+#include "support/rounds.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
@@ -47,6 +49,13 @@ class environment {
       "RANK",     "WORLD_SIZE",   "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
       "PMI_SIZE", "SLURM_PROCID", "SLURM_NTASKS",         "SLURM_STEP_NUM_TASKS"};
 };
+
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using mapping = std::function<int(int)>;
+
+const mapping same = [](int n) { return n; };
+const auto number_of = [](const std::string& text) { return std::stoi(text); };
 
 std::vector<int> iota(std::size_t size) {
   std::vector<int> all(size);
@@ -104,11 +113,11 @@ void check_shares(const Make& make) {
 
 /// Pipelines are `make(batch, workers)`.
 template <class Make>
-void check_changing_ranks(const Make& make, std::uint64_t tries) {
+void check_changing_ranks(const Make& make, int tries) {
   constexpr std::size_t steps = 25;
   const auto alone = batches_of(make(24, 1).infinite({.seed = 3}), steps);
-  for (std::uint64_t number = 0; number < tries; ++number) {
-    fl::random_generator random(number);
+  for (int number = 0; number < tries; ++number) {
+    fl::random_generator random(static_cast<std::uint64_t>(number));
     std::vector<std::vector<int>> together(steps);
     std::optional<fl::checkpoint> from;
     std::string path;
@@ -183,8 +192,7 @@ TEST_CASE("Ranks share the positions of a shuffled data set") {
 TEST_CASE("Ranks share shuffled positions that workers take themselves") {
   const watchdog guard("ranks with workers");
   check_shares([](std::size_t size) {
-    return fl::from(iota(size)) | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2}) |
-           fl::batch(3);
+    return fl::from(iota(size)) | fl::global_shuffle() | fl::map(same, fl::workers{2}) | fl::batch(3);
   });
 }
 
@@ -209,7 +217,6 @@ TEST_CASE("Each rank takes its share of sources that are made from others") {
     std::ofstream out(folder / (std::to_string(file) + ".txt"));
     for (int line = 0; line < 5; ++line) out << file * 10 + line << "\n";
   }
-  const auto number = fl::map([](const std::string& s) { return std::stoi(s); });
   const auto lines = [&] { return fl::lines({folder / "*.txt"}); };
   const auto check = [](const auto& p, std::size_t size) {
     std::map<int, int> often;
@@ -219,8 +226,8 @@ TEST_CASE("Each rank takes its share of sources that are made from others") {
     CHECK(often.size() == size);
     for (const auto& [n, times] : often) CHECK(times == 1);
   };
-  check(fl::mix(fl::weighted(lines(), 1)) | number | fl::batch(2), 20);
-  check(lines() | fl::interleave(2) | number | fl::batch(2), 20);
+  check(fl::mix(fl::weighted(lines(), 1)) | fl::map(number_of) | fl::batch(2), 20);
+  check(lines() | fl::interleave(2) | fl::map(number_of) | fl::batch(2), 20);
   check(fl::zip(lines(), fl::from(iota(100))) |
             fl::map([](const auto& both) { return std::stoi(both.first); }) | fl::batch(2),
         20);
@@ -244,8 +251,7 @@ TEST_CASE("Ranks together see the same indices and failures as a single process"
 TEST_CASE("In infinite mode the global batch of a step doesn't depend on the number of ranks") {
   const watchdog guard("global batches");
   const auto make = [](std::size_t size, std::size_t batch) {
-    return fl::from(iota(size)) | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2}) |
-           fl::batch(batch);
+    return fl::from(iota(size)) | fl::global_shuffle() | fl::map(same, fl::workers{2}) | fl::batch(batch);
   };
   for (const std::size_t size : {5u, 17u, 100u}) {
     const auto alone = batches_of(make(size, 24).infinite({.seed = 3}), 30);
@@ -272,16 +278,16 @@ TEST_CASE("A checkpoint of several ranks is resumed by more or fewer, with the s
   const auto source = fl::from(iota(53)) | fl::global_shuffle();
   check_changing_ranks(
       [&](std::size_t batch, std::size_t workers) {
-        return source | fl::map([](int n) { return n; }, fl::workers{workers}) | fl::batch(batch);
+        return source | fl::map(same, fl::workers{workers}) | fl::batch(batch);
       },
-      40);
+      rounds(40));
   check_changing_ranks(
       [&](std::size_t batch, std::size_t workers) {
         return source |
                fl::batch_into<int>(
                    batch, [](int n, fl::batch_slot<int>& slot) { slot.value() = n; }, fl::workers{workers});
       },
-      20);
+      rounds(20));
 }
 
 TEST_CASE("In finite mode another number of ranks can finish an epoch") {
@@ -323,13 +329,13 @@ TEST_CASE("In infinite mode ranks share streams without a remainder, epoch after
 
 TEST_CASE("Ranks that filter don't advance equally") {
   const watchdog guard("ranks that filter");
-  const auto p = fl::from(iota(100)) | fl::global_shuffle() | fl::filter([](int n) { return n % 3 != 0; }) |
-                 fl::batch(2);
+  const auto filter = fl::filter([](int n) { return n % 3 != 0; });
+  const auto p = fl::from(iota(100)) | fl::global_shuffle() | filter | fl::batch(2);
   auto loader = p.infinite({.rank = {0, 2}});
   loader.next();
   CHECK(p.infinite({.rank = {0, 2}, .resume = loader.checkpoint()}).next());
   CHECK(throws_saying<std::invalid_argument>("map, tap and batch are the only stages", [&] {
-    (fl::from(iota(100)) | fl::global_shuffle() | fl::filter([](int n) { return n % 3 != 0; }) | fl::batch(4))
+    (fl::from(iota(100)) | fl::global_shuffle() | filter | fl::batch(4))
         .infinite({.resume = loader.checkpoint()});
   }));
 }
@@ -338,7 +344,7 @@ TEST_CASE("Ranks that skipped samples don't advance equally") {
   const watchdog guard("ranks that skip");
   const auto start = [](const fl::rank& r, std::size_t workers, const std::optional<fl::checkpoint>& from) {
     const auto p = fl::from(iota(100)) | fl::global_shuffle() |
-                   fl::map(refusing{{10, 60}}, fl::workers{workers}) | fl::batch(6 / r.world_size);
+                   fl::map(mapping(refusing{{10, 60}}), fl::workers{workers}) | fl::batch(6 / r.world_size);
     return p.infinite({.on_error = fl::on_error::skip, .rank = r, .resume = from});
   };
   for (const std::size_t workers : {1u, 3u}) {
@@ -396,8 +402,7 @@ TEST_CASE("Ranks share the files of a source that reads them in order") {
     std::ofstream out(folder.path() + "/" + std::to_string(file) + ".txt");
     for (int line = 0; line < 3 + file; ++line) out << file * 100 + line << "\n";
   }
-  const auto p = fl::lines({folder.path() + "/*.txt"}) |
-                 fl::map([](const std::string& s) { return std::stoi(s); }) | fl::batch(2);
+  const auto p = fl::lines({folder.path() + "/*.txt"}) | fl::map(number_of) | fl::batch(2);
   CHECK(throws_saying<std::invalid_argument>("or remainder::keep", [&] { p.finite({.rank = {0, 2}}); }));
   std::map<int, int> often;
   for (std::uint32_t r = 0; r < 3; ++r)
@@ -457,8 +462,7 @@ TEST_CASE(
   };
   check("filter `partition`", source | fl::partition({80, 20}, 0) | fl::batch(8));
   check("filter `partition`", fl::from(iota(1000)) | fl::partition({80, 20}, 0) | fl::batch(8));
-  check("filter",
-        source | fl::filter(is_even, fl::workers{3}) | fl::map([](int n) { return n; }) | fl::batch(8));
+  check("filter", source | fl::filter(is_even, fl::workers{3}) | fl::map(same) | fl::batch(8));
   check("flat_map", source | fl::flat_map(both, fl::workers{2}) | fl::batch(8));
   check("flat_map", source | fl::flat_map(both) | fl::prefetch(2));
   check("filter | cache", source | fl::filter(is_even) | fl::cache({.memory_bytes = 1000}) | fl::batch(8));
@@ -467,10 +471,9 @@ TEST_CASE(
 }
 
 TEST_CASE("All ranks get equally many batches through stages that depend only on counts") {
-  const auto p = fl::from(iota(1003)) | fl::global_shuffle() |
-                 fl::map([](int n) { return n; }, fl::workers{2}) | fl::cache({.memory_bytes = 10'000}) |
-                 fl::tap([](int) {}) | fl::shuffle({.capacity = 20}) | fl::skip(3) | fl::take(200) |
-                 every_second() | fl::enumerate() | fl::map([](const auto& e) { return e.value; }) |
-                 fl::prefetch(10) | fl::batch(8);
+  const auto p = fl::from(iota(1003)) | fl::global_shuffle() | fl::map(same, fl::workers{2}) |
+                 fl::cache({.memory_bytes = 10'000}) | fl::tap([](int) {}) | fl::shuffle({.capacity = 20}) |
+                 fl::skip(3) | fl::take(200) | every_second() | fl::enumerate() |
+                 fl::map([](const auto& e) { return e.value; }) | fl::prefetch(10) | fl::batch(8);
   for (std::uint32_t r = 0; r < 4; ++r) CHECK(batches_of(p.finite({.rank = {r, 4}})).size() == 13);
 }

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <ranges>
 #include <set>
@@ -18,6 +20,7 @@
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/rounds.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
@@ -65,7 +68,8 @@ void check_every_place(const Start& start, int items) {
     expected.push_back(next_text(whole));
     places.push_back(whole.checkpoint());
   }
-  for (std::size_t at = 0; at < expected.size(); ++at) {
+  const std::size_t stride = expected.size() > 20 ? std::size_t{place_step} : 1;
+  for (std::size_t at = 0; at < expected.size(); at += stride) {
     INFO("left after item " << at);
     auto resumed = start(std::optional(fl::checkpoint::from_bytes(places[at].to_bytes())));
     for (std::size_t i = at; i < expected.size(); ++i) REQUIRE(next_text(resumed) == expected[i]);
@@ -78,6 +82,30 @@ void check_both_modes(const Pipeline& pipeline, int items) {
                     items);
   check_every_place([&](const auto& resume) { return pipeline.infinite({.resume = resume}); }, items);
 }
+
+// The functions of stages. With lambdas, each of which has its own type, pipelines with the same stages would be
+// compiled several times.
+using mapping = std::function<int(int, fl::context&)>;
+using selection = std::function<bool(int)>;
+
+const mapping same = [](int n, fl::context&) { return n; };
+const selection none = [](int) { return false; };
+
+/// Fails on sample number `bad` while `is_broken` is set, or once.
+mapping fragile(int bad, std::atomic<bool>& is_broken, bool once = false) {
+  return [=, &is_broken](int n, fl::context&) {
+    if (n == bad && (once ? is_broken.exchange(false) : is_broken.load()))
+      throw std::runtime_error("broken " + std::to_string(n));
+    return n;
+  };
+}
+
+/// 0, 1, 2, …, without an end.
+struct endless_numbers {
+  std::optional<int> operator()() { return n++; }
+
+  int n = 0;
+};
 
 /// Emits, then remembers.
 struct difference {
@@ -128,23 +156,10 @@ struct sums {
   int sum = 0, count = 0;
 };
 
-/// Fails on sample number `bad` while `is_broken` is set, or once.
-struct fragile {
-  int operator()(int n) const {
-    if (n == bad && (once ? is_broken->exchange(false) : is_broken->load()))
-      throw std::runtime_error("broken " + std::to_string(n));
-    return n;
-  }
-
-  int bad;
-  std::atomic<bool>* is_broken;
-  bool once = false;
-};
-
 constexpr int samples = 203;
 
 template <class Look>
-void for_each_composition(const fragile& f, const Look& look) {
+void for_each_composition(const mapping& f, const Look& look) {
   const auto all = fl::from(count_to(samples));
   look("one thread", all | fl::map(f) | fl::batch(8));
   look("workers", all | fl::map(f, fl::workers{3}) | fl::batch(8));
@@ -166,9 +181,8 @@ TEST_CASE("A user's stage is saved between its calls, whatever it does in one") 
   check_both_modes(all | several() | fl::batch(3), 40);
   check_both_modes(all | several() | fl::prefetch(1), 60);
   check_both_modes(all | several() | difference() | fl::prefetch(2), 60);
-  check_both_modes(all | fl::map([](int n) { return n; }, fl::workers{2}) | several() | fl::batch(4), 40);
-  check_both_modes(
-      all | difference() | fl::map([](int n) { return n; }, fl::workers{2}) | several() | fl::batch(2), 60);
+  check_both_modes(all | fl::map(same, fl::workers{2}) | several() | fl::batch(4), 40);
+  check_both_modes(all | difference() | fl::map(same, fl::workers{2}) | several() | fl::batch(2), 60);
   check_both_modes(all | sums() | fl::batch(2), 40);
   check_both_modes(all | sums() | several() | fl::shuffle({.capacity = 4}) | fl::batch(2), 60);
 }
@@ -218,7 +232,7 @@ TEST_CASE("A sample that fails while a run is being resumed ends the run and is 
   };
   const auto all = fl::from(count_to(1000));
   for (int bad = 0; bad < 96; bad += 3) { // the last batch in which it is recomputed is complete
-    const fragile f{bad, &is_broken, true};
+    const mapping f = fragile(bad, is_broken, true);
     check(all | fl::map(f) | opaque() | fl::batch(4), bad, true);
     check(all | fl::map(f, fl::workers{2}) | opaque() | fl::batch(4), bad, true);
     check(all | fl::map(f, fl::workers{2}) | fl::batch(4), bad, false);
@@ -228,10 +242,11 @@ TEST_CASE("A sample that fails while a run is being resumed ends the run and is 
 TEST_CASE("Items drained by a failure aren't mistaken for items of the earlier run") {
   const watchdog guard("a drained buffer");
   std::atomic<bool> is_broken = false;
-  int failed_at_once = 0;
-  for (std::uint64_t seed = 0; seed < 30; ++seed)
+  constexpr auto seeds = static_cast<std::uint64_t>(rounds(30));
+  std::uint64_t failed_at_once = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed)
     for (int bad = 0; bad < 40; ++bad) {
-      const fragile f{bad, &is_broken};
+      const mapping f = fragile(bad, is_broken);
       const auto pipeline = fl::from(count_to(40)) | fl::map(f) | opaque() | fl::shuffle({.capacity = 3});
       is_broken = false;
       auto first = pipeline.finite({.seed = seed});
@@ -249,20 +264,20 @@ TEST_CASE("Items drained by a failure aren't mistaken for items of the earlier r
         failed_at_once += given.size() == 20;
       }
     }
-  CHECK(failed_at_once >= 30 * 17);
+  CHECK(failed_at_once >= seeds * 17);
 }
 
 TEST_CASE("A run that is left while a failure drains items continues there") {
   std::atomic<bool> is_broken = true;
   for (const int bad : {5, 20, 33}) {
-    const auto pipeline = fl::from(count_to(40)) | fl::map(fragile{bad, &is_broken}) | opaque();
+    const auto pipeline = fl::from(count_to(40)) | fl::map(fragile(bad, is_broken)) | opaque();
     const auto shuffle = fl::shuffle({.capacity = 6});
     const auto check = [&](const auto& whole) {
       check_every_place([&](const auto& resume) { return whole.finite({.seed = 1, .resume = resume}); },
                         bad + 3);
     };
     check(pipeline | shuffle);
-    check(pipeline | shuffle | fl::prefetch(1) | fl::map([](int n) { return n; }, fl::workers{2}));
+    check(pipeline | shuffle | fl::prefetch(1) | fl::map(same, fl::workers{2}));
     check(pipeline | fl::prefetch(1) | opaque() | shuffle | fl::prefetch(2));
   }
 }
@@ -293,8 +308,8 @@ given_and_places run_until_failure(Loader loader) {
 TEST_CASE("Items drained by a failure aren't repeated if its sample succeeds later") {
   const watchdog guard("a sample that healed during a drain");
   std::atomic<bool> is_broken = true;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const auto pipeline = fl::from(count_to(80)) | fl::map(fragile{50, &is_broken}, fl::workers{2}) |
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(rounds(40)); ++seed) {
+    const auto pipeline = fl::from(count_to(80)) | fl::map(fragile(50, is_broken), fl::workers{2}) |
                           fl::shuffle({.capacity = 9}) | fl::batch(1);
     is_broken = true;
     const auto [given, places] = run_until_failure(pipeline.finite({.seed = seed}));
@@ -315,20 +330,21 @@ TEST_CASE("Items drained by a failure aren't repeated if its sample succeeds lat
 
 TEST_CASE("A failure that no checkpoint needed doesn't affect a resumed run") {
   std::atomic<bool> is_broken = true;
-  const auto pipeline = fl::from(count_to(60)) | opaque() | fl::map(fragile{8, &is_broken}) |
+  const auto pipeline = fl::from(count_to(60)) | opaque() | fl::map(fragile(8, is_broken)) |
                         fl::prefetch(100) | fl::take(6) | fl::batch(3);
-  for (int round = 0; round < 20; ++round)
+  for (int round = 0; round < rounds(20); ++round)
     check_every_place([&](const auto& resume) { return pipeline.finite({.epochs = 3, .resume = resume}); },
                       6);
 }
 
 TEST_CASE("A drain that no checkpoint needed ends with its epoch") {
-  const auto pipeline = fl::from(count_to(60)) | fl::map([](int n, fl::context& c) {
-                          if (n == 20 && c.epoch == 0) throw std::runtime_error("not needed");
-                          return n;
-                        }) |
-                        fl::shuffle({.capacity = 5}) | fl::prefetch(100) | fl::take(6) | fl::prefetch(100);
-  for (int round = 0; round < 20; ++round)
+  const mapping f = [](int n, fl::context& c) {
+    if (n == 20 && c.epoch == 0) throw std::runtime_error("not needed");
+    return n;
+  };
+  const auto pipeline = fl::from(count_to(60)) | fl::map(f) | fl::shuffle({.capacity = 5}) |
+                        fl::prefetch(100) | fl::take(6) | fl::prefetch(100);
+  for (int round = 0; round < rounds(20); ++round)
     check_every_place([&](const auto& resume) { return pipeline.finite({.epochs = 3, .resume = resume}); },
                       18);
 }
@@ -337,12 +353,13 @@ TEST_CASE("A failure of one epoch that no checkpoint needed is forgotten in the 
   const watchdog guard("failures of two epochs");
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     std::atomic<bool> is_broken = true;
-    const auto pipeline = fl::from(count_to(60)) | fl::map([&](int n, fl::context& c) {
-                            if (n == 50 && c.epoch == 0) throw std::runtime_error("not needed");
-                            if (n == 20 && c.epoch == 1 && is_broken) throw std::runtime_error("broken");
-                            return n;
-                          }) |
-                          fl::shuffle({.capacity = 5}) | fl::prefetch(8192) | fl::take(30) | fl::batch(1);
+    const mapping f = [&](int n, fl::context& c) {
+      if (n == 50 && c.epoch == 0) throw std::runtime_error("not needed");
+      if (n == 20 && c.epoch == 1 && is_broken) throw std::runtime_error("broken");
+      return n;
+    };
+    const auto pipeline = fl::from(count_to(60)) | fl::map(f) | fl::shuffle({.capacity = 5}) |
+                          fl::prefetch(8192) | fl::take(30) | fl::batch(1);
     const auto [given, places] = run_until_failure(pipeline.finite({.seed = seed, .epochs = 2}));
     is_broken = false;
     for (std::size_t at = 40; at < given.size(); ++at) {
@@ -360,14 +377,14 @@ TEST_CASE("A failure of one epoch that no checkpoint needed is forgotten in the 
 TEST_CASE(
     "State that a stage keeps over epochs is recomputed exactly, also if the epoch's rest isn't needed") {
   const watchdog guard("an end of an epoch");
-  const auto pipeline = [](std::atomic<bool>* is_broken) {
-    return fl::from(count_to(2)) | fl::map(fragile{0, is_broken, true}) | sums() |
-           fl::map([](int n) { return n; }, fl::workers{2}) | fl::batch(5);
+  const auto pipeline = [](std::atomic<bool>& is_broken) {
+    return fl::from(count_to(2)) | fl::map(fragile(0, is_broken, true)) | sums() |
+           fl::map(same, fl::workers{2}) | fl::batch(5);
   };
   std::atomic<bool> never = false, is_broken = true; // the first run may still read while the second one does
-  auto first = pipeline(&never).finite({.epochs = 3});
+  auto first = pipeline(never).finite({.epochs = 3});
   next_text(first); // the items at the end of the first epoch
-  auto again = pipeline(&is_broken).finite({.epochs = 3, .resume = first.checkpoint()});
+  auto again = pipeline(is_broken).finite({.epochs = 3, .resume = first.checkpoint()});
   const std::string got = next_text(again);
   INFO(got);
   if (is_broken) CHECK(got == next_text(first));
@@ -377,14 +394,12 @@ TEST_CASE(
 TEST_CASE("A held sample that can't be read again is reported with the reason") {
   const watchdog guard("a sample that was held");
   std::atomic<bool> is_broken = false;
-  const auto map = fl::map(
-      [&](int n) {
-        if (is_broken) throw std::runtime_error("broken " + std::to_string(n));
-        return n;
-      },
-      fl::workers{2});
+  const mapping f = [&](int n, fl::context&) {
+    if (is_broken) throw std::runtime_error("broken " + std::to_string(n));
+    return n;
+  };
   const auto check = [&](const auto& source) {
-    const auto pipeline = source | map | fl::shuffle({.capacity = 500}) | fl::batch(4);
+    const auto pipeline = source | fl::map(f, fl::workers{2}) | fl::shuffle({.capacity = 500}) | fl::batch(4);
     is_broken = false;
     auto first = pipeline.infinite();
     first.next();
@@ -410,8 +425,8 @@ TEST_CASE("A skipped sample stays left out if it is readable when the run is res
   const watchdog guard("a sample that healed");
   std::atomic<bool> is_broken = true;
   int resumed = 0;
-  for (int bad = 0; bad < 120; bad += 3)
-    for_each_composition({bad, &is_broken}, [&](const char* name, const auto& pipeline) {
+  for (int bad = 0; bad < 120; bad += 3 * place_step)
+    for_each_composition(fragile(bad, is_broken), [&](const char* name, const auto& pipeline) {
       is_broken = true;
       fl::finite_options options{.seed = 1, .on_error = fl::on_error::skip};
       auto first = pipeline.finite(options);
@@ -427,14 +442,14 @@ TEST_CASE("A skipped sample stays left out if it is readable when the run is res
         REQUIRE(next_text(again) == text);
       }
     });
-  CHECK(resumed > 100);
+  CHECK(resumed > 100 / place_step);
 }
 
 TEST_CASE("A failed run is resumed without a loss, from each of its checkpoints") {
   const watchdog guard("a run that failed");
   std::atomic<bool> is_broken = true;
   for (const int bad : {0, 7, 8, 103, 202})
-    for_each_composition({bad, &is_broken}, [&](const char* name, const auto& pipeline) {
+    for_each_composition(fragile(bad, is_broken), [&](const char* name, const auto& pipeline) {
       is_broken = true;
       const fl::finite_options options{.seed = 1};
       std::vector<int> seen;
@@ -463,7 +478,7 @@ TEST_CASE("A failed run is resumed without a loss, from each of its checkpoints"
 TEST_CASE("A failed run that dropped its last batch reads those samples again") {
   std::atomic<bool> is_broken = true;
   const auto pipeline =
-      fl::from(count_to(20)) | fl::map(fragile{6, &is_broken}) | fl::batch(4, {.drop_last = true});
+      fl::from(count_to(20)) | fl::map(fragile(6, is_broken)) | fl::batch(4, {.drop_last = true});
   auto first = pipeline.finite();
   CHECK(next_text(first) == "0 1 2 3 ");
   CHECK(next_text(first).find("broken 6") != std::string::npos);
@@ -475,7 +490,7 @@ TEST_CASE("A failed run that dropped its last batch reads those samples again") 
 TEST_CASE("Samples that a run has skipped don't fail a resumed run that doesn't skip") {
   const watchdog guard("another on_error");
   std::atomic<bool> is_broken = true;
-  for_each_composition({21, &is_broken}, [&](const char* name, const auto& pipeline) {
+  for_each_composition(fragile(21, is_broken), [&](const char* name, const auto& pipeline) {
     INFO(name);
     auto first = pipeline.finite({.seed = 1, .on_error = fl::on_error::skip});
     while (first.failures().empty()) REQUIRE(first.next());
@@ -498,7 +513,7 @@ TEST_CASE("Skipped failures of a source are passed over, too") {
     int at = 0;
   };
 
-  const auto pipeline = source() | fl::map([](int n) { return n; }, fl::workers{2}) | fl::batch(3);
+  const auto pipeline = source() | fl::map(same, fl::workers{2}) | fl::batch(3);
   check_every_place(
       [&](const auto& resume) {
         return pipeline.finite({.epochs = 2, .on_error = fl::on_error::skip, .resume = resume});
@@ -530,17 +545,14 @@ TEST_CASE("take() that had enough still has enough when it is resumed") {
       check_every_place(
           [&](const auto& resume) { return pipeline.infinite({.on_error = how, .resume = resume}); }, 6);
   };
+  const mapping bad_from_5 = [](int n, fl::context&) {
+    if (n > 4) throw std::runtime_error("bad");
+    return n;
+  };
+  const selection below_5 = [](int n) { return n < 5; };
   check(bad_behind_5() | fl::take(5) | fl::batch(5));
-  check(fl::from(count_to(10)) |
-        fl::map(
-            [](int n) {
-              if (n > 4) throw std::runtime_error("bad");
-              return n;
-            },
-            fl::workers{2}) |
-        fl::take(5) | fl::batch(5));
-  check(fl::generate([n = 0]() mutable { return std::optional(n++); }) |
-        fl::filter([](int n) { return n < 5; }) | fl::take(5) | fl::batch(5));
+  check(fl::from(count_to(10)) | fl::map(bad_from_5, fl::workers{2}) | fl::take(5) | fl::batch(5));
+  check(fl::generate(endless_numbers()) | fl::filter(below_5) | fl::take(5) | fl::batch(5));
 }
 
 namespace {
@@ -611,10 +623,11 @@ TEST_CASE("Items drained by one failure aren't repeated because of another one")
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     int bad = 8;
     // After a stage with a state that has seen the failed sample, the run's position is unknown.
-    const auto pipeline = fl::from(count_to(10)) | counting_stage() | fl::map([&bad](int n) {
-                            if (n == bad) throw std::runtime_error("bad");
-                            return n;
-                          }) |
+    const mapping f = [&bad](int n, fl::context&) {
+      if (n == bad) throw std::runtime_error("bad");
+      return n;
+    };
+    const auto pipeline = fl::from(count_to(10)) | counting_stage() | fl::map(f) |
                           fl::shuffle({.capacity = 50, .min_fill = 50}) | fl::prefetch(1);
     fl::finite_options options{.seed = seed};
     std::set<int> came;
@@ -637,7 +650,7 @@ TEST_CASE("Items drained by one failure aren't repeated because of another one")
 
 TEST_CASE("A run that is resumed where a stage after a queue had enough leaves out the rest of the epoch") {
   const watchdog guard("the rest of an epoch without an end");
-  const auto endless = fl::generate([n = 0]() mutable { return std::optional(n++); });
+  const auto endless = fl::generate(endless_numbers());
   const auto check = [](const auto& pipeline) {
     for (const int before : {4, 5, 6}) {
       auto whole = pipeline.infinite();
@@ -647,7 +660,7 @@ TEST_CASE("A run that is resumed where a stage after a queue had enough leaves o
     }
   };
   check(endless | fl::prefetch(16) | fl::take(5));
-  check(endless | fl::map([](int n) { return n; }, fl::workers{2}) | fl::take(5));
+  check(endless | fl::map(same, fl::workers{2}) | fl::take(5));
   check(endless | fl::prefetch(16) | first_ones() | fl::prefetch(1));
 }
 
@@ -657,28 +670,27 @@ TEST_CASE("Threads that are resumed in different epochs each leave out the rest 
     const auto begin = [&](const auto& resume) { return pipeline.infinite({.resume = resume}); };
     check_every_place(begin, 40);
   };
-  const auto endless = fl::generate([n = 0]() mutable { return std::optional(n++); });
+  const auto endless = fl::generate(endless_numbers());
   check(endless | fl::prefetch(16) | fl::take(5) | fl::prefetch(64) | fl::take(3) | fl::prefetch(64));
   check(endless | fl::prefetch(1) | fl::take(7) | fl::prefetch(64) | fl::batch(3) | fl::prefetch(8) |
         fl::take(2));
-  check(endless | fl::take(9) | fl::map([](int n) { return n; }, fl::workers{3}) | fl::take(5) |
-        fl::prefetch(32) | first_ones());
+  check(endless | fl::take(9) | fl::map(same, fl::workers{3}) | fl::take(5) | fl::prefetch(32) |
+        first_ones());
   check(endless | fl::prefetch(4) | fl::take(6) | fl::shuffle({.capacity = 4}) | fl::prefetch(16) |
         fl::take(5) | fl::prefetch(16));
 }
 
 TEST_CASE("Items drained by a failure continue when a run is resumed twice") {
-  const auto pipeline = fl::from(count_to(60)) | fl::map([](int n) {
-                          if (n == 40) throw std::runtime_error("bad");
-                          return n;
-                        }) |
-                        fl::shuffle({.capacity = 20});
+  const mapping f = [](int n, fl::context&) {
+    if (n == 40) throw std::runtime_error("bad");
+    return n;
+  };
   const auto check = [](const auto& p) {
     auto whole = p.finite();
     std::vector<std::string> expected;
     while (expected.empty() || !expected.back().ends_with("bad")) expected.push_back(next_text(whole));
-    for (std::size_t first = 0; first < expected.size(); ++first)
-      for (std::size_t second = first; second < expected.size(); second += 3) {
+    for (std::size_t first = 0; first < expected.size(); first += place_step)
+      for (std::size_t second = first; second < expected.size(); second += 3 * place_step) {
         INFO("left after item " << first << " and after item " << second);
         auto run = p.finite();
         for (std::size_t i = 0; i < first; ++i) next_text(run);
@@ -688,23 +700,16 @@ TEST_CASE("Items drained by a failure continue when a run is resumed twice") {
         for (std::size_t i = second; i < expected.size(); ++i) REQUIRE(next_text(last) == expected[i]);
       }
   };
-  check(pipeline);
-  check(fl::from(count_to(60)) |
-        fl::map(
-            [](int n) {
-              if (n == 40) throw std::runtime_error("bad");
-              return n;
-            },
-            fl::workers{2}) |
-        fl::shuffle({.capacity = 20}));
+  check(fl::from(count_to(60)) | fl::map(f) | fl::shuffle({.capacity = 20}));
+  check(fl::from(count_to(60)) | fl::map(f, fl::workers{2}) | fl::shuffle({.capacity = 20}));
 }
 
 TEST_CASE("The failure limit delivers earlier items, and continues to count when a run is resumed") {
-  const auto pipeline = fl::from(count_to(20)) | fl::map([](int n) {
-                          if (n % 5 == 3) throw std::runtime_error("bad " + std::to_string(n));
-                          return n;
-                        }) |
-                        fl::batch(4);
+  const mapping f = [](int n, fl::context&) {
+    if (n % 5 == 3) throw std::runtime_error("bad " + std::to_string(n));
+    return n;
+  };
+  const auto pipeline = fl::from(count_to(20)) | fl::map(f) | fl::batch(4);
   const fl::finite_options options{.on_error = fl::on_error::skip, .failure_limit = 2};
   auto whole = pipeline.finite(options);
   CHECK(next_text(whole) == "[bad 3] 0 1 2 4 ");
@@ -722,14 +727,12 @@ TEST_CASE("The failure limit delivers earlier items, and continues to count when
 }
 
 TEST_CASE("The failure limit also applies after workers and buffers") {
+  const mapping f = [](int n, fl::context&) {
+    if (n % 10 == 9) throw std::runtime_error("bad");
+    return n;
+  };
   for (const std::size_t workers : worker_counts) {
-    const auto pipeline = fl::from(count_to(100)) |
-                          fl::map(
-                              [](int n) {
-                                if (n % 10 == 9) throw std::runtime_error("bad");
-                                return n;
-                              },
-                              fl::workers{workers}) |
+    const auto pipeline = fl::from(count_to(100)) | fl::map(f, fl::workers{workers}) |
                           fl::shuffle({.capacity = 16}) | fl::batch(7);
     auto loader = pipeline.finite({.on_error = fl::on_error::skip, .failure_limit = 4});
     std::set<int> seen;
@@ -742,14 +745,8 @@ TEST_CASE("The failure limit also applies after workers and buffers") {
     CHECK(seen.size() == 45);
     CHECK(*seen.rbegin() == 48);
 
-    const auto by_place = fl::from(count_to(100)) | fl::global_shuffle() |
-                          fl::map(
-                              [](int n) {
-                                if (n % 10 == 9) throw std::runtime_error("bad");
-                                return n;
-                              },
-                              fl::workers{workers}) |
-                          fl::batch(7);
+    const auto by_place =
+        fl::from(count_to(100)) | fl::global_shuffle() | fl::map(f, fl::workers{workers}) | fl::batch(7);
     check_every_place(
         [&](const auto& resume) {
           return by_place.infinite(
@@ -766,24 +763,22 @@ TEST_CASE("An infinite run that never yields anything reports it") {
     auto loader = pipeline.infinite();
     return next_text(loader).find("would never yield anything") != std::string::npos;
   };
-  const auto none = fl::filter([](int) { return false; });
-  CHECK(fails(all | none | fl::batch(2)));
-  CHECK(fails(all | none | fl::prefetch(2)));
-  CHECK(fails(all | fl::filter([](int) { return false; }, fl::workers{2}) | fl::prefetch(2)));
-  CHECK(fails(all | fl::filter([](int) { return false; }, fl::workers{2}) | fl::shuffle({.capacity = 3}) |
-              fl::batch(2)));
-  CHECK(fails(all | fl::global_shuffle() | fl::filter([](int) { return false; }, fl::workers{2}) |
-              fl::batch(2)));
+  CHECK(fails(all | fl::filter(none) | fl::batch(2)));
+  CHECK(fails(all | fl::filter(none) | fl::prefetch(2)));
+  CHECK(fails(all | fl::filter(none, fl::workers{2}) | fl::prefetch(2)));
+  CHECK(fails(all | fl::filter(none, fl::workers{2}) | fl::shuffle({.capacity = 3}) | fl::batch(2)));
+  CHECK(fails(all | fl::global_shuffle() | fl::filter(none, fl::workers{2}) | fl::batch(2)));
   CHECK(fails(all | fl::take(0) | fl::batch(2)));
   CHECK(fails(all | fl::skip(100) | fl::batch(2)));
-  CHECK(fails(all | none | fl::take(3) | fl::batch(2)));
+  CHECK(fails(all | fl::filter(none) | fl::take(3) | fl::batch(2)));
   const auto buffer = fl::shuffle({.capacity = 4});
-  CHECK(fails(all | buffer | none | fl::batch(2)));
-  CHECK(fails(all | buffer | none | fl::prefetch(2)));
-  CHECK(fails(all | buffer | none | buffer | fl::batch(2)));
-  CHECK(fails(all | buffer | fl::filter([](int) { return false; }, fl::workers{64}) | fl::batch(2)));
+  CHECK(fails(all | buffer | fl::filter(none) | fl::batch(2)));
+  CHECK(fails(all | buffer | fl::filter(none) | fl::prefetch(2)));
+  CHECK(fails(all | buffer | fl::filter(none) | buffer | fl::batch(2)));
+  CHECK(fails(all | buffer | fl::filter(none, fl::workers{64}) | fl::batch(2)));
   CHECK(fails(all | buffer | fl::take(0) | fl::batch(2)));
-  CHECK(fails(all | fl::batch(2) | fl::filter([](const auto&) { return false; }) | fl::prefetch(2)));
+  const auto no_batch = fl::filter([](const auto&) { return false; });
+  CHECK(fails(all | fl::batch(2) | no_batch | fl::prefetch(2)));
 }
 
 TEST_CASE("An infinite run in which everything fails ends by its limit or, without one, by itself") {
@@ -798,8 +793,10 @@ TEST_CASE("An infinite run in which everything fails ends by its limit or, witho
     CHECK(loader.failures().size() <= 2000);
   };
   const auto all = fl::from(count_to(10));
-  const auto refuse = [](int n) { return n >= 0 ? throw std::runtime_error("damaged") : n; };
-  const auto fill = [&](int n, fl::batch_slot<int>& slot) { slot.value() = refuse(n); };
+  const mapping refuse = [](int n, fl::context&) { return n >= 0 ? throw std::runtime_error("damaged") : n; };
+  const auto fill = [](int n, fl::batch_slot<int>& slot) {
+    slot.value() = n >= 0 ? throw std::runtime_error("damaged") : n;
+  };
   const std::string by_itself = "would never yield anything",
                     by_limit = "one failure more than the limit of 1000";
   for (const std::size_t workers : {1u, 2u, 64u}) {
@@ -818,7 +815,7 @@ TEST_CASE("An infinite run in which everything fails ends by its limit or, witho
     }
   }
   // Those that succeed later are waited for.
-  const auto heals = [](int n, fl::context& c) {
+  const mapping heals = [](int n, fl::context& c) {
     return c.epoch < 20 ? throw std::runtime_error("damaged") : n;
   };
   auto loader = (all | fl::map(heals, fl::workers{2}) | fl::shuffle({.capacity = 3}) | fl::batch(2))
@@ -835,9 +832,8 @@ TEST_CASE("An infinite run that needs several epochs for an item continues") {
   CHECK(loader.next()->size() == 10);
   // Hundreds of epochs fill a buffer, and hundreds a batch.
   for (const std::size_t workers : {1u, 64u}) {
-    const auto same = fl::map([](int n) { return n; }, fl::workers{workers});
-    auto slow = (fl::from(count_to(2)) | fl::shuffle({.capacity = 900, .min_fill = 900}) | same |
-                 fl::batch(1'500) | fl::prefetch(2))
+    auto slow = (fl::from(count_to(2)) | fl::shuffle({.capacity = 900, .min_fill = 900}) |
+                 fl::map(same, fl::workers{workers}) | fl::batch(1'500) | fl::prefetch(2))
                     .infinite();
     CHECK(slow.next()->size() == 1'500);
     CHECK(slow.next()->size() == 1'500);
@@ -847,8 +843,7 @@ TEST_CASE("An infinite run that needs several epochs for an item continues") {
 TEST_CASE("Ranks of a source that doesn't know of them have different samples, also with take()") {
   for (const std::size_t capacity : {0u, 1u, 100u})
     for (std::uint32_t number = 0; number < 2; ++number) {
-      auto loader = (fl::from(count_to(12)) | fl::map([](int n) { return n; }, fl::workers{2}) | fl::take(3) |
-                     fl::batch(3))
+      auto loader = (fl::from(count_to(12)) | fl::map(same, fl::workers{2}) | fl::take(3) | fl::batch(3))
                         .infinite({.queue_capacity = capacity, .rank = {number, 2}});
       for (int epoch = 0; epoch < 5; ++epoch) CHECK(next_text(loader) == (number == 0 ? "0 2 4 " : "1 3 5 "));
     }
@@ -887,12 +882,12 @@ TEST_CASE("A source isn't called after its end, however ranks handle the remaind
 }
 
 TEST_CASE("A failure after an epoch's last good sample is reported once") {
-  const auto pipeline = fl::from(count_to(10)) | fl::global_shuffle() | fl::map([](int n) {
-                          if (n == 3) throw std::runtime_error("bad");
-                          return n;
-                        }) |
-                        fl::batch(4);
-  for (std::uint64_t seed = 0; seed < 30; ++seed)
+  const mapping f = [](int n, fl::context&) {
+    if (n == 3) throw std::runtime_error("bad");
+    return n;
+  };
+  const auto pipeline = fl::from(count_to(10)) | fl::global_shuffle() | fl::map(f) | fl::batch(4);
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(rounds(30)); ++seed)
     check_every_place(
         [&](const auto& resume) {
           return pipeline.finite({.seed = seed,
@@ -939,9 +934,8 @@ TEST_CASE("A data set that has grown grows after the current epoch, wherever the
         }
       }
   };
-  const auto same = [](int n) { return n; };
   check([](int size) { return fl::from(count_to(size)) | fl::batch(2); });
-  check([&](int size) { return fl::from(count_to(size)) | fl::map(same, fl::workers{2}) | fl::batch(2); });
+  check([](int size) { return fl::from(count_to(size)) | fl::map(same, fl::workers{2}) | fl::batch(2); });
   check([](int size) { return fl::from(count_to(size)) | fl::global_shuffle() | fl::batch(2); });
   check([](int size) {
     return fl::from(count_to(size)) | fl::global_shuffle() |
@@ -968,7 +962,7 @@ TEST_CASE("An index() that throws is a failure of its sample") {
     CHECK(result.items.size() == 29);
     CHECK(result.skipped.size() == 1);
   };
-  check(set() | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2}) | fl::prefetch(3));
+  check(set() | fl::global_shuffle() | fl::map(same, fl::workers{2}) | fl::prefetch(3));
   check(set() | fl::global_shuffle() | fl::prefetch(3));
 
   struct rows {

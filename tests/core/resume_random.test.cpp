@@ -39,7 +39,7 @@ namespace {
 
 // What is composed.
 
-constexpr int compositions = 2300; // a hundred of each shape
+constexpr int compositions = 1150; // fifty of each shape
 
 /// The features of compositions. One that is off isn't drawn.
 struct axes {

@@ -351,8 +351,8 @@ TEST_CASE("A stage may take a context, whose random numbers don't depend on thre
   for (std::size_t i = 0; i < 4; ++i) CHECK(once[i].first == i);
   CHECK(collect(p.finite({.seed = 1})) == once);
   CHECK_FALSE(collect(p.finite({.seed = 2})) == once);
-  CHECK_FALSE(collect((fl::from(numbers(4)) | fl::map([](int n) { return n; }) | with_context{})
-                          .finite({.seed = 1})) == once); // another position, other numbers
+  const auto at_another_position = fl::from(numbers(4)) | fl::map([](int n) { return n; }) | with_context{};
+  CHECK_FALSE(collect(at_another_position.finite({.seed = 1})) == once); // other numbers
   CHECK(collect((fl::from(numbers(1)) | sample_with_context{}).finite({.epochs = 2})) ==
         std::vector<std::uint32_t>{0, 1});
 }

@@ -2,6 +2,7 @@
 // The cost of a run in its steady state: no memory for items, no processor time for waiting. And its
 // behaviour when memory runs out.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,8 @@
 #include <exception>
 #include <new>
 #include <ranges>
+#include <string>
+#include <vector>
 
 #include <malloc.h>
 
@@ -31,8 +34,10 @@ std::atomic<std::size_t> bytes_in_use{0}, most_bytes_in_use{0};
 /// Simulates running out of memory: once armed, the allocation with this number fails, or all from it on.
 std::atomic<bool> is_short{false}, stays_short{false};
 std::atomic<std::int64_t> allocations_left{0};
+std::atomic<std::size_t> too_large{~std::size_t{0}}; // allocations of at least this many bytes fail
 
-bool runs_out() {
+bool runs_out(std::size_t size) {
+  if (size >= too_large) return true;
   if (!is_short) return false;
   const std::int64_t left = allocations_left.fetch_sub(1);
   return left == 0 || (left < 0 && stays_short);
@@ -41,7 +46,7 @@ bool runs_out() {
 // Not inlined: compilers warn if they see malloc's memory passed to delete.
 [[gnu::noinline]] void* allocate(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  if (runs_out()) throw std::bad_alloc();
+  if (runs_out(size)) throw std::bad_alloc();
   void* const memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   const std::size_t bytes = ::malloc_usable_size(memory), now = bytes_in_use.fetch_add(bytes) + bytes;
@@ -168,8 +173,8 @@ TEST_CASE("The steady state allocates nothing per item") {
   constexpr int items = 300'000;
   const auto source = fl::from(numbers(1'000'000));
   const auto few = items / 1000; // packets may still be made while their sizes and the workers settle
-  CHECK(allocations_for(source | fl::map(plus_one) | fl::filter([](int n) { return n % 3 != 0; }), items) <
-        few);
+  const auto filter = fl::filter([](int n) { return n % 3 != 0; });
+  CHECK(allocations_for(source | fl::map(plus_one) | filter, items) < few);
   CHECK(allocations_for(source | fl::shuffle({.capacity = 100}) | fl::map(plus_one, fl::workers{2}), items) <
         few);
   CHECK(allocations_for(source | fl::map(plus_one, fl::workers{3}, fl::unordered) |
@@ -214,24 +219,60 @@ TEST_CASE("An idle loader uses no processor: its threads sleep and aren't woken"
 TEST_CASE("A run that runs out of memory ends with an error") {
   const watchdog guard("no memory");
   const auto source = fl::from(numbers(60));
+  const auto many = fl::from(numbers(1000)); // whose packets grow
   const auto map = fl::map(plus_one, fl::workers{2});
-  const auto one = [](int n) { return std::views::iota(n, n + 1); };
+  const auto from_each = [](int count) { return [count](int n) { return std::views::iota(n, n + count); }; };
   const auto into = fl::batch_into<int>(
       7, [](int n, fl::batch_slot<int>& row) { row.value() = n; }, fl::workers{3});
   for (const auto how : {fl::on_error::fail, fl::on_error::skip}) {
     INFO((how == fl::on_error::skip ? "skip" : "fail"));
     CHECK(wrong_runs(source | fl::batch(7), false, how) == 0);
-    CHECK(wrong_runs(source | map | fl::flat_map(one, fl::workers{2}) | fl::batch(7) | fl::prefetch(2), false,
-                     how) == 0);
+    CHECK(wrong_runs(many | fl::batch(7), false, how) == 0);
+    CHECK(
+        wrong_runs(source | map | fl::flat_map(from_each(1), fl::workers{2}) | fl::batch(7) | fl::prefetch(2),
+                   false, how) == 0);
     CHECK(wrong_runs(source | into, false, how) == 0);
   }
   for (const bool for_good : {false, true}) {
+    CHECK(wrong_runs(many | map | fl::flat_map(from_each(5), fl::workers{2}) | fl::batch(7) | fl::prefetch(2),
+                     for_good) == 0);
     CHECK(wrong_runs(source | fl::shuffle({.capacity = 16}) | fl::batch(8), for_good) == 0);
     CHECK(wrong_runs(source | fl::map(plus_one, fl::workers{2}) | fl::shuffle({.capacity = 4}) | fl::batch(8),
                      for_good) == 0);
     CHECK(wrong_runs(fl::from(count_to(60)) | fl::global_shuffle() | fl::map(plus_one, fl::workers{2}) |
                          fl::cache({.memory_bytes = 10'000}) | fl::batch(8),
                      for_good) == 0);
+  }
+}
+
+TEST_CASE("A queue whose items find no memory is named by the stages before it") {
+  const watchdog guard("no memory for a queue");
+
+  struct block {
+    std::array<int, 16384> values;
+  };
+
+  const auto parts = fl::flat_map([](int) { return std::vector<block>(1); }, fl::name{"parts"});
+
+  const struct limit {
+    limit() { too_large = 200'000; } // several blocks in a packet
+
+    ~limit() { too_large = ~std::size_t{0}; }
+  } no_larger;
+
+  auto loader = (fl::from(count_to(10)) | fl::map(plus_one, fl::workers{2}) | parts | fl::enumerate() |
+                 fl::prefetch(4096))
+                    .finite();
+  for (int times = 0; times < 2; ++times) {
+    try {
+      loader.next();
+      FAIL("there was memory");
+    } catch (const fl::pipeline_error& error) {
+      CHECK(error.failure().stage == "flat_map `parts` + enumerate");
+      CHECK(error.cause<std::bad_alloc>());
+      CHECK(std::string(error.what()).find("set a memory_budget to limit what the run holds") !=
+            std::string::npos);
+    }
   }
 }
 

@@ -19,16 +19,32 @@
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/sanitizers.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace fl = feedline;
 using namespace feedline::test;
 using fl::testing::check_options;
-using fl::testing::check_source;
-using fl::testing::check_stage;
 
 namespace {
+
+// Under a sanitizer fewer places of each run are tried.
+check_options with_places(check_options o) {
+  if (is_sanitized) o.places = 8;
+  return o;
+}
+
+template <class Make, class... Project>
+void test_source(const Make& make, const check_options& o = {}, const Project&... project) {
+  fl::testing::check_source(make, with_places(o), project...);
+}
+
+template <class Make, class Samples, class... Project>
+void test_stage(const Make& make, const Samples& samples, const check_options& o = {},
+                const Project&... project) {
+  fl::testing::check_stage(make, samples, with_places(o), project...);
+}
 
 auto numbers(int size) { return fl::from(count_to(size)); }
 
@@ -41,26 +57,26 @@ std::vector<std::string> texts(const temporary_folder& folder) {
 } // namespace
 
 TEST_CASE("from, of elements and of a view") {
-  check_source([] { return numbers(17); }, {.has_budget = true});
-  check_source(
+  test_source([] { return numbers(17); }, {.has_budget = true});
+  test_source(
       [] {
         return fl::from(std::vector<std::string>{"a", "bb", "", "dddd", "e"});
       },
       {.has_budget = true});
-  check_source([] { return fl::from(std::list{1, 2, 3, 4, 5, 6}); });
+  test_source([] { return fl::from(std::list{1, 2, 3, 4, 5, 6}); });
 }
 
 TEST_CASE("generate") {
-  check_source(
+  test_source(
       [] { return fl::generate([n = 0]() mutable { return n < 9 ? std::optional(n++) : std::nullopt; }); });
 }
 
 TEST_CASE("concat, zip and mix") {
-  check_source([] { return fl::concat(numbers(7), numbers(0), numbers(5)); });
-  check_source([] { return fl::zip(numbers(7), fl::from(std::vector{0.5, 1.5, 2.5, 3.5, 4.5})); });
+  test_source([] { return fl::concat(numbers(7), numbers(0), numbers(5)); });
+  test_source([] { return fl::zip(numbers(7), fl::from(std::vector{0.5, 1.5, 2.5, 3.5, 4.5})); });
   for (const auto how :
        {fl::when_one_ends::continue_with_others, fl::when_one_ends::stop, fl::when_one_ends::repeat})
-    check_source(
+    test_source(
         [how] {
           return fl::mix(fl::weighted(numbers(9), 0.7), fl::weighted(numbers(4), 0.3), fl::mix_options{how});
         },
@@ -69,8 +85,8 @@ TEST_CASE("concat, zip and mix") {
 }
 
 TEST_CASE("shuffled and with_replacement") {
-  check_source([] { return numbers(19) | fl::global_shuffle(); }, {.has_budget = true});
-  check_source([] { return numbers(9) | fl::with_replacement(); }, {.may_repeat = true});
+  test_source([] { return numbers(19) | fl::global_shuffle(); }, {.has_budget = true});
+  test_source([] { return numbers(9) | fl::with_replacement(); }, {.may_repeat = true});
 }
 
 TEST_CASE("tar_samples") {
@@ -85,33 +101,33 @@ TEST_CASE("tar_samples") {
   const auto text_of = [](const fl::tar_sample& s) {
     return std::string(s.key()) + std::string(s.text("txt"));
   };
-  check_source([=] { return fl::tar_samples(shards); }, {}, text_of);
-  check_source([=] { return fl::tar_samples(shards) | fl::global_shuffle(); }, {}, text_of);
+  test_source([=] { return fl::tar_samples(shards); }, {}, text_of);
+  test_source([=] { return fl::tar_samples(shards) | fl::global_shuffle(); }, {}, text_of);
 }
 
 TEST_CASE("lines, interleaved lines, records and files") {
   const temporary_folder folder;
   const auto paths = texts(folder);
-  check_source([=] { return fl::lines(paths); });
-  check_source([=] { return fl::lines(paths, {.max_line_bytes = 8}); }, {.has_budget = true});
-  check_source([=] { return fl::lines(paths) | fl::interleave(2); });
+  for (const std::size_t most : {std::size_t{0}, std::size_t{8}})
+    test_source([=] { return fl::lines(paths, {.max_line_bytes = most}); }, {.has_budget = most > 0});
+  test_source([=] { return fl::lines(paths) | fl::interleave(2); });
   const std::vector<std::string> binary{folder.write("a.bin", "aaaabbbbcccc"), folder.write("b.bin", ""),
                                         folder.write("c.bin", "ddddeeee")};
-  check_source([=] { return fl::records<std::array<char, 4>>(binary); }, {.has_budget = true});
-  check_source([=] { return fl::records<std::uint32_t>(binary) | fl::global_shuffle(); },
-               {.has_budget = true});
-  check_source([path = folder.path()] { return fl::files(path, "*.txt"); });
+  test_source([=] { return fl::records<std::array<char, 4>>(binary); }, {.has_budget = true});
+  test_source([=] { return fl::records<std::uint32_t>(binary) | fl::global_shuffle(); },
+              {.has_budget = true});
+  test_source([path = folder.path()] { return fl::files(path, "*.txt"); });
 }
 
 TEST_CASE("map, filter, flat_map and tap, with workers and random numbers") {
-  check_stage(
+  test_stage(
       [] {
         return fl::map([](int n, fl::context& c) { return n + c.random.uniform(); }, fl::workers{3}) |
                fl::filter([](double x, fl::context& c) { return x > 2 && c.random.chance(0.8); }) |
                fl::tap([](double) {});
       },
       count_to(17));
-  check_stage(
+  test_stage(
       [] {
         return fl::flat_map([](int n) { return std::vector<int>(static_cast<std::size_t>(n % 4), n); },
                             fl::workers{2});
@@ -120,33 +136,33 @@ TEST_CASE("map, filter, flat_map and tap, with workers and random numbers") {
 }
 
 TEST_CASE("take and skip") {
-  check_stage([] { return fl::take(5); }, count_to(12));
-  check_stage([] { return fl::skip(5); }, count_to(12));
-  check_stage([] { return fl::skip(3) | fl::take(4); }, count_to(12));
+  test_stage([] { return fl::take(5); }, count_to(12));
+  test_stage([] { return fl::skip(5); }, count_to(12));
+  test_stage([] { return fl::skip(3) | fl::take(4); }, count_to(12));
 }
 
 TEST_CASE("shuffle, prefetch and enumerate") {
   const check_options keeps{.keeps_all = true, .has_budget = true};
-  check_stage([] { return fl::shuffle({.capacity = 5}); }, count_to(14), keeps);
-  check_stage([] { return fl::shuffle({.capacity = 50, .min_fill = 20}); }, count_to(14), keeps);
-  check_stage([] { return fl::prefetch(3); }, count_to(14), keeps);
-  check_stage([] { return fl::shuffle({.capacity = 4}) | fl::prefetch(2) | fl::shuffle({.capacity = 3}); },
-              count_to(14), keeps);
-  check_stage([] { return fl::enumerate(); }, count_to(9), {.has_budget = true},
-              [](const fl::enumerated<int>& e) { return std::pair(e.number, e.value); });
+  for (const fl::shuffle_options o : {fl::shuffle_options{.capacity = 5}, {.capacity = 50, .min_fill = 20}})
+    test_stage([o] { return fl::shuffle(o); }, count_to(14), keeps);
+  test_stage([] { return fl::prefetch(3); }, count_to(14), keeps);
+  test_stage([] { return fl::shuffle({.capacity = 4}) | fl::prefetch(2) | fl::shuffle({.capacity = 3}); },
+             count_to(14), keeps);
+  test_stage([] { return fl::enumerate(); }, count_to(9), {.has_budget = true},
+             [](const fl::enumerated<int>& e) { return std::pair(e.number, e.value); });
 }
 
 TEST_CASE("partition") {
   for (const std::size_t part : {0u, 1u})
-    check_stage([part] { return fl::partition({60, 40}, part); }, count_to(20));
+    test_stage([part] { return fl::partition({60, 40}, part); }, count_to(20));
 }
 
 TEST_CASE("batch and bucket_batch") {
-  check_stage([] { return fl::batch(4); }, count_to(14));
-  check_stage([] { return fl::batch(4, {.drop_last = true}); }, count_to(14));
+  for (const bool drop_last : {false, true})
+    test_stage([=] { return fl::batch(4, {.drop_last = drop_last}); }, count_to(14));
   const std::vector<std::string> words{"a",       "bb", "cccccc", "dd",   "",   "ffff",
                                        "ggggggg", "h",  "ii",     "jjjj", "kkk"};
-  check_stage([] { return fl::batch(3, fl::as_list); }, words);
-  check_stage([] { return fl::bucket_batch({.boundaries = {2, 4}, .batch_size = 2}, fl::as_list); }, words);
-  check_stage([] { return fl::batch(3, fl::padded{}); }, words);
+  test_stage([] { return fl::batch(3, fl::as_list); }, words);
+  test_stage([] { return fl::bucket_batch({.boundaries = {2, 4}, .batch_size = 2}, fl::as_list); }, words);
+  test_stage([] { return fl::batch(3, fl::padded{}); }, words);
 }

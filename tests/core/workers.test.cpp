@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -33,7 +34,11 @@ using namespace feedline::test;
 
 namespace {
 
-const auto same = [](int n) { return n; };
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using mapping = std::function<int(int)>;
+
+const mapping same = [](int n) { return n; };
 
 void sleep_ms(double ms) {
   if (ms > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
@@ -128,8 +133,8 @@ TEST_CASE("As many items are processed at once as there are workers") {
   const watchdog guard("all at once");
   for (const std::size_t workers : {2u, 64u}) {
     std::latch all(static_cast<std::ptrdiff_t>(workers));
-    const auto p = fl::from(numbers(static_cast<int>(workers))) |
-                   fl::map([&](int n) { return all.arrive_and_wait(), n; }, fl::workers{workers});
+    const mapping arrive = [&](int n) { return all.arrive_and_wait(), n; };
+    const auto p = fl::from(numbers(static_cast<int>(workers))) | fl::map(arrive, fl::workers{workers});
     CHECK(collect(p.finite()) == count_to(static_cast<int>(workers)));
   }
 }
@@ -140,16 +145,14 @@ TEST_CASE("Workers with long calls get their items one by one, also from workers
   const auto check = [](const auto& source) {
     std::latch may_begin(1);
     std::barrier all(count);
-    const auto p = source | fl::map(same, fl::workers{1}) |
-                   fl::map(
-                       [&](int n) {
-                         may_begin.wait();
-                         all.arrive_and_wait(); // each worker has an item
-                         burn(1);
-                         return n;
-                       },
-                       fl::workers{count}) |
-                   fl::batch(8);
+    const mapping long_call = [&](int n) {
+      may_begin.wait();
+      all.arrive_and_wait(); // each worker has an item
+      burn(1);
+      return n;
+    };
+    const auto p =
+        source | fl::map(same, fl::workers{1}) | fl::map(long_call, fl::workers{count}) | fl::batch(8);
     auto loader = p.finite();
     await_all_others_asleep(); // the queue to them is full
     may_begin.count_down();
@@ -168,17 +171,15 @@ TEST_CASE("An automatic number of workers grows also downstream of other workers
   std::latch may_begin(1);
   std::atomic<int> inside{0};
   std::atomic<bool> all_came{false};
+  const mapping long_call = [&](int n) {
+    may_begin.wait();
+    if (++inside == most) all_came = true;
+    sleep_ms(2);
+    --inside;
+    return n;
+  };
   const auto p = fl::from(count_to(100'000)) | fl::map(same, fl::workers{1}) |
-                 fl::map(
-                     [&](int n) {
-                       may_begin.wait();
-                       if (++inside == most) all_came = true;
-                       sleep_ms(2);
-                       --inside;
-                       return n;
-                     },
-                     fl::workers{.count = 1, .max = most, .io_bound = true}) |
-                 fl::batch(8);
+                 fl::map(long_call, fl::workers{.count = 1, .max = most, .io_bound = true}) | fl::batch(8);
   auto loader = p.infinite();
   await_all_others_asleep(); // the queue to them is full
   may_begin.count_down();
@@ -220,12 +221,11 @@ TEST_CASE("unordered yields the same items, and epochs don't mix") {
 TEST_CASE("unordered lets items overtake a slow one") {
   const watchdog guard("overtaking");
   std::latch others_done(1);
-  const auto p = fl::from(numbers(20)) | fl::map(
-                                             [&](int n) {
-                                               if (n == 0) others_done.wait();
-                                               return n;
-                                             },
-                                             fl::workers{2}, fl::unordered);
+  const mapping slow_at_first = [&](int n) {
+    if (n == 0) others_done.wait();
+    return n;
+  };
+  const auto p = fl::from(numbers(20)) | fl::map(slow_at_first, fl::workers{2}, fl::unordered);
   auto loader = p.finite({.queue_capacity = 1});
   for (int i = 1; i < 10; ++i) CHECK(loader.next() != 0);
   others_done.count_down();
@@ -298,7 +298,7 @@ TEST_CASE("A worker_pool grows to the best size by its threads' times, and keeps
 
 TEST_CASE("The number of sleeping workers grows while they are needed, and then shrinks") {
   const watchdog guard("sleeping workers");
-  const auto sleeping = [](int n) {
+  const mapping sleeping = [](int n) {
     sleep_ms(10); // long, so that the consumer waits for all of them even on a slow machine
     return n;
   };
@@ -316,7 +316,7 @@ TEST_CASE("The number of sleeping workers grows while they are needed, and then 
 TEST_CASE("An automatic number of computing workers stays below the number of processors") {
   std::mutex mutex;
   std::set<std::thread::id> threads;
-  const auto noted = [&](int n) {
+  const mapping noted = [&](int n) {
     const std::lock_guard lock(mutex);
     threads.insert(std::this_thread::get_id());
     return n;

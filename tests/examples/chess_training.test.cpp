@@ -8,6 +8,7 @@
 
 #include "support/catch.hpp"
 #include "support/program_outcome.hpp"
+#include "support/rounds.hpp"
 #include "support/sanitizers.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -43,19 +44,19 @@ TEST_CASE("chess_training generates games and learns from them") {
 TEST_CASE("a training is the same with any number of workers, and differs with another seed") {
   const temporary_folder folder;
   const std::string games = games_in(folder);
-  const outcome first = run(folder, "--steps 12 --values --blunders 0.2 --sampling 0.5 --workers 1" + games);
+  const std::string flags =
+      "--steps " + std::to_string(feedline::test::rounds(12)) + " --values --blunders 0.2 --sampling 0.5 ";
+  const outcome first = run(folder, flags + "--workers 1" + games);
   REQUIRE(first.status == 0);
   for (const std::string workers : {"2", "16"}) {
-    const outcome o =
-        run(folder, "--steps 12 --values --blunders 0.2 --sampling 0.5 --workers " + workers + games);
+    const outcome o = run(folder, flags + "--workers " + workers + games);
     INFO(o.log);
     for (const std::string key : {"digest", "tensor_digest", "first_loss", "last_loss"})
       CHECK(o.value(key) == first.value(key));
   }
-  const outcome other = run(folder, "--steps 12 --values --blunders 0.2 --sampling 0.5 --seed 2" + games);
+  const outcome other = run(folder, flags + "--seed 2" + games);
   CHECK(other.value("tensor_digest") != first.value("tensor_digest"));
-  const outcome model =
-      run(folder, "--steps 12 --values --blunders 0.2 --sampling 0.5 --model-seed 2" + games);
+  const outcome model = run(folder, flags + "--model-seed 2" + games);
   CHECK(model.value("tensor_digest") == first.value("tensor_digest"));
   CHECK(model.value("last_loss") != first.value("last_loss"));
 }
@@ -125,7 +126,7 @@ TEST_CASE("notices of a live pool are printed once, with and without --watch") {
   const temporary_folder folder;
   const std::string games = games_in(folder);
   for (const std::string flags : {"", " --watch"}) {
-    const outcome o = run(folder, "--steps 200 --window 1000" + flags + games);
+    const outcome o = run(folder, "--steps 50 --sampling 0.5 --window 1000" + flags + games);
     INFO(o.log);
     CHECK(o.status == 0);
     for (const std::string words :

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <feedline/image/detail/jpeg_markers.hpp>
 #include <feedline/image/restart_markers.hpp>
 #include <feedline/source/files.hpp>
 

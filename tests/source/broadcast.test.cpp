@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -30,7 +31,11 @@ static_assert(fl::source<fl::branch<std::unique_ptr<int>>>);
 
 namespace {
 
-constexpr auto same = [](int n) { return n; };
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using mapping = std::function<int(int)>;
+
+const mapping same = [](int n) { return n; };
 
 /// The items of each branch, each read by its own thread.
 template <class Pipeline>
@@ -177,7 +182,7 @@ TEST_CASE("When no branch needs more items, the upstream run is stopped") {
 
 TEST_CASE("A failure upstream reaches every branch at its position") {
   const watchdog guard("a failure upstream of branches");
-  const auto failing = fl::from(count_to(100)) | fl::map(refusing{{30}}, fl::workers{2});
+  const auto failing = fl::from(count_to(100)) | fl::map(mapping(refusing{{30}}), fl::workers{2});
   for (const auto& result :
        run_side_by_side(behind(fl::broadcast(failing.finite(), 3, {.capacity = 2}), 2))) {
     CHECK(result.items == count_to(30));

@@ -133,15 +133,15 @@ TEST_CASE("the index of a generated sample counts all calls, including those tha
     return result.items[0].indices();
   };
   const std::vector<std::uint64_t> expected{0, 1, 3};
-  CHECK(indices(fl::generate([n = 0, check = fl::test::refusing{{2}}]() mutable {
-                  return n < 4 ? std::optional(check(n++)) : std::nullopt;
-                }) |
-                fl::batch(9)) == expected);
-  CHECK(indices(fl::generate([](fl::context& c) {
-                  const int n = static_cast<int>(c.index);
-                  return n < 4 ? std::optional(fl::test::refusing{{2}}(n)) : std::nullopt;
-                }) |
-                fl::batch(9)) == expected);
+  const auto by_state = fl::generate([n = 0, check = fl::test::refusing{{2}}]() mutable {
+    return n < 4 ? std::optional(check(n++)) : std::nullopt;
+  });
+  CHECK(indices(by_state | fl::batch(9)) == expected);
+  const auto by_context = fl::generate([](fl::context& c) {
+    const int n = static_cast<int>(c.index);
+    return n < 4 ? std::optional(fl::test::refusing{{2}}(n)) : std::nullopt;
+  });
+  CHECK(indices(by_context | fl::batch(9)) == expected);
 }
 
 TEST_CASE("a generate without samples ends at once") {

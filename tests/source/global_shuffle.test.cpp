@@ -17,6 +17,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -77,6 +78,12 @@ struct squares {
   std::string origin(std::uint64_t index) const { return "square " + std::to_string(index - 1000); }
 };
 
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using mapping = std::function<int(int, fl::context&)>;
+
+const mapping same = [](int n, fl::context&) { return n; };
+
 /// Each item with its index in the source.
 struct identified {
   std::uint64_t index;
@@ -114,8 +121,8 @@ auto sorted_outcome(const Pipeline& p) {
 /// Checks that a source yields the same samples with the same indices, shuffled or not.
 template <class Source>
 void check_same_samples(const Source& source) {
-  const auto plain = sorted_outcome(source | fl::map([](auto s) { return s; }));
-  const auto shuffled = sorted_outcome(source | fl::global_shuffle() | fl::map([](auto s) { return s; }));
+  const auto plain = sorted_outcome(source);
+  const auto shuffled = sorted_outcome(source | fl::global_shuffle());
   CHECK(shuffled.first == plain.first);
   CHECK(shuffled.second == plain.second);
 }
@@ -161,7 +168,7 @@ TEST_CASE("global_shuffle yields each sample once per epoch, in a different orde
 
 TEST_CASE("the order of global_shuffle doesn't depend on the number of workers, and indices are positions") {
   const auto source = fl::from(count_to(500)) | fl::global_shuffle();
-  const auto indices = [](int n, fl::context& c) {
+  const mapping indices = [](int n, fl::context& c) {
     if (c.index != static_cast<std::uint64_t>(n)) throw std::logic_error("wrong index");
     return n;
   };
@@ -210,7 +217,7 @@ TEST_CASE("an incomplete record at a file's end fails at one position of the shu
   folder.write("b.bin", std::string(4 * 5, 'b'));
   const auto source = fl::records<std::uint32_t>({folder / "*.bin"});
   check_same_samples(source);
-  CHECK(sorted_outcome(source | fl::global_shuffle() | fl::prefetch(1)).first.size() == 15);
+  CHECK(sorted_outcome(source | fl::global_shuffle()).first.size() == 15);
 }
 
 TEST_CASE("a custom source with size() and at() can be shuffled") {
@@ -223,7 +230,7 @@ TEST_CASE("a custom source with size() and at() can be shuffled") {
 
 TEST_CASE("workers that read the source themselves yield the same as a source thread") {
   const auto source = squares{{3, 70, 71, 250}} | fl::global_shuffle();
-  const auto refuse = [](int n, fl::context& c) {
+  const mapping refuse = [](int n, fl::context& c) {
     if (c.index % 50 == 11) throw std::runtime_error("refused " + std::to_string(n));
     return n;
   };
@@ -250,8 +257,8 @@ TEST_CASE("workers that read the source themselves yield the same as a source th
 }
 
 TEST_CASE("unordered workers that read the source themselves lose nothing and keep epochs separate") {
-  const auto p = fl::from(count_to(300)) | fl::global_shuffle() |
-                 fl::map([](int n) { return n; }, fl::workers{4}, fl::unordered);
+  const auto p =
+      fl::from(count_to(300)) | fl::global_shuffle() | fl::map(same, fl::workers{4}, fl::unordered);
   auto items = collect(p.finite({.epochs = 2}));
   REQUIRE(items.size() == 600);
   std::sort(items.begin(), items.begin() + 300);
@@ -261,8 +268,7 @@ TEST_CASE("unordered workers that read the source themselves lose nothing and ke
 }
 
 TEST_CASE("workers that read the source themselves stop when the consumer stops") {
-  const auto p =
-      fl::from(count_to(100'000)) | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{4});
+  const auto p = fl::from(count_to(100'000)) | fl::global_shuffle() | fl::map(same, fl::workers{4});
   for (int times = 0; times < 50; ++times) {
     auto loader = p.infinite();
     for (int i = 0; i < times; ++i) REQUIRE(loader.next());
@@ -286,7 +292,7 @@ TEST_CASE("workers that read a slow source themselves take few positions at a ti
   };
 
   const slow source;
-  const auto p = source | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2});
+  const auto p = source | fl::global_shuffle() | fl::map(same, fl::workers{2});
   auto loader = p.finite();
   for (int i = 0; i < 200; ++i) REQUIRE(loader.next());
   CHECK(*source.asked <= 200 + 20);
@@ -302,17 +308,15 @@ TEST_CASE("a source that can't start an epoch fails, also when workers read it t
   REQUIRE(result.failed);
   CHECK(result.failed->stage == "records");
   CHECK(result.failed->message.find("a.bin") != std::string::npos);
-  CHECK_THROWS_AS(collect((fl::from(std::vector<int>()) | fl::global_shuffle() |
-                           fl::map([](int n) { return n; }, fl::workers{2}))
-                              .infinite(),
-                          1),
-                  fl::pipeline_error);
+  CHECK_THROWS_AS(
+      collect(
+          (fl::from(std::vector<int>()) | fl::global_shuffle() | fl::map(same, fl::workers{2})).infinite(),
+          1),
+      fl::pipeline_error);
 }
 
 TEST_CASE("metrics name a source together with the workers that read it") {
-  auto loader =
-      (fl::from(count_to(1000)) | fl::global_shuffle() | fl::map([](int n) { return n; }, fl::workers{2}))
-          .finite();
+  auto loader = (fl::from(count_to(1000)) | fl::global_shuffle() | fl::map(same, fl::workers{2})).finite();
   while (loader.next()) {
   }
   const fl::interval_metrics m = loader.metrics().total;
@@ -405,10 +409,9 @@ TEST_CASE("an index is saved next to its shard, used while it matches, and made 
   const temporary_folder folder;
   const std::string tar = folder.write("x.tar", shard(0, 10)), kept = tar + ".index";
   const auto samples = [&] {
-    return sorted_outcome(fl::tar_samples(tar, {.keep_index = true}) | fl::global_shuffle() | fl::prefetch(1))
-        .first.size();
+    return sorted_outcome(fl::tar_samples(tar, {.keep_index = true}) | fl::global_shuffle()).first.size();
   };
-  CHECK(sorted_outcome(fl::tar_samples(tar) | fl::global_shuffle() | fl::prefetch(1)).first.size() == 10);
+  CHECK(sorted_outcome(fl::tar_samples(tar) | fl::global_shuffle()).first.size() == 10);
   CHECK_FALSE(std::filesystem::exists(kept));
   CHECK(samples() == 10);
   REQUIRE(std::filesystem::exists(kept));
@@ -448,8 +451,7 @@ TEST_CASE("an index isn't used for a shard of the same size and time with a diff
   const std::string large(600, 'x');
   const std::string tar = folder.write("x.tar", tar_writer().add("a", large).add("b", "1").open());
   const auto samples = [&] {
-    const auto p = fl::tar_samples(tar, {.keep_index = true}) | fl::global_shuffle() | fl::prefetch(1);
-    return sorted_outcome(p).first.size();
+    return sorted_outcome(fl::tar_samples(tar, {.keep_index = true}) | fl::global_shuffle()).first.size();
   };
   CHECK(samples() == 2);
   const auto time = std::filesystem::last_write_time(tar);
@@ -499,8 +501,7 @@ TEST_CASE("a failure to write an index is ignored") {
   const temporary_folder folder;
   const std::string tar = folder.write("x.tar", shard(0, 10));
   std::filesystem::create_directory(tar + ".index");
-  CHECK(sorted_outcome(fl::tar_samples(tar, {.keep_index = true}) | fl::global_shuffle() | fl::prefetch(1))
-            .first.size() == 10);
+  CHECK(sorted_outcome(fl::tar_samples(tar, {.keep_index = true}) | fl::global_shuffle()).first.size() == 10);
   std::size_t entries = 0;
   for ([[maybe_unused]] const auto& e : std::filesystem::directory_iterator(folder.path())) ++entries;
   CHECK(entries == 2);

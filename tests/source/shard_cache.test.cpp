@@ -24,6 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <feedline/source/detail/cached_part.hpp>
+
 #include "support/catch.hpp"
 #include "support/memory_store.hpp"
 #include "support/rounds.hpp"

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -139,6 +140,12 @@ strings sorted(strings all) {
   return all;
 }
 
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using reading = std::function<std::string(const fl::pool_chunk<letters>&)>;
+
+const reading read_letter = fl::read_chunk;
+
 template <class Loader>
 strings all_of(Loader loader) {
   strings all;
@@ -173,7 +180,7 @@ TEST_CASE(
     for (std::uint64_t i = s->count; i > 0 && newest.size() < 20; --i) newest.insert(s->key(i - 1));
   const auto run = [&](std::size_t index_threads, std::size_t workers, std::uint64_t seed) {
     fl::sliding_window_pool pool(fl::from(sources), {.window = 20, .index_threads = index_threads});
-    return all_of((pool | fl::map(fl::read_chunk, fl::workers{workers})).finite({.seed = seed}));
+    return all_of((pool | fl::map(read_letter, fl::workers{workers})).finite({.seed = seed}));
   };
   const strings all = run(1, 1, 7);
   CHECK(sorted(all) == strings(newest.begin(), newest.end()));
@@ -188,9 +195,8 @@ TEST_CASE(
 TEST_CASE("With newest_first the first sources are the newest") {
   const std::vector<letters> sources{{"c", 3}, {"b", 3}, {"a", 3}};
   fl::sliding_window_pool pool(fl::from(sources), {.window = 5, .newest_first = true});
-  auto run = (pool | fl::map([](const fl::pool_chunk<letters>& c) {
-                return c.key() + ":" + std::to_string(c.number());
-              })).finite();
+  const reading read = [](const auto& c) { return c.key() + ":" + std::to_string(c.number()); };
+  auto run = (pool | fl::map(read)).finite();
   CHECK(sorted(all_of(std::move(run))) == strings{"b1:-5", "b2:-4", "c0:-3", "c1:-2", "c2:-1"});
   CHECK(pool.status().sources == 2);
   CHECK(pool.status().indexed == 6); // not the oldest
@@ -310,11 +316,8 @@ TEST_CASE("Sources enter the window in their order, whichever is indexed first")
 TEST_CASE("Random keys differ by chunk and pass, and depend on the seed") {
   const auto keys = [](std::uint64_t seed) {
     fl::sliding_window_pool once(fl::from(std::vector<letters>{{"a", 10}}), {.window = 10});
-    std::vector<std::uint64_t> all;
-    for (const auto key :
-         (once | fl::map([](const auto& c) { return c.random_key(); })).finite({.seed = seed}))
-      all.push_back(key);
-    return all;
+    const reading read = [](const auto& c) { return std::to_string(c.random_key()); };
+    return all_of((once | fl::map(read)).finite({.seed = seed}));
   };
   CHECK(keys(1) == keys(1));
   CHECK(keys(1) != keys(2));
@@ -357,8 +360,9 @@ TEST_CASE("Chunks are accepted with their probability") {
 
   fl::sliding_window_pool nothing(fl::from(std::vector<letters>{{"a", 3}}),
                                   {.accept = [](const std::string&, std::uint64_t) { return 0.0; }});
-  CHECK((nothing | fl::map(fl::read_chunk)).finite().next() == std::nullopt);
-  auto endless = (nothing | fl::map(fl::read_chunk)).infinite();
+  const auto no_chunks = nothing | fl::map(read_letter);
+  CHECK(no_chunks.finite().next() == std::nullopt);
+  auto endless = no_chunks.infinite();
   CHECK(throws_saying<fl::pipeline_error>("accept returned 0", [&] { endless.next(); }));
 }
 
@@ -390,7 +394,7 @@ TEST_CASE("An anchor survives a restart") {
     fl::sliding_window_pool pool(fl::from(sources), {.window = window, .index_threads = threads});
     pool.set_anchor(anchor);
     CHECK(pool.anchor() == anchor);
-    all_of((pool | fl::map(fl::read_chunk)).finite());
+    all_of((pool | fl::map(read_letter)).finite());
     const auto count = pool.chunks_since_anchor(); // after the end of the run
     CHECK(pool.reset_anchor() == "c3");
     CHECK(pool.chunks_since_anchor() == 0);
@@ -410,7 +414,7 @@ TEST_CASE("A source that can't be indexed is a failure at its position, and the 
   std::vector<letters> sources{{"a", 2}, {"b", 2, {}, true}, {"c", 2}, {"d", 2, {}, true}};
   for (const std::size_t threads : {1u, 3u}) {
     fl::sliding_window_pool pool(fl::from(sources), {.index_threads = threads});
-    auto skipping = (pool | fl::map(fl::read_chunk)).finite({.on_error = fl::on_error::skip});
+    auto skipping = (pool | fl::map(read_letter)).finite({.on_error = fl::on_error::skip});
     strings all;
     while (auto text = skipping.next()) all.push_back(*text);
     CHECK(sorted(all) == strings{"a0", "a1", "c0", "c1"});
@@ -419,23 +423,23 @@ TEST_CASE("A source that can't be indexed is a failure at its position, and the 
     CHECK(failures[0].message == "d can't be indexed"); // the newest first
     CHECK(failures[1].message == "b can't be indexed");
     CHECK(failures[0].stage == "sliding_window_pool");
-    auto failing = (pool | fl::map(fl::read_chunk)).finite();
+    auto failing = (pool | fl::map(read_letter)).finite();
     CHECK(throws_saying<fl::pipeline_error>("d can't be indexed", [&] { failing.next(); }));
   }
   // Many failures that nobody takes.
   std::vector<letters> bad(500, letters{"x", 1, {}, true});
   fl::sliding_window_pool pool(fl::from(bad), {.index_threads = 2});
-  auto run = (pool | fl::map(fl::read_chunk)).finite({.on_error = fl::on_error::skip, .failure_limit = 1000});
+  auto run = (pool | fl::map(read_letter)).finite({.on_error = fl::on_error::skip, .failure_limit = 1000});
   CHECK(!run.next());
   CHECK(run.failures().size() == 500);
-  const auto left = (pool | fl::map(fl::read_chunk)).finite(); // a run that is abandoned
+  const auto left = (pool | fl::map(read_letter)).finite(); // a run that is abandoned
 }
 
 TEST_CASE("A chunk that can't be read is a failure each time, until it can be") {
   const watchdog guard("a chunk that heals");
   fl::sliding_window_pool pool(fl::from(std::vector<letters>{{"a", 4}}));
   std::atomic<int> failing = 3;
-  const auto read = [&](const fl::pool_chunk<letters>& chunk) {
+  const reading read = [&](const fl::pool_chunk<letters>& chunk) {
     if (chunk.key() == "a2" && failing-- > 0) throw std::runtime_error("a2 can't be read now");
     return chunk.read();
   };
@@ -531,7 +535,7 @@ TEST_CASE(
                                {.on_notice = [&](const std::string& s) {
                                  if (s.find("of the window failed") != s.npos) paused = true;
                                }});
-  const auto load = [](const fl::pool_chunk<letters>& chunk) {
+  const reading load = [](const fl::pool_chunk<letters>& chunk) {
     if (chunk.key()[0] == 'b') throw std::runtime_error("can't be read");
     return chunk.read();
   };
@@ -558,7 +562,7 @@ TEST_CASE("Each rank has all chunks, in its own order") {
   fl::sliding_window_pool pool(fl::from(std::vector<letters>{{"a", 20}}));
   std::set<strings> orders;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    auto run = (pool | fl::map(fl::read_chunk)).infinite({.rank = {rank, 3}});
+    auto run = (pool | fl::map(read_letter)).infinite({.rank = {rank, 3}});
     strings all;
     for (int n = 0; n < 20; ++n) all.push_back(*run.next());
     CHECK(std::set<std::string>(all.begin(), all.end()).size() == 20);
@@ -593,7 +597,7 @@ TEST_CASE("An exception of the upstream source is a failure, and the run continu
 TEST_CASE("An empty pool ends, and an infinite run continues after the end of its source") {
   const watchdog guard("endings");
   const auto pipeline = [](std::vector<letters> sources) {
-    return fl::sliding_window_pool(fl::from(std::move(sources)), {.min_fill = 5}) | fl::map(fl::read_chunk);
+    return fl::sliding_window_pool(fl::from(std::move(sources)), {.min_fill = 5}) | fl::map(read_letter);
   };
   CHECK(!pipeline({{"a", 0}}).finite().next());
   CHECK(!pipeline({{"a", 0}}).infinite().next());

@@ -155,6 +155,8 @@ struct shards {
 
 std::string key_of(const fl::tar_sample& sample) { return std::string(sample.key()); }
 
+const auto field_count = [](const fl::tar_sample& sample) { return sample.size(); };
+
 std::string many(int count, int first = 0, std::size_t size = 700) {
   tar_writer tar;
   for (int i = first; i < first + count; ++i)
@@ -618,10 +620,10 @@ TEST_CASE("Runs over objects are resumed") {
   all.add("s5.tar", damaged);
   const auto to_number =
       fl::map([](const fl::tar_sample& s) { return std::stoi(std::string(s.text("cls"))); }, fl::workers{2});
-  leave_and_resume("objects", 20, [&](draw& d, const circumstances&) {
+  leave_and_resume("objects", 10, [&](draw& d, const circumstances&) {
     return all.objects() | to_number | fl::shuffle({.capacity = d(1, 12)}) | fl::batch(d(1, 4));
   });
-  leave_and_resume("objects in a global order", 20, [&](draw& d, const circumstances&) {
+  leave_and_resume("objects in a global order", 10, [&](draw& d, const circumstances&) {
     return all.objects() | fl::global_shuffle() | to_number | fl::shuffle({.capacity = d(1, 12)}) |
            fl::batch(d(1, 4));
   });
@@ -707,7 +709,7 @@ TEST_CASE("A stop ends a blocked read") {
     all.store->objects.before({});
   };
   stops(run_of(all.objects()), 0);
-  stops(all.objects() | fl::map([](const fl::tar_sample& s) { return s.size(); }, fl::workers{2}), 2048);
+  stops(all.objects() | fl::map(field_count, fl::workers{2}), 2048);
   stops(run_of(all.objects() | fl::global_shuffle()), 0); // finding the samples
   stops(run_of(all.objects() | fl::interleave(2)), 2048);
   CHECK(all.store->objects.reads_open() == 0);
@@ -737,9 +739,8 @@ TEST_CASE("A stop ends blocked workers that read samples by position") {
       while (loader.next()) continue;
       stopper.join();
     };
-    const auto size = [](const fl::tar_sample& s) { return s.size(); };
-    if (has_workers) run((source | fl::map(size, fl::workers{3})).finite());
-    else run((source | fl::map(size)).finite());
+    if (has_workers) run((source | fl::map(field_count, fl::workers{3})).finite());
+    else run((source | fl::map(field_count)).finite());
     all.store->objects.before({});
   }
   CHECK(all.store->objects.reads_open() == 0);
@@ -947,7 +948,6 @@ TEST_CASE("Metrics say that a run waits for an object") {
   const watchdog guard("metrics of a slow object");
   shards all(1024, 4096);
   for (int i = 0; i < 3; ++i) all.add("s" + std::to_string(i) + ".tar", many(10, 10 * i));
-  const auto pass_by = [](const fl::tar_sample& s) { return s.size(); };
   const auto metrics_of = [&](const auto& pipeline) {
     CHECK(run_to_end(pipeline.finite()).items.size() == 30); // its index is known
     all.store->objects.before([](const memory_store::request& r, const std::stop_token&) {
@@ -963,13 +963,14 @@ TEST_CASE("Metrics say that a run waits for an object") {
       if (u.name == "seconds waited for parts") return u.value;
     return -1.0;
   };
-  const auto in_order = metrics_of(all.objects() | fl::map(pass_by, fl::workers{2}));
+  const auto in_order = metrics_of(all.objects() | fl::map(field_count, fl::workers{2}));
   CHECK(waited(in_order) > 0.05);
   CHECK(in_order.bottleneck.starts_with("tar_samples waits for its data"));
-  const auto shuffled = metrics_of(all.objects() | fl::global_shuffle() | fl::map(pass_by));
+  const auto shuffled = metrics_of(all.objects() | fl::global_shuffle() | fl::map(field_count));
   CHECK(waited(shuffled) > 0.05);
   CHECK(shuffled.bottleneck.find("waits for its data") != std::string::npos);
-  const auto by_workers = metrics_of(all.objects() | fl::global_shuffle() | fl::map(pass_by, fl::workers{1}));
+  const auto by_workers =
+      metrics_of(all.objects() | fl::global_shuffle() | fl::map(field_count, fl::workers{1}));
   CHECK(waited(by_workers) > 0.05);
   CHECK(by_workers.bottleneck.find("waits in its function") != std::string::npos);
 }

@@ -29,6 +29,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <feedline/stage/detail/cache_directory.hpp>
+
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
 #include "support/rounds.hpp"

@@ -24,6 +24,7 @@
 #include "support/lifetimes.hpp"
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
@@ -127,6 +128,18 @@ TEST_CASE("flat_map on many workers restores the order of long ranges after a sl
   CHECK(std::is_sorted(items.begin(), items.end()));
 }
 
+TEST_CASE("flat_map on a worker makes the items of a sample without a wait for earlier samples") {
+  const fl::test::watchdog guard("a latch behind the last items");
+  std::latch all_are_there(4);
+  const auto items = [&](int n) {
+    return std::views::iota(0, 50) | std::views::transform([&, n](int k) {
+             if (k == 49) all_are_there.arrive_and_wait();
+             return 100 * n + k;
+           });
+  };
+  CHECK(collect((fl::from(count_to(4)) | fl::flat_map(items, fl::workers{4})).finite()).size() == 200);
+}
+
 TEST_CASE("flat_map's items fill packets completely before an epoch's end") {
   for (const std::size_t capacity : {6u, 12u, 18u, 24u, 36u})
     for (int count = 1; count < 100; ++count) {
@@ -148,7 +161,8 @@ TEST_CASE("flat_map accepts views of the item, which outlives them") {
   };
   CHECK(given_by(fl::flat_map(scaled), data) == numbers{2, 4, 3});
   CHECK(collect((fl::from(data) | fl::flat_map(view_items())).finite()) == numbers{1, 2, 3});
-  CHECK(given_by(fl::flat_map([](numbers& item) -> numbers& { return item; }), data) == numbers{1, 2, 3});
+  const auto item_itself = [](numbers& item) -> numbers& { return item; };
+  CHECK(given_by(fl::flat_map(item_itself), data) == numbers{1, 2, 3});
 }
 
 TEST_CASE("flat_map moves the elements out of a container that is returned by value") {
@@ -171,11 +185,14 @@ TEST_CASE("flat_map moves the elements out of a container that is returned by va
 TEST_CASE("flat_map doesn't empty a container that is returned by reference or through a view") {
   texts kept{std::string(40, 'a'), std::string(40, 'b')};
   const texts before = kept;
-  CHECK(given_by(fl::flat_map([&](int) -> texts& { return kept; }), count_to(2)).size() == 4);
+  const auto by_reference = [&](int) -> texts& { return kept; };
+  CHECK(given_by(fl::flat_map(by_reference), count_to(2)).size() == 4);
   CHECK(kept == before);
-  CHECK(given_by(fl::flat_map([&](int) { return std::span(kept); }), count_to(2)).size() == 4);
+  const auto by_span = [&](int) { return std::span(kept); };
+  CHECK(given_by(fl::flat_map(by_span), count_to(2)).size() == 4);
   CHECK(kept == before);
-  CHECK(given_by(fl::flat_map([&](int) { return std::views::reverse(kept); }), count_to(2)).size() == 4);
+  const auto by_view = [&](int) { return std::views::reverse(kept); };
+  CHECK(given_by(fl::flat_map(by_view), count_to(2)).size() == 4);
   CHECK(kept == before);
 }
 

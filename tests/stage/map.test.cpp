@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,10 @@ using fl::test::worker_counts;
 namespace {
 
 int twice(int i) { return 2 * i; }
+
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using mapping = std::function<int(int, fl::context&)>;
 
 struct word {
   std::string text;
@@ -181,20 +186,20 @@ TEST_CASE(
 TEST_CASE("map keeps the order with any number of workers and any queue capacity") {
   for (const std::size_t workers : worker_counts)
     for (const std::size_t capacity : {0u, 1u, 3u}) {
-      const auto p = fl::from(count_to(3000)) | fl::map([](int i) { return i; }, fl::workers{workers});
+      const mapping same = [](int i, fl::context&) { return i; };
+      const auto p = fl::from(count_to(3000)) | fl::map(same, fl::workers{workers});
       CHECK(collect(p.finite({.queue_capacity = capacity})) == count_to(3000));
     }
 }
 
 TEST_CASE("map waits for a slow item to emit it in its position") {
   std::latch second_done(1);
-  const auto p = fl::from(count_to(50)) | fl::map(
-                                              [&](int i) {
-                                                if (i == 0) second_done.wait();
-                                                if (i == 1) second_done.count_down();
-                                                return i;
-                                              },
-                                              fl::workers{2});
+  const mapping slow_at_first = [&](int i, fl::context&) {
+    if (i == 0) second_done.wait();
+    if (i == 1) second_done.count_down();
+    return i;
+  };
+  const auto p = fl::from(count_to(50)) | fl::map(slow_at_first, fl::workers{2});
   CHECK(collect(p.finite()) == count_to(50));
 }
 
@@ -270,8 +275,8 @@ TEST_CASE("an error in a map's function arrives in the position of its item, wit
 
 TEST_CASE("on_error::skip leaves out the samples that fail in a map, up to the limit") {
   for (const std::size_t workers : worker_counts) {
-    const auto p =
-        fl::from(count_to(100)) | fl::map(fl::test::refusing{{0, 50, 51, 99}}, fl::workers{workers});
+    const mapping refuse = [](int i, fl::context&) { return fl::test::refusing{{0, 50, 51, 99}}(i); };
+    const auto p = fl::from(count_to(100)) | fl::map(refuse, fl::workers{workers});
     const auto result = run_to_end(p.finite({.epochs = 2, .on_error = fl::on_error::skip}));
     CHECK_FALSE(result.failed);
     CHECK(result.items.size() == 192);
@@ -297,16 +302,15 @@ TEST_CASE("a map's function may throw an object that isn't a std::exception") {
 
 TEST_CASE("a slow function of a map can see a stop in its context") {
   std::latch inside(2);
-  const auto p = fl::from(count_to(100)) | fl::map(
-                                               [&](int i, fl::context& c) {
-                                                 std::mutex m;
-                                                 std::condition_variable_any never;
-                                                 std::unique_lock lock(m);
-                                                 if (i < 2) inside.count_down();
-                                                 never.wait(lock, c.stop, [] { return false; });
-                                                 return i;
-                                               },
-                                               fl::workers{2});
+  const mapping slow = [&](int i, fl::context& c) {
+    std::mutex m;
+    std::condition_variable_any never;
+    std::unique_lock lock(m);
+    if (i < 2) inside.count_down();
+    never.wait(lock, c.stop, [] { return false; });
+    return i;
+  };
+  const auto p = fl::from(count_to(100)) | fl::map(slow, fl::workers{2});
   auto loader = p.finite();
   inside.wait();
   loader.stop();

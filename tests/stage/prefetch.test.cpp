@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <stdexcept>
@@ -31,6 +32,12 @@ using fl::test::throws_saying;
 
 namespace {
 
+/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
+/// compiled several times.
+using mapping = std::function<int(int)>;
+
+const mapping same = [](int i) { return i; };
+
 using hops = std::vector<std::thread::id>;
 
 constexpr auto start = [](int) { return hops{std::this_thread::get_id()}; };
@@ -47,8 +54,7 @@ TEST_CASE("prefetch needs room for at least one item") {
 
 TEST_CASE("prefetch emits every item in order") {
   for (const std::size_t room : {1u, 2u, 7u, 5000u}) {
-    const auto p =
-        fl::from(count_to(3000)) | fl::prefetch(room) | fl::map([](int i) { return i; }) | fl::prefetch(room);
+    const auto p = fl::from(count_to(3000)) | fl::prefetch(room) | fl::map(same) | fl::prefetch(room);
     CHECK(collect(p.finite()) == count_to(3000));
   }
 }
@@ -97,13 +103,14 @@ TEST_CASE("prefetch holds as many slow items ready as it was asked for") {
   for (const int room : {1, 8, 64}) {
     std::latch ahead(room + 1); // one in hand
     std::atomic<int> made = 0;
-    const auto p = fl::from(count_to(1000)) | fl::map([&](int i) {
-                     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                     if (made++ <= room) ahead.count_down();
-                     return i;
-                   });
+    const mapping slow = [&](int i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (made++ <= room) ahead.count_down();
+      return i;
+    };
+    const auto p = fl::from(count_to(1000)) | fl::map(slow) | fl::prefetch(static_cast<std::size_t>(room));
     {
-      const auto loader = (p | fl::prefetch(static_cast<std::size_t>(room))).finite();
+      const auto loader = p.finite();
       ahead.wait();
     }
     CHECK(made <= room + 2);
@@ -111,8 +118,8 @@ TEST_CASE("prefetch holds as many slow items ready as it was asked for") {
 }
 
 TEST_CASE("an error passes prefetch in its position") {
-  const auto p = fl::from(count_to(50)) | fl::map(fl::test::refusing{{30}}) | fl::prefetch(4) |
-                 fl::map([](int i) { return i; });
+  const auto p =
+      fl::from(count_to(50)) | fl::map(mapping(fl::test::refusing{{30}})) | fl::prefetch(4) | fl::map(same);
   const auto result = run_to_end(p.finite());
   CHECK(result.items == count_to(30));
   REQUIRE(result.failed);
@@ -127,8 +134,6 @@ TEST_CASE("prefetch of an empty source yields nothing in any epoch") {
 }
 
 namespace {
-
-constexpr auto same = [](int i) { return i; };
 
 /// Returns when all of the items were pushed into the last queue.
 template <class Loader>
@@ -183,11 +188,11 @@ TEST_CASE("a queue that may drop items drops none if the consumer is fast enough
 
 TEST_CASE("failures are not dropped") {
   const auto check = [](const auto& queue) {
-    const auto pipeline = fl::from(count_to(1000)) | fl::map([](int i) {
-                            if (i % 10 == 3) throw std::runtime_error("bad");
-                            return i;
-                          }) |
-                          queue;
+    const mapping refuse_threes = [](int i) {
+      if (i % 10 == 3) throw std::runtime_error("bad");
+      return i;
+    };
+    const auto pipeline = fl::from(count_to(1000)) | fl::map(refuse_threes) | queue;
     auto loader = pipeline.finite({.on_error = fl::on_error::skip});
     await_put(loader, 900);
     const auto came = collect(loader);
@@ -208,7 +213,7 @@ TEST_CASE("failures are not dropped") {
 
 TEST_CASE("a failure that arrives when all queues are full ends the run after the items that are left") {
   const auto check = [](const auto& queue, const std::vector<int>& left) {
-    auto loader = (fl::from(count_to(1000)) | fl::map(fl::test::refusing{{700}}) | queue).finite();
+    auto loader = (fl::from(count_to(1000)) | fl::map(mapping(fl::test::refusing{{700}})) | queue).finite();
     await_put(loader, 700);
     const auto result = run_to_end(loader);
     CHECK(result.items == left);

@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,12 +13,13 @@
 #include <feedline/arrow/detail/cell.hpp>
 #include <feedline/arrow/detail/loaded_batch.hpp>
 #include <feedline/arrow/detail/wanted_columns.hpp>
+#include <feedline/arrow/schema.hpp>
 #include <feedline/arrow/value.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/detail/readable_text.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -68,9 +67,7 @@ std::vector<wanted_column> columns_of_row(const std::vector<std::string>& names)
   }(std::make_index_sequence<column_count<Row>>());
 }
 
-inline std::string row_text(const arrow_file& file, std::uint64_t row) {
-  return readable(file.origin.path) + ": row " + std::to_string(row);
-}
+std::string row_text(const arrow_file& file, std::uint64_t row);
 
 template <class T>
 T read_cell(const loaded_batch& batch, std::size_t column, std::uint64_t row, std::size_t& reached) {
@@ -78,15 +75,7 @@ T read_cell(const loaded_batch& batch, std::size_t column, std::uint64_t row, st
   return arrow_cell<T>::read(find_value(batch, column, row));
 }
 
-inline std::string column_name(const arrow_file& file, std::size_t column) {
-  const arrow_path& path = file.paths[column];
-  std::string name;
-  for (std::size_t i = 1; i <= path.size(); ++i) {
-    if (i > 1) name += '.';
-    name += field_at(file.layout->schema, {path.begin(), path.begin() + static_cast<std::ptrdiff_t>(i)}).name;
-  }
-  return name;
-}
+std::string column_name(const arrow_file& file, std::size_t column);
 
 /// Reads row `row` of a batch. Throws arrow_error.
 template <class Row>
@@ -155,4 +144,8 @@ class arrow_row {
   std::uint64_t row_ = 0; // in the batch
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/arrow/row.ipp>
+#endif

@@ -9,7 +9,7 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/source/file_patterns.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Yields the rows of Arrow IPC files and streams (Hugging Face's `data-*.arrow`, Feather V2, `.arrow`,
 /// `.arrows`), one file after another. Each shuffled epoch has its own order of files; the rows of a file
@@ -65,4 +65,4 @@ auto arrow_rows(const file_patterns& files, const std::vector<std::string>& colu
     return detail::as_pipeline(detail::rows_source<Row>(files, columns));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

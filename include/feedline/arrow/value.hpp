@@ -2,19 +2,14 @@
 #pragma once
 // A value of a column whose type isn't known at compile time.
 #include <cstddef>
-#include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
-#include <type_traits>
 
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/array.hpp>
 #include <feedline/arrow/detail/cell.hpp>
 #include <feedline/arrow/schema.hpp>
-#include <feedline/detail/readable_text.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A value of any type, including lists and structs: a field of arrow_rows for columns that no plain type can
 /// hold. It is a view of its record batch, which the row keeps.
@@ -46,22 +41,10 @@ class arrow_value {
   }
 
   /// The number of elements of a list or parts of a struct; 0 for other types.
-  std::size_t size() const {
-    if (is_null()) return 0;
-    if (type() == arrow_type::structure) return place_.array->children.size();
-    if (!is_list()) return 0;
-    const auto [begin, end] = place_.array->elements(place_.at);
-    return static_cast<std::size_t>(end - begin);
-  }
+  std::size_t size() const;
 
   /// Element i of a list, or part i of a struct. Throws arrow_error if i >= size().
-  arrow_value operator[](std::size_t i) const {
-    if (i >= size())
-      throw arrow_error("there is no element " + std::to_string(i) + "; the value has " +
-                        std::to_string(size()));
-    if (type() == arrow_type::structure) return arrow_value({&place_.array->children[i], place_.at});
-    return arrow_value({&place_.array->children.front(), place_.array->elements(place_.at).first + i});
-  }
+  arrow_value operator[](std::size_t i) const;
 
  private:
   bool is_list() const noexcept { return type() == arrow_type::list || type() == arrow_type::large_list; }
@@ -84,4 +67,8 @@ struct arrow_cell<arrow_value> {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/arrow/value.ipp>
+#endif

@@ -10,7 +10,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The second argument of an asynchronous function `(item, async_context&)`; valid until its coroutine ends. Two
 /// calls for the same sample, epoch, seed and stage see the same random numbers.
@@ -46,4 +46,4 @@ class async_context {
   detail::stage_counters* counters_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -3,7 +3,6 @@
 // async_flat_map: emits the values that a coroutine yields for each item.
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -12,6 +11,8 @@
 #include <feedline/async/async_generator.hpp>
 #include <feedline/async/async_options.hpp>
 #include <feedline/async/detail/async_stage.hpp>
+#include <feedline/async/detail/flight.hpp>
+#include <feedline/async/detail/operation.hpp>
 #include <feedline/async/detail/stream.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
@@ -20,7 +21,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -128,4 +129,4 @@ auto async_flat_map(F&& f, Options... options) {
   }
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -4,7 +4,6 @@
 #include <concepts>
 #include <coroutine>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -18,7 +17,7 @@
 
 #include <feedline/async/async_context.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 template <class T>
 class async_generator;
@@ -192,4 +191,4 @@ class async_generator {
   std::coroutine_handle<promise_type> coroutine_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

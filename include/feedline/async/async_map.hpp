@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // async_map: emits one item for each item, made by a coroutine. Many coroutines wait at once on few threads.
-#include <cstddef>
-#include <stdexcept>
-#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -13,17 +10,19 @@
 #include <feedline/async/deadline.hpp>
 #include <feedline/async/detail/async_stage.hpp>
 #include <feedline/async/detail/completion_order.hpp>
+#include <feedline/async/detail/flight.hpp>
 #include <feedline/async/detail/operation.hpp>
 #include <feedline/async/detail/retrying.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/retry.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -160,4 +159,4 @@ auto async_map(F&& f, Options... options) {
   }
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

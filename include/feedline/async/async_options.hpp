@@ -3,7 +3,9 @@
 // Options of asynchronous stages.
 #include <cstddef>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The most items of an asynchronous stage that wait at once: 1 to 65,536.
 struct in_flight {
@@ -27,4 +29,4 @@ struct ahead {
   std::size_t count; ///< how many
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

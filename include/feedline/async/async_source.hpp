@@ -2,12 +2,10 @@
 #pragma once
 // async_source: a source whose samples a coroutine yields.
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include <feedline/async/async_context.hpp>
@@ -16,16 +14,18 @@
 #include <feedline/async/detail/async_stage.hpp>
 #include <feedline/async/detail/event_loops.hpp>
 #include <feedline/async/detail/flight.hpp>
+#include <feedline/async/detail/operation.hpp>
 #include <feedline/async/detail/stream.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -132,4 +132,4 @@ auto async_source(F f, Options... options) {
         std::move(f), detail::async_options_of(std::tuple<Options...>(options...))));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

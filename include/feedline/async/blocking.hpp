@@ -9,7 +9,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -26,7 +25,7 @@
 #include <feedline/async/async_options.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -137,4 +136,4 @@ auto blocking(F f, threads t) {
   return detail::blocking_function<F>(std::move(f), t.count);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include <asio/associated_cancellation_slot.hpp>
@@ -23,7 +22,7 @@
 #include <feedline/core/retry.hpp>
 #include <feedline/detail/readable_text.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// An option of asynchronous stages: cancels what a call waits for when it has taken that long. If it fails then, it
 /// fails with deadline_error; a call that gives a result nevertheless succeeds. For the order of several options see
@@ -113,4 +112,4 @@ with_deadline<F> with_option(F f, const feedline::deadline& d) {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

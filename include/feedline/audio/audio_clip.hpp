@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <span>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// What an audio file's header says, with the options applied.
 struct audio_header {
@@ -32,4 +34,4 @@ struct audio_clip {
   std::span<float> channel(std::size_t c) const { return samples.subspan(c * frames, frames); }
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -15,7 +15,7 @@
 #include <feedline/audio/detail/sound_file.hpp>
 #include <feedline/audio/detail/wav_file.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// An audio file that can't be decoded. what() ends with libsndfile's message where there is one.
 class audio_error : public std::runtime_error {
@@ -97,9 +97,7 @@ class audio_decoder {
   }
 
  private:
-  [[noreturn]] static void fail(const std::string& what) {
-    throw audio_error("feedline::audio_decoder: " + what);
-  }
+  [[noreturn]] static void fail(const std::string& what);
 
   // `Source` is a wav_file or a sound_file.
   template <class Source, class Choose>
@@ -193,7 +191,7 @@ class audio_decoder {
     return std::max<std::size_t>(1, 16384 / channels);
   }
 
-  static std::string because(const std::string& error) { return error.empty() ? error : " (" + error + ")"; }
+  static std::string because(const std::string& error);
 
   // Reads a block of frames and mixes their channels to the mean.
   template <class Source>
@@ -212,21 +210,7 @@ class audio_decoder {
   }
 
   // A range of the frames in samples_, made planar.
-  audio_clip clip(const audio_header& header, audio_range part) {
-    const std::size_t channels = header.channels;
-    if (channels > 1) {
-      const float* const from = samples_.data() + part.first * channels;
-      float* const planar = interleaved_.reserve(part.frames * channels);
-      for (std::size_t c = 0; c < channels; ++c)
-        for (std::size_t i = 0; i < part.frames; ++i) planar[c * part.frames + i] = from[i * channels + c];
-      std::swap(interleaved_, samples_);
-      part.first = 0;
-    }
-    return {{samples_.data() + part.first * channels, part.frames * channels},
-            channels,
-            part.frames,
-            header.rate};
-  }
+  audio_clip clip(const audio_header& header, audio_range part);
 
   detail::float_buffer samples_;
   detail::float_buffer interleaved_;
@@ -241,4 +225,8 @@ inline audio_clip decode_audio(std::span<const std::byte> file, const audio_opti
   return decoder.decode(file, options);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/audio/audio_decoder.ipp>
+#endif

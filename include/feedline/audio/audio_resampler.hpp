@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Resamples audio to another sample rate.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include <feedline/audio/audio_clip.hpp>
 #include <feedline/audio/detail/float_buffer.hpp>
 #include <feedline/audio/detail/rate_converter.hpp>
-#include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// soxr's standard qualities. From `medium` on the passband is flat to 0.01 dB up to 0.91 of half the lower
 /// rate, and frequencies above half the new rate are attenuated by 6 dB for each of the bits listed here.
@@ -49,53 +44,15 @@ class audio_resampler {
   /// is in the resampler's memory and valid until its next call. `samples` must not be in that memory.
   ///
   /// Throws std::invalid_argument for a rate of 0 or above 2^31, or if one is more than max_ratio times the other.
-  std::span<const float> resample(std::span<const float> samples, std::size_t from, std::size_t to) {
-    check(from, to);
-    if (from == to) return samples;
-    const std::size_t frames = resampled_frames(samples.size(), from, to);
-    const std::span<float> out{samples_.reserve(frames), frames};
-    if (frames > 0) converter(from, to).run(samples, out);
-    return out;
-  }
+  std::span<const float> resample(std::span<const float> samples, std::size_t from, std::size_t to);
 
   /// Resamples each channel of a clip in the same way.
-  audio_clip resample(const audio_clip& clip, std::size_t to) {
-    check(clip.rate, to);
-    if (clip.rate == to) return clip;
-    const std::size_t frames = resampled_frames(clip.frames, clip.rate, to);
-    if (frames > std::numeric_limits<std::size_t>::max() / std::max<std::size_t>(clip.channels, 1))
-      throw std::invalid_argument(
-          "feedline::audio_resampler: the resampled clip is too long for this machine's memory");
-    const audio_clip out{
-        {samples_.reserve(frames * clip.channels), frames * clip.channels}, clip.channels, frames, to};
-    for (std::size_t c = 0; frames > 0 && c < clip.channels; ++c)
-      converter(clip.rate, to).run(clip.channel(c), out.channel(c));
-    return out;
-  }
+  audio_clip resample(const audio_clip& clip, std::size_t to);
 
  private:
-  static void check(std::size_t from, std::size_t to) {
-    constexpr std::size_t max_rate = std::size_t{1} << 31;
-    if (from == 0 || to == 0 || from > max_rate || to > max_rate || from / to > max_ratio ||
-        to / from > max_ratio)
-      throw std::invalid_argument("feedline::audio_resampler: can't resample from " +
-                                  detail::size_text(from) + " to " + detail::size_text(to) +
-                                  " frames per second; rates must be from 1 to 2^31, and one at most " +
-                                  std::to_string(max_ratio) + " times the other");
-  }
+  static void check(std::size_t from, std::size_t to);
 
-  detail::rate_converter& converter(std::size_t from, std::size_t to) {
-    const auto found = std::find_if(converters_.begin(), converters_.end(),
-                                    [&](const auto& c) { return c.from() == from && c.to() == to; });
-    if (found != converters_.end()) {
-      std::rotate(converters_.begin(), found, found + 1);
-    } else {
-      detail::rate_converter made(from, to, recipe());
-      if (converters_.size() == max_converters) converters_.pop_back();
-      converters_.insert(converters_.begin(), std::move(made));
-    }
-    return converters_.front();
-  }
+  detail::rate_converter& converter(std::size_t from, std::size_t to);
 
   unsigned long recipe() const noexcept {
     switch (quality_) {
@@ -118,4 +75,8 @@ class audio_resampler {
   detail::float_buffer samples_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/audio/audio_resampler.ipp>
+#endif

@@ -9,7 +9,7 @@
 #include <feedline/audio/audio_clip.hpp>
 #include <feedline/core/random.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The range of a random crop of `length` frames of a clip, with each start equally likely; all of a shorter
 /// clip. For training.
@@ -55,4 +55,4 @@ inline void center_crop_or_pad(std::span<const float> samples, std::span<float> 
   detail::place(samples.subspan(part.first, part.frames), out, (out.size() - part.frames) / 2);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <stdexcept>
-#include <string>
 
 #include <feedline/audio/spectrogram_view.hpp>
 #include <feedline/core/random.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Sets `count` mels from `first` on to `value`, in all frames.
 inline void mask_mels(const spectrogram_view& spectrogram, std::size_t first, std::size_t count,
@@ -42,20 +40,7 @@ struct spec_augment {
   float value = 0;              ///< of masked elements
 
   /// Masks in place. Throws std::invalid_argument for a max_frame_share outside [0, 1].
-  void operator()(const spectrogram_view& spectrogram, random_generator& random) const {
-    if (!(max_frame_share >= 0 && max_frame_share <= 1))
-      throw std::invalid_argument("feedline::spec_augment: max_frame_share is " +
-                                  std::to_string(max_frame_share) + ", but must be from 0 to 1");
-    for (std::size_t i = 0; i < mel_masks; ++i) {
-      const band b = draw(spectrogram.mels, max_mels, random);
-      mask_mels(spectrogram, b.first, b.count, value);
-    }
-    const auto share = static_cast<std::size_t>(max_frame_share * static_cast<double>(spectrogram.frames));
-    for (std::size_t i = 0; i < frame_masks; ++i) {
-      const band b = draw(spectrogram.frames, std::min(max_frames, share), random);
-      mask_frames(spectrogram, b.first, b.count, value);
-    }
-  }
+  void operator()(const spectrogram_view& spectrogram, random_generator& random) const;
 
  private:
   struct band {
@@ -68,4 +53,8 @@ struct spec_augment {
   }
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/audio/spec_augment.ipp>
+#endif

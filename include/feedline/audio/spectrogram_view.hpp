@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
-#include <string>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The order of a spectrogram's values in memory.
 enum class spectrogram_layout : std::uint8_t {
@@ -25,18 +25,7 @@ struct spectrogram_view {
 
   /// Throws std::invalid_argument unless there are mel_count · frame_count values.
   spectrogram_view(std::span<float> numbers, std::size_t mel_count, std::size_t frame_count,
-                   spectrogram_layout layout)
-      : data(numbers.data()),
-        mels(mel_count),
-        frames(frame_count),
-        mel_step(layout == spectrogram_layout::mels_frames ? frame_count : 1),
-        frame_step(layout == spectrogram_layout::mels_frames ? 1 : mel_count) {
-    std::size_t wanted = 0;
-    if (__builtin_mul_overflow(mels, frames, &wanted) || numbers.size() != wanted)
-      throw std::invalid_argument("feedline: a spectrogram of " + std::to_string(mels) + " mels and " +
-                                  std::to_string(frames) + " frames doesn't have " +
-                                  std::to_string(numbers.size()) + " elements");
-  }
+                   spectrogram_layout layout);
 
   /// An element, unchecked.
   float& operator()(std::size_t mel, std::size_t frame) const noexcept {
@@ -44,4 +33,8 @@ struct spectrogram_view {
   }
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/audio/spectrogram_view.ipp>
+#endif

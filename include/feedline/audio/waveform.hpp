@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Augments waveforms in place: gain, polarity, shifts in time.
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
-#include <string>
 
 #include <feedline/core/random.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Multiplies samples by 10^(decibels / 20): louder for positive decibels, quieter for negative ones. Doesn't
 /// clip.
@@ -32,26 +29,13 @@ enum class shift_edge : std::uint8_t {
 };
 
 /// Shifts samples of one channel later in time, or earlier for negative `frames`, by at most their length.
-inline void shift_time(std::span<float> samples, std::ptrdiff_t frames,
-                       shift_edge edge = shift_edge::silence) {
-  const auto size = static_cast<std::ptrdiff_t>(samples.size());
-  frames = std::clamp(frames, -size, size);
-  const std::ptrdiff_t split = frames < 0 ? -frames : size - frames; // becomes the first sample
-  std::rotate(samples.begin(), samples.begin() + split, samples.end());
-  if (edge == shift_edge::wrap) return;
-  if (frames < 0) std::fill(samples.end() + frames, samples.end(), 0.0f);
-  else std::fill_n(samples.begin(), frames, 0.0f);
-}
+void shift_time(std::span<float> samples, std::ptrdiff_t frames, shift_edge edge = shift_edge::silence);
 
 namespace detail {
 
 /// Throws std::invalid_argument unless low <= high, both finite. `what`: "feedline::random_gain: the range of
 /// decibels"
-inline void check_range(const char* what, double low, double high) {
-  if (!(std::isfinite(low) && std::isfinite(high) && low <= high))
-    throw std::invalid_argument(std::string(what) + " is from " + std::to_string(low) + " to " +
-                                std::to_string(high) + "; both must be finite, the lower one first");
-}
+void check_range(const char* what, double low, double high);
 
 } // namespace detail
 
@@ -64,12 +48,7 @@ struct random_gain {
   double probability = 1;   ///< of a gain
 
   /// Changes the samples in place. Throws std::invalid_argument unless min <= max, both finite.
-  void operator()(std::span<float> samples, random_generator& random) const {
-    detail::check_range("feedline::random_gain: the range of decibels", min_decibels, max_decibels);
-    const bool applies = random.chance(probability);
-    const double decibels = random.uniform(min_decibels, max_decibels);
-    if (applies) apply_gain(samples, decibels);
-  }
+  void operator()(std::span<float> samples, random_generator& random) const;
 };
 
 /// Inverts the polarity with the given probability.
@@ -89,15 +68,11 @@ struct random_time_shift {
   double probability = 1;                ///< of a shift
 
   /// Changes the samples in place. Throws std::invalid_argument for a max_share outside [0, 1].
-  void operator()(std::span<float> samples, random_generator& random) const {
-    if (!(max_share >= 0 && max_share <= 1))
-      throw std::invalid_argument("feedline::random_time_shift: max_share is " + std::to_string(max_share) +
-                                  ", but must be from 0 to 1");
-    const bool applies = random.chance(probability);
-    const double share = random.uniform(-max_share, max_share);
-    if (applies)
-      shift_time(samples, static_cast<std::ptrdiff_t>(share * static_cast<double>(samples.size())), edge);
-  }
+  void operator()(std::span<float> samples, random_generator& random) const;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/audio/waveform.ipp>
+#endif

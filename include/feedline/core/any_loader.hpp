@@ -4,7 +4,6 @@
 // separately.
 #include <chrono>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -21,7 +20,7 @@
 #include <feedline/core/options.hpp>
 #include <feedline/core/pipeline.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A loader of items of one type, for any pipeline. Each member works like that of loader, at the cost of a
 /// virtual call. A default-constructed or moved-from one behaves as a stopped one.
@@ -200,4 +199,4 @@ class any_pipeline {
   std::shared_ptr<const base> pipeline_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

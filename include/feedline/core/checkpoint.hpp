@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The position of a run: a small value from which another process continues.
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/held.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
-#include <feedline/detail/open_file.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -54,14 +48,9 @@ struct checkpoint_state {
 class byte_writer {
  public:
   /// Seven bits per byte, the low ones first.
-  void number(std::uint64_t n) {
-    for (; n >= 0x80; n >>= 7) bytes_.push_back(static_cast<std::byte>(n | 0x80));
-    bytes_.push_back(static_cast<std::byte>(n));
-  }
+  void number(std::uint64_t n);
 
-  void fixed(std::uint64_t n, int size) {
-    for (int i = 0; i < size; ++i) bytes_.push_back(static_cast<std::byte>(n >> (8 * i)));
-  }
+  void fixed(std::uint64_t n, int size);
 
   std::vector<std::byte>& bytes() noexcept { return bytes_; }
 
@@ -74,31 +63,12 @@ class byte_reader {
  public:
   explicit byte_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  std::uint64_t number() {
-    std::uint64_t n = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const std::uint64_t byte = fixed(1);
-      n |= (byte & 0x7f) << shift;
-      if (byte < 0x80) return n;
-    }
-    throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
-  }
+  std::uint64_t number();
 
-  std::uint64_t fixed(std::size_t size) {
-    if (bytes_.size() < size)
-      throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
-    std::uint64_t n = 0;
-    for (std::size_t i = 0; i < size; ++i) n |= std::to_integer<std::uint64_t>(bytes_[i]) << (8 * i);
-    bytes_ = bytes_.subspan(size);
-    return n;
-  }
+  std::uint64_t fixed(std::size_t size);
 
   /// How many elements follow, each of at least one byte.
-  std::size_t count() {
-    const std::uint64_t n = number();
-    if (n > bytes_.size()) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
-    return static_cast<std::size_t>(n);
-  }
+  std::size_t count();
 
   std::size_t left() const noexcept { return bytes_.size(); }
 
@@ -106,11 +76,7 @@ class byte_reader {
   std::span<const std::byte> bytes_;
 };
 
-inline std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept {
-  std::uint64_t sum = key(bytes.size());
-  for (const std::byte b : bytes) sum = mix((sum ^ std::to_integer<std::uint64_t>(b)) + 0x9e3779b97f4a7c15);
-  return static_cast<std::uint32_t>(sum);
-}
+std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept;
 
 } // namespace detail
 
@@ -127,160 +93,31 @@ class checkpoint {
   /// For the library: use loader.checkpoint() or one of the functions below.
   explicit checkpoint(detail::checkpoint_state state) : state_(std::move(state)) {}
 
+  checkpoint(const checkpoint&);
+  checkpoint(checkpoint&&) noexcept;
+  checkpoint& operator=(const checkpoint&);
+  checkpoint& operator=(checkpoint&&) noexcept;
+  ~checkpoint();
+
   /// The bytes, for a file or a database. They are the same on every platform.
-  std::vector<std::byte> to_bytes() const {
-    detail::byte_writer out;
-    out.fixed(magic, 3);
-    out.fixed(version, 1);
-    const detail::run_identity& run = state_.run;
-    const bool is_alone = run.ranks == 1;
-    out.number((run.for_ever ? 1u : 0u) | (run.several_epochs ? 2u : 0u) | (is_alone ? 4u : 0u) |
-               (run.old_extent_until > 0 ? 8u : 0u));
-    out.fixed(run.seed, 8);
-    out.number(run.stages.size());
-    for (const std::uint8_t hash : run.stages) out.fixed(hash, 1);
-    out.fixed(run.pipeline, 2);
-    out.number(run.extent);
-    out.fixed(run.data, 4);
-    if (run.old_extent_until > 0) {
-      out.number(run.old_extent);
-      out.number(run.old_extent_until);
-    }
-    if (!is_alone) {
-      out.number(run.rank);
-      out.number(run.ranks);
-      out.number(static_cast<std::uint64_t>(run.remainder));
-    }
-    out.number(state_.failures);
-    out.fixed(state_.digest, 8);
-    out.number(state_.at.words.size());
-    for (const std::uint64_t word : state_.at.words) out.number(word);
-    out.number(state_.at.held.size());
-    for (const detail::held& h : state_.at.held) write(out, h);
-    out.fixed(detail::checksum_of_bytes(out.bytes()), 4);
-    return std::move(out.bytes());
-  }
+  std::vector<std::byte> to_bytes() const;
 
   /// Throws std::invalid_argument, whose what() says what is wrong: not a checkpoint, another version,
   /// truncated or changed bytes.
-  static checkpoint from_bytes(std::span<const std::byte> bytes) {
-    if (bytes.size() < 8 || detail::byte_reader(bytes).fixed(3) != magic)
-      throw std::invalid_argument("feedline: these " + std::to_string(bytes.size()) +
-                                  " bytes are not a checkpoint");
-    const std::uint64_t written = detail::byte_reader(bytes.subspan(3)).fixed(1);
-    if (written != version)
-      throw std::invalid_argument("feedline: the checkpoint has version " + std::to_string(written) +
-                                  ", this library reads version " + std::to_string(version));
-    const auto body = bytes.first(bytes.size() - 4);
-    if (detail::byte_reader(bytes.last(4)).fixed(4) != detail::checksum_of_bytes(body))
-      throw std::invalid_argument("feedline: the checkpoint's bytes were changed or cut off: its checksum "
-                                  "doesn't match");
-    detail::byte_reader in(body.subspan(4));
-    detail::checkpoint_state state;
-    detail::run_identity& run = state.run;
-    const std::uint64_t flags = in.number();
-    run.for_ever = (flags & 1) != 0;
-    run.several_epochs = (flags & 2) != 0;
-    run.seed = in.fixed(8);
-    for (std::size_t n = in.count(); n > 0; --n) run.stages.push_back(static_cast<std::uint8_t>(in.fixed(1)));
-    run.pipeline = static_cast<std::uint16_t>(in.fixed(2));
-    run.extent = in.number();
-    run.data = static_cast<std::uint32_t>(in.fixed(4));
-    if ((flags & 8) != 0) {
-      run.old_extent = in.number();
-      run.old_extent_until = in.number();
-    }
-    if ((flags & 4) == 0) {
-      run.rank = static_cast<std::uint32_t>(in.number());
-      run.ranks = static_cast<std::uint32_t>(in.number());
-      run.remainder = static_cast<remainder>(in.number());
-    }
-    if (run.rank >= run.ranks)
-      throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
-    state.failures = in.number();
-    state.digest = in.fixed(8);
-    for (std::size_t n = in.count(); n > 0; --n) state.at.words.push_back(in.number());
-    for (std::size_t n = in.count(); n > 0; --n) read(in, state.at.held.add());
-    if (in.left() != 0) throw std::invalid_argument("feedline: the checkpoint is followed by other bytes");
-    return checkpoint(std::move(state));
-  }
+  static checkpoint from_bytes(std::span<const std::byte> bytes);
 
   /// The same as text for people: a summary and all of its bytes.
-  std::string to_json() const {
-    const auto bytes = to_bytes();
-    std::string hex;
-    for (const std::byte b : bytes)
-      for (const int shift : {4, 0}) hex += "0123456789abcdef"[std::to_integer<unsigned>(b) >> shift & 15];
-    std::size_t held = 0;
-    for (const detail::held& h : state_.at.held) held += h.ids().size();
-    const auto field = [](const char* name, std::uint64_t value) {
-      return std::string("  \"") + name + "\": " + std::to_string(value) + ",\n";
-    };
-    return "{\n" + field("feedline_checkpoint", version) + field("seed", state_.run.seed) + "  \"mode\": \"" +
-           (state_.run.for_ever ? "infinite" : "finite") + "\",\n" + field("rank", state_.run.rank) +
-           field("ranks", state_.run.ranks) + field("epoch", detail::source_word(state_.at, 0)) +
-           field("position", detail::source_word(state_.at, 1)) + field("held_samples", held) +
-           field("failures", state_.failures) + field("digest", state_.digest) + "  \"bytes\": \"" + hex +
-           "\"\n}\n";
-  }
+  std::string to_json() const;
 
   /// Reads the text of to_json(). Only its bytes count; the summary is ignored. Throws std::invalid_argument.
-  static checkpoint from_json(std::string_view text) {
-    constexpr std::string_view field = "\"bytes\": \"";
-    const std::size_t begin = text.find(field);
-    if (begin == std::string_view::npos)
-      throw std::invalid_argument("feedline: the text is not a checkpoint: it has no field \"bytes\"");
-    std::vector<std::byte> bytes;
-    unsigned digits = 1;
-    for (const char c : text.substr(begin + field.size())) {
-      constexpr std::string_view hex = "0123456789abcdef";
-      const std::size_t digit = hex.find(c);
-      if (digit == std::string_view::npos) break;
-      digits = digits << 4 | static_cast<unsigned>(digit);
-      if (digits < 0x100) continue;
-      bytes.push_back(static_cast<std::byte>(digits));
-      digits = 1;
-    }
-    return from_bytes(bytes);
-  }
+  static checkpoint from_json(std::string_view text);
 
   /// Writes the bytes to a file: all of them or, on failure, none, so that an older checkpoint with that name
   /// isn't lost. Throws std::system_error.
-  void save(const std::string& path) const {
-    const auto bytes = to_bytes();
-    const std::string draft = path + ".draft";
-    const detail::file_size_guard guard;
-    std::FILE* const file = std::fopen(draft.c_str(), "wb");
-    if (!file) throw std::system_error(errno, std::generic_category(), draft);
-    bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-    // Otherwise the name might reach the disk before the bytes, and after a crash of the machine both would
-    // be lost.
-    whole = whole && std::fflush(file) == 0 && ::fsync(::fileno(file)) == 0;
-    whole = std::fclose(file) == 0 && whole;
-    if (whole && std::rename(draft.c_str(), path.c_str()) == 0) return;
-    const std::system_error error(errno, std::generic_category(), path);
-    std::remove(draft.c_str());
-    throw error;
-  }
+  void save(const std::string& path) const;
 
   /// Reads a file that save() wrote. Throws std::system_error, or std::invalid_argument as from_bytes does.
-  static checkpoint load(const std::string& path) {
-    std::FILE* const file = std::fopen(path.c_str(), "rb");
-    if (!file) throw std::system_error(errno, std::generic_category(), path);
-    std::vector<std::byte> bytes;
-    std::byte block[4096];
-    errno = 0;
-    for (std::size_t got; (got = std::fread(block, 1, sizeof block, file)) > 0;)
-      bytes.insert(bytes.end(), block, block + got);
-    const int reason = std::ferror(file) != 0 ? errno : 0; // for example, it is a directory
-    std::fclose(file);
-    if (reason != 0) throw std::system_error(reason, std::generic_category(), path);
-    try {
-      return from_bytes(bytes);
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(path + ": " + error.what());
-    }
-  }
+  static checkpoint load(const std::string& path);
 
   /// The run's seed.
   std::uint64_t seed() const noexcept { return state_.run.seed; }
@@ -296,40 +133,15 @@ class checkpoint {
 
   // Splits an index into file and position in the file, as sources of files combine them. Rare fields are
   // written only if they aren't 0.
-  static void write(detail::byte_writer& out, const detail::held& h) {
-    const std::vector<sample_id> ids = h.ids();
-    out.number(h.place);
-    out.number(h.buffer);
-    std::uint32_t first_epoch = ~std::uint32_t{0};
-    for (const sample_id& id : ids) first_epoch = std::min(first_epoch, id.epoch);
-    out.number(ids.size());
-    out.number(first_epoch);
-    for (const sample_id& id : ids) {
-      const std::uint32_t epochs = id.epoch - first_epoch;
-      out.number(id.index >> 40 << 2 | (epochs != 0 ? 2u : 0u) | (id.sub_index != 0 ? 1u : 0u));
-      out.number(id.index & ((std::uint64_t{1} << 40) - 1));
-      if (id.sub_index != 0) out.number(id.sub_index);
-      if (epochs != 0) out.number(epochs);
-    }
-  }
+  static void write(detail::byte_writer& out, const detail::held& h);
 
-  static void read(detail::byte_reader& in, detail::held& h) {
-    h.place = static_cast<std::size_t>(in.number());
-    h.buffer = static_cast<std::size_t>(in.number());
-    std::size_t n = in.count();
-    const auto first_epoch = static_cast<std::uint32_t>(in.number());
-    for (; n > 0; --n) {
-      sample_id id;
-      const std::uint64_t head = in.number();
-      id.index = head >> 2 << 40 | in.number();
-      if ((head & 1) != 0) id.sub_index = in.number();
-      id.epoch = first_epoch;
-      if ((head & 2) != 0) id.epoch += static_cast<std::uint32_t>(in.number());
-      h.listed.push_back(id);
-    }
-  }
+  static void read(detail::byte_reader& in, detail::held& h);
 
   detail::checkpoint_state state_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/checkpoint.ipp>
+#endif

@@ -6,7 +6,7 @@
 
 #include <feedline/core/rank.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// How samples fare in the stages downstream of a source. A live source that can give the same ones again asks it, so that
 /// it doesn't give them without a pause when no stage can use them.
@@ -42,4 +42,4 @@ struct epoch {
   sample_outcomes* outcomes = nullptr;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What went wrong, where, with which sample.
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include <feedline/core/sample.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// What happens to a sample for which a source or a function threw.
 enum class on_error {
@@ -51,15 +49,7 @@ struct stage_failure_limit {
 };
 
 /// "map `decode` failed on sample 195 (photos-0003.tar: n0123.jpg): not a JPEG file"
-inline std::string to_string(const failure& f) {
-  std::string text = f.stage + " failed";
-  if (f.index != sample_id::no_index) text += " on sample " + std::to_string(f.index);
-  else if (f.samples_before != sample_id::no_index)
-    text += " after " + std::to_string(f.samples_before) + (f.samples_before == 1 ? " sample" : " samples") +
-            " of epoch " + std::to_string(f.epoch);
-  if (!f.origin.empty()) text += " (" + f.origin + ")";
-  return text + ": " + f.message;
-}
+std::string to_string(const failure& f);
 
 /// The exception that `next()` throws: the failure in a sentence, with the original error nested in it. To
 /// catch that error by its type, write `try { error.rethrow_nested(); } catch (const my_error& e) { … }`, or
@@ -67,8 +57,7 @@ inline std::string to_string(const failure& f) {
 class pipeline_error : public std::runtime_error, public std::nested_exception {
  public:
   /// Construct it while `f.error` is being handled: that becomes the nested exception.
-  explicit pipeline_error(const feedline::failure& f, const std::string& remark = {})
-      : std::runtime_error(to_string(f) + remark), failure_(f) {}
+  explicit pipeline_error(const feedline::failure& f, const std::string& remark = {});
 
   /// The failure that ended the run.
   const feedline::failure& failure() const noexcept { return failure_; }
@@ -95,30 +84,13 @@ namespace detail {
 struct failure_inside : std::exception {
   explicit failure_inside(feedline::failure f) : failure(std::move(f)) {}
 
-  const char* what() const noexcept override { return failure.message.c_str(); }
+  const char* what() const noexcept override;
 
   feedline::failure failure;
 };
 
 /// The error being handled, as a failure of a stage.
-inline failure current_failure(const std::string& stage, const sample_id& id) {
-  failure f{
-      stage, id.index, id.epoch, {}, "an exception that isn't a std::exception", std::current_exception()};
-  try {
-    throw;
-  } catch (const failure_inside& inner) {
-    f.stage = inner.failure.stage + " in " + stage;
-    f.message = inner.failure.message;
-    f.error = inner.failure.error;
-  } catch (const std::bad_alloc& error) {
-    f.message =
-        std::string("out of memory (") + error.what() + "): set a memory_budget to limit what the run holds";
-  } catch (const std::exception& error) {
-    f.message = error.what();
-  } catch (...) {
-  }
-  return f;
-}
+failure current_failure(const std::string& stage, const sample_id& id);
 
 /// The call that failed: of the stage at a position in the pipeline, with a sample. Position 0 is the source;
 /// the index is then the number of the call of next() in its epoch, from 0.
@@ -142,11 +114,7 @@ struct noted_failure : failure {
 using failure_ptr = std::unique_ptr<noted_failure>;
 
 /// The error being handled, as the failure of a call.
-inline failure_ptr note_failure(const std::string& stage, const sample_id& id, const failed_call& call) {
-  auto noted = std::make_unique<noted_failure>(current_failure(stage, id), call);
-  if (call.place == 0 && id.index == sample_id::no_index) noted->samples_before = call.id.index;
-  return noted;
-}
+failure_ptr note_failure(const std::string& stage, const sample_id& id, const failed_call& call);
 
 /// The same for an error that wasn't thrown.
 template <class Error>
@@ -158,14 +126,12 @@ failure_ptr note_failure(const std::string& stage, const sample_id& id, const fa
       call);
 }
 
-[[noreturn]] inline void throw_pipeline_error(const failure& f, const std::string& remark = {}) {
-  try {
-    std::rethrow_exception(f.error);
-  } catch (...) {
-    throw pipeline_error(f, remark);
-  }
-}
+[[noreturn]] void throw_pipeline_error(const failure& f, const std::string& remark = {});
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/failure.ipp>
+#endif

@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstdint>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// IEEE 754 binary16: 11 bits of precision, up to 65504. Converts from float to the nearest value (ties to
 /// even; values that are too large become infinite), and back exactly.
@@ -66,4 +68,4 @@ struct bfloat16 {
   friend constexpr bool operator==(bfloat16, bfloat16) = default; ///< compares the bits
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -16,7 +16,7 @@
 #include <feedline/core/snapshot/held.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -58,27 +58,10 @@ samples_read_again<T>& samples_of(read_again& found) {
 /// starting new ones.
 class held_logs : public std::enable_shared_from_this<held_logs> {
  public:
-  std::shared_ptr<held_log> take(std::size_t max_notes) {
-    std::unique_ptr<held_log> log;
-    {
-      const std::lock_guard lock(mutex_);
-      for (std::unique_ptr<held_log>& spare : spares_)
-        if (!log) log = std::move(spare);
-    }
-    if (!log) log = std::make_unique<held_log>(max_notes);
-    return {log.release(), [all = shared_from_this()](held_log* used) { all->give_back(used); }};
-  }
+  std::shared_ptr<held_log> take(std::size_t max_notes);
 
  private:
-  void give_back(held_log* used) noexcept {
-    std::unique_ptr<held_log> log(used);
-    const std::lock_guard lock(mutex_);
-    for (std::unique_ptr<held_log>& spare : spares_)
-      if (!spare) {
-        spare = std::move(log);
-        return;
-      }
-  }
+  void give_back(held_log* used) noexcept;
 
   std::mutex mutex_;
   std::array<std::unique_ptr<held_log>, 2> spares_; // not a vector: returning a log must not allocate
@@ -228,4 +211,8 @@ class held_samples {
   mutable std::shared_ptr<detail::held_log> log_; // null: no checkpoint has needed one since it was full
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/held_samples.ipp>
+#endif

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // How much memory an item takes, as far as its type determines it.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -16,29 +13,19 @@
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/tensor.hpp>
+#include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/fields.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 using known_bytes = std::optional<std::size_t>;
 
-inline known_bytes sum_of(known_bytes a, known_bytes b) {
-  std::size_t sum = 0;
-  if (!a || !b || __builtin_add_overflow(*a, *b, &sum)) return std::nullopt;
-  return sum;
-}
+known_bytes sum_of(known_bytes a, known_bytes b);
 
-inline known_bytes product_of(std::size_t count, known_bytes bytes) {
-  std::size_t product = 0;
-  if (!bytes || __builtin_mul_overflow(count, *bytes, &product)) return std::nullopt;
-  return product;
-}
+known_bytes product_of(std::size_t count, known_bytes bytes);
 
 /// The memory of a batch's tensor with elements of that many bytes in total.
-inline known_bytes bytes_of_column(known_bytes elements) {
-  if (!elements) return elements;
-  return block_cache::bytes_for(std::max(block_cache::smallest, *elements));
-}
+known_bytes bytes_of_column(known_bytes elements);
 
 /// The bytes that an item of that type owns outside its object.
 template <class T>
@@ -145,10 +132,7 @@ consteval bool shows_bytes() {
   else return false;
 }
 
-[[noreturn, gnu::cold]] inline void throw_too_large(std::size_t taken, max_item_bytes limit) {
-  throw std::length_error("the item takes " + bytes_text(taken) + ", more than the max_item_bytes{" +
-                          std::to_string(limit.bytes) + "} declared for it");
-}
+[[noreturn, gnu::cold]] void throw_too_large(std::size_t taken, max_item_bytes limit);
 
 /// Throws std::length_error if a value takes more than its declared limit, if there is one.
 template <class T>
@@ -240,4 +224,8 @@ std::size_t items_begun(const Stage& stage) {
   else return 0;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/item_bytes.ipp>
+#endif

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The caller's handle on a running pipeline.
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -15,14 +14,19 @@
 #include <vector>
 
 #include <feedline/core/checkpoint.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics.hpp>
-#include <feedline/core/run/failure_list.hpp>
-#include <feedline/core/run/metrics_collector.hpp>
-#include <feedline/core/run/progress.hpp>
-#include <feedline/core/run/run.hpp>
-#include <feedline/core/snapshot/digest.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/run/delivery.hpp>
+#include <feedline/core/run/elastic.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/core/transport/packet.hpp>
+#include <feedline/queue/queue_status.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The result of `try_next()` and `next_for()`: an item, nothing yet, or the end of the stream.
 template <class T>
@@ -132,7 +136,8 @@ class loader {
   static constexpr bool has_checkpoints = Run::is_ordered && !Run::is_live && !Run::drops;
 
   /// Starts the run. Throws std::system_error if a thread can't be started.
-  explicit loader(std::unique_ptr<Run> run) : state_(new inside(std::move(run))) {}
+  template <class... Arguments>
+  explicit loader(std::in_place_t, const Arguments&... of_run) : state_(new inside(of_run...)) {}
 
   /// Waits for the next item. Returns nothing if the stream has ended or was stopped. Throws pipeline_error
   /// at the position of a failed sample, or when more samples were skipped than `failure_limit` allows.
@@ -148,40 +153,40 @@ class loader {
 
   /// Asks every thread of the run to stop, and returns at once. No more items are delivered.
   void stop() {
-    if (state_) state_->run->stop();
+    if (state_) state_->run.stop();
   }
 
   /// Whether the run was stopped, by `stop()` or through its stop token.
-  bool stopped() const { return !state_ || state_->run->stopped(); }
+  bool stopped() const { return !state_ || state_->run.stopped(); }
 
   /// Whether more items may arrive, or why not. For the thread that calls next(), whose calls determine the
   /// state.
   run_state state() const {
-    if (state_ && (state_->failed || state_->run->panic())) return run_state::failed;
+    if (state_ && (state_->at.failed || state_->run.panic())) return run_state::failed;
     if (stopped()) return run_state::stopped;
-    return state_->spent ? run_state::finished : run_state::running;
+    return state_->at.spent ? run_state::finished : run_state::running;
   }
 
   /// The samples skipped so far, in the order of the stream: those before the item returned last. If an
   /// infinite run has skipped more than 1,000, these are the most recent ones, at least 1,000.
   const std::vector<failure>& failures() const {
     static const std::vector<failure> none;
-    return state_ ? state_->failures.last() : none;
+    return state_ ? state_->at.failures.last() : none;
   }
 
   /// The number of failures of each stage and message, since the run began or was resumed.
   const std::vector<failure_count>& failure_counts() const {
     static const std::vector<failure_count> none;
-    return state_ ? state_->failures.counts() : none;
+    return state_ ? state_->at.failures.counts() : none;
   }
 
   /// The work of every stage, worker and queue since the start and since the last call.
   feedline::metrics metrics() {
-    return state_ ? state_->collector.report(*state_->run, state_->consumer) : feedline::metrics{};
+    return state_ ? state_->at.collector.report(state_->run, state_->at.consumer) : feedline::metrics{};
   }
 
   /// The most memory that the run can hold, fixed before it starts. Empty for a loader that was moved from.
-  memory_plan memory() const { return state_ ? state_->run->memory() : memory_plan{}; }
+  memory_plan memory() const { return state_ ? state_->run.memory() : memory_plan{}; }
 
   /// The position of the run: after the item returned last, or at its beginning. A run with this checkpoint
   /// as `resume` yields the items that this one would deliver next. The run continues; later calls of next()
@@ -207,7 +212,7 @@ class loader {
 
   /// Identifies the delivered samples and their order. Two runs have equal digests if these are equal, and
   /// otherwise with a probability of 2^-64. A resumed run includes the samples before the checkpoint.
-  std::uint64_t digest() const { return state_ ? state_->digest.value() : 0; }
+  std::uint64_t digest() const { return state_ ? state_->at.digest.value() : 0; }
 
   using iterator = detail::item_iterator<inside>;
 
@@ -221,235 +226,75 @@ class loader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  // Detects two threads that are inside at once.
-  class one_caller {
-   public:
-    explicit one_caller(std::atomic<bool>& is_inside) : is_inside_(is_inside) {
-      if (is_inside_.exchange(true))
-        throw std::logic_error(
-            "feedline: two threads called next() of one loader at once: call it from one thread that "
-            "distributes the items, or hold a lock");
-    }
-
-    one_caller(const one_caller&) = delete;
-
-    ~one_caller() { is_inside_.store(false); }
-
-   private:
-    std::atomic<bool>& is_inside_;
-  };
-
   // Allocated separately, so that threads and iterators keep their pointers when the loader moves.
   struct inside {
     using value_type = loader::value_type;
 
-    explicit inside(std::unique_ptr<Run> r)
-        : run(std::move(r)), failures(run->options().stage_failure_limits, run->options().endless) {
-      const std::size_t end = run->segments().size();
-      state_reader reader(run->resumed().words(end));
-      input.resume(run->resumed().before(end, run->places().size()), detail::read_place(reader));
-      if (const auto& from = run->options().resume) {
-        failures_passed = from->state().failures;
-        came = true;
-        digest = detail::running_digest(from->state().digest);
-      }
-      run->consumer().began.store(detail::now_ns(), std::memory_order_relaxed);
-      run->start();
+    template <class... Arguments>
+    explicit inside(const Arguments&... of_run)
+        : run(of_run...),
+          at(run, Run::keeps_over_epochs, Run::is_measured && !detail::comes_in_batches<value_type>) {
+      run.start();
     }
 
     std::optional<value_type> next() {
+#ifndef NDEBUG
+      const detail::one_caller check(at.is_inside);
+#endif
       std::optional<value_type> item;
-      advance(item, [this] {
-        packet = run->output().pop(run->consumer(), [] {});
-        return packet ? queue_status::success : queue_status::closed;
-      });
+      if (at.advance(detail::delivery::for_ever) == queue_status::success) take_item(item);
       return item;
     }
 
     next_result<value_type> next_for(std::chrono::nanoseconds longest) {
-      const std::uint64_t began = longest.count() > 0 ? detail::now_ns() : 0;
+#ifndef NDEBUG
+      const detail::one_caller check(at.is_inside);
+#endif
+      const queue_status status = at.advance(std::max(longest, std::chrono::nanoseconds(0)));
+      if (status != queue_status::success) return next_result<value_type>(status == queue_status::closed);
       std::optional<value_type> item;
-      const queue_status status = advance(item, [&] {
-        const auto passed = std::chrono::nanoseconds(began == 0 ? 0 : detail::now_ns() - began);
-        return run->output().pop_for(packet, longest - passed, run->consumer());
-      });
-      if (item) return next_result<value_type>(std::move(*item));
-      return next_result<value_type>(status == queue_status::closed);
+      take_item(item);
+      return next_result<value_type>(std::move(*item));
     }
 
-    /// Takes the next item from the current packet, or from those that `pop` returns. Returns success, empty
-    /// if `pop` found none, or closed at the end.
-    template <class Pop>
-    queue_status advance(std::optional<value_type>& into, const Pop& pop) {
-#ifndef NDEBUG
-      const one_caller check(is_inside);
-#endif
-      if (failed) detail::throw_pipeline_error(*failed, remark);
-      for (;;) {
-        if (run->stopped()) return ended();
-        if (packet) {
-          take_events();
-          if (input.items < packet->size()) {
-            if constexpr (Run::is_measured) count_item();
-            value_type& item = packet->template values<value_type>()[input.items];
-            last = packet->ids()[input.items++];
-            came = true;
-            if constexpr (detail::comes_in_batches<value_type>) {
-              digest.add(item.ids());
-              samples_passed += item.size();
-            } else {
-              digest.add(last);
-              ++samples_passed;
-            }
-            into.emplace(std::move(item));
-            return queue_status::success;
-          }
-          input.end();
-          run->output().recycle(std::move(packet));
-        }
-        const queue_status status = pop();
-        if (status == queue_status::empty) return status;
-        if (status != queue_status::success) {
-          spent = true;
-          return ended();
-        }
-        input.begin(*packet);
-        if constexpr (Run::is_measured && !detail::comes_in_batches<value_type>) count_queued(packet->size());
+    void take_item(std::optional<value_type>& into) {
+      value_type& item = at.packet->template values<value_type>()[at.input.items];
+      at.last = at.packet->ids()[at.input.items++];
+      at.came = true;
+      if constexpr (Run::is_measured) detail::add_relaxed(at.consumer.items, 1);
+      if constexpr (detail::comes_in_batches<value_type>) {
+        if constexpr (Run::is_measured) at.count_queued(1);
+        at.digest.add(item.ids());
+        at.samples_passed += item.size();
+      } else {
+        at.digest.add(at.last);
+        ++at.samples_passed;
       }
+      into.emplace(std::move(item));
     }
 
     feedline::checkpoint checkpoint() const {
-      const auto place = input.now();
-      const auto& [before, since] = place;
-      detail::checkpoint_state s{run->identity(*before), failures_passed, digest.value(), *before};
-      bool exact = false;
-      if constexpr (Run::is_elastic) {
-        if (detail::comes_once(run->options()))
-          if (auto at = run->snapshot_behind(last, last_failed, failures_passed)) {
-            s.at = *std::move(at);
-            exact = true;
-          }
-      }
-      if (s.at.words.empty()) s.at.words.push_back(run->segments().size());
-      detail::write_section(s.at, [&](state_writer& writer) {
-        if (!exact) detail::write_place(writer, since);
-      });
-      return feedline::checkpoint(std::move(s));
+      std::optional<detail::snapshot> exact;
+      if constexpr (Run::is_elastic)
+        if (detail::comes_once(run.options()))
+          exact = run.snapshot_behind(at.last, at.last_failed, at.failures_passed);
+      return at.checkpoint(std::move(exact));
     }
 
-    queue_status ended() {
-      if (run->consumer().ended.load(std::memory_order_relaxed) == 0)
-        run->consumer().ended.store(detail::now_ns(), std::memory_order_relaxed);
-      if (const std::exception_ptr error = run->panic()) std::rethrow_exception(error);
-      return queue_status::closed;
-    }
-
-    // Small items of a packet count as taken from the queue together; batches one by one.
-    void count_item() noexcept {
-      detail::add_relaxed(consumer.items, 1);
-      if constexpr (detail::comes_in_batches<value_type>) count_queued(1);
-    }
-
-    void count_queued(std::uint64_t items) noexcept {
-      const std::uint64_t queued = detail::now_ns() - packet->put_at;
-      detail::add_relaxed(consumer.queued_ns, queued * items);
-      consumer.queued.add(queued, items);
-    }
-
-    // Handles the events before the next item.
-    void take_events() {
-      std::vector<detail::event>& events = packet->events();
-      for (; input.events < events.size() && events[input.events].position <= input.items; ++input.events) {
-        detail::event& e = events[input.events];
-        if (e.kind == detail::event_kind::epoch_end) {
-          note_end({e.epoch, e.samples});
-          continue;
-        }
-        if (e.kind == detail::event_kind::draining) continue;
-        e.cause->origin = origin_of(*e.cause);
-        const bool skipped = e.kind == detail::event_kind::skipped;
-        if (!skipped && !e.cause->over_limit) {
-          std::string why = remark_on(*e.cause);
-          fail(std::move(*e.cause), std::move(why));
-        }
-        const std::string too_many = failures.add(*e.cause, samples_passed++);
-        if (!skipped || failures_passed >= run->options().failure_limit)
-          fail(failures.last().back(),
-               " (one failure more than the limit of " + std::to_string(run->options().failure_limit) + ")");
-        if (!too_many.empty()) fail(failures.last().back(), too_many);
-        ++failures_passed;
-        // Without a limit the empty epochs end a run that only fails.
-        came |= run->options().failure_limit != ~std::size_t{0};
-        last_failed = {e.cause->index, 0, e.cause->epoch};
-      }
-    }
-
-    void note_end(const detail::epoch_end& e) {
-      if (!run->is_endless()) return;
-      if (!empty_run.sees_end(e, std::exchange(came, false), Run::keeps_over_epochs, run->empty_epochs()))
-        return;
-      const auto f =
-          detail::note_failure(run->places().back().name, {.epoch = e.epoch}, {}, detail::nothing_came());
-      fail(*f, remark_on(*f));
-    }
-
-    /// In a run that yielded nothing: names the last failure, if there was one.
-    std::string remark_on(const failure& f) const {
-      if (failures.last().empty()) return {};
-      try {
-        std::rethrow_exception(f.error);
-      } catch (const detail::empty_run&) {
-        return "; the last sample that failed: " + to_string(failures.last().back());
-      } catch (...) {
-        return {};
-      }
-    }
-
-    std::string origin_of(const failure& f) const {
-      if (f.index == sample_id::no_index) return {};
-      try {
-        return run->origin(f.index);
-      } catch (...) {
-        return {}; // report the failure without an origin
-      }
-    }
-
-    [[noreturn]] void fail(failure f, std::string why) {
-      failed = std::make_unique<failure>(std::move(f));
-      remark = std::move(why);
-      run->stop();
-      detail::throw_pipeline_error(*failed, remark);
-    }
-
-    std::unique_ptr<Run> run;
-    detail::consumer_counters consumer;
-    detail::metrics_collector collector;
-    detail::packet_ptr packet;
-    detail::stream_position input;     // position in packet
-    sample_id last;                    // delivered last; of a batch its last one
-    detail::running_digest digest;     // of all delivered samples
+    Run run;
+    detail::delivery at;
     std::optional<value_type> current; // of the iterator
-    detail::failure_list failures;
-    std::uint64_t samples_passed = 0;     // since the run began or was resumed, including failed ones
-    std::uint64_t failures_passed = 0;    // including those before the checkpoint
-    std::optional<sample_id> last_failed; // and was skipped
-    bool came = false;                    // the current epoch has yielded something
-    detail::empty_run_watch empty_run;
-    std::unique_ptr<failure> failed;
-    std::string remark;
-    bool spent = false;                 // next() has reached the end
-    std::atomic<bool> is_inside{false}; // a thread is inside next(); used in debug builds
   };
 
   // A child of fork() inherits the loader without its threads, whose locks may never be released: it leaves
   // the memory as it is.
   struct delete_in_own_process {
     void operator()(inside* s) const {
-      if (!s->run->is_inherited()) delete s;
+      if (!s->run.is_inherited()) delete s;
     }
   };
 
   std::unique_ptr<inside, delete_in_own_process> state_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The most memory that a run can hold, computed before it starts.
-#include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <feedline/detail/given_size.hpp>
+#include <feedline/version.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The most memory that a run's queues, buffers and batches take, including the batch that the caller holds.
 ///
@@ -36,16 +34,7 @@ struct memory_plan {
   std::vector<part> parts; ///< in the order of the pipeline
 
   /// The sum of all parts; nothing: not all of them are known.
-  std::optional<std::size_t> bytes() const {
-    std::size_t sum = 0;
-    for (const part& p : parts) {
-      std::size_t all = 0;
-      if (!p.bytes || __builtin_mul_overflow(p.items, *p.bytes, &all) ||
-          __builtin_add_overflow(sum, all, &sum))
-        return std::nullopt;
-    }
-    return sum;
-  }
+  std::optional<std::size_t> bytes() const;
 };
 
 /// An argument after the function of a map, flat_map or generate: each item takes at most this many bytes
@@ -58,46 +47,18 @@ struct max_item_bytes {
 namespace detail {
 
 /// "38.5 MB"
-inline std::string bytes_text(std::size_t bytes) {
-  const char* const units[] = {" bytes", " KB", " MB", " GB", " TB", " PB"};
-  if (bytes > ~std::size_t{0} / 2) return "-" + bytes_text(-bytes);
-  std::size_t unit = 0, tenths = bytes;
-  if (bytes > ~std::size_t{0} / 10) { // too large for tenths of a byte
-    tenths = bytes / 1000;
-    unit = 1;
-  }
-  for (tenths *= 10; tenths >= 10'000 && unit + 1 < std::size(units); ++unit) tenths = (tenths + 500) / 1000;
-  if (unit == 0) return std::to_string(bytes) + units[0];
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + units[unit];
-}
+std::string bytes_text(std::size_t bytes);
 
 /// The bytes of all items of a part.
-inline std::optional<std::size_t> bytes_of(const memory_plan::part& p) {
-  std::size_t all = 0;
-  if (!p.bytes || __builtin_mul_overflow(p.items, *p.bytes, &all)) return std::nullopt;
-  return all;
-}
+std::optional<std::size_t> bytes_of(const memory_plan::part& p);
 
 } // namespace detail
 
 /// A table, for people.
-inline std::string to_string(const memory_plan& plan) {
-  std::size_t width = 8;
-  for (const memory_plan::part& p : plan.parts) width = std::max(width, p.name.size());
-  const auto line = [&](std::string name, std::string items, std::string each, std::string all) {
-    const auto pad = [](std::string text, std::size_t to) {
-      return std::string(to - std::min(to, text.size()), ' ') + text;
-    };
-    name.resize(width, ' ');
-    return name + pad(std::move(items), 10) + pad(std::move(each), 14) + pad(std::move(all), 14) + "\n";
-  };
-  const auto size = [](const std::optional<std::size_t>& bytes) {
-    return bytes ? detail::bytes_text(*bytes) : "?";
-  };
-  std::string text = line("at most", "items", "each", "total");
-  for (const memory_plan::part& p : plan.parts)
-    text += line(p.name, detail::size_text(p.items), size(p.bytes), size(detail::bytes_of(p)));
-  return text + line("total", "", "", size(plan.bytes()));
-}
+std::string to_string(const memory_plan& plan);
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/memory_plan.ipp>
+#endif

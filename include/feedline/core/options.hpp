@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The options of a run.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -14,9 +13,10 @@
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/rank.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// How many failed samples `on_error::skip` accepts by default.
 inline constexpr std::size_t default_failure_limit = 1000;
@@ -125,4 +125,4 @@ inline run_options as_run_options(const infinite_options& o) {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

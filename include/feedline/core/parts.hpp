@@ -7,31 +7,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include <feedline/core/random.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Maps a hash to a partition of the data set. The sizes of the partitions are in proportion to the weights.
 class parts {
  public:
   /// Throws std::invalid_argument if there are no weights, one is negative or infinite, or all are 0.
-  explicit parts(std::span<const double> weights) {
-    double sum = 0;
-    for (const double weight : weights) {
-      if (!(weight >= 0) || std::isinf(weight))
-        throw std::invalid_argument("feedline::partition: a weight must be finite and at least 0, not " +
-                                    std::to_string(weight));
-      ends_.push_back(sum += weight);
-    }
-    if (!(sum > 0) || std::isinf(sum))
-      throw std::invalid_argument("feedline::partition: the sum of the weights must be finite and above 0");
-  }
+  explicit parts(std::span<const double> weights);
 
   /// The number of partitions.
   std::size_t size() const noexcept { return ends_.size(); }
@@ -67,4 +54,8 @@ std::uint64_t hash_of_key(const Key& key) {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/parts.ipp>
+#endif

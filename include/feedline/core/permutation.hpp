@@ -5,13 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 #include <feedline/core/random.hpp>
-#include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A keyed permutation of [0, size), in constant memory: `p[i]` is the number at position i. Equal keys and
 /// sizes produce equal permutations, on every platform.
@@ -28,19 +25,7 @@ class permutation {
   static constexpr std::uint64_t most = std::uint64_t{1} << 40;
 
   /// The permutation of [0, size) for `key`. Throws std::length_error for a size above `most`.
-  permutation(std::uint64_t size, std::uint64_t key) : size_(size) {
-    if (size > most)
-      throw std::length_error("feedline::permutation: the size must be from 0 to 2^40, not " +
-                              detail::size_text(size));
-    if (is_listed()) {
-      for (std::size_t i = 0; i < size; ++i) list_[i] = static_cast<std::uint8_t>(i);
-      detail::shuffle_range(list_.begin(), static_cast<std::size_t>(size), random_generator(key));
-      return;
-    }
-    while (size >> (2 * column_bits_ + 2) != 0) ++column_bits_;
-    rows_ = ((size - 1) >> column_bits_) + 1;
-    for (std::size_t round = 0; round < keys_.size(); ++round) keys_[round] = detail::key(key, round);
-  }
+  permutation(std::uint64_t size, std::uint64_t key);
 
   /// The number of positions.
   std::uint64_t size() const noexcept { return size_; }
@@ -105,4 +90,8 @@ class permutation {
   std::array<std::uint8_t, 256> list_{};
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/permutation.ipp>
+#endif

@@ -3,15 +3,14 @@
 // Composition: source | stage | stage … makes a pipeline, a value that describes the work and starts nothing.
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <optional>
-#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/loader.hpp>
+#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/epoch_size.hpp>
 #include <feedline/core/plan/segments.hpp>
@@ -20,7 +19,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -294,7 +293,7 @@ class pipeline {
                   "for the samples as they are");
     using run = detail::run<Measured, Source, Segments...>;
     try {
-      return loader<run>(std::make_unique<run>(source_, stages_, options));
+      return loader<run>(std::in_place, source_, stages_, options);
     } catch (const std::bad_alloc&) {
       throw pipeline_error(detail::current_failure("the start of the run", {}));
     }
@@ -349,8 +348,8 @@ stage_row<Segments...> row_of(segment_list<Segments...> segments) {
 }
 
 template <segment_traits Traits, class... Stages>
-auto as_row(segment<Traits, Stages...> s) {
-  return row_of(as_segments(listed(empty_list(), std::move(s))));
+stage_row<segment<Traits, Stages...>> as_row(segment<Traits, Stages...> s) {
+  return {{{{}, std::move(s)}}};
 }
 
 template <class... Segments>
@@ -359,13 +358,13 @@ stage_row<Segments...> as_row(stage_row<Segments...> row) {
 }
 
 template <class S>
-auto as_row(S stage) {
-  return as_row(segment<segment_traits{}, S>{listed(empty_list(), std::move(stage))});
+stage_row<segment<segment_traits{}, S>> as_row(S stage) {
+  return {{{{}, {{{}, std::move(stage)}}}}};
 }
 
 template <class... Before, class... After>
-auto append(stage_row<Before...> before, const stage_row<After...>& after) {
-  return row_of(as_segments(with_segments(std::move(before.stages.all), after.stages.all)));
+auto append(const stage_row<Before...>& before, const stage_row<After...>& after) {
+  return row_of(as_segments(with_segments(before.stages.all, after.stages.all)));
 }
 
 template <class Source, class... Segments>
@@ -374,13 +373,12 @@ pipeline<Source, Segments...> pipeline_of(Source source, segment_list<Segments..
 }
 
 template <class Source, class... Before, class... After>
-auto append(pipeline<Source, Before...> p, const stage_row<After...>& after) {
+auto append(const pipeline<Source, Before...>& p, const stage_row<After...>& after) {
   using before = pipeline<Source, Before...>;
   using last = typename decltype(last_stage<Source>(typename before::segments::stage_types()))::type;
   using stages = typename stage_row<After...>::segments::stage_types;
   if constexpr (composition_of<last, typename before::item, stages>::type::fits)
-    return pipeline_of(std::move(p).source(),
-                       as_segments(with_segments(std::move(p).stages().all, after.stages.all)));
+    return pipeline_of(p.source(), as_segments(with_segments(p.stages().all, after.stages.all)));
   else return refused_pipeline();
 }
 
@@ -436,6 +434,8 @@ template <class Left, class Right>
     return right.changed(detail::as_pipeline(L(std::forward<Left>(left))));
   else if constexpr (detail::changes_source<L> || detail::changes_source<R>)
     return detail::row_with_change<L, R>{std::forward<Left>(left), std::forward<Right>(right)};
+  else if constexpr (detail::is_pipeline<L>)
+    return detail::append(left, detail::as_row(R(std::forward<Right>(right))));
   else if constexpr (detail::starts_pipeline<L>)
     return detail::append(detail::as_pipeline(L(std::forward<Left>(left))),
                           detail::as_row(R(std::forward<Right>(right))));
@@ -450,4 +450,4 @@ using feedline::operator|; // for a user's source upstream of a stage, whose cla
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -1,102 +1,46 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // How many processors this process may use.
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 
-#include <feedline/detail/kernel.hpp>
+#include <feedline/version.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
 /// The beginning of a small kernel file; nothing if it can't be read.
-inline std::optional<std::string> read_small_file(const std::string& path) {
-  struct closer {
-    void operator()(std::FILE* f) const { std::fclose(f); }
-  };
-
-  const std::unique_ptr<std::FILE, closer> file(std::fopen(path.c_str(), "re"));
-  if (!file) return std::nullopt;
-  std::string text(16 << 10, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  return text;
-}
+std::optional<std::string> read_small_file(const std::string& path);
 
 /// The quota divided by the period, in any unit; nothing if there is no valid quota.
-inline std::optional<double> quota_of(std::string_view quota, std::string_view period) {
-  const auto number = [](std::string_view text) { return std::strtod(std::string(text).c_str(), nullptr); };
-  const double q = number(quota), p = number(period);
-  if (!(q > 0 && p > 0)) return std::nullopt; // "max", or -1
-  return q / p;
-}
+std::optional<double> quota_of(std::string_view quota, std::string_view period);
 
 /// How many processors the control group in `folder` may keep busy.
-inline std::optional<double> group_quota(const std::string& folder) {
-  if (const auto both = read_small_file(folder + "/cpu.max")) {
-    const std::size_t space = std::min(both->find(' '), both->size() - 1);
-    return quota_of(std::string_view(*both).substr(0, space), std::string_view(*both).substr(space + 1));
-  }
-  const auto quota = read_small_file(folder + "/cpu.cfs_quota_us");
-  const auto period = read_small_file(folder + "/cpu.cfs_period_us");
-  return quota && period ? quota_of(*quota, *period) : std::nullopt;
-}
+std::optional<double> group_quota(const std::string& folder);
 
 /// The smallest quota of a process's control group and the groups around it. `membership`: the contents of
 /// /proc/self/cgroup, a line "number:controllers:/path" for each hierarchy, whose folders are below `root`;
 /// version 2 names no controllers and is in `root` itself. Inside a container the folders of the groups
 /// around it may be missing.
-inline std::optional<double> processor_quota(std::string_view membership, const std::string& root) {
-  std::optional<double> least;
-  while (!membership.empty()) {
-    const std::string_view line = membership.substr(0, membership.find('\n'));
-    membership.remove_prefix(std::min(line.size() + 1, membership.size()));
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
-    if (second == line.npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const std::string listed = std::string(",").append(controllers).append(","); // g++ 12 warns of operator+
-    const bool has_processors = controllers.empty() || listed.find(",cpu,") != std::string::npos;
-    if (!has_processors) continue;
-    std::string hierarchy = root;
-    if (!controllers.empty()) hierarchy.append("/").append(controllers);
-    for (std::string path(line.substr(second + 1));; path.resize(path.rfind('/'))) {
-      if (path == "/") path.clear();
-      if (const auto quota = group_quota(hierarchy + path); quota && !(least && *least <= *quota))
-        least = quota;
-      if (path.rfind('/') == path.npos) break;
-    }
-  }
-  return least;
-}
+std::optional<double> processor_quota(std::string_view membership, const std::string& root);
 
 /// How many of `available` processors a quota can keep busy, rounded up; at least 1.
-inline std::size_t processors_within(std::optional<double> quota, std::size_t available) {
-  if (!quota || *quota >= static_cast<double>(available)) return available;
-  const auto whole = static_cast<std::size_t>(*quota);
-  return std::max<std::size_t>(1, whole + (static_cast<double>(whole) < *quota));
-}
+std::size_t processors_within(std::optional<double> quota, std::size_t available);
 
 } // namespace detail
 
 /// How many processors this process may keep busy, at least 1: the processors of its affinity mask (as set by
 /// taskset or a batch system), but no more than the quotas of its control groups allow (as a container has
 /// them), rounded up. Each call reads the current values.
-inline std::size_t processors() {
-  std::size_t count = detail::allowed_processors();
-  if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());
-  const auto membership = detail::read_small_file("/proc/self/cgroup");
-  const auto quota = membership ? detail::processor_quota(*membership, "/sys/fs/cgroup") : std::nullopt;
-  return detail::processors_within(quota, count);
-}
+std::size_t processors();
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/processors.ipp>
+#endif

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <utility>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -102,4 +104,4 @@ constexpr std::uint64_t stable_hash(Number number) noexcept {
   return detail::key(static_cast<std::uint64_t>(number));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

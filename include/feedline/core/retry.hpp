@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // retry: how often something that failed is tried again, and after which pauses.
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <stdexcept>
 #include <string>
 
 #include <feedline/core/random.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// An option of what reads from a network: tries again after a failure, after a pause that grows.
 ///
@@ -27,34 +25,16 @@ struct retry {
   std::chrono::nanoseconds longest_pause = std::chrono::minutes(1); ///< no pause is longer, jitter apart
 
   /// Throws std::invalid_argument if a value is out of range.
-  void check() const {
-    if (attempts < 1) throw std::invalid_argument("feedline::retry: attempts is 0, but must be at least 1");
-    if (first_pause.count() < 0 || longest_pause.count() < 0)
-      throw std::invalid_argument("feedline::retry: a pause is negative");
-    if (!(factor >= 1 && factor <= 1e6))
-      throw std::invalid_argument("feedline::retry: factor must be from 1 to 1,000,000");
-    if (!(jitter >= 0 && jitter <= 1))
-      throw std::invalid_argument("feedline::retry: jitter must be from 0 to 1");
-  }
+  void check() const;
 
   /// The pause after this many attempts, at least one.
-  std::chrono::nanoseconds pause_after(std::size_t attempts_made, random_generator& random) const {
-    constexpr double longest = 4e18; // ns, which jitter may double
-    const auto first = static_cast<double>(first_pause.count());
-    double pause = std::min(static_cast<double>(longest_pause.count()), longest);
-    if (const double growth = std::pow(factor, static_cast<double>(attempts_made - 1));
-        growth < pause / first)
-      pause = first * growth;
-    return std::chrono::nanoseconds(
-        static_cast<std::int64_t>((first > 0 ? pause : 0) * random.uniform(1 - jitter, 1 + jitter)));
-  }
+  std::chrono::nanoseconds pause_after(std::size_t attempts_made, random_generator& random) const;
 };
 
 /// Why something failed finally, after several attempts; nests the last attempt's error (std::rethrow_if_nested).
 struct retry_error : std::runtime_error {
   /// "connection refused; tried 5 times"
-  retry_error(const std::string& last_error, std::size_t tried)
-      : std::runtime_error(last_error + "; tried " + std::to_string(tried) + " times"), attempts(tried) {}
+  retry_error(const std::string& last_error, std::size_t tried);
 
   std::size_t attempts; ///< how many
 };
@@ -67,10 +47,13 @@ struct permanent_error : std::runtime_error {
 /// An error after which the next call should wait at least that long, as a server can ask for: retry obeys.
 struct retry_later : std::runtime_error {
   /// `what`: the error; `wait`: before the next call.
-  retry_later(const std::string& what, std::chrono::nanoseconds wait)
-      : std::runtime_error(what), pause(wait) {}
+  retry_later(const std::string& what, std::chrono::nanoseconds wait);
 
   std::chrono::nanoseconds pause; ///< before the next call
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/retry.ipp>
+#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The items of a pipeline, values with their identities, and the context of a user's function.
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <stop_token>
@@ -10,7 +9,7 @@
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/random.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The sample that a value was made from: the same in every epoch, with any number of workers.
 struct sample_id {
@@ -85,4 +84,4 @@ inline context make_context(const sample_id& id, std::uint64_t stage_key, const 
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

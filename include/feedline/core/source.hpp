@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -13,10 +14,11 @@
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/rank.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/detail/type_name.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Facts about a source that hold for all of its samples: `static constexpr source_traits traits{…}` in its
 /// class.
@@ -373,4 +375,4 @@ std::string origin_of(const S& source, std::uint64_t index) {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

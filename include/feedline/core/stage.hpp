@@ -14,7 +14,7 @@
 #include <feedline/core/state.hpp>
 #include <feedline/detail/type_name.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// What a stage of the library receives when a run begins.
 struct stage_info {
@@ -240,4 +240,4 @@ struct name {
   std::string text; ///< appears in messages as "map `text`"
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

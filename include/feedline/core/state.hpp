@@ -2,7 +2,6 @@
 #pragma once
 // The types that the state of a source or a stage can have, and how a checkpoint stores them.
 #include <array>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +19,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/held.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 class state_writer;
 class state_reader;
@@ -368,4 +367,4 @@ void read_state(Part& part, state_reader& reader) {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -13,7 +13,9 @@
 
 #include <semaphore.h>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// While it exists, the first of its signals requests a stop instead of killing the process; a second one
 /// kills as usual. The destructor restores the former handlers. Only one object at a time.
@@ -55,55 +57,29 @@ class stop_on_signal {
   ~stop_on_signal() { release(count_); }
 
   /// Requests a stop when the first signal has arrived.
-  std::stop_token token() const { return source_.get_token(); }
+  std::stop_token token() const;
 
   /// The signal that arrived; 0: none yet.
   int signal() const noexcept { return came_.load(std::memory_order_relaxed); }
 
  private:
   // Uses only functions that POSIX allows in a handler: sigaction, sem_post, lock-free atomics.
-  static void on_signal(int number) {
-    const int error = errno;
-    handling_.fetch_add(1);
-    if (stop_on_signal* self = active_.load()) {
-      struct sigaction as_usual {};
-
-      as_usual.sa_handler = SIG_DFL;
-      for (std::size_t i = 0; i < self->count_; ++i) ::sigaction(self->signals_[i], &as_usual, nullptr);
-      self->came_.store(number, std::memory_order_relaxed);
-      ::sem_post(&self->arrived_);
-    }
-    handling_.fetch_sub(1);
-    errno = error;
-  }
+  static void on_signal(int number);
 
   // Stop callbacks may take locks, which a handler must not do: a thread calls them.
-  void wait() {
-    while (::sem_wait(&arrived_) != 0) {
-    }
-    if (!ending_.load()) source_.request_stop();
-  }
+  void wait();
 
-  void release(std::size_t installed) {
-    restore(installed);
-    // Another thread may still be in the handler: it has incremented handling_ before it read active_.
-    active_.store(nullptr);
-    while (handling_.load() != 0) std::this_thread::yield();
-    if (signal() != 0) restore(installed); // the handler may have undone it
-    ending_.store(true);
-    ::sem_post(&arrived_);
-    if (waiter_.joinable()) waiter_.join();
-    ::sem_destroy(&arrived_);
-    exists_.store(false);
-  }
+  void release(std::size_t installed);
 
   void restore(std::size_t installed) {
     for (std::size_t i = 0; i < installed; ++i) ::sigaction(signals_[i], &former_[i], nullptr);
   }
 
-  static inline std::atomic<bool> exists_{false};
-  static inline std::atomic<stop_on_signal*> active_{nullptr};
-  static inline std::atomic<int> handling_{0}; // threads that are in the handler
+  // In a program that hides its symbols they would exist twice: here and in feedline's shared library.
+  [[gnu::visibility("default")]] static inline std::atomic<bool> exists_{false};
+  [[gnu::visibility("default")]] static inline std::atomic<stop_on_signal*> active_{nullptr};
+  [[gnu::visibility("default")]] static inline std::atomic<int> handling_{
+      0}; // threads that are in the handler
 
   std::array<int, max_signals> signals_;
   std::size_t count_;
@@ -115,4 +91,8 @@ class stop_on_signal {
   std::thread waiter_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/stop_on_signal.ipp>
+#endif

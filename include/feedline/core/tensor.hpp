@@ -15,7 +15,7 @@
 #include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The alignment of a tensor's memory in bytes: a cache line, and the widest vector register.
 inline constexpr std::size_t tensor_alignment = detail::block_cache::alignment;
@@ -245,4 +245,4 @@ inline constexpr bool is_tensor<tensor<T, Extents...>> = true;
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -8,9 +8,10 @@
 
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/plan/segments.hpp>
+#include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The number of threads of a stage: 1 to 256. The order of the items is kept, and results don't depend on
 /// the number.
@@ -85,4 +86,4 @@ auto parallel(workers w, Row row, unordered_t) {
   return detail::make_parallel<false>(w, detail::as_row(std::move(row)));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -6,9 +6,8 @@
 #include <cstdint>
 
 #include <feedline/detail/kernel.hpp>
-#include <feedline/detail/waiting.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The barrier between two sides of which one acts often and the other rarely.
 ///
@@ -48,4 +47,4 @@ class asymmetric_barrier {
   bool kernel_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -5,7 +5,6 @@
 #include <array>
 #include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -13,7 +12,7 @@
 
 #include <feedline/detail/kernel.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Keeps freed blocks for the next tensor of about their size. The allocators of C libraries return blocks of
 /// this size to the system instead, and the next tensor then costs a page fault for each 4 KB: for a photograph
@@ -46,10 +45,7 @@ class block_cache {
 
   /// A cache that allocates its blocks from a resource, which must outlive the cache and each block; without a
   /// resource, the cache of the process. It lives as long as the handle or any of its blocks.
-  static std::shared_ptr<block_cache> over(std::pmr::memory_resource* resource) {
-    if (!resource) return {std::shared_ptr<void>(), &of_process()};
-    return {new block_cache(resource), [](block_cache* cache) { cache->abandon(); }};
-  }
+  static std::shared_ptr<block_cache> over(std::pmr::memory_resource* resource);
 
   /// The size of a block for this many bytes.
   static constexpr std::size_t bytes_for(std::size_t bytes) noexcept {
@@ -59,42 +55,12 @@ class block_cache {
   block_cache(const block_cache&) = delete;
 
   /// Returns a block of at least `bytes` bytes. Throws what the resource throws, or std::bad_alloc.
-  block allocate(std::size_t bytes) {
-    if (!resource_ && !is_kept(bytes)) return obtain(bytes);
-    const std::unique_lock lock(mutex_);
-    block b = is_kept(bytes) ? find(class_of(bytes)) : block{};
-    if (!b.memory) {
-      const std::size_t taken = is_kept(bytes) ? size_of(class_of(bytes)) : bytes;
-      trim(in_use_ + taken);
-      b = obtain(taken);
-    }
-    in_use_ += b.bytes - b.spare;
-    spare_ += b.spare;
-    most_in_use_ = std::max(most_in_use_, in_use_);
-    ++blocks_out_;
-    return b;
-  }
+  block allocate(std::size_t bytes);
 
-  void deallocate(block b) noexcept {
-    if (!resource_ && !is_kept(b.bytes)) return give_back(b);
-    bool is_last = false;
-    {
-      const std::lock_guard lock(mutex_);
-      in_use_ -= std::min(in_use_, b.bytes - b.spare); // two libraries may still have separate caches
-      spare_ -= std::min(spare_, b.spare);
-      if (in_use_ == 0) most_in_use_ = 0;
-      is_last = --blocks_out_ == 0 && is_abandoned_;
-      if (is_kept(b.bytes)) keep(b);
-      else give_back(b);
-    }
-    if (is_last) delete this;
-  }
+  void deallocate(block b) noexcept;
 
   /// How many bytes of free blocks it holds.
-  std::size_t held() {
-    const std::lock_guard lock(mutex_);
-    return held_;
-  }
+  std::size_t held();
 
  private:
   struct free_block {
@@ -134,35 +100,15 @@ class block_cache {
       while (free_[c]) give_back(take(c));
   }
 
-  static block_cache* make() {
-    // Otherwise a child forked by another thread could find the mutex locked forever.
-    around_fork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); });
-    return new block_cache(nullptr); // never destroyed: static tensors may outlive anything
-  }
+  static block_cache* make();
 
   // Called when the handle is gone.
-  void abandon() noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      is_abandoned_ = true;
-      if (blocks_out_ > 0) return;
-    }
-    delete this;
-  }
+  void abandon() noexcept;
 
   // Allocates from the system or the resource. The caller holds the lock: the resource may not be thread-safe.
-  block obtain(std::size_t bytes) const {
-    if (resource_) return {resource_->allocate(bytes, alignment), bytes};
-    const std::align_val_t aligned = is_kept(bytes) ? alignment_of(bytes) : std::align_val_t{alignment};
-    void* const memory = ::operator new(bytes, aligned);
-    if (is_kept(bytes) && bytes >= huge_page) use_huge_pages(memory, bytes);
-    return {memory, bytes};
-  }
+  block obtain(std::size_t bytes) const;
 
-  void give_back(block b) const noexcept {
-    if (resource_) resource_->deallocate(b.memory, b.bytes, alignment);
-    else ::operator delete(b.memory, is_kept(b.bytes) ? alignment_of(b.bytes) : std::align_val_t{alignment});
-  }
+  void give_back(block b) const noexcept;
 
   // A free block of the class or, as long as the total excess stays small, of a somewhat larger one.
   block find(std::size_t wanted) noexcept {
@@ -207,4 +153,8 @@ class block_cache {
   bool is_abandoned_ = false;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/detail/block_cache.ipp>
+#endif

@@ -6,7 +6,9 @@
 #include <type_traits>
 #include <utility>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 struct any_field {
   template <class T>
@@ -170,4 +172,4 @@ consteval std::size_t field_index() {
   return found;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -7,7 +7,9 @@
 #include <string>
 #include <type_traits>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 template <std::unsigned_integral Size>
 constexpr bool was_negative(Size size) noexcept {
@@ -29,4 +31,4 @@ void refuse_negative(Size size, const char* what) {
     throw std::invalid_argument(std::string(what) + " is " + size_text(size) + ", but can't be negative");
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -36,7 +36,9 @@
 #define FEEDLINE_DETAIL_ASAN 0
 #endif
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// True under AddressSanitizer, which must see each free.
 inline constexpr bool is_address_sanitized = FEEDLINE_DETAIL_ASAN;
@@ -97,7 +99,8 @@ struct parking_slot {
   std::condition_variable woken;
 };
 
-inline parking_slot& parking_slot_of(const std::atomic<std::uint32_t>& word) noexcept {
+[[gnu::visibility("default")]] inline parking_slot&
+parking_slot_of(const std::atomic<std::uint32_t>& word) noexcept {
   static std::array<parking_slot, 64> slots;
   return slots[reinterpret_cast<std::uintptr_t>(&word) / cache_line % slots.size()];
 }
@@ -186,7 +189,7 @@ inline void around_fork(void (*before)(), void (*after)()) {
   ::pthread_atfork(before, after, after); // fails only without memory; then forks are unprotected
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
 
 #undef FEEDLINE_DETAIL_LINUX
 #undef FEEDLINE_DETAIL_ASAN

@@ -12,7 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// While it lives, a write of this thread beyond the largest allowed file size fails instead of ending the
 /// process (SIGXFSZ).
@@ -72,30 +74,10 @@ class open_file {
   }
 
   /// Reads at most `count` bytes at that offset. Returns how many bytes it read.
-  std::size_t read(void* to, std::size_t count, std::uint64_t from) const noexcept {
-    std::size_t got = 0;
-    while (got < count) {
-      const ::ssize_t n =
-          ::pread(number_, static_cast<char*>(to) + got, count - got, static_cast<::off_t>(from + got));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;
-      got += static_cast<std::size_t>(n);
-    }
-    return got;
-  }
+  std::size_t read(void* to, std::size_t count, std::uint64_t from) const noexcept;
 
   /// Returns 0 or an errno value.
-  int write(const void* bytes, std::size_t count, std::uint64_t at) const noexcept {
-    const file_size_guard guard;
-    for (std::size_t put = 0; put < count;) {
-      const ::ssize_t n = ::pwrite(number_, static_cast<const char*>(bytes) + put, count - put,
-                                   static_cast<::off_t>(at + put));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return n < 0 ? errno : ENOSPC;
-      put += static_cast<std::size_t>(n);
-    }
-    return 0;
-  }
+  int write(const void* bytes, std::size_t count, std::uint64_t at) const noexcept;
 
   /// Returns 0 or an errno value.
   int resize(std::uint64_t size) const noexcept {
@@ -119,4 +101,8 @@ class open_file {
   int number_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/detail/open_file.ipp>
+#endif

@@ -7,7 +7,7 @@
 
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// True, or a compile error with the reason why T can't be a queue's item.
 template <class T>
@@ -38,4 +38,4 @@ struct stop_queue {
   void operator()() const noexcept { queue->stop(); }
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

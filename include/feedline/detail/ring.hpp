@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Raw memory for at least `capacity` items, addressed by positions that only grow. The user creates and
 /// destroys the items.
@@ -31,4 +33,4 @@ class ring {
   T* items_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -16,7 +16,7 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_header.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 struct tar_member {
   std::string_view directory; ///< the separate directory of ustar, see full_name()
@@ -27,9 +27,7 @@ struct tar_member {
   std::uint64_t contents = 0; ///< offset of its bytes
   std::uint64_t size = 0;     ///< how many bytes it has
 
-  std::string full_name() const {
-    return directory.empty() ? std::string(name) : std::string(directory).append("/").append(name);
-  }
+  std::string full_name() const;
 };
 
 enum class tar_status {
@@ -82,10 +80,10 @@ class tar_memory {
   static void use_globals(const tar_overrides&) noexcept {}
 
   /// Why the part that was read ended before the end of the archive; empty if it didn't.
-  static std::string problem() { return {}; }
+  static std::string problem();
 
   /// The same, after reading the rest.
-  static std::string problem_to_the_end() { return {}; }
+  static std::string problem_to_the_end();
 
   /// Returns the owner of the memory of a sample that begins with the last member read. `file` is the archive's
   /// file.
@@ -349,4 +347,8 @@ class basic_tar_reader {
 
 using tar_reader = basic_tar_reader<tar_memory>;
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/detail/tar_reader.ipp>
+#endif

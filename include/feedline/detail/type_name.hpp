@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <string_view>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The type's name as the compiler writes it, ended by a zero.
 template <class T>
@@ -21,4 +23,4 @@ consteval auto spelled() {
 template <class T>
 inline constexpr auto type_name = spelled<T>();
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -6,7 +6,7 @@
 
 #include <feedline/detail/kernel.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Spins before a wait, for about as long as a wake-up would take. After several failures in a row it spins
 /// only occasionally. (Without spinning, two threads that pass items to each other would fall into a rhythm in
@@ -147,4 +147,4 @@ bool wait_in(waiting_room& room, deadline until, Ready ready) {
   return wait_in(room, until, ready, [] {});
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // gunzip: decompresses a gzip file in memory.
-#include <algorithm>
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <functional>
 #include <memory>
-#include <new>
 #include <span>
-#include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <libdeflate.h>
 
-#include <feedline/detail/given_size.hpp>
-#include <feedline/gzip/detail/gzip_stream.hpp>
 #include <feedline/gzip/gzip_error.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of gunzip and gunzip_decoder.
 struct gunzip_options {
@@ -58,53 +49,14 @@ class gunzip_decoder {
   ///
   /// Throws gzip_error for data that are cut off, damaged, larger than `max_output_bytes`, or don't match
   /// their checksum or size; std::invalid_argument for a file in this decoder's memory; std::bad_alloc.
-  std::span<const std::byte> decode(std::span<const std::byte> file, const gunzip_options& options = {}) {
-    detail::refuse_negative(options.max_output_bytes, "feedline::gunzip: the max_output_bytes");
-    if (is_own(file))
-      throw std::invalid_argument(
-          "feedline::gunzip: the file is a view of this decoder's memory: use a second decoder for data that "
-          "are compressed twice");
-    if (!libdeflate_) libdeflate_.reset(::libdeflate_alloc_decompressor());
-    if (!libdeflate_) throw std::bad_alloc();
-    if (!bytes_) capacity_ = 0; // the decoder was moved from
-    const std::size_t announced = announced_size(file);
-    reserve(std::min({options.max_output_bytes, announced, 16 * file.size()}), 0);
-
-    std::size_t size = 0;
-    for (std::span<const std::byte> rest = file;;) {
-      const std::size_t room = std::min(capacity_, options.max_output_bytes);
-      std::size_t read = 0, written = 0;
-      switch (::libdeflate_gzip_decompress_ex(libdeflate_.get(), rest.data(), rest.size(),
-                                              bytes_.get() + size, room - size, &read, &written)) {
-      case LIBDEFLATE_SUCCESS:
-        size += written;
-        rest = rest.subspan(read);
-        if (rest.empty() || (rest.front() == std::byte{0} && detail::is_padding(rest)))
-          return {bytes_.get(), size};
-        break;
-      case LIBDEFLATE_INSUFFICIENT_SPACE:
-        if (room == options.max_output_bytes)
-          throw gzip_error("feedline::gunzip: the contents are larger than " + std::to_string(room) +
-                           " bytes: raise max_output_bytes if that is expected");
-        reserve(std::min(options.max_output_bytes,
-                         announced > capacity_ && announced / 4 <= capacity_ ? announced : 2 * capacity_),
-                size);
-        break;
-      default:
-        throw gzip_error("feedline::gunzip: " + problem_of(file, options.max_output_bytes));
-      }
-    }
-  }
+  std::span<const std::byte> decode(std::span<const std::byte> file, const gunzip_options& options = {});
 
  private:
   struct end_of_libdeflate {
     void operator()(libdeflate_decompressor* d) const noexcept { ::libdeflate_free_decompressor(d); }
   };
 
-  bool is_own(std::span<const std::byte> file) const noexcept {
-    const std::less<const std::byte*> before;
-    return bytes_ && !before(file.data(), bytes_.get()) && before(file.data(), bytes_.get() + capacity_);
-  }
+  bool is_own(std::span<const std::byte> file) const noexcept;
 
   // The last member's size modulo 2^32, as the file states it.
   static std::size_t announced_size(std::span<const std::byte> file) noexcept {
@@ -116,27 +68,10 @@ class gunzip_decoder {
   }
 
   // Makes room for `bytes`; keeps the first `used`.
-  void reserve(std::size_t bytes, std::size_t used) {
-    constexpr std::size_t min_bytes = 64 << 10;
-    bytes = std::max(bytes, min_bytes);
-    if (bytes <= capacity_) return;
-    // Not zero-initialized, so that only bytes that are written use memory.
-    std::unique_ptr<std::byte[]> larger(new std::byte[bytes]);
-    if (used > 0) std::memcpy(larger.get(), bytes_.get(), used);
-    bytes_ = std::move(larger);
-    capacity_ = bytes;
-  }
+  void reserve(std::size_t bytes, std::size_t used);
 
   // libdeflate doesn't report what is wrong; zlib does.
-  static std::string problem_of(std::span<const std::byte> file, std::size_t max_size) {
-    detail::gzip_stream stream(file);
-    std::array<std::byte, 4096> some;
-    for (std::size_t left = max_size; stream.read(some.data(), some.size()) == some.size();) {
-      if (left < some.size()) break; // zlib found no damage up to there
-      left -= some.size();
-    }
-    return stream.problem().empty() ? std::string("the gzip data are damaged") : stream.problem();
-  }
+  static std::string problem_of(std::span<const std::byte> file, std::size_t max_size);
 
   std::unique_ptr<libdeflate_decompressor, end_of_libdeflate> libdeflate_;
   std::unique_ptr<std::byte[]> bytes_;
@@ -165,4 +100,8 @@ inline constexpr auto gunzip = [](std::span<const std::byte> file,
   return {contents.begin(), contents.end()};
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/gzip/gunzip.ipp>
+#endif

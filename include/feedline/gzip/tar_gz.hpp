@@ -10,7 +10,6 @@
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <utility>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
@@ -21,9 +20,10 @@
 #include <feedline/source/detail/read_ahead.hpp>
 #include <feedline/source/detail/tar_in_order.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
+#include <feedline/source/file_patterns.hpp>
 #include <feedline/source/tar_sample.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of tar_gz_samples.
 struct tar_gz_options {
@@ -36,13 +36,8 @@ namespace detail {
 
 using gzip_shard = basic_tar_shard<gzip_archive>;
 
-inline std::unique_ptr<gzip_shard> open_gzip_shard(const std::shared_ptr<const mapped_file>& file,
-                                                   std::size_t max_sample_bytes,
-                                                   const std::stop_token& stop) {
-  return std::make_unique<gzip_shard>(
-      std::shared_ptr<const named_version>(file, &file->version()),
-      basic_tar_reader<gzip_archive>(gzip_archive(gzip_contents(file, stop), max_sample_bytes)));
-}
+std::unique_ptr<gzip_shard> open_gzip_shard(const std::shared_ptr<const mapped_file>& file,
+                                            std::size_t max_sample_bytes, const std::stop_token& stop);
 
 /// Decompresses shards, whose bytes the system reads ahead.
 class gzip_shards {
@@ -51,23 +46,16 @@ class gzip_shards {
 
   explicit gzip_shards(std::size_t max_sample_bytes) : max_sample_bytes_(max_sample_bytes) {}
 
-  void start(const epoch& e) {
-    ahead_ = {};
-    stop_ = e.stop;
-  }
+  void start(const epoch& e);
 
   // Decompresses the shard from its beginning, also to continue in the middle.
-  std::unique_ptr<shard> open(const file_order& files, std::size_t number, const tar_place&) {
-    file_ = ahead_.take(number);
-    if (!file_) file_ = tar_shard::map(files.names()[number]);
-    return open_gzip_shard(file_, max_sample_bytes_, stop_);
-  }
+  std::unique_ptr<shard> open(const file_order& files, std::size_t number, const tar_place&);
 
   void yielded_sample(const file_order& files, const shard& from) {
     ahead_.announce(files, file_, from.archive().stream().offset());
   }
 
-  bool is_stopped() const noexcept { return stop_.stop_requested(); }
+  bool is_stopped() const noexcept;
 
  private:
   std::size_t max_sample_bytes_;
@@ -83,24 +71,7 @@ class gzip_names {
   explicit gzip_names(std::size_t max_sample_bytes) : max_sample_bytes_(max_sample_bytes) {}
 
   /// "photos-0003.tar.gz: dir/17.jpg, .cls"; empty if the sample doesn't exist or can't be read.
-  std::string at(const std::string& path, std::uint64_t position) {
-    const std::lock_guard lock(mutex_);
-    try {
-      gzip_shard& shard = find(tar_shard::map(path), position);
-      while (shard.position() <= position) {
-        std::optional<tar_sample> sample;
-        const std::uint64_t here = shard.position();
-        try {
-          sample = shard.next();
-          if (!sample) return {};
-        } catch (const tar_error&) { // belongs to this sample only
-        }
-        if (here == position) return sample ? sample->origin() : std::string();
-      }
-    } catch (const tar_error&) {
-    }
-    return {};
-  }
+  std::string at(const std::string& path, std::uint64_t position);
 
  private:
   struct opened {
@@ -108,19 +79,7 @@ class gzip_names {
     std::unique_ptr<gzip_shard> shard;
   };
 
-  gzip_shard& find(std::shared_ptr<const mapped_file> file, std::uint64_t position) {
-    constexpr std::size_t max_opened = 4; // zlib takes about 50 KB for each
-    shards_.remove_if([&](const opened& o) {
-      return o.file->path() == file->path() &&
-             (o.shard->position() > position || o.file->modified_ns() != file->modified_ns() ||
-              o.file->bytes().size() != file->bytes().size());
-    });
-    for (const opened& o : shards_)
-      if (o.file->path() == file->path()) return *o.shard;
-    if (shards_.size() == max_opened) shards_.pop_front();
-    auto shard = open_gzip_shard(file, max_sample_bytes_, {});
-    return *shards_.emplace_back(opened{std::move(file), std::move(shard)}).shard;
-  }
+  gzip_shard& find(std::shared_ptr<const mapped_file> file, std::uint64_t position);
 
   const std::size_t max_sample_bytes_;
   std::mutex mutex_;
@@ -159,21 +118,14 @@ class tar_gz_samples : public detail::tar_in_order<detail::gzip_shards> {
       : tar_gz_samples(file_patterns(shards), options) {}
 
   /// The samples of all shards whose names match.
-  explicit tar_gz_samples(const file_patterns& shards, tar_gz_options options = {})
-      : tar_in_order(detail::file_order(shards, traits.kind), detail::gzip_shards(checked(options))),
-        max_sample_bytes_(options.max_sample_bytes),
-        names_(std::make_shared<detail::gzip_names>(options.max_sample_bytes)) {}
+  explicit tar_gz_samples(const file_patterns& shards, tar_gz_options options = {});
 
   /// The sample object and its data.
-  std::optional<std::size_t> max_item_bytes() const noexcept {
-    return sizeof(tar_sample) + max_sample_bytes_;
-  }
+  std::optional<std::size_t> max_item_bytes() const noexcept;
 
   /// "photos-0003.tar.gz: dir/17.jpg, .cls", found by reading the shard again; "photos-0003.tar.gz: sample
   /// #17" if that fails.
-  std::string origin(std::uint64_t index) const {
-    return files().origin_of(index, names_->at(files().name_of(index), detail::file_order::place_of(index)));
-  }
+  std::string origin(std::uint64_t index) const;
 
  private:
   static std::size_t checked(const tar_gz_options& options) {
@@ -185,4 +137,8 @@ class tar_gz_samples : public detail::tar_in_order<detail::gzip_shards> {
   std::shared_ptr<detail::gzip_names> names_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/gzip/tar_gz.ipp>
+#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Rotates, shears and shifts images in place.
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <numbers>
@@ -9,7 +8,7 @@
 
 #include <feedline/image/image_view.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// An affine transform as a map from output to input: the output pixel at (x, y), relative to the center of
 /// the image, is the input pixel at (xx x + xy y + x0, yx x + yy y + y0).
@@ -62,4 +61,4 @@ void transform(const image_view<T>& image, const affine_map& from, T fill = {}) 
     }
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -12,7 +12,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/image/image_view.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -233,4 +233,4 @@ struct color_jitter {
   }
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -6,7 +6,9 @@
 #include <optional>
 #include <span>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The transform that turns a stored image upright. The values are EXIF's own.
 enum class exif_orientation : std::uint8_t {
@@ -73,4 +75,4 @@ constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const 
   return std::nullopt;
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

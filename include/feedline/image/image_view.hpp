@@ -3,15 +3,13 @@
 // Views of images in memory: a size, and the steps between pixels.
 #include <cstddef>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <utility>
 
 #include <feedline/core/tensor.hpp>
 #include <feedline/image/exif_orientation.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A view of an image that doesn't own its memory. The steps are counted in elements: from row to row, from
 /// pixel to pixel of a row, and from channel to channel of a pixel.
@@ -73,17 +71,9 @@ struct image_view {
 
 namespace detail {
 
-inline void check_image_size(std::size_t elements, const shape& wanted) {
-  if (elements != wanted.count())
-    throw std::invalid_argument("feedline: an image of shape " + to_string(wanted) + " doesn't have " +
-                                std::to_string(elements) + " elements");
-}
+void check_image_size(std::size_t elements, const shape& wanted);
 
-inline void check_image_shape(const shape& s) {
-  if (s.rank() != 3)
-    throw std::invalid_argument("feedline: an image has three dimensions, but the tensor's shape is " +
-                                to_string(s));
-}
+void check_image_shape(const shape& s);
 
 } // namespace detail
 
@@ -171,4 +161,8 @@ Oriented as_stored(const Oriented& upright, exif_orientation orientation) noexce
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/image_view.ipp>
+#endif

@@ -2,15 +2,10 @@
 #pragma once
 // Decodes JPEG files to tensors of 8-bit pixels.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
-#include <stdexcept>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <feedline/core/tensor.hpp>
@@ -19,6 +14,7 @@
 #include <feedline/image/detail/jpeg_part.hpp>
 #include <feedline/image/detail/jpeg_source.hpp>
 #include <feedline/image/detail/pixel_rows.hpp>
+#include <feedline/image/detail/pixel_scale.hpp>
 #include <feedline/image/detail/resampler.hpp>
 #include <feedline/image/detail/restart_segments.hpp>
 #include <feedline/image/exif_orientation.hpp>
@@ -26,7 +22,7 @@
 #include <feedline/image/jpeg_error.hpp>
 #include <feedline/image/resize_options.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The colours of decoded pixels: three bytes red, green, blue, or one byte of luma
 /// (0.299 R + 0.587 G + 0.114 B, as JPEG's own Y).
@@ -117,16 +113,7 @@ class jpeg_decoder {
   /// `pixels` is unspecified. Throws std::invalid_argument unless `pixels` has as many elements as
   /// read_header()'s shape.
   jpeg_header decode_into(std::span<const std::byte> file, std::span<std::uint8_t> pixels,
-                          const jpeg_options& options = {}) {
-    const idle_at_exit guard{*this};
-    const jpeg_header header = start(file, options);
-    if (pixels.size() != header.shape().count())
-      throw std::invalid_argument("feedline::jpeg_decoder::decode_into: the image is " +
-                                  to_string(header.shape()) + ", but `pixels` has " +
-                                  std::to_string(pixels.size()) + " bytes");
-    read_pixels(header, pixels.data());
-    return header;
-  }
+                          const jpeg_options& options = {});
 
   /// Decodes a part of an image and resizes it to fill `pixels`, in one pass and without an intermediate
   /// image. It decodes only the rows and columns that contribute to the result, at a smaller size where that
@@ -196,96 +183,22 @@ class jpeg_decoder {
     }
   };
 
-  jpeg_header start(std::span<const std::byte> file, const jpeg_options& options) {
-    if (file.empty())
-      throw jpeg_error(std::string(who) + ": the file is empty (0 bytes); a JPEG was expected");
-    errors_.start(options.on_corrupt == on_corrupt::fail, errors_.keep_advice);
-    source_.open(file);
-    scan_limit_.max_scans = options.max_scans;
-    scan_limit_.max_scan_pixels = options.max_scan_pixels;
-    clear_tables();
-    errors_.run(who, [this, &options] {
-      jpeg_save_markers(&state_, exif_marker, options.apply_orientation ? 0xffff : 0);
-      jpeg_read_header(&state_, TRUE);
-    });
-    detail::check_jpeg_size(who, state_, options.max_pixels);
-    choose_colors(options.color);
-    errors_.run(who, [this] { jpeg_calc_output_dimensions(&state_); });
-
-    jpeg_header header{.height = state_.output_height,
-                       .width = state_.output_width,
-                       .channels = options.color == pixel_color::gray ? 1u : 3u,
-                       .components = state_.num_components,
-                       .progressive = state_.progressive_mode != FALSE,
-                       .orientation = stored_orientation()};
-    if (swaps_sides(header.orientation)) std::swap(header.height, header.width);
-    return header;
-  }
+  jpeg_header start(std::span<const std::byte> file, const jpeg_options& options);
 
   // A damaged file that lacks tables must not use those of the image before.
-  void clear_tables() noexcept {
-    std::fill(std::begin(state_.quant_tbl_ptrs), std::end(state_.quant_tbl_ptrs), nullptr);
-    std::fill(std::begin(state_.dc_huff_tbl_ptrs), std::end(state_.dc_huff_tbl_ptrs), nullptr);
-    std::fill(std::begin(state_.ac_huff_tbl_ptrs), std::end(state_.ac_huff_tbl_ptrs), nullptr);
-  }
+  void clear_tables() noexcept;
 
   // libjpeg converts gray, YCbCr and RGB to RGB, and gray and YCbCr to gray. convert_ does the rest, row by
   // row.
-  void choose_colors(pixel_color color) {
-    const J_COLOR_SPACE stored = state_.jpeg_color_space;
-    if (stored == JCS_CMYK || stored == JCS_YCCK) {
-      state_.out_color_space = JCS_CMYK;
-      convert_ = color == pixel_color::gray ? &detail::cmyk_to_gray : &detail::cmyk_to_rgb<3>;
-    } else if (color == pixel_color::gray && stored != JCS_GRAYSCALE && stored != JCS_YCbCr) {
-      state_.out_color_space = JCS_RGB;
-      convert_ = &detail::rgb_to_gray;
-    } else {
-      state_.out_color_space = color == pixel_color::gray ? JCS_GRAYSCALE : JCS_RGB;
-      convert_ = nullptr;
-    }
-  }
+  void choose_colors(pixel_color color);
 
   // start() saves markers only if the orientation is applied.
-  exif_orientation stored_orientation() const noexcept {
-    for (auto* marker = state_.marker_list; marker != nullptr; marker = marker->next)
-      if (const auto found =
-              read_exif_orientation(std::as_bytes(std::span(marker->data, marker->data_length))))
-        return *found;
-    return exif_orientation::upright;
-  }
+  exif_orientation stored_orientation() const noexcept;
 
-  void read_pixels(const jpeg_header& header, std::uint8_t* pixels) {
-    const detail::pixel_layout layout(header.orientation, state_.output_width, state_.output_height,
-                                      header.channels);
-    const bool direct = convert_ == nullptr && layout.keeps_rows();
-    const std::size_t row_bytes = std::size_t{state_.output_width} * output_components();
-    if (!direct && strip_.size() < strip_rows * row_bytes) strip_.resize(strip_rows * row_bytes);
-
-    errors_.run(who, [&] {
-      jpeg_start_decompress(&state_);
-      while (state_.output_scanline < state_.output_height) {
-        const std::size_t first = state_.output_scanline;
-        const std::size_t count = std::min<std::size_t>(strip_rows, state_.output_height - first);
-        std::array<JSAMPROW, strip_rows> rows;
-        for (std::size_t i = 0; i < count; ++i)
-          rows[i] = direct ? pixels + layout.row_offset(first + i) : strip_.data() + i * row_bytes;
-        read_rows(rows.data(), count);
-        if (!direct) layout.place(strip_.data(), row_bytes, first, count, pixels);
-      }
-      // Reads on to the end marker, which finds a file that is cut off after its last row.
-      jpeg_finish_decompress(&state_);
-    });
-  }
+  void read_pixels(const jpeg_header& header, std::uint8_t* pixels);
 
   // Called inside a step of errors_.
-  void read_rows(JSAMPARRAY rows, std::size_t count) {
-    for (std::size_t i = 0; i < count;) { // libjpeg returns one or two at a time
-      const JDIMENSION got = jpeg_read_scanlines(&state_, rows + i, static_cast<JDIMENSION>(count - i));
-      if (got == 0) errors_.fail("The image has fewer rows than its header says");
-      i += got;
-    }
-    for (std::size_t i = 0; convert_ && i < count; ++i) convert_(rows[i], state_.output_width);
-  }
+  void read_rows(JSAMPARRAY rows, std::size_t count);
 
   std::size_t output_components() const noexcept {
     return static_cast<std::size_t>(state_.out_color_components);
@@ -305,32 +218,12 @@ class jpeg_decoder {
   }
 
   // For a part of the image, at eighths/8 of its size. Four bytes per pixel are faster to add up than three.
-  void set_output(pixel_color color, unsigned eighths) {
-    choose_colors(color);
-    if (color == pixel_color::rgb) {
-      if (state_.out_color_space == JCS_CMYK) convert_ = &detail::cmyk_to_rgb<4>;
-      else convert_ = detail::choose_four_bytes(state_);
-    }
-    state_.scale_num = eighths;
-    state_.scale_denom = 8;
-    errors_.run(who, [this] { jpeg_calc_output_dimensions(&state_); });
-  }
+  void set_output(pixel_color color, unsigned eighths);
 
   // Opens only the segments between restart markers that a region needs, as an image of their own, if the file has such
   // markers. False if it stays the whole image.
   bool open_segments(std::span<const std::byte> file, const detail::resampler::region& region,
-                     pixel_color color, unsigned eighths) {
-    if (!segments_.choose(state_, file, region, eighths)) return false;
-    jpeg_abort_decompress(&state_);
-    clear_tables();
-    source_.open(segments_.pieces());
-    errors_.run(who, [this] {
-      jpeg_save_markers(&state_, exif_marker, 0);
-      jpeg_read_header(&state_, TRUE);
-    });
-    set_output(color, eighths);
-    return true;
-  }
+                     pixel_color color, unsigned eighths);
 
   // Whether the last segment that was read has more codes than MCUs.
   bool has_surplus() const noexcept {
@@ -405,4 +298,8 @@ jpeg_header decode_jpeg_crop(std::span<const std::byte> file, const Choose& choo
   return detail::decoder_of_thread().decode_crop(file, choose, pixels, how, options);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/jpeg_decoder.ipp>
+#endif

@@ -14,9 +14,11 @@ extern "C" {
 #include <jpeglib.h>
 
 #include <jerror.h>
+
+#include <feedline/version.hpp>
 }
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A JPEG that can't be decoded or encoded. what() contains libjpeg's message where there is one.
 class jpeg_error : public std::runtime_error {
@@ -30,25 +32,7 @@ namespace detail {
 /// jumps out of libjpeg with longjmp, and run() then throws. Nothing is ever printed.
 class libjpeg_errors : public jpeg_error_mgr {
  public:
-  libjpeg_errors() noexcept {
-    jpeg_std_error(this);
-    error_exit = [](j_common_ptr codec) {
-      if (const char* kind = unsupported_kind(codec))
-        of(codec).fail(
-            "%s (SOF type 0x%02x) isn't supported; save the image as a baseline or progressive JPEG", kind,
-            static_cast<unsigned>(codec->err->msg_parm.i[0]));
-      codec->err->format_message(codec, of(codec).message_);
-      of(codec).jump();
-    };
-    emit_message = [](j_common_ptr codec, int level) {
-      if (level >= 0) return; // a trace message
-      ++codec->err->num_warnings;
-      if (!of(codec).warnings_fail_) return;
-      char message[JMSG_LENGTH_MAX];
-      codec->err->format_message(codec, message);
-      of(codec).fail("%s%s", message, of(codec).advice_);
-    };
-  }
+  libjpeg_errors() noexcept;
 
   libjpeg_errors(const libjpeg_errors&) = delete;
   libjpeg_errors& operator=(const libjpeg_errors&) = delete;
@@ -94,30 +78,7 @@ class libjpeg_errors : public jpeg_error_mgr {
   }
 
   /// Names a kind of JPEG that libjpeg may not support, by the byte of the frame's marker; otherwise null.
-  static const char* unsupported_kind(int marker) noexcept {
-    switch (marker) {
-    case 0xc3:
-      return "Lossless JPEG";
-    case 0xc5:
-    case 0xc6:
-      return "Hierarchical JPEG";
-    case 0xc7:
-      return "Hierarchical lossless JPEG";
-    case 0xc8:
-      return "An extension of JPEG";
-    case 0xcb:
-      return "Lossless JPEG with arithmetic coding";
-    case 0xcd:
-    case 0xce:
-      return "Hierarchical JPEG with arithmetic coding";
-    case 0xcf:
-      return "Hierarchical lossless JPEG with arithmetic coding";
-    case 0xf7:
-      return "JPEG-LS";
-    default:
-      return nullptr;
-    }
-  }
+  static const char* unsupported_kind(int marker) noexcept;
 
  private:
   // Names the kind of JPEG if libjpeg doesn't support the kind that the frame's marker says. After the frame,
@@ -147,4 +108,8 @@ class libjpeg_errors : public jpeg_error_mgr {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/jpeg_error.ipp>
+#endif

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Applies randomly chosen changes to an image.
-#include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 
 #include <feedline/core/random.hpp>
 #include <feedline/image/affine.hpp>
 #include <feedline/image/color.hpp>
 #include <feedline/image/image_view.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Applies `times` randomly chosen changes, one after another. Each change is called as `f(image, random)`
 /// and may be chosen more than once.
@@ -79,4 +77,4 @@ struct rand_augment {
   }
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

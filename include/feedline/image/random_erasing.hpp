@@ -5,14 +5,13 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <type_traits>
 
 #include <feedline/core/random.hpp>
 #include <feedline/image/image_view.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Fills a rectangle of random area and aspect ratio at a random position, in an image of any element type
 /// and number of channels: torchvision's RandomErasing. If ten drawn rectangles don't fit, it leaves the
@@ -54,4 +53,4 @@ struct random_erasing {
   }
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

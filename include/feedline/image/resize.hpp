@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Resizes images.
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 #include <feedline/core/tensor.hpp>
 #include <feedline/image/crop.hpp>
+#include <feedline/image/detail/axis_filter.hpp>
 #include <feedline/image/detail/pixel_scale.hpp>
 #include <feedline/image/detail/resampler.hpp>
 #include <feedline/image/image_view.hpp>
 #include <feedline/image/resize_options.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Fills `to` with a resized part of an image. The default is bilinear interpolation with antialiasing, as
 /// Pillow's `BILINEAR` and PyTorch's `interpolate(mode="bilinear", antialias=True)`. Sums are integers, so
@@ -62,4 +60,4 @@ inline tensor<std::uint8_t> resize(const tensor<std::uint8_t>& image, std::size_
   return result;
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -4,7 +4,9 @@
 #include <array>
 #include <cstdint>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// How to compute a value between pixels.
 enum class interpolation : std::uint8_t {
@@ -34,4 +36,4 @@ struct resize_options {
   feedline::normalization normalization = {}; ///< of float images
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -17,11 +17,12 @@
 
 #include <concurrentqueue.h>
 
+#include <feedline/detail/kernel.hpp>
 #include <feedline/detail/queue_checks.hpp>
 #include <feedline/detail/waiting.hpp>
 #include <feedline/queue/queue_status.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A bounded, blocking queue for any number of producers and consumers. Each consumer receives the items of
 /// one producer in the order of their pushes; there is no order between producers.
@@ -265,4 +266,4 @@ class mpmc_queue {
   std::stop_callback<detail::stop_queue<mpmc_queue>> on_stop_; // last: it may run in the constructor
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -17,7 +17,7 @@
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/kernel.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Lends objects that are costly to make (decoders, connections, buffers): at most `capacity` of them, each
 /// leased to one user at a time. The end of a lease returns the object as its user left it; the object
@@ -243,4 +243,4 @@ class object_pool {
   std::shared_ptr<depot> depot_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

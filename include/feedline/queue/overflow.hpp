@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <feedline/version.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// What a full buffer does with an item that arrives.
 enum class overflow {
@@ -10,4 +11,4 @@ enum class overflow {
   drop_oldest, ///< the item that has waited longest is dropped to make room
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

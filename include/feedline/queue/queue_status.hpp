@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <feedline/version.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The result of a queue operation.
 enum class queue_status {
@@ -11,4 +12,4 @@ enum class queue_status {
   closed   ///< push: the queue is closed or stopped; pop: no further item will arrive
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -14,11 +14,12 @@
 #include <stop_token>
 #include <utility>
 
+#include <feedline/detail/kernel.hpp>
 #include <feedline/detail/queue_checks.hpp>
 #include <feedline/detail/waiting.hpp>
 #include <feedline/queue/queue_status.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A bounded, blocking queue from any number of producers to one consumer thread, which receives the items by
 /// ascending sequence number, whatever the order of the pushes.
@@ -251,4 +252,4 @@ class reorder_queue {
       std::stop_callback<detail::stop_queue<reorder_queue>> on_stop_; // last: it may run in the constructor
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -17,12 +17,13 @@
 #include <utility>
 
 #include <feedline/detail/asymmetric.hpp>
+#include <feedline/detail/kernel.hpp>
 #include <feedline/detail/queue_checks.hpp>
 #include <feedline/detail/ring.hpp>
 #include <feedline/detail/waiting.hpp>
 #include <feedline/queue/queue_status.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A bounded, blocking, lock-free queue for one producer thread and one consumer thread. Only the producer
 /// may push and only the consumer may pop; any thread may call everything else.
@@ -335,4 +336,4 @@ class spsc_queue {
       std::stop_callback<detail::stop_queue<spsc_queue>> on_stop_; // last: it may run in the constructor
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

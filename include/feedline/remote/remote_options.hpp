@@ -6,7 +6,7 @@
 
 #include <feedline/core/retry.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// How remote() reads.
 struct remote_options {
@@ -20,4 +20,4 @@ struct remote_options {
   bool anonymous = false;       ///< S3: doesn't sign the requests, even if the environment has keys
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

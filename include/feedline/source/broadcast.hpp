@@ -7,6 +7,7 @@
 //                      └─▶ [buffer] ─▶ another run
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -25,7 +26,7 @@
 #include <feedline/source/detail/pump.hpp>
 #include <feedline/source/push_source.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A source of the items that broadcast() or split() passes to one of several pipelines. It serves one run.
 ///
@@ -165,4 +166,4 @@ auto split(Loader from, const std::vector<double>& weights, Key key, const push_
                           });
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -16,7 +16,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -207,4 +207,4 @@ auto concat(Sources... sources) {
   }
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

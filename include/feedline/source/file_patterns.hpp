@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// One or several names of files, each of which may be a pattern, such as `data/*.csv` or `part-{00..15}.txt`.
 /// A text, a list in braces and a vector convert to it.
@@ -31,4 +33,4 @@ class file_patterns {
   std::vector<std::string> names_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -8,10 +8,8 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -20,14 +18,11 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
-#include <feedline/detail/file_search.hpp>
-#include <feedline/detail/kernel.hpp>
-#include <feedline/detail/mapped_file.hpp>
-#include <feedline/detail/open_file.hpp>
+#include <feedline/core/source.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/file_patterns.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of files.
 struct files_options {
@@ -44,37 +39,11 @@ class files_source {
  public:
   static constexpr source_traits traits{.kind = "files", .yields_file_names = true};
 
-  files_source(const std::string& directory, const file_patterns& patterns, files_options options) {
-    file_search::expect_folder(directory);
-    std::vector<std::string> names;
-    std::string listed;
-    for (const std::string& pattern : patterns.names()) {
-      file_search search(pattern, file_search::kind::regular_files);
-      if (options.recursive) search.look_everywhere();
-      for (std::string& name : search.in(directory + "/")) names.push_back(std::move(name));
-      listed += (listed.empty() ? "" : " or ") + in_backticks(pattern);
-    }
-    if (patterns.names().empty())
-      throw std::invalid_argument("feedline::files: the list of patterns is empty");
-    if (names.empty())
-      throw std::runtime_error("no file in " + in_backticks(directory) + " matches " + listed);
-    if (patterns.names().size() > 1) { // each search sorts its names
-      std::sort(names.begin(), names.end());
-      names.erase(std::unique(names.begin(), names.end()), names.end());
-    }
-    end_ = names.size();
-    found_ = std::make_shared<const listing>(listing{std::move(names), options.read_ahead});
-  }
+  files_source(const std::string& directory, const file_patterns& patterns, files_options options);
 
-  std::optional<std::string> next() {
-    if (next_ >= end_) return std::nullopt;
-    if (found_->reads_ahead && next_ + 1 < end_) announce(found_->names[next_ + 1]);
-    return found_->names[next_++];
-  }
+  std::optional<std::string> next();
 
-  void start_epoch(const epoch& e) {
-    end_ = static_cast<std::size_t>(std::min<std::uint64_t>(found_->names.size(), e.extent));
-  }
+  void start_epoch(const epoch& e);
 
   void skip(std::uint64_t count) {
     next_ += static_cast<std::size_t>(std::min<std::uint64_t>(count, end_ - std::min(next_, end_)));
@@ -84,28 +53,18 @@ class files_source {
 
   void seek(std::uint64_t index) noexcept { next_ = static_cast<std::size_t>(index); }
 
-  std::uint64_t extent() const noexcept { return found_->names.size(); }
+  std::uint64_t extent() const noexcept;
 
-  std::uint64_t fingerprint(std::uint64_t extent) const {
-    std::uint64_t hash = key(extent);
-    for (std::size_t i = 0; i < extent; ++i) hash = key(hash, stable_hash(last_name(found_->names[i])));
-    return hash;
-  }
+  std::uint64_t fingerprint(std::uint64_t extent) const;
 
-  std::uint64_t size() const noexcept { return found_->names.size(); }
+  std::uint64_t size() const noexcept;
 
-  std::string at(std::uint64_t position) const { return found_->names[static_cast<std::size_t>(position)]; }
+  std::string at(std::uint64_t position) const;
 
   /// The size of the longest name.
-  std::optional<std::size_t> max_item_bytes() const noexcept {
-    std::size_t longest = 0;
-    for (const std::string& name : found_->names) longest = std::max(longest, name.size());
-    return sizeof(std::string) + longest + 1;
-  }
+  std::optional<std::size_t> max_item_bytes() const noexcept;
 
-  std::string origin(std::uint64_t index) const {
-    return index < found_->names.size() ? readable(found_->names[index]) : std::string();
-  }
+  std::string origin(std::uint64_t index) const;
 
  private:
   struct listing {
@@ -113,12 +72,7 @@ class files_source {
     bool reads_ahead;
   };
 
-  static void announce(const std::string& name) noexcept {
-    constexpr std::uint64_t max_bytes = std::uint64_t{8} << 20;
-    // Without O_NONBLOCK, opening a file that was replaced by a named pipe would wait for its writer.
-    const open_file file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (file) read_soon(file.number(), std::min(max_bytes, file.size()));
-  }
+  static void announce(const std::string& name) noexcept;
 
   std::shared_ptr<const listing> found_;
   std::size_t next_ = 0;
@@ -166,4 +120,8 @@ inline constexpr auto read_file = [](const std::string& path) -> std::vector<std
   }
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/files.ipp>
+#endif

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // generate: a source that calls a function for each sample.
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -95,4 +98,4 @@ auto generate(F f, max_item_bytes limit = {}) {
   return detail::as_pipeline(source(std::move(f), limit));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -6,7 +6,7 @@
 #include <feedline/core/permutation.hpp>
 #include <feedline/source/detail/reordered_source.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -30,4 +30,4 @@ struct permutations {
 /// Example: `tar_samples("train-*.tar") | global_shuffle() | map(decode, workers{8}) | batch(256)`
 inline auto global_shuffle() { return detail::reordering<detail::permutations>{}; }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

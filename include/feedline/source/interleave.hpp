@@ -18,7 +18,7 @@
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -160,4 +160,4 @@ inline auto interleave(std::size_t files) {
   return detail::interleave_part{files};
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

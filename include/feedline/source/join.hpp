@@ -23,7 +23,7 @@
 #include <feedline/source/detail/pump.hpp>
 #include <feedline/source/push_source.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of join.
 struct join_options {
@@ -159,4 +159,4 @@ auto join(const join_options& options, First first, Rest... rest) {
   return joined_runs<item>(std::move(all), options);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

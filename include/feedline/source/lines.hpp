@@ -6,20 +6,18 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/mapped_file.hpp>
-#include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
 #include <feedline/source/file_patterns.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of lines.
 struct lines_options {
@@ -42,36 +40,7 @@ class lines_source {
     ahead_ = {};
   }
 
-  std::optional<std::string> next() {
-    for (;;) {
-      if (!file_) {
-        const auto number = files_.next();
-        if (!number) return std::nullopt;
-        number_ = *number;
-        file_ = ahead_.open(files_, number_);
-        at_ = 0;
-        line_ = 0;
-      }
-      const char* const begin = reinterpret_cast<const char*>(file_->bytes().data()) + at_;
-      const std::size_t left = file_->bytes().size() - at_;
-      if (left == 0) {
-        file_.reset();
-        at_ = closed;
-        continue;
-      }
-      ahead_.announce(files_, file_, at_);
-      const void* const end = std::memchr(begin, '\n', left);
-      std::size_t length = end ? static_cast<std::size_t>(static_cast<const char*>(end) - begin) : left;
-      at_ += end ? length + 1 : length;
-      index_ = file_order::index_of(number_, line_++);
-      if (end && length > 0 && begin[length - 1] == '\r') --length;
-      if (options_.max_line_bytes > 0 && length > options_.max_line_bytes)
-        throw std::length_error(origin(index_) + " has " + std::to_string(length) +
-                                " bytes, more than lines_options::max_line_bytes, " +
-                                std::to_string(options_.max_line_bytes));
-      return std::string(begin, length);
-    }
-  }
+  std::optional<std::string> next();
 
   std::uint64_t index() const noexcept { return index_; }
 
@@ -80,23 +49,11 @@ class lines_source {
     archive(at_, line_);
   }
 
-  void resumed() {
-    if (at_ == closed) return;
-    number_ = files_.last();
-    file_ = files_.map_last(at_);
-  }
+  void resumed();
 
-  void seek(std::uint64_t index) {
-    if (file_ && number_ == file_order::file_of(index) && line_ <= file_order::place_of(index)) return;
-    files_.go_to(file_order::file_of(index));
-    file_.reset();
-    at_ = closed;
-  }
+  void seek(std::uint64_t index);
 
-  std::optional<std::size_t> max_item_bytes() const noexcept {
-    if (options_.max_line_bytes == 0) return std::nullopt;
-    return sizeof(std::string) + options_.max_line_bytes + 1;
-  }
+  std::optional<std::size_t> max_item_bytes() const noexcept;
 
   /// The files and their order in this epoch.
   const file_order& files() const noexcept { return files_; }
@@ -105,9 +62,7 @@ class lines_source {
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return files_.fingerprint(extent); }
 
-  std::string origin(std::uint64_t index) const {
-    return readable(files_.name_of(index)) + ": line " + std::to_string(file_order::place_of(index) + 1);
-  }
+  std::string origin(std::uint64_t index) const;
 
  private:
   static constexpr std::size_t closed = ~std::size_t{0};
@@ -139,4 +94,8 @@ inline auto lines(const file_patterns& files, lines_options options = {}) {
   return detail::as_pipeline(detail::lines_source(files, options));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/lines.ipp>
+#endif

@@ -20,7 +20,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// What happens to an epoch of mix() when one of its sources ends.
 enum class when_one_ends {
@@ -50,27 +50,9 @@ class pass_index {
 
   explicit constexpr pass_index(std::size_t parts) : part_shift_(64 - bits_of(parts - 1)) {}
 
-  std::uint64_t join(const place& p) const {
-    const int width = bits_of(p.pass);
-    const int room = part_shift_ - width_bits - width;
-    if (width > max_width || bits_of(p.index) > room)
-      throw std::length_error("feedline::mix: in pass " + std::to_string(p.pass) + ", source " +
-                              std::to_string(p.part) + " has a sample with the index " +
-                              std::to_string(p.index) + ", which doesn't fit into the " +
-                              std::to_string(room) + " bits that are left for it");
-    const std::uint64_t part = part_shift_ < 64 ? std::uint64_t{p.part} << part_shift_ : 0;
-    return part | static_cast<std::uint64_t>(width) << (part_shift_ - width_bits) | p.pass << room | p.index;
-  }
+  std::uint64_t join(const place& p) const;
 
-  place split(std::uint64_t index) const noexcept {
-    place p{};
-    if (part_shift_ < 64) p.part = static_cast<std::size_t>(index >> part_shift_);
-    const int width = static_cast<int>(index >> (part_shift_ - width_bits) & 31);
-    const int room = part_shift_ - width_bits - width;
-    p.pass = index >> room & ((std::uint64_t{1} << width) - 1);
-    p.index = index & ((std::uint64_t{1} << room) - 1);
-    return p;
-  }
+  place split(std::uint64_t index) const noexcept;
 
  private:
   static constexpr int width_bits = 5;
@@ -343,4 +325,8 @@ auto mix(Arguments... arguments) {
   }
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/mix.ipp>
+#endif

@@ -13,7 +13,9 @@
 #include <string>
 #include <string_view>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Identifies a version of an object.
 struct object_info {
@@ -92,4 +94,4 @@ class object_store {
   }
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

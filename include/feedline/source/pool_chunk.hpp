@@ -2,7 +2,6 @@
 #pragma once
 // pool_chunk: an item of sliding_window_pool, a chunk that is read on demand.
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,7 +10,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/source/chunk_file.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A group of chunks, numbered in [0, size()). `key(i)` identifies a chunk, `read(i)` returns its contents or throws; any
 /// thread may call both. Optional members:
@@ -66,4 +65,4 @@ class pool_chunk {
 /// A function for map that reads a chunk: `pool | map(read_chunk, workers{4})`. Throws what read() throws.
 inline constexpr auto read_chunk = []<class Source>(const pool_chunk<Source>& chunk) { return chunk.read(); };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -6,7 +6,9 @@
 #include <functional>
 #include <string>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of sliding_window_pool.
 struct pool_options {
@@ -43,4 +45,4 @@ struct pool_status {
   std::uint64_t gone = 0;         ///< chunks not yielded again because reading found their file gone
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -2,13 +2,13 @@
 #pragma once
 // push_source: a source of the items that the caller's threads push.
 #include <chrono>
+#include <concepts>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -23,7 +23,7 @@
 #include <feedline/queue/overflow.hpp>
 #include <feedline/queue/queue_status.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of push_source.
 struct push_options {
@@ -230,4 +230,4 @@ class push_source {
   std::stop_token stop_; // of the run
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -18,7 +18,7 @@
 #include <feedline/core/snapshot/value_hash.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -152,4 +152,4 @@ auto from(T&& thing) {
   }
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

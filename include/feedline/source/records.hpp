@@ -13,7 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
@@ -21,16 +24,11 @@
 #include <feedline/source/detail/read_ahead.hpp>
 #include <feedline/source/file_patterns.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
-inline std::runtime_error no_whole_record(const mapped_file& file, std::size_t size) {
-  const std::size_t left = file.bytes().size() % size;
-  return std::runtime_error(readable(file.path()) + ": the last " + std::to_string(left) +
-                            " bytes, at offset " + std::to_string(file.bytes().size() - left) +
-                            ", are less than a record of " + std::to_string(size) + " bytes");
-}
+std::runtime_error no_whole_record(const mapped_file& file, std::size_t size);
 
 template <class Read>
 class indexed_records;
@@ -189,9 +187,7 @@ struct read_as {
 };
 
 struct read_bytes {
-  std::vector<std::byte> operator()(const std::byte* record, std::size_t size) const {
-    return {record, record + size};
-  }
+  std::vector<std::byte> operator()(const std::byte* record, std::size_t size) const;
 };
 
 } // namespace detail
@@ -224,4 +220,8 @@ inline auto records(const file_patterns& files, std::size_t size) {
   return detail::as_pipeline(source(files, size));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/records.ipp>
+#endif

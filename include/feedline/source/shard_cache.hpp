@@ -4,14 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
-#include <utility>
 
-#include <feedline/source/detail/cached_store.hpp>
 #include <feedline/source/object_store.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A folder on disk that keeps parts of objects.
 struct shard_cache {
@@ -35,15 +32,10 @@ struct shard_cache {
 /// if the directory can't be made.
 ///
 /// Example: `tar_samples(urls, {.remote = cached(remote(), {.directory = "/tmp/shards"})})`
-inline std::shared_ptr<object_store> cached(std::shared_ptr<object_store> store, shard_cache options) {
-  if (!store) throw std::invalid_argument("feedline::cached: the store is null");
-  if (options.directory.empty())
-    throw std::invalid_argument("feedline::cached: shard_cache needs a directory");
-  if (options.bytes < (std::uint64_t{1} << 20))
-    throw std::invalid_argument("feedline::cached: shard_cache needs at least 1 MiB, not " +
-                                std::to_string(options.bytes) + " bytes");
-  return std::make_shared<detail::cached_store>(std::make_shared<detail::cache>(
-      std::move(store), std::move(options.directory), options.bytes, std::move(options.on_notice)));
-}
+std::shared_ptr<object_store> cached(std::shared_ptr<object_store> store, shard_cache options);
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/shard_cache.ipp>
+#endif

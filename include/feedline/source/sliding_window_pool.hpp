@@ -26,7 +26,7 @@
 #include <feedline/source/pool_options.hpp>
 #include <feedline/source/watch_directory.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -246,4 +246,4 @@ sliding_window_pool(From) -> sliding_window_pool<detail::source_of_t<From>>;
 template <class From>
 sliding_window_pool(From, const pool_options&) -> sliding_window_pool<detail::source_of_t<From>>;
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

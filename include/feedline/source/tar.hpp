@@ -14,7 +14,6 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
-#include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/object_list.hpp>
 #include <feedline/source/detail/tar_in_order.hpp>
 #include <feedline/source/detail/tar_index.hpp>
@@ -24,7 +23,7 @@
 #include <feedline/source/object_store.hpp>
 #include <feedline/source/tar_sample.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of tar_samples.
 struct tar_options {
@@ -99,17 +98,13 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
   bool ready() const { return opener().ready(files(), shard()); }
 
   /// Throws object_error if the store doesn't answer for an object.
-  std::uint64_t fingerprint(std::uint64_t extent) const {
-    return objects() ? objects()->fingerprint(extent) : files().fingerprint(extent);
-  }
+  std::uint64_t fingerprint(std::uint64_t extent) const;
 
   /// The sample object and, if it may come from an object, its data.
-  std::optional<std::size_t> max_item_bytes() const noexcept {
-    return sizeof(tar_sample) + (objects() ? max_sample_bytes_ : 0);
-  }
+  std::optional<std::size_t> max_item_bytes() const noexcept;
 
   /// The parts of objects that are requested ahead.
-  std::size_t bytes_held() const { return objects() ? objects()->store().bytes_ahead() : 0; }
+  std::size_t bytes_held() const;
 
   /// The numbers of the object store, and how long threads waited for parts of objects.
   void metrics(auto& out) const {
@@ -121,18 +116,10 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
 
   /// "photos-0003.tar: dir/17.jpg, .cls", found by reading the shard's headers again; "photos-0003.tar:
   /// sample #17" if that fails, and for objects.
-  std::string origin(std::uint64_t index) const {
-    const std::string name = files().name_of(index);
-    const bool is_file = !name.empty() && !(objects() && objects()->has(detail::file_order::file_of(index)));
-    return files().origin_of(index,
-                             is_file ? names_->at(name, detail::file_order::place_of(index)) : std::string());
-  }
+  std::string origin(std::uint64_t index) const;
 
  private:
-  tar_samples(detail::listed_files all, const tar_options& options)
-      : tar_in_order(std::move(all.files), detail::tar_shards(std::move(all.objects), checked(options))),
-        keep_index_(options.keep_index),
-        max_sample_bytes_(options.max_sample_bytes) {}
+  tar_samples(detail::listed_files all, const tar_options& options);
 
   static std::size_t checked(const tar_options& options) {
     detail::refuse_negative(options.max_sample_bytes, "feedline::tar_samples: max_sample_bytes");
@@ -146,4 +133,8 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
   std::shared_ptr<detail::tar_names> names_ = std::make_shared<detail::tar_names>();
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/tar.ipp>
+#endif

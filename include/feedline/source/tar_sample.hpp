@@ -10,15 +10,12 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
-#include <feedline/detail/readable_text.hpp>
-#include <feedline/detail/tar_reader.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Thrown for a shard or a sample that can't be read. what() names the file and, where there is one, the
 /// member and its offset: "photos-0003.tar: member `000036.jpg` at offset 12288 is cut off: 5644 bytes
@@ -39,8 +36,7 @@ struct tar_field {
 class tar_bytes : public std::span<const std::byte> {
  public:
   /// Views `bytes`, which `memory` keeps valid.
-  tar_bytes(std::shared_ptr<const void> memory, std::span<const std::byte> bytes) noexcept
-      : std::span<const std::byte>(bytes), memory_(std::move(memory)) {}
+  tar_bytes(std::shared_ptr<const void> memory, std::span<const std::byte> bytes) noexcept;
 
  private:
   std::shared_ptr<const void> memory_;
@@ -58,28 +54,13 @@ class tar_fields {
   tar_fields(const tar_fields&) = default;
   tar_fields& operator=(const tar_fields&) = default;
 
-  tar_fields(tar_fields&& other) noexcept
-      : few_(other.few_), many_(std::move(other.many_)), few_size_(std::exchange(other.few_size_, 0)) {
-    other.many_.clear();
-  }
+  tar_fields(tar_fields&& other) noexcept;
 
-  tar_fields& operator=(tar_fields&& other) noexcept {
-    few_ = other.few_;
-    many_ = std::exchange(other.many_, {});
-    few_size_ = std::exchange(other.few_size_, 0);
-    return *this;
-  }
+  tar_fields& operator=(tar_fields&& other) noexcept;
 
   ~tar_fields() = default;
 
-  void push_back(const tar_field& field) {
-    if (many_.empty() && few_size_ < few_.size()) {
-      few_[few_size_++] = field;
-      return;
-    }
-    if (many_.empty()) many_.assign(few_.begin(), few_.end());
-    many_.push_back(field);
-  }
+  void push_back(const tar_field& field);
 
   const tar_field* begin() const noexcept { return many_.empty() ? few_.data() : many_.data(); }
 
@@ -105,23 +86,16 @@ class tar_sample {
   using feedline_view = void; // views a mapped file; its source may state how many bytes it holds
 
   /// `dir/17`
-  std::string_view key() const& noexcept { return long_key_.empty() ? key_ : long_key_; }
+  std::string_view key() const& noexcept;
 
   /// The contents of a field. Throws tar_error if there is none; what() lists the sample's fields.
   std::span<const std::byte> operator[](std::string_view field) const& { return at(field); }
 
   /// The contents of a field as text.
-  std::string_view text(std::string_view field) const& {
-    const auto bytes = at(field);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
+  std::string_view text(std::string_view field) const&;
 
   /// The contents of a field, if the sample has it.
-  std::optional<std::span<const std::byte>> find(std::string_view field) const& noexcept {
-    for (const tar_field& f : fields_)
-      if (f.name == field) return f.bytes;
-    return {};
-  }
+  std::optional<std::span<const std::byte>> find(std::string_view field) const& noexcept;
 
   // A view of a temporary sample would dangle: store the sample in a variable first, or use share().
   std::string_view key() const&& = delete;
@@ -130,7 +104,7 @@ class tar_sample {
   std::optional<std::span<const std::byte>> find(std::string_view) const&& = delete;
 
   /// The contents of a field, which keep the shard mapped or the sample's memory. Throws tar_error as operator[] does.
-  tar_bytes share(std::string_view field) const { return {shard_, at(field)}; }
+  tar_bytes share(std::string_view field) const;
 
   /// The fields in the shard's order.
   const tar_field* begin() const noexcept { return fields_.begin(); }
@@ -141,27 +115,14 @@ class tar_sample {
   std::size_t size() const noexcept { return fields_.size(); }
 
   /// The shard's path or URL, as the source lists it.
-  std::string file() const { return shard_->path; }
+  std::string file() const;
 
   /// A hash that identifies the sample, and changes with the shard: of the shard's name, size and time (or version), the
   /// sample's key and offset, and its fields' names and sizes.
-  std::uint64_t identity() const noexcept {
-    std::uint64_t hash =
-        detail::key(stable_hash(shard_->path), shard_->bytes, shard_->version, stable_hash(key()), offset_);
-    for (const tar_field& field : fields_)
-      hash = detail::key(hash, stable_hash(field.name), field.bytes.size());
-    return hash;
-  }
+  std::uint64_t identity() const noexcept;
 
   /// Names file and members: "photos-0003.tar: dir/17.jpg, .cls".
-  std::string origin() const {
-    std::string text = detail::readable(shard_->path) + ": " + detail::readable(key());
-    for (const tar_field& field : fields_) {
-      if (&field != begin()) text += ", ";
-      if (!field.name.empty()) text.append(".").append(detail::readable(field.name));
-    }
-    return text;
-  }
+  std::string origin() const;
 
  private:
   template <class Archive>
@@ -169,14 +130,7 @@ class tar_sample {
 
   tar_sample() = default;
 
-  std::span<const std::byte> at(std::string_view field) const {
-    for (const tar_field& f : fields_)
-      if (f.name == field) return f.bytes;
-    std::string text = detail::readable(shard_->path) + ": sample " + detail::in_backticks(key()) +
-                       " has no field " + detail::in_backticks(field) + "; it has";
-    for (const tar_field& f : fields_) text += (&f == begin() ? " " : ", ") + detail::in_backticks(f.name);
-    throw tar_error(text);
-  }
+  std::span<const std::byte> at(std::string_view field) const;
 
   std::shared_ptr<const detail::named_version> shard_; // also owns the memory that the sample views
   std::uint64_t offset_ = 0;                           // in the archive
@@ -185,4 +139,8 @@ class tar_sample {
   detail::tar_fields fields_;
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/tar_sample.ipp>
+#endif

@@ -4,18 +4,16 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/detail/file_search.hpp>
 #include <feedline/source/detail/watched_tree.hpp>
 #include <feedline/source/file_patterns.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of watch_directory.
 struct watch_options {
@@ -44,45 +42,16 @@ class directory_source {
  public:
   static constexpr source_traits traits{.kind = "watch_directory", .live = true};
 
-  directory_source(std::string directory, const file_patterns& patterns, const watch_options& options) {
-    if (patterns.names().empty())
-      throw std::invalid_argument("feedline::watch_directory: the list of patterns is empty");
-    for (const std::string& pattern : patterns.names())
-      if (pattern.empty() || pattern.find('/') != std::string::npos)
-        throw std::invalid_argument(
-            "feedline::watch_directory: the pattern " + in_backticks(pattern) +
-            " must match names of files, in all directories below: it can't contain a slash");
-    file_search::expect_folder(directory);
-    while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-    settings_ = {std::move(directory), patterns.names(), options.newest_first};
-  }
+  directory_source(std::string directory, const file_patterns& patterns, const watch_options& options);
 
-  void start_epoch(const epoch& e) { tree_ = std::make_shared<watched_tree>(settings_, e.endless, e.stop); }
+  void start_epoch(const epoch& e);
 
-  bool ready() const { return tree_->ready(); }
+  bool ready() const;
 
-  std::optional<watched_file> next() {
-    watched_file file;
-    switch (tree_->next(file.path)) {
-    case watched_tree::step::at_start:
-      break;
-    case watched_tree::step::scan_complete:
-      file.what = watched_file::kind::scan_complete;
-      break;
-    case watched_tree::step::arrived:
-      file.what = watched_file::kind::arrived;
-      break;
-    case watched_tree::step::end:
-      return std::nullopt;
-    }
-    return file;
-  }
+  std::optional<watched_file> next();
 
   /// Linux can't open a longer path.
-  std::optional<std::size_t> max_item_bytes() const noexcept {
-    constexpr std::size_t longest_path = 4096;
-    return sizeof(watched_file) + longest_path;
-  }
+  std::optional<std::size_t> max_item_bytes() const noexcept;
 
  private:
   watched_tree::settings settings_;
@@ -127,4 +96,8 @@ inline auto watch_directory(std::string directory, const file_patterns& patterns
   return detail::as_pipeline(detail::directory_source(std::move(directory), patterns, options));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/watch_directory.ipp>
+#endif

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // with_replacement: independent random draws from the samples of an indexed source, optionally by weight.
-#include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <feedline/core/random.hpp>
-#include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/reordered_source.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of with_replacement.
 struct with_replacement_options {
@@ -30,8 +23,7 @@ namespace detail {
 class weighted_draws {
  public:
   weighted_draws(std::uint64_t places, std::uint64_t samples,
-                 std::shared_ptr<const std::vector<std::uint64_t>> ends, std::uint64_t key)
-      : places_(places), samples_(places == 0 ? 0 : samples), ends_(std::move(ends)), key_(key) {}
+                 std::shared_ptr<const std::vector<std::uint64_t>> ends, std::uint64_t key);
 
   std::uint64_t size() const noexcept { return samples_; }
 
@@ -53,40 +45,11 @@ class draws_with_replacement {
  public:
   static constexpr bool repeats_places = true;
 
-  explicit draws_with_replacement(const with_replacement_options& o) : samples_(o.samples) {
-    refuse_negative(samples_, "feedline::with_replacement: the number of samples");
-    if (o.weights.empty()) return;
-    double largest = 0;
-    for (const double weight : o.weights) {
-      if (!(weight >= 0) || std::isinf(weight))
-        throw std::invalid_argument(
-            "feedline::with_replacement: a weight must be a finite number of at least 0, not " +
-            std::to_string(weight));
-      largest = std::max(largest, weight);
-    }
-    if (!(largest > 0)) throw std::invalid_argument("feedline::with_replacement: all weights are 0");
-    // Integers, so that every platform draws the same. Their sum is at most 2^63.
-    const double unit = std::ldexp(1.0, 63 - static_cast<int>(std::bit_width(o.weights.size())));
-    std::vector<std::uint64_t> ends;
-    std::uint64_t end = 0;
-    for (const double weight : o.weights)
-      ends.push_back(end += static_cast<std::uint64_t>(weight / largest * unit));
-    ends_ = std::make_shared<const std::vector<std::uint64_t>>(std::move(ends));
-  }
+  explicit draws_with_replacement(const with_replacement_options& o);
 
-  weighted_draws operator()(std::uint64_t places, std::uint64_t key) const {
-    if (ends_ && ends_->size() != places)
-      throw std::invalid_argument("feedline::with_replacement: there are " + std::to_string(ends_->size()) +
-                                  " weights for " + std::to_string(places) + " samples");
-    return {places, samples_ == 0 ? places : samples_, ends_, key};
-  }
+  weighted_draws operator()(std::uint64_t places, std::uint64_t key) const;
 
-  std::uint64_t fingerprint() const noexcept {
-    std::uint64_t hash = key(samples_);
-    if (ends_)
-      for (const std::uint64_t end : *ends_) hash = mix(hash ^ end);
-    return hash;
-  }
+  std::uint64_t fingerprint() const noexcept;
 
  private:
   std::uint64_t samples_;
@@ -111,4 +74,8 @@ inline auto with_replacement(const with_replacement_options& options = {}) {
   return detail::reordering<draws>{draws(options)};
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/with_replacement.ipp>
+#endif

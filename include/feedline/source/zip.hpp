@@ -9,15 +9,15 @@
 #include <stop_token>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -206,4 +206,4 @@ auto zip(Sources... sources) {
   }
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -17,13 +17,16 @@
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/core/tensor.hpp>
 #include <feedline/core/transport/packet.hpp>
+#include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/columns.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of batch.
 struct batch_options {
@@ -581,4 +584,4 @@ inline auto batch(std::size_t size, padded mode, batch_options options = {}) {
   return detail::make_batch_stage(size, options, mode);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -5,15 +5,19 @@
 //     item ─▶ N workers, each filling a row of a batch ─▶ [queue, order restored] ─▶ rows in order ─▶ batch
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
-#include <span>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/core/workers.hpp>
@@ -22,7 +26,7 @@
 #include <feedline/stage/detail/batch_rows.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// The shapes of the tensors in a sample whose types have no shape, in the order of the fields.
 struct shapes {
@@ -266,4 +270,4 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   else return detail::append(detail::as_row(std::move(fill)), detail::as_row(gather));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -15,13 +15,16 @@
 #include <vector>
 
 #include <feedline/core/held_samples.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of bucket_batch.
 struct bucket_batch_options {
@@ -284,4 +287,4 @@ auto bucket_batch(const bucket_batch_options& options, padded mode, Length lengt
   return detail::make_bucket_batch(options, mode, std::move(length));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -13,8 +13,10 @@
 #include <feedline/stage/cache_options.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/cached_stage.hpp>
+#include <feedline/stage/detail/inner_run.hpp>
+#include <feedline/stage/detail/stored_value.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -202,4 +204,4 @@ auto cache(cache_options options, Key key) {
   return detail::cache_part<Key>(std::move(options), std::move(key));
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

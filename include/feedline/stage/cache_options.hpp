@@ -8,7 +8,9 @@
 #include <type_traits>
 #include <utility>
 
-namespace feedline::inline v0 {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Receives the warnings of a cache: any function that takes a std::string.
 class warning_handler {
@@ -58,4 +60,4 @@ struct cache_stats {
   bool full = false;        ///< something wasn't stored because there was no room
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -18,7 +18,7 @@
 #include <feedline/queue/queue_status.hpp>
 #include <feedline/stage/shuffle.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A shuffle buffer into which any number of threads push items, and from which any number take random ones.
 /// Which item a thread gets depends on the seed and on the order of the threads' calls: for runs that repeat
@@ -166,4 +166,4 @@ class concurrent_shuffle_buffer {
       on_stop_; // last: the callback may run in the constructor
 };
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

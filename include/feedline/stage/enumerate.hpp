@@ -6,9 +6,10 @@
 
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// An item, and the number of items before it in its epoch.
 template <class T>
@@ -65,4 +66,4 @@ struct enumerate_stage {
 /// Example: `source | enumerate() | map([](const auto& e) { return e.number % 2; })`
 inline auto enumerate() { return detail::enumerate_stage{}; }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -10,7 +10,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -79,4 +79,4 @@ auto filter(F&& predicate, Options... options) {
   return detail::make_function_stage<detail::filter_stage>(std::forward<F>(predicate), std::move(options)...);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -5,19 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -171,4 +170,4 @@ auto flat_map(F&& f, Options... options) {
   return detail::make_function_stage<detail::flat_map_stage>(std::forward<F>(f), std::move(options)...);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,12 +13,13 @@
 
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -170,4 +170,4 @@ auto map(F&& f, Options... options) {
   return detail::make_function_stage<detail::map_stage>(std::forward<F>(f), std::move(options)...);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

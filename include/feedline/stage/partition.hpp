@@ -18,7 +18,7 @@
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/filter.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -96,4 +96,4 @@ auto partition(const std::vector<double>& weights, std::size_t part, F key) {
   return detail::make_partition(weights, part, detail::given_key<F>{std::move(key)});
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -9,7 +9,7 @@
 #include <feedline/detail/given_size.hpp>
 #include <feedline/queue/overflow.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Adds a queue here: the stages upstream work ahead by up to `items` items.
 ///
@@ -38,4 +38,4 @@ auto prefetch(std::size_t items) {
   return detail::as_row(detail::segment<traits>{.capacity = items});
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -3,18 +3,16 @@
 // shuffle: a buffer that emits its items in random order.
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <utility>
 
 #include <feedline/core/held_samples.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
-#include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of shuffle and concurrent_shuffle_buffer.
 struct shuffle_options {
@@ -93,15 +91,7 @@ struct shuffle_stage {
   shuffle_options options;
 };
 
-inline void check_shuffle(const shuffle_options& o) {
-  if (o.capacity == 0)
-    throw std::invalid_argument("feedline::shuffle: a buffer needs room for at least one item");
-  refuse_negative(o.capacity, "feedline::shuffle: the capacity");
-  refuse_negative(o.min_fill, "feedline::shuffle: the min_fill");
-  if (o.min_fill > o.capacity)
-    throw std::invalid_argument("feedline::shuffle: min_fill " + std::to_string(o.min_fill) +
-                                " is more than the capacity of " + std::to_string(o.capacity));
-}
+void check_shuffle(const shuffle_options& o);
 
 } // namespace detail
 
@@ -125,4 +115,8 @@ inline auto shuffle(const shuffle_options& options) {
   return detail::shuffle_stage{options};
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/stage/shuffle.ipp>
+#endif

@@ -6,10 +6,11 @@
 #include <utility>
 
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -72,4 +73,4 @@ inline auto skip(std::uint64_t count) {
   return detail::skip_stage{count};
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -2,15 +2,15 @@
 #pragma once
 // take: the first items of each epoch.
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -79,4 +79,4 @@ inline auto take(std::uint64_t count) {
   return detail::take_stage{count};
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

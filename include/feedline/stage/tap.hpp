@@ -4,10 +4,11 @@
 #include <string>
 #include <utility>
 
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
@@ -72,4 +73,4 @@ auto tap(F&& f, Options... options) {
   return detail::make_function_stage<detail::tap_stage>(std::forward<F>(f), std::move(options)...);
 }
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
-namespace feedline::inline v0::testing {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::testing {
 
 /// Options of check_source() and check_stage().
 struct check_options {
@@ -55,4 +57,4 @@ class broken_promise : public std::runtime_error {
   std::vector<std::string> sentences_;
 };
 
-} // namespace feedline::inline v0::testing
+} // namespace feedline::inline FEEDLINE_ABI::testing

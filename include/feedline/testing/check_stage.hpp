@@ -7,11 +7,8 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -20,12 +17,15 @@
 #include <vector>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/held_samples.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
+#include <feedline/core/workers.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/testing/check_options.hpp>
 #include <feedline/testing/check_source.hpp>
@@ -33,7 +33,7 @@
 #include <feedline/testing/detail/observed.hpp>
 #include <feedline/testing/detail/runs.hpp>
 
-namespace feedline::inline v0::testing {
+namespace feedline::inline FEEDLINE_ABI::testing {
 
 namespace detail {
 
@@ -92,12 +92,7 @@ struct hand_call {
   std::uint32_t epoch = 0;
 };
 
-inline std::string text_of_call(const hand_call& c) {
-  if (c.is == hand_call::kind::item)
-    return "input " + std::to_string(c.input) + " (counted from 0) of epoch " + std::to_string(c.epoch);
-  return std::string(c.is == hand_call::kind::finish ? "finish()" : "end_epoch()") + " of epoch " +
-         std::to_string(c.epoch);
-}
+std::string text_of_call(const hand_call& c);
 
 struct hand_output {
   std::size_t item = 0;
@@ -342,272 +337,40 @@ class hand_stage_checks {
   /// Whether a call throws.
   bool fails() const { return fails_; }
 
-  void all() {
-    seen_.doing("made the stage");
-    described_ = stages_.make();
-    for (const bool finite : {true, false}) {
-      seen_.doing("called the stage with each input");
-      calls_ = all_calls(finite);
-      results_ = first_drive();
-      same_again();
-      if (!seen_.is_whole()) return;
-      states(finite);
-      if (!finite) continue;
-      identities();
-      held();
-      note_items();
-    }
-    ends();
-    unwanted();
-    counts();
-    if (described_->fingerprint() != stages_.make()->fingerprint())
-      seen_.broken("A fingerprint is the same in another process: two stages that were made alike have "
-                   "different ones. Derive it from the parameters, not from addresses or time.");
-  }
+  void all();
 
  private:
-  std::vector<hand_call> all_calls(bool finite, bool backwards = false) const {
-    std::vector<hand_call> calls;
-    for (std::uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
-      for (std::size_t i = 0; i < inputs_; ++i)
-        calls.push_back({hand_call::kind::item, backwards ? inputs_ - 1 - i : i, epoch});
-      if (finite) calls.push_back({hand_call::kind::finish, 0, epoch});
-      calls.push_back({hand_call::kind::end_epoch, 0, epoch});
-    }
-    return calls;
-  }
+  std::vector<hand_call> all_calls(bool finite, bool backwards = false) const;
 
   // Makes the calls, and leaves out of calls_ those that a run skips after emit.enough().
-  std::vector<hand_result> first_drive() {
-    std::vector<hand_result> results;
-    std::vector<hand_call> made;
-    const auto stage = described_->copy();
-    bool has_enough = false;
-    for (const hand_call& c : calls_) {
-      if (c.is != hand_call::kind::item) has_enough = has_enough && c.is == hand_call::kind::finish;
-      else if (has_enough) continue;
-      made.push_back(c);
-      results.push_back(stage->call(c));
-      has_enough = has_enough || results.back().has_enough;
-      if (results.back().given.size() > options_.most_items)
-        throw std::invalid_argument(
-            "feedline::testing: the stage emits more than " + std::to_string(options_.most_items) +
-            " items for one input: use other inputs for the check, or raise most_items");
-    }
-    if (stage->emitted_late())
-      seen_.broken(
-          "A stage emits items only while it is called: it used emit after the call that received it had "
-          "returned. Don't keep emit: store later items in a member, and emit them in a later call or in "
-          "finish().");
-    calls_ = std::move(made);
-    return results;
-  }
+  std::vector<hand_result> first_drive();
 
-  std::vector<hand_result> drive(hand_stage& stage, std::size_t begin = 0) const {
-    std::vector<hand_result> results;
-    for (std::size_t i = begin; i < calls_.size(); ++i) results.push_back(stage.call(calls_[i]));
-    return results;
-  }
+  std::vector<hand_result> drive(hand_stage& stage, std::size_t begin = 0) const;
 
-  std::string text(const hand_result& r) const {
-    std::string text;
-    for (const hand_output& o : r.given) {
-      text += (text.empty() ? "" : ", ") + texts_.text(o.item);
-      if (o.id.index != sample_id::no_index && described_->takes_samples())
-        text += " (" + text_of_occasion({o.id.index, o.id.epoch}) + ")";
-    }
-    if (text.empty()) text = "nothing";
-    if (r.has_enough) text += " and calls emit.enough()";
-    if (!r.error.empty()) text += " and throws: " + r.error;
-    return text;
-  }
+  std::string text(const hand_result& r) const;
 
   bool complain(const std::string& promise, std::size_t begin, const std::vector<hand_result>& got,
-                const std::string& advice) {
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      if (got[i] == results_[begin + i]) continue;
-      seen_.broken(promise + ": for " + text_of_call(calls_[begin + i]) + " it emits " + text(got[i]) +
-                   ", not " + text(results_[begin + i]) + ". " + advice + ".");
-      return true;
-    }
-    return false;
-  }
+                const std::string& advice);
 
-  void note_items() {
-    for (const hand_result& r : results_) {
-      fails_ = fails_ || !r.error.empty();
-      for (const hand_output& o : r.given) finite_items_.push_back(o.item);
-    }
-  }
+  void note_items();
 
-  void same_again() {
-    seen_.doing("called copies of the stage with each input");
-    const auto other = stages_.make();
-    const auto a = other->copy(), b = other->copy();
-    if (complain("Copies are independent: another copy of the same stage emits other items", 0,
-                 drive(*described_->copy()),
-                 "Each run works on a copy of the stage: store everything that a call changes in members, "
-                 "not in a static or behind a pointer that copies share, and nothing may depend on time"))
-      return;
-    std::vector<hand_result> got[2];
-    for (const hand_call& c : calls_) {
-      got[0].push_back(a->call(c));
-      got[1].push_back(b->call(c));
-    }
-    for (const auto& results : got)
-      if (complain("Copies are independent: one of two copies, called alternately, emits other items", 0,
-                   results,
-                   "Store everything that a call changes in members, not in a static or behind a pointer "
-                   "that copies share"))
-        return;
-    complain("The same seed yields the same items: a second stage that was made alike emits other items", 0,
-             drive(*stages_.make()),
-             "Key random decisions by context.random. Nothing may depend on time or on addresses");
-  }
+  void same_again();
 
-  void states(bool finite) {
-    if (!described_->has_state()) return;
-    for (const std::size_t at : spread(calls_.size(), 2 * options_.places)) {
-      const std::string where = "before " + text_of_call(calls_[at]) + (finite ? "" : " of an infinite run");
-      seen_.doing("read the stage's state " + where);
-      const auto first = described_->copy();
-      for (std::size_t i = 0; i < at; ++i) first->call(calls_[i]);
-      const written_state state = first->write_state();
-      const auto second = stages_.make();
-      std::ptrdiff_t left = 0;
-      try {
-        left = second->read_state(state);
-      } catch (const std::exception& error) {
-        return seen_.broken("A state is read as it was written: " + where +
-                            " reading it throws: " + error.what() +
-                            ". Name the same members in the same order for writing and for reading.");
-      }
-      if (left != 0)
-        return seen_.broken("A state is read as it was written: state() wrote " +
-                            std::to_string(state.words.size()) + " words " + where + " and read " +
-                            std::to_string(static_cast<std::ptrdiff_t>(state.words.size()) - left) +
-                            ". Name the same members in the same order for writing and for reading.");
-      if (complain("Writing a state changes nothing: a stage whose state was written " + where +
-                       " emits other items afterwards",
-                   at, drive(*first, at),
-                   "state() must change nothing when it is called with a state_writer"))
-        return;
-      if (complain("A stage continues from its state: with the state " + where +
-                       ", another stage emits other items",
-                   at, drive(*second, at),
-                   "Name everything that a call, finish() and end_epoch() change in state(archive), or leave "
-                   "state() out"))
-        return;
-    }
-  }
+  void states(bool finite);
 
   /// For a stage that receives and emits samples of one type.
-  void identities() {
-    if (!described_->takes_samples()) return;
-    std::set<sample_id> given;
-    std::set<std::pair<std::uint64_t, std::uint32_t>> received;
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      if (calls_[i].is == hand_call::kind::item) received.emplace(calls_[i].input, calls_[i].epoch);
-      for (const hand_output& o : results_[i].given) {
-        if (!received.contains({o.id.index, o.id.epoch}))
-          return seen_.broken(
-              "A sample keeps its identity: for " + text_of_call(calls_[i]) + " the stage emits " +
-              text_of_occasion({o.id.index, o.id.epoch}) +
-              ", which it did not receive. Emit the sample that arrived, or one with its id.");
-        if (!given.insert(o.id).second)
-          return seen_.broken("A sample is emitted once: for " + text_of_call(calls_[i]) +
-                              " the stage emits " + text_of_occasion({o.id.index, o.id.epoch}) +
-                              " once more. Let finish() forget the samples that it emitted, and use "
-                              "different values of id.sub_index for parts of a sample.");
-      }
-    }
-  }
+  void identities();
 
   /// The inputs that a stage holds: it emits them later.
-  void held() {
-    if (!described_->takes_samples() || !described_->items_held()) return;
-    std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t> given_at;
-    for (std::size_t i = 0; i < calls_.size(); ++i)
-      for (const hand_output& o : results_[i].given) given_at[{o.id.index, o.id.epoch}] = i;
-    std::size_t max_held = 0, at = 0;
-    std::set<std::pair<std::uint64_t, std::uint32_t>> now;
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      if (calls_[i].is == hand_call::kind::item) now.emplace(calls_[i].input, calls_[i].epoch);
-      for (auto it = now.begin(); it != now.end();) {
-        const auto found = given_at.find(*it);
-        if (found == given_at.end() || found->second <= i) it = now.erase(it);
-        else ++it;
-      }
-      if (now.size() > max_held) {
-        max_held = now.size();
-        at = i;
-      }
-    }
-    if (max_held > *described_->items_held())
-      seen_.broken("A memory plan covers everything that a run holds: after " + text_of_call(calls_[at]) +
-                   " the stage holds " + std::to_string(max_held) + " items, but its items_held() is " +
-                   std::to_string(*described_->items_held()) + ". Return the most items that it ever holds.");
-  }
+  void held();
 
   /// emit.enough(), and the functions that report it.
-  void ends() {
-    const auto stage_so_far = described_->copy();
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      // No calls follow emit.enough() in its epoch.
-      if (calls_[i].is == hand_call::kind::item && stage_so_far->has_enough() == true &&
-          !(results_[i].has_enough && results_[i].given.empty()))
-        return seen_.broken(
-            "has_enough() returns whether a stage has called emit.enough() in this epoch: before " +
-            text_of_call(calls_[i]) + " it returns true, but then the stage emits " + text(results_[i]) +
-            ". A run that is resumed there sends the stage no more items of the epoch. Return false "
-            "from end_epoch() to the next emit.enough().");
-      stage_so_far->call(calls_[i]);
-    }
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      if (!results_[i].has_enough) continue;
-      if (!described_->ends_epochs())
-        return seen_.broken(
-            "A stage that can end an epoch declares it: for " + text_of_call(calls_[i]) +
-            " it calls emit.enough(). Set ends_epochs in its stage_traits, or several ranks don't "
-            "notice it in an infinite run.");
-      const auto stage = described_->copy();
-      for (std::size_t k = 0; k <= i; ++k) stage->call(calls_[k]);
-      if (stage->has_enough() == false && calls_[i].is == hand_call::kind::item)
-        return seen_.broken(
-            "has_enough() returns whether a stage has called emit.enough() in this epoch: after " +
-            text_of_call(calls_[i]) + ", which called it, it returns false.");
-    }
-  }
+  void ends();
 
   /// A stage returns when no more items are needed.
-  void unwanted() {
-    seen_.doing("let emit() return false");
-    for (const std::size_t wanted : {1u, 2u}) {
-      const auto stage = described_->copy();
-      for (const hand_call& c : calls_)
-        if (stage->call(c, wanted).ignores_false)
-          return seen_.broken("A stop ends a run at once: for " + text_of_call(c) +
-                              " the stage continues after emit() has returned false " +
-                              std::to_string(max_ignored) + " times. Return as soon as it does.");
-    }
-  }
+  void unwanted();
 
-  void counts() {
-    if (!described_->data_independent_count()) return;
-    seen_.doing("called the stage with the inputs in another order");
-    calls_ = all_calls(true);
-    results_ = first_drive();
-    const std::vector<hand_call> calls = all_calls(true, true);
-    if (calls_.size() != calls.size()) return;
-    const auto stage = described_->copy();
-    for (std::size_t i = 0; i < calls.size(); ++i)
-      if (const std::size_t count = stage->call(calls[i]).given.size(); count != results_[i].given.size())
-        return seen_.broken(
-            "A stage with data_independent_count emits the same number of items for any inputs: with the "
-            "inputs in the other order call " +
-            std::to_string(i) + " emits " + std::to_string(count) + ", not " +
-            std::to_string(results_[i].given.size()) + ". Leave data_independent_count out.");
-  }
+  void counts();
 
   hand_stages& stages_;
   std::size_t inputs_;
@@ -663,157 +426,29 @@ struct around_stage {
 /// The promises that only a stage makes for its runs.
 class stage_run_checks {
  public:
-  stage_run_checks(any_runs& runs, std::size_t inputs, observed& seen, const check_options& options)
-      : runs_(runs), inputs_(inputs), seen_(seen), options_(options), checks_(runs, seen, options, "stage") {}
+  stage_run_checks(any_runs& runs, std::size_t inputs, observed& seen, const check_options& options);
 
   /// A finite run yields what the stage emits when it is called with one item after another.
-  void given(const std::vector<std::size_t>& expected, bool fails) {
-    if (fails) checks_.expect_failures();
-    std::vector<std::size_t> got;
-    for (const step& s : checks_.reference()) {
-      if (s.is == step::kind::item) got.push_back(s.item);
-      if (s.is == step::kind::error)
-        return seen_.broken(
-            "A run yields what its stages emit one item at a time: a finite run ends with the error \"" +
-            s.message + "\", but the stage throws nothing when it is called directly.");
-    }
-    const auto at = static_cast<std::size_t>(
-        std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first - got.begin());
-    if (at == got.size() && at == expected.size()) return;
-    const auto text = [&](const std::vector<std::size_t>& items) {
-      return at < items.size() ? runs_.texts().text(items[at]) : "the end";
-    };
-    seen_.broken("A run yields what its stages emit one item at a time: item " + std::to_string(at) +
-                 " (counted from 0) of a finite run of " + std::to_string(options_.epochs) + " epochs is " +
-                 text(got) + ", not " + text(expected) +
-                 ", which the stage emits when it is called directly. Nothing may depend on time, on the "
-                 "calling thread or on the stop token.");
-  }
+  void given(const std::vector<std::size_t>& expected, bool fails);
 
   /// Only this finds failures of the library's own stages, which aren't called directly.
-  void must_not_fail() {
-    if (const step& last = checks_.reference().back(); last.is == step::kind::error)
-      throw std::invalid_argument("feedline::testing: the stage fails with these inputs (" + last.message +
-                                  "): use other inputs for the check");
-  }
+  void must_not_fail();
 
   /// `wanted`: the numbers of the inputs, if the stage emits items of their type.
-  void all(const std::vector<std::size_t>& wanted) {
-    checks_.all();
-    failures();
-    without_inputs();
-    keeps(wanted);
-  }
+  void all(const std::vector<std::size_t>& wanted);
 
  private:
-  void failures() {
-    const std::vector<step>& whole = checks_.reference();
-    for (const std::size_t number : spread(options_.epochs * inputs_, options_.places)) {
-      const occasion fails{number % inputs_, static_cast<std::uint32_t>(number / inputs_)};
-      const std::string what = text_of_occasion(fails);
-      seen_.doing("let " + what + " fail upstream of the stage");
-      if (!checks_.expects_failures() && !delivers_before_failure(fails)) return;
-      run_order o = checks_.order();
-      o.left_out = fails;
-      o.on_error = on_error::skip;
-      const std::vector<step> unspoilt = checks_.run(o);
-      o = checks_.order();
-      o.fails = fails;
-      o.upstream = 2;
-      o.on_error = on_error::skip;
-      std::vector<step> expected = unspoilt, got = checks_.run(o);
-      std::vector<occasion> skipped;
-      for (step& s : got) {
-        skipped.insert(skipped.end(), s.skipped.begin(), s.skipped.end());
-        s.skipped.clear();
-      }
-      for (step& s : expected) s.skipped.clear();
-      if (checks_.complain(expected, got,
-                           "A skipped sample affects no other: if " + what +
-                               " fails upstream of the stage and is skipped, the run "
-                               "yields other items than without that sample",
-                           "Nothing may depend on time or on the calling thread"))
-        return;
-      const bool is_named = std::count(skipped.begin(), skipped.end(), fails) == 1;
-      if (!is_named && unspoilt != whole)
-        return seen_.broken("A skipped sample is recorded: if " + what +
-                            " fails upstream of the stage and is skipped, failures() doesn't name it.");
-    }
-  }
+  void failures();
 
   // Checks that a run yields everything before the failure, then the failure. Returns false after a
   // complaint.
-  bool delivers_before_failure(const occasion& fails) {
-    const std::string what = text_of_occasion(fails);
-    const std::vector<step>& whole = checks_.reference();
-    run_order o = checks_.order();
-    o.ends_before = fails;
-    o.epochs = fails.epoch + 1;
-    std::vector<step> expected = checks_.run(o);
-    o = checks_.order();
-    o.fails = fails;
-    o.upstream = 2;
-    std::vector<step> got = checks_.run(o);
-    // A stage that called emit.enough() before never receives the failure.
-    if (got != whole) {
-      const step last = got.empty() ? step() : got.back();
-      if (!got.empty()) got.pop_back();
-      if (!expected.empty()) expected.pop_back();
-      if (checks_.complain(expected, got,
-                           "The items before a failure are delivered: if " + what +
-                               " fails upstream of the stage, the run yields other "
-                               "items than over the samples before it",
-                           "finish() must emit everything that the stage holds"))
-        return false;
-      if (last.is != step::kind::error || !(last.failed == fails))
-        return report("A failure is named: if " + what + " fails upstream of the stage, the run ends with " +
-                      text_of_step(last, runs_.texts()) + ".");
-    }
-    return true;
-  }
+  bool delivers_before_failure(const occasion& fails);
 
-  bool report(std::string sentence) {
-    seen_.broken(std::move(sentence));
-    return false;
-  }
+  bool report(std::string sentence);
 
-  void without_inputs() {
-    if (checks_.reference().back().is == step::kind::error) return; // it fails without a cause upstream
-    seen_.doing("ran the stage without any inputs");
-    run_order o = checks_.order();
-    o.without_inputs = true;
-    const std::vector<step> got = checks_.run(o);
-    if (got.back().is == step::kind::error)
-      seen_.broken("A run without samples ends: without any inputs the stage fails: " + got.back().message +
-                   ". finish() must work without items.");
-  }
+  void without_inputs();
 
-  void keeps(std::vector<std::size_t> wanted) {
-    if (!options_.keeps_all) return;
-    if (wanted.empty())
-      throw std::invalid_argument(
-          "feedline::testing: keeps_all is for stages that emit items of the type that they receive");
-    std::sort(wanted.begin(), wanted.end());
-    for (std::uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
-      std::vector<std::size_t> got;
-      for (const step& s : checks_.reference())
-        if (s.is == step::kind::item && s.id.epoch == epoch) got.push_back(s.item);
-      std::sort(got.begin(), got.end());
-      if (got == wanted) continue;
-      std::vector<std::size_t> lost, added;
-      std::set_difference(wanted.begin(), wanted.end(), got.begin(), got.end(), std::back_inserter(lost));
-      std::set_difference(got.begin(), got.end(), wanted.begin(), wanted.end(), std::back_inserter(added));
-      std::string text;
-      for (const std::size_t item : lost)
-        text += (text.empty() ? "" : ", ") + runs_.texts().text(item) + " is missing";
-      for (const std::size_t item : added)
-        text += (text.empty() ? "" : ", ") + runs_.texts().text(item) + " is surplus";
-      return seen_.broken(
-          "Each sample appears once: in epoch " + std::to_string(epoch) + " of a finite run " + text +
-          ". finish() must emit each item that is still held, once. Unset keeps_all if the stage leaves "
-          "samples out.");
-    }
-  }
+  void keeps(std::vector<std::size_t> wanted);
 
   any_runs& runs_;
   std::size_t inputs_;
@@ -873,4 +508,8 @@ void check_stage(Make make, std::vector<In> inputs, const check_options& options
   });
 }
 
-} // namespace feedline::inline v0::testing
+} // namespace feedline::inline FEEDLINE_ABI::testing
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/testing/check_stage.ipp>
+#endif

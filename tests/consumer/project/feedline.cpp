@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include <cstddef>
+#include <typeinfo>
 #include <vector>
 
 #include <feedline/feedline.hpp>
 
+const std::type_info& header_only_error();
+
 int main() {
+#ifdef FEEDLINE_COMPILED // a part of the program that is header-only shares nothing with the compiled one
+  if (header_only_error() == typeid(feedline::pipeline_error)) return 2;
+#endif
   const auto pipeline =
       feedline::from(std::vector{1, 2, 3}) | feedline::map([](int i) { return 2 * i; }) | feedline::batch(2);
   std::size_t samples = 0;

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The data of a column in one record batch, as views that stay within the batch's buffers.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/flat_table.hpp>
 #include <feedline/arrow/schema.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 struct arrow_array;
 
@@ -63,13 +60,7 @@ struct arrow_array {
   }
 
   /// The range of a list's elements or of a text's bytes. Throws arrow_error if it ends beyond `limit`.
-  std::pair<std::uint64_t, std::uint64_t> range(std::uint64_t at, std::uint64_t limit) const {
-    const auto [begin, end] = has_large_offsets() ? range_of<std::int64_t>(at) : range_of<std::int32_t>(at);
-    if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > limit)
-      throw arrow_error("offsets " + std::to_string(begin) + " and " + std::to_string(end) +
-                        " aren't within the data, which has a length of " + std::to_string(limit));
-    return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
-  }
+  std::pair<std::uint64_t, std::uint64_t> range(std::uint64_t at, std::uint64_t limit) const;
 
   /// The bytes of a text or of a binary value.
   std::span<const std::byte> bytes(std::uint64_t at) const {
@@ -107,26 +98,21 @@ inline std::int64_t dictionary_index(const arrow_array& array, std::uint64_t at)
   }
 }
 
+/// The same as value_at() for a row that has a value in a dictionary.
+arrow_place value_in_dictionary(arrow_place place);
+
 /// The position of a value; for a dictionary, in the dictionary. No array if the value is null.
 inline arrow_place value_at(arrow_place place) {
-  for (;;) {
-    if (place.array->is_null(place.at)) return {};
-    if (place.array->field->type != arrow_type::dictionary) return place;
-    const arrow_dictionary& dictionary = *place.array->dictionary;
-    const std::int64_t index = dictionary_index(*place.array, place.at);
-    if (index < 0 || static_cast<std::uint64_t>(index) >= dictionary.size())
-      throw arrow_error("the row refers to value " + std::to_string(index) +
-                        " of a dictionary that has only " + std::to_string(dictionary.size()));
-    const auto wanted = static_cast<std::uint64_t>(index);
-    const auto part = static_cast<std::size_t>(
-        std::upper_bound(dictionary.ends.begin(), dictionary.ends.end(), wanted) - dictionary.ends.begin());
-    place = {dictionary.parts[part].get(), wanted - (part == 0 ? 0 : dictionary.ends[part - 1])};
-  }
+  if (place.array->is_null(place.at)) return {};
+  if (place.array->field->type != arrow_type::dictionary) return place;
+  return value_in_dictionary(place);
 }
 
 /// The type of a field's values; for a dictionary, the type of the dictionary's values.
-inline const arrow_field& value_field(const arrow_field& field) {
-  return field.type == arrow_type::dictionary ? value_field(field.children.front()) : field;
-}
+const arrow_field& value_field(const arrow_field& field);
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/arrow/detail/array.ipp>
+#endif

@@ -17,7 +17,7 @@
 #include <feedline/arrow/schema.hpp>
 #include <feedline/core/half.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Whether the type and all of its parts can be read.
 inline bool is_readable(const arrow_field& field) {
@@ -233,4 +233,4 @@ struct arrow_cell<std::optional<T>> {
   }
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -19,7 +19,7 @@
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/flat_table.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The compression of a record batch's buffers.
 enum class arrow_codec : std::uint8_t { none, lz4, zstd };
@@ -104,4 +104,4 @@ inline std::span<const std::byte> decompress(arrow_codec codec, std::span<const 
   return to;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -9,7 +9,9 @@
 
 #include <flatbuffers/flatbuffers.h>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 using flat_verifier = flatbuffers::Verifier;
 
@@ -122,4 +124,4 @@ const T* verified(std::span<const std::byte> bytes) {
   return v.VerifyBuffer<T>(nullptr) ? flatbuffers::GetRoot<T>(begin) : nullptr;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

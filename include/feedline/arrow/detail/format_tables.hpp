@@ -9,7 +9,7 @@
 
 #include <feedline/arrow/detail/flat_table.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The kinds of types, as Schema.fbs numbers them.
 enum class type_kind : std::uint8_t {
@@ -51,17 +51,7 @@ class type_table : public flat_table {
   static constexpr unsigned size = 0;                     // of fixed_size_binary and fixed_size_list
   static constexpr unsigned mode = 0;                     // of a union: sparse, dense
 
-  bool verify(flat_verifier& v, type_kind kind) const {
-    if (!begin(v)) return false;
-    bool is_whole = true;
-    if (kind == type_kind::integer)
-      is_whole = has_number<std::int32_t>(v, bit_width) && has_number<std::uint8_t>(v, is_signed);
-    else if (kind == type_kind::floating_point || kind == type_kind::union_of)
-      is_whole = has_number<std::int16_t>(v, precision);
-    else if (kind == type_kind::fixed_size_binary || kind == type_kind::fixed_size_list)
-      is_whole = has_number<std::int32_t>(v, size);
-    return is_whole && end(v);
-  }
+  bool verify(flat_verifier& v, type_kind kind) const;
 };
 
 class integer_table : public type_table {
@@ -196,18 +186,7 @@ class message_table : public flat_table {
   std::int64_t body_size() const { return number<std::int64_t>(3, 0); }
 
  private:
-  bool verify_header(flat_verifier& v) const {
-    switch (kind()) {
-    case message_kind::schema:
-      return has_table<schema_table>(v, 2);
-    case message_kind::dictionary_batch:
-      return has_table<dictionary_batch_table>(v, 2);
-    case message_kind::record_batch:
-      return has_table<batch_table>(v, 2);
-    default:
-      return true;
-    }
-  }
+  bool verify_header(flat_verifier& v) const;
 };
 
 class footer_table : public flat_table {
@@ -229,4 +208,8 @@ class footer_table : public flat_table {
   std::span<const std::byte> batches() const { return records<block_size>(3); }
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/arrow/detail/format_tables.ipp>
+#endif

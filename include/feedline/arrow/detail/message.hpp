@@ -5,14 +5,13 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/flat_table.hpp>
 #include <feedline/arrow/detail/format_tables.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The bytes before a message's metadata: 0xffffffff and the size or, before version 0.15, only the size.
 struct message_prefix {
@@ -32,17 +31,7 @@ struct message_prefix {
 class message {
  public:
   /// Throws arrow_error if the metadata is damaged or of an unsupported version.
-  explicit message(std::span<const std::byte> metadata) {
-    if (reinterpret_cast<std::uintptr_t>(metadata.data()) % 8 != 0) {
-      copy_.resize(metadata.size() / 8 + 1);
-      if (!metadata.empty()) std::memcpy(copy_.data(), metadata.data(), metadata.size());
-      metadata = {reinterpret_cast<const std::byte*>(copy_.data()), metadata.size()};
-    }
-    table_ = verified<message_table>(metadata);
-    if (!table_) throw arrow_error("the metadata is damaged");
-    check_version(table_->version());
-    if (table_->body_size() < 0) throw arrow_error("the body has a negative size");
-  }
+  explicit message(std::span<const std::byte> metadata);
 
   message(const message&) = delete;
   message& operator=(const message&) = delete;
@@ -60,29 +49,20 @@ class message {
   }
 
   /// The batch of a record batch or a dictionary batch.
-  const batch_table& batch() const {
-    if (table_->kind() == message_kind::record_batch) return header<batch_table>();
-    const batch_table* const data = header<dictionary_batch_table>().data();
-    if (!data) throw arrow_error("the dictionary batch has no data");
-    return *data;
-  }
+  const batch_table& batch() const;
 
   /// The number of rows of a batch.
-  std::uint64_t rows() const {
-    const std::int64_t rows = batch().rows();
-    if (rows < 0) throw arrow_error("the batch has a negative number of rows");
-    return static_cast<std::uint64_t>(rows);
-  }
+  std::uint64_t rows() const;
 
-  static void check_version(int version) {
-    if (version < 3 || version > 4)
-      throw arrow_error("format version V" + std::to_string(version + 1) +
-                        " isn't supported; only V4 and V5 are");
-  }
+  static void check_version(int version);
 
  private:
   std::vector<std::uint64_t> copy_; // used if the metadata isn't aligned
   const message_table* table_ = nullptr;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/arrow/detail/message.ipp>
+#endif

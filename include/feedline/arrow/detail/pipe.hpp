@@ -1,37 +1,24 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Reads files that can't be mapped: named pipes, /dev/stdin.
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <system_error>
-#include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <feedline/arrow/arrow_error.hpp>
 #include <feedline/detail/open_file.hpp>
-#include <feedline/detail/readable_text.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Whether a file can only be read from beginning to end. False for a missing file, so that opening it fails
 /// later.
-inline bool is_pipe(const std::string& path) noexcept {
-  struct stat status {};
-
-  return ::stat(path.c_str(), &status) == 0 &&
-         (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode));
-}
+bool is_pipe(const std::string& path) noexcept;
 
 /// Thrown by reads when the run is stopped.
 struct pipe_stopped {};
@@ -40,13 +27,7 @@ struct pipe_stopped {};
 class pipe {
  public:
   /// Throws arrow_error. Doesn't wait for a writer.
-  pipe(const std::string& path, const std::stop_token& stop)
-      : path_(path),
-        file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
-        woken_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (!file_ || !woken_) fail(errno);
-    on_stop_.emplace(stop, wake{woken_.number()});
-  }
+  pipe(const std::string& path, const std::stop_token& stop);
 
   pipe(const pipe&) = delete;
   pipe& operator=(const pipe&) = delete;
@@ -67,26 +48,10 @@ class pipe {
 
   /// Appends at most `count` bytes and returns their number, which is smaller at the end of the pipe.
   /// Allocates memory only as bytes arrive.
-  std::size_t append(std::vector<std::byte>& to, std::uint64_t count) {
-    constexpr std::uint64_t step = std::uint64_t{16} << 20;
-    std::size_t got = 0;
-    while (got < count) {
-      const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(count - got, step));
-      const std::size_t size = to.size();
-      to.resize(size + part);
-      const std::size_t n = read(to.data() + size, part);
-      to.resize(size + n);
-      got += n;
-      if (n < part) break;
-    }
-    return got;
-  }
+  std::size_t append(std::vector<std::byte>& to, std::uint64_t count);
 
   /// Reads to the end, so that the writer isn't blocked.
-  void drain() {
-    std::vector<std::byte> rest(1 << 16);
-    while (read(rest.data(), rest.size()) == rest.size()) continue;
-  }
+  void drain();
 
  private:
   struct wake {
@@ -99,16 +64,9 @@ class pipe {
   };
 
   // Without it a read before a writer has opened the pipe would look like the end.
-  void wait() {
-    ::pollfd files[2]{{file_.number(), POLLIN, 0}, {woken_.number(), POLLIN, 0}};
-    while (::poll(files, 2, -1) < 0)
-      if (errno != EINTR) fail(errno);
-    if (files[1].revents != 0) throw pipe_stopped();
-  }
+  void wait();
 
-  [[noreturn]] void fail(int reason) const {
-    throw arrow_error(readable(path_) + ": " + std::generic_category().message(reason));
-  }
+  [[noreturn]] void fail(int reason) const;
 
   std::string path_;
   open_file file_;
@@ -116,4 +74,8 @@ class pipe {
   std::optional<std::stop_callback<wake>> on_stop_; // destroyed before the file that it writes to
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/arrow/detail/pipe.ipp>
+#endif

@@ -14,8 +14,12 @@
 
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/indexed_rows.hpp>
+#include <feedline/arrow/detail/layout.hpp>
+#include <feedline/arrow/detail/loaded_batch.hpp>
 #include <feedline/arrow/detail/mapped_table.hpp>
+#include <feedline/arrow/detail/pipe.hpp>
 #include <feedline/arrow/detail/piped_table.hpp>
+#include <feedline/arrow/detail/wanted_columns.hpp>
 #include <feedline/arrow/row.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/random.hpp>
@@ -25,7 +29,7 @@
 #include <feedline/source/detail/read_ahead.hpp>
 #include <feedline/source/file_patterns.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Yields the rows of files, one file after another.
 template <class Row>
@@ -242,4 +246,4 @@ class rows_source {
   std::uint64_t bytes_per_row_ = 0;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Finds the columns that the user names.
-#include <cstddef>
 #include <string>
 #include <vector>
 
-#include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/cell.hpp>
 #include <feedline/arrow/schema.hpp>
-#include <feedline/detail/readable_text.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A column's name, and the type that its values are read as.
 struct wanted_column {
@@ -24,42 +21,17 @@ wanted_column want(const std::string& name) {
   return {name, arrow_cell<T>::accepts, arrow_cell<T>::wanted};
 }
 
-inline const arrow_field& field_at(const arrow_schema& schema, const arrow_path& path) {
-  const arrow_field* field = &schema.columns[path.front()];
-  for (std::size_t i = 1; i < path.size(); ++i) field = &(*parts_of(*field))[path[i]];
-  return *field;
-}
+const arrow_field& field_at(const arrow_schema& schema, const arrow_path& path);
 
 /// If the column is a struct {bytes, path}, as Hugging Face stores audio and images, but bytes are expected,
 /// appends the part `bytes` to the path.
-inline void go_to_bytes(const arrow_schema& schema, const wanted_column& column, arrow_path& path) {
-  const arrow_field& type = field_at(schema, path);
-  if (type.type != arrow_type::structure || column.accepts(type)) return;
-  const std::vector<arrow_field>& parts = *parts_of(type);
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    if (parts[i].name == "bytes" && column.accepts(value_field(parts[i]))) {
-      path.push_back(i);
-      return;
-    }
-}
+void go_to_bytes(const arrow_schema& schema, const wanted_column& column, arrow_path& path);
 
 /// Throws arrow_error; its message lists the file's columns.
-inline std::vector<arrow_path> find_columns(const arrow_schema& schema,
-                                            const std::vector<wanted_column>& columns) {
-  std::vector<arrow_path> paths;
-  for (const wanted_column& column : columns) {
-    arrow_path path;
-    const std::size_t times = find_arrow_column(schema.columns, column.name, path, paths.emplace_back());
-    const std::string there = "; the file has " + to_string(schema);
-    if (times == 0) throw arrow_error("there is no column " + in_backticks(column.name) + there);
-    if (times > 1) throw arrow_error("there are several columns " + in_backticks(column.name) + there);
-    go_to_bytes(schema, column, paths.back());
-    const arrow_field& type = value_field(field_at(schema, paths.back()));
-    if (!column.accepts(type))
-      throw arrow_error("column " + in_backticks(column.name) + " is of type " + to_string(type) +
-                        ", but the field needs " + column.wanted() + there);
-  }
-  return paths;
-}
+std::vector<arrow_path> find_columns(const arrow_schema& schema, const std::vector<wanted_column>& columns);
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/arrow/detail/wanted_columns.ipp>
+#endif

@@ -4,10 +4,8 @@
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
-#include <stop_token>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include <feedline/async/async_options.hpp>
@@ -15,14 +13,13 @@
 #include <feedline/async/detail/flight.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
-#include <feedline/core/pipeline.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 #include <feedline/stage/prefetch.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 struct async_stage_options {
   std::string name{};
@@ -208,4 +205,4 @@ auto asynchronous(F f, const async_stage_options& options, const Between& betwee
   return start_stage<F, Kind>(std::move(f), options) | between | await_stage<Kind>(options);
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/async/detail/async_stage.hpp>
 #include <feedline/async/detail/flight.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Emits each ticket once its operation has ended, and holds up to `limit` others. Epochs don't mix.
 class completion_order {
@@ -115,4 +114,4 @@ class completion_order {
   std::size_t limit_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

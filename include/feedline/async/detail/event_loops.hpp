@@ -2,13 +2,10 @@
 #pragma once
 // The threads on which asynchronous operations run, one event loop each.
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <mutex>
 #include <new>
-#include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -17,7 +14,9 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Work that a loop's thread does once. Whoever adds it keeps it alive until then.
 struct loop_task {
@@ -36,49 +35,19 @@ class event_loop {
   event_loop() = default;
   event_loop(event_loop&&) = delete;
 
-  void start() {
-    io_.restart();
-    thread_ = std::thread([this] { io_.run(); });
-  }
+  void start();
 
   /// Ends the thread after the tasks that were added. What waits besides them waits for the next start(), or is
   /// destroyed with the loop.
-  void stop() {
-    asio::post(io_, [this] { io_.stop(); });
-    thread_.join();
-  }
+  void stop();
 
   /// Returns when the tasks that were added before have run.
-  void wait_for_added() {
-    struct last final : loop_task {
-      void run() noexcept override {
-        const std::lock_guard lock(mutex);
-        has_run = true;
-        changed.notify_one();
-      }
-
-      std::mutex mutex;
-      std::condition_variable changed;
-      bool has_run = false;
-    } task;
-
-    add(task);
-    std::unique_lock lock(task.mutex);
-    task.changed.wait(lock, [&] { return task.has_run; });
-  }
+  void wait_for_added();
 
   asio::io_context::executor_type executor() noexcept { return io_.get_executor(); }
 
   /// Has the loop's thread run a task, in the order of the calls. Many tasks share one wake-up. Needs no memory.
-  void add(loop_task& task) noexcept {
-    loop_task* before = added_.load(std::memory_order_relaxed);
-    do {
-      task.next_task = before;
-    } while (
-        !added_.compare_exchange_weak(before, &task, std::memory_order_acq_rel, std::memory_order_relaxed));
-    if (!before) // not of the task, which may have run already
-      asio::post(io_, asio::bind_allocator(wake_up_allocator<char>{this}, [this] { run_added(); }));
-  }
+  void add(loop_task& task) noexcept;
 
   /// Runs a task at once, on the loop's thread. If a task calls it, the other one runs after it.
   void run(loop_task& task) noexcept {
@@ -111,15 +80,7 @@ class event_loop {
     event_loop* of;
   };
 
-  void run_added() noexcept {
-    loop_task* newest = added_.exchange(nullptr, std::memory_order_acq_rel); // pairs with the one in add
-    loop_task* oldest = nullptr;
-    while (newest) {
-      loop_task* const before = std::exchange(newest->next_task, oldest);
-      oldest = std::exchange(newest, before);
-    }
-    while (oldest) std::exchange(oldest, oldest->next_task)->run();
-  }
+  void run_added() noexcept;
 
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard_{io_.get_executor()};
@@ -136,39 +97,15 @@ class event_loops {
   explicit event_loops(std::size_t threads) : threads_(threads) {}
 
   /// The loops in turns.
-  event_loop& next() noexcept {
-    return loops_[turn_.fetch_add(1, std::memory_order_relaxed) % loops_.size()];
-  }
+  event_loop& next() noexcept;
 
   /// Throws std::system_error if a thread can't be started.
-  void enter() {
-    const std::lock_guard lock(mutex_);
-    if (users_ == 0) start();
-    ++users_;
-  }
+  void enter();
 
-  void leave() {
-    const std::lock_guard lock(mutex_);
-    --users_;
-    for (event_loop& loop : loops_) {
-      if (users_ == 0) loop.stop();
-      else loop.wait_for_added(); // they may use what the run owns
-    }
-  }
+  void leave();
 
  private:
-  void start() {
-    while (loops_.size() < threads_) loops_.emplace_back();
-    std::size_t started = 0;
-    try {
-      for (; started < loops_.size(); ++started) loops_[started].start();
-    } catch (const std::system_error& error) {
-      for (std::size_t i = 0; i < started; ++i) loops_[i].stop();
-      throw std::system_error(error.code(), "feedline: can't start thread " + std::to_string(started + 1) +
-                                                " of " + std::to_string(loops_.size()) +
-                                                " for asynchronous operations");
-    }
-  }
+  void start();
 
   const std::size_t threads_;
   std::deque<event_loop> loops_; // made when they are first used
@@ -177,4 +114,8 @@ class event_loops {
   std::size_t users_ = 0;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/async/detail/event_loops.ipp>
+#endif

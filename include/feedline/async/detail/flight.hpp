@@ -20,7 +20,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/detail/kernel.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 class flight;
 class operation_base;
@@ -29,25 +29,15 @@ class operation_base;
 class completions {
  public:
   /// At most `limit` of them announce their end here.
-  explicit completions(std::size_t limit) { ended_.reserve(limit); }
+  explicit completions(std::size_t limit);
 
-  void add(const operation_base& o) noexcept {
-    const std::lock_guard lock(mutex_);
-    ended_.push_back(&o);
-    some_ended_.notify_one();
-  }
+  void add(const operation_base& o) noexcept;
 
   /// Waits until there are some.
-  void wait() {
-    std::unique_lock lock(mutex_);
-    some_ended_.wait(lock, [this] { return !ended_.empty(); });
-  }
+  void wait();
 
   /// Exchanges the list for an empty one that has as much memory.
-  void take(std::vector<const operation_base*>& all) noexcept {
-    const std::lock_guard lock(mutex_);
-    ended_.swap(all);
-  }
+  void take(std::vector<const operation_base*>& all) noexcept;
 
  private:
   std::mutex mutex_;
@@ -58,7 +48,7 @@ class completions {
 /// An operation in flight. Its ticket and its loop share it: whoever is done with it last destroys it.
 class operation_base {
  public:
-  operation_base(std::shared_ptr<flight> all, event_loop& loop) : flight_(std::move(all)), loop_(loop) {}
+  operation_base(std::shared_ptr<flight> all, event_loop& loop);
 
   operation_base(operation_base&&) = delete;
 
@@ -79,13 +69,7 @@ class operation_base {
   }
 
   /// Adds the operation to the list when it is done. Instead of wait().
-  void announce_to(std::shared_ptr<completions> list) {
-    completions_ = std::move(list);
-    std::uint32_t state = running;
-    // The release pairs with the acquire in finish.
-    if (!state_.compare_exchange_strong(state, announced, std::memory_order_acq_rel))
-      completions_->add(*this);
-  }
+  void announce_to(std::shared_ptr<completions> list);
 
   std::size_t place = 0; ///< of its ticket, where that is one of several
 
@@ -160,8 +144,7 @@ class operation_base {
 class flight {
  public:
   /// At most `limit` operations at once. A stop cancels them all.
-  flight(std::size_t limit, const std::stop_token& stop)
-      : limit_(limit), stop_(stop), on_stop_(stop, canceller{this}) {}
+  flight(std::size_t limit, const std::stop_token& stop);
 
   flight(flight&&) = delete;
 
@@ -195,43 +178,14 @@ class flight {
   }
 
   /// Cancels an operation that nobody waits for.
-  void drop(operation_base& o) noexcept {
-    std::unique_lock lock(mutex_);
-    if (o.stage_ == operation_base::stage::in_flight) cancel(o);
-    if (o.stage_ != operation_base::stage::due) return;
-    remove_due(o);
-    lock.unlock();
-    o.release(); // it never gets to its loop
-  }
+  void drop(operation_base& o) noexcept;
 
   /// An operation has ended: the next one begins. Returns that if the caller must launch it, after this call. Called on
   /// the loop's thread.
-  operation_base* finished(operation_base& o) noexcept {
-    const std::lock_guard lock(mutex_);
-    (o.before_ ? o.before_->after_ : first_) = o.after_;
-    if (o.after_) o.after_->before_ = o.before_;
-    o.stage_ = operation_base::stage::ended;
-    operation_base* const next = first_due_;
-    const std::uint64_t now = note_count(count_ - (next ? 0 : 1));
-    times_.add(now - o.began_, 1);
-    ++finished_;
-    took_ += now - o.began_;
-    if (count_ == 0) has_room_.notify_all();
-    if (!next) return nullptr;
-    remove_due(*next);
-    begin(*next, now);
-    if (is_stopped_ || &next->loop_ != &o.loop_) {
-      launch_on_its_loop(*next);
-      return nullptr;
-    }
-    return next;
-  }
+  operation_base* finished(operation_base& o) noexcept;
 
   /// Waits until no operation is in flight.
-  void join() {
-    std::unique_lock lock(mutex_);
-    has_room_.wait(lock, [&] { return count_ == 0; });
-  }
+  void join();
 
   /// Reports how many operations were in flight at once and how long each took.
   template <class Out>
@@ -254,11 +208,7 @@ class flight {
   struct canceller {
     flight* self;
 
-    void operator()() const noexcept {
-      const std::lock_guard lock(self->mutex_);
-      self->is_stopped_ = true;
-      for (operation_base* o = self->first_; o; o = o->after_) self->cancel(*o);
-    }
+    void operator()() const noexcept;
   };
 
   // The mutex is held in all functions below.
@@ -276,11 +226,7 @@ class flight {
     if (is_stopped_) cancel(o);
   }
 
-  void remove_due(operation_base& o) noexcept {
-    (o.before_ ? o.before_->after_ : first_due_) = o.after_;
-    (o.after_ ? o.after_->before_ : last_due_) = o.before_;
-    if (--due_ == wanted_) has_room_.notify_all();
-  }
+  void remove_due(operation_base& o) noexcept;
 
   // The operation is in flight, so its loop exists.
   void cancel(operation_base& o) noexcept {
@@ -324,20 +270,14 @@ class flight {
 /// Operations and the loops they run on. Its end waits for that of all operations.
 class flight_session {
  public:
-  flight_session(std::shared_ptr<event_loops> all, std::size_t limit, const std::stop_token& stop)
-      : loops_(std::move(all)), operations_(std::make_shared<flight>(limit, stop)) {
-    loops_->enter();
-  }
+  flight_session(std::shared_ptr<event_loops> all, std::size_t limit, const std::stop_token& stop);
 
   flight_session(flight_session&&) = delete;
 
-  ~flight_session() {
-    operations_->join();
-    loops_->leave();
-  }
+  ~flight_session();
 
   /// The loop for the next operation.
-  event_loop& next_loop() noexcept { return loops_->next(); }
+  event_loop& next_loop() noexcept;
 
   const std::shared_ptr<flight>& operations() const noexcept { return operations_; }
 
@@ -350,9 +290,7 @@ class flight_session {
 /// each packet, and at the end of each epoch.
 class flight_report {
  public:
-  void see(const operation_base& o) {
-    if (!operations_) operations_ = o.operations();
-  }
+  void see(const operation_base& o);
 
   void is_due() noexcept { reported_ = 0; }
 
@@ -370,23 +308,8 @@ class flight_report {
   std::uint64_t reported_ = 0; // when, in ns
 };
 
-inline void operation_base::drop() noexcept {
-  if (!is_done()) flight_->drop(*this);
-}
+} // namespace feedline::inline FEEDLINE_ABI::detail
 
-inline void operation_base::throw_if_stopped() const {
-  if (flight_->stop_token().stop_requested()) throw asio::system_error(asio::error::operation_aborted);
-}
-
-inline void operation_base::finish() noexcept {
-  const std::shared_ptr<flight> all = flight_;
-  event_loop& here = loop_;
-  operation_base* const next = all->finished(*this);
-  const std::uint32_t before = state_.exchange(done, std::memory_order_acq_rel);
-  if (before == awaited) unpark(state_, 1);
-  if (before == announced) completions_->add(*this);
-  release();
-  if (next) here.run(next->launching_);
-}
-
-} // namespace feedline::inline v0::detail
+#ifndef FEEDLINE_COMPILED
+#include <feedline/async/detail/flight.ipp>
+#endif

@@ -15,10 +15,11 @@
 
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/detail/async_stage.hpp>
+#include <feedline/async/detail/event_loops.hpp>
 #include <feedline/async/detail/flight.hpp>
-#include <feedline/core/stage.hpp>
+#include <feedline/core/sample.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 template <class F, class In>
 concept async_callable_with_item = std::is_invocable_v<F&, In>;
@@ -118,4 +119,4 @@ class operation final : public operation_base {
   std::exception_ptr error_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -17,7 +17,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/core/retry.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Waits on the event loop of the coroutine that calls it.
 inline asio::awaitable<void> pause_for(async_context& c, std::chrono::nanoseconds time) {
@@ -67,4 +67,4 @@ retrying<F> with_option(F f, const retry& options) {
   return {std::move(f), options};
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include <asio/cancellation_type.hpp>
@@ -16,12 +15,12 @@
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/async_generator.hpp>
 #include <feedline/async/detail/async_stage.hpp>
+#include <feedline/async/detail/event_loops.hpp>
 #include <feedline/async/detail/flight.hpp>
 #include <feedline/async/detail/operation.hpp>
 #include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 template <class T>
 inline constexpr bool is_generator = false;
@@ -146,4 +145,4 @@ class stream final : public operation_base,
   std::exception_ptr error_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -6,14 +6,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
-#include <string>
-
-#include <feedline/audio/detail/float_buffer.hpp>
 
 #include <fftw3.h>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A complex Fourier transform of one length, from one array to another. Spectrograms of real numbers use it,
 /// too: two real numbers form a complex one (see power_spectrum), and FFTW's complex transforms of half the
@@ -25,17 +23,7 @@ class fft_plan {
  public:
   /// The process's plan of this length. FFTW's planner isn't thread-safe: a program that also creates its own
   /// plans, while spectrograms are constructed, must call fftwf_make_planner_thread_safe().
-  static std::shared_ptr<const fft_plan> of_length(std::size_t length) {
-    const std::lock_guard lock(planner().mutex);
-    std::weak_ptr<const fft_plan>& known = planner().plans[length];
-    if (auto plan = known.lock()) return plan;
-    const std::shared_ptr<const fft_plan> made(new fft_plan(length), [](const fft_plan* plan) {
-      const std::lock_guard planning(planner().mutex);
-      delete plan;
-    });
-    known = made;
-    return made;
-  }
+  static std::shared_ptr<const fft_plan> of_length(std::size_t length);
 
   /// Transforms arrays of 2 · length numbers that are aligned to float_buffer::alignment. Doesn't change
   /// `from`. Thread-safe.
@@ -55,17 +43,7 @@ class fft_plan {
     return immortal;
   }
 
-  explicit fft_plan(std::size_t length) {
-    float_buffer from, to;
-    if (length <= INT_MAX)
-      plan_ = fftwf_plan_dft_1d(static_cast<int>(length),
-                                reinterpret_cast<fftwf_complex*>(from.reserve(2 * length)),
-                                reinterpret_cast<fftwf_complex*>(to.reserve(2 * length)), FFTW_FORWARD,
-                                FFTW_ESTIMATE | FFTW_PRESERVE_INPUT);
-    if (!plan_)
-      throw std::runtime_error("feedline::mel_spectrogram: FFTW can't create a plan of length " +
-                               std::to_string(length));
-  }
+  explicit fft_plan(std::size_t length);
 
   ~fft_plan() { fftwf_destroy_plan(plan_); }
 
@@ -74,4 +52,8 @@ class fft_plan {
   friend struct std::default_delete<const fft_plan>;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/audio/detail/fft_plan.ipp>
+#endif

@@ -3,11 +3,12 @@
 // Reusable memory for samples: it grows, never shrinks, and isn't cleared.
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <new>
 #include <utility>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 class float_buffer {
  public:
@@ -31,16 +32,7 @@ class float_buffer {
   std::size_t capacity() const noexcept { return capacity_; }
 
   /// Room for `size` numbers. Keeps the first `kept` of the present ones.
-  float* reserve(std::size_t size, std::size_t kept = 0) {
-    if (size <= capacity_) return data_;
-    if (size > std::numeric_limits<std::size_t>::max() / sizeof(float)) throw std::bad_array_new_length();
-    auto* const larger =
-        static_cast<float*>(::operator new(size * sizeof(float), std::align_val_t{alignment}));
-    std::copy_n(data_, kept, larger);
-    free(std::exchange(data_, larger));
-    capacity_ = size;
-    return data_;
-  }
+  float* reserve(std::size_t size, std::size_t kept = 0);
 
  private:
   static void free(float* memory) noexcept {
@@ -51,4 +43,8 @@ class float_buffer {
   std::size_t capacity_ = 0;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/audio/detail/float_buffer.ipp>
+#endif

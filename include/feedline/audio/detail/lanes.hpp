@@ -6,7 +6,9 @@
 #include <cstring>
 #include <limits>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 inline constexpr std::size_t lane_count = 4;
 
@@ -61,4 +63,4 @@ inline float_lanes log_of_lanes(float_lanes x) noexcept {
   return x <= std::numeric_limits<float>::max() ? result : x;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

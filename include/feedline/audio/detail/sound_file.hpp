@@ -2,32 +2,22 @@
 #pragma once
 // A sound file opened by libsndfile.
 #include <cstddef>
-#include <mutex>
+#include <cstdio>
 #include <optional>
 #include <shared_mutex>
 #include <span>
 #include <string>
 
-#include <feedline/audio/detail/byte_stream.hpp>
-
 #include <sndfile.h>
 
-namespace feedline::inline v0::detail {
+#include <feedline/audio/detail/byte_stream.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Opens a sound file in memory, which must outlive the object. If that fails, error() returns the reason.
 class sound_file {
  public:
-  explicit sound_file(std::span<const std::byte> file) : stream_{file} {
-    {
-      const std::shared_lock lock(opening());
-      file_ = open();
-    }
-    if (file_) return;
-    // libsndfile stores the reason in a global variable, which every opening of a file overwrites.
-    const std::unique_lock lock(opening());
-    file_ = open();
-    if (!file_) error_ = sf_error_number(sf_error(nullptr));
-  }
+  explicit sound_file(std::span<const std::byte> file);
 
   sound_file(const sound_file&) = delete;
   sound_file& operator=(const sound_file&) = delete;
@@ -39,20 +29,14 @@ class sound_file {
   bool is_open() const noexcept { return file_ != nullptr; }
 
   /// libsndfile's error message, or an empty text.
-  std::string error() const {
-    if (!file_) return error_;
-    return sf_error(file_) == SF_ERR_NO_ERROR ? std::string() : std::string(sf_strerror(file_));
-  }
+  std::string error() const;
 
   std::size_t channels() const noexcept { return static_cast<std::size_t>(info_.channels); }
 
   std::size_t rate() const noexcept { return static_cast<std::size_t>(info_.samplerate); }
 
   /// The length; nullopt if the header doesn't contain it.
-  std::optional<std::size_t> frames() const noexcept {
-    if (info_.frames < 0 || info_.frames == SF_COUNT_MAX) return {};
-    return static_cast<std::size_t>(info_.frames);
-  }
+  std::optional<std::size_t> frames() const noexcept;
 
   /// Whether the length may be slightly wrong, because the file doesn't contain it.
   bool length_is_estimate() const noexcept { return (info_.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG; }
@@ -77,10 +61,7 @@ class sound_file {
   }
 
  private:
-  static std::shared_mutex& opening() {
-    static std::shared_mutex mutex;
-    return mutex;
-  }
+  static std::shared_mutex& opening();
 
   SNDFILE* open() noexcept {
     stream_.position = 0;
@@ -94,4 +75,8 @@ class sound_file {
   std::string error_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/audio/detail/sound_file.ipp>
+#endif

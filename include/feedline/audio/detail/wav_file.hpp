@@ -2,7 +2,6 @@
 #pragma once
 // Reads plain WAV files without libsndfile, which allocates memory for each file, and which silently shortens
 // files whose header claims more data than they have.
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -12,26 +11,16 @@
 #include <string>
 #include <string_view>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A RIFF/WAVE file of integers of 8 to 32 bits or floats, with a checked layout. Source of the fields:
 /// "Multiple Channel Audio Data and WAVE Files", Microsoft, 2007.
 class wav_file {
  public:
   /// Returns nullopt for other or unusual files, which libsndfile must read.
-  static std::optional<wav_file> open(std::span<const std::byte> file) {
-    if (file.size() < 12 || text(file, 0) != "RIFF" || text(file, 8) != "WAVE") return {};
-    wav_file found;
-    for (std::size_t at = 12; at + 8 <= file.size();) {
-      const std::uint32_t size = number<std::uint32_t>(file, at + 4);
-      const std::size_t begin = at + 8, rest = file.size() - begin;
-      if (text(file, at) == "data") return found.with_data(file.subspan(begin), size);
-      if (size > rest) return {};
-      if (text(file, at) == "fmt " && !found.read_format(file.subspan(begin, size))) return {};
-      at = begin + size + size % 2;
-    }
-    return {};
-  }
+  static std::optional<wav_file> open(std::span<const std::byte> file);
 
   std::size_t channels() const noexcept { return channels_; }
 
@@ -42,7 +31,7 @@ class wav_file {
 
   bool length_is_estimate() const noexcept { return false; }
 
-  std::string error() const { return {}; }
+  std::string error() const;
 
   bool seeks_exactly() const noexcept { return true; }
 
@@ -51,26 +40,7 @@ class wav_file {
     return frame <= data_.size() / frame_bytes();
   }
 
-  std::size_t read(float* to, std::size_t frames) noexcept {
-    frames = std::min(frames, data_.size() / frame_bytes() - at_);
-    const std::byte* from = data_.data() + at_ * frame_bytes();
-    const std::size_t count = frames * channels_;
-    if (is_float_)
-      for (std::size_t i = 0; i < count; ++i) to[i] = load<float>(from + 4 * i);
-    else if (bytes_ == 1)
-      for (std::size_t i = 0; i < count; ++i)
-        to[i] = static_cast<float>(std::to_integer<int>(from[i]) - 128) * 0x1p-7f;
-    else if (bytes_ == 2)
-      for (std::size_t i = 0; i < count; ++i)
-        to[i] = static_cast<float>(load<std::int16_t>(from + 2 * i)) * 0x1p-15f;
-    else if (bytes_ == 3)
-      for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(load_24(from + 3 * i)) * 0x1p-23f;
-    else
-      for (std::size_t i = 0; i < count; ++i)
-        to[i] = static_cast<float>(load<std::int32_t>(from + 4 * i)) * 0x1p-31f;
-    at_ += frames;
-    return frames;
-  }
+  std::size_t read(float* to, std::size_t frames) noexcept;
 
  private:
   static_assert(std::endian::native == std::endian::little, "feedline::audio is for little-endian machines");
@@ -99,34 +69,9 @@ class wav_file {
 
   std::size_t frame_bytes() const noexcept { return bytes_ * channels_; }
 
-  bool read_format(std::span<const std::byte> chunk) noexcept {
-    if (chunk.size() < 16) return false;
-    auto tag = number<std::uint16_t>(chunk, 0);
-    channels_ = number<std::uint16_t>(chunk, 2);
-    rate_ = number<std::uint32_t>(chunk, 4);
-    const std::size_t bits = number<std::uint16_t>(chunk, 14);
-    if (tag == extensible) {
-      // The rest of the format's GUID is the same for all formats that have a tag.
-      constexpr std::string_view guid("\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71", 14);
-      if (chunk.size() < 40) return false;
-      const std::string_view rest(reinterpret_cast<const char*>(chunk.data()) + 26, guid.size());
-      if (rest != guid || number<std::uint16_t>(chunk, 18) != bits) return false;
-      tag = number<std::uint16_t>(chunk, 24);
-    }
-    is_float_ = tag == floats;
-    bytes_ = bits / 8;
-    return bits % 8 == 0 && (tag == integers ? bytes_ >= 1 && bytes_ <= 4 : is_float_ && bytes_ == 4) &&
-           channels_ > 0 && rate_ > 0 && number<std::uint16_t>(chunk, 12) == frame_bytes();
-  }
+  bool read_format(std::span<const std::byte> chunk) noexcept;
 
-  std::optional<wav_file> with_data(std::span<const std::byte> rest, std::uint32_t size) noexcept {
-    if (channels_ == 0) return {}; // the format is missing before the data
-    // Programs that write to a pipe don't know the length, and write the largest value.
-    const bool open_end = size >= 0x7fff0000;
-    promised_ = (open_end ? rest.size() : size) / frame_bytes();
-    data_ = rest.first(std::min<std::size_t>(rest.size(), promised_ * frame_bytes()));
-    return *this;
-  }
+  std::optional<wav_file> with_data(std::span<const std::byte> rest, std::uint32_t size) noexcept;
 
   static constexpr std::uint16_t integers = 1, floats = 3, extensible = 0xfffe;
 
@@ -139,4 +84,8 @@ class wav_file {
   bool is_float_ = false;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/audio/detail/wav_file.ipp>
+#endif

@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -16,19 +15,20 @@
 #include <string_view>
 #include <vector>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
 
-inline std::uint64_t now_ns() noexcept {
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
-                                    std::chrono::nanoseconds(1));
-}
+namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// The processor time of the calling thread.
-inline std::uint64_t thread_ns() noexcept {
+inline std::uint64_t ns_of_clock(::clockid_t clock) noexcept {
   std::timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  ::clock_gettime(clock, &time);
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
+
+inline std::uint64_t now_ns() noexcept { return ns_of_clock(CLOCK_MONOTONIC); }
+
+/// The processor time of the calling thread.
+inline std::uint64_t thread_ns() noexcept { return ns_of_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 /// Adds to a counter with a single writer, which needs no read-modify-write instruction.
 inline void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {
@@ -96,32 +96,16 @@ class user_numbers {
     bool adds_up; // a sum over time, like a counter; otherwise a current value
   };
 
-  void count(std::string_view name, std::uint64_t times) {
-    const std::lock_guard lock(mutex_);
-    find(name, true).value += static_cast<double>(times);
-  }
+  void count(std::string_view name, std::uint64_t times);
 
-  void set(std::string_view name, double value) {
-    const std::lock_guard lock(mutex_);
-    find(name, false).value = value;
-  }
+  void set(std::string_view name, double value);
 
-  void set_total(std::string_view name, double value) {
-    const std::lock_guard lock(mutex_);
-    find(name, true).value = value;
-  }
+  void set_total(std::string_view name, double value);
 
-  std::vector<number> read() const {
-    const std::lock_guard lock(mutex_);
-    return all_;
-  }
+  std::vector<number> read() const;
 
  private:
-  number& find(std::string_view name, bool adds_up) {
-    for (number& n : all_)
-      if (n.name == name) return n;
-    return all_.emplace_back(number{std::string(name), 0, adds_up});
-  }
+  number& find(std::string_view name, bool adds_up);
 
   mutable std::mutex mutex_;
   std::vector<number> all_;
@@ -168,10 +152,7 @@ enum class wait_kind : std::uint32_t { none, starved, blocked, parked, inside };
 /// The counters of one thread. Time counts as busy unless the thread waits for input, for room, for its turn
 /// (parked) or inside a user's function.
 struct alignas(64) thread_counters {
-  explicit thread_counters(std::size_t stage_count, std::size_t number_among_workers = 0)
-      : number(number_among_workers), stages(std::make_unique<stage_counters[]>(stage_count)) {
-    for (std::size_t i = 0; i < stage_count; ++i) stages[i].thread = this;
-  }
+  explicit thread_counters(std::size_t stage_count, std::size_t number_among_workers = 0);
 
   const std::size_t number;
 
@@ -221,19 +202,10 @@ struct worker_times {
   std::uint64_t busy() const noexcept { return alive - std::min(alive, starved + blocked + inside); }
 };
 
-inline worker_times read_times(const thread_counters& a, std::uint64_t now) noexcept {
-  const std::uint64_t began = a.began.load(std::memory_order_relaxed);
-  const std::uint64_t ended = a.ended.load(std::memory_order_relaxed);
-  if (began == 0) return {};
-  std::array<std::uint64_t, 5> waited{};
-  for (std::size_t kind = 0; kind < waited.size(); ++kind)
-    waited[kind] = a.waits[kind].load(std::memory_order_relaxed);
-  const std::uint64_t waiting = a.waiting.load(std::memory_order_relaxed);
-  if (const std::uint64_t begin = waiting >> 3; now > begin) waited[waiting & 7] += now - begin;
-  const auto of = [&](wait_kind kind) { return waited[static_cast<std::size_t>(kind)]; };
-  const std::uint64_t alive = std::max(ended ? ended : now, began) - began;
-  return {alive - std::min(alive, of(wait_kind::parked)), of(wait_kind::starved), of(wait_kind::blocked),
-          of(wait_kind::inside), 0};
-}
+worker_times read_times(const thread_counters& a, std::uint64_t now) noexcept;
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/metrics/thread_counters.ipp>
+#endif

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <optional>
 
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/place_share.hpp>
-#include <feedline/core/plan/segments.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The number of samples that a source yields in the first epoch; nothing if it isn't known.
 template <source Source>
@@ -47,4 +47,4 @@ std::optional<std::uint64_t> items_in_epoch(const Source& described, const Segme
   return items;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

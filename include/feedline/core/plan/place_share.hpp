@@ -5,30 +5,14 @@
 
 #include <feedline/core/epoch.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// One rank's share: every step-th position of an epoch, from the epoch's `first` on. So the ranks together
 /// take consecutive parts of the order as their global batches, whatever the world size.
 struct place_share {
   place_share() = default;
 
-  place_share(std::uint64_t all_places, const epoch& e)
-      : places(all_places), first(e.first), step(e.rank.world_size) {
-    const std::uint64_t group =
-        e.first >= e.rank.number ? e.first - e.rank.number : 0; // where all ranks continue
-    const std::uint64_t of_all = places > group ? places - group : 0;
-    switch (e.rank.remainder) {
-    case remainder::drop:
-      size = of_all / step;
-      break;
-    case remainder::wrap:
-      size = (of_all + step - 1) / step;
-      break;
-    case remainder::keep:
-      size = places > first ? (places - first + step - 1) / step : 0;
-      break;
-    }
-  }
+  place_share(std::uint64_t all_places, const epoch& e);
 
   /// The position of number i of this rank's samples.
   std::uint64_t place_of(std::uint64_t i) const noexcept {
@@ -45,4 +29,8 @@ struct place_share {
   std::uint64_t size = 0; ///< how many belong to this rank
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/plan/place_share.ipp>
+#endif

@@ -4,13 +4,12 @@
 // each segment.
 #include <array>
 #include <cstddef>
-#include <type_traits>
 #include <utility>
 
 #include <feedline/core/stage.hpp>
 #include <feedline/queue/overflow.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 struct empty_list {
   static constexpr std::size_t size = 0;
@@ -72,8 +71,12 @@ Front joined(Front front, const empty_list&) {
 
 template <class Front, class Before, class Last>
 auto joined(Front front, const longer_list<Before, Last>& after) {
-  auto all = joined(std::move(front), after.front);
-  return longer_list<decltype(all), Last>{std::move(all), after.last};
+  if constexpr (Before::size == 0) {
+    return longer_list<Front, Last>{std::move(front), after.last};
+  } else {
+    auto all = joined(std::move(front), after.front);
+    return longer_list<decltype(all), Last>{std::move(all), after.last};
+  }
 }
 
 /// The fewest and the most threads of a segment.
@@ -193,8 +196,9 @@ struct segment_list {
 
   template <class F>
   void for_each_stage(F& f) const {
-    const auto stages_in = [&](const auto& segment) { for_each_in(segment.stages, f); };
-    for_each_in(all, stages_in);
+    [&]<std::size_t... N>(std::index_sequence<N...>) {
+      (f(stage<N>()), ...);
+    }(std::make_index_sequence<stage_count>());
   }
 
   list_of<Segments...> all;
@@ -214,15 +218,16 @@ struct elements_of<longer_list<Front, Last>> {
   using type = decltype(typename elements_of<Front>::type() + types<Last>());
 };
 
-template <class List, class... Segments>
-segment_list<Segments...> as_segments(List list, types<Segments...>) {
-  return {std::move(list)};
-}
+template <class... Segments>
+segment_list<Segments...> segments_of(types<Segments...>);
 
-/// Converts a list of segments to a segment_list.
+/// The segment_list with the segments of a list.
 template <class List>
-auto as_segments(List list) {
-  return as_segments(std::move(list), typename elements_of<List>::type());
+using segments_in = decltype(segments_of(typename elements_of<List>::type()));
+
+template <class List>
+segments_in<List> as_segments(List list) {
+  return {std::move(list)};
 }
 
 /// Appends a segment. Its stages join the last segment if that is open and they are serial. A queue without
@@ -239,23 +244,20 @@ auto with_segment(const longer_list<Front, segment<A, Before...>>& list, const s
                                     {joined(list.last.stages, next.stages), list.last.workers,
                                      B.has_queue ? next.capacity : list.last.capacity}};
   } else {
-    return listed(list, next);
+    return longer_list<longer_list<Front, segment<A, Before...>>, segment<B, After...>>{list, next};
   }
 }
 
 template <segment_traits B, class... After>
-auto with_segment(const empty_list&, const segment<B, After...>& next) {
-  return listed(empty_list(), next);
-}
-
-template <class List>
-List with_segments(List list, const empty_list&) {
-  return list;
+longer_list<empty_list, segment<B, After...>> with_segment(const empty_list&,
+                                                           const segment<B, After...>& next) {
+  return {{}, next};
 }
 
 template <class List, class Front, class Last>
-auto with_segments(List list, const longer_list<Front, Last>& more) {
-  return with_segment(with_segments(std::move(list), more.front), more.last);
+auto with_segments(const List& list, const longer_list<Front, Last>& more) {
+  if constexpr (Front::size == 0) return with_segment(list, more.last);
+  else return with_segment(with_segments(list, more.front), more.last);
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -11,12 +11,26 @@
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/chain.hpp>
+#include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/stage.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// A thread's copy of a stage. Throws pipeline_error if it can't be made.
+template <class In, class Stage>
+bound_t<Stage, In> started(const Stage& stage, const stage_place& place) {
+  try {
+    if constexpr (binds_to<Stage, In>)
+      return stage.template bind<In>(stage_info{place.random_key(), place.run.stop, place.items_in_flight});
+    else return stage;
+  } catch (...) {
+    throw pipeline_error(current_failure(place.name, {}));
+  }
+}
 
 /// Builds the chain of stages First to Last - 1 of some segments, which ends in a sink. `place` is that of the
 /// first stage. `SkipUnchanged` leaves out stages that only pass samples on.
@@ -35,23 +49,13 @@ auto make_chain(const Segments& segments, Sink sink, thread_counters& thread, st
     if constexpr (SkipUnchanged && traits_of<stage_type>().unchanged) {
       return next;
     } else {
-      const auto start = [&]() -> running {
-        try {
-          if constexpr (binds_to<stage_type, In>)
-            return stage.template bind<In>(
-                stage_info{place->random_key(), place->run.stop, place->items_in_flight});
-          else return stage;
-        } catch (...) {
-          throw pipeline_error(current_failure(place->name, {}));
-        }
-      };
       constexpr node_traits traits{.is_stateless = stateless<stage_type>,
                                    .position_from_last_sample =
                                        traits_of<stage_type>().position_from_last_sample,
                                    .keeps_over_epochs = keeps_over_epochs<stage_type>,
                                    .checkpoints_mid_call = traits_of<stage_type>().checkpoints_mid_call};
-      return node<running, In, decltype(next), traits>(start(), *place, thread.stages[counter],
-                                                       std::move(next));
+      return node<running, In, decltype(next), traits>(started<In>(stage, *place), *place,
+                                                       thread.stages[counter], std::move(next));
     }
   }
 }
@@ -91,6 +95,19 @@ class sample_sink {
   segment_progress& progress_;
 };
 
+/// The names of the source and all stages.
+template <class Segments>
+std::vector<std::string> names_of(std::string source_name, const Segments& stages) {
+  std::vector<std::string> names{std::move(source_name)};
+  const auto add = [&](const auto& s) { names.push_back(stage_name(s)); };
+  stages.for_each_stage(add);
+  return names;
+}
+
+/// The places of a source and stages with these names. An additional one at the end keeps pointers to the last one
+/// valid.
+std::vector<stage_place> places_outside_run(const run_context& context, std::vector<std::string> names);
+
 /// One thread's copy of the first `Last` stages of some segments, for samples that pass through them outside of
 /// a run: to replay them, to read them again, or inside another stage. A Sink receives the output.
 template <class In, std::size_t Last, class Sink, class Segments>
@@ -101,7 +118,7 @@ class sample_worker {
   sample_worker(std::string source_name, const Segments& stages, std::uint64_t seed, on_error how,
                 const std::stop_token& stop, Rest&&... rest)
       : context_{seed, how, false, stop},
-        places_(make_places(std::move(source_name), stages)),
+        places_(places_outside_run(context_, names_of(std::move(source_name), stages))),
         thread_(places_.size()),
         progress_(0),
         chain_(make_chain<In, 0, Last, true>(stages, Sink(progress_, std::forward<Rest>(rest)...), thread_, 0,
@@ -116,17 +133,6 @@ class sample_worker {
   run_context& context() noexcept { return context_; }
 
  private:
-  // Entry 0 is the source; an additional entry after the last stage keeps pointers to it valid.
-  std::vector<stage_place> make_places(std::string source_name, const Segments& stages) const {
-    std::vector<stage_place> places{{context_, std::move(source_name), 0, false, false}};
-    const auto add = [&](const auto& s) {
-      places.push_back({context_, stage_name(s), places.size(), false, false});
-    };
-    stages.for_each_stage(add);
-    places.push_back(places.back());
-    return places;
-  }
-
   using chain = decltype(make_chain<In, 0, Last, true>(std::declval<const Segments&>(), std::declval<Sink>(),
                                                        std::declval<thread_counters&>(), 0,
                                                        std::declval<const stage_place*>()));
@@ -138,4 +144,8 @@ class sample_worker {
   chain chain_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/build_chain.ipp>
+#endif

@@ -2,6 +2,7 @@
 #pragma once
 // Stages of one segment as nested inlined calls: node → node → … → packer.
 #include <algorithm>
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,13 +19,15 @@
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
-#include <feedline/core/snapshot/snapshot.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/held.hpp>
+#include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
-#include <feedline/core/transport/channel.hpp>
+#include <feedline/core/state.hpp>
 #include <feedline/core/transport/packet.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A running stage of the library that accepts rows of samples: it makes one value from each, as map does, …
 template <class Stage, class In>
@@ -465,4 +467,4 @@ class node {
   empty_run_watch empty_run_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

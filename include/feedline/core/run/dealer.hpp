@@ -3,6 +3,7 @@
 // Replaces a source's thread and its queue to workers: the workers take the source's next positions themselves.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,30 +13,31 @@
 #include <string>
 #include <utility>
 
-#include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/source_reader.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/core/state.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
+#include <feedline/detail/function_ref.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
+#include <feedline/queue/queue_status.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// Has the interface of a channel for the workers downstream.
-template <class Source, bool Measured>
-class dealer : public channel_base {
+/// A channel for the workers downstream, which nobody pushes into.
+template <class Source>
+class dealer final : public channel_base {
   using item = source_item_t<Source>;
 
  public:
-  static constexpr bool is_measured = Measured;
-
-  explicit dealer(const channel_config& config)
-      : channel_base(config), spares_(config.packets + config.ends, config.stop) {}
+  explicit dealer(const channel_config& config) : channel_base(config), spares_(config.ends, config.stop) {}
 
   /// Sets the source and its context; the references must stay valid.
   void attach(const Source& source, const run_options& options, const run_context& context,
@@ -51,27 +53,27 @@ class dealer : public channel_base {
     reader_.emplace(source, options, context.stop, at_);
   }
 
+  bool push(packet_ptr&&, thread_counters&) override { return false; }
+
   /// The worker's next samples. Null: there are no more.
-  template <class BeforeWait>
-  packet_ptr pop(thread_counters& thread, BeforeWait) {
+  packet_ptr pop(thread_counters& thread, function_ref<void()>) override {
     std::optional<share> next = take_share();
     if (!next) return nullptr;
-    packet_ptr p;
-    if (spares_.try_pop(p) != queue_status::success) p = packet::make<item>(config().packet_items);
+    packet_ptr p = spare(&packet::make<item>, next->count);
     p->sequence = next->sequence;
     p->first_place = next->first_item;
     p->generation = next->generation;
     p->last = true;
     p->put_at = now_ns(); // reading counts as work on the packet
     packet_writer<item> writer;
-    writer.open(std::move(p), config().packet_items);
+    writer.open(std::move(p), next->count);
     const std::uint64_t given = fill(writer, *next, thread);
     if (next->ends_epoch) {
       writer.add(event_kind::epoch_end, next->epoch, nullptr);
       writer.current().events().back().samples = next->first + next->count;
     }
     put_snapshot(writer, *next);
-    if constexpr (Measured) {
+    if (config().is_measured) {
       stage_counters_->given.fetch_add(given, std::memory_order_relaxed);
       counters().put.fetch_add(given, std::memory_order_relaxed);
       counters().taken.fetch_add(given, std::memory_order_relaxed);
@@ -80,7 +82,11 @@ class dealer : public channel_base {
     return writer.close();
   }
 
-  void recycle(packet_ptr p) noexcept {
+  queue_status pop_for(packet_ptr&, std::chrono::nanoseconds, thread_counters&) override {
+    return queue_status::closed; // only workers pop from it
+  }
+
+  void recycle(packet_ptr p) noexcept override {
     p->clear();
     try {
       static_cast<void>(spares_.try_push(std::move(p)));
@@ -88,12 +94,17 @@ class dealer : public channel_base {
     }
   }
 
-  /// No more samples are wanted.
-  void stop() noexcept { ended_.store(true, std::memory_order_relaxed); }
+  void stop() override { ended_.store(true, std::memory_order_relaxed); }
 
-  void close() noexcept {}
+  void close() override {}
 
  private:
+  packet_ptr take_used() override {
+    packet_ptr p;
+    static_cast<void>(spares_.try_pop(p));
+    return p;
+  }
+
   /// Consecutive positions of an epoch.
   struct share {
     std::shared_ptr<const Source> source;
@@ -250,4 +261,4 @@ class dealer : public channel_base {
   std::uint64_t generation_ = 0;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -9,12 +9,12 @@
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/segments.hpp>
-#include <feedline/core/run/progress.hpp>
+#include <feedline/core/rank.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// True if the source divides its positions among the ranks and yields each once per epoch, and the stages keep
 /// nothing after a batch.
@@ -27,20 +27,8 @@ consteval bool is_elastic(types<Stages...>) {
 
 /// A snapshot of a run whose next sample is at position `first` of the epoch's order, and which has left out
 /// `failures` samples so far.
-inline snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments,
-                            std::uint64_t failures = 0) {
-  snapshot at{{0}, {}};
-  write_section(at, [&](state_writer& writer) {
-    writer(epoch, 0, 0, first);
-    segment_progress::write_ending(writer, failures);
-  });
-  for (std::size_t i = 1; i < segments; ++i)
-    write_section(at, [&](state_writer& writer) {
-      write_place(writer, {});
-      segment_progress::write_ending(writer, failures);
-    });
-  return at;
-}
+snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments,
+                     std::uint64_t failures = 0);
 
 /// Whether no sample appears twice in an epoch, so that a sample determines a position.
 inline bool comes_once(const run_options& options) {
@@ -91,4 +79,8 @@ std::optional<snapshot> snapshot_of_other_rank(Source source, const run_options&
   return snapshot_at(epoch, next, with_caller);
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/elastic.ipp>
+#endif

@@ -12,13 +12,12 @@
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/transport/channel.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// What a receiver wants from the caller that pushes.
 enum class flow : unsigned char {
@@ -195,4 +194,4 @@ struct watch {
   }
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -6,11 +6,12 @@
 
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/stream_position.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Pushes some of a packet's samples, of type In, through a segment's chain.
 template <class In, class Chain>
@@ -93,4 +94,4 @@ flow feed(Chain& chain, packet& p, channel_base& from, const run_context& run) {
   return wanted == flow::stop ? flow::stop : flow::more;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

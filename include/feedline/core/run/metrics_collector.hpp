@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Computes metrics from the counters of a run's threads.
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <feedline/core/metrics.hpp>
-#include <feedline/core/metrics/preemption.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/run_base.hpp>
-#include <feedline/core/transport/channel.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The counters of the consumer's thread.
 struct consumer_counters {
@@ -37,23 +31,7 @@ struct counter_values {
     stage_counters::histogram::counts times{};
     std::vector<user_numbers::number> numbers;
 
-    void add(const stage_counters& c) {
-      const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
-      received += read(c.received);
-      emitted += read(c.given);
-      failures += read(c.failures);
-      held += read(c.held);
-      capacity += read(c.capacity);
-      timed += read(c.timed);
-      timed_ns += read(c.timed_ns);
-      c.times.add_to(times);
-      for (const user_numbers::number& n : c.numbers.read()) {
-        const auto same =
-            std::find_if(numbers.begin(), numbers.end(), [&](const auto& o) { return o.name == n.name; });
-        if (same == numbers.end()) numbers.push_back(n);
-        else same->value += n.value;
-      }
-    }
+    void add(const stage_counters& c);
   };
 
   struct queue {
@@ -68,40 +46,7 @@ struct counter_values {
   consumer_counters::histogram::counts queued{};
 };
 
-inline counter_values read_counters(const run_base& run, const consumer_counters& consumer) {
-  counter_values s;
-  const std::uint64_t ended = run.consumer().ended.load(std::memory_order_relaxed);
-  s.time = ended != 0 ? ended : now_ns();
-  for (channel_base* const queue : run.queues()) {
-    channel_base& e = *queue;
-    channel_counters& c = e.counters();
-    const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
-    const std::uint64_t put = read(c.put), taken = read(c.taken), dropped = read(c.dropped);
-    const std::uint64_t gone = taken + dropped;
-    s.queues.push_back({put, taken, dropped, read(c.puts), read(c.fill_sum), read(c.peak),
-                        c.recent_peak.exchange(put > gone ? put - gone : 0, std::memory_order_relaxed)});
-  }
-  s.stages.resize(run.places().size());
-  for (const segment_record& record : run.segments()) {
-    auto& workers = s.segments.emplace_back();
-    for (const auto& a : record.workers) {
-      workers.push_back(read_times(*a, s.time));
-      workers.back().preempted = read_preempted(*a);
-      for (std::size_t i = 0; i < record.stages; ++i) s.stages[record.first_place + i].add(a->stages[i]);
-    }
-    // What a stage emits is what the next one receives, or what was put into the queue.
-    for (std::size_t i = 0; i < record.stages; ++i) {
-      const std::size_t place = record.first_place + i;
-      if (i + 1 == record.stages) s.stages[place].emitted = s.queues[s.segments.size() - 1].put;
-      else if (place > 0) s.stages[place].emitted = s.stages[place + 1].received;
-    }
-  }
-  s.items = consumer.items.load(std::memory_order_relaxed);
-  s.waited = read_times(run.consumer(), s.time).starved;
-  s.queued_ns = consumer.queued_ns.load(std::memory_order_relaxed);
-  consumer.queued.add_to(s.queued);
-  return s;
-}
+counter_values read_counters(const run_base& run, const consumer_counters& consumer);
 
 inline double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -110,135 +55,37 @@ inline std::uint64_t since(std::uint64_t now, std::uint64_t before) {
   return now > before ? now - before : 0;
 }
 
-inline stage_times times_between(const counter_values::stage& a, const counter_values::stage& b) {
-  using histogram = stage_counters::histogram;
-  const std::uint64_t timed = since(b.timed, a.timed);
-  if (timed == 0) return {};
-  histogram::counts times;
-  for (std::size_t k = 0; k < times.size(); ++k) times[k] = since(b.times[k], a.times[k]);
-  return {timed, seconds(since(b.timed_ns, a.timed_ns)) / static_cast<double>(timed),
-          histogram::quantile(times, 0.9) * 1e-9, histogram::quantile(times, 0.99) * 1e-9};
-}
+stage_times times_between(const counter_values::stage& a, const counter_values::stage& b);
 
-inline std::vector<user_metric> numbers_between(const std::vector<user_numbers::number>& before,
-                                                const std::vector<user_numbers::number>& now) {
-  std::vector<user_metric> all;
-  for (const user_numbers::number& n : now) {
-    double value = n.value;
-    for (const user_numbers::number& b : before)
-      if (n.adds_up && b.name == n.name) value -= b.value;
-    all.push_back({n.name, value});
-  }
-  return all;
-}
+std::vector<user_metric> numbers_between(const std::vector<user_numbers::number>& before,
+                                         const std::vector<user_numbers::number>& now);
 
 /// Shares out what the threads of a segment worked among its stages, by the times that they take. Of a source those aren't
 /// known: what the others didn't take is its part.
-inline void share_out_busy(const segment_metrics& segment, std::size_t number, bool has_source,
-                           std::span<stage_metrics> stages) {
-  double busy = 0, timed = 0;
-  for (const worker_metrics& w : segment.workers) busy += w.busy;
-  for (stage_metrics& s : stages) {
-    s.segment = number;
-    s.busy = s.time.mean * static_cast<double>(s.received);
-    timed += s.busy;
-  }
-  if (stages.empty()) return;
-  // Times of some items may add up to more than there was.
-  const double part = timed > busy || (timed > 0 && !has_source) ? busy / timed : 1;
-  for (stage_metrics& s : stages) s.busy *= part;
-  stages.front().busy += std::max(0.0, busy - timed * part);
-}
+void share_out_busy(const segment_metrics& segment, std::size_t number, bool has_source,
+                    std::span<stage_metrics> stages);
 
-inline interval_metrics interval_between(const run_base& run, const counter_values& before,
-                                         const counter_values& now, bool whole) {
-  interval_metrics m;
-  m.seconds = seconds(since(now.time, before.time));
-  for (std::size_t i = 0; i < now.stages.size(); ++i) {
-    const counter_values::stage &a = before.stages[i], &b = now.stages[i];
-    m.stages.push_back({run.places()[i].name, since(b.received, a.received), since(b.emitted, a.emitted),
-                        since(b.failures, a.failures), times_between(a, b), b.held, b.capacity,
-                        numbers_between(a.numbers, b.numbers)});
-  }
-  std::string asked;     // the source's name, if the workers read it themselves
-  std::size_t first = 0; // the segment's first stage
-  for (std::size_t i = 0; i < now.segments.size(); ++i) {
-    const segment_record& record = run.segments()[i];
-    if (!record.has_threads) {
-      asked = run.places()[record.first_place].name;
-      continue;
-    }
-    segment_metrics segment{(asked.empty() ? asked : std::exchange(asked, {}) + " + ") + run.name_of(record),
-                            record.parallel,
-                            record.pool ? record.pool->active() : record.workers.size(),
-                            {}};
-    for (std::size_t w = 0; w < now.segments[i].size(); ++w) {
-      const worker_times &a = before.segments[i][w], &b = now.segments[i][w];
-      const double starved = seconds(since(b.starved, a.starved));
-      const double blocked = seconds(since(b.blocked, a.blocked));
-      const double waiting = seconds(since(b.inside, a.inside));
-      const double alive = seconds(since(b.alive, a.alive));
-      const double preempted = std::min(alive, seconds(since(b.preempted, a.preempted)));
-      segment.workers.push_back(
-          {std::max(0.0, alive - starved - blocked - waiting), starved, blocked, waiting, preempted});
-    }
-    const std::size_t end = record.first_place + record.stages;
-    share_out_busy(segment, m.segments.size(), first == 0, std::span(m.stages).subspan(first, end - first));
-    first = end;
-    m.segments.push_back(std::move(segment));
-  }
-  for (std::size_t i = 0; i < now.queues.size(); ++i) {
-    if (!run.segments()[i].has_threads) continue; // then it has no queue either
-    const channel_base& e = *run.queues()[i];
-    const counter_values::queue &a = before.queues[i], &b = now.queues[i];
-    const std::uint64_t puts = since(b.puts, a.puts);
-    const std::size_t upstream = m.queues.size();
-    const std::string downstream =
-        upstream + 1 < m.segments.size() ? m.segments[upstream + 1].name : "consumer";
-    m.queues.push_back(
-        {m.segments[upstream].name + " -> " + downstream,
-         e.config().packets * e.counters().largest.load(std::memory_order_relaxed), since(b.put, a.put),
-         since(b.taken, a.taken), since(b.dropped, a.dropped),
-         puts > 0 ? static_cast<double>(since(b.fill_sum, a.fill_sum)) / static_cast<double>(puts) : 0,
-         whole ? b.peak : b.recent_peak});
-  }
-  using histogram = consumer_counters::histogram;
-  histogram::counts queued;
-  for (std::size_t k = 0; k < queued.size(); ++k) queued[k] = since(now.queued[k], before.queued[k]);
-  const std::uint64_t items = since(now.items, before.items);
-  m.consumer = {items, seconds(since(now.waited, before.waited)),
-                items > 0 ? seconds(since(now.queued_ns, before.queued_ns)) / static_cast<double>(items) : 0,
-                histogram::quantile(queued, 0.5) * 1e-9, histogram::quantile(queued, 0.99) * 1e-9};
-  m.bottleneck = bottleneck_of(m);
-  return m;
-}
+interval_metrics interval_between(const run_base& run, const counter_values& before,
+                                  const counter_values& now, bool whole);
 
 /// The counters of a run at its beginning.
-inline counter_values beginning_of(const counter_values& now, std::uint64_t time) {
-  counter_values s;
-  s.time = time;
-  s.stages.resize(now.stages.size());
-  for (const auto& workers : now.segments) s.segments.emplace_back(workers.size());
-  s.queues.resize(now.queues.size());
-  return s;
-}
+counter_values beginning_of(const counter_values& now, std::uint64_t time);
 
 /// Remembers the last report, so that the next one covers the time since then.
 class metrics_collector {
  public:
-  metrics report(const run_base& run, const consumer_counters& consumer) {
-    const std::lock_guard lock(mutex_);
-    counter_values now = read_counters(run, consumer);
-    const counter_values start = beginning_of(now, run.consumer().began.load(std::memory_order_relaxed));
-    metrics m{interval_between(run, start, now, true),
-              interval_between(run, previous_ ? *previous_ : start, now, false)};
-    previous_ = std::make_unique<counter_values>(std::move(now));
-    return m;
-  }
+  metrics_collector();
+  ~metrics_collector();
+
+  metrics report(const run_base& run, const consumer_counters& consumer);
 
  private:
   std::mutex mutex_;
   std::unique_ptr<const counter_values> previous_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/metrics_collector.ipp>
+#endif

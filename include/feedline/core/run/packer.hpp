@@ -11,27 +11,31 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/state.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The end of every chain: fills packets and pushes them.
 ///
 /// In a serial segment each packet gets the next sequence number. A worker's packet has the sequence number of
 /// the packet that the worker processes, and is complete when that one is done. A worker pushes parts if it
-/// produces more than fit, or than workers downstream want at once.
-template <class T, class Channel, bool IsWorker>
+/// produces more than fit into a packet, or than workers downstream want at once. Without Measured the chain
+/// counts nothing.
+template <class T, bool IsWorker, bool Measured>
 class packer {
  public:
-  static constexpr bool is_measured = Channel::is_measured;
+  static constexpr bool is_measured = Measured;
   static constexpr bool has_room = true;
   static constexpr bool takes_rows = false;
 
-  packer(Channel& channel, thread_counters& thread, segment_progress& progress)
+  packer(channel_base& channel, thread_counters& thread, segment_progress& progress)
       : channel_(channel), thread_(thread), progress_(progress) {
     progress_.is_in_order = !IsWorker;
   }
@@ -155,6 +159,7 @@ class packer {
     sequence_ = p.sequence;
     generation_ = p.generation;
     first_place_ = p.first_place;
+    fill_target_ = std::max(fill_target_, p.size());
   }
 
   /// A worker has finished a packet. False if no thread will take the result.
@@ -172,11 +177,16 @@ class packer {
 
  private:
   [[gnu::noinline]] flow begin_packet() {
-    if (packet_.is_open())
+    if (packet_.is_open()) {
+      if (IsWorker) set_fill_target(std::max(fill_target_, 2 * packet_.size()));
       if (const flow wanted = push_packet(!IsWorker); wanted != flow::more) return wanted;
-    // Holds no more than workers downstream want at once.
-    packet_.open(channel_.spare(&packet::make<T>),
-                 IsWorker ? channel_.target() : std::min(channel_.target(), fill_target_));
+    }
+    // Holds no more than workers downstream want at once. A worker may have to wait before it can push another part,
+    // so it uses all the room that there is.
+    const std::size_t samples = std::min(channel_.target(), fill_target_);
+    packet_ptr p = channel_.spare(&packet::make<T>, samples);
+    const std::size_t limit = IsWorker ? std::min(channel_.target(), p->capacity()) : samples;
+    packet_.open(std::move(p), limit);
     return flow::more;
   }
 
@@ -214,6 +224,7 @@ class packer {
 
   flow push_packet(bool last) {
     is_due_ = false;
+    const bool is_full = !packet_.has_room();
     packet_ptr p = packet_.close();
     owes_snapshot_ = !p->has_snapshot;
     p->sequence = sequence_;
@@ -226,7 +237,7 @@ class packer {
     if (!IsWorker) {
       ++sequence_;
       if (p->ends_epoch()) ++generation_;
-      adjust_fill_target();
+      adjust_fill_target(is_full);
     }
     ++pushes_;
     timed_item& timed = progress_.timed_stages;
@@ -238,17 +249,22 @@ class packer {
   }
 
   // While packets take long to fill they are pushed early, so that no thread waits for an item that is ready.
-  void adjust_fill_target() noexcept {
+  void adjust_fill_target(bool is_full) noexcept {
     const std::uint64_t ns = now_ns() - filled_at_;
     if (ns > channel_base::slow_packet_ns) fill_target_ = std::max<std::size_t>(1, fill_target_ / 2);
-    else if (ns < channel_base::slow_packet_ns / 4)
-      fill_target_ = std::min(fill_target_ * 2, channel_.config().packet_items);
+    else if (is_full && ns < channel_base::slow_packet_ns / 4) set_fill_target(fill_target_ * 2);
   }
 
-  Channel& channel_;
+  void set_fill_target(std::size_t samples) noexcept {
+    fill_target_ = std::min(samples, channel_.config().packet_items);
+  }
+
+  channel_base& channel_;
   thread_counters& thread_;
   segment_progress& progress_;
   packet_writer<T> packet_; // being filled
+  // The samples that a packet should have room for. A worker begins with the size of the packet that it processes,
+  // and doubles that of its own packet when it is full.
   std::size_t fill_target_ = 1;
   std::uint64_t filled_at_ = 0;
   std::uint64_t sequence_ = 0;
@@ -261,4 +277,4 @@ class packer {
   bool is_due_ = false;        // the packet reports a failure and must not wait
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

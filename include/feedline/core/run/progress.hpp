@@ -6,15 +6,17 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <stdexcept>
-#include <utility>
 #include <vector>
 
+#include <feedline/core/failure.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/run/stream_position.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/held.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
+#include <feedline/core/state.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The progress of the source's thread.
 struct source_place {
@@ -79,16 +81,7 @@ class segment_progress {
   /// Called when the stream will end with a failure: of the current sample in the stage at `place`, or one from
   /// upstream if it is 0. From now on the moment before the failure is saved, so that a resumed run tries that
   /// sample again. `can_go_back`: to before the current sample. False if another failure had begun before.
-  bool begin_failure(std::size_t place, bool can_go_back) {
-    if (std::exchange(failed_, true)) return false;
-    failed_place_ = place;
-    samples_back_ = place == 0 ? 0 : 1;
-    can_save_failure_ = can_go_back && can_repeat;
-    // The stages before the one that failed have seen the sample.
-    for (const part& p : parts_)
-      if (p.place != 0 && p.place < place) can_save_failure_ = false;
-    return true;
-  }
+  bool begin_failure(std::size_t place, bool can_go_back);
 
   void end_failure() noexcept { failed_ = false; }
 
@@ -96,55 +89,11 @@ class segment_progress {
   bool was_drained(std::size_t place) const noexcept { return failed_ && place >= failed_place_; }
 
   /// Writes the progress of everything up to here. Returns false, and writes nothing, if it isn't known now.
-  bool save(snapshot& target, bool ends_epoch) const {
-    if (!can_save_ || calls > 0 || (failed_ && !can_save_failure_)) return false;
-    for (const part& p : parts_)
-      if (!p.is_at_rest(p.object) || (!p.can_read_again && holds_some(p))) return false;
-    const std::size_t back = failed_ ? samples_back_ : 0;
-    stream_place since;
-    if (segment_ == 0) {
-      target.words.assign(1, 0);
-      target.held.clear();
-    } else {
-      auto [base, place] = input.now(ends_epoch, back);
-      since = std::move(place);
-      target = *base;
-      if (target.words.empty()) target.words.push_back(segment_);
-    }
-    write_section(target, [&](state_writer& writer) {
-      const bool without_state = failed_ && segment_ == 0;
-      if (segment_ > 0) write_place(writer, since);
-      else if (ends_epoch) writer(source.epoch + 1, 0, 0, source.next_first);
-      else writer(source.epoch, source.calls() - back, source.failed, source.first);
-      if (ends_epoch) write_ending(writer, failures);
-      else write_ending(writer, failures, ending, enough, without_state);
-      for (const part& p : parts_) {
-        const bool is_source = p.place == 0;
-        if (is_source && (ends_epoch || without_state)) continue; // a fresh one begins the next epoch
-        state_writer writer_of_part(target.words, target.held, p.place);
-        p.write(p.object, writer_of_part);
-      }
-    });
-    return true;
-  }
+  bool save(snapshot& target, bool ends_epoch) const;
 
   /// Restores the numbers that save() writes before those of the parts. `is_after_state`: everything upstream
   /// must be recomputed exactly, even if none of it is wanted.
-  void load(state_reader& reader, snapshot before, bool is_after_state) {
-    is_resumed = true;
-    if (segment_ > 0) {
-      stream_place taken = read_place(reader);
-      read_ending(reader);
-      // The rest of the epoch is left out, however much it is.
-      if (enough || (ending != 0 && !is_after_state)) taken = {.epochs = taken.epochs};
-      input.resume(std::move(before), std::move(taken));
-    } else {
-      if (reader.is_empty()) return;
-      reader(source.epoch, source.given, source.failed, source.first);
-      read_ending(reader);
-      source.given -= source.failed;
-    }
-  }
+  void load(state_reader& reader, snapshot before, bool is_after_state);
 
   /// Writes the numbers that follow the position. Rare ones share one word.
   static void write_ending(state_writer& writer, std::uint64_t failures, std::size_t ending = 0,
@@ -164,12 +113,7 @@ class segment_progress {
     void (*write)(const void*, state_writer&);
   };
 
-  bool holds_some(const part& p) const {
-    scratch_.clear();
-    state_writer writer(scratch_);
-    p.write(p.object, writer);
-    return writer.held() > 0;
-  }
+  bool holds_some(const part& p) const;
 
   void read_ending(state_reader& reader) {
     unsigned what = 0;
@@ -211,49 +155,16 @@ class resumption {
   resumption() = default;
 
   /// Throws std::invalid_argument if the snapshot is inconsistent.
-  resumption(snapshot from, std::size_t segments) : snapshot_(std::move(from)) {
-    const std::vector<std::uint64_t>& words = snapshot_.words;
-    bool fits = !words.empty() && words[0] <= segments;
-    for (std::size_t at = 1, segment = fits ? words[0] : 0; fits && segment <= segments; ++segment) {
-      sections_.resize(segment);
-      fits = at < words.size() && words[at] < words.size() - at;
-      if (!fits) break;
-      sections_.push_back({at, words[at]});
-      at += words[at] + 1;
-      if (segment == segments) fits = at == words.size();
-    }
-    const detail::held* before = nullptr;
-    for (const detail::held& h : snapshot_.held) {
-      fits = fits && h.place > 0;
-      if (before)
-        fits = fits && (h.place > before->place || (h.place == before->place && h.buffer > before->buffer));
-      before = &h;
-    }
-    if (!fits) throw std::invalid_argument("feedline: the checkpoint is not whole");
-  }
+  resumption(snapshot from, std::size_t segments);
 
   /// Whether the segment saved anything; otherwise it starts at its beginning.
-  bool has(std::size_t segment) const noexcept {
-    return segment < sections_.size() && sections_[segment].begin > 0;
-  }
+  bool has(std::size_t segment) const noexcept;
 
   /// What the segment saved.
-  std::span<const std::uint64_t> words(std::size_t segment) const {
-    if (!has(segment)) return {};
-    const section& s = sections_[segment];
-    return std::span(snapshot_.words).subspan(s.begin + 1, s.size);
-  }
+  std::span<const std::uint64_t> words(std::size_t segment) const;
 
   /// The state of everything upstream of the segment whose first stage is at that position.
-  snapshot before(std::size_t segment, std::size_t first_place) const {
-    snapshot part;
-    if (!has(segment) || sections_[segment].begin == 1) return part;
-    part.words.assign(snapshot_.words.begin(),
-                      snapshot_.words.begin() + static_cast<std::ptrdiff_t>(sections_[segment].begin));
-    for (const detail::held& h : snapshot_.held)
-      if (h.place < first_place) part.held.add() = h;
-    return part;
-  }
+  snapshot before(std::size_t segment, std::size_t first_place) const;
 
   const held_parts& held() const noexcept { return snapshot_.held; }
 
@@ -265,25 +176,12 @@ class resumption {
   }
 
   /// The samples that the stage at that position held.
-  std::vector<sample_id> held_by(std::size_t place) const {
-    std::vector<sample_id> all;
-    for (const detail::held& h : snapshot_.held) {
-      if (h.place != place) continue;
-      const std::vector<sample_id> ids = h.ids();
-      all.insert(all.end(), ids.begin(), ids.end());
-    }
-    return all;
-  }
+  std::vector<sample_id> held_by(std::size_t place) const;
 
   /// The samples that the stage at that position held, read again; null if it held none, or if they weren't read.
-  read_again* samples_of(std::size_t place) const noexcept {
-    const auto found = read_again_.find(place);
-    return found == read_again_.end() ? nullptr : found->second.get();
-  }
+  read_again* samples_of(std::size_t place) const noexcept;
 
-  void found_again(std::size_t place, std::unique_ptr<read_again> samples) {
-    read_again_[place] = std::move(samples);
-  }
+  void found_again(std::size_t place, std::unique_ptr<read_again> samples);
 
   /// The last epoch that any part of the earlier run had reached.
   std::uint64_t last_epoch() const {
@@ -293,29 +191,13 @@ class resumption {
   }
 
   /// The failures of the earlier run among the samples that are recomputed.
-  std::vector<failed_call> failures() const {
-    std::vector<failed_call> all;
-    for (const stream_place& p : places()) all.insert(all.end(), p.failures.begin(), p.failures.end());
-    return all;
-  }
+  std::vector<failed_call> failures() const;
 
-  bool is_beginning() const {
-    if (!snapshot_.words.empty() && snapshot_.words[0] == 0) return false;
-    for (const stream_place& p : places())
-      if (!p.is_beginning()) return false;
-    return true;
-  }
+  bool is_beginning() const;
 
  private:
   // The progress of each segment and of the caller in the stream from upstream.
-  std::vector<stream_place> places() const {
-    std::vector<stream_place> all;
-    for (std::size_t segment = 1; segment < sections_.size(); ++segment) {
-      state_reader reader(words(segment));
-      all.push_back(read_place(reader));
-    }
-    return all;
-  }
+  std::vector<stream_place> places() const;
 
   struct section {
     std::size_t begin = 0; // index of its length in the snapshot's words; 0: none
@@ -328,4 +210,8 @@ class resumption {
       read_again_; // by the position of the stage that held them
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/progress.ipp>
+#endif

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <stop_token>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,10 +16,14 @@
 #include <feedline/core/held_samples.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/sample_finder.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/detail/function_ref.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The end of the chains through which samples are read again: keeps those that are wanted.
 template <class T>
@@ -50,28 +54,7 @@ class held_sink : public sample_sink {
 
 /// Calls `work` on `count` threads at once, including the caller's, and returns when all have finished.
 /// Rethrows an error of one of them.
-template <class Work>
-void run_on_threads(std::size_t count, const Work& work) {
-  std::mutex mutex;
-  std::exception_ptr failed;
-  const auto one = [&] {
-    try {
-      work();
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      failed = std::current_exception();
-    }
-  };
-  std::vector<std::jthread> others;
-  others.reserve(count);
-  try {
-    while (others.size() + 1 < count) others.emplace_back(one);
-  } catch (const std::system_error&) { // then fewer threads must do
-  }
-  one();
-  others.clear();
-  if (failed) std::rethrow_exception(failed);
-}
+void run_on_threads(std::size_t count, function_ref<void()> work);
 
 /// Reads the samples with these identities again, as they arrive at the stage after the first `Count`, on up to
 /// `threads` threads. Leaves out samples that can't be read. `stop` and `stopped` are the run's.
@@ -121,4 +104,8 @@ auto read_held(const Source& described, const Segments& stages, const run_option
   return found;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/read_held.ipp>
+#endif

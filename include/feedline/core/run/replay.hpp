@@ -2,6 +2,7 @@
 #pragma once
 // Replays one sample as a run processed it: from the source through the stages, on the caller's thread.
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -12,9 +13,13 @@
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/sample_finder.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/source.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The end of the chain of a replay.
 template <class T>
@@ -71,4 +76,4 @@ auto replay(const Source& described, const Segments& stages, const run_options& 
   return found;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

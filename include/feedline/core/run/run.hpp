@@ -1,32 +1,26 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A pipeline at work, with its threads and channels.
-#include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <span>
-#include <stdexcept>
-#include <stop_token>
 #include <string>
-#include <thread>
-#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <feedline/core/checkpoint.hpp>
 #include <feedline/core/metrics/preemption.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
-#include <feedline/core/plan/measure.hpp>
+#include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/segments.hpp>
+#include <feedline/core/rank.hpp>
 #include <feedline/core/run/build_chain.hpp>
-#include <feedline/core/run/chain.hpp>
 #include <feedline/core/run/dealer.hpp>
 #include <feedline/core/run/elastic.hpp>
+#include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/feed.hpp>
 #include <feedline/core/run/packer.hpp>
 #include <feedline/core/run/progress.hpp>
@@ -34,8 +28,16 @@
 #include <feedline/core/run/run_base.hpp>
 #include <feedline/core/run/source_loop.hpp>
 #include <feedline/core/run/stage_outcomes.hpp>
+#include <feedline/core/run/worker_pool.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/core/state.hpp>
+#include <feedline/core/transport/channel.hpp>
+#include <feedline/core/transport/packet.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 template <bool Measured, source Source, class... Segments>
 class run : public run_base {
@@ -55,21 +57,14 @@ class run : public run_base {
     return i < segment_count && segment_types::traits[i].parallel;
   }
 
+  template <std::size_t I>
+  static constexpr transport transport_after =
+      traits<I>.drops() ? transport::dropping
+                        : transport_between(traits<I>.parallel, is_parallel_segment(I + 1));
+
   // A source that workers directly downstream can read at the same time needs neither thread nor queue.
   static constexpr bool is_dealt = dealt_source<Source> && segment_types::first_stage[1] == 0 &&
                                    !segment_types::traits[0].has_queue && is_parallel_segment(1);
-
-  template <std::size_t I>
-  using channel_after = std::conditional_t<
-      is_dealt && I == 0, dealer<Source, Measured>,
-      channel<traits<I>.drops() ? transport::dropping
-                                : transport_between(traits<I>.parallel, is_parallel_segment(I + 1)),
-              Measured>>;
-
-  template <std::size_t... I>
-  static auto channels_type(std::index_sequence<I...>) -> std::tuple<channel_after<I>...>;
-
-  using channels = decltype(channels_type(std::make_index_sequence<segment_count>()));
 
  public:
   static constexpr bool is_measured = Measured;
@@ -88,18 +83,23 @@ class run : public run_base {
   [[gnu::cold]] run(const Source& source, const segment_types& stages, const run_options& options)
       : run_base(as_run_of_source(options), &origin_in_source, empty_epochs_of<Source>(options.rank)),
         source_(source),
-        stages_(stages),
-        sizes_(measurement<Source, segment_types>::of(source_, stages_)),
-        capacity_(detail::fitting_capacity(options.memory_budget, options.queue_capacity,
-                                           [this](std::size_t capacity) { return memory(capacity); })),
-        channels_(make_channels(std::make_index_sequence<segment_count>())) {
-    add_places();
-    identify();
-    add_segments(std::make_index_sequence<segment_count>());
+        stages_(stages) {
+    source_facts facts = facts_of_source(source_);
+    const known_bytes bytes = facts.size.bytes;
+    prepare(std::move(facts),
+            facts_of_stages<source_item_t<Source>>(stages_, bytes, is_elastic ? options.rank.world_size : 1),
+            facts_of_segments(std::make_index_sequence<segment_count>()),
+            {.is_measured = Measured,
+             .is_ordered = is_ordered,
+             .is_dealt = is_dealt,
+             .drops = drops,
+             .fingerprint = &fingerprint_at,
+             .at_other_rank = other_rank()});
     if constexpr (is_live && is_measured) context().outcomes = &outcomes_;
     if constexpr (is_dealt)
-      std::get<0>(channels_).attach(source_, this->options(), context(), places()[0],
-                                    segments()[0].workers[0]->stages[0], resumed());
+      static_cast<dealer<Source>&>(*queues()[0])
+          .attach(source_, this->options(), context(), places()[0], segments()[0].workers[0]->stages[0],
+                  resumed());
   }
 
   ~run() { end(); }
@@ -110,11 +110,14 @@ class run : public run_base {
     start_segments(std::make_index_sequence<segment_count>());
   }
 
-  /// The most memory that the run holds.
-  memory_plan memory() const { return memory(capacity_); }
+  /// Whether the last delivered sample determines the position of the whole run.
+  static constexpr bool is_elastic = detail::is_elastic<Source>(stage_types());
 
-  /// The queue to the consumer.
-  auto& output() { return std::get<segment_count - 1>(channels_); }
+  /// The snapshot of a run that delivered `last` last and left out `failed` last, `failures` samples in all.
+  std::optional<snapshot> snapshot_behind(const sample_id& last, const std::optional<sample_id>& failed,
+                                          std::uint64_t failures) const {
+    return detail::snapshot_behind(source_, options(), last, failed, segment_count, failures);
+  }
 
  private:
   // A run of a live source has one epoch.
@@ -127,167 +130,35 @@ class run : public run_base {
     return origin_of(static_cast<const run&>(self).source_, index);
   }
 
-  void add_places() {
-    context().counts_ranks = !shares_itself<Source> && !options().rank.is_alone();
-    add_place(stage_name(source_), false, false, 0);
-    bool after_state = false,
-         after_opaque = live_source<Source>; // samples of a live source can't be read again
-    std::size_t number = 0;
-    const auto add = [&]<class S>(const S& s) {
-      std::uint64_t hash = key(segment_types::segment_of(number++), is_ordered);
-      if constexpr (requires { s.fingerprint(); }) hash = key(hash, s.fingerprint());
-      // Where the world size may change, the global batch must stay the same.
-      if constexpr (requires { s.fingerprint_of_ranks(1); })
-        hash = key(hash, s.fingerprint_of_ranks(is_elastic ? options().rank.world_size : 1));
-      add_place(stage_name(s), after_state, after_opaque, hash);
-      if (traits_of<S>().ends_epochs) {
-        context().may_end_epochs |= !after_state;
-        context().may_have_enough |= !after_state || options().epochs != run_options::for_ever;
-      }
-      after_state |= detail::keeps_over_epochs<S>;
-      after_opaque |= !makes_of_one_sample<S>;
-    };
-    stages_.for_each_stage(add);
+  static std::uint32_t fingerprint_at(const run_base& self, std::uint64_t extent) {
+    return static_cast<std::uint32_t>(mix(fingerprint_of(static_cast<const run&>(self).source_, extent)));
   }
 
- public:
-  /// Whether the last delivered sample determines the position of the whole run.
-  static constexpr bool is_elastic = detail::is_elastic<Source>(stage_types());
-
-  /// The snapshot of a run that delivered `last` last and left out `failed` last, `failures` samples in all.
-  std::optional<snapshot> snapshot_behind(const sample_id& last, const std::optional<sample_id>& failed,
-                                          std::uint64_t failures) const {
-    return detail::snapshot_behind(source_, options(), last, failed, segment_count, failures);
+  static constexpr other_rank_function other_rank() {
+    if constexpr (is_elastic)
+      return [](const run_base& self, const checkpoint_state& earlier) {
+        return snapshot_of_other_rank(static_cast<const run&>(self).source_, self.options(), earlier,
+                                      segment_count);
+      };
+    else return nullptr;
   }
 
- private:
-  // Sets the identity that a checkpoint must match to be resumed here, and checks the options.
-  void identify() {
-    set_identity(
-        extent_of(source_),
-        [](const run_base& self, std::uint64_t first) {
-          return static_cast<std::uint32_t>(
-              mix(fingerprint_of(static_cast<const run&>(self).source_, first)));
-        },
-        segment_count);
-    if (this->options().resume && is_live) refuse("its source is live, so its samples can't be read again");
-    if (this->options().resume && drops) refuse("a queue of its pipeline drops samples");
-    if constexpr (splits_files_by_rank<Source> || live_source<Source>)
-      if (!this->options().rank.is_alone() && !this->options().endless &&
-          this->options().epochs != run_options::for_ever &&
-          this->options().rank.remainder != remainder::keep)
-        throw std::invalid_argument(
-            "feedline: ranks that divide files among themselves have different numbers of samples, so in "
-            "finite mode some "
-            "would wait for others: use global_shuffle() after the source, infinite() or remainder::keep");
-    check_ranks_get_equally_many();
-    if (!has_other_ranks()) return;
-    const checkpoint_state& earlier = this->options().resume->state();
-    const std::string ranks = "it was taken on " + to_string(rank{earlier.run.rank, earlier.run.ranks}) +
-                              ", this is " + to_string(this->options().rank);
-    if constexpr (is_elastic && data_independent_count) {
-      if (earlier.failures > 0)
-        refuse(ranks + ", and because of skipped failures the ranks are not equally far");
-      const auto at = snapshot_of_other_rank(source_, this->options(), earlier, segment_count);
-      if (!at) refuse(ranks + ", and the position is known only for that rank");
-      resume_at(*at, segment_count);
-    } else {
-      refuse(
-          ranks +
-          ": other ranks can continue only if map, tap and batch are the only stages after global_shuffle()");
-    }
-  }
-
-  // Ranks receive equally many samples, and must also deliver equally many items.
-  void check_ranks_get_equally_many() const {
-    const rank& r = options().rank;
-    if (r.is_alone() || options().epochs == run_options::for_ever || r.remainder == remainder::keep) return;
-    const auto check = []<class S>(const S& stage) {
-      if constexpr (!traits_of<S>().data_independent_count)
-        throw std::invalid_argument("feedline: " + stage_name(stage) +
-                                    " may leave out more samples on one rank than on another, so in finite "
-                                    "mode some ranks would wait for others: use infinite() or "
-                                    "remainder::keep, or leave out the samples in the source's data");
-    };
-    stages_.for_each_stage(check);
-    if (drops)
-      throw std::invalid_argument(
-          "feedline: a queue may drop more samples on one rank than on another, so "
-          "in finite mode some ranks would wait for others: use infinite() or remainder::keep");
-  }
-
-  // Ranks that delivered equally many items have taken equally many samples.
-  static constexpr bool data_independent_count = []<class... S>(types<S...>) {
-    return (traits_of<S>().data_independent_count && ...);
-  }(stage_types());
-
-  template <std::size_t I>
-  worker_range workers_of() const {
-    return stages_.template get<I>().workers.on(processors());
-  }
-
-  template <std::size_t I>
-  std::size_t takers_of() const {
-    if constexpr (I + 1 < segment_count) return workers_of<I + 1>().most;
-    else return 1;
-  }
-
-  template <std::size_t I>
-  packet_plan packets_of(std::size_t capacity) const {
-    return plan_packets<segment_output<I>>(workers_of<I>().most, takers_of<I>(),
-                                           stages_.template get<I>().capacity, capacity, sizes_[I].bytes);
-  }
-
-  // The most memory with queues of at most `capacity` items.
-  memory_plan memory(std::size_t capacity) const {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const std::array<queue_size, segment_count> queues{queue_size_after<I>(capacity)...};
-      return plan_of(sizes_, queues);
-    }(std::make_index_sequence<segment_count>());
-  }
-
-  // Each thread on both sides of a queue may hold a packet.
-  template <std::size_t I>
-  queue_size queue_size_after(std::size_t capacity) const {
-    const packet_plan p = packets_of<I>(capacity);
-    const std::size_t givers = workers_of<I>().most, takers = takers_of<I>();
-    if (is_dealt && I == 0) return {takers, p.items, takers, givers, takers};
-    return {p.packets + givers + takers, p.items, p.packets, givers, takers};
-  }
-
-  template <std::size_t I>
-  std::size_t items_in_flight(std::size_t capacity) const {
-    const queue_size q = queue_size_after<I>(capacity);
-    return q.packets * q.items;
-  }
-
-  template <std::size_t I>
-  channel_config config_of() {
-    const packet_plan p = packets_of<I>(capacity_);
-    return {.giver = sizes_[I].name.c_str(),
-            .packets = p.packets,
-            .packet_items = p.items,
-            .ends = takers_of<I>() + workers_of<I>().most + 1,
-            .to_workers = is_parallel_segment(I + 1),
-            .unordered = !traits<I>.ordered,
-            .overflow = traits<I>.overflow,
-            .stop = context().stop,
-            .attention = &context().attention};
+  static std::unique_ptr<channel_base> make_dealer(const channel_config& config) {
+    if constexpr (is_dealt) return std::make_unique<dealer<Source>>(config);
+    else return nullptr;
   }
 
   template <std::size_t... I>
-  channels make_channels(std::index_sequence<I...>) {
-    return channels(config_of<I>()...);
-  }
-
-  template <std::size_t... I>
-  void add_segments(std::index_sequence<I...>) {
-    // The source is at position 0, before the first stage.
-    (add_segment(I == 0 ? 0 : segment_types::first_stage[I] + 1, Segments::size + (I == 0),
-                 traits<I>.parallel, !(is_dealt && I == 0), workers_of<I>(), items_in_flight<I>(capacity_),
-                 std::get<I>(channels_)),
-     ...);
-    make_worker_pools();
+  std::vector<segment_facts> facts_of_segments(std::index_sequence<I...>) const {
+    return {segment_facts{.traits = traits<I>,
+                          .first_stage = segment_types::first_stage[I],
+                          .stages = Segments::size,
+                          .workers = stages_.template get<I>().workers.on(processors()),
+                          .capacity = stages_.template get<I>().capacity,
+                          .item_size = sizeof(segment_output<I>),
+                          .emits_batches = comes_in_batches<segment_output<I>>,
+                          .make_queue =
+                              is_dealt && I == 0 ? &make_dealer : &make_channel<transport_after<I>>}...};
   }
 
   template <std::size_t... I>
@@ -304,46 +175,25 @@ class run : public run_base {
       if constexpr (may_hold_samples<stage> && has_state<bound_t<stage, in>>) {
         const std::vector<sample_id> ids = resumed().held_by(N + 1);
         if (!ids.empty())
-          found_again(N + 1, read_held<N>(source_, stages_, options(), ids, threads_for<N>(), context().stop,
+          found_again(N + 1, read_held<N>(source_, stages_, options(), ids, threads_for(N), context().stop,
                                           context().stopped));
       }
     }
   }
 
-  // The number of threads on which the first `Count` stages may run: one if a stage among them that changes
-  // samples is serial in the run; otherwise as many as the largest segment has, or as wait in a stage at once.
-  template <std::size_t Count>
-  std::size_t threads_for() const {
-    constexpr std::size_t most_waiting = 64;
-    bool are_parallel = true;
-    std::size_t number = 0, most = 1;
-    const auto add = [&]<class S>(const S& s) {
-      if (number == Count) return;
-      const std::size_t segment = segment_types::segment_of(number++);
-      if constexpr (requires { s.items_at_once(); })
-        most = std::max(most, std::min<std::size_t>(s.items_at_once(), most_waiting));
-      else are_parallel &= traits_of<S>().unchanged || segment_types::traits[segment].parallel;
-    };
-    stages_.for_each_stage(add);
-    for (const segment_record& s : segments())
-      most = std::max(most, s.pool ? s.pool->active() : s.workers.size());
-    return are_parallel ? most : 1;
-  }
-
   template <std::size_t... I>
   void start_segments(std::index_sequence<I...>) {
-    (start_segment_number<I>(), ...);
+    (start_segment(I, body_of<I>()), ...);
   }
 
+  // What the threads of a segment do. Null: it has no threads.
   template <std::size_t I>
-  void start_segment_number() {
-    if constexpr (!(is_dealt && I == 0))
-      start_segment(
-          I,
-          [](run_base& self, thread_counters& thread) {
-            static_cast<run&>(self).template run_segment<I>(thread);
-          },
-          [](run_base& self) { std::get<I>(static_cast<run&>(self).channels_).close(); });
+  static constexpr segment_function body_of() {
+    if constexpr (is_dealt && I == 0) return nullptr;
+    else
+      return [](run_base& self, thread_counters& thread) {
+        static_cast<run&>(self).template run_segment<I>(thread);
+      };
   }
 
   template <std::size_t I>
@@ -354,14 +204,13 @@ class run : public run_base {
     std::optional<preemption_watch> watch;
     if constexpr (Measured) watch.emplace(thread);
     segment_progress progress(I, options().rank);
-    packer<segment_output<I>, channel_after<I>, traits<I>.parallel> sink(std::get<I>(channels_), thread,
-                                                                         progress);
+    packer<segment_output<I>, traits<I>.parallel, Measured> sink(*queues()[I], thread, progress);
     if constexpr (I == 0) {
       auto chain = chain_of<I, source_item_t<Source>>(sink, thread, 1);
       const state_reader rest = take_up<I>(chain);
       source_loop(source_, options(), context(), places()[0], chain, thread).run(rest);
     } else {
-      auto& from = std::get<I - 1>(channels_);
+      channel_base& from = *queues()[I - 1];
       const pool_member member(segments()[I].pool.get(), thread);
       member.wait_turn();
       auto chain = chain_of<I, segment_output<I - 1>>(sink, thread, 0);
@@ -423,10 +272,7 @@ class run : public run_base {
 
   Source source_;
   segment_types stages_;
-  typename measurement<Source, segment_types>::sizes sizes_;
-  std::size_t capacity_; // of queues, in items; 0: chosen to suit the workers
-  channels channels_;
   stage_outcomes outcomes_{*this};
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -3,21 +3,18 @@
 // Finds samples of an epoch again: those that stages held at a checkpoint, or one to replay.
 #include <algorithm>
 #include <atomic>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include <feedline/core/epoch.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A wanted sample, and how many times it is wanted.
 struct wanted_index {
@@ -26,20 +23,7 @@ struct wanted_index {
 };
 
 /// The held samples by epoch, with ascending indices. A sample that was held several times is wanted as often.
-inline std::map<std::uint32_t, std::vector<wanted_index>> indices_of(std::vector<sample_id> ids) {
-  const auto by_sample = [](const sample_id& id) { return std::tuple(id.epoch, id.index, id.sub_index); };
-  std::sort(ids.begin(), ids.end(),
-            [&](const sample_id& a, const sample_id& b) { return by_sample(a) < by_sample(b); });
-  std::map<std::uint32_t, std::vector<wanted_index>> all;
-  std::size_t same = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    same = i > 0 && ids[i] == ids[i - 1] ? same + 1 : 1;
-    std::vector<wanted_index>& of_epoch = all[ids[i].epoch];
-    if (of_epoch.empty() || of_epoch.back().index != ids[i].index) of_epoch.push_back({ids[i].index, 0});
-    of_epoch.back().often = std::max(of_epoch.back().often, same);
-  }
-  return all;
-}
+std::map<std::uint32_t, std::vector<wanted_index>> indices_of(std::vector<sample_id> ids);
 
 /// Yields the wanted samples of one epoch, in any order, to any number of threads.
 template <source Source>
@@ -166,4 +150,8 @@ class sample_finder {
   const char* gave_up_ = nullptr;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/sample_finder.ipp>
+#endif

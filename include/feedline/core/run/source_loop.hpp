@@ -16,11 +16,12 @@
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/source_reader.hpp>
-#include <feedline/core/snapshot/snapshot.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/core/transport/packet.hpp>
+#include <feedline/core/state.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 template <source Source, class Chain>
 class source_loop {
@@ -255,4 +256,4 @@ class source_loop {
   known_failures* known_ = nullptr;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -13,11 +13,10 @@
 #include <feedline/core/options.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/run/progress.hpp>
-#include <feedline/core/run/sample_finder.hpp>
-#include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/core/state.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Reads a source either for the source's thread, which calls next() for one sample after another, or for
 /// workers, which take positions of the epoch and read them themselves. `at` is the position that it has
@@ -201,4 +200,4 @@ class source_reader {
   std::uint32_t empty_epochs_ = 0;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -9,36 +9,17 @@
 #include <vector>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/run_base.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Reads what the threads of a run count for its metrics.
 class stage_outcomes final : public sample_outcomes {
  public:
   explicit stage_outcomes(const run_base& run) noexcept : run_(run) {}
 
-  std::uint64_t failed_in_row() override {
-    const std::lock_guard lock(mutex_);
-    seen_.resize(run_.places().size());
-    std::uint64_t most = 0;
-    for (std::size_t s = 0; s < run_.segments().size(); ++s) {
-      const segment_record& record = run_.segments()[s];
-      for (std::size_t i = 0; i < record.stages; ++i) {
-        const std::size_t place = record.first_place + i;
-        if (place == 0) continue; // the source itself
-        // In this order: threads count a failure at once, and what they received when they are done with it.
-        const std::uint64_t received = sum(record, i, &stage_counters::received);
-        const std::uint64_t given = i + 1 < record.stages
-                                        ? sum(record, i + 1, &stage_counters::received)
-                                        : run_.queues()[s]->counters().put.load(std::memory_order_relaxed);
-        const std::uint64_t failures = sum(record, i, &stage_counters::failures);
-        most = std::max(most,
-                        seen_[place].failed_since(received - std::min(received, failures), given, failures));
-      }
-    }
-    return most;
-  }
+  std::uint64_t failed_in_row() override;
 
  private:
   struct seen {
@@ -55,16 +36,15 @@ class stage_outcomes final : public sample_outcomes {
   };
 
   static std::uint64_t sum(const segment_record& record, std::size_t stage,
-                           std::atomic<std::uint64_t> stage_counters::*counter) {
-    std::uint64_t all = 0;
-    for (const auto& worker : record.workers)
-      all += (worker->stages[stage].*counter).load(std::memory_order_relaxed);
-    return all;
-  }
+                           std::atomic<std::uint64_t> stage_counters::*counter);
 
   const run_base& run_;
   std::mutex mutex_;
   std::vector<seen> seen_; // of each stage, when it last let something through
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/stage_outcomes.ipp>
+#endif

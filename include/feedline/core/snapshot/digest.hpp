@@ -9,7 +9,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 class running_digest {
  public:
@@ -59,4 +59,4 @@ class running_digest {
   std::uint64_t value_ = 0;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -5,25 +5,20 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <feedline/core/sample.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The error for a sample that some stage held and that can't be read again.
-inline std::runtime_error lost_sample(const sample_id& id) {
-  return std::runtime_error("feedline: sample " + std::to_string(id.index) + " of epoch " +
-                            std::to_string(id.epoch) +
-                            ", which the run held when the checkpoint was taken, can't be read again");
-}
+std::runtime_error lost_sample(const sample_id& id);
 
 /// The content of a buffer at one moment, and notes of all changes since. A reader finds the content at a later
 /// moment by applying the notes to the identities, while the buffer continues to add notes.
 class held_log {
  public:
-  explicit held_log(std::size_t max_size) : max_size_(max_size), notes_(new note[max_size]) {}
+  explicit held_log(std::size_t max_size);
 
   held_log(held_log&&) = delete;
 
@@ -55,24 +50,7 @@ class held_log {
 
   void cleared() noexcept { notes_[size_++] = {{}, after_last}; }
 
-  std::vector<sample_id> at(std::size_t moment) const {
-    std::vector<sample_id> ids = ids_;
-    for (std::size_t i = 0; i < moment; ++i) {
-      const note& n = notes_[i];
-      const bool is_sample = n.id.index != sample_id::no_index;
-      if (is_sample && n.place == after_last) {
-        ids.push_back(n.id);
-      } else if (is_sample) {
-        ids[n.place] = n.id;
-      } else if (n.place == after_last) {
-        ids.clear();
-      } else {
-        ids[n.place] = ids.back();
-        ids.pop_back();
-      }
-    }
-    return ids;
-  }
+  std::vector<sample_id> at(std::size_t moment) const;
 
  private:
   static constexpr std::size_t after_last = ~std::size_t{0};
@@ -111,8 +89,7 @@ class held_parts {
 
   held_parts(const held_parts& other) { *this = other; }
 
-  held_parts(held_parts&& other) noexcept
-      : parts_(std::move(other.parts_)), size_(std::exchange(other.size_, 0)) {}
+  held_parts(held_parts&& other) noexcept;
 
   held_parts& operator=(const held_parts& other) {
     if (this == &other) return *this;
@@ -121,11 +98,7 @@ class held_parts {
     return *this;
   }
 
-  held_parts& operator=(held_parts&& other) noexcept {
-    parts_.swap(other.parts_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
+  held_parts& operator=(held_parts&& other) noexcept;
 
   /// Adds an empty entry.
   held& add() {
@@ -167,4 +140,8 @@ class read_again {
 template <class T>
 concept holds_samples = requires { typename T::feedline_held_samples; };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/snapshot/held.ipp>
+#endif

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The state of a run at one moment, segment by segment, from which it can continue in another process.
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
-#include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/held.hpp>
 #include <feedline/core/state.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The state of everything upstream of some queue at one moment. `words` begins with the number of the first
 /// segment that has a section (segments before it are at their beginning). Then each segment from there on has
@@ -46,4 +42,4 @@ void write_section(snapshot& target, Write write) {
   target.words[begin] = target.words.size() - begin - 1;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

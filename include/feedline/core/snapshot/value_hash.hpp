@@ -4,7 +4,6 @@
 // padding.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -19,7 +18,7 @@
 #include <feedline/core/tensor.hpp>
 #include <feedline/detail/fields.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 template <class T>
 concept hashed_as_text = !std::is_array_v<T> && std::convertible_to<const T&, std::string_view>;
@@ -30,16 +29,7 @@ concept hashed_as_list = requires(const T& value) {
   std::begin(value)[0];
 };
 
-inline std::uint64_t hash_of_number(long double value) noexcept {
-  if (std::isnan(value)) return key(1);
-  if (std::isinf(value)) return key(value < 0 ? 2 : 3);
-  int exponent = 0;
-  const long double fraction = std::frexp(value, &exponent);
-  const auto high = static_cast<double>(fraction);
-  const auto low = static_cast<double>(fraction - static_cast<long double>(high));
-  return key(std::bit_cast<std::uint64_t>(high), std::bit_cast<std::uint64_t>(low),
-             static_cast<std::uint64_t>(exponent));
-}
+std::uint64_t hash_of_number(long double value) noexcept;
 
 /// The hash of a value; 0 for pointers, except those to text, and for classes whose members aren't accessible.
 /// For a long list it uses the size and the first elements.
@@ -78,4 +68,8 @@ std::uint64_t value_hash(const T& value) {
   }
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/snapshot/value_hash.ipp>
+#endif

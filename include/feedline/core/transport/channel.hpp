@@ -7,24 +7,24 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <stop_token>
-#include <string>
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/transport/dropping_queue.hpp>
 #include <feedline/core/transport/packet.hpp>
+#include <feedline/detail/function_ref.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
 #include <feedline/queue/overflow.hpp>
+#include <feedline/queue/queue_status.hpp>
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The queue that connects two segments, by the number of threads on each side.
 enum class transport {
@@ -42,12 +42,12 @@ constexpr transport transport_between(bool from_workers, bool to_workers) {
 }
 
 struct channel_config {
-  const char* giver;           ///< name of the last stage upstream
-  std::size_t packets;         ///< capacity in packets
-  std::size_t packet_items;    ///< the most samples in a packet
-  std::size_t ends;            ///< threads on both sides: each may hold a packet
-  bool to_workers;             ///< workers pop from it: a packet is also a unit of work
-  bool unordered;              ///< workers push into it, and their packets leave in completion order
+  std::size_t packets;      ///< capacity in packets
+  std::size_t packet_items; ///< the most samples in a packet
+  std::size_t ends;         ///< threads on both sides: each may hold a packet
+  bool to_workers;          ///< workers pop from it: a packet is also a unit of work
+  bool unordered;           ///< workers push into it, and their packets leave in completion order
+  bool is_measured; ///< without that it counts nothing, so that the cost of the counters can be measured
   feedline::overflow overflow; ///< of a dropping queue
   std::stop_token stop;
   std::atomic<bool>* attention; ///< flag of the run, set when an epoch is abandoned
@@ -64,26 +64,40 @@ struct channel_counters {
   std::atomic<std::uint64_t> largest{0}; ///< largest packet so far, in samples
 };
 
-/// The part of a channel that doesn't depend on the type of the samples.
+/// A channel as the threads on both sides see it.
 class channel_base {
  public:
   explicit channel_base(const channel_config& config)
       : config_(config), target_(config.to_workers ? 1 : config.packet_items) {}
 
   channel_base(channel_base&&) = delete;
+  virtual ~channel_base() = default;
+
+  /// Returns an empty packet with room for `room` samples: a used one if it is large enough, otherwise a new one
+  /// from `make`.
+  packet_ptr spare(packet_ptr (*make)(std::size_t capacity), std::size_t room);
+
+  /// Returns a used packet for reuse.
+  virtual void recycle(packet_ptr p) noexcept = 0;
+
+  /// Pushes a packet, waiting for room. Returns false, and drops the packet, if no thread will take it.
+  virtual bool push(packet_ptr&& p, thread_counters& thread) = 0;
+
+  /// Pops a packet. Calls `before_wait` before it waits. Null: there are no more packets.
+  virtual packet_ptr pop(thread_counters& thread, function_ref<void()> before_wait) = 0;
+
+  /// Pops a packet if one arrives within that time. Returns success, empty or closed.
+  virtual queue_status pop_for(packet_ptr& p, std::chrono::nanoseconds longest, thread_counters& thread) = 0;
+
+  /// No more packets will be pushed.
+  virtual void close() = 0;
+
+  /// No more packets are wanted.
+  virtual void stop() = 0;
 
   /// Nothing downstream of this queue wants more of this epoch of the stream: everything upstream may leave out
   /// the rest.
-  void abandon(std::uint64_t generation) noexcept {
-    for (channel_base* e = this; e; e = e->upstream_) {
-      // Another segment may already be in a later epoch.
-      std::uint64_t known = e->abandoned_.load(std::memory_order_relaxed);
-      while (known <= generation &&
-             !e->abandoned_.compare_exchange_weak(known, generation + 1, std::memory_order_relaxed)) {
-      }
-    }
-    config_.attention->store(true, std::memory_order_relaxed);
-  }
+  void abandon(std::uint64_t generation) noexcept;
 
   bool is_abandoned(std::uint64_t generation) const noexcept {
     return generation < abandoned_.load(std::memory_order_relaxed);
@@ -114,6 +128,10 @@ class channel_base {
   // hand-overs.
   static constexpr std::uint64_t slow_packet_ns = 100'000;
 
+ protected:
+  /// Takes back a used packet. Null if there is none.
+  virtual packet_ptr take_used() = 0;
+
  private:
   // If workers wait during a packet, it may be coarser the more of them wait at once: only hand-overs take
   // processor time, and more workers cause more of them.
@@ -133,21 +151,7 @@ class channel_base {
 class epoch_gate {
  public:
   /// Returns the packet's number, after a wait if necessary; nothing if the run was stopped.
-  std::optional<std::uint64_t> enter(const packet& p, const std::stop_token& stop) {
-    const bool ends_epoch = p.ends_epoch();
-    const auto may_pass = [&] { return ends_epoch ? completed_ == p.sequence : passed_ >= p.generation; };
-    std::unique_lock lock(mutex_);
-    if (!may_pass()) {
-      ++waiting_;
-      const bool passes = changed_.wait(lock, stop, may_pass);
-      --waiting_;
-      if (!passes) return std::nullopt;
-    }
-    completed_ += p.last;
-    passed_ += ends_epoch;
-    if (waiting_ > 0) changed_.notify_all();
-    return next_++;
-  }
+  std::optional<std::uint64_t> enter(const packet& p, const std::stop_token& stop);
 
  private:
   std::mutex mutex_;
@@ -158,32 +162,19 @@ class epoch_gate {
   std::uint64_t next_ = 0;
 };
 
-/// A channel for one kind of queue. Without Measured it counts nothing, so that benchmarks can measure the cost
-/// of the counters.
-template <transport Transport, bool Measured>
-class channel : public channel_base {
+/// A channel for one kind of queue.
+template <transport Transport>
+class channel final : public channel_base {
   static constexpr bool restores_order =
       Transport == transport::ordered || Transport == transport::ordered_spread;
 
  public:
-  static constexpr bool is_measured = Measured;
+  explicit channel(const channel_config& config)
+      : channel_base(config),
+        queue_(make_queue(config)),
+        spares_(config.packets + config.ends, config.stop) {}
 
-  explicit channel(const channel_config& config) try
-      : channel_base(config), queue_(make_queue(config)), spares_(config.packets + config.ends, config.stop) {
-  } catch (const std::bad_alloc&) {
-
-    throw pipeline_error(current_failure(std::string("the queue after ") + config.giver, {}));
-  }
-
-  /// Returns an empty packet: a used one if available, otherwise a new one from `make`.
-  packet_ptr spare(packet_ptr (*make)(std::size_t capacity)) {
-    packet_ptr p;
-    if (spares_.try_pop(p) != queue_status::success) p = make(config().packet_items);
-    return p;
-  }
-
-  /// Returns a used packet for reuse.
-  void recycle(packet_ptr p) noexcept {
+  void recycle(packet_ptr p) noexcept override {
     p->clear();
     try {
       static_cast<void>(spares_.try_push(std::move(p)));
@@ -191,8 +182,7 @@ class channel : public channel_base {
     }
   }
 
-  /// Pushes a packet, waiting for room. Returns false, and drops the packet, if no thread will take it.
-  bool push(packet_ptr&& p, thread_counters& thread) {
+  bool push(packet_ptr&& p, thread_counters& thread) override {
     const std::size_t samples = p->size();
     if (restores_order && config().unordered) {
       const std::optional<std::uint64_t> number = gate_.enter(*p, config().stop);
@@ -200,7 +190,7 @@ class channel : public channel_base {
       p->sequence = *number;
       p->last = true;
     }
-    if constexpr (Measured) p->put_at = now_ns();
+    if (config().is_measured) p->put_at = now_ns();
     queue_status status = try_put(p);
     if (status == queue_status::full) {
       const wait_timer timer(thread, wait_kind::blocked);
@@ -208,13 +198,11 @@ class channel : public channel_base {
     }
     if (status != queue_status::success) return false;
     if (Transport == transport::dropping && p) recycle(std::move(p));
-    if constexpr (Measured) count_put(samples);
+    if (config().is_measured) count_put(samples);
     return true;
   }
 
-  /// Pops a packet. Calls `before_wait` before it waits. Null: there are no more packets.
-  template <class BeforeWait>
-  packet_ptr pop(thread_counters& thread, BeforeWait before_wait) {
+  packet_ptr pop(thread_counters& thread, function_ref<void()> before_wait) override {
     packet_ptr p;
     if constexpr (Transport == transport::ordered_spread) {
       pop_in_turn(p, thread);
@@ -223,26 +211,23 @@ class channel : public channel_base {
       const wait_timer timer(thread, wait_kind::starved);
       if (queue_.pop(p) != queue_status::success) return nullptr;
     }
-    if (Measured && p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
+    count_taken(p);
     return p;
   }
 
-  /// Pops a packet if one arrives within that time. Returns success, empty or closed.
-  queue_status pop_for(packet_ptr& p, std::chrono::nanoseconds longest, thread_counters& thread)
-    requires(Transport != transport::ordered_spread)
-  {
+  queue_status pop_for(packet_ptr& p, std::chrono::nanoseconds longest, thread_counters& thread) override {
     queue_status status = queue_.try_pop(p);
     if (status == queue_status::empty && longest.count() > 0) {
       const wait_timer timer(thread, wait_kind::starved);
       status = queue_.pop_for(p, longest);
     }
-    if (Measured && p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
+    count_taken(p);
     return status;
   }
 
-  void close() { queue_.close(); }
+  void close() override { queue_.close(); }
 
-  void stop() { queue_.stop(); }
+  void stop() override { queue_.stop(); }
 
  private:
   using queue = std::conditional_t<
@@ -252,6 +237,12 @@ class channel : public channel_base {
                                             mpmc_queue<packet_ptr>>>>;
   using spare_queue =
       std::conditional_t<Transport == transport::serial, spsc_queue<packet_ptr>, mpmc_queue<packet_ptr>>;
+
+  packet_ptr take_used() override {
+    packet_ptr p;
+    static_cast<void>(spares_.try_pop(p));
+    return p;
+  }
 
   queue make_queue(const channel_config& config) {
     if constexpr (Transport == transport::dropping)
@@ -289,6 +280,10 @@ class channel : public channel_base {
     if (p->ends_epoch()) ++generation_;
   }
 
+  void count_taken(const packet_ptr& p) noexcept {
+    if (config().is_measured && p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
+  }
+
   void count_put(std::size_t samples) noexcept {
     channel_counters& c = counters();
     const std::uint64_t put = c.put.fetch_add(samples, std::memory_order_relaxed) + samples;
@@ -319,4 +314,32 @@ class channel : public channel_base {
   std::uint64_t items_ = 0; // popped in turn
 };
 
-} // namespace feedline::inline v0::detail
+template <transport Transport>
+std::unique_ptr<channel_base> make_channel(const channel_config& config) {
+  return std::make_unique<channel<Transport>>(config);
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifdef FEEDLINE_COMPILED
+// Pipelines of all types share these.
+namespace feedline::inline FEEDLINE_ABI {
+
+extern template class spsc_queue<detail::packet_ptr>;
+extern template class mpmc_queue<detail::packet_ptr>;
+extern template class reorder_queue<detail::packet_ptr>;
+extern template std::unique_ptr<detail::channel_base>
+detail::make_channel<detail::transport::serial>(const detail::channel_config&);
+extern template std::unique_ptr<detail::channel_base>
+detail::make_channel<detail::transport::spread>(const detail::channel_config&);
+extern template std::unique_ptr<detail::channel_base>
+detail::make_channel<detail::transport::ordered>(const detail::channel_config&);
+extern template std::unique_ptr<detail::channel_base>
+detail::make_channel<detail::transport::ordered_spread>(const detail::channel_config&);
+extern template std::unique_ptr<detail::channel_base>
+detail::make_channel<detail::transport::dropping>(const detail::channel_config&);
+
+} // namespace feedline::inline FEEDLINE_ABI
+#else
+#include <feedline/core/transport/channel.ipp>
+#endif

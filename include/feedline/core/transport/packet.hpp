@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,7 +14,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 enum class event_kind : unsigned char {
   skipped,   ///< a sample was left out because of its failure; the stream continues
@@ -73,8 +72,8 @@ class packet {
     const std::size_t ids_at =
         (capacity * sizeof(T) + alignof(sample_id) - 1) / alignof(sample_id) * alignof(sample_id);
     return std::unique_ptr<packet>(
-        new packet(::operator new(ids_at + capacity * sizeof(sample_id), alignment), ids_at, alignment,
-                   [](packet& p) noexcept { std::destroy_n(p.values<T>(), p.size_); }));
+        new packet(::operator new(ids_at + capacity * sizeof(sample_id), alignment), capacity, ids_at,
+                   alignment, [](packet& p) noexcept { std::destroy_n(p.values<T>(), p.size_); }));
   }
 
   packet(packet&&) = delete;
@@ -93,6 +92,9 @@ class packet {
   }
 
   std::size_t size() const noexcept { return size_; }
+
+  /// The most samples that it can hold.
+  std::size_t capacity() const noexcept { return capacity_; }
 
   /// Destroys the samples and returns their number; events stay.
   std::size_t drop_samples() noexcept {
@@ -140,14 +142,20 @@ class packet {
 
   using destroyer = void (*)(packet&) noexcept;
 
-  packet(void* memory, std::size_t ids_at, std::align_val_t alignment, destroyer destroy_values)
-      : memory_(memory), ids_at_(ids_at), alignment_(alignment), destroy_values_(destroy_values) {}
+  packet(void* memory, std::size_t capacity, std::size_t ids_at, std::align_val_t alignment,
+         destroyer destroy_values)
+      : memory_(memory),
+        capacity_(capacity),
+        ids_at_(ids_at),
+        alignment_(alignment),
+        destroy_values_(destroy_values) {}
 
   sample_id* id_list() const noexcept {
     return reinterpret_cast<sample_id*>(static_cast<std::byte*>(memory_) + ids_at_);
   }
 
   void* memory_; // the values, then as many identities, which are written only if necessary
+  std::size_t capacity_;
   std::size_t ids_at_;
   std::align_val_t alignment_;
   destroyer destroy_values_;
@@ -255,40 +263,4 @@ class packet_writer {
 template <class T>
 inline constexpr bool comes_in_batches = requires { typename T::feedline_batch; };
 
-/// The capacity of a queue: packets, and samples in each.
-struct packet_plan {
-  std::size_t packets;
-  std::size_t items;
-};
-
-/// Plans a queue from `givers` threads to `takers` threads. A packet carries one large sample, or as many small
-/// ones as share the cost of a hand-over well. The whole queue holds no more than 8 MB, unless one sample per
-/// packet already exceeds that. `bytes`: the size of a sample, if known. `prefetch`, if not 0: the queue can
-/// hold this many samples, even if each takes so long that it is sent alone. Otherwise the queue holds at most
-/// `capacity` samples, if that isn't 0.
-template <class T>
-constexpr packet_plan plan_packets(std::size_t givers, std::size_t takers, std::size_t prefetch,
-                                   std::size_t capacity, std::optional<std::size_t> bytes) noexcept {
-  constexpr std::size_t queue_bytes = std::size_t{8} << 20;
-  if (prefetch > 0) {
-    const std::size_t packets = std::min<std::size_t>(prefetch, 1024);
-    return {packets, prefetch / packets + (prefetch % packets != 0)};
-  }
-  // Workers need several packets to choose from, and room for finished ones while an earlier one takes long.
-  std::size_t packets = std::max(4 * givers, 2 * takers) + 2;
-  const std::size_t bytes_each = std::max(bytes.value_or(0), sizeof(T)) + sizeof(sample_id);
-  std::size_t items = std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 32768);
-  if constexpr (comes_in_batches<T>) {
-    // Batches hold far more than their own size. Several of them share a packet only if they are produced
-    // faster than a queue hands them over.
-    packets = 4;
-    items = bytes ? std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 8) : 8;
-  }
-  if (capacity > 0) {
-    packets = std::min(capacity, std::max(packets, capacity / items));
-    items = std::clamp<std::size_t>(capacity / packets, 1, items);
-  }
-  return {packets, items};
-}
-
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

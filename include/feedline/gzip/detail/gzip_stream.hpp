@@ -1,34 +1,27 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Decompresses a gzip file piece by piece, with zlib: libdeflate is faster, but needs whole members.
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include <zlib.h>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Whether the rest contains only zeros, which programs that write whole blocks (to tapes) add to a file.
-inline bool is_padding(std::span<const std::byte> rest) noexcept {
-  return std::all_of(rest.begin(), rest.end(), [](std::byte b) { return b == std::byte{0}; });
-}
+bool is_padding(std::span<const std::byte> rest) noexcept;
 
 /// The contents of a gzip file in memory: those of all its members, one after another. Zeros may follow the
 /// last member.
 class gzip_stream {
  public:
   /// Throws std::bad_alloc.
-  explicit gzip_stream(std::span<const std::byte> file) : file_(file), zlib_(new z_stream()) {
-    constexpr int largest_window = 15, gzip_only = 16;
-    if (::inflateInit2(zlib_.get(), largest_window + gzip_only) != Z_OK) throw std::bad_alloc();
-  }
+  explicit gzip_stream(std::span<const std::byte> file);
 
   /// Writes the next bytes and returns how many: fewer than `count` only at the end of the contents. Throws
   /// std::bad_alloc.
@@ -52,68 +45,13 @@ class gzip_stream {
     }
   };
 
-  std::size_t step(std::byte* to, std::size_t count) {
-    constexpr std::size_t max_step = std::size_t{1} << 30; // zlib counts in 32 bits
-    const auto rest = file_.subspan(offset_);
-    const auto in = static_cast<uInt>(std::min(rest.size(), max_step));
-    const auto out = static_cast<uInt>(std::min(count, max_step));
-    zlib_->next_in =
-        const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data())); // zlib doesn't change it
-    zlib_->avail_in = in;
-    zlib_->next_out = reinterpret_cast<Bytef*>(to);
-    zlib_->avail_out = out;
-    const int result = ::inflate(zlib_.get(), Z_NO_FLUSH);
-    offset_ += in - zlib_->avail_in;
-    const std::size_t got = out - zlib_->avail_out;
-    switch (result) {
-    case Z_STREAM_END:
-      end_member();
-      break;
-    case Z_OK:
-      break;
-    case Z_BUF_ERROR: // no progress: there is room, so the input is missing
-      end(file_.empty() ? std::string("the file is empty")
-                        : "the gzip data are cut off: they end at offset " + std::to_string(file_.size()) +
-                              ", inside a member");
-      break;
-    case Z_MEM_ERROR:
-      throw std::bad_alloc();
-    default:
-      end(damage());
-    }
-    return got;
-  }
+  std::size_t step(std::byte* to, std::size_t count);
 
-  void end_member() {
-    const auto rest = file_.subspan(offset_);
-    if (is_padding(rest)) {
-      end({});
-    } else if (rest.front() == std::byte{0}) {
-      end("the gzip data end at offset " + std::to_string(offset_) + ", but more than zeros follow");
-    } else {
-      ::inflateReset(zlib_.get());
-      member_ = offset_;
-    }
-  }
+  void end_member();
 
-  std::string damage() const {
-    const std::string_view reason = zlib_->msg ? zlib_->msg : "unknown reason";
-    const std::string at = " at offset " + std::to_string(offset_);
-    if (reason == "incorrect data check")
-      return "the gzip data are damaged: the checksum" + at + " doesn't match the contents";
-    if (reason == "incorrect length check")
-      return "the gzip data are damaged: the size" + at + " doesn't match the contents";
-    if (reason == "incorrect header check")
-      return member_ == 0
-                 ? std::string("the data aren't gzip: there is no header at offset 0")
-                 : "the gzip data end at offset " + std::to_string(member_) + ", but other bytes follow";
-    return "the gzip data are damaged" + at + ": " + std::string(reason);
-  }
+  std::string damage() const;
 
-  void end(std::string problem) {
-    problem_ = std::move(problem);
-    ended_ = true;
-  }
+  void end(std::string problem);
 
   std::span<const std::byte> file_;
   std::size_t offset_ = 0; // of the first byte that was not read yet
@@ -123,4 +61,8 @@ class gzip_stream {
   std::unique_ptr<z_stream, end_of_zlib> zlib_; // on the heap: zlib keeps a pointer to it
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/gzip/detail/gzip_stream.ipp>
+#endif

@@ -2,11 +2,12 @@
 #pragma once
 // The markers of a JPEG's header, without libjpeg.
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 
-namespace feedline::inline v0::detail {
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A marker segment: `bytes` begins with the marker's 0xff and ends with its payload.
 struct jpeg_marker {
@@ -35,22 +36,15 @@ class jpeg_markers {
     if (file.size() < 2 || jpeg_byte(file, 0) != 0xff || jpeg_byte(file, 1) != 0xd8) at_ = file.size();
   }
 
-  std::optional<jpeg_marker> next() noexcept {
-    while (at_ + 1 < file_.size() && jpeg_byte(file_, at_) == 0xff && jpeg_byte(file_, at_ + 1) == 0xff)
-      ++at_; // a marker may have any number of these before it
-    const auto rest = file_.subspan(at_);
-    if (rest.size() < 4 || jpeg_byte(rest, 0) != 0xff) return {};
-    const unsigned code = jpeg_byte(rest, 1);
-    if (code < 0xc0 || (code >= 0xd0 && code <= 0xd9)) return {}; // has no length, or isn't a marker
-    const std::size_t size = 2 + (jpeg_byte(rest, 2) << 8 | jpeg_byte(rest, 3));
-    if (size < 4 || size > rest.size()) return {};
-    at_ = code == start_of_scan ? file_.size() : at_ + size;
-    return jpeg_marker{code, rest.first(size)};
-  }
+  std::optional<jpeg_marker> next() noexcept;
 
  private:
   std::span<const std::byte> file_;
   std::size_t at_ = 2; // after the start of the image
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/detail/jpeg_markers.ipp>
+#endif

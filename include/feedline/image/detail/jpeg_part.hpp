@@ -14,7 +14,7 @@
 #error "feedline needs libjpeg-turbo; it takes a plain libjpeg if -DFEEDLINE_ALLOW_PLAIN_LIBJPEG=ON"
 #endif
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 #ifdef FEEDLINE_PLAIN_LIBJPEG
 
@@ -91,4 +91,4 @@ inline void skip_rows(jpeg_decompress_struct& state, JDIMENSION top, std::vector
 
 #endif
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

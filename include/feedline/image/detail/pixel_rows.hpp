@@ -8,7 +8,7 @@
 
 #include <feedline/image/exif_orientation.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Converts a row of `width` pixels in place, to pixels of fewer bytes.
 using row_conversion = void (*)(std::uint8_t* row, std::size_t width);
@@ -44,15 +44,7 @@ inline void cmyk_to_gray(std::uint8_t* row, std::size_t width) {
 class pixel_layout {
  public:
   pixel_layout(exif_orientation orientation, std::size_t width, std::size_t height,
-               std::size_t channels) noexcept
-      : width_(width),
-        channels_(channels),
-        sideways_(swaps_sides(orientation)),
-        steps_(
-            steps_for(orientation, static_cast<std::ptrdiff_t>(width), static_cast<std::ptrdiff_t>(height))) {
-    const auto bytes = static_cast<std::ptrdiff_t>(channels);
-    steps_ = {bytes * steps_.origin, bytes * steps_.x, bytes * steps_.y};
-  }
+               std::size_t channels) noexcept;
 
   /// Whether stored rows stay rows that run from left to right, so that they can be decoded in place.
   bool keeps_rows() const noexcept { return !sideways_ && steps_.x > 0; }
@@ -121,4 +113,8 @@ class pixel_layout {
   steps steps_; // in bytes
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/detail/pixel_rows.ipp>
+#endif

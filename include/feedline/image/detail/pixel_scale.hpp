@@ -5,14 +5,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 #include <type_traits>
 
 #include <feedline/core/half.hpp>
 #include <feedline/image/resize_options.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Applies a normalization. It subtracts integers and multiplies once, so that every compiler produces the
 /// same result.
@@ -21,17 +19,7 @@ class pixel_scale {
   static constexpr int bits = 20; ///< fractional bits of the sums
 
   /// Throws std::invalid_argument for a mean outside [-1, 1], or a std that is 0 or not finite.
-  explicit pixel_scale(const normalization& n) {
-    for (std::size_t c = 0; c < 3; ++c) {
-      const double mean = n.mean[c], deviation = n.std[c];
-      if (!(mean >= -1 && mean <= 1) || !(std::abs(deviation) > 1e-30 && std::abs(deviation) < 1e30))
-        throw std::invalid_argument("feedline::normalization: mean " + std::to_string(mean) + ", std " +
-                                    std::to_string(deviation) +
-                                    "; the mean of v / 255 must be from -1 to 1, and std must not be 0");
-      offset_[c] = static_cast<std::int32_t>(std::round(mean * 255 * (1 << bits)));
-      factor_[c] = static_cast<float>(1 / (255.0 * (1 << bits) * deviation));
-    }
-  }
+  explicit pixel_scale(const normalization& n);
 
   std::int32_t offset(std::size_t channel) const noexcept { return offset_[channel]; }
 
@@ -54,4 +42,8 @@ class pixel_scale {
   std::array<float, 3> factor_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/detail/pixel_scale.ipp>
+#endif

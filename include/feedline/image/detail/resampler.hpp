@@ -13,8 +13,9 @@
 #include <feedline/image/detail/pixel_scale.hpp>
 #include <feedline/image/detail/weighted_rows.hpp>
 #include <feedline/image/image_view.hpp>
+#include <feedline/image/resize_options.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Keep one per thread: it reuses its memory for every image.
 ///
@@ -30,15 +31,7 @@ class resampler {
 
   /// Input pixels have 4 channels, of which the last is ignored, or 1.
   region plan(const axis_map& rows, const axis_map& columns, std::size_t channels, interpolation kind,
-              bool antialias) {
-    rows_.plan(rows, kind, antialias);
-    columns_.plan(columns, kind, antialias);
-    channels_ = channels;
-    taken_.resize(rows_.widest());
-    region_ = {rows_.begin(), columns_.begin(), rows_.end() - rows_.begin(),
-               columns_.end() - columns_.begin()};
-    return region_;
-  }
+              bool antialias);
 
   /// Fills the view, which has the planned size. `read(rows, count)` writes the region's next `count` rows to
   /// the addresses in the array `rows`. Each of these rows has `row_bytes` bytes; the region begins at its
@@ -89,52 +82,12 @@ class resampler {
   std::uint8_t* row(std::size_t y) noexcept { return ring_.data() + y % ring_rows_ * pitch_; }
 
   // Stores weights in the order that sum_pixels() expects.
-  void group_weights(bool mirrored) {
-    groups_ = (columns_.widest() + taps_in_group - 1) / taps_in_group;
-    starts_.resize(columns_.size());
-    grouped_.assign(columns_.size() * groups_ * weights_in_group, 0);
-    for (std::size_t x = 0; x < columns_.size(); ++x) {
-      const axis_filter::taps taps = columns_[mirrored ? columns_.size() - 1 - x : x];
-      starts_[x] = static_cast<std::uint32_t>(taps.first - region_.left);
-      std::int16_t* const weights = grouped_.data() + x * groups_ * weights_in_group;
-      for (std::size_t k = 0; k < taps.count; ++k)
-        for (std::size_t c = 0; c < 4; ++c)
-          weights[k / taps_in_group * weights_in_group + k % taps_in_group / 2 * 8 + 2 * c + k % 2] =
-              taps.weights[k];
-    }
-  }
+  void group_weights(bool mirrored);
 
   // Stores four pixels at a time, transposed so that each channel's values are contiguous. Returns the number
   // of stored pixels.
   static std::size_t store_planes(const std::int32_t* pixels, std::size_t count, float* red,
-                                  std::ptrdiff_t channel_step, const pixel_scale scale) {
-    using ints [[gnu::vector_size(16)]] = std::int32_t;
-    using floats [[gnu::vector_size(16)]] = float;
-    float* const green = red + channel_step;
-    float* const blue = green + channel_step;
-    const auto store = [&scale](float* to, const ints& sums, std::size_t channel) {
-      const floats scaled =
-          __builtin_convertvector(sums - scale.offset(channel), floats) * scale.factor(channel);
-      std::memcpy(to, &scaled, sizeof scaled);
-    };
-    std::size_t x = 0;
-    for (; x + 4 <= count; x += 4, pixels += 16) {
-      ints a, b, c, d;
-      std::memcpy(&a, pixels, sizeof a);
-      std::memcpy(&b, pixels + 4, sizeof b);
-      std::memcpy(&c, pixels + 8, sizeof c);
-      std::memcpy(&d, pixels + 12, sizeof d);
-      const ints ab = __builtin_shufflevector(a, b, 0, 4, 1, 5); // red, red, green, green
-      const ints cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-      store(red + x, __builtin_shufflevector(ab, cd, 0, 1, 4, 5), 0);
-      store(green + x, __builtin_shufflevector(ab, cd, 2, 3, 6, 7), 1);
-      store(blue + x,
-            __builtin_shufflevector(__builtin_shufflevector(a, b, 2, 6, 3, 7),
-                                    __builtin_shufflevector(c, d, 2, 6, 3, 7), 0, 1, 4, 5),
-            2);
-    }
-    return x;
-  }
+                                  std::ptrdiff_t channel_step, const pixel_scale scale);
 
   template <class T>
   void store_colors(const image_view<T>& to, std::size_t y, const pixel_scale& scale) {
@@ -175,4 +128,8 @@ class resampler {
   std::vector<const std::uint8_t*> taken_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/detail/resampler.ipp>
+#endif

@@ -11,7 +11,7 @@
 #define FEEDLINE_DETAIL_AVX2 [[gnu::target("avx2")]]
 #endif
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Rows that the loops read or write are padded to a multiple of this number of elements.
 inline constexpr std::size_t row_block = 32;
@@ -145,4 +145,4 @@ inline void sum_pixels(const std::int16_t* row, const std::uint32_t* first, cons
   sum_pixels_plainly(row, first, weights, groups, pixels, sums);
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -11,18 +11,16 @@
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <utility>
 
 #include <feedline/remote/detail/url.hpp>
 #include <feedline/source/object_store.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 class part_ticket {
  public:
   part_ticket(std::string name_, std::uint64_t offset_, std::size_t count_,
-              std::optional<object_info> expected_)
-      : name(std::move(name_)), offset(offset_), count(count_), expected(std::move(expected_)) {}
+              std::optional<object_info> expected_);
 
   const std::string name;
   const std::uint64_t offset;
@@ -39,36 +37,15 @@ class part_ticket {
   bool is_done() const noexcept { return is_done_.load(std::memory_order_acquire); }
 
   /// Waits. Throws object_missing or object_error if the part couldn't be read, and object_error after a stop.
-  object_part get(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [this] { return is_done(); }) || stop.stop_requested())
-      throw object_error(without_secrets(name) + ": reading was stopped, at offset " +
-                         std::to_string(offset));
-    if (is_missing_) throw object_missing(error_);
-    if (!error_.empty()) throw object_error(error_);
-    return std::move(part_);
-  }
+  object_part get(const std::stop_token& stop);
 
-  void deliver(object_part part) {
-    const std::lock_guard lock(mutex_);
-    part_ = std::move(part);
-    is_done_.store(true, std::memory_order_release); // pairs with the acquire in is_done()
-    changed_.notify_all();
-  }
+  void deliver(object_part part);
 
   /// `problem`: what happened and where, without the name. `is_missing`: there is no such object.
-  void fail(const std::string& problem, bool is_missing = false) {
-    fail_saying(without_secrets(name) + ": " + problem, is_missing);
-  }
+  void fail(const std::string& problem, bool is_missing = false);
 
   /// The same with the whole message.
-  void fail_saying(std::string message, bool is_missing = false) {
-    const std::lock_guard lock(mutex_);
-    is_missing_ = is_missing;
-    error_ = std::move(message);
-    is_done_.store(true, std::memory_order_release);
-    changed_.notify_all();
-  }
+  void fail_saying(std::string message, bool is_missing = false);
 
  private:
   std::mutex mutex_;
@@ -79,4 +56,8 @@ class part_ticket {
   bool is_missing_ = false;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/remote/detail/part_ticket.ipp>
+#endif

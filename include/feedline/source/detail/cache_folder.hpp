@@ -1,73 +1,39 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The folder of a cache of parts, which several processes may share.
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <vector>
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <feedline/detail/open_file.hpp>
-#include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/cached_part.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Any thread may use it.
 class cache_folder {
  public:
   /// Makes the folder if it doesn't exist. Throws std::system_error if that fails.
-  cache_folder(std::string path, std::uint64_t limit) : path_(std::move(path)), limit_(limit) {
-    for (std::size_t end = path_.find('/', 1);; end = path_.find('/', end + 1)) {
-      const std::string parent = path_.substr(0, end);
-      if (::mkdir(parent.c_str(), 0777) != 0 && errno != EEXIST && end == std::string::npos)
-        throw std::system_error(errno, std::generic_category(), readable(path_));
-      if (end == std::string::npos) break;
-    }
+  cache_folder(std::string path, std::uint64_t limit);
 
-    struct stat status {};
+  std::string part_path(const part_key& k) const;
 
-    if (::stat(path_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-      throw std::system_error(ENOTDIR, std::generic_category(), readable(path_));
-    const std::lock_guard lock(mutex_);
-    trim(true);
-  }
-
-  std::string part_path(const part_key& k) const { return path_ + "/" + k.file_name() + std::string(part); }
-
-  std::string draft_path(const part_key& k) const { return path_ + "/" + k.file_name() + std::string(draft); }
+  std::string draft_path(const part_key& k) const;
 
   bool has_room_for(std::size_t bytes) const noexcept {
     return bytes < limit_ && limit_ - bytes >= sizeof(part_record);
   }
 
   /// A file was used: others leave before it.
-  static void used(const std::string& path) noexcept { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
+  static void used(const std::string& path) noexcept;
 
   /// A file was added. The least recently used ones leave if there are too many bytes.
-  void added(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    bytes_ += bytes;
-    unchecked_ += bytes;
-    // Other processes add files too.
-    if (bytes_ > limit_ || unchecked_ > limit_ / 16) trim(false);
-  }
+  void added(std::size_t bytes);
 
   /// As far as this process knows.
-  std::uint64_t bytes() const {
-    const std::lock_guard lock(mutex_);
-    return bytes_;
-  }
+  std::uint64_t bytes() const;
 
  private:
   static constexpr std::string_view part = ".part", draft = ".draft";
@@ -79,35 +45,7 @@ class cache_folder {
   };
 
   // Measures the folder and removes files until they fit. With `all`, also drafts that nobody writes.
-  void trim(bool all) {
-    std::vector<file> files;
-    bytes_ = unchecked_ = 0;
-    if (::DIR* const folder = ::opendir(path_.c_str())) {
-      while (const ::dirent* const entry = ::readdir(folder)) {
-        const std::string_view name = entry->d_name;
-        const std::string path = path_ + "/" + entry->d_name;
-
-        struct stat status {};
-
-        if (all && name.ends_with(draft)) {
-          const open_file found(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-          if (found) part_draft::remove_if_abandoned(found, path);
-        }
-        if (!name.ends_with(part) || ::stat(path.c_str(), &status) != 0) continue;
-        const auto size = static_cast<std::uint64_t>(status.st_size);
-        files.push_back(
-            {std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec, size, path});
-        bytes_ += size;
-      }
-      ::closedir(folder);
-    }
-    if (bytes_ <= limit_) return;
-    std::sort(files.begin(), files.end(), [](const file& a, const file& b) { return a.used_ns < b.used_ns; });
-    for (const file& oldest : files) {
-      if (bytes_ <= limit_ - limit_ / 16) break; // some room at once: the next files don't measure it again
-      if (::unlink(oldest.path.c_str()) == 0 || errno == ENOENT) bytes_ -= oldest.bytes;
-    }
-  }
+  void trim(bool all);
 
   const std::string path_;
   const std::uint64_t limit_;
@@ -116,4 +54,8 @@ class cache_folder {
   std::uint64_t unchecked_ = 0; // bytes added since the folder was measured
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/detail/cache_folder.ipp>
+#endif

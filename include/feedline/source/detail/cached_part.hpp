@@ -9,39 +9,23 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <span>
-#include <stdexcept>
 #include <stop_token>
 #include <string>
-#include <system_error>
 #include <utility>
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/inotify.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/open_file.hpp>
-#include <feedline/detail/readable_text.hpp>
 #include <feedline/source/object_store.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Names a part in a cache, by hashes: neither names nor secrets get into the folder.
 struct part_key {
-  part_key(const std::string& name, std::uint64_t offset, std::size_t count)
-      : first(key(stable_hash(name), offset, count)), second(key(stable_hash("2" + name), offset, count)) {}
+  part_key(const std::string& name, std::uint64_t offset, std::size_t count);
 
-  std::string file_name() const {
-    char text[40];
-    std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(first),
-                  static_cast<unsigned long long>(second));
-    return text;
-  }
+  std::string file_name() const;
 
   std::uint64_t first, second;
 };
@@ -50,17 +34,14 @@ struct part_key {
 struct part_record {
   part_record() = default;
 
-  part_record(const part_key& k, const object_info& object, std::size_t count)
-      : words{magic, k.first, k.second, object.bytes, stable_hash(object.version), count} {}
+  part_record(const part_key& k, const object_info& object, std::size_t count);
 
   /// Whether the file with that many bytes before the record is the whole of this part.
   bool is_of(const part_key& k, std::size_t count) const noexcept {
     return words[0] == magic && words[1] == k.first && words[2] == k.second && words[5] == count;
   }
 
-  bool is_of(const object_info& object) const noexcept {
-    return words[3] == object.bytes && words[4] == stable_hash(object.version);
-  }
+  bool is_of(const object_info& object) const noexcept;
 
   static constexpr std::uint64_t magic = 0x3174726170746c66; // "fltpart1"
 
@@ -71,27 +52,11 @@ struct part_record {
 class kept_part {
  public:
   /// Nothing if there is no whole file of this part.
-  static std::optional<kept_part> find(const std::string& path, const part_key& k) {
-    if (::access(path.c_str(), F_OK) != 0) return {};
-    try {
-      kept_part found;
-      found.file_ = std::make_shared<const mapped_file>(path, sharing::alone);
-      const std::span<const std::byte> bytes = found.file_->bytes();
-      if (bytes.size() < sizeof(part_record)) return {};
-      std::memcpy(&found.record_, bytes.data() + bytes.size() - sizeof(part_record), sizeof(part_record));
-      if (!found.record_.is_of(k, bytes.size() - sizeof(part_record))) return {};
-      return found;
-    } catch (const std::runtime_error&) { // it is gone, or can't be read
-      return {};
-    }
-  }
+  static std::optional<kept_part> find(const std::string& path, const part_key& k);
 
   bool is_of(const object_info& object) const noexcept { return record_.is_of(object); }
 
-  object_part part(const object_info& object) const {
-    const auto bytes = file_->bytes();
-    return {object, bytes.first(bytes.size() - sizeof(part_record)), file_, true};
-  }
+  object_part part(const object_info& object) const;
 
  private:
   kept_part() = default;
@@ -105,24 +70,12 @@ class kept_part {
 class part_draft {
  public:
   /// Nothing if another one has the right. Throws std::system_error if the file can't be made.
-  static std::optional<part_draft> begin(const std::string& path) {
-    for (;;) {
-      open_file file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
-      if (!file) throw std::system_error(errno, std::generic_category(), readable(path));
-      if (!file.lock(false)) return {};
-      if (!is_at(file, path)) continue; // the one before has just finished
-      return part_draft(path, std::move(file));
-    }
-  }
+  static std::optional<part_draft> begin(const std::string& path);
 
   /// Removes a draft that was found at that path, if nobody writes it.
-  static void remove_if_abandoned(const open_file& found, const std::string& path) noexcept {
-    // Its writer may have kept it since, and another one begun the same part.
-    if (found.lock(false) && is_at(found, path)) ::unlink(path.c_str());
-  }
+  static void remove_if_abandoned(const open_file& found, const std::string& path) noexcept;
 
-  part_draft(part_draft&& other) noexcept
-      : path_(std::exchange(other.path_, {})), file_(std::move(other.file_)) {}
+  part_draft(part_draft&& other) noexcept;
 
   part_draft& operator=(part_draft&& other) noexcept {
     std::swap(path_, other.path_);
@@ -131,62 +84,26 @@ class part_draft {
   }
 
   /// Removes it, unless it was kept.
-  ~part_draft() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-    if (file_) file_.unlock(); // before it is closed, which wakes those that wait
-  }
+  ~part_draft();
 
   /// Waits until the thread that has the right now has finished. False after a stop. Throws std::system_error if the
   /// system has no means to wait.
-  static bool wait(const std::string& path, const std::stop_token& stop) {
-    const open_file file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (!file) return true;
-    const open_file closings(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)), stops(::eventfd(0, EFD_CLOEXEC));
-    if (!closings || !stops || ::inotify_add_watch(closings.number(), path.c_str(), IN_CLOSE) < 0) {
-      if (errno == ENOENT) return true;
-      throw std::system_error(errno, std::generic_category(), readable(path));
-    }
-    const auto wake = [&] { ::eventfd_write(stops.number(), 1); };
-    const std::stop_callback<decltype(wake)> at_stop(stop, wake);
-    while (!file.lock(false)) {
-      ::pollfd both[] = {{closings.number(), POLLIN, 0}, {stops.number(), POLLIN, 0}};
-      ::poll(both, 2, -1);
-      if (stop.stop_requested()) return false;
-      char events[4096];
-      while (::read(closings.number(), events, sizeof events) > 0) continue;
-      // The system reports that a process which ends closes its file, and only then releases the lock.
-      // No event tells of the release, and a wait for the lock itself couldn't be stopped.
-      for (int attempt = 0; attempt < 100 && !file.lock(false); ++attempt)
-        if (::poll(&both[1], 1, 1) > 0) return false;
-    }
-    file.unlock();
-    return true;
-  }
+  static bool wait(const std::string& path, const std::stop_token& stop);
 
   /// Writes the part and gives the file that name. Returns 0 or an errno value.
-  int keep(const object_part& part, const part_key& k, const std::string& as) {
-    const part_record record(k, part.object, part.bytes.size());
-    int failed = file_.resize(0); // a process that was killed may have left something
-    if (failed == 0) failed = file_.write(part.bytes.data(), part.bytes.size(), 0);
-    if (failed == 0) failed = file_.write(&record, sizeof record, part.bytes.size());
-    if (failed == 0 && std::rename(path_.c_str(), as.c_str()) != 0) failed = errno;
-    if (failed == 0) path_.clear();
-    return failed;
-  }
+  int keep(const object_part& part, const part_key& k, const std::string& as);
 
  private:
-  part_draft(std::string path, open_file file) : path_(std::move(path)), file_(std::move(file)) {}
+  part_draft(std::string path, open_file file);
 
-  static bool is_at(const open_file& file, const std::string& path) noexcept {
-    struct stat here {
-    }, there{};
-
-    return ::fstat(file.number(), &here) == 0 && ::stat(path.c_str(), &there) == 0 &&
-           here.st_ino == there.st_ino && here.st_dev == there.st_dev;
-  }
+  static bool is_at(const open_file& file, const std::string& path) noexcept;
 
   std::string path_; // empty: it was kept
   open_file file_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/detail/cached_part.ipp>
+#endif

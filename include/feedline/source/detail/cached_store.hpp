@@ -15,27 +15,21 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
-#include <utility>
 
 #include <feedline/source/detail/cache_folder.hpp>
 #include <feedline/source/detail/cached_part.hpp>
 #include <feedline/source/object_store.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// What the reads of a store share.
 struct cache {
   cache(std::shared_ptr<object_store> from, std::string directory, std::uint64_t bytes,
-        std::function<void(const std::string&)> notice)
-      : inner(std::move(from)), folder(std::move(directory), bytes), on_notice(std::move(notice)) {}
+        std::function<void(const std::string&)> notice);
 
   /// From now on nothing more is written.
-  void fail(const std::string& why) {
-    if (!is_broken.exchange(true) && on_notice)
-      on_notice("the cache of shards is used as it is, but nothing is added to it: " + why);
-  }
+  void fail(const std::string& why);
 
   const std::shared_ptr<object_store> inner;
   cache_folder folder;
@@ -50,60 +44,22 @@ struct cache {
 class part_fetch {
  public:
   part_fetch(std::shared_ptr<cache> all, const part_key& k, std::unique_ptr<object_read> from,
-             part_draft draft)
-      : cache_(std::move(all)), key_(k), read_(std::move(from)), draft_(std::move(draft)) {}
+             part_draft draft);
 
   /// Does it, unless another thread does or has done it.
-  void run(const std::stop_token& stop) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (std::exchange(has_begun_, true)) return;
-    }
-    std::optional<object_part> part;
-    std::exception_ptr failure;
-    try {
-      part = read_->get(stop);
-      keep(*part);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    read_.reset();
-    draft_.reset();
-    const std::lock_guard lock(mutex_);
-    part_ = std::move(part);
-    failure_ = std::move(failure);
-    is_done_ = true;
-    done_.notify_all();
-  }
+  void run(const std::stop_token& stop);
 
   /// Nobody waits for it.
-  void cancel() {
-    cancelled_.request_stop();
-    run(cancelled_.get_token());
-  }
+  void cancel();
 
-  std::stop_token cancelled() const { return cancelled_.get_token(); }
+  std::stop_token cancelled() const;
 
-  bool ready() const {
-    const std::lock_guard lock(mutex_);
-    return is_done_ || (!has_begun_ && read_->ready());
-  }
+  bool ready() const;
 
-  object_part get(const std::stop_token& stop) {
-    run(stop);
-    std::unique_lock lock(mutex_);
-    if (!done_.wait(lock, stop, [this] { return is_done_; })) throw object_error("the run was stopped");
-    if (failure_) std::rethrow_exception(failure_);
-    return *std::move(part_);
-  }
+  object_part get(const std::stop_token& stop);
 
  private:
-  void keep(const object_part& part) {
-    if (part.object.version.empty() || cache_->is_broken) return; // it couldn't be recognised again
-    if (const int failed = draft_->keep(part, key_, cache_->folder.part_path(key_)); failed != 0)
-      cache_->fail(std::generic_category().message(failed));
-    else cache_->folder.added(part.bytes.size() + sizeof(part_record));
-  }
+  void keep(const object_part& part);
 
   const std::shared_ptr<cache> cache_;
   const part_key key_;
@@ -124,32 +80,12 @@ class fetching_thread {
   fetching_thread() = default;
   fetching_thread(const fetching_thread&) = delete;
 
-  ~fetching_thread() {
-    if (!thread_.joinable()) return;
-    thread_.request_stop();
-    const std::lock_guard lock(mutex_);
-    if (current_) current_->cancel();
-  }
+  ~fetching_thread();
 
-  void add(std::shared_ptr<part_fetch> fetch) {
-    const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-    queue_.push_back(std::move(fetch));
-    added_.notify_one();
-  }
+  void add(std::shared_ptr<part_fetch> fetch);
 
  private:
-  void run(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    while (added_.wait(lock, stop, [this] { return !queue_.empty(); }) && !stop.stop_requested()) {
-      current_ = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      current_->run(current_->cancelled());
-      lock.lock();
-      current_.reset();
-    }
-  }
+  void run(const std::stop_token& stop);
 
   std::mutex mutex_; // guards the members below
   std::condition_variable_any added_;
@@ -162,87 +98,24 @@ class cached_read final : public object_read {
  public:
   /// `thread`: takes what it fetches.
   cached_read(std::shared_ptr<cache> all, std::weak_ptr<fetching_thread> thread, std::string name,
-              std::uint64_t offset, std::size_t count, std::optional<object_info> expected)
-      : cache_(std::move(all)),
-        thread_(std::move(thread)),
-        name_(std::move(name)),
-        offset_(offset),
-        count_(count),
-        expected_(std::move(expected)),
-        key_(cache_->inner->shown(name_), offset, count) {
-    look();
-  }
+              std::uint64_t offset, std::size_t count, std::optional<object_info> expected);
 
-  ~cached_read() override {
-    if (fetch_) fetch_->cancel();
-  }
+  ~cached_read() override;
 
-  bool ready() const override {
-    if (fetch_) return fetch_->ready();
-    return kept_ ? expected_.has_value() : plain_ && plain_->ready();
-  }
+  bool ready() const override;
 
-  object_part get(const std::stop_token& stop) override {
-    for (;;) {
-      if (kept_) {
-        if (!expected_) expected_ = question_->get(stop).object;
-        if (kept_->is_of(*expected_)) return hit();
-        look(); // it is of another version
-        continue;
-      }
-      if (fetch_ || plain_) {
-        ++cache_->misses;
-        return fetch_ ? fetch_->get(stop) : plain_->get(stop);
-      }
-      try {
-        if (!part_draft::wait(cache_->folder.draft_path(key_), stop))
-          throw object_error("the run was stopped");
-        look();
-      } catch (const std::system_error& error) {
-        cache_->fail(error.what());
-        plain_ = read();
-      }
-    }
-  }
+  object_part get(const std::stop_token& stop) override;
 
  private:
   // Looks for the part, or begins to read it. Does neither if another thread or process reads it.
-  void look() {
-    if (find()) return;
-    std::optional<part_draft> draft;
-    if (!cache_->is_broken && cache_->folder.has_room_for(count_)) {
-      try {
-        draft = part_draft::begin(cache_->folder.draft_path(key_));
-        if (!draft || find()) return; // it may have become whole in between
-      } catch (const std::system_error& error) {
-        cache_->fail(error.what());
-      }
-    }
-    if (!draft) {
-      plain_ = read();
-      return;
-    }
-    fetch_ = std::make_shared<part_fetch>(cache_, key_, read(), std::move(*draft));
-    if (const auto thread = thread_.lock()) thread->add(fetch_);
-  }
+  void look();
 
   // Finds a kept part, but not one of another version.
-  bool find() {
-    kept_ = kept_part::find(cache_->folder.part_path(key_), key_);
-    if (kept_ && expected_ && !kept_->is_of(*expected_)) kept_.reset();
-    if (kept_ && !expected_ && !question_) question_ = cache_->inner->read(name_, 0, 0, {});
-    return kept_.has_value();
-  }
+  bool find();
 
-  std::unique_ptr<object_read> read() { return cache_->inner->read(name_, offset_, count_, expected_); }
+  std::unique_ptr<object_read> read();
 
-  object_part hit() {
-    object_part part = kept_->part(*expected_);
-    cache_folder::used(cache_->folder.part_path(key_));
-    ++cache_->hits;
-    cache_->hit_bytes += part.bytes.size();
-    return part;
-  }
+  object_part hit();
 
   const std::shared_ptr<cache> cache_;
   const std::weak_ptr<fetching_thread> thread_;
@@ -259,34 +132,29 @@ class cached_read final : public object_read {
 
 class cached_store final : public object_store {
  public:
-  explicit cached_store(std::shared_ptr<cache> all) : cache_(std::move(all)) {}
+  explicit cached_store(std::shared_ptr<cache> all);
 
-  bool serves(std::string_view name) const override { return cache_->inner->serves(name); }
+  bool serves(std::string_view name) const override;
 
-  std::string shown(std::string_view name) const override { return cache_->inner->shown(name); }
+  std::string shown(std::string_view name) const override;
 
   std::unique_ptr<object_read> read(const std::string& name, std::uint64_t offset, std::size_t count,
-                                    const std::optional<object_info>& expected) override {
-    if (count == 0) return cache_->inner->read(name, offset, count, expected);
-    return std::make_unique<cached_read>(cache_, thread_, name, offset, count, expected);
-  }
+                                    const std::optional<object_info>& expected) override;
 
-  std::size_t part_bytes() const override { return cache_->inner->part_bytes(); }
+  std::size_t part_bytes() const override;
 
-  std::size_t bytes_ahead() const override { return cache_->inner->bytes_ahead(); }
+  std::size_t bytes_ahead() const override;
 
   void metrics(const std::function<void(const char* name, double value)>& out,
-               const std::function<void(const char* name, double value)>& total) const override {
-    cache_->inner->metrics(out, total);
-    out("bytes in the cache", static_cast<double>(cache_->folder.bytes()));
-    total("cache hits", static_cast<double>(cache_->hits.load()));
-    total("cache misses", static_cast<double>(cache_->misses.load()));
-    total("bytes from the cache", static_cast<double>(cache_->hit_bytes.load()));
-  }
+               const std::function<void(const char* name, double value)>& total) const override;
 
  private:
   const std::shared_ptr<cache> cache_;
   const std::shared_ptr<fetching_thread> thread_ = std::make_shared<fetching_thread>();
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/detail/cached_store.ipp>
+#endif

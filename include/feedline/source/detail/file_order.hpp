@@ -21,7 +21,7 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/file_patterns.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Throws std::invalid_argument if a name is listed twice, also with extra slashes or `./` if it isn't a URL. The message
 /// has `shown(name)`.
@@ -56,8 +56,7 @@ class file_order {
   /// Throws std::invalid_argument for an empty list, an empty name and a file that is listed twice,
   /// std::runtime_error for wildcards that match nothing, std::system_error for a directory that can't be
   /// listed, std::length_error for more than 2^24 files. what() of the first two contains `source`.
-  file_order(const file_patterns& files, const char* source)
-      : file_order(list(files, source, append_files, [](const std::string& name) { return name; })) {}
+  file_order(const file_patterns& files, const char* source);
 
   /// The names of files and other things: `append(names, pattern)` adds those that a pattern names, and
   /// `shown(name)` is a name or a pattern for messages. Throws as the constructor does.
@@ -79,69 +78,32 @@ class file_order {
   }
 
   /// Files that were listed before.
-  explicit file_order(std::vector<std::string> names)
-      : names_(std::make_shared<const std::vector<std::string>>(std::move(names))), end_(names_->size()) {}
+  explicit file_order(std::vector<std::string> names);
 
-  void start(const epoch& e) {
-    order_.clear();
-    reached_ = 0;
-    end_ = static_cast<std::size_t>(std::min<std::uint64_t>(names_->size(), e.extent));
-    if (end_ < e.rank.world_size && !e.rank.is_alone())
-      throw std::runtime_error(std::to_string(end_) + " files can't be divided among " +
-                               std::to_string(e.rank.world_size) + " ranks: each rank needs at least one");
-    if (!e.shuffled && e.rank.is_alone()) return;
-    for (std::uint32_t i = 0; i < end_; ++i) order_.push_back(i);
-    if (e.shuffled) shuffle_range(order_.begin(), order_.size(), random_generator(key(e.seed, e.number)));
-    // The files of this rank.
-    end_ = 0;
-    for (std::size_t i = e.rank.number; i < order_.size(); i += e.rank.world_size) order_[end_++] = order_[i];
-    order_.resize(end_);
-  }
+  void start(const epoch& e);
 
   /// Advances to the next file and returns its number; nothing after the last one.
-  std::optional<std::size_t> next() {
-    const auto number = peek();
-    reached_ += number.has_value();
-    return number;
-  }
+  std::optional<std::size_t> next();
 
   /// The file after `skipping` further ones; doesn't advance.
-  std::optional<std::size_t> peek(std::size_t skipping = 0) const {
-    if (reached_ >= end_ || skipping >= end_ - reached_) return std::nullopt;
-    return order_.empty() ? reached_ + skipping : order_[reached_ + skipping];
-  }
+  std::optional<std::size_t> peek(std::size_t skipping = 0) const;
 
   /// Makes this file the next and last one.
-  void go_to(std::size_t file) {
-    order_.clear();
-    reached_ = file;
-    end_ = std::min(file + 1, names_->size());
-  }
+  void go_to(std::size_t file);
 
   void state(auto& archive) { archive(reached_); }
 
   /// The file that next() returned last, in a resumed run.
-  std::size_t last() const {
-    if (reached_ == 0 || reached_ > end_)
-      throw std::invalid_argument("feedline: the checkpoint is not whole");
-    return order_.empty() ? reached_ - 1 : order_[reached_ - 1];
-  }
+  std::size_t last() const;
 
   /// Maps that file, in which the run continues at an offset.
-  std::shared_ptr<const mapped_file> map_last(std::size_t offset) const {
-    auto file = std::make_shared<const mapped_file>((*names_)[last()]);
-    if (offset > file->bytes().size())
-      throw std::runtime_error(readable(file->path()) + " has become shorter since the checkpoint was taken");
-    return file;
-  }
+  std::shared_ptr<const mapped_file> map_last(std::size_t offset) const;
 
-  std::uint64_t extent() const noexcept { return names_->size(); }
+  std::uint64_t extent() const noexcept;
 
   /// A hash of the first `extent` files as listed: of the last part of each name, and of the file's size,
   /// beginning and end.
-  std::uint64_t fingerprint(std::uint64_t extent) const {
-    return fingerprint(extent, [this](std::size_t i) { return fingerprint_of_file((*names_)[i]); });
-  }
+  std::uint64_t fingerprint(std::uint64_t extent) const;
 
   /// The same for files that have a hash of their own, `hash_of(number)`.
   template <class HashOf>
@@ -152,7 +114,7 @@ class file_order {
     return hash;
   }
 
-  const std::vector<std::string>& names() const noexcept { return *names_; }
+  const std::vector<std::string>& names() const noexcept;
 
   static std::uint64_t index_of(std::size_t file, std::uint64_t place) noexcept {
     return std::uint64_t{file} << place_bits | place;
@@ -167,15 +129,10 @@ class file_order {
   }
 
   /// A sample's origin: `name`, or, if that is empty, "photos-0003.tar: sample #17".
-  std::string origin_of(std::uint64_t index, std::string name) const {
-    if (!name.empty()) return name;
-    return readable(name_of(index)) + ": sample #" + std::to_string(place_of(index));
-  }
+  std::string origin_of(std::uint64_t index, std::string name) const;
 
   /// The name of the file that contains a sample; empty if no file has this index.
-  std::string name_of(std::uint64_t index) const {
-    return file_of(index) < names_->size() ? (*names_)[file_of(index)] : std::string();
-  }
+  std::string name_of(std::uint64_t index) const;
 
  private:
   static constexpr unsigned place_bits = 40;
@@ -202,7 +159,7 @@ concept file_source = source<S> && requires(S& s, const S& described, std::uint6
 class places_in_files {
  public:
   /// Adds a file with this many samples.
-  void add_file(std::uint64_t samples) { firsts_.push_back(size() + samples); }
+  void add_file(std::uint64_t samples);
 
   std::uint64_t size() const noexcept { return firsts_.back(); }
 
@@ -238,4 +195,8 @@ class places_in_files {
   std::vector<std::uint64_t> firsts_{0}; // first position of each file; then the total
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/detail/file_order.ipp>
+#endif

@@ -11,14 +11,19 @@
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
-#include <feedline/core/pipeline.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/core/state.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A stage that emits at most one item for each, independently of earlier items.
 template <class S>
@@ -169,4 +174,4 @@ class mapped_source {
   std::uint64_t given_ = 0; // samples that it yielded
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

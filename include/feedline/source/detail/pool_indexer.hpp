@@ -28,7 +28,7 @@
 #include <feedline/source/pool_options.hpp>
 #include <feedline/source/watch_directory.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// `Make` turns an item of `Upstream` into a source of chunks.
 template <source Upstream, class Make>
@@ -293,4 +293,4 @@ class pool_indexer {
   std::optional<std::stop_callback<stopping>> on_stop_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -15,11 +15,10 @@
 #include <feedline/core/source.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/pool_indexer.hpp>
-#include <feedline/source/detail/pool_window.hpp>
 #include <feedline/source/pool_chunk.hpp>
 #include <feedline/source/pool_options.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// `Make` turns an item of `Upstream` into a source of chunks.
 template <source Upstream, class Make>
@@ -203,4 +202,4 @@ class pool_run {
   indexer indexer_; // last, because its threads use the members above
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

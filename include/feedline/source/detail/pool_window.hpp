@@ -13,7 +13,7 @@
 
 #include <feedline/core/stream_shuffler.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A source of chunks in a pool.
 template <class Source>
@@ -195,4 +195,4 @@ class pool_window {
   stream_shuffler shuffler_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -11,10 +11,9 @@
 
 #include <feedline/core/any_loader.hpp>
 #include <feedline/core/metrics.hpp>
-#include <feedline/queue/queue_status.hpp>
 #include <feedline/source/push_source.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Moves the items of a run into buffers, on its own thread.
 template <class T>
@@ -74,4 +73,4 @@ class closing {
 template <class Loader>
 using loader_item = typename std::remove_cvref_t<Loader>::value_type;
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

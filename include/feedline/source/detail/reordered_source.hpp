@@ -2,11 +2,11 @@
 #pragma once
 // The samples of an indexed source in an order of positions that is computed on the fly.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A value that is made when it is first needed. Copies share it.
 template <class T>
@@ -211,4 +211,4 @@ struct reordering {
   Orders orders;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

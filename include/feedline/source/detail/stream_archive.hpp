@@ -17,7 +17,7 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/tar_header.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The counterpart of tar_memory for an archive that is read from a stream. It reads into separate pieces of memory; a
 /// sample takes over the pieces of its members. `Stream` has
@@ -173,4 +173,4 @@ class basic_stream_archive {
   std::string sparse_name_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -21,7 +21,7 @@
 #include <feedline/core/state.hpp>
 #include <feedline/source/detail/mapped_source.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 template <source Source>
 Source source_of(Source source) {
@@ -286,4 +286,4 @@ std::uint64_t fingerprint_of_parts(const Parts& parts, std::uint64_t extent) {
   return hash;
 }
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -14,7 +14,7 @@
 #include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/tar_sample.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The samples of shards, one shard after another. `Opener` has the type of a shard, `Opener::shard`, and
 /// - `void start(const epoch&)`, called at the start of an epoch;
@@ -136,4 +136,4 @@ class tar_in_order {
   tar_place place_; // where to continue in the current shard after opening it again
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -2,20 +2,16 @@
 #pragma once
 // A TAR archive on disk, of which only the headers are read, for tar_reader.
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/tar_header.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The counterpart of tar_memory for an archive on disk. A file that becomes shorter in the meantime counts
 /// as cut off.
@@ -24,24 +20,13 @@ class tar_on_disk {
   static constexpr bool headers_only = true;
 
   /// After a stop, reads find the end of the archive.
-  tar_on_disk(const open_file& file, std::uint64_t size, std::stop_token stop)
-      : file_(&file), size_(size), stop_(std::move(stop)) {}
+  tar_on_disk(const open_file& file, std::uint64_t size, std::stop_token stop);
 
-  void begin_member() noexcept {
-    read_.clear();
-    taken_ = 0;
-  }
+  void begin_member() noexcept;
 
   std::uint64_t position() const noexcept { return position_; }
 
-  std::string_view read(std::uint64_t count) {
-    if (!has_room_for(count) || stop_.stop_requested()) return {};
-    std::string& bytes = read_.emplace_back(static_cast<std::size_t>(std::min(count, left())), '\0');
-    bytes.resize(file_->read(bytes.data(), bytes.size(), position_));
-    taken_ += count;
-    position_ += bytes.size();
-    return bytes;
-  }
+  std::string_view read(std::uint64_t count);
 
   std::uint64_t skip(std::uint64_t count) noexcept {
     const std::uint64_t skipped = std::min(count, left());
@@ -55,20 +40,13 @@ class tar_on_disk {
     return count <= max_bytes - taken_;
   }
 
-  void keep_globals(tar_overrides& globals) {
-    for (auto [view, text] :
-         {std::pair(&globals.path, &path_), std::pair(&globals.sparse_name, &sparse_name_)})
-      if (*view) {
-        if ((*view)->data() != text->data()) text->assign(**view);
-        *view = *text;
-      }
-  }
+  void keep_globals(tar_overrides& globals);
 
   static void use_globals(const tar_overrides&) noexcept {}
 
-  static std::string problem() { return {}; }
+  static std::string problem();
 
-  static std::string problem_to_the_end() { return {}; }
+  static std::string problem_to_the_end();
 
  private:
   std::uint64_t left() const noexcept { return size_ - position_; }
@@ -83,4 +61,8 @@ class tar_on_disk {
   std::string sparse_name_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/detail/tar_on_disk.ipp>
+#endif

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,10 +15,9 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
-#include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/tar_sample.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Where a later pass over a shard continues.
 struct tar_place {
@@ -173,31 +171,21 @@ class tar_shard : public basic_tar_shard<tar_memory> {
  public:
   explicit tar_shard(const std::string& path) : tar_shard(map(path)) {}
 
-  explicit tar_shard(const std::shared_ptr<const mapped_file>& file)
-      : basic_tar_shard(version_of(file), tar_reader(bytes_of(*file))) {}
+  explicit tar_shard(const std::shared_ptr<const mapped_file>& file);
 
   /// The shard from a place on that an earlier pass has reached.
-  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_place& from)
-      : basic_tar_shard(version_of(file), tar_reader(file->bytes(), from.begin, from.globals), from) {}
+  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_place& from);
 
-  static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all) {
-    try {
-      return std::make_shared<const mapped_file>(path, with);
-    } catch (const std::runtime_error& error) {
-      throw tar_error(error.what());
-    }
-  }
+  static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all);
 
  private:
-  static std::shared_ptr<const named_version> version_of(const std::shared_ptr<const mapped_file>& file) {
-    return {file, &file->version()};
-  }
+  static std::shared_ptr<const named_version> version_of(const std::shared_ptr<const mapped_file>& file);
 
-  static std::span<const std::byte> bytes_of(const mapped_file& file) {
-    if (has_too_many_blocks(file.bytes().size()))
-      throw tar_error(readable(file.path()) + ": " + too_many_blocks);
-    return file.bytes();
-  }
+  static std::span<const std::byte> bytes_of(const mapped_file& file);
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/source/detail/tar_shard.ipp>
+#endif

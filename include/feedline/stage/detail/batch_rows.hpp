@@ -12,7 +12,6 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -20,11 +19,12 @@
 
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/tensor.hpp>
+#include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/columns.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The element type and the shape of one row of a field. `shapes`: those of the tensors whose types have no
 /// shape.
@@ -235,9 +235,9 @@ class batch_block {
 template <class T>
 class row_places;
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A row of an unfinished batch. A function fills all of it; parts that it doesn't fill are unspecified.
 template <class T>
@@ -431,4 +431,4 @@ class row_places {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -6,31 +6,18 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/cache_options.hpp>
-#include <feedline/stage/detail/cache_directory.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The tables of one cache, one for each pipeline that contains it.
 class cache_store {
  public:
-  explicit cache_store(cache_options options) : options_(std::move(options)) {
-    refuse_negative(options_.memory_bytes, "feedline::cache: the memory_bytes");
-    refuse_negative(options_.directory_bytes, "feedline::cache: the directory_bytes");
-    refuse_negative(options_.items_per_sample, "feedline::cache: the items_per_sample");
-    if ((options_.memory_bytes > 0) == !options_.directory.empty())
-      throw std::invalid_argument("feedline::cache: set either memory_bytes or a directory");
-    if (options_.directory.empty() != (options_.directory_bytes == 0))
-      throw std::invalid_argument(
-          "feedline::cache: directory and directory_bytes go together: set both or neither");
-  }
+  explicit cache_store(cache_options options);
 
   cache_store(cache_store&&) = delete;
 
@@ -50,13 +37,7 @@ class cache_store {
 
   /// The table of a pipeline; it lives as long as the store. Throws std::system_error for a directory that
   /// can't be used.
-  cache_table& open(std::uint64_t fingerprint) {
-    const std::lock_guard lock(mutex_);
-    for (const open_table& p : tables_)
-      if (p.fingerprint == fingerprint && p.table->is_usable()) return *p.table;
-    tables_.push_back({fingerprint, make(fingerprint)});
-    return *tables_.back().table;
-  }
+  cache_table& open(std::uint64_t fingerprint);
 
   cache_stats stats() const noexcept {
     return {counters_.hits.load(std::memory_order_relaxed), counters_.misses.load(std::memory_order_relaxed),
@@ -73,17 +54,7 @@ class cache_store {
     std::unique_ptr<cache_table> table;
   };
 
-  std::unique_ptr<cache_table> make(std::uint64_t fingerprint) {
-    if (options_.memory_bytes > 0) return std::make_unique<memory_table>(options_.memory_bytes, counters_);
-    const auto warn = [](void* listener, const std::string& sentence) {
-      try {
-        (*static_cast<const warning_handler*>(listener))(sentence);
-      } catch (...) { // the sample in hand isn't to blame
-      }
-    };
-    return std::make_unique<directory_table>(options_.directory, options_.directory_bytes, fingerprint,
-                                             counters_, warn, &options_.on_warning);
-  }
+  std::unique_ptr<cache_table> make(std::uint64_t fingerprint);
 
   cache_options options_;
   cache_counters counters_;
@@ -92,4 +63,8 @@ class cache_store {
   std::vector<open_table> tables_; // destroyed before the counters
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/stage/detail/cache_store.ipp>
+#endif

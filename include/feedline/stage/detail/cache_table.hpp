@@ -3,20 +3,17 @@
 // Tables in which a cache stores values by key, from any thread: their interface, and the one in memory.
 #include <array>
 #include <atomic>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <span>
-#include <utility>
 
+#include <feedline/core/random.hpp>
 #include <feedline/stage/detail/stored_value.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Identifies a sample as the cached stages receive it: 128 bits, unique within a data set.
 struct cache_key {
@@ -116,38 +113,13 @@ class memory_table : public cache_table {
     entries_.for_each([](entry& e) { delete[] e.bytes; });
   }
 
-  std::span<const std::byte> find(const cache_key& k, scratch_memory&) override {
-    const auto found = entries_.find(k);
-    if (!found) return {};
-    return {found->bytes, found->size};
-  }
+  std::span<const std::byte> find(const cache_key& k, scratch_memory&) override;
 
   void forget(const cache_key&) override {} // this process can read what it wrote
 
-  std::byte* room(const cache_key& k, std::size_t size, scratch_memory&) override {
-    if (entries_.contains(k)) return nullptr;
-    const std::uint64_t taken = size + overhead;
-    std::uint64_t before = counters_.bytes.load(std::memory_order_relaxed);
-    do {
-      if (taken > most_ || before > most_ - taken) {
-        counters_.full.store(true, std::memory_order_relaxed);
-        return nullptr;
-      }
-    } while (!counters_.bytes.compare_exchange_weak(before, before + taken, std::memory_order_relaxed));
-    std::byte* const memory = new (std::nothrow) std::byte[size];
-    if (!memory) is_out_of_memory(size);
-    return memory;
-  }
+  std::byte* room(const cache_key& k, std::size_t size, scratch_memory&) override;
 
-  void keep(const cache_key& k, std::byte* value, std::size_t size) override {
-    std::unique_ptr<std::byte[]> owned(value);
-    try {
-      if (entries_.insert(k, {value, size})) static_cast<void>(owned.release());
-      else give_back(size); // another worker stored the same sample first
-    } catch (const std::bad_alloc&) {
-      is_out_of_memory(size);
-    }
-  }
+  void keep(const cache_key& k, std::byte* value, std::size_t size) override;
 
  private:
   struct entry {
@@ -174,4 +146,8 @@ class memory_table : public cache_table {
   shared_map<entry> entries_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/stage/detail/cache_table.ipp>
+#endif

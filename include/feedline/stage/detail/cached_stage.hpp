@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -17,15 +17,19 @@
 
 #include <sys/stat.h>
 
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/plan/measure.hpp>
+#include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
+#include <feedline/stage/detail/cache_table.hpp>
 #include <feedline/stage/detail/inner_run.hpp>
 #include <feedline/stage/detail/stored_value.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 struct no_key {};
 
@@ -306,4 +310,4 @@ class cached_stage {
   std::shared_ptr<cache_store> store_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

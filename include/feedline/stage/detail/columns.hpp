@@ -11,15 +11,15 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <feedline/core/half.hpp>
 #include <feedline/core/tensor.hpp>
+#include <feedline/detail/block_cache.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 template <class T>
 concept number =
@@ -171,9 +171,9 @@ class stacked_column {
   shape sample_shape_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 /// A padded column: values [batch, longest, …] and the length of each sample.
 template <class T>
@@ -289,4 +289,4 @@ class padded_column {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -8,11 +8,12 @@
 #include <utility>
 
 #include <feedline/core/memory_plan.hpp>
+#include <feedline/core/pipeline.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
 
-namespace feedline::inline v0 {
+namespace feedline::inline FEEDLINE_ABI {
 
 template <class Factory>
 struct per_worker_t {
@@ -161,4 +162,4 @@ auto make_function_stage(F&& f, Options... options) {
 
 } // namespace detail
 
-} // namespace feedline::inline v0
+} // namespace feedline::inline FEEDLINE_ABI

@@ -13,12 +13,16 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/failure.hpp>
 #include <feedline/core/item_bytes.hpp>
-#include <feedline/core/pipeline.hpp>
+#include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The results of a sample: values and failures, in their order.
 template <class T>
@@ -205,4 +209,4 @@ class one_at_a_time {
   std::shared_ptr<std::mutex> mutex_;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -15,36 +15,16 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/half.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/stage/detail/columns.hpp>
 
-namespace feedline::inline v0::detail {
+namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A hash of many bytes: four sums in parallel, because each alone would wait for its last multiplication.
 /// Each step is a bijection of its sum, so that a difference in one word is never lost.
-inline std::uint64_t hash_of_block(std::span<const std::byte> bytes) noexcept {
-  std::array<std::uint64_t, 4> lanes{bytes.size(), 1, 2, 3};
-  const auto take = [](std::uint64_t& sum, std::uint64_t word) {
-    sum = (sum ^ word) * 0xbf58476d1ce4e5b9;
-    sum ^= sum >> 32;
-  };
-  const std::byte* at = bytes.data();
-  std::size_t left = bytes.size();
-  for (; left >= sizeof lanes; at += sizeof lanes, left -= sizeof lanes) {
-    std::array<std::uint64_t, 4> words;
-    std::memcpy(words.data(), at, sizeof words);
-    for (std::size_t i = 0; i < words.size(); ++i) take(lanes[i], words[i]);
-  }
-  if (left > 0) {
-    std::array<std::uint64_t, 4> words{};
-    std::memcpy(words.data(), at, left);
-    for (std::size_t i = 0; i < words.size(); ++i) take(lanes[i], words[i]);
-  }
-  return key(lanes[0], lanes[1], lanes[2], lanes[3]);
-}
+std::uint64_t hash_of_block(std::span<const std::byte> bytes) noexcept;
 
 /// Destinations for the bytes of a value: counted only, …
 class byte_count {
@@ -285,4 +265,8 @@ class scratch_memory {
   std::size_t size_ = 0;
 };
 
-} // namespace feedline::inline v0::detail
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/stage/detail/stored_value.ipp>
+#endif

@@ -4,7 +4,7 @@
 // their type.
 #include <concepts>
 #include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -15,7 +15,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/detail/fields.hpp>
 
-namespace feedline::inline v0::testing {
+namespace feedline::inline FEEDLINE_ABI::testing {
 
 namespace detail {
 
@@ -151,4 +151,4 @@ class item_table final : public item_texts {
 
 } // namespace detail
 
-} // namespace feedline::inline v0::testing
+} // namespace feedline::inline FEEDLINE_ABI::testing

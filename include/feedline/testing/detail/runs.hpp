@@ -23,7 +23,7 @@
 #include <feedline/testing/detail/items.hpp>
 #include <feedline/testing/detail/observed.hpp>
 
-namespace feedline::inline v0::testing::detail {
+namespace feedline::inline FEEDLINE_ABI::testing::detail {
 
 /// A sample in an epoch.
 struct occasion {
@@ -33,10 +33,7 @@ struct occasion {
   friend bool operator==(const occasion&, const occasion&) = default;
 };
 
-inline std::string text_of_occasion(const occasion& o) {
-  return "sample " + (o.index == sample_id::no_index ? "without an index" : std::to_string(o.index)) +
-         " of epoch " + std::to_string(o.epoch);
-}
+std::string text_of_occasion(const occasion& o);
 
 /// The result of a call of next().
 struct step {
@@ -95,7 +92,7 @@ class any_runs {
 
 /// Thrown by the map upstream of a stage, or downstream of a source, where the check needs a failure.
 struct planned_failure : std::runtime_error {
-  planned_failure() : std::runtime_error("a failure that the check planned") {}
+  planned_failure();
 };
 
 /// An item with its identity.
@@ -196,56 +193,22 @@ class typed_runs final : public any_runs {
 };
 
 /// At most `limit` numbers below `count`, evenly spread, including the first and the last.
-inline std::vector<std::size_t> spread(std::size_t count, std::size_t limit) {
-  std::vector<std::size_t> all;
-  if (count <= limit || limit < 2) {
-    for (std::size_t i = 0; i < std::min(count, limit); ++i) all.push_back(i);
-    return all;
-  }
-  for (std::size_t i = 0; i < limit; ++i) all.push_back(i * (count - 1) / (limit - 1));
-  return all;
-}
+std::vector<std::size_t> spread(std::size_t count, std::size_t limit);
 
 /// Takes items until the run ends or fails, at most `limit`.
-inline std::vector<step> read(any_run& run, std::size_t limit) {
-  std::vector<step> all;
-  while (all.size() < limit) {
-    all.push_back(run.next());
-    if (all.back().is != step::kind::item) break;
-  }
-  return all;
-}
+std::vector<step> read(any_run& run, std::size_t limit);
 
-inline std::string text_of_step(const step& s, const item_texts& texts) {
-  std::string text;
-  for (const occasion& o : s.skipped) text += "(" + text_of_occasion(o) + " skipped) ";
-  if (s.is == step::kind::end) return text + "the end";
-  if (s.is == step::kind::error) return text + "the error \"" + s.message + "\"";
-  text += texts.text(s.item);
-  if (s.id.index == sample_id::no_index) return text;
-  text += " (" + text_of_occasion({s.id.index, s.id.epoch});
-  return text + (s.id.sub_index == 0 ? ")" : ", part " + std::to_string(s.id.sub_index) + ")");
-}
+std::string text_of_step(const step& s, const item_texts& texts);
 
 /// Empty, or the first difference: "item 4 is 17 (sample 3 of epoch 1), not 16 (sample 2 of epoch 1)".
-inline std::string difference(const std::vector<step>& expected, const std::vector<step>& got,
-                              const item_texts& texts, std::size_t first = 0) {
-  for (std::size_t i = 0; i < std::max(expected.size(), got.size()); ++i) {
-    const bool is_missing = i >= got.size(), is_extra = i >= expected.size();
-    if (!is_missing && !is_extra && expected[i] == got[i]) continue;
-    return "item " + std::to_string(first + i) + " (counted from 0) is " +
-           (is_missing ? "missing" : text_of_step(got[i], texts)) + ", not " +
-           (is_extra ? "the end" : text_of_step(expected[i], texts));
-  }
-  return {};
-}
+std::string difference(const std::vector<step>& expected, const std::vector<step>& got,
+                       const item_texts& texts, std::size_t first = 0);
 
 /// The promises that are the same for sources and stages.
 class run_checks {
  public:
   /// `part`: "source" or "stage".
-  run_checks(any_runs& runs, observed& seen, const check_options& options, std::string part)
-      : runs_(runs), seen_(seen), options_(options), part_(std::move(part)) {}
+  run_checks(any_runs& runs, observed& seen, const check_options& options, std::string part);
 
   /// Expects the part to fail for some samples. They are skipped, so that the run continues after them.
   void expect_failures() noexcept { on_error_ = on_error::skip; }
@@ -264,34 +227,14 @@ class run_checks {
     return o;
   }
 
-  std::vector<step> run(const run_order& o) {
-    const auto run = runs_.start(o);
-    return read(*run, options_.epochs * options_.most_items + 1);
-  }
+  std::vector<step> run(const run_order& o);
 
   /// Everything that a run with one worker yields.
-  const std::vector<step>& reference() {
-    if (reference_.empty()) {
-      seen_.doing("ran a finite pipeline with one worker");
-      reference_ = run(order());
-      if (reference_.size() > options_.epochs * options_.most_items)
-        throw std::invalid_argument("feedline::testing: a run with the " + part_ + " yields more than " +
-                                    std::to_string(options_.most_items) +
-                                    " items in an epoch: use fewer for the check, or raise most_items");
-    }
-    return reference_;
-  }
+  const std::vector<step>& reference();
 
   /// Whether an infinite run yields items endlessly. It doesn't if a stage emits only at the end of an epoch
   /// of finite mode.
-  bool is_endless() {
-    if (!is_endless_) {
-      seen_.doing("ran an infinite pipeline");
-      const std::vector<step> steps = read(*runs_.start(order(false)), infinite_items());
-      is_endless_ = !steps.empty() && steps.back().is == step::kind::item;
-    }
-    return *is_endless_;
-  }
+  bool is_endless();
 
   void all() {
     same_again();
@@ -302,166 +245,27 @@ class run_checks {
     memory();
   }
 
-  void same_again() {
-    compare(order(), "The same seed yields the same items: a second run yields other items",
-            "Key random decisions by the seed and the sample, as context.random is. Nothing may depend "
-            "on time, on addresses or on other runs");
-    seen_.doing("read two runs of one pipeline alternately");
-    auto [first, second] = runs_.start_two(order());
-    std::vector<step> got[2];
-    any_run* const both[2] = {first.get(), second.get()};
-    for (bool has_items = true; has_items;) {
-      has_items = false;
-      for (const int i : {0, 1}) {
-        const bool has_ended = !got[i].empty() && got[i].back().is != step::kind::item;
-        if (has_ended || got[i].size() > reference().size()) continue;
-        got[i].push_back(both[i]->next());
-        has_items = true;
-      }
-    }
-    for (const auto& items : got)
-      if (complain(reference(), items,
-                   "Runs don't affect each other: of two runs of one pipeline, read alternately, one yields "
-                   "other items",
-                   "Copies of the " + part_ + " may share only data that never changes"))
-        return;
-  }
+  void same_again();
 
-  void workers() {
-    const std::size_t counts[][2] = {{2, 1}, {64, 1}, {1, 2}, {1, 64}, {2, 2}};
-    for (const auto& [upstream, downstream] : counts) {
-      run_order o = order();
-      o.upstream = upstream;
-      o.downstream = downstream;
-      const std::string where =
-          part_ == "source" ? " downstream of the source"
-                            : " upstream of the stage and " + std::to_string(downstream) + " downstream";
-      if (part_ == "source" && downstream != 1) continue;
-      if (!compare(o,
-                   "Workers never change the items: with " + std::to_string(upstream) + " workers" + where +
-                       ", the run yields other items",
-                   "Nothing may depend on time or on the calling thread"))
-        return;
-    }
-    run_order o = order();
-    o.queue = 1;
-    compare(o, "Queues never change the items: with a queue_capacity of 1, the run yields other items",
-            "Nothing may depend on time or on the calling thread");
-  }
+  void workers();
 
-  void stops() {
-    for (const bool finite : {true, false})
-      for (const std::size_t at : spread(reference().size(), options_.places)) {
-        for (const bool says_so : {true, false}) {
-          seen_.doing(std::string(says_so ? "stopped" : "destroyed") +
-                      (finite ? " a finite" : " an infinite") + " run after item " + std::to_string(at));
-          run_order o = order(finite);
-          o.upstream = 2;
-          o.queue = at % 2;
-          const auto run = runs_.start(o);
-          if (finite || is_endless()) read(*run, at);
-          if (!says_so) continue;
-          run->stop();
-          if (run->next().is == step::kind::item)
-            return seen_.broken("A stop ends a run: after item " + std::to_string(at) +
-                                " and stop() it yields one more");
-        }
-      }
-  }
+  void stops();
 
   /// Takes a checkpoint after each item of a run, and compares the rest of the run with a resumed one.
-  void resumes(bool finite, std::size_t buffer) {
-    if (!finite && !is_endless()) return;
-    run_order o = order(finite);
-    o.queue = 1; // so that a position is saved with each item
-    o.buffer = buffer;
-    const std::string how =
-        std::string(finite ? "finite" : "infinite") + (buffer > 1 ? " run with a shuffle buffer" : " run");
-    seen_.doing("took checkpoints of a" + std::string(finite ? " " : "n ") + how);
-    const std::size_t limit = finite ? options_.epochs * options_.most_items : infinite_items();
-    std::vector<step> expected;
-    std::vector<std::vector<std::byte>> checkpoints;
-    {
-      const auto whole = runs_.start(o);
-      while (expected.size() < limit) {
-        checkpoints.push_back(whole->checkpoint());
-        expected.push_back(whole->next());
-        if (expected.back().is != step::kind::item) break;
-      }
-    }
-    for (const std::size_t at : spread(checkpoints.size(), options_.places)) {
-      seen_.doing("resumed a" + std::string(finite ? " " : "n ") + how + " after item " + std::to_string(at));
-      const std::string promise = "A resumed run continues exactly: a" + std::string(finite ? " " : "n ") +
-                                  how + " over " + std::to_string(options_.epochs) +
-                                  " epochs, resumed after " + std::to_string(at) +
-                                  " items, yields other items";
-      const std::string advice = part_ == "source"
-                                     ? "Name everything that next() changes in state(archive), or leave "
-                                       "state() out; skip(), seek() and fingerprint() must agree with it"
-                                     : "Name everything that a call, finish() and end_epoch() change in "
-                                       "state(archive), or leave state() out";
-      o.resume = &checkpoints[at];
-      std::vector<step> got;
-      try {
-        const auto resumed = runs_.start(o);
-        got = read(*resumed, expected.size() - at);
-      } catch (const std::exception& error) {
-        return seen_.broken(promise + ": it can't be started: " + error.what() + ". " + advice + ".");
-      }
-      if (complain({expected.begin() + static_cast<std::ptrdiff_t>(at), expected.end()}, got, promise, advice,
-                   at))
-        return;
-    }
-  }
+  void resumes(bool finite, std::size_t buffer);
 
-  void memory() {
-    seen_.doing("computed the memory plan of a run");
-    memory_plan plan;
-    try {
-      plan = runs_.memory(order(false));
-    } catch (const std::exception& error) {
-      return seen_.broken(
-          "A memory plan covers everything that a run holds: memory() throws: " + std::string(error.what()) +
-          ". Check items_held(), bytes_held() and max_item_bytes().");
-    }
-    if (!plan.bytes()) {
-      if (!options_.has_budget) return;
-      std::string unknown;
-      for (const memory_plan::part& p : plan.parts)
-        if (!p.bytes) unknown += (unknown.empty() ? "" : "; ") + p.name + ": " + p.unknown;
-      return seen_.broken("A run stays within a memory_budget: the memory that it needs isn't known (" +
-                          unknown + ").");
-    }
-    run_order o = order();
-    o.budget = *plan.bytes();
-    try {
-      compare(o, "A memory_budget never changes the items: with one, the run yields other items",
-              "max_item_bytes() must be the most bytes that an item takes");
-    } catch (const std::exception& error) {
-      seen_.broken(
-          "A run stays within a memory_budget: with the bytes that memory() returns it is refused: " +
-          std::string(error.what()));
-    }
-  }
+  void memory();
 
   /// Compares a run with the reference. Returns false, after a complaint, if they differ.
-  bool compare(const run_order& o, const std::string& promise, const std::string& advice) {
-    reference();
-    seen_.doing("compared two runs (" + promise.substr(0, promise.find(':')) + ")");
-    return !complain(reference(), run(o), promise, advice);
-  }
+  bool compare(const run_order& o, const std::string& promise, const std::string& advice);
 
   /// Returns true, after a complaint, if they differ.
   bool complain(const std::vector<step>& expected, const std::vector<step>& got, const std::string& promise,
-                const std::string& advice, std::size_t first = 0) {
-    const std::string text = difference(expected, got, runs_.texts(), first);
-    if (!text.empty()) seen_.broken(promise + ": " + text + ". " + advice + ".");
-    return !text.empty();
-  }
+                const std::string& advice, std::size_t first = 0);
 
  private:
   // The number of items of an infinite run that are compared.
-  std::size_t infinite_items() { return std::clamp<std::size_t>(2 * reference().size(), 4, 100); }
+  std::size_t infinite_items();
 
   any_runs& runs_;
   observed& seen_;
@@ -472,4 +276,8 @@ class run_checks {
   std::vector<step> reference_;
 };
 
-} // namespace feedline::inline v0::testing::detail
+} // namespace feedline::inline FEEDLINE_ABI::testing::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/testing/detail/runs.ipp>
+#endif

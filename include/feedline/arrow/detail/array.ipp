@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/arrow/detail/array.hpp>
+
+#include <algorithm>
+#include <string>
+
+#include <feedline/arrow/arrow_error.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::pair<std::uint64_t, std::uint64_t> arrow_array::range(std::uint64_t at,
+                                                                           std::uint64_t limit) const {
+  const auto [begin, end] = has_large_offsets() ? range_of<std::int64_t>(at) : range_of<std::int32_t>(at);
+  if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > limit)
+    throw arrow_error("offsets " + std::to_string(begin) + " and " + std::to_string(end) +
+                      " aren't within the data, which has a length of " + std::to_string(limit));
+  return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
+}
+
+FEEDLINE_INLINE arrow_place value_in_dictionary(arrow_place place) {
+  for (;;) {
+    const arrow_dictionary& dictionary = *place.array->dictionary;
+    const std::int64_t index = dictionary_index(*place.array, place.at);
+    if (index < 0 || static_cast<std::uint64_t>(index) >= dictionary.size())
+      throw arrow_error("the row refers to value " + std::to_string(index) +
+                        " of a dictionary that has only " + std::to_string(dictionary.size()));
+    const auto wanted = static_cast<std::uint64_t>(index);
+    const auto part = static_cast<std::size_t>(
+        std::upper_bound(dictionary.ends.begin(), dictionary.ends.end(), wanted) - dictionary.ends.begin());
+    place = {dictionary.parts[part].get(), wanted - (part == 0 ? 0 : dictionary.ends[part - 1])};
+    if (place.array->is_null(place.at)) return {};
+    if (place.array->field->type != arrow_type::dictionary) return place;
+  }
+}
+
+FEEDLINE_INLINE const arrow_field& value_field(const arrow_field& field) {
+  return field.type == arrow_type::dictionary ? value_field(field.children.front()) : field;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/arrow/detail/layout.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include <feedline/arrow/detail/read_schema.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::uint64_t arrow_layout::rows() const noexcept { return ends.empty() ? 0 : ends.back(); }
+
+FEEDLINE_INLINE std::uint64_t arrow_layout::first_of(std::size_t batch) const noexcept {
+  return batch == 0 ? 0 : ends[batch - 1];
+}
+
+FEEDLINE_INLINE std::size_t arrow_layout::batch_of(std::uint64_t row) const noexcept {
+  return static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), row) - ends.begin());
+}
+
+FEEDLINE_INLINE std::uint64_t arrow_layout::places() const noexcept { return rows() + !problem.empty(); }
+
+FEEDLINE_INLINE void arrow_layout::add(const batch_place& batch) {
+  if (batch.rows > most_rows - rows()) throw arrow_error("there are more than 2^40 rows");
+  batches.push_back(batch);
+  ends.push_back(rows() + batch.rows);
+}
+
+FEEDLINE_INLINE std::vector<std::size_t> arrow_layout::parts_of(std::int64_t id, std::size_t known) const {
+  std::vector<std::size_t> parts;
+  for (std::size_t i = std::min(known, dictionaries.size()); i-- > 0;) {
+    if (dictionaries[i].id != id) continue;
+    parts.push_back(i);
+    if (!dictionaries[i].is_delta) break;
+  }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+FEEDLINE_INLINE arrow_layout layout_reader::read(std::span<const std::byte> file) {
+  layout_reader reader(file);
+  const bool is_file = reader.holds(0, arrow_file_name);
+  try {
+    if (is_file) reader.read_footer();
+    else reader.read_stream();
+  } catch (const arrow_error& error) {
+    reader.layout_.problem = error.what();
+  }
+  return std::move(reader.layout_);
+}
+
+FEEDLINE_INLINE bool layout_reader::holds(std::uint64_t at, std::string_view text) const {
+  return file_.size() >= at + text.size() &&
+         std::equal(text.begin(), text.end(), file_.begin() + static_cast<std::ptrdiff_t>(at),
+                    [](char a, std::byte b) { return a == static_cast<char>(b); });
+}
+
+FEEDLINE_INLINE void layout_reader::read_stream() {
+  if (file_.empty()) throw arrow_error("the file is empty");
+  bool has_schema = false;
+  for (std::uint64_t at = 0; at < file_.size();) {
+    const std::uint64_t next = at_offset(at, [&] { return read_message(at, has_schema); });
+    if (next == 0) break;
+    at = next;
+  }
+  if (!has_schema) throw arrow_error("there is no schema");
+}
+
+FEEDLINE_INLINE std::uint64_t layout_reader::read_message(std::uint64_t at, bool& has_schema) {
+  const auto [metadata, body] = metadata_at(at, 0);
+  if (metadata.empty()) return 0;
+  const message m(metadata);
+  if (!has_schema && m->kind() != message_kind::schema)
+    throw arrow_error("this isn't an Arrow stream: it doesn't begin with a schema");
+  const std::uint64_t left = file_.size() - body;
+  if (m.body_size() > left)
+    throw arrow_error("the body is cut off: " + std::to_string(m.body_size()) + " bytes announced, " +
+                      std::to_string(left) + " left");
+  switch (m->kind()) {
+  case message_kind::schema:
+    if (has_schema) throw arrow_error("this is a second schema");
+    layout_.schema = schema_reader::read(m.header<schema_table>(), m->version());
+    has_schema = true;
+    break;
+  case message_kind::dictionary_batch:
+    add_dictionary(m, metadata, body);
+    break;
+  case message_kind::record_batch:
+    layout_.add(place_of(m, metadata, body));
+    break;
+  default:
+    throw arrow_error("it is neither a schema, a record batch nor a dictionary batch");
+  }
+  return body + m.body_size();
+}
+
+FEEDLINE_INLINE std::pair<std::span<const std::byte>, std::uint64_t>
+layout_reader::metadata_at(std::uint64_t at, std::uint64_t size) const {
+  const std::uint64_t left = file_.size() - at;
+  const std::byte* const begin = file_.data() + at;
+  if (left < 4 || (load<std::uint32_t>(begin) == message_prefix::marker && left < 8))
+    throw arrow_error("the message is cut off");
+  const message_prefix prefix = message_prefix::read(begin);
+  if (size == 0 && prefix.size == 0) return {{}, at};
+  if (prefix.size < 0)
+    throw arrow_error("this isn't Arrow data: the size of the metadata is " + std::to_string(prefix.size));
+  const auto in_prefix = static_cast<std::uint64_t>(prefix.size);
+  if (in_prefix > left - prefix.bytes)
+    throw arrow_error("the metadata is cut off: " + std::to_string(prefix.size) + " bytes announced, " +
+                      std::to_string(left - prefix.bytes) + " left");
+  if (size == 0) size = prefix.bytes + in_prefix;
+  if (size < prefix.bytes + in_prefix) throw arrow_error("the metadata is larger than the footer says");
+  return {file_.subspan(static_cast<std::size_t>(at + prefix.bytes), static_cast<std::size_t>(in_prefix)),
+          at + size};
+}
+
+FEEDLINE_INLINE batch_place layout_reader::place_of(const message& m, std::span<const std::byte> metadata,
+                                                    std::uint64_t body) const {
+  return {static_cast<std::uint64_t>(metadata.data() - file_.data()),
+          metadata.size(),
+          body,
+          m.body_size(),
+          m.rows(),
+          layout_.dictionaries.size()};
+}
+
+FEEDLINE_INLINE void layout_reader::add_dictionary(const message& m, std::span<const std::byte> metadata,
+                                                   std::uint64_t body) {
+  const auto& header = m.header<dictionary_batch_table>();
+  layout_.dictionaries.push_back({header.id(), header.is_delta(), place_of(m, metadata, body)});
+}
+
+FEEDLINE_INLINE void layout_reader::read_footer() {
+  constexpr std::uint64_t tail = 4 + arrow_file_name.size(); // bytes: the footer's size and the name
+  constexpr std::uint64_t head = 8;
+  const std::uint64_t size = file_.size();
+  if (size < head + tail || !holds(size - arrow_file_name.size(), arrow_file_name))
+    throw arrow_error("the file is cut off: it begins with ARROW1 but doesn't end with it");
+  const auto footer_size = load<std::int32_t>(file_.data() + (size - tail));
+  if (footer_size <= 0 || static_cast<std::uint64_t>(footer_size) > size - head - tail)
+    throw arrow_error("the footer has an invalid size of " + std::to_string(footer_size) + " bytes");
+  const auto bytes =
+      file_.subspan(static_cast<std::size_t>(size - tail) - static_cast<std::size_t>(footer_size),
+                    static_cast<std::size_t>(footer_size));
+  std::vector<std::uint64_t> aligned((bytes.size() + 7) / 8);
+  std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  const auto* const footer =
+      verified<footer_table>({reinterpret_cast<const std::byte*>(aligned.data()), bytes.size()});
+  if (!footer || !footer->schema()) throw arrow_error("the footer is damaged");
+  message::check_version(footer->version());
+  layout_.schema = schema_reader::read(*footer->schema(), footer->version());
+  for_each_block(footer->dictionaries(), message_kind::dictionary_batch,
+                 [&](const auto&... at) { add_dictionary(at...); });
+  for_each_block(footer->batches(), message_kind::record_batch,
+                 [&](const auto&... at) { layout_.add(place_of(at...)); });
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

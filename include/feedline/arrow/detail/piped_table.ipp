@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/arrow/detail/piped_table.hpp>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <feedline/arrow/detail/flat_table.hpp>
+#include <feedline/arrow/detail/format_tables.hpp>
+#include <feedline/arrow/detail/read_schema.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE piped_table::piped_table(const std::string& path, std::size_t number,
+                                         const std::vector<wanted_column>& columns,
+                                         const std::stop_token& stop)
+    : path_(path), pipe_(path, stop) {
+  auto described = std::make_shared<arrow_file>();
+  described->origin = {path, number, 0, 0};
+  named([&] {
+    auto layout = std::make_shared<arrow_layout>(read_layout());
+    described->paths = find_columns(layout->schema, columns);
+    described->layout = std::move(layout);
+  });
+  file_ = std::move(described);
+}
+
+FEEDLINE_INLINE std::shared_ptr<const loaded_batch> piped_table::next() {
+  std::shared_ptr<const loaded_batch> batch;
+  named([&] {
+    if (whole_) return void(batch = take_from_whole());
+    while (!batch)
+      if (const auto bytes = read_message()) batch = take(bytes);
+      else break;
+  });
+  return batch;
+}
+
+FEEDLINE_INLINE arrow_layout piped_table::read_layout() {
+  begin_.resize(8);
+  begin_.resize(pipe_.read(begin_.data(), 8));
+  is_file_ =
+      begin_.size() == 8 && std::memcmp(begin_.data(), arrow_file_name.data(), arrow_file_name.size()) == 0;
+  const std::vector<std::byte> head = begin_;
+  if (is_file_) {
+    at_ = reached_ = begin_.size();
+    begin_.clear();
+  }
+  const auto bytes = read_message();
+  if (!bytes) throw arrow_error("there is no schema");
+  const message m(bytes->metadata);
+  if (m->kind() == message_kind::schema) {
+    arrow_layout layout;
+    layout.schema = schema_reader::read(m.header<schema_table>(), m->version());
+    return layout;
+  }
+  if (!is_file_) throw arrow_error("this isn't an Arrow stream: it doesn't begin with a schema");
+  return read_whole(head, *bytes);
+}
+
+FEEDLINE_INLINE arrow_layout piped_table::read_whole(const std::vector<std::byte>& head,
+                                                     const owned_message& first) {
+  auto all = std::make_shared<std::vector<std::byte>>(head);
+  for (const auto* part : {&first.prefix, &first.metadata, &first.body})
+    all->insert(all->end(), part->begin(), part->end());
+  pipe_.append(*all, ~std::uint64_t{0});
+  arrow_layout layout = layout_reader::read(*all);
+  if (layout.batches.empty() && !layout.problem.empty()) throw arrow_error(layout.problem);
+  whole_ = std::move(all);
+  return layout;
+}
+
+FEEDLINE_INLINE std::shared_ptr<const loaded_batch> piped_table::take_from_whole() {
+  const arrow_layout& layout = *file_->layout;
+  if (next_ == layout.batches.size()) {
+    if (!layout.problem.empty()) throw arrow_error(layout.problem);
+    return nullptr;
+  }
+  const auto bytes_at = [&](const batch_place& place) {
+    const std::span<const std::byte> all = *whole_;
+    return message_bytes{
+        all.subspan(static_cast<std::size_t>(place.metadata), static_cast<std::size_t>(place.metadata_size)),
+        all.subspan(static_cast<std::size_t>(place.body), static_cast<std::size_t>(place.body_size)), whole_};
+  };
+  const auto bytes_of_part = [&](std::size_t part) { return bytes_at(layout.dictionaries[part].values); };
+  const batch_place& place = layout.batches[next_];
+  at_ = place.metadata;
+  arrow_dictionaries::finder dictionaries(dictionaries_, layout, place.dictionaries, bytes_of_part);
+  const std::uint64_t first_row = layout.first_of(next_++);
+  return load_batch(file_, bytes_at(place), first_row, place.rows, dictionaries);
+}
+
+FEEDLINE_INLINE std::size_t piped_table::read(std::byte* to, std::size_t count) {
+  const std::size_t before = std::min(count, begin_.size());
+  std::copy_n(begin_.begin(), before, to);
+  begin_.erase(begin_.begin(), begin_.begin() + static_cast<std::ptrdiff_t>(before));
+  const std::size_t got = before + (before < count ? pipe_.read(to + before, count - before) : 0);
+  reached_ += got;
+  return got;
+}
+
+FEEDLINE_INLINE std::shared_ptr<const piped_table::owned_message> piped_table::read_message() {
+  at_ = reached_;
+  std::byte prefix[8];
+  std::size_t got = read(prefix, 4);
+  if (got == 0) return nullptr;
+  if (got == 4 && load<std::uint32_t>(prefix) == message_prefix::marker) got += read(prefix + 4, 4);
+  if (got < 4 || (got < 8 && load<std::uint32_t>(prefix) == message_prefix::marker))
+    throw arrow_error("the message is cut off");
+  const auto size = message_prefix::read(prefix).size;
+  if (size == 0) {
+    if (is_file_) pipe_.drain();
+    return nullptr;
+  }
+  if (size < 0)
+    throw arrow_error("this isn't Arrow data: the size of the metadata is " + std::to_string(size));
+  auto bytes = std::make_shared<owned_message>();
+  bytes->prefix.assign(prefix, prefix + got);
+  read_part(bytes->metadata, static_cast<std::uint64_t>(size), "metadata");
+  read_part(bytes->body, message(bytes->metadata).body_size(), "body");
+  return bytes;
+}
+
+FEEDLINE_INLINE void piped_table::read_part(std::vector<std::byte>& part, std::uint64_t size,
+                                            const char* name) {
+  const std::size_t before = static_cast<std::size_t>(std::min<std::uint64_t>(size, begin_.size()));
+  part.resize(before);
+  read(part.data(), before);
+  reached_ += pipe_.append(part, size - before);
+  if (part.size() < size)
+    throw arrow_error(std::string("the ") + name + " is cut off: " + std::to_string(size) +
+                      " bytes announced, " + std::to_string(part.size()) + " received");
+}
+
+FEEDLINE_INLINE std::shared_ptr<const loaded_batch>
+piped_table::take(const std::shared_ptr<const owned_message>& bytes) {
+  const message m(bytes->metadata);
+  switch (m->kind()) {
+  case message_kind::dictionary_batch:
+    add_dictionary(m, bytes);
+    return nullptr;
+  case message_kind::record_batch:
+    break;
+  case message_kind::schema:
+    throw arrow_error("this is a second schema");
+  default:
+    throw arrow_error("it is neither a schema, a record batch nor a dictionary batch");
+  }
+  const std::uint64_t rows = m.rows();
+  if (rows > arrow_layout::most_rows - rows_) throw arrow_error("there are more than 2^40 rows");
+  const auto bytes_of_part = [&](std::size_t part) { return bytes_of(parts_[part]); };
+  arrow_dictionaries::finder dictionaries(dictionaries_, known_, known_.dictionaries.size(), bytes_of_part);
+  return load_batch(file_, bytes_of(bytes), std::exchange(rows_, rows_ + rows), rows, dictionaries);
+}
+
+FEEDLINE_INLINE void piped_table::add_dictionary(const message& m,
+                                                 const std::shared_ptr<const owned_message>& bytes) {
+  const auto& header = m.header<dictionary_batch_table>();
+  if (!header.is_delta()) { // replaces earlier parts
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      if (known_.dictionaries[i].id == header.id()) parts_[i].reset();
+    dictionaries_ = {};
+  }
+  known_.dictionaries.push_back({header.id(), header.is_delta()});
+  parts_.push_back(bytes);
+}
+
+FEEDLINE_INLINE message_bytes piped_table::bytes_of(const std::shared_ptr<const owned_message>& bytes) {
+  return {bytes->metadata, bytes->body, bytes};
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

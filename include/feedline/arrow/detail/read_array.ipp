@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/arrow/detail/read_array.hpp>
+
+#include <string>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/flat_table.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE array_reader::array_reader(const batch_table& batch, std::span<const std::byte> body,
+                                           dictionary_finder& dictionaries, owned_bytes& memory)
+    : batch_(batch), body_(body), dictionaries_(dictionaries), memory_(memory) {
+  if (const compression_table* const compression = batch.compression()) {
+    if (compression->method() != 0 || compression->codec() < 0 || compression->codec() > 1)
+      throw arrow_error("it is compressed with an unknown method");
+    codec_ = compression->codec() == 0 ? arrow_codec::lz4 : arrow_codec::zstd;
+  }
+}
+
+FEEDLINE_INLINE arrow_array array_reader::read(const arrow_field& field, std::uint64_t rows,
+                                               std::span<const std::size_t> path, bool is_list_element) {
+  arrow_array a;
+  a.field = &field;
+  a.length = length_of(field);
+  if (a.length < rows)
+    throw arrow_error("part " + in_backticks(field.name) + " has " + std::to_string(a.length) +
+                      " rows, but needs " + std::to_string(rows));
+  switch (field.type) {
+  case arrow_type::null:
+    return a;
+  case arrow_type::boolean:
+    a.values = buffer(field, 1, bytes_for(a.length, 1, 8));
+    break;
+  case arrow_type::integer:
+  case arrow_type::floating_point:
+    a.values = buffer(field, 1, bytes_for(a.length, field.bits / 8));
+    if (is_list_element) align(a.values, field.bits / 8);
+    break;
+  case arrow_type::fixed_size_binary:
+    a.values = buffer(field, 1, bytes_for(a.length, field.bytes));
+    break;
+  case arrow_type::utf8:
+  case arrow_type::binary:
+  case arrow_type::large_utf8:
+  case arrow_type::large_binary:
+    read_offsets(a);
+    a.values = buffer(field, 2, 0);
+    break;
+  case arrow_type::list:
+  case arrow_type::large_list:
+    read_offsets(a);
+    a.children.push_back(read(field.children.front(), 0, {}, true));
+    break;
+  case arrow_type::structure:
+    if (!path.empty()) {
+      a.children.push_back(read(field.children[path.front()], a.length, path.subspan(1)));
+      break;
+    }
+    for (const arrow_field& child : field.children) a.children.push_back(read(child, a.length));
+    break;
+  case arrow_type::dictionary:
+    a.values = buffer(field, 1, bytes_for(a.length, field.bits / 8));
+    a.dictionary = dictionaries_.find(field);
+    break;
+  case arrow_type::other:
+    throw arrow_error("part " + in_backticks(field.name) + " is of type " + field.other +
+                      ", which isn't supported");
+  }
+  read_valid(a);
+  return a;
+}
+
+FEEDLINE_INLINE std::uint64_t array_reader::bytes_for(std::uint64_t length, std::size_t size,
+                                                      std::size_t divisor) {
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(length, size, &bytes) || __builtin_add_overflow(bytes, divisor - 1, &bytes))
+    throw arrow_error("the batch has more rows than memory can address");
+  return bytes / divisor;
+}
+
+FEEDLINE_INLINE std::uint64_t array_reader::node(const arrow_field& field, std::size_t number) const {
+  const auto nodes = batch_.nodes();
+  if (field.node >= nodes.size() / batch_table::node_size)
+    throw arrow_error("the batch has fewer nodes than the schema has fields");
+  const auto value = load<std::int64_t>(nodes.data() + field.node * batch_table::node_size + 8 * number);
+  if (value < 0) throw arrow_error("part " + in_backticks(field.name) + " has a negative length");
+  return static_cast<std::uint64_t>(value);
+}
+
+FEEDLINE_INLINE void array_reader::read_offsets(arrow_array& a) {
+  if (a.length == 0) return; // the buffer may be absent
+  std::uint64_t count = 0;
+  if (__builtin_add_overflow(a.length, 1, &count))
+    throw arrow_error("the batch has more rows than memory can address");
+  a.offsets = buffer(*a.field, 1, bytes_for(count, a.has_large_offsets() ? 8 : 4));
+}
+
+FEEDLINE_INLINE std::span<const std::byte> array_reader::buffer(const arrow_field& field, std::size_t number,
+                                                                std::uint64_t least) {
+  std::uint64_t at = field.buffer + number;
+  const auto counts = batch_.variadic_counts();
+  for (std::size_t i = 0; i < field.view; ++i) {
+    if (i >= counts.size() / batch_table::count_size)
+      throw arrow_error("the batch has fewer variadic counts than view columns");
+    const auto count = load<std::int64_t>(counts.data() + i * batch_table::count_size);
+    if (count < 0 || __builtin_add_overflow(at, static_cast<std::uint64_t>(count), &at))
+      throw arrow_error("the batch has an invalid variadic count");
+  }
+  const auto buffers = batch_.buffers();
+  if (at >= buffers.size() / batch_table::buffer_size)
+    throw arrow_error("the batch has fewer buffers than the schema needs");
+  const std::byte* const entry = buffers.data() + static_cast<std::size_t>(at) * batch_table::buffer_size;
+  const auto offset = load<std::int64_t>(entry), size = load<std::int64_t>(entry + 8);
+  if (offset < 0 || size < 0 || static_cast<std::uint64_t>(offset) > body_.size() ||
+      static_cast<std::uint64_t>(size) > body_.size() - static_cast<std::uint64_t>(offset))
+    throw arrow_error("a buffer of part " + in_backticks(field.name) + " is outside the body");
+  auto bytes = body_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+  if (codec_ != arrow_codec::none) bytes = decompress(codec_, bytes, memory_);
+  if (bytes.size() < least)
+    throw arrow_error("a buffer of part " + in_backticks(field.name) + " has " +
+                      std::to_string(bytes.size()) + " bytes, but needs at least " + std::to_string(least));
+  return bytes;
+}
+
+FEEDLINE_INLINE void array_reader::align(std::span<const std::byte>& bytes, std::size_t alignment) {
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment == 0) return;
+  const auto copy = memory_.add(bytes.size());
+  std::memcpy(copy.data(), bytes.data(), bytes.size());
+  bytes = copy;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/arrow/detail/wanted_columns.hpp>
+
+#include <cstddef>
+
+#include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/array.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE const arrow_field& field_at(const arrow_schema& schema, const arrow_path& path) {
+  const arrow_field* field = &schema.columns[path.front()];
+  for (std::size_t i = 1; i < path.size(); ++i) field = &(*parts_of(*field))[path[i]];
+  return *field;
+}
+
+FEEDLINE_INLINE void go_to_bytes(const arrow_schema& schema, const wanted_column& column, arrow_path& path) {
+  const arrow_field& type = field_at(schema, path);
+  if (type.type != arrow_type::structure || column.accepts(type)) return;
+  const std::vector<arrow_field>& parts = *parts_of(type);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].name == "bytes" && column.accepts(value_field(parts[i]))) {
+      path.push_back(i);
+      return;
+    }
+}
+
+FEEDLINE_INLINE std::vector<arrow_path> find_columns(const arrow_schema& schema,
+                                                     const std::vector<wanted_column>& columns) {
+  std::vector<arrow_path> paths;
+  for (const wanted_column& column : columns) {
+    arrow_path path;
+    const std::size_t times = find_arrow_column(schema.columns, column.name, path, paths.emplace_back());
+    const std::string there = "; the file has " + to_string(schema);
+    if (times == 0) throw arrow_error("there is no column " + in_backticks(column.name) + there);
+    if (times > 1) throw arrow_error("there are several columns " + in_backticks(column.name) + there);
+    go_to_bytes(schema, column, paths.back());
+    const arrow_field& type = value_field(field_at(schema, paths.back()));
+    if (!column.accepts(type))
+      throw arrow_error("column " + in_backticks(column.name) + " is of type " + to_string(type) +
+                        ", but the field needs " + column.wanted() + there);
+  }
+  return paths;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

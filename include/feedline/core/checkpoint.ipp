@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/core/checkpoint.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <system_error>
+
+#include <unistd.h>
+
+#include <feedline/detail/open_file.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void byte_writer::number(std::uint64_t n) {
+  for (; n >= 0x80; n >>= 7) bytes_.push_back(static_cast<std::byte>(n | 0x80));
+  bytes_.push_back(static_cast<std::byte>(n));
+}
+
+FEEDLINE_INLINE void byte_writer::fixed(std::uint64_t n, int size) {
+  for (int i = 0; i < size; ++i) bytes_.push_back(static_cast<std::byte>(n >> (8 * i)));
+}
+
+FEEDLINE_INLINE std::uint64_t byte_reader::number() {
+  std::uint64_t n = 0;
+  for (int shift = 0; shift < 64; shift += 7) {
+    const std::uint64_t byte = fixed(1);
+    n |= (byte & 0x7f) << shift;
+    if (byte < 0x80) return n;
+  }
+  throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
+}
+
+FEEDLINE_INLINE std::uint64_t byte_reader::fixed(std::size_t size) {
+  if (bytes_.size() < size) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
+  std::uint64_t n = 0;
+  for (std::size_t i = 0; i < size; ++i) n |= std::to_integer<std::uint64_t>(bytes_[i]) << (8 * i);
+  bytes_ = bytes_.subspan(size);
+  return n;
+}
+
+FEEDLINE_INLINE std::size_t byte_reader::count() {
+  const std::uint64_t n = number();
+  if (n > bytes_.size()) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
+  return static_cast<std::size_t>(n);
+}
+
+FEEDLINE_INLINE std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept {
+  std::uint64_t sum = key(bytes.size());
+  for (const std::byte b : bytes) sum = mix((sum ^ std::to_integer<std::uint64_t>(b)) + 0x9e3779b97f4a7c15);
+  return static_cast<std::uint32_t>(sum);
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE checkpoint::checkpoint(const checkpoint&) = default;
+FEEDLINE_INLINE checkpoint::checkpoint(checkpoint&&) noexcept = default;
+FEEDLINE_INLINE checkpoint& checkpoint::operator=(const checkpoint&) = default;
+FEEDLINE_INLINE checkpoint& checkpoint::operator=(checkpoint&&) noexcept = default;
+FEEDLINE_INLINE checkpoint::~checkpoint() = default;
+
+FEEDLINE_INLINE std::vector<std::byte> checkpoint::to_bytes() const {
+  detail::byte_writer out;
+  out.fixed(magic, 3);
+  out.fixed(version, 1);
+  const detail::run_identity& run = state_.run;
+  const bool is_alone = run.ranks == 1;
+  out.number((run.for_ever ? 1u : 0u) | (run.several_epochs ? 2u : 0u) | (is_alone ? 4u : 0u) |
+             (run.old_extent_until > 0 ? 8u : 0u));
+  out.fixed(run.seed, 8);
+  out.number(run.stages.size());
+  for (const std::uint8_t hash : run.stages) out.fixed(hash, 1);
+  out.fixed(run.pipeline, 2);
+  out.number(run.extent);
+  out.fixed(run.data, 4);
+  if (run.old_extent_until > 0) {
+    out.number(run.old_extent);
+    out.number(run.old_extent_until);
+  }
+  if (!is_alone) {
+    out.number(run.rank);
+    out.number(run.ranks);
+    out.number(static_cast<std::uint64_t>(run.remainder));
+  }
+  out.number(state_.failures);
+  out.fixed(state_.digest, 8);
+  out.number(state_.at.words.size());
+  for (const std::uint64_t word : state_.at.words) out.number(word);
+  out.number(state_.at.held.size());
+  for (const detail::held& h : state_.at.held) write(out, h);
+  out.fixed(detail::checksum_of_bytes(out.bytes()), 4);
+  return std::move(out.bytes());
+}
+
+FEEDLINE_INLINE checkpoint checkpoint::from_bytes(std::span<const std::byte> bytes) {
+  if (bytes.size() < 8 || detail::byte_reader(bytes).fixed(3) != magic)
+    throw std::invalid_argument("feedline: these " + std::to_string(bytes.size()) +
+                                " bytes are not a checkpoint");
+  const std::uint64_t written = detail::byte_reader(bytes.subspan(3)).fixed(1);
+  if (written != version)
+    throw std::invalid_argument("feedline: the checkpoint has version " + std::to_string(written) +
+                                ", this library reads version " + std::to_string(version));
+  const auto body = bytes.first(bytes.size() - 4);
+  if (detail::byte_reader(bytes.last(4)).fixed(4) != detail::checksum_of_bytes(body))
+    throw std::invalid_argument("feedline: the checkpoint's bytes were changed or cut off: its checksum "
+                                "doesn't match");
+  detail::byte_reader in(body.subspan(4));
+  detail::checkpoint_state state;
+  detail::run_identity& run = state.run;
+  const std::uint64_t flags = in.number();
+  run.for_ever = (flags & 1) != 0;
+  run.several_epochs = (flags & 2) != 0;
+  run.seed = in.fixed(8);
+  for (std::size_t n = in.count(); n > 0; --n) run.stages.push_back(static_cast<std::uint8_t>(in.fixed(1)));
+  run.pipeline = static_cast<std::uint16_t>(in.fixed(2));
+  run.extent = in.number();
+  run.data = static_cast<std::uint32_t>(in.fixed(4));
+  if ((flags & 8) != 0) {
+    run.old_extent = in.number();
+    run.old_extent_until = in.number();
+  }
+  if ((flags & 4) == 0) {
+    run.rank = static_cast<std::uint32_t>(in.number());
+    run.ranks = static_cast<std::uint32_t>(in.number());
+    run.remainder = static_cast<remainder>(in.number());
+  }
+  if (run.rank >= run.ranks) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
+  state.failures = in.number();
+  state.digest = in.fixed(8);
+  for (std::size_t n = in.count(); n > 0; --n) state.at.words.push_back(in.number());
+  for (std::size_t n = in.count(); n > 0; --n) read(in, state.at.held.add());
+  if (in.left() != 0) throw std::invalid_argument("feedline: the checkpoint is followed by other bytes");
+  return checkpoint(std::move(state));
+}
+
+FEEDLINE_INLINE std::string checkpoint::to_json() const {
+  const auto bytes = to_bytes();
+  std::string hex;
+  for (const std::byte b : bytes)
+    for (const int shift : {4, 0}) hex += "0123456789abcdef"[std::to_integer<unsigned>(b) >> shift & 15];
+  std::size_t held = 0;
+  for (const detail::held& h : state_.at.held) held += h.ids().size();
+  const auto field = [](const char* name, std::uint64_t value) {
+    return std::string("  \"") + name + "\": " + std::to_string(value) + ",\n";
+  };
+  return "{\n" + field("feedline_checkpoint", version) + field("seed", state_.run.seed) + "  \"mode\": \"" +
+         (state_.run.for_ever ? "infinite" : "finite") + "\",\n" + field("rank", state_.run.rank) +
+         field("ranks", state_.run.ranks) + field("epoch", detail::source_word(state_.at, 0)) +
+         field("position", detail::source_word(state_.at, 1)) + field("held_samples", held) +
+         field("failures", state_.failures) + field("digest", state_.digest) + "  \"bytes\": \"" + hex +
+         "\"\n}\n";
+}
+
+FEEDLINE_INLINE checkpoint checkpoint::from_json(std::string_view text) {
+  constexpr std::string_view field = "\"bytes\": \"";
+  const std::size_t begin = text.find(field);
+  if (begin == std::string_view::npos)
+    throw std::invalid_argument("feedline: the text is not a checkpoint: it has no field \"bytes\"");
+  std::vector<std::byte> bytes;
+  unsigned digits = 1;
+  for (const char c : text.substr(begin + field.size())) {
+    constexpr std::string_view hex = "0123456789abcdef";
+    const std::size_t digit = hex.find(c);
+    if (digit == std::string_view::npos) break;
+    digits = digits << 4 | static_cast<unsigned>(digit);
+    if (digits < 0x100) continue;
+    bytes.push_back(static_cast<std::byte>(digits));
+    digits = 1;
+  }
+  return from_bytes(bytes);
+}
+
+FEEDLINE_INLINE void checkpoint::save(const std::string& path) const {
+  const auto bytes = to_bytes();
+  const std::string draft = path + ".draft";
+  const detail::file_size_guard guard;
+  std::FILE* const file = std::fopen(draft.c_str(), "wb");
+  if (!file) throw std::system_error(errno, std::generic_category(), draft);
+  bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  // Otherwise the name might reach the disk before the bytes, and after a crash of the machine both would
+  // be lost.
+  whole = whole && std::fflush(file) == 0 && ::fsync(::fileno(file)) == 0;
+  whole = std::fclose(file) == 0 && whole;
+  if (whole && std::rename(draft.c_str(), path.c_str()) == 0) return;
+  const std::system_error error(errno, std::generic_category(), path);
+  std::remove(draft.c_str());
+  throw error;
+}
+
+FEEDLINE_INLINE checkpoint checkpoint::load(const std::string& path) {
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  if (!file) throw std::system_error(errno, std::generic_category(), path);
+  std::vector<std::byte> bytes;
+  std::byte block[4096];
+  errno = 0;
+  for (std::size_t got; (got = std::fread(block, 1, sizeof block, file)) > 0;)
+    bytes.insert(bytes.end(), block, block + got);
+  const int reason = std::ferror(file) != 0 ? errno : 0; // for example, it is a directory
+  std::fclose(file);
+  if (reason != 0) throw std::system_error(reason, std::generic_category(), path);
+  try {
+    return from_bytes(bytes);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(path + ": " + error.what());
+  }
+}
+
+FEEDLINE_INLINE void checkpoint::write(detail::byte_writer& out, const detail::held& h) {
+  const std::vector<sample_id> ids = h.ids();
+  out.number(h.place);
+  out.number(h.buffer);
+  std::uint32_t first_epoch = ~std::uint32_t{0};
+  for (const sample_id& id : ids) first_epoch = std::min(first_epoch, id.epoch);
+  out.number(ids.size());
+  out.number(first_epoch);
+  for (const sample_id& id : ids) {
+    const std::uint32_t epochs = id.epoch - first_epoch;
+    out.number(id.index >> 40 << 2 | (epochs != 0 ? 2u : 0u) | (id.sub_index != 0 ? 1u : 0u));
+    out.number(id.index & ((std::uint64_t{1} << 40) - 1));
+    if (id.sub_index != 0) out.number(id.sub_index);
+    if (epochs != 0) out.number(epochs);
+  }
+}
+
+FEEDLINE_INLINE void checkpoint::read(detail::byte_reader& in, detail::held& h) {
+  h.place = static_cast<std::size_t>(in.number());
+  h.buffer = static_cast<std::size_t>(in.number());
+  std::size_t n = in.count();
+  const auto first_epoch = static_cast<std::uint32_t>(in.number());
+  for (; n > 0; --n) {
+    sample_id id;
+    const std::uint64_t head = in.number();
+    id.index = head >> 2 << 40 | in.number();
+    if ((head & 1) != 0) id.sub_index = in.number();
+    id.epoch = first_epoch;
+    if ((head & 2) != 0) id.epoch += static_cast<std::uint32_t>(in.number());
+    h.listed.push_back(id);
+  }
+}
+
+} // namespace feedline::inline FEEDLINE_ABI

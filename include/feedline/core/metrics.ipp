@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/core/metrics.hpp>
+
+#include <algorithm>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::string percent(double fraction) {
+  return std::to_string(static_cast<int>(fraction * 100 + 0.5)) + " %";
+}
+
+FEEDLINE_INLINE std::string digits(double value) {
+  int decimals = 0;
+  for (double v = value; v != 0 && v < 100 && decimals < 9; v *= 10) ++decimals;
+  std::uint64_t scale = 1;
+  for (int i = 0; i < decimals; ++i) scale *= 10;
+  const auto scaled = static_cast<std::uint64_t>(value * static_cast<double>(scale) + 0.5);
+  std::string fraction = std::to_string(scaled % scale);
+  std::string text = std::to_string(scaled / scale);
+  if (decimals > 0)
+    text += "." + std::string(static_cast<std::size_t>(decimals) - fraction.size(), '0') + fraction;
+  return text;
+}
+
+FEEDLINE_INLINE std::string signed_digits(double value) {
+  return value < 0 ? "-" + digits(-value) : digits(value);
+}
+
+FEEDLINE_INLINE std::string pad_left(std::string text, std::size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+FEEDLINE_INLINE std::string pad_right(std::string text, std::size_t width) {
+  return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
+}
+
+FEEDLINE_INLINE std::string bottleneck_of(const interval_metrics& m) {
+  if (m.seconds <= 0 || m.consumer.items == 0)
+    return "the consumer received no item in this time: the bottleneck is not known";
+  const double waits = m.consumer.waited / m.seconds;
+  if (waits < 0.05)
+    return "the consumer limits the pipeline: items are ready when it asks for them (it waits " +
+           percent(waits) + " of the time)";
+  // Nothing in the pipeline is upstream of a source's thread: what it waits for is its data.
+  const auto awaits_data = [&](const segment_metrics& s) {
+    return &s == &m.segments.front() && !s.parallel ? s.starved_fraction() : 0;
+  };
+  const auto occupied = [&](const segment_metrics& s) {
+    return s.busy_fraction() + s.waiting_fraction() + awaits_data(s);
+  };
+  const segment_metrics *busiest = &m.segments.front(), *most_preempted = busiest;
+  for (const segment_metrics& s : m.segments) {
+    if (occupied(s) > occupied(*busiest)) busiest = &s;
+    if (s.preempted_fraction() > most_preempted->preempted_fraction()) most_preempted = &s;
+  }
+  const double waiting = busiest->waiting_fraction(), starved = awaits_data(*busiest);
+  const bool is_waiting = waiting > busiest->busy_fraction();
+  std::string text = busiest->name;
+  if (starved > std::max(waiting, busiest->busy_fraction()))
+    text += " waits for its data " + percent(starved) + " of the time";
+  else if (is_waiting) text += " waits in its function " + percent(waiting) + " of the time";
+  else text += " is busy " + percent(busiest->busy_fraction());
+  if (busiest->parallel) {
+    text += busiest->active == 1 ? " on its one worker"
+                                 : " on all " + std::to_string(busiest->active) + " workers";
+  }
+  const double preempted = most_preempted->preempted_fraction();
+  if (occupied(*busiest) > 0.5) {
+    text += ": it limits the pipeline";
+    if (is_waiting && busiest->parallel) text += ", and more workers would help";
+  }
+  if (occupied(*busiest) <= 0.5 && preempted < 0.1) text += ": nothing in the pipeline is at its limit";
+  if (preempted >= 0.1)
+    text += "; the threads of " + most_preempted->name + " waited " + percent(preempted) +
+            " of the time for a processor: other programs use the processors, or there are more workers than "
+            "processors";
+  return text + "; the consumer waits " + percent(waits) + " of the time";
+}
+
+FEEDLINE_INLINE std::string json_string(const std::string& text) {
+  static constexpr char hex[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (code < 0x20) {
+      out += "\\u00";
+      out += hex[code >> 4];
+      out += hex[code & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+FEEDLINE_INLINE std::string json_of(const interval_metrics& m) {
+  const auto number = [](const char* name, const std::string& value) {
+    return json_string(name) + ": " + value;
+  };
+  const auto list = [](const auto& items, const auto& one) {
+    std::string text = "[";
+    for (const auto& item : items) text += (text.size() > 1 ? ", " : "") + one(item);
+    return text + "]";
+  };
+  const auto named = [&](const user_metric& n) {
+    return "{" + number("name", json_string(n.name)) + ", " + number("value", signed_digits(n.value)) + "}";
+  };
+  const auto stage = [&](const stage_metrics& s) {
+    return "{" + number("name", json_string(s.name)) + ", " + number("received", std::to_string(s.received)) +
+           ", " + number("emitted", std::to_string(s.emitted)) + ", " +
+           number("failures", std::to_string(s.failures)) + ", " +
+           number("timed", std::to_string(s.time.timed)) + ", " + number("mean_time", digits(s.time.mean)) +
+           ", " + number("percentile90_time", digits(s.time.percentile90)) + ", " +
+           number("percentile99_time", digits(s.time.percentile99)) + ", " +
+           number("held", std::to_string(s.held)) + ", " + number("capacity", std::to_string(s.capacity)) +
+           ", " + number("user_metrics", list(s.user_metrics, named)) + ", " +
+           number("busy", digits(s.busy)) + ", " + number("segment", std::to_string(s.segment)) + "}";
+  };
+  const auto worker = [&](const worker_metrics& w) {
+    return "{" + number("busy", digits(w.busy)) + ", " + number("starved", digits(w.starved)) + ", " +
+           number("blocked", digits(w.blocked)) + ", " + number("waiting", digits(w.waiting)) + ", " +
+           number("preempted", digits(w.preempted)) + "}";
+  };
+  const auto segment = [&](const segment_metrics& s) {
+    return "{" + number("name", json_string(s.name)) + ", " +
+           number("parallel", s.parallel ? "true" : "false") + ", " +
+           number("active", std::to_string(s.active)) + ", " + number("workers", list(s.workers, worker)) +
+           "}";
+  };
+  const auto queue = [&](const queue_metrics& q) {
+    return "{" + number("name", json_string(q.name)) + ", " + number("capacity", std::to_string(q.capacity)) +
+           ", " + number("put", std::to_string(q.put)) + ", " + number("taken", std::to_string(q.taken)) +
+           ", " + number("dropped", std::to_string(q.dropped)) + ", " +
+           number("mean_fill", digits(q.mean_fill)) + ", " +
+           number("peak_fill", std::to_string(q.peak_fill)) + "}";
+  };
+  const consumer_metrics& c = m.consumer;
+  return "{" + number("seconds", digits(m.seconds)) + ", " + number("stages", list(m.stages, stage)) + ", " +
+         number("segments", list(m.segments, segment)) + ", " + number("queues", list(m.queues, queue)) +
+         ", " + "\"consumer\": {" + number("items", std::to_string(c.items)) + ", " +
+         number("waited", digits(c.waited)) + ", " + number("mean_queued", digits(c.mean_queued)) + ", " +
+         number("median_queued", digits(c.median_queued)) + ", " +
+         number("percentile99_queued", digits(c.percentile99_queued)) + "}, " +
+         number("bottleneck", json_string(m.bottleneck)) + "}";
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE std::string to_string(const interval_metrics& m) {
+  using detail::digits, detail::pad_left, detail::pad_right, detail::percent;
+  std::size_t width = 24;
+  for (const stage_metrics& s : m.stages) width = std::max(width, s.name.size() + 2);
+  for (const segment_metrics& s : m.segments) width = std::max(width, s.name.size() + 2);
+  for (const queue_metrics& q : m.queues) width = std::max(width, q.name.size() + 2);
+
+  std::string text = pad_right("stage", width) + "          in         out  failures   mean us    99th %\n";
+  for (const stage_metrics& s : m.stages) {
+    text += pad_right(s.name, width) + pad_left(std::to_string(s.received), 12) +
+            pad_left(std::to_string(s.emitted), 12) + pad_left(std::to_string(s.failures), 10);
+    if (s.time.timed > 0)
+      text += pad_left(digits(s.time.mean * 1e6), 10) + pad_left(digits(s.time.percentile99 * 1e6), 10);
+    if (s.capacity > 0) text += "  holds " + std::to_string(s.held) + " of " + std::to_string(s.capacity);
+    for (const user_metric& n : s.user_metrics) text += "  " + n.name + " " + detail::signed_digits(n.value);
+    text += "\n";
+  }
+  text += pad_right("threads", width) + "       count        busy   starved   blocked   waiting preempted\n";
+  for (const segment_metrics& s : m.segments) {
+    const worker_metrics sum = s.sum();
+    const double all = std::max(sum.time(), 1e-9);
+    text += pad_right(s.name, width) + pad_left(std::to_string(s.active), 12) +
+            pad_left(percent(sum.busy / all), 12) + pad_left(percent(sum.starved / all), 10) +
+            pad_left(percent(sum.blocked / all), 10) + pad_left(percent(sum.waiting / all), 10) +
+            pad_left(percent(sum.preempted / all), 10) + "\n";
+  }
+  text += pad_right("queue", width) + "    capacity   mean fill      peak\n";
+  for (const queue_metrics& q : m.queues)
+    text += pad_right(q.name, width) + pad_left(std::to_string(q.capacity), 12) +
+            pad_left(digits(q.mean_fill), 12) + pad_left(std::to_string(q.peak_fill), 10) +
+            (q.dropped > 0 ? "  dropped " + std::to_string(q.dropped) : "") + "\n";
+  text += "consumer: " + std::to_string(m.consumer.items) + " items in " + digits(m.seconds) + " s, waited " +
+          digits(m.consumer.waited) + " s; items were ready for " + digits(m.consumer.median_queued * 1e3) +
+          " ms (median), " + digits(m.consumer.percentile99_queued * 1e3) + " ms (99th percentile)\n";
+  return text + m.bottleneck + "\n";
+}
+
+FEEDLINE_INLINE std::string to_json(const metrics& m) {
+  return "{\"total\": " + detail::json_of(m.total) + ", \"recent\": " + detail::json_of(m.recent) + "}";
+}
+
+} // namespace feedline::inline FEEDLINE_ABI

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/core/metrics/thread_counters.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void user_numbers::count(std::string_view name, std::uint64_t times) {
+  const std::lock_guard lock(mutex_);
+  find(name, true).value += static_cast<double>(times);
+}
+
+FEEDLINE_INLINE void user_numbers::set(std::string_view name, double value) {
+  const std::lock_guard lock(mutex_);
+  find(name, false).value = value;
+}
+
+FEEDLINE_INLINE void user_numbers::set_total(std::string_view name, double value) {
+  const std::lock_guard lock(mutex_);
+  find(name, true).value = value;
+}
+
+FEEDLINE_INLINE std::vector<user_numbers::number> user_numbers::read() const {
+  const std::lock_guard lock(mutex_);
+  return all_;
+}
+
+FEEDLINE_INLINE user_numbers::number& user_numbers::find(std::string_view name, bool adds_up) {
+  for (number& n : all_)
+    if (n.name == name) return n;
+  return all_.emplace_back(number{std::string(name), 0, adds_up});
+}
+
+FEEDLINE_INLINE thread_counters::thread_counters(std::size_t stage_count, std::size_t number_among_workers)
+    : number(number_among_workers), stages(std::make_unique<stage_counters[]>(stage_count)) {
+  for (std::size_t i = 0; i < stage_count; ++i) stages[i].thread = this;
+}
+
+FEEDLINE_INLINE worker_times read_times(const thread_counters& a, std::uint64_t now) noexcept {
+  const std::uint64_t began = a.began.load(std::memory_order_relaxed);
+  const std::uint64_t ended = a.ended.load(std::memory_order_relaxed);
+  if (began == 0) return {};
+  std::array<std::uint64_t, 5> waited{};
+  for (std::size_t kind = 0; kind < waited.size(); ++kind)
+    waited[kind] = a.waits[kind].load(std::memory_order_relaxed);
+  const std::uint64_t waiting = a.waiting.load(std::memory_order_relaxed);
+  if (const std::uint64_t begin = waiting >> 3; now > begin) waited[waiting & 7] += now - begin;
+  const auto of = [&](wait_kind kind) { return waited[static_cast<std::size_t>(kind)]; };
+  const std::uint64_t alive = std::max(ended ? ended : now, began) - began;
+  return {alive - std::min(alive, of(wait_kind::parked)), of(wait_kind::starved), of(wait_kind::blocked),
+          of(wait_kind::inside), 0};
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

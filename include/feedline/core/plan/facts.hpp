@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What a run knows of its source, stages and segments without their types.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/plan/measure.hpp>
+#include <feedline/core/plan/segments.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/core/transport/channel.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+struct source_facts {
+  segment_size size; // with its name
+  std::uint64_t extent;
+  bool is_live;
+  bool can_be_resumed; // its samples can be read again
+  bool splits_files_by_rank;
+  bool shares_itself; // among the ranks
+};
+
+template <source Source>
+source_facts facts_of_source(const Source& source) {
+  return {.size = size_of_source(source),
+          .extent = extent_of(source),
+          .is_live = live_source<Source>,
+          .can_be_resumed = can_be_resumed<Source>,
+          .splits_files_by_rank = splits_files_by_rank<Source>,
+          .shares_itself = shares_itself<Source>};
+}
+
+struct stage_facts {
+  stage_size size;                                   // with its name
+  std::optional<std::uint64_t> fingerprint;          // of its parameters
+  std::optional<std::uint64_t> fingerprint_of_ranks; // likewise, with the number of ranks
+  std::optional<std::size_t> items_at_once;          // for which it waits
+  bool ends_epochs;
+  bool keeps_over_epochs;
+  bool makes_of_one_sample;
+  bool data_independent_count;
+  bool unchanged;
+};
+
+/// The facts of a stage that receives items of type In with `in` bytes. `ranks`: their number in the run.
+template <class In, class S>
+stage_facts facts_of_stage(const S& stage, known_bytes in, std::uint64_t ranks) {
+  constexpr stage_traits traits = traits_of<S>();
+  stage_facts facts{.size = size_of_stage<In>(stage, in),
+                    .fingerprint = {},
+                    .fingerprint_of_ranks = {},
+                    .items_at_once = {},
+                    .ends_epochs = traits.ends_epochs,
+                    .keeps_over_epochs = keeps_over_epochs<S>,
+                    .makes_of_one_sample = makes_of_one_sample<S>,
+                    .data_independent_count = traits.data_independent_count,
+                    .unchanged = traits.unchanged};
+  if constexpr (requires { stage.fingerprint(); }) facts.fingerprint = stage.fingerprint();
+  if constexpr (requires { stage.fingerprint_of_ranks(ranks); })
+    facts.fingerprint_of_ranks = stage.fingerprint_of_ranks(ranks);
+  if constexpr (requires { stage.items_at_once(); }) facts.items_at_once = stage.items_at_once();
+  return facts;
+}
+
+/// The facts of all stages, the first of which receives items of type In with `in` bytes.
+template <class In, class Segments>
+std::vector<stage_facts> facts_of_stages(const Segments& stages, known_bytes in, std::uint64_t ranks) {
+  using types = typename Segments::stage_types;
+  std::vector<stage_facts> all;
+  all.reserve(Segments::stage_count);
+  [&]<std::size_t... N>(std::index_sequence<N...>) {
+    ((all.push_back(facts_of_stage<typename types::template output_of_first<N, In>>(
+          stages.template stage<N>(), in, ranks)),
+      in = all.back().size.emitted),
+     ...);
+  }(std::make_index_sequence<Segments::stage_count>());
+  return all;
+}
+
+struct segment_facts {
+  segment_traits traits;
+  std::size_t first_stage;
+  std::size_t stages;
+  worker_range workers;
+  std::size_t capacity;  // of the user's queue, in items
+  std::size_t item_size; // of the type that it emits
+  bool emits_batches;
+  std::unique_ptr<channel_base> (*make_queue)(const channel_config&);
+};
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

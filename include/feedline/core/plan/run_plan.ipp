@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/core/plan/run_plan.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <feedline/core/sample.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE run_plan::run_plan(segment_size source, std::vector<stage_facts> stages,
+                                   std::vector<segment_facts> segments, bool is_dealt, std::size_t budget,
+                                   std::size_t capacity)
+    : stages_(std::move(stages)), segments_(std::move(segments)), is_dealt_(is_dealt), capacity_(capacity) {
+  known_bytes in = source.bytes;
+  sizes_.push_back(std::move(source));
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const segment_facts& s = segments_[i];
+    // Without stages it is a queue and the thread that fills it.
+    if (i > 0) sizes_.push_back(s.stages > 0 ? segment_size{} : segment_size{"prefetch", in});
+    for (std::size_t n = s.first_stage; n < s.first_stage + s.stages; ++n) {
+      sizes_.back().add(stages_[n].size, in);
+      in = stages_[n].size.emitted;
+    }
+  }
+  capacity_ = fitting_capacity(budget, capacity, [this](std::size_t tried) { return memory(tried); });
+}
+
+FEEDLINE_INLINE std::size_t run_plan::segment_of(std::size_t stage) const {
+  std::size_t i = 0;
+  while (stage >= segments_[i].first_stage + segments_[i].stages) ++i;
+  return i;
+}
+
+FEEDLINE_INLINE std::size_t run_plan::takers(std::size_t segment) const {
+  return segment + 1 < segments_.size() ? segments_[segment + 1].workers.most : 1;
+}
+
+FEEDLINE_INLINE std::size_t run_plan::items_in_flight(std::size_t segment) const {
+  const queue_size q = queue_after(segment, capacity_);
+  return q.packets * q.items;
+}
+
+FEEDLINE_INLINE std::size_t run_plan::threads_for(std::size_t count, std::size_t most) const {
+  constexpr std::size_t most_waiting = 64;
+  for (std::size_t n = 0; n < count; ++n) {
+    const stage_facts& s = stages_[n];
+    if (s.items_at_once) most = std::max(most, std::min(*s.items_at_once, most_waiting));
+    else if (!s.unchanged && !is_parallel(segment_of(n))) return 1;
+  }
+  return most;
+}
+
+// A packet carries one large sample, or as many small ones as share the cost of a hand-over well. The whole queue holds
+// no more than 8 MB, unless one sample per packet already exceeds that.
+FEEDLINE_INLINE packet_plan run_plan::packets(std::size_t segment, std::size_t capacity) const {
+  constexpr std::size_t queue_bytes = std::size_t{8} << 20;
+  const segment_facts& s = segments_[segment];
+  if (s.capacity > 0) { // even if each sample takes so long that it is sent alone
+    const std::size_t packets = std::min<std::size_t>(s.capacity, 1024);
+    return {packets, s.capacity / packets + (s.capacity % packets != 0)};
+  }
+  // Workers need several packets to choose from, and room for finished ones while an earlier one takes long.
+  std::size_t packets = std::max(4 * s.workers.most, 2 * takers(segment)) + 2;
+  const known_bytes bytes = sizes_[segment].bytes;
+  const std::size_t bytes_each = std::max(bytes.value_or(0), s.item_size) + sizeof(sample_id);
+  std::size_t items = std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 32768);
+  if (s.emits_batches) {
+    // Batches hold far more than their own size. Several of them share a packet only if they are produced
+    // faster than a queue hands them over.
+    packets = 4;
+    items = bytes ? std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 8) : 8;
+  }
+  if (capacity > 0) {
+    packets = std::min(capacity, std::max(packets, capacity / items));
+    items = std::clamp<std::size_t>(capacity / packets, 1, items);
+  }
+  return {packets, items};
+}
+
+// Each thread on both sides of a queue may hold a packet.
+FEEDLINE_INLINE queue_size run_plan::queue_after(std::size_t segment, std::size_t capacity) const {
+  const packet_plan p = packets(segment, capacity);
+  const std::size_t givers = segments_[segment].workers.most, taking = takers(segment);
+  if (is_dealt_ && segment == 0) return {taking, p.items, taking, givers, taking};
+  return {p.packets + givers + taking, p.items, p.packets, givers, taking};
+}
+
+FEEDLINE_INLINE memory_plan run_plan::memory(std::size_t capacity) const {
+  std::vector<queue_size> queues;
+  for (std::size_t i = 0; i < segments_.size(); ++i) queues.push_back(queue_after(i, capacity));
+  return plan_of(sizes_, queues);
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

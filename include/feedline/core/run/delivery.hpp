@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The consumer's side of a run: what doesn't depend on the type of the items.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <feedline/core/checkpoint.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/failure_list.hpp>
+#include <feedline/core/run/metrics_collector.hpp>
+#include <feedline/core/run/run_base.hpp>
+#include <feedline/core/run/stream_position.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/snapshot/digest.hpp>
+#include <feedline/core/snapshot/snapshot.hpp>
+#include <feedline/core/transport/packet.hpp>
+#include <feedline/queue/queue_status.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// Detects two threads that are inside at once.
+class one_caller {
+ public:
+  explicit one_caller(std::atomic<bool>& is_inside);
+  one_caller(const one_caller&) = delete;
+
+  ~one_caller() { is_inside_.store(false); }
+
+ private:
+  std::atomic<bool>& is_inside_;
+};
+
+/// What the consumer of a run has received, and the packet in hand.
+struct delivery {
+  /// `keeps_over_epochs`: samples may come in a later epoch than they belong to. `counts_packets`: the time that items
+  /// wait in the queue is measured for the items of a packet together.
+  delivery(run_base& of, bool keeps_over_epochs, bool counts_packets);
+  delivery(delivery&&) = delete;
+  ~delivery();
+
+  static constexpr auto for_ever = std::chrono::nanoseconds::min();
+
+  /// Goes to the next item, which is in the packet if the result is success. Waits at most that long.
+  queue_status advance(std::chrono::nanoseconds longest) {
+    const bool is_here = !failed && !run.stopped() && packet && !has_events() && input.items < packet->size();
+    return is_here ? queue_status::success : fetch(longest);
+  }
+
+  /// `exact`: the snapshot after the last sample, if that sample alone determines the position.
+  feedline::checkpoint checkpoint(std::optional<snapshot> exact) const;
+
+  // Small items of a packet count as taken from the queue together; batches one by one.
+  void count_queued(std::uint64_t items) noexcept {
+    const std::uint64_t queued = now_ns() - packet->put_at;
+    add_relaxed(consumer.queued_ns, queued * items);
+    consumer.queued.add(queued, items);
+  }
+
+  run_base& run;
+  consumer_counters consumer;
+  metrics_collector collector;
+  packet_ptr packet;
+  stream_position input; // position in packet
+  sample_id last;        // delivered last; of a batch its last one
+  running_digest digest; // of all delivered samples
+  failure_list failures;
+  std::uint64_t samples_passed = 0;     // since the run began or was resumed, including failed ones
+  std::uint64_t failures_passed = 0;    // including those before the checkpoint
+  std::optional<sample_id> last_failed; // and was skipped
+  bool came = false;                    // the current epoch has yielded something
+  std::unique_ptr<failure> failed;
+  std::string remark;
+  bool spent = false;                 // next() has reached the end
+  std::atomic<bool> is_inside{false}; // a thread is inside next(); used in debug builds
+
+ private:
+  // Whether events stand before the next item.
+  bool has_events() const noexcept {
+    const std::vector<event>& all = packet->events();
+    return input.events < all.size() && all[input.events].position <= input.items;
+  }
+
+  // As advance(), if that takes more than a look into the packet.
+  queue_status fetch(std::chrono::nanoseconds longest);
+
+  // Handles the events before the next item. Throws the failure that ends the run.
+  void take_events();
+
+  // The stream has ended, or the run was stopped. Throws the error of the run itself, if there was one.
+  queue_status ended();
+
+  void note_end(const epoch_end& e);
+
+  // In a run that yielded nothing: names the last failure, if there was one.
+  std::string remark_on(const failure& f) const;
+
+  std::string origin_of(const failure& f) const;
+
+  [[noreturn]] void fail(failure f, std::string why);
+
+  bool keeps_over_epochs_;
+  bool counts_packets_;
+  empty_run_watch empty_run_;
+};
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/delivery.ipp>
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/core/run/delivery.hpp>
+
+#include <cstddef>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/options.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/core/state.hpp>
+#include <feedline/core/transport/channel.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE one_caller::one_caller(std::atomic<bool>& is_inside) : is_inside_(is_inside) {
+  if (is_inside_.exchange(true))
+    throw std::logic_error("feedline: two threads called next() of one loader at once: call it from one "
+                           "thread that distributes the items, "
+                           "or hold a lock");
+}
+
+FEEDLINE_INLINE delivery::delivery(run_base& of, bool keeps_over_epochs, bool counts_packets)
+    : run(of),
+      failures(of.options().stage_failure_limits, of.options().endless),
+      keeps_over_epochs_(keeps_over_epochs),
+      counts_packets_(counts_packets) {
+  const std::size_t end = run.segments().size();
+  state_reader reader(run.resumed().words(end));
+  input.resume(run.resumed().before(end, run.places().size()), read_place(reader));
+  if (const auto& from = run.options().resume) {
+    failures_passed = from->state().failures;
+    came = true;
+    digest = running_digest(from->state().digest);
+  }
+  run.consumer().began.store(now_ns(), std::memory_order_relaxed);
+}
+
+FEEDLINE_INLINE delivery::~delivery() = default;
+
+FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
+  channel_base& from = *run.queues().back();
+  const std::uint64_t began = longest.count() > 0 ? now_ns() : 0;
+  if (failed) throw_pipeline_error(*failed, remark);
+  for (;;) {
+    if (run.stopped()) return ended();
+    if (packet) {
+      if (has_events()) take_events();
+      if (input.items < packet->size()) return queue_status::success;
+      input.end();
+      from.recycle(std::move(packet));
+    }
+    if (longest == for_ever) {
+      packet = from.pop(run.consumer(), [] {});
+    } else {
+      const auto passed = std::chrono::nanoseconds(began == 0 ? 0 : now_ns() - began);
+      if (from.pop_for(packet, longest - passed, run.consumer()) == queue_status::empty)
+        return queue_status::empty;
+    }
+    if (!packet) {
+      spent = true;
+      return ended();
+    }
+    input.begin(*packet);
+    if (counts_packets_) count_queued(packet->size());
+  }
+}
+
+FEEDLINE_INLINE void delivery::take_events() {
+  std::vector<event>& events = packet->events();
+  for (; input.events < events.size() && events[input.events].position <= input.items; ++input.events) {
+    event& e = events[input.events];
+    if (e.kind == event_kind::epoch_end) {
+      note_end({e.epoch, e.samples});
+      continue;
+    }
+    if (e.kind == event_kind::draining) continue;
+    e.cause->origin = origin_of(*e.cause);
+    const bool skipped = e.kind == event_kind::skipped;
+    if (!skipped && !e.cause->over_limit) {
+      std::string why = remark_on(*e.cause);
+      fail(std::move(*e.cause), std::move(why));
+    }
+    const std::string too_many = failures.add(*e.cause, samples_passed++);
+    if (!skipped || failures_passed >= run.options().failure_limit)
+      fail(failures.last().back(),
+           " (one failure more than the limit of " + std::to_string(run.options().failure_limit) + ")");
+    if (!too_many.empty()) fail(failures.last().back(), too_many);
+    ++failures_passed;
+    // Without a limit the empty epochs end a run that only fails.
+    came |= run.options().failure_limit != ~std::size_t{0};
+    last_failed = {e.cause->index, 0, e.cause->epoch};
+  }
+}
+
+FEEDLINE_INLINE queue_status delivery::ended() {
+  if (run.consumer().ended.load(std::memory_order_relaxed) == 0)
+    run.consumer().ended.store(now_ns(), std::memory_order_relaxed);
+  if (const std::exception_ptr error = run.panic()) std::rethrow_exception(error);
+  return queue_status::closed;
+}
+
+FEEDLINE_INLINE checkpoint delivery::checkpoint(std::optional<snapshot> exact) const {
+  const auto place = input.now();
+  const auto& [before, since] = place;
+  checkpoint_state s{run.identity(*before), failures_passed, digest.value(), *before};
+  const bool is_exact = exact.has_value();
+  if (is_exact) s.at = *std::move(exact);
+  if (s.at.words.empty()) s.at.words.push_back(run.segments().size());
+  write_section(s.at, [&](state_writer& writer) {
+    if (!is_exact) write_place(writer, since);
+  });
+  return feedline::checkpoint(std::move(s));
+}
+
+FEEDLINE_INLINE void delivery::note_end(const epoch_end& e) {
+  if (!run.is_endless()) return;
+  if (!empty_run_.sees_end(e, std::exchange(came, false), keeps_over_epochs_, run.empty_epochs())) return;
+  const auto f = note_failure(run.places().back().name, {.epoch = e.epoch}, {}, nothing_came());
+  fail(*f, remark_on(*f));
+}
+
+FEEDLINE_INLINE std::string delivery::remark_on(const failure& f) const {
+  if (failures.last().empty()) return {};
+  try {
+    std::rethrow_exception(f.error);
+  } catch (const empty_run&) {
+    return "; the last sample that failed: " + to_string(failures.last().back());
+  } catch (...) {
+    return {};
+  }
+}
+
+FEEDLINE_INLINE std::string delivery::origin_of(const failure& f) const {
+  if (f.index == sample_id::no_index) return {};
+  try {
+    return run.origin(f.index);
+  } catch (...) {
+    return {}; // report the failure without an origin
+  }
+}
+
+FEEDLINE_INLINE void delivery::fail(failure f, std::string why) {
+  failed = std::make_unique<failure>(std::move(f));
+  remark = std::move(why);
+  run.stop();
+  throw_pipeline_error(*failed, remark);
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

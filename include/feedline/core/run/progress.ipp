@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/core/run/progress.hpp>
+
+#include <stdexcept>
+#include <utility>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE bool segment_progress::begin_failure(std::size_t place, bool can_go_back) {
+  if (std::exchange(failed_, true)) return false;
+  failed_place_ = place;
+  samples_back_ = place == 0 ? 0 : 1;
+  can_save_failure_ = can_go_back && can_repeat;
+  // The stages before the one that failed have seen the sample.
+  for (const part& p : parts_)
+    if (p.place != 0 && p.place < place) can_save_failure_ = false;
+  return true;
+}
+
+FEEDLINE_INLINE bool segment_progress::save(snapshot& target, bool ends_epoch) const {
+  if (!can_save_ || calls > 0 || (failed_ && !can_save_failure_)) return false;
+  for (const part& p : parts_)
+    if (!p.is_at_rest(p.object) || (!p.can_read_again && holds_some(p))) return false;
+  const std::size_t back = failed_ ? samples_back_ : 0;
+  stream_place since;
+  if (segment_ == 0) {
+    target.words.assign(1, 0);
+    target.held.clear();
+  } else {
+    auto [base, place] = input.now(ends_epoch, back);
+    since = std::move(place);
+    target = *base;
+    if (target.words.empty()) target.words.push_back(segment_);
+  }
+  write_section(target, [&](state_writer& writer) {
+    const bool without_state = failed_ && segment_ == 0;
+    if (segment_ > 0) write_place(writer, since);
+    else if (ends_epoch) writer(source.epoch + 1, 0, 0, source.next_first);
+    else writer(source.epoch, source.calls() - back, source.failed, source.first);
+    if (ends_epoch) write_ending(writer, failures);
+    else write_ending(writer, failures, ending, enough, without_state);
+    for (const part& p : parts_) {
+      const bool is_source = p.place == 0;
+      if (is_source && (ends_epoch || without_state)) continue; // a fresh one begins the next epoch
+      state_writer writer_of_part(target.words, target.held, p.place);
+      p.write(p.object, writer_of_part);
+    }
+  });
+  return true;
+}
+
+FEEDLINE_INLINE void segment_progress::load(state_reader& reader, snapshot before, bool is_after_state) {
+  is_resumed = true;
+  if (segment_ > 0) {
+    stream_place taken = read_place(reader);
+    read_ending(reader);
+    // The rest of the epoch is left out, however much it is.
+    if (enough || (ending != 0 && !is_after_state)) taken = {.epochs = taken.epochs};
+    input.resume(std::move(before), std::move(taken));
+  } else {
+    if (reader.is_empty()) return;
+    reader(source.epoch, source.given, source.failed, source.first);
+    read_ending(reader);
+    source.given -= source.failed;
+  }
+}
+
+FEEDLINE_INLINE bool segment_progress::holds_some(const part& p) const {
+  scratch_.clear();
+  state_writer writer(scratch_);
+  p.write(p.object, writer);
+  return writer.held() > 0;
+}
+
+FEEDLINE_INLINE resumption::resumption(snapshot from, std::size_t segments) : snapshot_(std::move(from)) {
+  const std::vector<std::uint64_t>& words = snapshot_.words;
+  bool fits = !words.empty() && words[0] <= segments;
+  for (std::size_t at = 1, segment = fits ? words[0] : 0; fits && segment <= segments; ++segment) {
+    sections_.resize(segment);
+    fits = at < words.size() && words[at] < words.size() - at;
+    if (!fits) break;
+    sections_.push_back({at, words[at]});
+    at += words[at] + 1;
+    if (segment == segments) fits = at == words.size();
+  }
+  const detail::held* before = nullptr;
+  for (const detail::held& h : snapshot_.held) {
+    fits = fits && h.place > 0;
+    if (before)
+      fits = fits && (h.place > before->place || (h.place == before->place && h.buffer > before->buffer));
+    before = &h;
+  }
+  if (!fits) throw std::invalid_argument("feedline: the checkpoint is not whole");
+}
+
+FEEDLINE_INLINE bool resumption::has(std::size_t segment) const noexcept {
+  return segment < sections_.size() && sections_[segment].begin > 0;
+}
+
+FEEDLINE_INLINE std::span<const std::uint64_t> resumption::words(std::size_t segment) const {
+  if (!has(segment)) return {};
+  const section& s = sections_[segment];
+  return std::span(snapshot_.words).subspan(s.begin + 1, s.size);
+}
+
+FEEDLINE_INLINE snapshot resumption::before(std::size_t segment, std::size_t first_place) const {
+  snapshot part;
+  if (!has(segment) || sections_[segment].begin == 1) return part;
+  part.words.assign(snapshot_.words.begin(),
+                    snapshot_.words.begin() + static_cast<std::ptrdiff_t>(sections_[segment].begin));
+  for (const detail::held& h : snapshot_.held)
+    if (h.place < first_place) part.held.add() = h;
+  return part;
+}
+
+FEEDLINE_INLINE std::vector<sample_id> resumption::held_by(std::size_t place) const {
+  std::vector<sample_id> all;
+  for (const detail::held& h : snapshot_.held) {
+    if (h.place != place) continue;
+    const std::vector<sample_id> ids = h.ids();
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  return all;
+}
+
+FEEDLINE_INLINE read_again* resumption::samples_of(std::size_t place) const noexcept {
+  const auto found = read_again_.find(place);
+  return found == read_again_.end() ? nullptr : found->second.get();
+}
+
+FEEDLINE_INLINE void resumption::found_again(std::size_t place, std::unique_ptr<read_again> samples) {
+  read_again_[place] = std::move(samples);
+}
+
+FEEDLINE_INLINE std::vector<failed_call> resumption::failures() const {
+  std::vector<failed_call> all;
+  for (const stream_place& p : places()) all.insert(all.end(), p.failures.begin(), p.failures.end());
+  return all;
+}
+
+FEEDLINE_INLINE bool resumption::is_beginning() const {
+  if (!snapshot_.words.empty() && snapshot_.words[0] == 0) return false;
+  for (const stream_place& p : places())
+    if (!p.is_beginning()) return false;
+  return true;
+}
+
+FEEDLINE_INLINE std::vector<stream_place> resumption::places() const {
+  std::vector<stream_place> all;
+  for (std::size_t segment = 1; segment < sections_.size(); ++segment) {
+    state_reader reader(words(segment));
+    all.push_back(read_place(reader));
+  }
+  return all;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

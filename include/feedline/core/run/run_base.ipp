@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/core/run/run_base.hpp>
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+#include <feedline/core/failure.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/rank.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void run_base::stop() {
+  context_.stopped.store(true, std::memory_order_relaxed);
+  context_.attention.store(true, std::memory_order_relaxed);
+  stopping_.request_stop();
+}
+
+FEEDLINE_INLINE std::string run_base::name_of(const segment_record& segment) const {
+  std::string names;
+  for (std::size_t i = 0; i < segment.stages; ++i)
+    names += (i == 0 ? "" : " + ") + places_[segment.first_place + i].name;
+  return names.empty() ? "prefetch" : names; // without stages it is a queue and its thread
+}
+
+FEEDLINE_INLINE run_identity run_base::identity(const snapshot& at) const {
+  run_identity now = identity_;
+  if (epoch_of(at) < options_.old_extent_until) {
+    now.old_extent = options_.old_extent;
+    now.old_extent_until = options_.old_extent_until;
+  }
+  if (!data_ || data_->first != now.extent) data_ = {now.extent, fingerprint_(*this, now.extent)};
+  now.data = data_->second;
+  return now;
+}
+
+FEEDLINE_INLINE std::exception_ptr run_base::panic() const {
+  const std::lock_guard lock(panic_mutex_);
+  return panic_;
+}
+
+FEEDLINE_INLINE run_base::run_base(const run_options& options, origin_function origin_of_sample,
+                                   std::uint32_t empty_epochs)
+    : options_(options),
+      origin_(origin_of_sample),
+      context_{.seed = options.seed,
+               .on_error = options.on_error,
+               .drain = options.epochs != run_options::for_ever,
+               .stop = stopping_.get_token(),
+               .failure_limit = options.failure_limit,
+               .empty_epochs = empty_epochs},
+      external_stop_(options.stop, stopper{this}) {}
+
+FEEDLINE_INLINE run_base::~run_base() = default;
+
+FEEDLINE_INLINE void run_base::end() {
+  stop();
+  for (std::thread& t : threads_) t.join();
+  queues_.clear(); // items in them may use what the derived class has
+}
+
+FEEDLINE_INLINE void run_base::prepare(source_facts source, std::vector<stage_facts> stages,
+                                       std::vector<segment_facts> segments, const pipeline_facts& all) {
+  plan_.emplace(source.size, std::move(stages), std::move(segments), all.is_dealt, options_.memory_budget,
+                options_.queue_capacity);
+  make_queues(all.is_measured);
+  add_places(source, all.is_ordered);
+  identify(source, all);
+  if (options_.resume) resume(options_.resume->state(), source, all);
+  add_segments(all.is_dealt);
+}
+
+FEEDLINE_INLINE void run_base::make_queues(bool are_measured) {
+  for (std::size_t i = 0; i < plan_->segments().size(); ++i) {
+    const segment_facts& s = plan_->segments()[i];
+    const packet_plan p = plan_->packets(i);
+    const channel_config config{.packets = p.packets,
+                                .packet_items = p.items,
+                                .ends = plan_->takers(i) + s.workers.most + 1,
+                                .to_workers = plan_->is_parallel(i + 1),
+                                .unordered = !s.traits.ordered,
+                                .is_measured = are_measured,
+                                .overflow = s.traits.overflow,
+                                .stop = context_.stop,
+                                .attention = &context_.attention};
+    try {
+      queues_.push_back(s.make_queue(config));
+    } catch (const std::bad_alloc&) {
+      throw pipeline_error(current_failure("the queue after " + plan_->name(i), {}));
+    } catch (const std::invalid_argument&) {
+      throw std::invalid_argument("feedline: the queue after " + plan_->name(i) +
+                                  " can't hold so many items: choose a smaller queue_capacity");
+    }
+    if (i > 0) queues_[i]->set_upstream(queues_[i - 1].get());
+  }
+}
+
+FEEDLINE_INLINE void run_base::add_places(const source_facts& source, bool is_ordered) {
+  context_.counts_ranks = !source.shares_itself && !options_.rank.is_alone();
+  add_place(source.size.name, 0);
+  after_opaque_ = source.is_live;
+  for (std::size_t i = 0; i < plan_->stages().size(); ++i) {
+    const stage_facts& stage = plan_->stages()[i];
+    std::uint64_t hash = key(plan_->segment_of(i), is_ordered);
+    if (stage.fingerprint) hash = key(hash, *stage.fingerprint);
+    if (stage.fingerprint_of_ranks) hash = key(hash, *stage.fingerprint_of_ranks);
+    add_place(stage.size.name, hash);
+    if (stage.ends_epochs) {
+      context_.may_end_epochs |= !after_state_;
+      context_.may_have_enough |= !after_state_ || !is_endless();
+    }
+    after_state_ |= stage.keeps_over_epochs;
+    after_opaque_ |= !stage.makes_of_one_sample;
+  }
+}
+
+FEEDLINE_INLINE void run_base::add_place(std::string name, std::uint64_t hash) {
+  identity_.stages.push_back(static_cast<std::uint8_t>(key(stable_hash(name), hash)));
+  identity_.pipeline = static_cast<std::uint16_t>(key(identity_.pipeline, stable_hash(name), hash));
+  places_.push_back({context_, std::move(name), places_.size(), after_state_, after_opaque_});
+}
+
+FEEDLINE_INLINE void run_base::add_segments(bool source_is_dealt) {
+  for (std::size_t i = 0; i < plan_->segments().size(); ++i) {
+    const segment_facts& s = plan_->segments()[i];
+    // The source is at position 0, before the first stage.
+    const std::size_t first_place = i == 0 ? 0 : s.first_stage + 1, stages = s.stages + (i == 0);
+    if (s.traits.parallel)
+      for (std::size_t n = 0; n < stages; ++n)
+        places_[first_place + n].items_in_flight = plan_->items_in_flight(i);
+    segment_record& record = segments_.emplace_back(segment_record{
+        first_place, stages, s.traits.parallel, !(source_is_dealt && i == 0), s.workers, {}, {}});
+    for (std::size_t n = 0; n < s.workers.most; ++n)
+      record.workers.push_back(std::make_unique<thread_counters>(stages, n));
+  }
+  make_worker_pools();
+}
+
+FEEDLINE_INLINE std::size_t run_base::threads_for(std::size_t stages) const {
+  std::size_t most = 1;
+  for (const segment_record& s : segments_)
+    most = std::max(most, s.pool ? s.pool->active() : s.workers.size());
+  return plan_->threads_for(stages, most);
+}
+
+FEEDLINE_INLINE void run_base::identify(const source_facts& source, const pipeline_facts& all) {
+  options_.rank.check();
+  identity_.seed = options_.seed;
+  identity_.for_ever = options_.epochs == run_options::for_ever;
+  identity_.several_epochs = options_.epochs != 1;
+  identity_.extent = source.extent;
+  identity_.rank = options_.rank.number;
+  identity_.ranks = options_.rank.world_size;
+  identity_.remainder =
+      options_.rank.is_alone() || identity_.for_ever ? remainder::drop : options_.rank.remainder;
+  fingerprint_ = all.fingerprint;
+  check_ranks(source, all.drops);
+}
+
+// Ranks receive equally many samples, and must also deliver equally many items.
+FEEDLINE_INLINE void run_base::check_ranks(const source_facts& source, bool drops) const {
+  if (options_.rank.is_alone() || is_endless() || options_.rank.remainder == remainder::keep) return;
+  if (!options_.endless && (source.splits_files_by_rank || source.is_live))
+    throw std::invalid_argument(
+        "feedline: ranks that divide files among themselves have different numbers of samples, so in finite "
+        "mode some "
+        "would wait for others: use global_shuffle() after the source, infinite() or remainder::keep");
+  for (const stage_facts& stage : plan_->stages())
+    if (!stage.data_independent_count)
+      throw std::invalid_argument(
+          "feedline: " + stage.size.name +
+          " may leave out more samples on one rank than on another, so in finite mode some ranks would wait "
+          "for others: "
+          "use infinite() or remainder::keep, or leave out the samples in the source's data");
+  if (drops)
+    throw std::invalid_argument("feedline: a queue may drop more samples on one rank than on another, so in "
+                                "finite mode some ranks would wait "
+                                "for others: use infinite() or remainder::keep");
+}
+
+FEEDLINE_INLINE void run_base::resume_on_other_rank(const checkpoint_state& earlier,
+                                                    const pipeline_facts& all) {
+  const std::string ranks = "it was taken on " + to_string(rank{earlier.run.rank, earlier.run.ranks}) +
+                            ", this is " + to_string(options_.rank);
+  // Ranks that delivered equally many items have taken equally many samples.
+  bool take_equally_many = all.at_other_rank;
+  for (const stage_facts& stage : plan_->stages()) take_equally_many &= stage.data_independent_count;
+  if (!take_equally_many)
+    refuse(
+        ranks +
+        ": other ranks can continue only if map, tap and batch are the only stages after global_shuffle()");
+  if (earlier.failures > 0) refuse(ranks + ", and because of skipped failures the ranks are not equally far");
+  const auto at = all.at_other_rank(*this, earlier);
+  if (!at) refuse(ranks + ", and the position is known only for that rank");
+  resume_at(*at);
+}
+
+FEEDLINE_INLINE void run_base::resume(const checkpoint_state& earlier, const source_facts& source,
+                                      const pipeline_facts& all) {
+  check_same_run(earlier.run);
+  if (!source.can_be_resumed) refuse("its source is live, so its samples can't be read again");
+  if (all.drops) refuse("a queue of its pipeline drops samples");
+  resume_at(earlier.at);
+  check_data(earlier.run);
+  if (earlier.run.rank != identity_.rank || earlier.run.ranks != identity_.ranks)
+    resume_on_other_rank(earlier, all);
+}
+
+FEEDLINE_INLINE void run_base::check_data(const run_identity& earlier) {
+  const std::uint64_t extent = identity_.extent;
+  if (extent < earlier.extent)
+    refuse("the data set of " + places_[0].name + " has shrunk from " + std::to_string(earlier.extent) +
+           " to " + std::to_string(extent) + " parts since the checkpoint");
+  if (fingerprint_(*this, earlier.extent) != earlier.data)
+    refuse("the data set of " + places_[0].name +
+           " has changed since the checkpoint: a file was replaced or removed");
+  if (extent == earlier.extent) {
+    options_.old_extent = earlier.old_extent;
+    options_.old_extent_until = earlier.old_extent_until;
+    return;
+  }
+  if (!options_.allow_grown_data)
+    refuse("the data set of " + places_[0].name + " has grown from " + std::to_string(earlier.extent) +
+           " to " + std::to_string(extent) + " parts since the checkpoint: set allow_grown_data to continue");
+  if (resumed_.is_beginning()) return;
+  if (earlier.old_extent_until > 0)
+    refuse("the data set of " + places_[0].name +
+           " has grown again within the epoch in which it grew before: resume without the newest parts "
+           "until that epoch has ended");
+  options_.old_extent = earlier.extent;
+  options_.old_extent_until = resumed_.last_epoch() + 1;
+}
+
+FEEDLINE_INLINE void run_base::resume_at(const snapshot& at) {
+  resumed_ = resumption(at, plan_->segments().size());
+  known_ = std::make_unique<known_failures>(resumed_.failures());
+  context_.known = known_->is_empty() ? nullptr : known_.get();
+}
+
+FEEDLINE_INLINE void run_base::found_again(std::size_t place, std::unique_ptr<read_again> samples) {
+  resumed_.found_again(place, std::move(samples));
+}
+
+FEEDLINE_INLINE void run_base::refuse(const std::string& why) {
+  throw std::invalid_argument("feedline: can't resume from this checkpoint: " + why);
+}
+
+FEEDLINE_INLINE void run_base::make_worker_pools() {
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    segment_record& record = segments_[i];
+    if (record.range.is_fixed()) continue;
+    std::vector<const thread_counters*> takers;
+    if (i + 1 == segments_.size()) takers.push_back(&consumer_);
+    else
+      for (const auto& a : segments_[i + 1].workers) takers.push_back(a.get());
+    record.pool = std::make_unique<worker_pool>(record.range, processors_, record.workers, std::move(takers),
+                                                consumer_, context_.stop);
+  }
+}
+
+FEEDLINE_INLINE void run_base::start_segment(std::size_t number, segment_function body) {
+  if (!body) return;
+  segment_record& record = segments_[number];
+  auto working = std::make_shared<std::atomic<std::size_t>>(record.workers.size());
+  for (const auto& worker : record.workers) {
+    try {
+      threads_.emplace_back([=, this, &thread = *worker] { run_thread(number, thread, body, *working); });
+    } catch (const std::system_error& error) {
+      std::size_t all = 0;
+      for (const segment_record& s : segments_) all += s.has_threads ? s.workers.size() : 0;
+      throw std::system_error(error.code(),
+                              "feedline: can't start thread " + std::to_string(threads_.size() + 1) + " of " +
+                                  std::to_string(all) +
+                                  ": use fewer workers, or raise the limit of threads (ulimit -u)");
+    }
+  }
+}
+
+FEEDLINE_INLINE void run_base::check_same_run(const run_identity& earlier) const {
+  if (earlier.for_ever != identity_.for_ever)
+    refuse(std::string("it was taken from ") + (earlier.for_ever ? "an infinite" : "a finite") +
+           " run, but this is " + (identity_.for_ever ? "an infinite" : "a finite") + " one");
+  if (earlier.several_epochs != identity_.several_epochs)
+    refuse(std::string("it was taken from a run over ") +
+           (earlier.several_epochs ? "several epochs" : "one epoch") + ", but this is one over " +
+           (identity_.several_epochs ? "several" : "one"));
+  if (earlier.remainder != identity_.remainder) refuse("its ranks treated the remainder differently");
+  if (earlier.seed != identity_.seed)
+    refuse("it was taken from a run with seed " + std::to_string(earlier.seed) + ", this one has " +
+           std::to_string(identity_.seed));
+  if (earlier.stages.size() != identity_.stages.size())
+    refuse("its pipeline has " + std::to_string(earlier.stages.size() - 1) + " stages, this one has " +
+           std::to_string(identity_.stages.size() - 1));
+  for (std::size_t i = 0; i < identity_.stages.size(); ++i)
+    if (earlier.stages[i] != identity_.stages[i])
+      refuse("its pipeline differs from this one at position " + std::to_string(i) + ", where this one has " +
+             places_[i].name +
+             ": the stage, its name, a parameter or the division into threads is different");
+  if (earlier.pipeline != identity_.pipeline) refuse("it was taken from another pipeline");
+}
+
+FEEDLINE_INLINE void run_base::run_thread(std::size_t segment, thread_counters& thread, segment_function body,
+                                          std::atomic<std::size_t>& working) {
+  thread.began.store(now_ns(), std::memory_order_relaxed);
+  try {
+    body(*this, thread);
+  } catch (...) {
+    const std::exception_ptr error = error_of(segments_[segment]);
+    {
+      const std::lock_guard lock(panic_mutex_);
+      if (!panic_) panic_ = error;
+    }
+    stop();
+  }
+  if (working.fetch_sub(1, std::memory_order_acq_rel) == 1) queues_[segment]->close();
+  thread.ended.store(now_ns(), std::memory_order_relaxed);
+}
+
+FEEDLINE_INLINE std::exception_ptr run_base::error_of(const segment_record& segment) const noexcept {
+  const std::exception_ptr error = std::current_exception();
+  try {
+    throw;
+  } catch (const pipeline_error&) {
+    return error;
+  } catch (...) {
+    try {
+      throw pipeline_error(current_failure(name_of(segment), {}));
+    } catch (const pipeline_error&) {
+      return std::current_exception();
+    } catch (...) { // there is no memory for that
+      return error;
+    }
+  }
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/image/jpeg_decoder.hpp>
+
+#include <array>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE jpeg_header jpeg_decoder::decode_into(std::span<const std::byte> file,
+                                                      std::span<std::uint8_t> pixels,
+                                                      const jpeg_options& options) {
+  const idle_at_exit guard{*this};
+  const jpeg_header header = start(file, options);
+  if (pixels.size() != header.shape().count())
+    throw std::invalid_argument("feedline::jpeg_decoder::decode_into: the image is " +
+                                to_string(header.shape()) + ", but `pixels` has " +
+                                std::to_string(pixels.size()) + " bytes");
+  read_pixels(header, pixels.data());
+  return header;
+}
+
+FEEDLINE_INLINE jpeg_header jpeg_decoder::start(std::span<const std::byte> file,
+                                                const jpeg_options& options) {
+  if (file.empty()) throw jpeg_error(std::string(who) + ": the file is empty (0 bytes); a JPEG was expected");
+  errors_.start(options.on_corrupt == on_corrupt::fail, errors_.keep_advice);
+  source_.open(file);
+  scan_limit_.max_scans = options.max_scans;
+  scan_limit_.max_scan_pixels = options.max_scan_pixels;
+  clear_tables();
+  errors_.run(who, [this, &options] {
+    jpeg_save_markers(&state_, exif_marker, options.apply_orientation ? 0xffff : 0);
+    jpeg_read_header(&state_, TRUE);
+  });
+  detail::check_jpeg_size(who, state_, options.max_pixels);
+  choose_colors(options.color);
+  errors_.run(who, [this] { jpeg_calc_output_dimensions(&state_); });
+
+  jpeg_header header{.height = state_.output_height,
+                     .width = state_.output_width,
+                     .channels = options.color == pixel_color::gray ? 1u : 3u,
+                     .components = state_.num_components,
+                     .progressive = state_.progressive_mode != FALSE,
+                     .orientation = stored_orientation()};
+  if (swaps_sides(header.orientation)) std::swap(header.height, header.width);
+  return header;
+}
+
+FEEDLINE_INLINE void jpeg_decoder::clear_tables() noexcept {
+  std::fill(std::begin(state_.quant_tbl_ptrs), std::end(state_.quant_tbl_ptrs), nullptr);
+  std::fill(std::begin(state_.dc_huff_tbl_ptrs), std::end(state_.dc_huff_tbl_ptrs), nullptr);
+  std::fill(std::begin(state_.ac_huff_tbl_ptrs), std::end(state_.ac_huff_tbl_ptrs), nullptr);
+}
+
+FEEDLINE_INLINE void jpeg_decoder::choose_colors(pixel_color color) {
+  const J_COLOR_SPACE stored = state_.jpeg_color_space;
+  if (stored == JCS_CMYK || stored == JCS_YCCK) {
+    state_.out_color_space = JCS_CMYK;
+    convert_ = color == pixel_color::gray ? &detail::cmyk_to_gray : &detail::cmyk_to_rgb<3>;
+  } else if (color == pixel_color::gray && stored != JCS_GRAYSCALE && stored != JCS_YCbCr) {
+    state_.out_color_space = JCS_RGB;
+    convert_ = &detail::rgb_to_gray;
+  } else {
+    state_.out_color_space = color == pixel_color::gray ? JCS_GRAYSCALE : JCS_RGB;
+    convert_ = nullptr;
+  }
+}
+
+FEEDLINE_INLINE exif_orientation jpeg_decoder::stored_orientation() const noexcept {
+  for (auto* marker = state_.marker_list; marker != nullptr; marker = marker->next)
+    if (const auto found = read_exif_orientation(std::as_bytes(std::span(marker->data, marker->data_length))))
+      return *found;
+  return exif_orientation::upright;
+}
+
+FEEDLINE_INLINE void jpeg_decoder::read_pixels(const jpeg_header& header, std::uint8_t* pixels) {
+  const detail::pixel_layout layout(header.orientation, state_.output_width, state_.output_height,
+                                    header.channels);
+  const bool direct = convert_ == nullptr && layout.keeps_rows();
+  const std::size_t row_bytes = std::size_t{state_.output_width} * output_components();
+  if (!direct && strip_.size() < strip_rows * row_bytes) strip_.resize(strip_rows * row_bytes);
+
+  errors_.run(who, [&] {
+    jpeg_start_decompress(&state_);
+    while (state_.output_scanline < state_.output_height) {
+      const std::size_t first = state_.output_scanline;
+      const std::size_t count = std::min<std::size_t>(strip_rows, state_.output_height - first);
+      std::array<JSAMPROW, strip_rows> rows;
+      for (std::size_t i = 0; i < count; ++i)
+        rows[i] = direct ? pixels + layout.row_offset(first + i) : strip_.data() + i * row_bytes;
+      read_rows(rows.data(), count);
+      if (!direct) layout.place(strip_.data(), row_bytes, first, count, pixels);
+    }
+    // Reads on to the end marker, which finds a file that is cut off after its last row.
+    jpeg_finish_decompress(&state_);
+  });
+}
+
+FEEDLINE_INLINE void jpeg_decoder::read_rows(JSAMPARRAY rows, std::size_t count) {
+  for (std::size_t i = 0; i < count;) { // libjpeg returns one or two at a time
+    const JDIMENSION got = jpeg_read_scanlines(&state_, rows + i, static_cast<JDIMENSION>(count - i));
+    if (got == 0) errors_.fail("The image has fewer rows than its header says");
+    i += got;
+  }
+  for (std::size_t i = 0; convert_ && i < count; ++i) convert_(rows[i], state_.output_width);
+}
+
+FEEDLINE_INLINE void jpeg_decoder::set_output(pixel_color color, unsigned eighths) {
+  choose_colors(color);
+  if (color == pixel_color::rgb) {
+    if (state_.out_color_space == JCS_CMYK) convert_ = &detail::cmyk_to_rgb<4>;
+    else convert_ = detail::choose_four_bytes(state_);
+  }
+  state_.scale_num = eighths;
+  state_.scale_denom = 8;
+  errors_.run(who, [this] { jpeg_calc_output_dimensions(&state_); });
+}
+
+FEEDLINE_INLINE bool jpeg_decoder::open_segments(std::span<const std::byte> file,
+                                                 const detail::resampler::region& region, pixel_color color,
+                                                 unsigned eighths) {
+  if (!segments_.choose(state_, file, region, eighths)) return false;
+  jpeg_abort_decompress(&state_);
+  clear_tables();
+  source_.open(segments_.pieces());
+  errors_.run(who, [this] {
+    jpeg_save_markers(&state_, exif_marker, 0);
+    jpeg_read_header(&state_, TRUE);
+  });
+  set_output(color, eighths);
+  return true;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/remote/detail/http_answer.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include <feedline/remote/detail/url.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blank = " \t\r\n";
+  text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
+  return text.substr(0, text.find_last_not_of(blank) + 1);
+}
+
+FEEDLINE_INLINE std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (text.empty() || error != std::errc() || stopped != end) return std::nullopt;
+  return number;
+}
+
+FEEDLINE_INLINE std::optional<content_range> content_range::parse(std::string_view text) {
+  if (lower_case(text.substr(0, 6)) != "bytes ") return std::nullopt;
+  text = trimmed(text.substr(6));
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const std::string_view range = text.substr(0, slash);
+  const auto total = parse_number(text.substr(std::min(slash + 1, text.size())));
+  if (!total) return std::nullopt;
+  if (range == "*") return content_range{false, 0, 0, *total};
+  const std::size_t dash = std::min(range.find('-'), range.size());
+  const auto first = parse_number(range.substr(0, dash));
+  const auto last = parse_number(range.substr(std::min(dash + 1, range.size())));
+  if (!first || !last || *first > *last || *last >= *total) return std::nullopt;
+  return content_range{true, *first, *last, *total};
+}
+
+FEEDLINE_INLINE bool http_answer::take_line(std::string_view line) {
+  bytes += line.size();
+  if (bytes > most_bytes) return false;
+  if (line.starts_with("HTTP/")) {
+    *this = http_answer{.bytes = bytes};
+    const std::size_t space = std::min(line.find(' '), line.size());
+    status = static_cast<int>(parse_number(trimmed(line.substr(space)).substr(0, 3)).value_or(0));
+    return true;
+  }
+  if (trimmed(line).empty()) {
+    is_complete = status >= 200; // an interim answer precedes the real one
+    return true;
+  }
+  const std::size_t colon = line.find(':');
+  if (colon == line.npos) return true;
+  const std::string name = lower_case(line.substr(0, colon));
+  const std::string_view value = trimmed(line.substr(colon + 1));
+  if (name == "content-length") length = parse_number(value);
+  else if (name == "content-range") range = content_range::parse(value);
+  else if (name == "etag") etag = value;
+  else if (name == "last-modified") last_modified = value;
+  else if (name == "content-encoding") encoding = value;
+  else if (name == "retry-after") retry_after = value;
+  else if (name == "x-amz-bucket-region") bucket_region = value;
+  return true;
+}
+
+FEEDLINE_INLINE const std::string& http_answer::version() const {
+  return etag.empty() ? last_modified : etag;
+}
+
+FEEDLINE_INLINE std::chrono::nanoseconds http_answer::pause(std::time_t now) const {
+  constexpr std::uint64_t longest = 3600;
+  std::uint64_t seconds = 0;
+  if (const auto given = parse_number(retry_after)) seconds = *given;
+  else if (const std::time_t date = retry_after.empty() ? -1 : curl_getdate(retry_after.c_str(), nullptr);
+           date > now)
+    seconds = static_cast<std::uint64_t>(date - now);
+  return std::chrono::seconds(std::min(seconds, longest));
+}
+
+FEEDLINE_INLINE std::string status_text(int status) {
+  const std::string number = std::to_string(status);
+  switch (status) {
+  case 301:
+    return number + " Moved Permanently";
+  case 302:
+    return number + " Found";
+  case 307:
+    return number + " Temporary Redirect";
+  case 400:
+    return number + " Bad Request";
+  case 401:
+    return number + " Unauthorized";
+  case 403:
+    return number + " Forbidden";
+  case 404:
+    return number + " Not Found";
+  case 405:
+    return number + " Method Not Allowed";
+  case 408:
+    return number + " Request Timeout";
+  case 410:
+    return number + " Gone";
+  case 416:
+    return number + " Range Not Satisfiable";
+  case 429:
+    return number + " Too Many Requests";
+  case 500:
+    return number + " Internal Server Error";
+  case 502:
+    return number + " Bad Gateway";
+  case 503:
+    return number + " Service Unavailable";
+  case 504:
+    return number + " Gateway Timeout";
+  default:
+    return number;
+  }
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/remote/detail/transfer.hpp>
+
+#include <utility>
+
+#include <feedline/detail/block_cache.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::shared_ptr<std::byte> part_memory(std::size_t bytes) {
+  const block_cache::block block = block_cache::of_process().allocate(bytes);
+  return {static_cast<std::byte*>(block.memory),
+          [block](std::byte*) { block_cache::of_process().deallocate(block); }};
+}
+
+FEEDLINE_INLINE transfer::transfer(std::vector<std::shared_ptr<part_ticket>> tickets)
+    : random(key(stable_hash(tickets.front()->name), tickets.front()->offset)),
+      tickets_(std::move(tickets)),
+      offset_(tickets_.front()->offset),
+      count_(static_cast<std::size_t>(tickets_.back()->offset - offset_) + tickets_.back()->count) {}
+
+FEEDLINE_INLINE const request_target& transfer::target() const noexcept { return tickets_.front()->target; }
+
+FEEDLINE_INLINE bool transfer::is_cancelled() const {
+  return std::ranges::all_of(tickets_, [](const auto& t) { return t->is_cancelled.load(); });
+}
+
+FEEDLINE_INLINE std::string transfer::begin() {
+  answer_ = {};
+  verdict_ = verdict::none;
+  body_ = 0;
+  return std::to_string(first()) + "-" + std::to_string(last());
+}
+
+FEEDLINE_INLINE bool transfer::take_header(std::string_view line) {
+  if (verdict_ != verdict::none) return true; // after the body
+  if (answer_.take_line(line)) return true;
+  refuse("the answer's header exceeds " + std::to_string(http_answer::most_bytes >> 10) + " KiB");
+  return false;
+}
+
+FEEDLINE_INLINE bool transfer::take_body(std::span<const std::byte> bytes) {
+  if (verdict_ == verdict::none) judge();
+  if (verdict_ == verdict::refused) return false;
+  body_ += bytes.size();
+  if (verdict_ != verdict::accepted) return body_ <= most_unused_bytes; // reads on, to keep the connection
+  if (body_ > announced_) {
+    refuse("the server sent more than the " + std::to_string(announced_) + " bytes that it announced");
+    return false;
+  }
+  if (count_ == 0) return true;
+  if (!memory_) memory_ = part_memory(length_);
+  std::memcpy(memory_.get() + arrived_, bytes.data(), bytes.size());
+  arrived_ += bytes.size();
+  return true;
+}
+
+FEEDLINE_INLINE attempt_end transfer::end(CURLcode code, std::string_view words) {
+  const bool is_last_answer = code == CURLE_OK || answer_.status / 100 != 3;
+  if (verdict_ == verdict::none && answer_.is_complete && is_last_answer) judge();
+  switch (verdict_) {
+  case verdict::past_end:
+    return attempt_end::complete;
+  case verdict::refused:
+    return attempt_end::failed;
+  case verdict::busy:
+    return attempt_end::broken;
+  case verdict::accepted:
+    if (arrived_ == length_) return attempt_end::complete;
+    problem_ = "the connection was closed " + std::to_string(length_ - arrived_) +
+               " bytes before the end of the part";
+    return attempt_end::broken;
+  case verdict::none:
+    break;
+  }
+  return end_without_answer(code, words);
+}
+
+FEEDLINE_INLINE attempt_end transfer::end_stalled(std::chrono::nanoseconds limit) {
+  const attempt_end result = end(CURLE_PARTIAL_FILE, {});
+  if (result == attempt_end::broken && verdict_ != verdict::busy)
+    problem_ = "no byte arrived for " + duration_text(limit) + " (stall_timeout)";
+  return result;
+}
+
+FEEDLINE_INLINE void transfer::refuse(std::string problem) {
+  verdict_ = verdict::refused;
+  problem_ = std::move(problem);
+}
+
+FEEDLINE_INLINE std::chrono::nanoseconds transfer::pause() const {
+  return verdict_ == verdict::busy ? answer_.pause(std::time(nullptr)) : std::chrono::nanoseconds(0);
+}
+
+FEEDLINE_INLINE void transfer::deliver() {
+  for (const auto& t : tickets_) {
+    const auto begin = std::min(static_cast<std::size_t>(t->offset - offset_), length_);
+    const std::size_t count = std::min(t->count, length_ - begin);
+    t->deliver({*object_, std::span<const std::byte>(memory_.get() + begin, count), memory_});
+  }
+}
+
+FEEDLINE_INLINE void transfer::fail(std::size_t tried) {
+  const std::string tries = tried > 1 ? "; tried " + std::to_string(tried) + " times" : "";
+  const std::string where =
+      (problem_.starts_with("status ") ? " at offset " : ", at offset ") + std::to_string(first());
+  for (const auto& t : tickets_) t->fail(problem_ + where + tries, is_missing_);
+}
+
+FEEDLINE_INLINE void transfer::judge() {
+  if (!answer_.encoding.empty() && lower_case(answer_.encoding) != "identity" && answer_.status < 300)
+    return refuse("the server sent " + readable(answer_.encoding.substr(0, 40)) +
+                  " (Content-Encoding), which wasn't requested");
+  switch (answer_.status) {
+  case 206:
+    return judge_range();
+  case 200:
+    return judge_whole();
+  case 416:
+    return judge_end();
+  case 408:
+  case 429:
+  case 500:
+  case 502:
+  case 503:
+  case 504:
+    verdict_ = verdict::busy;
+    problem_ = "status " + status_text(answer_.status);
+    return;
+  default:
+    return refuse_status();
+  }
+}
+
+FEEDLINE_INLINE void transfer::judge_range() {
+  const auto& range = answer_.range;
+  if (!range || !range->is_satisfied)
+    return refuse("the server answered with status 206, but without a valid Content-Range");
+  const std::uint64_t end = std::min(last(), range->total - 1);
+  if (range->first != first() || range->last != end)
+    return refuse("the server answered with bytes " + range_text(range->first, range->last) + " instead of " +
+                  range_text(first(), end) + " (Content-Range)");
+  announced_ = range->last - range->first + 1;
+  if (answer_.length && *answer_.length != announced_)
+    return refuse("the server announced " + std::to_string(*answer_.length) +
+                  " bytes (Content-Length) for bytes " + range_text(range->first, range->last));
+  accept(range->total);
+}
+
+FEEDLINE_INLINE void transfer::judge_whole() {
+  if (offset_ != 0 || !answer_.length || *answer_.length > std::max<std::size_t>(count_, 1))
+    return refuse("the server ignores ranges: it answered with the whole object (status 200)");
+  arrived_ = 0;
+  announced_ = *answer_.length;
+  accept(announced_);
+}
+
+FEEDLINE_INLINE void transfer::judge_end() {
+  // S3 doesn't say the size; but only an empty object has no byte 0.
+  std::optional<std::uint64_t> total;
+  if (answer_.range) total = answer_.range->total;
+  else if (first() == 0) total = 0;
+  else if (known()) total = known()->bytes;
+  if (!total || first() < *total) return refuse_status();
+  if (answer_.version().empty() && known()) answer_.etag = known()->version; // errors often have none
+  accept(*total);
+  if (verdict_ == verdict::accepted) verdict_ = verdict::past_end;
+}
+
+FEEDLINE_INLINE void transfer::refuse_status() {
+  std::string problem = "status " + status_text(answer_.status);
+  is_missing_ = answer_.status == 404 || answer_.status == 410;
+  if (target().is_s3) {
+    if (!answer_.bucket_region.empty() && answer_.status < 500 && answer_.status != 404)
+      problem +=
+          " (the bucket's region is " + readable(answer_.bucket_region.substr(0, 40)) + ", set AWS_REGION)";
+    else if ((answer_.status == 401 || answer_.status == 403) && target().signature.empty())
+      problem += " (the request wasn't signed: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY sign it)";
+  }
+  refuse(std::move(problem));
+}
+
+FEEDLINE_INLINE const std::optional<object_info>& transfer::known() const {
+  return object_ ? object_ : tickets_.front()->expected;
+}
+
+FEEDLINE_INLINE void transfer::accept(std::uint64_t total) {
+  object_info object{total, answer_.version()};
+  if (known() && *known() != object) return refuse(change_text(*known(), object));
+  verdict_ = verdict::accepted;
+  if (object_) return;
+  object_ = std::move(object);
+  length_ = static_cast<std::size_t>(std::min<std::uint64_t>(count_, total - std::min(total, offset_)));
+}
+
+FEEDLINE_INLINE std::string transfer::change_text(const object_info& before, const object_info& now) {
+  if (before.bytes != now.bytes)
+    return "has changed: " + std::to_string(before.bytes) + " bytes before, " + std::to_string(now.bytes) +
+           " now";
+  const auto text = [](const std::string& version) {
+    return version.empty() ? std::string("none") : readable(version.substr(0, 100));
+  };
+  const bool has_etag = before.version.ends_with('"') || now.version.ends_with('"');
+  return std::string("has changed: ") + (has_etag ? "ETag " : "Last-Modified ") + text(before.version) +
+         " before, " + text(now.version) + " now";
+}
+
+FEEDLINE_INLINE std::string transfer::range_text(std::uint64_t first, std::uint64_t last) {
+  return std::to_string(first) + "-" + std::to_string(last);
+}
+
+FEEDLINE_INLINE attempt_end transfer::end_without_answer(CURLcode code, std::string_view words) {
+  const auto broken = [&](std::string problem) {
+    problem_ = std::move(problem);
+    return attempt_end::broken;
+  };
+  const auto failed = [&](std::string problem) {
+    problem_ = std::move(problem);
+    return attempt_end::failed;
+  };
+  // For the results that show them, libcurl's words name at most a host; but it quotes a proxy that it doesn't
+  // understand, which may have a password.
+  if (words.empty() || words.starts_with("Unsupported proxy") || words.find('@') != words.npos)
+    words = curl_easy_strerror(code);
+  const std::string why = " (" + readable(words) + ")";
+  switch (code) {
+  case CURLE_OK:
+  case CURLE_PARTIAL_FILE:
+  case CURLE_GOT_NOTHING:
+  case CURLE_SEND_ERROR:
+  case CURLE_RECV_ERROR:
+  case CURLE_HTTP2:
+  case CURLE_HTTP2_STREAM:
+    return broken("the connection was closed before an answer");
+  case CURLE_OPERATION_TIMEDOUT:
+    return broken("connecting took too long (connect_timeout)");
+  case CURLE_COULDNT_RESOLVE_HOST:
+  case CURLE_COULDNT_RESOLVE_PROXY:
+  case CURLE_COULDNT_CONNECT:
+  case CURLE_SSL_CONNECT_ERROR:
+    return broken("can't connect" + why);
+  case CURLE_PEER_FAILED_VERIFICATION:
+    return failed("the server's certificate isn't valid" + why);
+  case CURLE_SSL_CACERT_BADFILE:
+    return failed("the certificates of authorities can't be read" + why);
+  case CURLE_TOO_MANY_REDIRECTS:
+    return failed("the server redirects too often");
+  case CURLE_ABORTED_BY_CALLBACK:
+    return failed("the server sends more than was requested");
+  case CURLE_URL_MALFORMAT:
+    return failed("the server redirects to a URL that isn't valid");
+  // libcurl limits the length of a line and of all headers too.
+  case CURLE_OUT_OF_MEMORY:
+#if LIBCURL_VERSION_NUM >= 0x080600
+  case CURLE_TOO_LARGE:
+#endif
+    return failed("the answer's header is too long");
+  case CURLE_UNSUPPORTED_PROTOCOL:
+  case CURLE_WEIRD_SERVER_REPLY:
+  case CURLE_BAD_FUNCTION_ARGUMENT: // a head that begins by continuing a line
+    return failed("the server's answer, or where it redirects to, isn't HTTP");
+  default:
+    return failed(std::string("can't be read (") + curl_easy_strerror(code) + ")");
+  }
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

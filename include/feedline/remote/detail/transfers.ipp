@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/remote/detail/transfers.hpp>
+
+#include <feedline/remote/detail/url.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE transfers::transfers(const remote_options& options) : options_(options) {
+  static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (initialized != CURLE_OK)
+    throw std::runtime_error(std::string("feedline::remote: ") + curl_easy_strerror(initialized));
+  multi_.reset(curl_multi_init());
+  if (!multi_) throw std::bad_alloc();
+  // In flight are never more transfers than connections, so libcurl needn't make any of them wait. Several
+  // connections are faster than one, so only a few transfers share one.
+  check(curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(options_.in_flight)));
+  check(curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX));
+  check(curl_multi_setopt(multi_.get(), CURLMOPT_MAX_CONCURRENT_STREAMS, 8L));
+  // As the program curl does.
+  const auto variable = [](const char* name) -> std::string {
+    const char* const value = std::getenv(name);
+    return value ? value : "";
+  };
+  certificates_ = variable("CURL_CA_BUNDLE");
+  if (!certificates_.empty()) return;
+  certificates_ = variable("SSL_CERT_FILE");
+  certificate_folder_ = variable("SSL_CERT_DIR");
+}
+
+FEEDLINE_INLINE void transfers::add(const std::shared_ptr<part_ticket>& t) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) return t->fail(ending_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    t->place = queue_.insert(queue_.end(), t);
+    t->is_queued = true;
+  }
+  curl_multi_wakeup(multi_.get());
+}
+
+FEEDLINE_INLINE void transfers::cancel(part_ticket& t) noexcept {
+  t.is_cancelled = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) return;
+    if (t.is_queued) {
+      t.is_queued = false;
+      const auto place = t.place;
+      queue_.erase(place); // the caller still has the ticket
+      return;
+    }
+    any_cancelled_ = true;
+  }
+  curl_multi_wakeup(multi_.get());
+}
+
+FEEDLINE_INLINE void transfers::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+  curl_multi_wakeup(multi_.get());
+  if (thread_.joinable()) thread_.join();
+}
+
+FEEDLINE_INLINE transfers::request::request(transfers& all_,
+                                            std::vector<std::shared_ptr<part_ticket>> tickets)
+    : all(all_), work(std::move(tickets)) {}
+
+FEEDLINE_INLINE void transfers::check(CURLMcode code) {
+  if (code != CURLM_OK) throw std::runtime_error(std::string("libcurl fails: ") + curl_multi_strerror(code));
+}
+
+FEEDLINE_INLINE void transfers::run() {
+  sigset_t broken_pipe; // libcurl may write to a connection that the server has closed
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+  std::string ending;
+  try {
+    while (start_queued()) {
+      int running = 0;
+      check(curl_multi_perform(multi_.get(), &running));
+      finish_attempts();
+      const int wait = run_timers();
+      if (!start_queued()) break;
+      check(curl_multi_poll(multi_.get(), nullptr, 0, wait, nullptr));
+    }
+  } catch (const std::exception& error) {
+    ending = error.what();
+  }
+  std::list<std::shared_ptr<part_ticket>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    if (ending.empty()) ending = ending_;
+    else ending_ = ending;
+    waiting.swap(queue_);
+    for (const auto& t : waiting) t->is_queued = false;
+  }
+  for (const auto& r : active_) {
+    if (r->work.has_ended) continue;
+    release(*r);
+    r->work.refuse(ending);
+    r->work.fail(1);
+  }
+  active_.clear();
+  for (const auto& t : waiting) t->fail(ending + ", at offset " + std::to_string(t->offset));
+}
+
+FEEDLINE_INLINE bool transfers::start_queued() {
+  bool any_cancelled = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) return false;
+    any_cancelled = std::exchange(any_cancelled_, false);
+  }
+  for (const auto& r : active_) {
+    if (!any_cancelled || r->work.has_ended || !r->work.is_cancelled()) continue;
+    release(*r);
+    r->work.has_ended = true;
+  }
+  std::erase_if(active_, [](const auto& r) { return r->work.has_ended; });
+  while (active_.size() < options_.in_flight) {
+    std::vector<std::shared_ptr<part_ticket>> tickets = next_tickets();
+    if (tickets.empty()) break;
+    active_.push_back(std::make_unique<request>(*this, std::move(tickets)));
+    start_attempt(*active_.back());
+    if (active_.back()->work.has_ended) active_.pop_back();
+  }
+  return true;
+}
+
+FEEDLINE_INLINE std::vector<std::shared_ptr<part_ticket>> transfers::next_tickets() {
+  constexpr std::uint64_t widest_gap = std::uint64_t{16} << 10;
+  std::vector<std::shared_ptr<part_ticket>> tickets;
+  const std::lock_guard lock(mutex_);
+  while (!queue_.empty()) {
+    const part_ticket& next = *queue_.front();
+    if (!tickets.empty()) {
+      const part_ticket& last = *tickets.back();
+      const std::uint64_t end = last.offset + last.count;
+      if (last.count == 0 || next.count == 0 || next.name != last.name || next.expected != last.expected ||
+          next.offset < end || next.offset - end > widest_gap ||
+          next.offset - tickets.front()->offset + next.count > options_.part_bytes)
+        break;
+    }
+    queue_.front()->is_queued = false;
+    tickets.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  return tickets;
+}
+
+FEEDLINE_INLINE void transfers::start_attempt(request& r) {
+  ++r.work.attempts;
+  ++requests_;
+  try {
+    // Not reused: until libcurl 8.1, the first line of an answer could continue a line of the last one, which was
+    // freed. Connections and names are the multi handle's, and are reused.
+    r.easy.reset(curl_easy_init());
+    if (!r.easy) throw std::bad_alloc();
+    ++in_flight_;
+    prepare(r);
+    check(curl_multi_add_handle(multi_.get(), r.easy.get()));
+  } catch (const std::exception& error) {
+    r.work.refuse(error.what());
+    return end_attempt(r, attempt_end::failed);
+  }
+  r.began = r.heard = clock::now();
+}
+
+FEEDLINE_INLINE void transfers::prepare(request& r) {
+  CURL* const easy = r.easy.get();
+  const auto set = [easy](CURLoption option, auto value) {
+    if (const CURLcode code = curl_easy_setopt(easy, option, value); code != CURLE_OK)
+      throw std::runtime_error(std::string("libcurl can't do what is needed: ") + curl_easy_strerror(code));
+  };
+  const request_target& target = r.work.target();
+  r.words[0] = 0;
+  r.body = 0;
+  set(CURLOPT_PRIVATE, &r);
+  set(CURLOPT_ERRORBUFFER, +r.words);
+  set(CURLOPT_URL, target.url.c_str());
+  set(CURLOPT_RANGE, r.work.begin().c_str());
+#if LIBCURL_VERSION_NUM >= 0x075500
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+#else
+  set(CURLOPT_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
+  set(CURLOPT_REDIR_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+  set(CURLOPT_QUICK_EXIT, 1L); // a slow look-up of a host's name doesn't delay the other transfers' end
+#endif
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_2TLS});
+  set(CURLOPT_USERAGENT, user_agent_.c_str());
+  set(CURLOPT_BUFFERSIZE, 128L << 10);
+  set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.connect_timeout));
+  if (!certificates_.empty()) set(CURLOPT_CAINFO, certificates_.c_str());
+  if (!certificate_folder_.empty()) set(CURLOPT_CAPATH, certificate_folder_.c_str());
+
+  if (!target.user.empty() || !target.password.empty()) {
+    set(CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    set(CURLOPT_USERNAME, target.user.c_str());
+    set(CURLOPT_PASSWORD, target.password.c_str());
+  }
+  if (target.is_s3) {
+    set(CURLOPT_PATH_AS_IS, 1L);
+    if (!target.signature.empty()) set(CURLOPT_AWS_SIGV4, target.signature.c_str());
+    if (!r.headers) {
+      for (const std::string& header : target.headers) {
+        curl_slist* const longer = curl_slist_append(r.headers.get(), header.c_str());
+        if (!longer) throw std::bad_alloc();
+        static_cast<void>(r.headers.release());
+        r.headers.reset(longer);
+      }
+    }
+    set(CURLOPT_HTTPHEADER, r.headers.get());
+  } else { // a redirected request to S3 would need another signature, and would show the token to another host
+    set(CURLOPT_FOLLOWLOCATION, 1L);
+    set(CURLOPT_MAXREDIRS, 10L);
+  }
+
+  set(CURLOPT_HEADERFUNCTION, &on_header);
+  set(CURLOPT_HEADERDATA, &r);
+  set(CURLOPT_WRITEFUNCTION, &on_body);
+  set(CURLOPT_WRITEDATA, &r);
+  set(CURLOPT_XFERINFOFUNCTION, &on_progress);
+  set(CURLOPT_XFERINFODATA, &r);
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); // a proxy's answer isn't the server's
+}
+
+FEEDLINE_INLINE std::size_t transfers::on_header(char* data, std::size_t, std::size_t size,
+                                                 void* context) noexcept {
+  auto& r = *static_cast<request*>(context);
+  r.heard = clock::now();
+  return take(r, size, [&] { return r.work.take_header({data, size}); });
+}
+
+FEEDLINE_INLINE std::size_t transfers::on_body(char* data, std::size_t, std::size_t size,
+                                               void* context) noexcept {
+  auto& r = *static_cast<request*>(context);
+  r.all.bytes_ += size;
+  return take(r, size, [&] { return r.work.take_body(std::as_bytes(std::span(data, size))); });
+}
+
+FEEDLINE_INLINE int transfers::on_progress(void* context, curl_off_t, curl_off_t body, curl_off_t,
+                                           curl_off_t) noexcept {
+  auto& r = *static_cast<request*>(context);
+  if (body != r.body) {
+    r.body = body;
+    r.heard = clock::now();
+  }
+  return static_cast<std::uint64_t>(body) > r.work.most_body_bytes() ? 1 : 0;
+}
+
+FEEDLINE_INLINE void transfers::finish_attempts() {
+  int left = 0;
+  while (const CURLMsg* const message = curl_multi_info_read(multi_.get(), &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    const CURLcode code = message->data.result;
+    request* r = nullptr;
+    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &r);
+    end_attempt(*r, r->work.end(code, r->words));
+  }
+}
+
+FEEDLINE_INLINE void transfers::end_attempt(request& r, attempt_end result) {
+  release(r);
+  transfer& t = r.work;
+  if (result == attempt_end::broken) {
+    if (t.made_progress()) t.attempts = 1;
+    if (t.attempts < options_.retry.attempts) {
+      ++retries_;
+      r.resumes = clock::now() + std::max(options_.retry.pause_after(t.attempts, t.random), t.pause());
+      return;
+    }
+  }
+  t.has_ended = true;
+  if (result == attempt_end::complete) t.deliver();
+  else t.fail(result == attempt_end::broken ? t.attempts : 1);
+}
+
+FEEDLINE_INLINE void transfers::release(request& r) {
+  if (!r.easy) return;
+  curl_multi_remove_handle(multi_.get(), r.easy.get());
+  r.easy.reset();
+  --in_flight_;
+}
+
+FEEDLINE_INLINE int transfers::run_timers() {
+  const clock::time_point now = clock::now();
+  clock::time_point next = now + std::chrono::hours(24);
+  for (const auto& r : active_) {
+    if (r->work.has_ended) continue;
+    if (!r->easy && r->resumes <= now) start_attempt(*r);
+    if (r->easy && r->heard + stall_timeout_ <= now) {
+      curl_off_t connected = 0; // µs
+      curl_easy_getinfo(r->easy.get(), CURLINFO_PRETRANSFER_TIME_T, &connected);
+      // libcurl limits the time to connect.
+      r->heard = connected == 0 ? now : std::max(r->heard, r->began + std::chrono::microseconds(connected));
+      if (r->heard + stall_timeout_ <= now) end_attempt(*r, r->work.end_stalled(stall_timeout_));
+    }
+    if (!r->work.has_ended) next = std::min(next, r->easy ? r->heard + stall_timeout_ : r->resumes);
+  }
+  return static_cast<int>(milliseconds(std::max(next - now, clock::duration::zero())));
+}
+
+FEEDLINE_INLINE long transfers::milliseconds(std::chrono::nanoseconds time) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+  return static_cast<long>(std::min<std::int64_t>(ms, std::numeric_limits<int>::max()));
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

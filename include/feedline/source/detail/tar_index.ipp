@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/source/detail/tar_index.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <stdexcept>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <feedline/detail/open_file.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE tar_scan::tar_scan(std::shared_ptr<const mapped_file> file)
+    : file_(std::move(file)), shard_(file_) {
+  index_.bytes = file_->bytes().size();
+  index_.modified_ns = file_->modified_ns();
+}
+
+FEEDLINE_INLINE const tar_index& tar_scan::index() {
+  index_.globals = shard_.globals();
+  return index_;
+}
+
+FEEDLINE_INLINE tar_index scan_tar(const std::string& path) {
+  try {
+    const auto file = tar_shard::map(path, sharing::alone); // expect_jumps() mustn't affect other readers
+    file->expect_jumps();
+    tar_scan scan(file);
+    while (scan.step()) continue;
+    return scan.index();
+  } catch (const tar_error& error) {
+    tar_index index;
+    index.problem = error.what();
+    index.begins = {0};
+    return index;
+  }
+}
+
+FEEDLINE_INLINE void throw_no_sample(const std::string& shard, std::uint64_t begin) {
+  throw tar_error(readable(shard) + ": no sample at offset " + std::to_string(begin) +
+                  ", although its index lists one: delete its .index, if there is one");
+}
+
+FEEDLINE_INLINE tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_index& index,
+                                     std::size_t position) {
+  const std::uint64_t begin = index.begins[position];
+  auto sample = tar_shard(file, {0, begin, index.usual_size, index.globals}).next();
+  if (!sample) throw_no_sample(file->path(), begin);
+  return *std::move(sample);
+}
+
+FEEDLINE_INLINE std::vector<std::uint64_t> to_words(const tar_index& index) {
+  std::vector<std::uint64_t> words{
+      tar_index_magic,    index.bytes,      static_cast<std::uint64_t>(index.modified_ns),
+      index.fingerprint,  index.usual_size, index.globals.size(),
+      index.begins.size()};
+  words.insert(words.end(), index.globals.begin(), index.globals.end());
+  words.insert(words.end(), index.begins.begin(), index.begins.end());
+  words.push_back(checksum_of(words));
+  return words;
+}
+
+FEEDLINE_INLINE std::optional<tar_index> from_words(std::span<const std::uint64_t> words) {
+  if (words.size() <= head_words || words[word_magic] != tar_index_magic) return {};
+  const std::uint64_t rest = words.size() - head_words - 1;
+  const std::uint64_t globals = words[word_globals];
+  if (globals > rest || words[word_begins] != rest - globals) return {};
+  if (checksum_of(words.first(words.size() - 1)) != words.back()) return {};
+  const auto lists = words.subspan(head_words, static_cast<std::size_t>(rest));
+  const auto middle = lists.begin() + static_cast<std::ptrdiff_t>(globals);
+  return tar_index{words[word_bytes],
+                   static_cast<std::int64_t>(words[word_modified]),
+                   words[word_fingerprint],
+                   words[word_usual],
+                   {lists.begin(), middle},
+                   {middle, lists.end()},
+                   {}};
+}
+
+FEEDLINE_INLINE std::optional<tar_index> from_bytes(std::span<const std::byte> bytes) {
+  if (bytes.size() % 8 != 0) return {};
+  std::vector<std::uint64_t> words(bytes.size() / 8);
+  if (!words.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
+  return from_words(words);
+}
+
+FEEDLINE_INLINE bool is_begin_of_index(std::span<const std::byte> begin, std::uint64_t index_bytes,
+                                       std::uint64_t shard_bytes) {
+  std::array<std::uint64_t, head_words> head{};
+  if (begin.size() < sizeof head) return false;
+  std::memcpy(head.data(), begin.data(), sizeof head);
+  const std::uint64_t most = index_bytes / 8; // also of each number, so that the sum doesn't overflow
+  return head[word_magic] == tar_index_magic && head[word_bytes] == shard_bytes &&
+         head[word_globals] < most && head[word_begins] < most &&
+         8 * (head_words + head[word_globals] + head[word_begins] + 1) == index_bytes;
+}
+
+FEEDLINE_INLINE std::optional<tar_index> read_tar_index(const std::string& path) {
+  try {
+    return from_bytes(mapped_file(path).bytes());
+  } catch (const std::runtime_error&) {
+    return {};
+  }
+}
+
+FEEDLINE_INLINE bool may_write_tar_index(const std::string& path) {
+  struct stat status {};
+
+  if (::lstat(path.c_str(), &status) != 0) return errno == ENOENT;
+  if (!S_ISREG(status.st_mode)) return false;
+  const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  char begin[tar_index_name.size()];
+  return file && tar_index_name.starts_with({begin, file.read(begin, sizeof begin, 0)});
+}
+
+FEEDLINE_INLINE void write_tar_index(const std::string& path, const tar_index& index) {
+  if (!may_write_tar_index(path)) return;
+  static std::atomic<unsigned> written{0};
+  const std::string draft = path + "." + std::to_string(::getpid()) + "-" + std::to_string(written++);
+  const open_file file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file) return;
+  const auto words = to_words(index);
+  if (file.write(words.data(), 8 * words.size(), 0) != 0 || ::rename(draft.c_str(), path.c_str()) != 0)
+    ::unlink(draft.c_str());
+}
+
+FEEDLINE_INLINE tar_index index_of_tar(const std::string& shard, bool keep) {
+  if (!keep) return scan_tar(shard);
+  const std::string path = shard + ".index";
+  const std::uint64_t fingerprint = fingerprint_of_file(shard);
+  try {
+    auto kept = read_tar_index(path);
+    if (kept && kept->fingerprint == fingerprint && kept->is_of(mapped_file(shard))) return *std::move(kept);
+  } catch (const std::runtime_error&) { // the scan below records that the shard can't be opened
+  }
+  tar_index index = scan_tar(shard);
+  index.fingerprint = fingerprint;
+  if (index.problem.empty()) write_tar_index(path, index);
+  return index;
+}
+
+FEEDLINE_INLINE std::string tar_names::at(const std::string& path, std::uint64_t position) {
+  const std::lock_guard lock(mutex_);
+  try {
+    const auto file = tar_shard::map(path);
+    scanned& shard = find(file);
+    while (shard.scan.index().begins.size() <= position)
+      if (!shard.scan.step()) return {};
+    return sample_at(file, shard.scan.index(), static_cast<std::size_t>(position)).origin();
+  } catch (const tar_error&) {
+    return {};
+  }
+}
+
+FEEDLINE_INLINE tar_names::scanned& tar_names::find(const std::shared_ptr<const mapped_file>& file) {
+  constexpr std::size_t max_mapped = 16; // shards
+  const auto is_of = [&](scanned& s) { return s.path == file->path() && s.scan.index().is_of(*file); };
+  const auto found = std::find_if(shards_.begin(), shards_.end(), is_of);
+  if (found != shards_.end()) return *found;
+  if (shards_.size() == max_mapped) shards_.pop_front();
+  return shards_.emplace_back(scanned{file->path(), tar_scan(file)});
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/source/detail/tar_objects.hpp>
+
+#include <atomic>
+#include <exception>
+#include <span>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+
+#include <feedline/detail/readable_text.hpp>
+#include <feedline/detail/tar_header.hpp>
+#include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/detail/object_stream.hpp>
+#include <feedline/source/detail/stream_archive.hpp>
+#include <feedline/source/detail/tar_shard.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE object_indexer::object_indexer(std::shared_ptr<object_list> objects,
+                                               std::size_t max_sample_bytes, const std::stop_token& stop)
+    : objects_(std::move(objects)), max_sample_bytes_(max_sample_bytes), stop_(stop) {}
+
+FEEDLINE_INLINE std::vector<object_index> object_indexer::all() {
+  std::vector<object_index> indices(objects_->size());
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    if (objects_->has(i)) numbers.push_back(i);
+  std::atomic<std::size_t> taken{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = taken++; i < numbers.size() && !stop_.stop_requested(); i = taken++)
+        indices[numbers[i]] = of(numbers[i]);
+    } catch (...) { // there is no memory
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+    }
+  };
+  std::vector<std::thread> helpers;
+  const std::size_t at_once =
+      std::min({numbers.size(), std::size_t{32}, objects_->store().bytes_ahead() / step});
+  helpers.reserve(at_once);
+  try {
+    while (helpers.size() + 1 < at_once) helpers.emplace_back(work);
+  } catch (const std::system_error&) { // fewer threads do
+  }
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
+  if (stop_.stop_requested())
+    throw object_error("the index of the shards isn't complete: the run was stopped");
+  return indices;
+}
+
+FEEDLINE_INLINE object_index object_indexer::of(std::size_t number) const {
+  try {
+    auto known = kept(number);
+    object_index index{known ? *std::move(known) : scan(number)};
+    index.globals = read_tar_globals(objects_, number, index.samples.globals, max_sample_bytes_, stop_);
+    index.version = std::make_shared<const named_version>(objects_->version(number));
+    return index;
+  } catch (const tar_error& error) {
+    tar_index failed;
+    failed.problem = error.what();
+    failed.begins = {0};
+    return {std::move(failed)};
+  }
+}
+
+FEEDLINE_INLINE std::optional<tar_index> object_indexer::kept(std::size_t number) const {
+  constexpr std::size_t block = content_fingerprint::block;
+  content_fingerprint contents;
+  const auto add = [&](std::uint64_t offset) {
+    const object_part part =
+        objects_->get(number, offset, block, *objects_->read(number, offset, block), stop_);
+    contents.add(part.bytes);
+    return part.object.bytes;
+  };
+  try {
+    const std::uint64_t size = add(0);
+    const std::uint64_t most = size / tar_block * 8 + 1024; // a sample has a block
+    const auto accepts = [&](const object_part& first) {
+      return first.object.bytes <= most && is_begin_of_index(first.bytes, first.object.bytes, size);
+    };
+    const auto bytes = objects_->beside(number, ".index", accepts, stop_);
+    if (!bytes) return {};
+    auto index = from_bytes(std::as_bytes(std::span(*bytes)));
+    if (!index || index->bytes != size || !is_ascending(index->begins, size) ||
+        !is_ascending(index->globals, size))
+      return {};
+    if (size > block) add(size - block);
+    if (contents.of_size(size) != index->fingerprint) return {};
+    return index;
+  } catch (const object_error&) { // the scan says why
+    return {};
+  }
+}
+
+FEEDLINE_INLINE bool object_indexer::is_ascending(const std::vector<std::uint64_t>& offsets,
+                                                  std::uint64_t bytes) {
+  for (std::size_t i = 0; i < offsets.size(); ++i)
+    if (offsets[i] > bytes || (i > 0 && offsets[i] <= offsets[i - 1])) return false;
+  return true;
+}
+
+FEEDLINE_INLINE tar_index object_indexer::scan(std::size_t number) const {
+  using archive = basic_stream_archive<object_headers>;
+  const auto version = std::make_shared<const named_version>(objects_->version(number));
+  basic_tar_shard<archive> shard(
+      version, basic_tar_reader<archive>(archive(
+                   object_headers(objects_->shown(number),
+                                  read_when_needed(objects_, number, step, tar_place::none, stop_), 0),
+                   max_sample_bytes_)));
+  tar_index index;
+  while (add_sample(shard, index)) continue;
+  if (!shard.archive().problem().empty())
+    throw tar_error(readable(objects_->shown(number)) + ": " + shard.archive().problem());
+  index.globals = shard.globals();
+  index.bytes = objects_->version(number).bytes;
+  return index;
+}
+
+FEEDLINE_INLINE tar_objects::tar_objects(std::shared_ptr<object_list> objects, std::size_t max_sample_bytes,
+                                         std::vector<object_index> indices)
+    : objects_(std::move(objects)),
+      max_sample_bytes_(max_sample_bytes),
+      indices_(std::make_shared<const std::vector<object_index>>(std::move(indices))) {}
+
+FEEDLINE_INLINE tar_objects::tar_objects(const tar_objects& other)
+    : objects_(other.objects_), max_sample_bytes_(other.max_sample_bytes_), indices_(other.indices_) {}
+
+FEEDLINE_INLINE bool tar_objects::has(std::size_t number) const noexcept { return objects_->has(number); }
+
+FEEDLINE_INLINE const tar_index& tar_objects::index(std::size_t number) const noexcept {
+  return (*indices_)[number].samples;
+}
+
+FEEDLINE_INLINE tar_sample tar_objects::at(std::size_t number, std::size_t position,
+                                           const std::stop_token& stop) const {
+  const tar_index& samples = index(number);
+  if (!samples.problem.empty()) throw tar_error(samples.problem);
+  const range r = range_of(samples, position);
+  object_stream stream(
+      objects_->shown(number),
+      read_when_needed(objects_, number, r.step, r.end, stop, take_announced(number, position)), r.begin,
+      r.end);
+  if (r.is_one_read()) stream.lend_memory();
+  object_shard shard(
+      (*indices_)[number].version,
+      basic_tar_reader<object_archive>(object_archive(std::move(stream), max_sample_bytes_, r.begin), r.begin,
+                                       (*indices_)[number].globals),
+      {0, r.begin, samples.usual_size, {}});
+  auto sample = shard.next();
+  if (!sample) throw_no_sample(objects_->shown(number), r.begin);
+  return *std::move(sample);
+}
+
+FEEDLINE_INLINE bool tar_objects::ready(std::size_t number, std::size_t position) const {
+  const tar_index& samples = index(number);
+  if (!samples.problem.empty()) return true;
+  if (!range_of(samples, position).is_one_read()) return false;
+  const std::lock_guard lock(mutex_);
+  const auto found = announced_.find({number, position});
+  return found != announced_.end() && found->second.read->ready();
+}
+
+FEEDLINE_INLINE void tar_objects::will_need(std::size_t number, std::size_t position) const {
+  const tar_index& samples = index(number);
+  if (!samples.problem.empty()) return;
+  const range r = range_of(samples, position);
+  const std::size_t count = r.first_bytes();
+  const std::lock_guard lock(mutex_);
+  if (count > objects_->store().bytes_ahead() - std::min(announced_bytes_, objects_->store().bytes_ahead()))
+    return;
+  auto& announced = announced_[{number, position}];
+  if (announced.read) return;
+  announced.read = objects_->read(number, r.begin, count);
+  announced_bytes_ += announced.bytes = count;
+}
+
+FEEDLINE_INLINE tar_objects::range tar_objects::range_of(const tar_index& samples,
+                                                         std::size_t position) const {
+  const bool is_last = position + 1 == samples.begins.size();
+  const std::uint64_t begin = samples.begins[position];
+  const std::uint64_t end = is_last ? samples.bytes : samples.begins[position + 1];
+  const std::size_t part = std::max<std::size_t>(1, objects_->store().part_bytes());
+  const std::size_t most = is_last ? part : max_sample_bytes_;
+  return {begin, end, end - begin <= most ? static_cast<std::size_t>(end - begin) : part};
+}
+
+FEEDLINE_INLINE std::shared_ptr<object_read> tar_objects::take_announced(std::size_t number,
+                                                                         std::size_t position) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = announced_.find({number, position});
+  if (found == announced_.end()) return nullptr;
+  announced_bytes_ -= found->second.bytes;
+  auto read = std::move(found->second.read);
+  announced_.erase(found);
+  return read;
+}
+
+FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_index,
+                                         std::size_t max_sample_bytes, const std::stop_token& stop)
+    : files_(all.files) {
+  std::vector<object_index> of_objects;
+  if (all.objects) of_objects = object_indexer(all.objects, max_sample_bytes, stop).all();
+  std::vector<tar_index> shards;
+  for (std::size_t i = 0; i < files_.names().size(); ++i) {
+    const bool is_object = all.objects && all.objects->has(i);
+    shards.push_back(is_object ? tar_index() : index_of_tar(files_.names()[i], keep_index));
+    places_.add_file((is_object ? of_objects[i].samples : shards.back()).begins.size());
+  }
+  shards_ = std::make_shared<const std::vector<tar_index>>(std::move(shards));
+  maps_ = std::make_shared<lazy_maps>(files_.names());
+  if (all.objects) objects_.emplace(all.objects, max_sample_bytes, std::move(of_objects));
+}
+
+FEEDLINE_INLINE tar_sample indexed_tar::at(std::uint64_t place, const std::stop_token& stop) const {
+  const std::size_t number = places_.file_of(place);
+  const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
+  if (is_object(number)) return objects_->at(number, position, stop);
+  const tar_index& index = (*shards_)[number];
+  if (!index.problem.empty()) throw tar_error(index.problem);
+  const auto file = map(number);
+  if (!index.is_of(*file)) throw tar_error(readable(file->path()) + " has changed since it was indexed");
+  return sample_at(file, index, position);
+}
+
+FEEDLINE_INLINE void indexed_tar::will_need(std::uint64_t place) const noexcept {
+  const std::size_t number = places_.file_of(place);
+  const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
+  try {
+    if (is_object(number)) return objects_->will_need(number, position);
+    const std::vector<std::uint64_t>& begins = (*shards_)[number].begins;
+    const std::uint64_t begin = begins[position];
+    const std::uint64_t end = position + 1 < begins.size() ? begins[position + 1] : (*shards_)[number].bytes;
+    constexpr std::uint64_t few = 16 << 10; // bytes; reading them costs less than the request
+    if (end < begin + few) return;
+    maps_->at(number)->will_need(begin, end - begin);
+  } catch (...) { // at() throws it
+  }
+}
+
+FEEDLINE_INLINE bool indexed_tar::ready(std::uint64_t place) const {
+  if (!objects_) return true;
+  const std::size_t number = places_.file_of(place);
+  return !is_object(number) ||
+         objects_->ready(number, static_cast<std::size_t>(place - places_.first_of(number)));
+}
+
+FEEDLINE_INLINE bool indexed_tar::is_object(std::size_t number) const noexcept {
+  return objects_ && objects_->has(number);
+}
+
+FEEDLINE_INLINE std::shared_ptr<const mapped_file> indexed_tar::map(std::size_t number) const {
+  try {
+    return maps_->at(number);
+  } catch (const std::runtime_error& error) {
+    throw tar_error(error.what());
+  }
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
