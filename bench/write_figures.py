@@ -313,11 +313,19 @@ TABLES = {
             "digest_of_samples": "the digest of samples",
         }),
     ]),
-    "compile_time": ("files", [("standard_headers", {
-        "standard_headers": "the standard headers that such a library needs",
-        "umbrella": "`feedline/feedline.hpp`",
-        "ten_stages": "a pipeline of ten stages",
-        "ten_stages, precompiled": "a pipeline of ten stages, with `feedline/feedline.hpp` precompiled",
+    "compile_time": ("files", [("standard_headers, header-only", {
+        "standard_headers, header-only": "the standard headers that such a library needs",
+        "umbrella, header-only": "`feedline/feedline.hpp`, header-only",
+        "umbrella, compiled": "`feedline/feedline.hpp`, with feedline compiled",
+        "first_pipeline, header-only": "the first pipeline of the front page, header-only",
+        "first_pipeline, precompiled": "the first pipeline of the front page, header-only, with `feedline/feedline.hpp` precompiled",
+        "first_pipeline, compiled": "the first pipeline of the front page, with feedline compiled",
+        "ten_stages, header-only": "a pipeline of ten stages, header-only",
+        "ten_stages, precompiled": "a pipeline of ten stages, header-only, with `feedline/feedline.hpp` precompiled",
+        "ten_stages, compiled": "a pipeline of ten stages, with feedline compiled",
+        "image_training, header-only": "examples/image_training, header-only",
+        "image_training, precompiled": "examples/image_training, header-only, with `feedline/feedline.hpp` precompiled",
+        "image_training, compiled": "examples/image_training, with feedline compiled",
     })]),
 }
 # How further counters are shown; None: not at all.
