@@ -26,7 +26,6 @@
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
 #include <feedline/detail/function_ref.hpp>
-#include <feedline/queue/mpmc_queue.hpp>
 #include <feedline/queue/queue_status.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -37,7 +36,7 @@ class dealer final : public channel_base {
   using item = source_item_t<Source>;
 
  public:
-  explicit dealer(const channel_config& config) : channel_base(config), spares_(config.ends, config.stop) {}
+  using channel_base::channel_base;
 
   /// Sets the source and its context; the references must stay valid.
   void attach(const Source& source, const run_options& options, const run_context& context,
@@ -86,25 +85,11 @@ class dealer final : public channel_base {
     return queue_status::closed; // only workers pop from it
   }
 
-  void recycle(packet_ptr p) noexcept override {
-    p->clear();
-    try {
-      static_cast<void>(spares_.try_push(std::move(p)));
-    } catch (...) { // the queue has no memory for it: the packet is freed
-    }
-  }
-
   void stop() override { ended_.store(true, std::memory_order_relaxed); }
 
   void close() override {}
 
  private:
-  packet_ptr take_used() override {
-    packet_ptr p;
-    static_cast<void>(spares_.try_pop(p));
-    return p;
-  }
-
   /// Consecutive positions of an epoch.
   struct share {
     std::shared_ptr<const Source> source;
@@ -249,7 +234,6 @@ class dealer final : public channel_base {
   const stage_place* place_ = nullptr;
   stage_counters* stage_counters_ = nullptr;
   known_failures* known_ = nullptr;
-  mpmc_queue<packet_ptr> spares_;
   std::atomic<bool> ended_{false};
 
   std::mutex mutex_; // guards the members below

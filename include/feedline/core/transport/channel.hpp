@@ -68,7 +68,9 @@ struct channel_counters {
 class channel_base {
  public:
   explicit channel_base(const channel_config& config)
-      : config_(config), target_(config.to_workers ? 1 : config.packet_items) {}
+      : config_(config),
+        target_(config.to_workers ? 1 : config.packet_items),
+        spares_(std::min(config.packets + config.ends, most_spares), config.stop) {}
 
   channel_base(channel_base&&) = delete;
   virtual ~channel_base() = default;
@@ -78,7 +80,7 @@ class channel_base {
   packet_ptr spare(packet_ptr (*make)(std::size_t capacity), std::size_t room);
 
   /// Returns a used packet for reuse.
-  virtual void recycle(packet_ptr p) noexcept = 0;
+  void recycle(packet_ptr p) noexcept;
 
   /// Pushes a packet, waiting for room. Returns false, and drops the packet, if no thread will take it.
   virtual bool push(packet_ptr&& p, thread_counters& thread) = 0;
@@ -128,10 +130,6 @@ class channel_base {
   // hand-overs.
   static constexpr std::uint64_t slow_packet_ns = 100'000;
 
- protected:
-  /// Takes back a used packet. Null if there is none.
-  virtual packet_ptr take_used() = 0;
-
  private:
   // If workers wait during a packet, it may be coarser the more of them wait at once: only hand-overs take
   // processor time, and more workers cause more of them.
@@ -139,10 +137,13 @@ class channel_base {
     return std::clamp<std::uint64_t>(config_.ends * 200'000, slow_packet_ns, 20'000'000);
   }
 
+  static constexpr std::size_t most_spares = 1'000'000; // further ones are freed
+
   channel_config config_;
   channel_counters counters_;
   std::atomic<std::uint64_t> abandoned_{0}; // all generations below this one
   std::atomic<std::size_t> target_;
+  mpmc_queue<packet_ptr> spares_;
   channel_base* upstream_ = nullptr;
 };
 
@@ -169,18 +170,7 @@ class channel final : public channel_base {
       Transport == transport::ordered || Transport == transport::ordered_spread;
 
  public:
-  explicit channel(const channel_config& config)
-      : channel_base(config),
-        queue_(make_queue(config)),
-        spares_(config.packets + config.ends, config.stop) {}
-
-  void recycle(packet_ptr p) noexcept override {
-    p->clear();
-    try {
-      static_cast<void>(spares_.try_push(std::move(p)));
-    } catch (...) { // the queue has no memory for it: the packet is freed
-    }
-  }
+  explicit channel(const channel_config& config) : channel_base(config), queue_(make_queue(config)) {}
 
   bool push(packet_ptr&& p, thread_counters& thread) override {
     const std::size_t samples = p->size();
@@ -235,14 +225,6 @@ class channel final : public channel_base {
       std::conditional_t<Transport == transport::dropping, dropping_queue,
                          std::conditional_t<Transport == transport::serial, spsc_queue<packet_ptr>,
                                             mpmc_queue<packet_ptr>>>>;
-  using spare_queue =
-      std::conditional_t<Transport == transport::serial, spsc_queue<packet_ptr>, mpmc_queue<packet_ptr>>;
-
-  packet_ptr take_used() override {
-    packet_ptr p;
-    static_cast<void>(spares_.try_pop(p));
-    return p;
-  }
 
   queue make_queue(const channel_config& config) {
     if constexpr (Transport == transport::dropping)
@@ -306,7 +288,6 @@ class channel final : public channel_base {
   }
 
   queue queue_;
-  spare_queue spares_;
   epoch_gate gate_;
   std::mutex turn_;
   std::uint64_t next_sequence_ = 0;

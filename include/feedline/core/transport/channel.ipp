@@ -17,10 +17,19 @@ FEEDLINE_INLINE void channel_base::abandon(std::uint64_t generation) noexcept {
 
 FEEDLINE_INLINE packet_ptr channel_base::spare(packet_ptr (*make)(std::size_t capacity), std::size_t room) {
   constexpr std::size_t least = 64; // samples
-  packet_ptr p = take_used();
+  packet_ptr p;
+  static_cast<void>(spares_.try_pop(p));
   if (p && p->capacity() >= room) return p;
   p.reset(); // first, so that the run holds no more than its plan
   return make(std::min(config_.packet_items, std::max(least, 4 * room)));
+}
+
+FEEDLINE_INLINE void channel_base::recycle(packet_ptr p) noexcept {
+  p->clear();
+  try {
+    static_cast<void>(spares_.try_push(std::move(p)));
+  } catch (...) { // the queue has no memory for it: the packet is freed
+  }
 }
 
 FEEDLINE_INLINE std::optional<std::uint64_t> epoch_gate::enter(const packet& p, const std::stop_token& stop) {
