@@ -35,7 +35,6 @@
 #include "support/lifetimes.hpp"
 #include "support/outcome.hpp"
 #include "support/rounds.hpp"
-#include "support/sanitizers.hpp"
 #include "support/watchdog.hpp"
 
 namespace fl = feedline;
@@ -122,7 +121,7 @@ TEST_CASE("async_map gives the results in the order of the items, however long e
             fl::async_map(to_text, fl::in_flight{in_flight}, fl::threads{threads}))
         .finite();
   };
-  constexpr int count = fl::test::is_sanitized ? 100 : 400; // mostly more than are in flight
+  constexpr int count = fl::test::rounds(400, 100); // mostly more than are in flight
   CHECK(collect(loader_of(count)) == texts(count));
   CHECK(collect(loader_of(0)).empty());
   CHECK(collect(loader_of(1)) == texts(1));

@@ -242,7 +242,7 @@ TEST_CASE("A sample that fails while a run is being resumed ends the run and is 
 TEST_CASE("Items drained by a failure aren't mistaken for items of the earlier run") {
   const watchdog guard("a drained buffer");
   std::atomic<bool> is_broken = false;
-  constexpr auto seeds = static_cast<std::uint64_t>(rounds(30));
+  constexpr std::uint64_t seeds = rounds(30U);
   std::uint64_t failed_at_once = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed)
     for (int bad = 0; bad < 40; ++bad) {
@@ -308,7 +308,7 @@ given_and_places run_until_failure(Loader loader) {
 TEST_CASE("Items drained by a failure aren't repeated if its sample succeeds later") {
   const watchdog guard("a sample that healed during a drain");
   std::atomic<bool> is_broken = true;
-  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(rounds(40)); ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(40U); ++seed) {
     const auto pipeline = fl::from(count_to(80)) | fl::map(fragile(50, is_broken), fl::workers{2}) |
                           fl::shuffle({.capacity = 9}) | fl::batch(1);
     is_broken = true;
@@ -887,7 +887,7 @@ TEST_CASE("A failure after an epoch's last good sample is reported once") {
     return n;
   };
   const auto pipeline = fl::from(count_to(10)) | fl::global_shuffle() | fl::map(f) | fl::batch(4);
-  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(rounds(30)); ++seed)
+  for (std::uint64_t seed = 0; seed < rounds(30U); ++seed)
     check_every_place(
         [&](const auto& resume) {
           return pipeline.finite({.seed = seed,

@@ -19,7 +19,7 @@
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
-#include "support/sanitizers.hpp"
+#include "support/rounds.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -31,7 +31,7 @@ namespace {
 
 // Under a sanitizer fewer places of each run are tried.
 check_options with_places(check_options o) {
-  if (is_sanitized) o.places = 8;
+  o.places = rounds(o.places, 8);
   return o;
 }
 

@@ -157,7 +157,7 @@ TEST_CASE("a resumed training continues exactly where it was interrupted") {
   const temporary_folder folder;
   write_shards(folder, 3, 25);
   const std::string flags = "--batch 8 --shuffle 30 --train " + (folder / "shard-*.tar");
-  const std::string steps = " --steps " + std::to_string(fl::test::is_sanitized ? 12 : 40);
+  const std::string steps = " --steps " + std::to_string(rounds(40, 12));
   const outcome whole = run(folder, flags + steps);
   // Ends after a few batches, whatever the workers are doing at that time.
   const std::string file = folder / "training", program = FEEDLINE_IMAGE_TRAINING;
