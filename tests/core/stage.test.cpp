@@ -241,10 +241,10 @@ TEST_CASE("finish() emits the items that a stage holds at the end of each epoch 
   CHECK(collect(p.infinite(), 3) == list{{1, 2}, {1, 2}, {1, 2}}); // end_epoch() drops the held items
 }
 
-TEST_CASE("Items that a stage holds are delivered before a failure") {
+TEST_CASE("Items that a stage holds aren't delivered before a failure") {
   const auto p = fl::from(numbers(9, {3})) | pairs{} | fl::prefetch(9);
   const auto outcome = run_to_end(p.finite());
-  CHECK(outcome.items == std::vector<std::pair<int, int>>{{0, 1}, {2, -1}});
+  CHECK(outcome.items == std::vector<std::pair<int, int>>{{0, 1}});
   CHECK(outcome.failed);
 }
 

@@ -116,13 +116,10 @@ TEST_CASE("in infinite mode batches continue across epochs, also after a global 
                      100) == text);
 }
 
-TEST_CASE("an error arrives in its position, after a batch of the samples before it") {
+TEST_CASE("an error arrives in its position, after the batches that are complete before it") {
   const auto p = fl::from(numbers(100)) | fl::batch_into<example>(5, fill, fl::workers{4}, fl::name{"load"});
   auto loader = p.finite();
   CHECK(loader.next()->size() == 5);
-  const auto rest = loader.next();
-  REQUIRE(rest->size() == 2);
-  CHECK((rest->get<&example::label>()[0] == 5 && rest->get<&example::label>()[1] == 6));
   CHECK(throws_saying<fl::pipeline_error>("batch_into `load` failed on sample 7: unreadable 7",
                                           [&] { loader.next(); }));
 }

@@ -48,26 +48,6 @@ std::string text_of_fault(std::size_t place, std::uint64_t number, std::uint32_t
   return "fault " + std::to_string(number) + "@" + in + " at stage " + std::to_string(place);
 }
 
-bool keeps_samples(const composition& c) {
-  return std::all_of(c.stages.begin(), c.stages.end(), [](const stage_plan& s) {
-    switch (s.kind) {
-    case stage_kind::own:
-    case stage_kind::opaque_own:
-      return s.own.call == own_call::passes && s.own.finish == own_finish::nothing;
-    case stage_kind::number:
-    case stage_kind::enumerate:
-    case stage_kind::take:
-    case stage_kind::skip:
-    case stage_kind::unbatch: // samples have the identity of their batch
-    case stage_kind::reservoir:
-    case stage_kind::pack:
-      return false;
-    default:
-      return !s.drop_last;
-    }
-  });
-}
-
 namespace {
 
 /// A sample between two stages, or a batch of samples.
@@ -241,9 +221,7 @@ class walk {
       now_.ends_epoch = i + 1 == mine.size();
       packed value = e.value;
       if (e.fault_number != ~std::uint64_t{0} && strikes(0, e.fault_number, epoch)) {
-        is_wanted = caught(
-            -1, epoch,
-            text_of_fault(0, e.fault_number, fails_by_place(c_.source.kind) ? fault::any_epoch : epoch));
+        caught(text_of_fault(0, e.fault_number, fails_by_place(c_.source.kind) ? fault::any_epoch : epoch));
         counted = mine[i] + 1;
         ++failed;
         continue;
@@ -383,7 +361,8 @@ class walk {
     try {
       call(i, std::move(s), emit);
     } catch (const struck& e) {
-      return caught(static_cast<int>(i), emit.id.epoch, e.text + index_text(emit.id));
+      caught(e.text + index_text(emit.id));
+      return true;
     }
     return emit.wanted;
   }
@@ -570,7 +549,7 @@ class walk {
     emit(std::move(b));
   }
 
-  // Emits what a stage holds at the end of an epoch or before a failure.
+  // Emits what a stage holds at the end of an epoch.
   void finish(std::size_t i, std::uint32_t epoch) {
     const stage_plan& plan = c_.stages[i];
     stage_state& state = states_[i];
@@ -621,19 +600,15 @@ class walk {
     }
   }
 
-  // Handles a failed sample of a stage, or of the source if `stage` is -1. Returns false if no more of the
-  // epoch is wanted.
-  bool caught(int stage, std::uint32_t epoch, const std::string& text) {
+  // Handles a failed sample.
+  void caught(const std::string& text) {
     if (skips() && failures_ < c_.failure_limit) {
       ++failures_;
       next_.failures.push_back(text);
       arrived_ = true;
-      return true;
+      return;
     }
-    now_.drained = true;
     now_.over_limit = skips();
-    for (std::size_t i = static_cast<std::size_t>(std::max(stage, 0)); i < states_.size(); ++i)
-      finish(i, epoch);
     if (skips()) next_.failures.push_back(text); // the failure over the limit is in the list too
     next_.kind = step_kind::error;
     next_.error = text;
@@ -642,9 +617,6 @@ class walk {
   }
 
   [[noreturn]] void give_up() {
-    now_.drained = true;
-    if (next_.may_fail) // otherwise the following items aren't compared
-      for (std::size_t i = 0; i < states_.size(); ++i) finish(i, now_.epoch);
     next_.kind = step_kind::error;
     next_.error = empty_error;
     add_step();
@@ -688,7 +660,6 @@ class walk {
 
   void add_step() {
     reference_step s(std::exchange(next_, {}));
-    s.drained = now_.drained;
     s.over_limit = now_.over_limit;
     s.epoch = now_.epoch;
     s.ends_epoch = now_.ends_epoch;

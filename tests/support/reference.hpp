@@ -297,9 +297,6 @@ struct composition {
 
 std::string describe(const composition& c);
 
-/// Whether the delivered samples are the source's samples, each by itself.
-bool keeps_samples(const composition& c);
-
 // Results.
 
 enum class step_kind { gives, end, error };
@@ -318,8 +315,7 @@ std::string to_string(const step& s);
 
 /// The same with further facts that the reference knows.
 struct reference_step : step {
-  bool drained = false;    ///< it was delivered because of a failure,
-  bool over_limit = false; ///< … one more than the limit
+  bool over_limit = false; ///< it is an error because of one failure more than the limit
   bool may_fail = false;   ///< an epoch without samples is before it, so an infinite run may fail there
   std::uint32_t epoch = 0; ///< the epoch that the source has reached
   bool ends_epoch = false; ///< … and whether that epoch has no more samples

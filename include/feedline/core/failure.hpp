@@ -15,7 +15,7 @@ namespace feedline::inline FEEDLINE_ABI {
 
 /// What happens to a sample for which a source or a function threw.
 enum class on_error {
-  fail, ///< the stream ends at its position: earlier items are delivered, then `next()` throws
+  fail, ///< `next()` throws where one thread would: items completed before it are delivered, what stages hold isn't
   skip, ///< it is left out, counted and recorded in `failures()`, up to `failure_limit`
 };
 
@@ -107,7 +107,7 @@ struct noted_failure : failure {
 
   failed_call call;
   bool over_limit = false; ///< it would be skipped if failure_limit allowed it
-  /// The run can't continue from the checkpoint: the items that stages hold aren't emitted first.
+  /// The run can't continue from the checkpoint: it ends even if a stage downstream has enough of the epoch.
   bool ends_at_once = false;
 };
 

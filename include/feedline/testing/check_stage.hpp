@@ -46,7 +46,6 @@ class given_inputs {
   given_inputs(std::shared_ptr<const std::vector<T>> inputs, const run_order& o)
       : inputs_(std::move(inputs)),
         left_out_(o.left_out),
-        ends_before_(o.ends_before),
         last_epoch_(o.last_epoch),
         is_empty_(o.without_inputs) {}
 
@@ -58,7 +57,7 @@ class given_inputs {
   std::optional<T> next() {
     if (at_ == size()) return std::nullopt;
     if (left_out_ == occasion{at_, epoch_}) ++at_;
-    if (at_ == size() || ends_before_ == occasion{at_, epoch_}) return std::nullopt;
+    if (at_ == size()) return std::nullopt;
     return (*inputs_)[at_++];
   }
 
@@ -76,7 +75,7 @@ class given_inputs {
   std::size_t size() const { return is_empty_ ? 0 : inputs_->size(); }
 
   std::shared_ptr<const std::vector<T>> inputs_;
-  std::optional<occasion> left_out_, ends_before_;
+  std::optional<occasion> left_out_;
   std::uint32_t last_epoch_;
   bool is_empty_;
   std::size_t at_ = 0;
@@ -439,12 +438,6 @@ class stage_run_checks {
 
  private:
   void failures();
-
-  // Checks that a run yields everything before the failure, then the failure. Returns false after a
-  // complaint.
-  bool delivers_before_failure(const occasion& fails);
-
-  bool report(std::string sentence);
 
   void without_inputs();
 

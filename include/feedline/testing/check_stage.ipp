@@ -323,8 +323,8 @@ FEEDLINE_INLINE void stage_run_checks::failures() {
   for (const std::size_t number : spread(options_.epochs * inputs_, options_.places)) {
     const occasion fails{number % inputs_, static_cast<std::uint32_t>(number / inputs_)};
     const std::string what = text_of_occasion(fails);
-    seen_.doing("let " + what + " fail upstream of the stage");
-    if (!checks_.expects_failures() && !delivers_before_failure(fails)) return;
+    if (!checks_.continues_once_mended(fails, "upstream of the stage")) return;
+    seen_.doing("skipped " + what + ", which fails upstream of the stage");
     run_order o = checks_.order();
     o.left_out = fails;
     o.on_error = on_error::skip;
@@ -351,40 +351,6 @@ FEEDLINE_INLINE void stage_run_checks::failures() {
       return seen_.broken("A skipped sample is recorded: if " + what +
                           " fails upstream of the stage and is skipped, failures() doesn't name it.");
   }
-}
-
-FEEDLINE_INLINE bool stage_run_checks::delivers_before_failure(const occasion& fails) {
-  const std::string what = text_of_occasion(fails);
-  const std::vector<step>& whole = checks_.reference();
-  run_order o = checks_.order();
-  o.ends_before = fails;
-  o.epochs = fails.epoch + 1;
-  std::vector<step> expected = checks_.run(o);
-  o = checks_.order();
-  o.fails = fails;
-  o.upstream = 2;
-  std::vector<step> got = checks_.run(o);
-  // A stage that called emit.enough() before never receives the failure.
-  if (got != whole) {
-    const step last = got.empty() ? step() : got.back();
-    if (!got.empty()) got.pop_back();
-    if (!expected.empty()) expected.pop_back();
-    if (checks_.complain(expected, got,
-                         "The items before a failure are delivered: if " + what +
-                             " fails upstream of the stage, the run yields other "
-                             "items than over the samples before it",
-                         "finish() must emit everything that the stage holds"))
-      return false;
-    if (last.is != step::kind::error || !(last.failed == fails))
-      return report("A failure is named: if " + what + " fails upstream of the stage, the run ends with " +
-                    text_of_step(last, runs_.texts()) + ".");
-  }
-  return true;
-}
-
-FEEDLINE_INLINE bool stage_run_checks::report(std::string sentence) {
-  seen_.broken(std::move(sentence));
-  return false;
 }
 
 FEEDLINE_INLINE void stage_run_checks::without_inputs() {

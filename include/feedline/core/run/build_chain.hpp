@@ -81,8 +81,6 @@ class sample_sink {
 
   segment_progress& progress() noexcept { return progress_; }
 
-  void begin_failure(std::size_t, bool, const noted_failure&) noexcept {}
-
   flow settle() noexcept { return flow::more; }
 
   flow hand_over_in_call() noexcept { return flow::more; }

@@ -178,7 +178,7 @@ class node {
     try {
       stage_.commit(count, ids, emit);
     } catch (...) {
-      return caught(emit.id(), true, false);
+      return caught(emit.id());
     }
     if constexpr (Traits.keeps_over_epochs) calls_that_emitted_ += emit.emitted_some();
     return emit.flow();
@@ -196,8 +196,7 @@ class node {
     // A run that was resumed at the end of an epoch may have passed this stage already.
     if (place_.number < progress().ending) return next_.end_epoch(e, drain);
     progress().ending = place_.number;
-    // If a failure in this epoch has already drained the stage, it must not finish twice.
-    if (drain && !progress().was_drained(place_.number) && finish(epoch) == flow::stop) return flow::stop;
+    if (drain && finish(epoch) == flow::stop) return flow::stop;
     if constexpr (Traits.keeps_over_epochs)
       if (!drain && shows_empty_run(e) && fail_as_empty(epoch) == flow::stop) return flow::stop;
     if constexpr (requires { stage_.end_epoch(); }) {
@@ -213,11 +212,8 @@ class node {
     else return next_.end_epoch(e, drain);
   }
 
-  /// Delivers the samples that were accepted before the failure, then the failure.
-  flow fail(failure_ptr f) {
-    if (!f->ends_at_once && finish(f->epoch) == flow::stop) return flow::stop;
-    return next_.fail(std::move(f));
-  }
+  /// Passes a failure on as one thread would throw it: what the stage holds isn't delivered.
+  flow fail(failure_ptr f) { return next_.fail(std::move(f)); }
 
   auto& sink() noexcept { return next_.sink(); }
 
@@ -301,7 +297,7 @@ class node {
         stage_(std::move(s), emit, c);
       }
     } catch (...) {
-      return caught(emit.id(), true, !emit.emitted_some()); // what it emitted can't be withdrawn
+      return caught(emit.id());
     }
     count_failures_inside(emit);
     if constexpr (Traits.keeps_over_epochs) calls_that_emitted_ += emit.emitted_some();
@@ -394,7 +390,7 @@ class node {
       taken += made;
       result = next_.commit(made, ids);
       ++taken;
-      if (result == flow::more) result = caught(ids[made], true);
+      if (result == flow::more) result = caught(ids[made]);
     }
     if (!failed) {
       taken += made;
@@ -414,22 +410,12 @@ class node {
 
   // A failure ends the epoch for this stage. The stages downstream decide whether it ends the run: if they had
   // enough of the epoch before it, a run on one thread would never have reached it.
-  [[gnu::noinline, gnu::cold]] flow caught(sample_id id, bool holds_earlier_ones = false,
-                                           bool can_go_back = true) {
+  [[gnu::noinline, gnu::cold]] flow caught(const sample_id& id) {
     add_relaxed(counters_.failures, 1);
     failure_ptr f = note_failure(place_.name, id, {place_.number, id});
     if (place_.run.skips(f->call) && progress().skip_one(place_.run.failure_limit))
       return next_.skipped(std::move(f));
     f->over_limit = place_.run.on_error == on_error::skip;
-    sink().begin_failure(place_.number, Traits.is_stateless && can_go_back, *f);
-    if constexpr (requires(emitter_type& emit) { stage_.finish(emit); }) {
-      const sample_id none{.epoch = id.epoch};
-      emitter_type emit(next_, place_, none);
-      try {
-        if (holds_earlier_ones) stage_.finish(emit);
-      } catch (...) { // the first error is the one that counts
-      }
-    }
     return next_.fail(std::move(f)) == flow::stop ? flow::stop : flow::enough;
   }
 
@@ -444,7 +430,7 @@ class node {
         stage_.finish(emit);
       } catch (...) {
         failed = true;
-        result = caught(id, false, false);
+        result = caught(id);
       }
       progress().calls -= !Traits.checkpoints_mid_call;
       if (failed) return result;

@@ -76,7 +76,6 @@ FEEDLINE_INLINE void delivery::take_events() {
       note_end({e.epoch, e.samples});
       continue;
     }
-    if (e.kind == event_kind::draining) continue;
     e.cause->origin = origin_of(*e.cause);
     const bool skipped = e.kind == event_kind::skipped;
     if (!skipped && !e.cause->over_limit) {

@@ -139,7 +139,6 @@ class emitter {
       flow_ = next_.skipped(std::move(f));
     } else {
       f->over_limit = place_.run.on_error == on_error::skip;
-      next_.sink().begin_failure(place_.number, false, *f);
       flow_ = next_.fail(std::move(f)) == detail::flow::stop ? detail::flow::stop : detail::flow::enough;
     }
     return flow_ == detail::flow::more;

@@ -92,29 +92,17 @@ class packer {
   flow end_epoch(const epoch_end& e, bool) {
     add_event(event_kind::epoch_end, e.epoch, nullptr);
     packet_.current().events().back().samples = e.samples;
-    progress_.end_failure();
+    progress_.has_failed = false;
     take_snapshot(true);
     progress_.ending = 0;
     progress_.enough = progress_.is_resumed = false;
-    drains_ = false;
     return IsWorker ? flow::more : flush(true);
   }
 
-  /// Called when the stream will end with this failure, see segment_progress. The samples that still precede
-  /// the failure are delivered because of it.
-  void begin_failure(std::size_t place, bool can_go_back, const noted_failure& f) {
-    if (progress_.begin_failure(place, can_go_back) && !f.ends_at_once) begin_drain(f);
-  }
-
-  void begin_drain(const noted_failure& f) {
-    if (!std::exchange(drains_, true))
-      add_event(event_kind::draining, f.epoch, std::make_unique<noted_failure>(f));
-  }
-
+  /// Passes on a failure that ends the stream, unless a stage downstream had enough of the epoch before it.
   flow fail(failure_ptr f) {
+    progress_.has_failed = true;
     const std::uint32_t epoch = f->epoch;
-    if (!packet_.is_open()) begin_packet();
-    take_snapshot(false); // the position before the failure
     add_event(event_kind::failed, epoch, std::move(f));
     return IsWorker ? flow::more : flush(true);
   }
@@ -272,7 +260,6 @@ class packer {
   std::uint64_t items_ = 0;       // pushed
   std::uint64_t first_place_ = 0; // of the rest of the packet that a worker processes
   std::uint64_t pushes_ = 0;
-  bool drains_ = false;        // the samples that arrive are delivered because of a failure
   bool owes_snapshot_ = false; // the last packet had no snapshot
   bool is_due_ = false;        // the packet reports a failure and must not wait
 };

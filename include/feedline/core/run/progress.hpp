@@ -27,7 +27,6 @@ struct source_place {
   // know ranks: how many samples of other ranks precede this one's next.
   std::uint64_t first = 0;
   std::uint64_t next_first = 0; // in the next epoch
-  bool without_state = false;   // the source's state wasn't saved: its calls are repeated
 
   /// The number of calls of next(), or of positions taken if the source divides them.
   std::uint64_t calls() const noexcept { return given + failed; }
@@ -58,7 +57,7 @@ class segment_progress {
   std::uint64_t failures = 0; ///< skipped so far, of all that passed here
   bool is_in_order = true;    ///< false: a worker, which doesn't know how many failures precede its own
   bool is_resumed = false;    ///< the current epoch began in the earlier run
-  bool can_repeat = true;     ///< the source's last sample can be read again by the number of its call
+  bool has_failed = false;    ///< the current epoch: its last snapshot is from before the failure
 
   /// Registers the source or a stage whose state belongs to this segment's. The source is registered last.
   /// `can_read_again`: the samples that it holds can be read again by their identities.
@@ -78,16 +77,6 @@ class segment_progress {
     return true;
   }
 
-  /// Called when the stream will end with a failure: of the current sample in the stage at `place`, or one from
-  /// upstream if it is 0. From now on the moment before the failure is saved, so that a resumed run tries that
-  /// sample again. `can_go_back`: to before the current sample. False if another failure had begun before.
-  bool begin_failure(std::size_t place, bool can_go_back);
-
-  void end_failure() noexcept { failed_ = false; }
-
-  /// Whether the stage at that position has already emitted what it held in this epoch, because of a failure.
-  bool was_drained(std::size_t place) const noexcept { return failed_ && place >= failed_place_; }
-
   /// Writes the progress of everything up to here. Returns false, and writes nothing, if it isn't known now.
   bool save(snapshot& target, bool ends_epoch) const;
 
@@ -97,9 +86,8 @@ class segment_progress {
 
   /// Writes the numbers that follow the position. Rare ones share one word.
   static void write_ending(state_writer& writer, std::uint64_t failures, std::size_t ending = 0,
-                           bool enough = false, bool without_state = false) {
-    writer((enough ? 1u : 0u) | (without_state ? 2u : 0u) | (ending != 0 ? 4u : 0u) |
-           (failures != 0 ? 8u : 0u));
+                           bool enough = false) {
+    writer((enough ? 1u : 0u) | (ending != 0 ? 2u : 0u) | (failures != 0 ? 4u : 0u));
     if (ending != 0) writer(ending);
     if (failures != 0) writer(failures);
   }
@@ -119,9 +107,8 @@ class segment_progress {
     unsigned what = 0;
     reader(what);
     enough = (what & 1) != 0;
-    source.without_state = (what & 2) != 0;
-    if ((what & 4) != 0) reader(ending);
-    if ((what & 8) != 0) reader(failures);
+    if ((what & 2) != 0) reader(ending);
+    if ((what & 4) != 0) reader(failures);
   }
 
   template <class Part>
@@ -139,10 +126,6 @@ class segment_progress {
 
   std::size_t segment_;
   bool can_save_ = true;
-  bool failed_ = false;
-  std::size_t failed_place_ = 0;
-  bool can_save_failure_ = false;
-  std::size_t samples_back_ = 0; // from the failed sample to the position that is saved
   std::vector<part> parts_;
   mutable std::vector<std::uint64_t> scratch_; // used by holds_some()
 };

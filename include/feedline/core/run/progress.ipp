@@ -7,42 +7,28 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE bool segment_progress::begin_failure(std::size_t place, bool can_go_back) {
-  if (std::exchange(failed_, true)) return false;
-  failed_place_ = place;
-  samples_back_ = place == 0 ? 0 : 1;
-  can_save_failure_ = can_go_back && can_repeat;
-  // The stages before the one that failed have seen the sample.
-  for (const part& p : parts_)
-    if (p.place != 0 && p.place < place) can_save_failure_ = false;
-  return true;
-}
-
 FEEDLINE_INLINE bool segment_progress::save(snapshot& target, bool ends_epoch) const {
-  if (!can_save_ || calls > 0 || (failed_ && !can_save_failure_)) return false;
+  if (!can_save_ || calls > 0 || has_failed) return false;
   for (const part& p : parts_)
     if (!p.is_at_rest(p.object) || (!p.can_read_again && holds_some(p))) return false;
-  const std::size_t back = failed_ ? samples_back_ : 0;
   stream_place since;
   if (segment_ == 0) {
     target.words.assign(1, 0);
     target.held.clear();
   } else {
-    auto [base, place] = input.now(ends_epoch, back);
+    auto [base, place] = input.now(ends_epoch);
     since = std::move(place);
     target = *base;
     if (target.words.empty()) target.words.push_back(segment_);
   }
   write_section(target, [&](state_writer& writer) {
-    const bool without_state = failed_ && segment_ == 0;
     if (segment_ > 0) write_place(writer, since);
     else if (ends_epoch) writer(source.epoch + 1, 0, 0, source.next_first);
-    else writer(source.epoch, source.calls() - back, source.failed, source.first);
+    else writer(source.epoch, source.calls(), source.failed, source.first);
     if (ends_epoch) write_ending(writer, failures);
-    else write_ending(writer, failures, ending, enough, without_state);
+    else write_ending(writer, failures, ending, enough);
     for (const part& p : parts_) {
-      const bool is_source = p.place == 0;
-      if (is_source && (ends_epoch || without_state)) continue; // a fresh one begins the next epoch
+      if (p.place == 0 && ends_epoch) continue; // a fresh source begins the next epoch
       state_writer writer_of_part(target.words, target.held, p.place);
       p.write(p.object, writer_of_part);
     }

@@ -35,7 +35,6 @@ class source_loop {
         thread_(thread),
         at_(chain.progress().source),
         reader_(described, options, context.stop, at_, context.outcomes) {
-    chain.progress().can_repeat = reader_.can_repeat();
     if (context.known && reader_.can_repeat() && context.known->has_some_of(0)) known_ = context.known;
   }
 
@@ -48,7 +47,7 @@ class source_loop {
       if (!wants_none || reader_.needs_begun_epoch()) {
         if (!begin_epoch(rest, wants_none)) {
           failed_->ends_at_once = chain_.progress().is_resumed;
-          if (fail(std::move(failed_), false) == flow::stop) return;
+          if (chain_.fail(std::move(failed_)) == flow::stop) return;
         } else if (!wants_none && (!run_epoch() || ends_as_empty())) {
           return;
         }
@@ -189,7 +188,7 @@ class source_loop {
   /// Whether the epoch shows that the source never yields a sample, and the failure for that ends the run.
   bool ends_as_empty() {
     return reader_.is_endless() && !failed_for_good_ && reader_.is_empty() &&
-           fail(source_failure(empty_epoch(), no_sample()), false) == flow::stop;
+           chain_.fail(source_failure(empty_epoch(), no_sample())) == flow::stop;
   }
 
   flow push_failure() {
@@ -201,12 +200,7 @@ class source_loop {
     }
     failed_->over_limit = context_.on_error == on_error::skip;
     failed_for_good_ = true;
-    return fail(std::move(failed_), true) == flow::stop ? flow::stop : flow::enough;
-  }
-
-  flow fail(failure_ptr f, bool can_go_back) {
-    chain_.sink().begin_failure(0, can_go_back, *f);
-    return chain_.fail(std::move(f));
+    return chain_.fail(std::move(failed_)) == flow::stop ? flow::stop : flow::enough;
   }
 
   bool is_stopped() const noexcept { return context_.stopped.load(std::memory_order_relaxed); }

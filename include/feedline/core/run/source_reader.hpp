@@ -52,10 +52,8 @@ class source_reader {
   /// Moves to the position in `at`. `rest`: the saved state of the source.
   void take_up(state_reader& rest) {
     if (at_.calls() == 0) return;
-    if constexpr (has_state<Source>) {
-      if (!std::exchange(at_.without_state, false)) return read_state(*source_, rest);
-    }
-    skip_samples(*source_, at_.calls(), at_.failed, stop_, !passes_over_others_);
+    if constexpr (has_state<Source>) read_state(*source_, rest);
+    else skip_samples(*source_, at_.calls(), at_.failed, stop_, !passes_over_others_);
   }
 
   /// Whether the last sample can be read again by the number of its call.

@@ -25,9 +25,6 @@ struct stream_place {
   std::uint64_t events = 0;            // after the last of these items
   std::uint64_t last = 0;              // hash of the last item's identity
   std::vector<failed_call> failures{}; // all in between
-  bool is_drained = false;             // some items were delivered because of a failure that follows
-  bool is_draining = false; // the next items will be; not saved, as it matters only after one was taken
-  failed_call drained_by{}; // what failed, if either is true
 
   bool is_beginning() const noexcept { return epochs == 0 && items == 0 && events == 0; }
 };
@@ -82,7 +79,7 @@ class stream_position {
   /// Called when the whole packet was processed.
   void end() {
     if (to_pass_over_.is_beginning()) {
-      auto [base, since] = place(packet_->ends_epoch(), 0);
+      auto [base, since] = place(packet_->ends_epoch());
       since_ = std::move(since);
       if (base != &before_) std::swap(before_, packet_->snapshot);
     }
@@ -90,14 +87,14 @@ class stream_position {
   }
 
   /// The last snapshot, and the position since then. `ends_epoch`: the current packet, which ends an epoch, was
-  /// processed. `back`: leaves out this many of the items that were taken last, all of the current packet.
-  std::pair<const snapshot*, stream_place> now(bool ends_epoch = false, std::size_t back = 0) const {
+  /// processed.
+  std::pair<const snapshot*, stream_place> now(bool ends_epoch = false) const {
     if (!to_pass_over_.is_beginning()) return {&before_, taken_before_};
-    return place(ends_epoch, back);
+    return place(ends_epoch);
   }
 
  private:
-  std::pair<const snapshot*, stream_place> place(bool ends_epoch, std::size_t back) const;
+  std::pair<const snapshot*, stream_place> place(bool ends_epoch) const;
 
   void pass_over(packet& p);
 

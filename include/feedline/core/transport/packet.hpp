@@ -18,7 +18,6 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 enum class event_kind : unsigned char {
   skipped,   ///< a sample was left out because of its failure; the stream continues
-  draining,  ///< a sample failed: the samples that stages held follow, then the failure ends the stream
   epoch_end, ///< the source reached the end of an epoch
   failed,    ///< the failure ends the stream here
 };

@@ -63,10 +63,9 @@ struct run_order {
   std::size_t budget = 0;
   feedline::on_error on_error = feedline::on_error::fail;
   feedline::rank rank{};
-  std::optional<occasion> fails;       // in a map upstream
-  std::optional<occasion> left_out;    // of the inputs
-  std::optional<occasion> ends_before; // the inputs
-  std::uint32_t last_epoch = none;     // in which the inputs fail
+  std::optional<occasion> fails;    // in a map upstream
+  std::optional<occasion> left_out; // of the inputs
+  std::uint32_t last_epoch = none;  // in which the inputs fail
   bool without_inputs = false;
   const std::vector<std::byte>* resume = nullptr;
 };
@@ -255,6 +254,10 @@ class run_checks {
   void resumes(bool finite, std::size_t buffer);
 
   void memory();
+
+  /// Lets a sample fail, and resumes the run when it no longer does: nothing may be lost or come twice. `where`: of the
+  /// part it fails. Returns false after a complaint.
+  bool continues_once_mended(const occasion& fails, const std::string& where);
 
   /// Compares a run with the reference. Returns false, after a complaint, if they differ.
   bool compare(const run_order& o, const std::string& promise, const std::string& advice);

@@ -222,6 +222,47 @@ FEEDLINE_INLINE void run_checks::memory() {
   }
 }
 
+FEEDLINE_INLINE bool run_checks::continues_once_mended(const occasion& fails, const std::string& where) {
+  const std::vector<step>& whole = reference();
+  const std::string what = text_of_occasion(fails) + " fails " + where;
+  seen_.doing("let " + what);
+  run_order o = order();
+  o.on_error = on_error::fail;
+  o.upstream = 2;
+  o.fails = fails;
+  const auto failing = runs_.start(o);
+  std::vector<step> got = read(*failing, whole.size() + 1);
+  if (got == whole) return true; // a stage that called emit.enough() before never receives it
+  const step error = got.back();
+  got.pop_back();
+  const std::size_t given = std::min(got.size(), whole.size());
+  const auto behind = whole.begin() + static_cast<std::ptrdiff_t>(given);
+  if (complain({whole.begin(), behind}, got,
+               "A failure affects no item before it: if " + what + ", they differ",
+               "Nothing may depend on time or on the calling thread"))
+    return false;
+  // The part may fail by itself before that.
+  if (error.is != step::kind::error || !(error.failed == fails || expects_failures())) {
+    seen_.broken("A failure is named: if " + what + ", the run ends with " +
+                 text_of_step(error, runs_.texts()) + ".");
+    return false;
+  }
+  const std::vector<std::byte> before = failing->checkpoint();
+  o = order();
+  o.upstream = 2;
+  o.resume = &before;
+  const std::string promise = "A failure that is mended leaves no trace: if " + what +
+                              ", and no longer does when the run is resumed, that yields other items";
+  const std::string advice =
+      "What a call, finish() and end_epoch() change must be in state(archive), also if a call throws";
+  try {
+    return !complain({behind, whole.end()}, run(o), promise, advice, given);
+  } catch (const std::exception& thrown) {
+    seen_.broken(promise + ": it can't be started: " + thrown.what() + ". " + advice + ".");
+    return false;
+  }
+}
+
 FEEDLINE_INLINE bool run_checks::compare(const run_order& o, const std::string& promise,
                                          const std::string& advice) {
   reference();
