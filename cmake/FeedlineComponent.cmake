@@ -72,8 +72,11 @@ function(feedline_component name)
     set(target feedline_${name})
     set(compiled_name ${name}_compiled)
   endif()
-  # Listed again at the beginning of each build, so that a new file counts.
-  file(GLOB_RECURSE all_definitions CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include/feedline"
+  set(at_each_build "") # so that a new file counts
+  if(PROJECT_IS_TOP_LEVEL)
+    set(at_each_build CONFIGURE_DEPENDS)
+  endif()
+  file(GLOB_RECURSE all_definitions ${at_each_build} RELATIVE "${PROJECT_SOURCE_DIR}/include/feedline"
     "${PROJECT_SOURCE_DIR}/include/feedline/*.ipp")
   set(definitions_here "")
   set(includes "")
@@ -93,7 +96,7 @@ function(feedline_component name)
   target_sources(${target} INTERFACE
     FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS}
     FILE_SET definitions TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${definitions_here})
-  set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY HEADERS) # each ends with its definitions
+  set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY HEADERS) # which include their definitions
   feedline_use(${target} INTERFACE feedline)
 
   set(targets ${target})
@@ -103,8 +106,13 @@ function(feedline_component name)
     add_library(feedline::${compiled_name} ALIAS ${target}_compiled)
     set_target_properties(${target}_compiled PROPERTIES EXPORT_NAME ${compiled_name} OUTPUT_NAME ${target}
       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-      INSTALL_RPATH "$ORIGIN" POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET default VISIBILITY_INLINES_HIDDEN OFF)
+      INSTALL_RPATH "$ORIGIN;${CMAKE_INSTALL_RPATH}" POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET default VISIBILITY_INLINES_HIDDEN OFF)
+    if(NOT PROJECT_IS_TOP_LEVEL AND NOT FEEDLINE_INSTALL)
+      set_target_properties(${target}_compiled PROPERTIES EXCLUDE_FROM_ALL ON) # only what is linked is compiled
+    endif()
     target_compile_definitions(${target}_compiled PUBLIC FEEDLINE_COMPILED)
+    # Otherwise GCC inlines none of the functions into another one: a program could replace it.
+    target_compile_options(${target}_compiled PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
     target_include_directories(${target}_compiled PUBLIC
       "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
     feedline_use(${target}_compiled PUBLIC feedline_compiled)

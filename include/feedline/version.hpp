@@ -2,13 +2,13 @@
 #pragma once
 
 // The library's version, and how it is built: header-only, or compiled once in libraries (FEEDLINE_COMPILED, which the
-// CMake targets define). Everything is in an inline namespace of the major version and of that choice, so that one
-// program can link parts that were compiled with different versions or choices: they never share a function.
+// CMake targets define). Everything is in an inline namespace of the version and of that choice, so that one program can
+// link parts that were compiled with different versions or choices: they never share a function of feedline.
 #ifdef FEEDLINE_COMPILED
-#define FEEDLINE_ABI v0_compiled
+#define FEEDLINE_ABI v0_1_compiled
 #define FEEDLINE_INLINE
 #else
-#define FEEDLINE_ABI v0
+#define FEEDLINE_ABI v0_1
 #define FEEDLINE_INLINE inline
 #endif
 

@@ -77,8 +77,6 @@ asio::awaitable<std::string> place_and_chance(int, async_context& c) {
   co_return std::to_string(c.epoch) + ":" + std::to_string(c.index) + ":" + std::to_string(c.random());
 }
 
-// The functions of most tests. With lambdas, each of which has its own type, pipelines with the same stages would be
-// compiled several times.
 using fetching = std::function<asio::awaitable<int>(int, async_context&)>;
 using holding = std::function<asio::awaitable<fl::test::counted_item>(int, async_context&)>;
 

@@ -37,8 +37,6 @@ using fl::test::wait_for_cancellation;
 
 namespace {
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using yielding = std::function<async_generator<int>(fl::epoch, async_context&)>;
 
 const auto same = [](int i) { return i; };

@@ -31,8 +31,6 @@ using fl::test::wait_for_cancellation;
 
 namespace {
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using fetching = std::function<asio::awaitable<int>(int, async_context&)>;
 
 } // namespace

@@ -34,8 +34,6 @@ using fl::test::run_to_end;
 
 namespace {
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using fetching = std::function<asio::awaitable<int>(int, async_context&)>;
 
 constexpr fl::retry quick{.attempts = 3, .first_pause = 10us};

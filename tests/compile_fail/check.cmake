@@ -34,7 +34,7 @@ endif()
 
 # Brackets and semicolons have a meaning in CMake's lists, so they are replaced before the search.
 function(flatten text out)
-  string(REGEX REPLACE "feedline::v0(_compiled)?::" "feedline::" text "${text}") # some compilers show the inline namespace
+  string(REGEX REPLACE "feedline::v[0-9_]+(_compiled)?::" "feedline::" text "${text}") # some compilers show the inline namespace
   string(REPLACE ";" "," text "${text}")
   string(REPLACE "[" "(" text "${text}")
   string(REPLACE "]" ")" text "${text}")

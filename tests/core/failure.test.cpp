@@ -28,8 +28,6 @@ using namespace feedline::test;
 
 namespace {
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using mapping = std::function<int(int)>;
 
 const mapping unlucky_from_7 = [](int n) {

@@ -56,8 +56,6 @@ struct tree {
 
 const auto make_example = [](int n) { return example{{}, {}, n}; };
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using filling = std::function<void(int, fl::batch_slot<example>&)>;
 
 const filling fill_example = [](int n, fl::batch_slot<example>& slot) { slot.get<&example::label>() = n; };

@@ -50,8 +50,6 @@ class environment {
       "PMI_SIZE", "SLURM_PROCID", "SLURM_NTASKS",         "SLURM_STEP_NUM_TASKS"};
 };
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using mapping = std::function<int(int)>;
 
 const mapping same = [](int n) { return n; };

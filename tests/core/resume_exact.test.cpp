@@ -83,8 +83,6 @@ void check_both_modes(const Pipeline& pipeline, int items) {
   check_every_place([&](const auto& resume) { return pipeline.infinite({.resume = resume}); }, items);
 }
 
-// The functions of stages. With lambdas, each of which has its own type, pipelines with the same stages would be
-// compiled several times.
 using mapping = std::function<int(int, fl::context&)>;
 using selection = std::function<bool(int)>;
 

@@ -78,8 +78,6 @@ struct squares {
   std::string origin(std::uint64_t index) const { return "square " + std::to_string(index - 1000); }
 };
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using mapping = std::function<int(int, fl::context&)>;
 
 const mapping same = [](int n, fl::context&) { return n; };

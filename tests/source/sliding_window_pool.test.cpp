@@ -140,8 +140,6 @@ strings sorted(strings all) {
   return all;
 }
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using reading = std::function<std::string(const fl::pool_chunk<letters>&)>;
 
 const reading read_letter = fl::read_chunk;

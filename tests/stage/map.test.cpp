@@ -41,8 +41,6 @@ namespace {
 
 int twice(int i) { return 2 * i; }
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using mapping = std::function<int(int, fl::context&)>;
 
 struct word {

@@ -32,8 +32,6 @@ using fl::test::throws_saying;
 
 namespace {
 
-/// A function of a stage. With lambdas, each of which has its own type, pipelines with the same stages would be
-/// compiled several times.
 using mapping = std::function<int(int)>;
 
 const mapping same = [](int i) { return i; };

@@ -75,11 +75,11 @@ class stop_on_signal {
     for (std::size_t i = 0; i < installed; ++i) ::sigaction(signals_[i], &former_[i], nullptr);
   }
 
-  // In a program that hides its symbols they would exist twice: here and in feedline's shared library.
+  // Visible, so that they exist once in a program that hides its symbols and links feedline as a shared library.
   [[gnu::visibility("default")]] static inline std::atomic<bool> exists_{false};
   [[gnu::visibility("default")]] static inline std::atomic<stop_on_signal*> active_{nullptr};
-  [[gnu::visibility("default")]] static inline std::atomic<int> handling_{
-      0}; // threads that are in the handler
+  // Threads that are in the handler.
+  [[gnu::visibility("default")]] static inline std::atomic<int> handling_{0};
 
   std::array<int, max_signals> signals_;
   std::size_t count_;

@@ -87,6 +87,7 @@ class run : public run_base {
     source_facts facts = facts_of_source(source_);
     const known_bytes bytes = facts.size.bytes;
     prepare(std::move(facts),
+            // Where the world size may change, the global batch must stay the same.
             facts_of_stages<source_item_t<Source>>(stages_, bytes, is_elastic ? options.rank.world_size : 1),
             facts_of_segments(std::make_index_sequence<segment_count>()),
             {.is_measured = Measured,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Workers whose number follows the work: as many are active as increase the throughput, the others are parked.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
@@ -85,10 +86,16 @@ class worker_pool {
   std::size_t active() const noexcept { return active_.load(std::memory_order_relaxed); }
 
   /// Parks a worker as long as it isn't needed.
-  void wait_turn(thread_counters& thread);
+  void wait_turn(thread_counters& thread) {
+    if (thread.number >= active()) park(thread);
+  }
 
   /// Called when a worker has processed a packet of this many items.
-  void worked(std::size_t items);
+  void worked(std::size_t items) {
+    items_.fetch_add(items, std::memory_order_relaxed);
+    if (packets_.fetch_add(1, std::memory_order_relaxed) + 1 >= std::max<std::size_t>(10, 2 * active()))
+      look();
+  }
 
   /// Called when there is no more work: unparks all workers.
   void end();
@@ -96,7 +103,12 @@ class worker_pool {
  private:
   static constexpr std::uint64_t shortest_span = 50'000'000; // ns
 
-  void look(std::uint64_t now);
+  void park(thread_counters& thread);
+
+  // Measures, unless the last time was a moment ago.
+  void look();
+
+  void adjust(std::uint64_t now);
 
   clock now_;
   worker_policy policy_;

@@ -82,20 +82,17 @@ FEEDLINE_INLINE worker_pool::worker_pool(worker_range range, std::size_t process
       active_(policy_.count()),
       since_(now()) {}
 
-FEEDLINE_INLINE void worker_pool::wait_turn(thread_counters& thread) {
-  if (thread.number < active()) return;
+FEEDLINE_INLINE void worker_pool::park(thread_counters& thread) {
   const wait_timer timer(thread, wait_kind::parked);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, stop_, [&] { return ending_ || thread.number < active(); });
 }
 
-FEEDLINE_INLINE void worker_pool::worked(std::size_t items) {
-  items_.fetch_add(items, std::memory_order_relaxed);
-  if (packets_.fetch_add(1, std::memory_order_relaxed) + 1 < std::max<std::size_t>(10, 2 * active())) return;
+FEEDLINE_INLINE void worker_pool::look() {
   const std::uint64_t now = now_();
   if (now - since_.load(std::memory_order_relaxed) < shortest_span) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock && !ending_ && now - since_.load(std::memory_order_relaxed) >= shortest_span) look(now);
+  if (lock && !ending_ && now - since_.load(std::memory_order_relaxed) >= shortest_span) adjust(now);
 }
 
 FEEDLINE_INLINE void worker_pool::end() {
@@ -106,7 +103,7 @@ FEEDLINE_INLINE void worker_pool::end() {
   changed_.notify_all();
 }
 
-FEEDLINE_INLINE void worker_pool::look(std::uint64_t now) {
+FEEDLINE_INLINE void worker_pool::adjust(std::uint64_t now) {
   const std::uint64_t began = since_.exchange(now, std::memory_order_relaxed);
   packets_.store(0, std::memory_order_relaxed);
   work_seen seen;

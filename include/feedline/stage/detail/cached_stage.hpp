@@ -24,6 +24,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/fields.hpp>
+#include <feedline/detail/type_name.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
 #include <feedline/stage/detail/inner_run.hpp>
@@ -271,13 +272,13 @@ class cached_stage {
   template <class In, class Out>
   std::uint64_t table_fingerprint() const {
     constexpr std::uint64_t format = 2;
+    const auto hash_of = [](const std::type_info& type) { return stable_hash(mangled_name(type)); };
     std::uint64_t hash = detail::key(format, pipeline_, stable_hash(store_->version()), fingerprint(),
-                                     stable_hash(typeid(In).name()), stable_hash(typeid(Out).name()),
-                                     stable_hash(typeid(Key).name()));
+                                     hash_of(typeid(In)), hash_of(typeid(Out)), hash_of(typeid(Key)));
     const auto add = [&]<class S>(const S&) {
       if constexpr (requires { typename S::on_one_thread; })
-        hash = detail::key(hash, stable_hash(typeid(typename S::on_one_thread).name()));
-      else hash = detail::key(hash, stable_hash(typeid(S).name()));
+        hash = detail::key(hash, hash_of(typeid(typename S::on_one_thread)));
+      else hash = detail::key(hash, hash_of(typeid(S)));
     };
     for_each_in(stages_, add);
     return hash;
