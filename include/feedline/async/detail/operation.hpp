@@ -84,6 +84,7 @@ class operation final : public operation_base {
 
  private:
   void launch() noexcept override {
+    std::exception_ptr failed;
     try {
       throw_if_stopped();
       if constexpr (std::is_nothrow_default_constructible_v<output>) { // co_spawn makes one if the call fails
@@ -95,8 +96,10 @@ class operation final : public operation_base {
         spawn(work(), [this](std::exception_ptr error) { end(std::move(error)); });
       }
     } catch (...) {
-      end(std::current_exception());
+      failed = std::current_exception();
     }
+    if (failed)
+      end(std::move(failed)); // its catch clause has ended: the thread that takes it is its only owner
   }
 
   template <class Coroutine, class Handler>

@@ -85,13 +85,16 @@ class stream final : public operation_base,
   };
 
   void launch() noexcept override {
+    std::exception_ptr failed;
     try {
       throw_if_stopped();
       generator_.emplace(coroutine_of(f_, item_, context_));
       generator_->start(*this);
     } catch (...) {
-      ended(std::current_exception());
+      failed = std::current_exception();
     }
+    if (failed)
+      ended(std::move(failed)); // its catch clause has ended: the thread that takes it is its only owner
   }
 
   void cancel() noexcept override {

@@ -175,11 +175,14 @@ class node {
     received_ += is_measured ? count : 0;
     const sample_id last = ids[count - 1];
     emitter_type emit(next_, place_, last);
+    failure_ptr failed;
     try {
       stage_.commit(count, ids, emit);
     } catch (...) {
-      return caught(emit.id());
+      failed = noted(emit.id());
     }
+    if (failed) [[unlikely]]
+      return caught(std::move(failed));
     if constexpr (Traits.keeps_over_epochs) calls_that_emitted_ += emit.emitted_some();
     return emit.flow();
   }
@@ -200,11 +203,13 @@ class node {
     if constexpr (Traits.keeps_over_epochs)
       if (!drain && shows_empty_run(e) && fail_as_empty(epoch) == flow::stop) return flow::stop;
     if constexpr (requires { stage_.end_epoch(); }) {
+      failure_ptr failed;
       try {
         stage_.end_epoch();
       } catch (...) {
-        if (caught({.epoch = epoch}) == flow::stop) return flow::stop;
+        failed = noted({.epoch = epoch});
       }
+      if (failed && caught(std::move(failed)) == flow::stop) return flow::stop;
     }
     has_enough_ = false;
     if constexpr (Traits.keeps_over_epochs)
@@ -284,6 +289,7 @@ class node {
     constexpr bool takes_id = takes_sample<Stage, In> || takes_sample_and_context<Stage, In>;
     const std::conditional_t<takes_id, sample_id, const sample_id&> id = s.id;
     emitter_type emit(next_, place_, id);
+    noted_failure* failed = nullptr; // owned, but a destructor would take time for each item
     try {
       if constexpr (takes_value_and_context<Stage, In>) {
         context c = make_context(s.id, key_, place_.run.stop, &counters_);
@@ -297,8 +303,10 @@ class node {
         stage_(std::move(s), emit, c);
       }
     } catch (...) {
-      return caught(emit.id());
+      failed = noted(emit.id()).release();
     }
+    if (failed) [[unlikely]]
+      return caught(failure_ptr(failed));
     count_failures_inside(emit);
     if constexpr (Traits.keeps_over_epochs) calls_that_emitted_ += emit.emitted_some();
     if constexpr (!Traits.checkpoints_mid_call) has_enough_ |= emit.said_enough();
@@ -372,7 +380,7 @@ class node {
     const std::size_t count = std::min(values.size(), target.size());
     std::size_t made = 0;
     flow result = flow::more;
-    bool failed = false;
+    failure_ptr failed;
     if constexpr (can_fail_again)
       if (known_ && !known_->is_empty()) [[unlikely]]
         return push_first(values, ids, taken);
@@ -385,20 +393,18 @@ class node {
       }
       if constexpr (is_measured) ended = now_ns();
     } catch (...) {
-      failed = true;
+      failed = noted(ids[made]);
       if constexpr (is_measured) ended = now_ns();
-      taken += made;
-      result = next_.commit(made, ids);
-      ++taken;
-      if (result == flow::more) result = caught(ids[made]);
     }
-    if (!failed) {
-      taken += made;
-      if (const flow committed = next_.commit(made, ids); committed != flow::more) result = committed;
-    }
-    if (is_measured && made + failed > 0) {
-      received_ += made + failed;
-      counters_.add_time((ended - began) / (made + failed));
+    taken += made;
+    const flow committed = next_.commit(made, ids);
+    const std::size_t used = made + (failed ? 1 : 0);
+    taken += used - made;
+    if (committed != flow::more) result = committed;
+    else if (failed) result = caught(std::move(failed));
+    if (is_measured && used > 0) {
+      received_ += used;
+      counters_.add_time((ended - began) / used);
     }
     return result;
   }
@@ -408,11 +414,16 @@ class node {
     if constexpr (runs_stages_inside<Stage>) add_relaxed(counters_.failures, emit.failures());
   }
 
+  // The error being handled. It is passed on when its catch clause has ended: the thread that receives it is then its only
+  // owner.
+  [[gnu::noinline, gnu::cold]] failure_ptr noted(sample_id id) const {
+    return note_failure(place_.name, id, {place_.number, id});
+  }
+
   // A failure ends the epoch for this stage. The stages downstream decide whether it ends the run: if they had
   // enough of the epoch before it, a run on one thread would never have reached it.
-  [[gnu::noinline, gnu::cold]] flow caught(const sample_id& id) {
+  [[gnu::noinline, gnu::cold]] flow caught(failure_ptr f) {
     add_relaxed(counters_.failures, 1);
-    failure_ptr f = note_failure(place_.name, id, {place_.number, id});
     if (place_.run.skips(f->call) && progress().skip_one(place_.run.failure_limit))
       return next_.skipped(std::move(f));
     f->over_limit = place_.run.on_error == on_error::skip;
@@ -424,16 +435,15 @@ class node {
     emitter_type emit(next_, place_, id);
     if constexpr (requires { stage_.finish(emit); }) {
       progress().calls += !Traits.checkpoints_mid_call;
-      bool failed = false;
-      flow result = flow::more;
+      failure_ptr failed;
       try {
         stage_.finish(emit);
       } catch (...) {
-        failed = true;
-        result = caught(id);
+        failed = noted(id);
       }
+      const flow result = failed ? caught(std::move(failed)) : emit.flow();
       progress().calls -= !Traits.checkpoints_mid_call;
-      if (failed) return result;
+      return result;
     }
     return emit.flow();
   }
