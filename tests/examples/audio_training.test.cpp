@@ -19,16 +19,23 @@ outcome run(const temporary_folder& folder, const std::string& flags, const std:
   return feedline::test::run_program(FEEDLINE_AUDIO_TRAINING, folder, flags, before);
 }
 
-std::string tones_in(const temporary_folder& folder) {
-  REQUIRE(run(folder, "--write-tones " + (folder / "")).status == 0);
-  return " --train " + (folder / "train.arrows") + " --eval " + (folder / "eval.arrows");
+/// The folder of the generated clips.
+const temporary_folder& tones() {
+  static const temporary_folder written;
+  static const int status = run(written, "--write-tones " + (written / "")).status;
+  REQUIRE(status == 0);
+  return written;
+}
+
+std::string tone_files() {
+  return " --train " + (tones() / "train.arrows") + " --eval " + (tones() / "eval.arrows");
 }
 
 } // namespace
 
 TEST_CASE("evaluation sees each clip once and training is repeatable with any number of workers") {
   const temporary_folder folder;
-  const std::string files = tones_in(folder);
+  const std::string files = tone_files();
   outcome first;
   for (const std::string workers : {"1", "3", "8"}) {
     const outcome o = run(folder, "--steps 6 --shuffle 100 --min-fill 40 --workers " + workers +
@@ -48,9 +55,8 @@ TEST_CASE("evaluation sees each clip once and training is repeatable with any nu
 
 TEST_CASE("held-out clips are evaluated and the others are used for training") {
   const temporary_folder folder;
-  tones_in(folder);
   const outcome o = run(folder, "--steps 1 --shuffle 10 --min-fill 0 --hold-out 25 --train " +
-                                    (folder / "train.arrows") + small);
+                                    (tones() / "train.arrows") + small);
   REQUIRE(o.status == 0);
   CHECK(o.value("evaluated") == o.value("distinct"));
   const int evaluated = std::stoi(o.value("evaluated"));
@@ -60,8 +66,7 @@ TEST_CASE("held-out clips are evaluated and the others are used for training") {
 
 TEST_CASE("clips that can't be read are left out and reported with file and row") {
   const temporary_folder folder;
-  const std::string files = tones_in(folder);
-  std::string damaged = contents_of(folder / "train.arrows");
+  std::string damaged = contents_of(tones() / "train.arrows");
   const std::size_t wav = damaged.find("RIFF", damaged.size() / 2);
   REQUIRE(wav != std::string::npos);
   damaged.replace(wav, 4, "JUNK");
@@ -106,7 +111,7 @@ TEST_CASE("contradictory flags are rejected with a message") {
 
 TEST_CASE("Ctrl-C ends a training at any time") {
   const temporary_folder folder;
-  const std::string files = tones_in(folder);
+  const std::string files = tone_files();
   for (const std::string after : {"0.05", "0.5", "1.5"}) {
     const outcome o =
         run(folder, "--epochs 1000" + files, "timeout --preserve-status --signal INT " + after + " ");

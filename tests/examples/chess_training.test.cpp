@@ -12,6 +12,7 @@
 #include "support/sanitizers.hpp"
 #include "support/temporary_folder.hpp"
 
+using feedline::test::rounds;
 using feedline::test::temporary_folder;
 using outcome = feedline::test::program_outcome;
 
@@ -21,8 +22,17 @@ outcome run(const temporary_folder& folder, const std::string& flags, const std:
   return feedline::test::run_program(FEEDLINE_CHESS_TRAINING, folder, flags, before);
 }
 
+constexpr int games = rounds(200, 40);
+const std::string all_games = std::to_string(games);
+
 std::string games_in(const temporary_folder& folder) {
-  REQUIRE(run(folder, "--write-games " + folder.path()).status == 0);
+  static const temporary_folder written;
+  static const int status = run(written, "--write-games " + written.path()).status;
+  REQUIRE(status == 0);
+  for (int i = 0; i < games; ++i) {
+    const std::string name = "training." + std::to_string(i) + ".gz";
+    std::filesystem::copy(written / name, folder / name);
+  }
   return " --reservoir 1000 --batch 64 --games " + folder.path();
 }
 
@@ -43,28 +53,28 @@ TEST_CASE("chess_training generates games and learns from them") {
 
 TEST_CASE("a training is the same with any number of workers, and differs with another seed") {
   const temporary_folder folder;
-  const std::string games = games_in(folder);
+  const std::string from = games_in(folder);
   const std::string flags =
-      "--steps " + std::to_string(feedline::test::rounds(12)) + " --values --blunders 0.2 --sampling 0.5 ";
-  const outcome first = run(folder, flags + "--workers 1" + games);
+      "--steps " + std::to_string(rounds(12)) + " --values --blunders 0.2 --sampling 0.5 ";
+  const outcome first = run(folder, flags + "--workers 1" + from);
   REQUIRE(first.status == 0);
   for (const std::string workers : {"2", "16"}) {
-    const outcome o = run(folder, flags + "--workers " + workers + games);
+    const outcome o = run(folder, flags + "--workers " + workers + from);
     INFO(o.log);
     for (const std::string key : {"digest", "tensor_digest", "first_loss", "last_loss"})
       CHECK(o.value(key) == first.value(key));
   }
-  const outcome other = run(folder, flags + "--seed 2" + games);
+  const outcome other = run(folder, flags + "--seed 2" + from);
   CHECK(other.value("tensor_digest") != first.value("tensor_digest"));
-  const outcome model = run(folder, flags + "--model-seed 2" + games);
+  const outcome model = run(folder, flags + "--model-seed 2" + from);
   CHECK(model.value("tensor_digest") == first.value("tensor_digest"));
   CHECK(model.value("last_loss") != first.value("last_loss"));
 }
 
 TEST_CASE("a finite run uses each position once, and counts bad chunks") {
   const temporary_folder folder;
-  const std::string games = games_in(folder);
-  const outcome whole = run(folder, "--finite" + games);
+  const std::string from = games_in(folder);
+  const outcome whole = run(folder, "--finite" + from);
   INFO(whole.log);
   REQUIRE(whole.status == 0);
   CHECK(whole.value("distinct") == whole.value("positions"));
@@ -72,34 +82,36 @@ TEST_CASE("a finite run uses each position once, and counts bad chunks") {
 
   folder.write("zero.gz", "");
   folder.write("text.gz", "no game");
-  const outcome o = run(folder, "--finite" + games);
+  const outcome o = run(folder, "--finite" + from);
   CHECK(o.status == 0);
   CHECK(o.value("positions") == whole.value("positions"));
   CHECK(o.value("bad_chunks") == "2");
   CHECK(o.value("not gzip") == "2");
   CHECK(o.log.find("text.gz") != std::string::npos);
-  const outcome none = run(folder, "--finite --format v7" + games);
+  const outcome none = run(folder, "--finite --format v7" + from);
   CHECK(none.value("positions") == "0");
-  CHECK(none.value("wrong version") == "200");
+  CHECK(none.value("wrong version") == all_games);
 }
 
 TEST_CASE("a live pool reports its contents, and counts bad files apart from bad chunks") {
   const temporary_folder folder;
-  const std::string games = games_in(folder);
+  const std::string from = games_in(folder);
   folder.write("text.gz", "no game");
   folder.write("cut.tar", std::string(300, 'x'));
-  const outcome o = run(folder, "--finite --window 1000 --watch" + games);
+  const outcome o = run(folder, "--finite --window 1000 --watch" + from);
   INFO(o.log);
   CHECK(o.status == 0);
   CHECK(o.value("bad_chunks") == "2");
   CHECK(o.value("causes") == "{\"unreadable file\": 1");
   CHECK(o.value("not gzip") == "1");
-  CHECK(o.log.find("1 bad, sources 201, chunks 201, window 1000") != std::string::npos);
+  const std::string sources = std::to_string(games + 1);
+  CHECK(o.log.find("1 bad, sources " + sources + ", chunks " + sources + ", window 1000") !=
+        std::string::npos);
 }
 
 TEST_CASE("a live pool counts the games that are newer than the anchor") {
   const temporary_folder folder;
-  const std::string games = games_in(folder);
+  const std::string from = games_in(folder);
   std::vector<std::string> newest;
   for (int i = 0; i < 3; ++i) {
     newest.push_back(folder / ("training." + std::to_string(i) + ".gz"));
@@ -108,29 +120,29 @@ TEST_CASE("a live pool counts the games that are newer than the anchor") {
                                          std::chrono::hours(1 + i));
   }
   const auto since = [&](const std::string& flags) {
-    const outcome o = run(folder, "--finite --window 1000" + flags + games);
+    const outcome o = run(folder, "--finite --window 1000" + flags + from);
     INFO(o.log);
     CHECK(o.status == 0);
     const std::string count = o.value("since_anchor");
     CHECK(o.log.find("chunks since the anchor: " + count + "\n") != std::string::npos);
     return count;
   };
-  CHECK(since("") == "200");
+  CHECK(since("") == all_games);
   CHECK(since(" --anchor " + newest[0]) == "2");
   CHECK(since(" --anchor " + newest[2]) == "0");
-  CHECK(since(" --anchor none.gz") == "200");
-  CHECK(run(folder, "--steps 1" + games).value("since_anchor") == "no since_anchor");
+  CHECK(since(" --anchor none.gz") == all_games);
+  CHECK(run(folder, "--steps 1" + from).value("since_anchor") == "no since_anchor");
 }
 
 TEST_CASE("notices of a live pool are printed once, with and without --watch") {
   const temporary_folder folder;
-  const std::string games = games_in(folder);
+  const std::string from = games_in(folder);
   for (const std::string flags : {"", " --watch"}) {
-    const outcome o = run(folder, "--steps 50 --sampling 0.5 --window 1000" + flags + games);
+    const outcome o = run(folder, "--steps 50 --sampling 0.5 --window 1000" + flags + from);
     INFO(o.log);
     CHECK(o.status == 0);
-    for (const std::string words :
-         {"sliding_window_pool: starts with 200 chunks", "sliding_window_pool: all 200"}) {
+    for (const std::string& words : {"sliding_window_pool: starts with " + all_games + " chunks",
+                                     "sliding_window_pool: all " + all_games}) {
       const std::size_t at = o.log.find(words);
       REQUIRE(at != std::string::npos);
       CHECK((at == 0 || o.log[at - 1] == '\n'));
@@ -174,10 +186,10 @@ TEST_CASE("flags of chess_training that can't be combined are refused with a rea
 
 TEST_CASE("Ctrl-C ends a training on games at any moment") {
   const temporary_folder folder;
-  const std::string games = games_in(folder);
+  const std::string from = games_in(folder);
   for (const std::string after : {"0.05", "0.5"}) {
     const outcome o =
-        run(folder, "--steps 1000000" + games, "timeout --preserve-status --signal INT " + after + " ");
+        run(folder, "--steps 1000000" + from, "timeout --preserve-status --signal INT " + after + " ");
     INFO(o.log);
     CHECK((o.status == 130 || after == "0.05")); // it may not handle signals so early
   }

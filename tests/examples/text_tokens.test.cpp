@@ -5,9 +5,11 @@
 
 #include "support/catch.hpp"
 #include "support/program_outcome.hpp"
+#include "support/rounds.hpp"
 #include "support/temporary_folder.hpp"
 
 using result = feedline::test::program_outcome;
+using feedline::test::rounds;
 using feedline::test::temporary_folder;
 
 namespace {
@@ -33,7 +35,7 @@ void check_interruptions(const std::string& mode) {
   for (const std::string signal : {"INT", "KILL"}) {
     int interruptions = 0;
     // A fast machine may finish before it is first interrupted.
-    for (int steps = 2000; interruptions == 0 && steps < 1'000'000; steps *= 4) {
+    for (int steps = rounds(2000, 400); interruptions == 0 && steps < 1'000'000; steps *= 4) {
       const std::string flags = mode + " --steps " + std::to_string(steps);
       const std::string file = folder / (signal + std::to_string(steps));
       const result whole = run(flags);

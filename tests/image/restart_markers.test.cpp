@@ -7,6 +7,7 @@
 #include "support/files_in.hpp"
 #include "support/jpeg_crops.hpp"
 #include "support/jpeg_writer.hpp"
+#include "support/rounds.hpp"
 #include "support/test_data.hpp"
 #include "support/throws_saying.hpp"
 
@@ -296,7 +297,8 @@ TEST_CASE("photographs have the same crops with restart markers", "[shared]") {
   fl::random_generator random(3);
   fl::tar_samples photos(*folder + "/*.tar");
   std::size_t count = 0, segments = 0, before = 0, after = 0;
-  while (const auto photo = photos.next()) {
+  for (int number = 0; const auto photo = photos.next(); ++number) {
+    if (number % fl::test::place_step != 0) continue;
     const auto file = (*photo)["jpg"];
     const auto marked = fl::add_restart_markers(file);
     CHECK(marked.unchanged.empty());
@@ -318,7 +320,7 @@ TEST_CASE("photographs have the same crops with restart markers", "[shared]") {
       REQUIRE(largest_difference(a, b) == 0);
     }
   }
-  CHECK(count > 300);
+  CHECK(count > 300 / fl::test::place_step);
   CHECK(segments > 5 * count);
   CHECK(after < before + before / 50);
 }
