@@ -78,25 +78,33 @@ function(feedline_component name)
   endif()
   file(GLOB_RECURSE all_definitions ${at_each_build} RELATIVE "${PROJECT_SOURCE_DIR}/include/feedline"
     "${PROJECT_SOURCE_DIR}/include/feedline/*.ipp")
+  set(headers "") # without definitions
+  set(declarations "")
   set(definitions_here "")
   set(includes "")
   foreach(header IN LISTS arg_HEADERS)
     string(REGEX REPLACE "hpp$" "ipp" file "${header}")
     if(file IN_LIST all_definitions)
-      list(APPEND definitions_here ${file})
+      list(APPEND declarations "${PROJECT_SOURCE_DIR}/include/feedline/${header}")
+      list(APPEND definitions_here "${PROJECT_SOURCE_DIR}/include/feedline/${file}")
       string(APPEND includes "#include <feedline/${file}>\n")
+    else()
+      list(APPEND headers "${PROJECT_SOURCE_DIR}/include/feedline/${header}")
     endif()
   endforeach()
-  list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/feedline/")
-  list(TRANSFORM definitions_here PREPEND "${PROJECT_SOURCE_DIR}/include/feedline/")
 
   add_library(${target} INTERFACE)
   add_library(feedline::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   target_sources(${target} INTERFACE
-    FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS}
+    FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers}
+    FILE_SET declarations TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${declarations}
     FILE_SET definitions TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${definitions_here})
-  set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY HEADERS) # which include their definitions
+  set(verified HEADERS declarations) # header-only these end with their definitions
+  if(FEEDLINE_COMPILED)
+    set(verified HEADERS definitions) # which begin with their declarations
+  endif()
+  set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY "${verified}")
   feedline_use(${target} INTERFACE feedline)
 
   set(targets ${target})
@@ -119,7 +127,6 @@ function(feedline_component name)
     target_link_libraries(${target} INTERFACE $<BUILD_INTERFACE:${target}_compiled>)
     list(APPEND targets ${target}_compiled)
     set_property(GLOBAL APPEND PROPERTY FEEDLINE_LIBRARIES ${target}_compiled)
-    set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY "HEADERS;definitions")
   endif()
 
   if(FEEDLINE_INSTALL)
@@ -129,7 +136,7 @@ function(feedline_component name)
       string(APPEND options "set(${option} \"${${option}}\") # the value with which this feedline was built\n")
     endforeach()
     configure_file("${PROJECT_SOURCE_DIR}/cmake/feedline-component.cmake.in" feedline-${name}.cmake @ONLY)
-    install(TARGETS ${targets} EXPORT feedline-${name} FILE_SET HEADERS FILE_SET definitions)
+    install(TARGETS ${targets} EXPORT feedline-${name} FILE_SET HEADERS FILE_SET declarations FILE_SET definitions)
     install(EXPORT feedline-${name} NAMESPACE feedline:: FILE feedline-${name}-targets.cmake
       DESTINATION "${FEEDLINE_PACKAGE_DIR}")
     install(FILES "${CMAKE_CURRENT_BINARY_DIR}/feedline-${name}.cmake" DESTINATION "${FEEDLINE_PACKAGE_DIR}")
