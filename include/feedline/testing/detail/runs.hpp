@@ -259,6 +259,10 @@ class run_checks {
   /// part it fails. Returns false after a complaint.
   bool continues_once_mended(const occasion& fails, const std::string& where);
 
+  /// Whether a run resumed as ordered yields the rest, which begins with item `first`. False after a complaint.
+  bool yields_rest(const run_order& o, const std::vector<step>& rest, const std::string& promise,
+                   const std::string& advice, std::size_t first);
+
   /// Compares a run with the reference. Returns false, after a complaint, if they differ.
   bool compare(const run_order& o, const std::string& promise, const std::string& advice);
 

@@ -180,15 +180,8 @@ FEEDLINE_INLINE void run_checks::resumes(bool finite, std::size_t buffer) {
                                    : "Name everything that a call, finish() and end_epoch() change in "
                                      "state(archive), or leave state() out";
     o.resume = &checkpoints[at];
-    std::vector<step> got;
-    try {
-      const auto resumed = runs_.start(o);
-      got = read(*resumed, expected.size() - at);
-    } catch (const std::exception& error) {
-      return seen_.broken(promise + ": it can't be started: " + error.what() + ". " + advice + ".");
-    }
-    if (complain({expected.begin() + static_cast<std::ptrdiff_t>(at), expected.end()}, got, promise, advice,
-                 at))
+    if (!yields_rest(o, {expected.begin() + static_cast<std::ptrdiff_t>(at), expected.end()}, promise, advice,
+                     at))
       return;
   }
 }
@@ -255,10 +248,17 @@ FEEDLINE_INLINE bool run_checks::continues_once_mended(const occasion& fails, co
                               ", and no longer does when the run is resumed, that yields other items";
   const std::string advice =
       "What a call, finish() and end_epoch() change must be in state(archive), also if a call throws";
+  return yields_rest(o, {behind, whole.end()}, promise, advice, given);
+}
+
+FEEDLINE_INLINE bool run_checks::yields_rest(const run_order& o, const std::vector<step>& rest,
+                                             const std::string& promise, const std::string& advice,
+                                             std::size_t first) {
   try {
-    return !complain({behind, whole.end()}, run(o), promise, advice, given);
-  } catch (const std::exception& thrown) {
-    seen_.broken(promise + ": it can't be started: " + thrown.what() + ". " + advice + ".");
+    const auto resumed = runs_.start(o);
+    return !complain(rest, read(*resumed, rest.size()), promise, advice, first);
+  } catch (const std::exception& error) {
+    seen_.broken(promise + ": it can't be started: " + error.what() + ". " + advice + ".");
     return false;
   }
 }
