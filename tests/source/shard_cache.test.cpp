@@ -414,6 +414,51 @@ TEST_CASE("A new cache doesn't remove a draft that has taken the place of an aba
   CHECK_FALSE(fs::exists(path));
 }
 
+TEST_CASE("A part whose bytes on disk have changed is noticed and fetched again") {
+  fixture f;
+  const fl::object_info version = get(*f.cached(), 0).object;
+  const std::string path = f.files().at(0);
+  const auto size = fs::file_size(path);
+  std::size_t fetched = f.requests();
+  for (const std::uintmax_t at : {std::uintmax_t{0}, std::uintmax_t{part / 2}, std::uintmax_t{part - 1},
+                                  size - 1}) { // also in the hash
+    {
+      std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+      file.seekg(static_cast<std::streamoff>(at));
+      const char c = static_cast<char>(file.get() ^ 4);
+      file.seekp(static_cast<std::streamoff>(at));
+      file.put(c);
+    }
+    const auto store = f.cached();
+    const fl::object_part mended = get(*store, 0, version);
+    CHECK(text(mended) == contents(1).substr(0, part));
+    CHECK_FALSE(mended.is_mapped);
+    CHECK(f.requests() == ++fetched);
+    CHECK(number(*store, "damaged parts in the cache") == 1);
+    CHECK(number(*store, "cache hits") == 0);
+    const fl::object_part again = get(*store, 0, version);
+    CHECK(again.is_mapped);
+    CHECK(text(again) == text(mended));
+    CHECK(f.requests() == fetched);
+    CHECK(f.files().size() == 1);
+    CHECK(number(*store, "bytes in the cache") == static_cast<double>(size));
+  }
+  CHECK(f.notices.empty());
+}
+
+TEST_CASE("A damaged part that can't be removed is read past the cache") {
+  if (::geteuid() == 0) return; // root may remove everything
+  fixture f;
+  const fl::object_info version = get(*f.cached(), 0).object;
+  const std::string path = f.files().at(0);
+  std::ofstream(path, std::ios::binary | std::ios::in) << "damage";
+  const auto store = f.cached();
+  fs::permissions(f.folder / "cache", fs::perms::owner_read | fs::perms::owner_exec);
+  CHECK(text(get(*store, 0, version)) == contents(1).substr(0, part));
+  fs::permissions(f.folder / "cache", fs::perms::owner_all);
+  CHECK(f.notices.size() == 1);
+}
+
 TEST_CASE("If the folder can't be written, the cache says so once and goes on without") {
   fixture f;
   const auto store = f.cached();

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -30,6 +31,10 @@ constexpr std::uint64_t key(Words... words) noexcept {
   ((state = mix(state + 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(words))), ...);
   return state;
 }
+
+/// A hash of many bytes: four sums in parallel, because each alone would wait for its last multiplication.
+/// Each step is a bijection of its sum, so that a difference in one word is never lost.
+std::uint64_t hash_of_block(std::span<const std::byte> bytes) noexcept;
 
 } // namespace detail
 
@@ -105,3 +110,7 @@ constexpr std::uint64_t stable_hash(Number number) noexcept {
 }
 
 } // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/random.ipp>
+#endif

@@ -32,6 +32,9 @@ class cache_folder {
   /// A file was added. The least recently used ones leave if there are too many bytes.
   void added(std::size_t bytes);
 
+  /// Removes a file of that many bytes. False if that isn't possible.
+  bool remove(const std::string& path, std::size_t bytes);
+
   /// As far as this process knows.
   std::uint64_t bytes() const;
 

@@ -54,6 +54,13 @@ FEEDLINE_INLINE void cache_folder::added(std::size_t bytes) {
   if (bytes_ > limit_ || unchecked_ > limit_ / 16) trim(false);
 }
 
+FEEDLINE_INLINE bool cache_folder::remove(const std::string& path, std::size_t bytes) {
+  if (::unlink(path.c_str()) != 0) return errno == ENOENT;
+  const std::lock_guard lock(mutex_);
+  bytes_ -= std::min<std::uint64_t>(bytes_, bytes);
+  return true;
+}
+
 FEEDLINE_INLINE std::uint64_t cache_folder::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -34,7 +35,7 @@ struct part_key {
 struct part_record {
   part_record() = default;
 
-  part_record(const part_key& k, const object_info& object, std::size_t count);
+  part_record(const part_key& k, const object_part& part);
 
   /// Whether the file with that many bytes before the record is the whole of this part.
   bool is_of(const part_key& k, std::size_t count) const noexcept {
@@ -43,9 +44,9 @@ struct part_record {
 
   bool is_of(const object_info& object) const noexcept;
 
-  static constexpr std::uint64_t magic = 0x3174726170746c66; // "fltpart1"
+  static constexpr std::uint64_t magic = 0x3274726170746c66; // "fltpart2"
 
-  std::array<std::uint64_t, 6> words{};
+  std::array<std::uint64_t, 7> words{}; // the last one is the hash of the bytes
 };
 
 /// A part that was found in the cache.
@@ -56,10 +57,17 @@ class kept_part {
 
   bool is_of(const object_info& object) const noexcept { return record_.is_of(object); }
 
+  /// Whether its bytes are those that were written; reads all of them.
+  bool is_intact() const noexcept;
+
+  std::size_t file_bytes() const noexcept { return file_->bytes().size(); }
+
   object_part part(const object_info& object) const;
 
  private:
   kept_part() = default;
+
+  std::span<const std::byte> bytes() const noexcept;
 
   std::shared_ptr<const mapped_file> file_;
   part_record record_;

@@ -2,7 +2,6 @@
 #pragma once
 #include <feedline/source/detail/cached_part.hpp>
 
-#include <span>
 #include <stdexcept>
 #include <system_error>
 
@@ -27,8 +26,14 @@ FEEDLINE_INLINE std::string part_key::file_name() const {
   return text;
 }
 
-FEEDLINE_INLINE part_record::part_record(const part_key& k, const object_info& object, std::size_t count)
-    : words{magic, k.first, k.second, object.bytes, stable_hash(object.version), count} {}
+FEEDLINE_INLINE part_record::part_record(const part_key& k, const object_part& part)
+    : words{magic,
+            k.first,
+            k.second,
+            part.object.bytes,
+            stable_hash(part.object.version),
+            part.bytes.size(),
+            hash_of_block(part.bytes)} {}
 
 FEEDLINE_INLINE bool part_record::is_of(const object_info& object) const noexcept {
   return words[3] == object.bytes && words[4] == stable_hash(object.version);
@@ -49,9 +54,16 @@ FEEDLINE_INLINE std::optional<kept_part> kept_part::find(const std::string& path
   }
 }
 
+FEEDLINE_INLINE std::span<const std::byte> kept_part::bytes() const noexcept {
+  return file_->bytes().first(file_->bytes().size() - sizeof(part_record));
+}
+
+FEEDLINE_INLINE bool kept_part::is_intact() const noexcept {
+  return hash_of_block(bytes()) == record_.words.back();
+}
+
 FEEDLINE_INLINE object_part kept_part::part(const object_info& object) const {
-  const auto bytes = file_->bytes();
-  return {object, bytes.first(bytes.size() - sizeof(part_record)), file_, true};
+  return {object, bytes(), file_, true};
 }
 
 FEEDLINE_INLINE std::optional<part_draft> part_draft::begin(const std::string& path) {
@@ -104,7 +116,7 @@ FEEDLINE_INLINE bool part_draft::wait(const std::string& path, const std::stop_t
 }
 
 FEEDLINE_INLINE int part_draft::keep(const object_part& part, const part_key& k, const std::string& as) {
-  const part_record record(k, part.object, part.bytes.size());
+  const part_record record(k, part);
   int failed = file_.resize(0); // a process that was killed may have left something
   if (failed == 0) failed = file_.write(part.bytes.data(), part.bytes.size(), 0);
   if (failed == 0) failed = file_.write(&record, sizeof record, part.bytes.size());

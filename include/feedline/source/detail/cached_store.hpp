@@ -35,7 +35,7 @@ struct cache {
   cache_folder folder;
   const std::function<void(const std::string&)> on_notice;
   std::atomic<bool> is_broken{false};
-  std::atomic<std::uint64_t> hits{0}, misses{0}, hit_bytes{0};
+  std::atomic<std::uint64_t> hits{0}, misses{0}, hit_bytes{0}, damaged{0};
 };
 
 /// One part that this process reads from the other store and writes to the folder. Whoever comes first does it: the

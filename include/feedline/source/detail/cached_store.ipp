@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include <feedline/detail/readable_text.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE cache::cache(std::shared_ptr<object_store> from, std::string directory, std::uint64_t bytes,
@@ -121,8 +123,18 @@ FEEDLINE_INLINE object_part cached_read::get(const std::stop_token& stop) {
   for (;;) {
     if (kept_) {
       if (!expected_) expected_ = question_->get(stop).object;
-      if (kept_->is_of(*expected_)) return hit();
-      look(); // it is of another version
+      if (kept_->is_of(*expected_)) {
+        if (kept_->is_intact()) return hit();
+        ++cache_->damaged;
+        const std::string path = cache_->folder.part_path(key_);
+        if (!cache_->folder.remove(path, kept_->file_bytes())) {
+          cache_->fail(readable(path) + " is damaged and can't be removed");
+          kept_.reset();
+          plain_ = read();
+          continue;
+        }
+      }
+      look(); // it is damaged, or of another version
       continue;
     }
     if (fetch_ || plain_) {
@@ -203,6 +215,7 @@ cached_store::metrics(const std::function<void(const char* name, double value)>&
   out("bytes in the cache", static_cast<double>(cache_->folder.bytes()));
   total("cache hits", static_cast<double>(cache_->hits.load()));
   total("cache misses", static_cast<double>(cache_->misses.load()));
+  total("damaged parts in the cache", static_cast<double>(cache_->damaged.load()));
   total("bytes from the cache", static_cast<double>(cache_->hit_bytes.load()));
 }
 

@@ -22,10 +22,6 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// A hash of many bytes: four sums in parallel, because each alone would wait for its last multiplication.
-/// Each step is a bijection of its sum, so that a difference in one word is never lost.
-std::uint64_t hash_of_block(std::span<const std::byte> bytes) noexcept;
-
 /// Destinations for the bytes of a value: counted only, …
 class byte_count {
  public:
@@ -266,7 +262,3 @@ class scratch_memory {
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/stage/detail/stored_value.ipp>
-#endif

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/stage/detail/stored_value.hpp>
+#include <feedline/core/random.hpp>
+
+#include <array>
+#include <cstring>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
