@@ -43,7 +43,22 @@ static_assert(nothing(with(little, 6, 'M')) && nothing(with(little, 8, 43)), "no
 static_assert(nothing(with(little, 10, 255)) && nothing(with(little, 13, 255)), "a directory beyond the end");
 static_assert(nothing(with(little, 14, 0)), "an empty directory");
 static_assert(nothing(with(little, 16, 0x13)), "no such tag");
-static_assert(nothing(with(little, 18, 4)), "a tag of another type");
+static_assert(nothing(with(little, 18, 2)), "a tag of another type");
+static_assert(fl::read_exif_orientation(with(little, 18, 4)) == fl::exif_orientation::rotate_90, "a LONG");
+static_assert(nothing(with(with(little, 18, 4), 26, 1)), "a LONG beyond 16 bits");
+
+constexpr auto big_long = payload('E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, //
+                                  1, 0x12, 0, 4, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0);
+static_assert(fl::read_exif_orientation(big_long) == fl::exif_orientation::rotate_270);
+static_assert(nothing(std::span(big_long).first(27)), "a LONG that is cut off");
+
+constexpr auto twice = payload('E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 2, 0, //
+                               0x12, 1, 3, 0, 1, 0, 0, 0, 6, 0, 0, 0,                       //
+                               0x12, 1, 4, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0);
+static_assert(fl::read_exif_orientation(twice) == fl::exif_orientation::rotate_180, "the last one counts");
+static_assert(nothing(with(twice, 36, 9)), "the last one isn't valid");
+static_assert(fl::read_exif_orientation(std::span(twice).first(28)) == fl::exif_orientation::rotate_90,
+              "the second one is cut off");
 static_assert(nothing(with(little, 24, 0)) && nothing(with(little, 24, 9)) && nothing(with(little, 25, 1)),
               "not an EXIF orientation");
 static_assert(nothing(with(with(little, 16, 0x13), 15, 255)), "a directory that is shorter than it claims");

@@ -47,7 +47,7 @@ struct tiff_reader {
 
 /// Reads the orientation from the payload of a JPEG's APP1 segment ("Exif\0\0", then a TIFF block). Returns
 /// nullopt if the payload is something else, is damaged before the tag, or has no valid tag in its first
-/// directory.
+/// directory. The number may have 16 or 32 bits (SHORT or LONG); the last one counts, as in Pillow.
 constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const std::byte> payload) noexcept {
   constexpr unsigned char mark[] = {'E', 'x', 'i', 'f', 0, 0};
   if (payload.size() < sizeof mark) return std::nullopt;
@@ -61,18 +61,21 @@ constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const 
 
   const auto directory = tiff.number(4, 4);
   const auto entries = directory ? tiff.number(*directory, 2) : std::nullopt;
+  std::optional<exif_orientation> found;
   for (std::size_t i = 0; entries && i < *entries; ++i) {
     // tag, type, count, value: 2, 2, 4 and 4 bytes
     const std::size_t entry = std::size_t{*directory} + 2 + 12 * i;
     const auto tag = tiff.number(entry, 2);
     if (!tag) break;
     if (tag != 0x0112) continue;
-    constexpr std::uint32_t short_type = 3;
-    const auto value = tiff.number(entry + 8, 2);
-    if (tiff.number(entry + 2, 2) != short_type || !value || *value < 1 || *value > 8) break;
-    return static_cast<exif_orientation>(*value);
+    constexpr std::uint32_t short_type = 3, long_type = 4;
+    const auto type = tiff.number(entry + 2, 2);
+    const auto value = tiff.number(entry + 8, type == long_type ? 4 : 2);
+    found = std::nullopt;
+    if ((type == short_type || type == long_type) && value && *value >= 1 && *value <= 8)
+      found = static_cast<exif_orientation>(*value);
   }
-  return std::nullopt;
+  return found;
 }
 
 } // namespace feedline::inline FEEDLINE_ABI
