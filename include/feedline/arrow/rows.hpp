@@ -58,9 +58,10 @@ namespace feedline::inline FEEDLINE_ABI {
 template <class Row>
 auto arrow_rows(const file_patterns& files, const std::vector<std::string>& columns) {
   constexpr bool row_has_fields_that_columns_can_be_read_as = detail::row_fields<Row>::exist;
-  static_assert(row_has_fields_that_columns_can_be_read_as,
-                "feedline: a field of `Row` has a type that no Arrow column can be read as; arrow_rows lists "
-                "the types");
+  static_assert(
+      row_has_fields_that_columns_can_be_read_as,
+      "feedline: a field of `Row` has a type that no Arrow column can be read as; arrow_rows lists "
+      "the types. (A `Row` of several fields is a plain struct: no constructor, at most 12 fields)");
   if constexpr (row_has_fields_that_columns_can_be_read_as)
     return detail::as_pipeline(detail::rows_source<Row>(files, columns));
 }

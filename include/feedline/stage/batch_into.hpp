@@ -249,10 +249,9 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
       ((detail::has_option<Options, name, workers, batch_options, shapes>)&&...),
       "feedline: after its function batch_into takes name{…}, workers{…}, batch_options{…} and shapes{…}");
   static_assert(detail::each_once<Options...>, "feedline: one of the `Options` of batch_into is given twice");
-  static_assert(detail::columns_of<stacked_t, T>::exist && detail::row_columns_of<T>::exist,
+  static_assert(detail::has_row_columns<T>(),
                 "feedline: the samples of batch_into must be numbers, std::optional numbers, std::arrays and "
-                "tensors, or plain "
-                "structs of those");
+                "tensors, or plain structs of those (no constructor, at most 12 fields)");
   if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
   detail::refuse_negative(size, "feedline::batch_into: the size");
   using held = detail::held_function_t<F>;

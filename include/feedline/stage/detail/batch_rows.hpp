@@ -108,6 +108,12 @@ struct row_columns<std::tuple<field_column<stacked_t, Field>...>> {
 template <class T>
 using row_columns_of = row_columns<typename columns_of<stacked_t, T>::types>;
 
+template <class T>
+consteval bool has_row_columns() {
+  if constexpr (columns_of<stacked_t, T>::exist) return row_columns_of<T>::exist;
+  else return false;
+}
+
 /// An optional number in a row: assign a number or std::nullopt to it.
 template <class T>
 class optional_slot {
