@@ -56,7 +56,9 @@ inline std::vector<std::string> find_files(const std::vector<std::string>& games
     const std::size_t before = files.size();
     for (const auto& entry : std::filesystem::recursive_directory_iterator(name)) {
       const std::string file = entry.path().string();
-      if (entry.is_regular_file() && (file.ends_with(".gz") || file.ends_with(".tar"))) files.push_back(file);
+      const bool is_hidden = entry.path().filename().string().starts_with('.'); // as macOS's `._game.gz`
+      if (entry.is_regular_file() && !is_hidden && (file.ends_with(".gz") || file.ends_with(".tar")))
+        files.push_back(file);
     }
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
   }

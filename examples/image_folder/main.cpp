@@ -49,10 +49,10 @@ struct mean_image {
 };
 
 void run(const std::string& folder, std::uint32_t epochs, std::size_t workers, std::uint64_t seed) {
-  std::map<std::string, std::size_t> labels; // numbers from 0, in the order of the names
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_directory()) labels[entry.path().filename()];
-  if (labels.empty()) throw std::runtime_error(folder + " has no subfolders: it needs one for each class");
+  const auto images = fl::files(folder, "*/*"); // neither hidden ones nor those in hidden folders
+  std::map<std::string, std::size_t> labels;    // numbers from 0, in the order of the names
+  for (const std::string& image : (images | fl::prefetch(1000)).finite())
+    labels[fs::path(image).parent_path().filename()];
   for (std::size_t next = 0; auto& [name, label] : labels) label = next++;
   const auto load = [&](const std::string& path, fl::batch_slot<example>& slot, const auto& crop, bool flip) {
     fl::decode_jpeg_crop(fl::read_file(path), crop, fl::chw_view(slot.get<&example::pixels>(), 3, side, side),
@@ -70,7 +70,6 @@ void run(const std::string& folder, std::uint32_t epochs, std::size_t workers, s
   };
   // The part that an image is in follows from its class and its name, wherever the folder is.
   const auto key = [](const fs::path& p) { return (p.parent_path().filename() / p.filename()).string(); };
-  const auto images = fl::files(folder, "*/*");
   const auto train = images | fl::global_shuffle() | fl::partition({80, 20}, 0, key) |
                      fl::batch_into<example>(32, augment, fl::workers{workers}, fl::name{"train"});
   const auto validation = images | fl::partition({80, 20}, 1, key) |

@@ -81,6 +81,22 @@ TEST_CASE("image_folder leaves out files that are no images, and names each of t
   }
 }
 
+TEST_CASE("image_folder counts neither hidden nor empty folders as classes, and no hidden files as images") {
+  const temporary_folder folder;
+  add_images(folder, "dark", 20, 10);
+  add_images(folder, "light", 20, 200);
+  add_images(folder, ".ipynb_checkpoints", 3, 100);
+  add_images(folder, "__MACOSX", 3, 100);
+  add_images(folder, "empty", 0, 0);
+  folder.write("dark/.DS_Store", "no image");
+  folder.write("dark/._1.jpg", "no image");
+  const result r = run(folder.path());
+  INFO(r.log);
+  CHECK(r.status == 0);
+  CHECK(r.says("2 classes, "));
+  CHECK(r.says(" 0 skipped, "));
+}
+
 TEST_CASE("image_folder says what is missing in a folder without images") {
   const temporary_folder folder;
   const auto refuses = [](const std::string& flags, const std::string& words) {
@@ -90,7 +106,7 @@ TEST_CASE("image_folder says what is missing in a folder without images") {
     CHECK(r.says(words));
   };
   refuses(folder / "nowhere", "nowhere");
-  refuses(folder.path(), "has no subfolders: it needs one for each class");
+  refuses(folder.path(), "no file in `" + folder.path() + "` matches `*/*`");
   add_images(folder, "dark", 0, 0);
   refuses(folder.path(), "no file in `" + folder.path() + "` matches `*/*`");
   folder.write("dark/text", "no image");

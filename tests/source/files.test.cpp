@@ -109,9 +109,10 @@ TEST_CASE("files matches patterns with directories, ** for any number of them") 
   CHECK(found(folder, "*/*.jpg") == names{"a/2.jpg", "d/5.jpg", "link/2.jpg"});
   CHECK(found(folder, "a/*.jpg") == names{"a/2.jpg"});
   CHECK(found(folder, "[ad]//?.jpg") == names{"a/2.jpg", "d/5.jpg"});
-  CHECK(found(folder, "**/*.jpg") ==
-        names{"1.jpg", "a/2.jpg", "a/b/3.jpg", "a/b/c/4.jpg", "d/.e/c/6.jpg", "d/5.jpg"});
-  CHECK(found(folder, "**/c/**") == names{"a/b/c/4.jpg", "d/.e/c/6.jpg"});
+  CHECK(found(folder, "**/*.jpg") == names{"1.jpg", "a/2.jpg", "a/b/3.jpg", "a/b/c/4.jpg", "d/5.jpg"});
+  CHECK(found(folder, "**/c/**") == names{"a/b/c/4.jpg"});
+  CHECK(found(folder, "**/c/**", {.hidden = true}) == names{"a/b/c/4.jpg", "d/.e/c/6.jpg"});
+  CHECK(found(folder, "**/.e/**") == names{"d/.e/c/6.jpg"});
   CHECK(found(folder, "**/**/b/**/*") == names{"a/b/3.jpg", "a/b/c/4.jpg"});
   CHECK(found(folder, "a/**/2.txt") == names{"a/2.txt"});
   CHECK(found(folder, "b/*.jpg", {.recursive = true}) == names{"a/b/3.jpg"});
@@ -124,6 +125,28 @@ TEST_CASE("files matches patterns with directories, ** for any number of them") 
   CHECK(fl::tar_samples(folder / "*/b/{,c/}*.jpg").shards() ==
         names{folder / "a/b/3.jpg", folder / "link/b/3.jpg", folder / "a/b/c/4.jpg",
               folder / "link/b/c/4.jpg"});
+}
+
+TEST_CASE("files leaves out hidden files, and those in hidden directories, unless they are wanted") {
+  const temporary_folder folder;
+  for (const char* directory : {"cat", ".ipynb_checkpoints", "__MACOSX/cat"})
+    std::filesystem::create_directories(folder / directory);
+  const names hidden{
+      ".DS_Store",  ".ipynb_checkpoints/1.jpg", "__MACOSX/cat/._1.jpg", "__MACOSX/cat/2.jpg", "cat/.DS_Store",
+      "cat/._1.jpg"};
+  for (const std::string& name : hidden) folder.write(name, "");
+  for (const char* name : {"1.jpg", "cat/1.jpg", "cat/..", "cat/...jpg"})
+    if (!std::filesystem::is_directory(folder / name)) folder.write(name, "");
+  CHECK(found(folder, "*", {.recursive = true}) == names{"1.jpg", "cat/1.jpg"});
+  CHECK(found(folder, "*/*") == names{"cat/1.jpg"});
+  CHECK(found(folder, "**") == names{"1.jpg", "cat/1.jpg"});
+  CHECK(found(folder, "__MACOSX/*/*") == names{"__MACOSX/cat/2.jpg"}); // named
+  CHECK(found(folder, "cat/._*") == names{"cat/._1.jpg"});
+  names all = hidden;
+  for (const char* name : {"1.jpg", "cat/1.jpg", "cat/...jpg"}) all.emplace_back(name);
+  std::ranges::sort(all);
+  CHECK(found(folder, "*", {.recursive = true, .hidden = true}) == all);
+  CHECK(found(folder, "*/*", {.hidden = true}).size() == 5);
 }
 
 TEST_CASE("files searches subdirectories only on request") {

@@ -45,14 +45,75 @@ TEST_CASE("neighbours with the same name up to the first dot of the base name ar
       .add("a.d/1.seg.png", "s")
       .add("a.d/2.jpg", "q")
       .add("b/2.jpg", "r");
-  tar.add("12.jpg", "t")
-      .add("1.jpg", "u")
-      .add("12.cls", "v")
-      .add("README", "w")
-      .add(".hidden", "x")
-      .add("y.", "z");
+  tar.add("12.jpg", "t").add("1.jpg", "u").add("12.cls", "v").add("README", "w").add("y.", "z");
   CHECK(read_bytes(tar.closed()) == strings{"a.d/1:jpg=p,seg.png=s", "a.d/2:jpg=q", "b/2:jpg=r", "12:jpg=t",
-                                            "1:jpg=u", "12:cls=v", "README:=w", ":hidden=x", "y:=z"});
+                                            "1:jpg=u", "12:cls=v", "README:=w", "y:=z"});
+}
+
+TEST_CASE("hidden members are no samples and split none, unless they are wanted") {
+  tar_writer tar;
+  tar.add("a/0.jpg", "p")
+      .add("a/.DS_Store", "x")
+      .add("a/0.cls", "0")
+      .add("__MACOSX/a/._0.jpg", "m")
+      .add("a/._1.jpg", "r")
+      .add("a/1.jpg", "q")
+      .add(".ipynb_checkpoints/1.jpg", "c")
+      .add(tar.header("2.jpg", "u").prefix("b/.cache"), "u")
+      .add("./2.jpg", "s")
+      .add("../3.jpg", "t")
+      .add("a/MACOSX", "v");
+  CHECK(read_bytes(tar.closed()) ==
+        strings{"a/0:jpg=p,cls=0", "a/1:jpg=q", "./2:jpg=s", "../3:jpg=t", "a/MACOSX:=v"});
+  CHECK(feedline::test::read_bytes<tar_samples>(tar.closed(), feedline::tar_options{.hidden = true}) ==
+        strings{"a/0:jpg=p", "a/:DS_Store=x", "a/0:cls=0", "__MACOSX/a/:_0.jpg=m", "a/:_1.jpg=r", "a/1:jpg=q",
+                ".ipynb_checkpoints/1:jpg=c", "b/.cache/2:jpg=u", "./2:jpg=s", "../3:jpg=t", "a/MACOSX:=v"});
+}
+
+TEST_CASE("an index and origins have the hidden members that are wanted, also an index that was kept for the "
+          "other choice") {
+  const temporary_folder folder;
+  const std::string shard =
+      folder.write("s.tar", tar_writer().add("0.jpg", "p").add(".x.jpg", "q").add("1.jpg", "r").closed());
+  for (const bool hidden : {false, true, false}) {
+    const tar_samples source(shard, {.keep_index = true, .hidden = hidden});
+    const auto samples = source.indexed();
+    REQUIRE(samples.size() == (hidden ? 3 : 2));
+    const tar_sample second = samples.at(1);
+    CHECK(second.key() == (hidden ? "" : "1"));
+    CHECK(source.origin(1) == shard + (hidden ? ": .x.jpg" : ": 1.jpg"));
+  }
+  CHECK(tar_samples(shard).fingerprint(1) != tar_samples(shard, {.hidden = true}).fingerprint(1));
+}
+
+TEST_CASE("members of a sample that aren't neighbours are noticed once, with its name") {
+  const temporary_folder folder;
+  strings said;
+  const feedline::tar_options noticed{
+      .on_notice = [&](const std::string& sentence) { said.push_back(sentence); }};
+  tar_writer split;
+  split.add("a/0.jpg", "p").add("a/1.jpg", "q").add("a/0.cls", "0").add("a/1.cls", "1");
+  const std::string whole = folder.write("whole.tar", pairs(3000).closed()),
+                    path = folder.write("split.tar", split.closed());
+  tar_samples good({whole, folder.write("again.tar", pairs(3000).closed())},
+                   noticed); // the keys of another shard
+  CHECK(read_all(good).size() == 6000);
+  CHECK(said.empty());
+  tar_samples bad({whole, path}, noticed), copy = bad;
+  CHECK(read_all(bad).size() == 3004);
+  CHECK(read_all(copy).size() == 3004);
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].starts_with(path + ": the members of sample `a/0` aren't neighbours: at offset 2048 "));
+
+  said.clear();
+  CHECK(tar_samples(path, noticed).indexed().size() == 4);
+  CHECK(said.size() == 1);
+  const tar_writer far = pairs(5000).add("0.txt", "t");
+  tar_samples late(folder.write("late.tar", far.closed()), noticed);
+  CHECK(read_all(late).size() == 5001);
+  REQUIRE(said.size() == 2);
+  CHECK(said[1].find("sample `0`") != std::string::npos);
+  CHECK(late.bytes_held() > 0);
 }
 
 TEST_CASE("the index of a sample is its shard and position, and finds the sample again") {

@@ -219,6 +219,19 @@ TEST_CASE("names with a dot at the beginning and those that don't match are left
   CHECK_THROWS_AS(fl::watch_directory(folder.path(), ""), std::invalid_argument);
 }
 
+TEST_CASE("hidden names are yielded if they are wanted") {
+  const temporary_folder folder;
+  fs::create_directory(folder / ".hidden");
+  fs::create_directory(folder / "__MACOSX");
+  for (const char* name : {".a.gz", "a.gz", ".hidden/b.gz", "__MACOSX/c.gz"}) folder.write(name, "");
+  watcher plain(folder.path(), "*.gz"), all(folder.path(), "*.gz", {.hidden = true});
+  CHECK(plain.now() == strings{"a.gz", "|"});
+  CHECK(all.now() == strings{".a.gz", ".hidden/b.gz", "__MACOSX/c.gz", "a.gz", "|"});
+  for (const char* name : {".hidden/d.gz", "__MACOSX/d.gz"}) folder.write(name, "");
+  CHECK(plain.now().empty());
+  CHECK(all.now() == strings{"+.hidden/d.gz", "+__MACOSX/d.gz"});
+}
+
 TEST_CASE("names match one of several patterns") {
   const temporary_folder folder;
   for (const char* name : {"a.gz", "b.tar", "c.gz.part"}) folder.write(name, "");

@@ -38,15 +38,18 @@ inline std::vector<std::string> expand_braces(std::string_view pattern) {
   return expand_braces(pattern, pattern);
 }
 
-/// Finds the files that match a pattern of folders and files. `*`, `?` and `[…]` match within one name; they
-/// match a leading dot only if the pattern has it (see fnmatch(3)). `**` matches any number of folders, also
-/// those whose names begin with a dot, but follows no links to folders.
+/// Whether a name of a file or folder matches a pattern (see fnmatch(3)). Wildcards match a leading dot, and `__MACOSX`,
+/// only with `hidden`.
+bool matches_name(const std::string& pattern, const char* name, bool hidden) noexcept;
+
+/// Finds the files that match a pattern of folders and files. `*`, `?` and `[…]` match within one name. `**` matches any
+/// number of folders, but follows no links to folders. Wildcards match hidden names only with `hidden`.
 class file_search {
  public:
   /// What to find: regular files, also through links, or everything except folders.
   enum class kind { regular_files, anything_but_folders };
 
-  file_search(std::string_view pattern, kind wanted);
+  file_search(std::string_view pattern, kind wanted, bool hidden = false);
 
   /// Searches subfolders as well.
   void look_everywhere();
@@ -101,6 +104,7 @@ class file_search {
   static bool is_a(const std::string& path, ::mode_t type);
 
   kind wanted_;
+  bool hidden_;
   std::vector<std::string> parts_;
   std::vector<std::string> found_;
 };

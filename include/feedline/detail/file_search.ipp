@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <feedline/detail/hidden_name.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -105,7 +106,13 @@ FEEDLINE_INLINE std::vector<std::string> expand_braces(std::string_view pattern,
   }
 }
 
-FEEDLINE_INLINE file_search::file_search(std::string_view pattern, kind wanted) : wanted_(wanted) {
+FEEDLINE_INLINE bool matches_name(const std::string& pattern, const char* name, bool hidden) noexcept {
+  if (::fnmatch(pattern.c_str(), name, hidden ? 0 : FNM_PERIOD) != 0) return false;
+  return hidden || !is_hidden(name) || name[0] == '.' || pattern == name;
+}
+
+FEEDLINE_INLINE file_search::file_search(std::string_view pattern, kind wanted, bool hidden)
+    : wanted_(wanted), hidden_(hidden) {
   while (!pattern.empty()) {
     const std::size_t slash = std::min(pattern.find('/'), pattern.size());
     add_part(pattern.substr(0, slash));
@@ -141,6 +148,7 @@ FEEDLINE_INLINE void file_search::search(const std::string& folder, std::size_t 
   if (part == anywhere) {
     search(folder, number + 1);
     const auto is_folder = [&](const dirent& entry) {
+      if (!hidden_ && is_hidden(entry.d_name)) return false;
       if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
       struct stat status {};
       return ::lstat((folder + entry.d_name).c_str(), &status) == 0 && S_ISDIR(status.st_mode);
@@ -150,9 +158,7 @@ FEEDLINE_INLINE void file_search::search(const std::string& folder, std::size_t 
     if (is_last) add(folder + part);
     else search(folder + part + "/", number + 1);
   } else {
-    const auto matches = [&](const dirent& entry) {
-      return ::fnmatch(part.c_str(), entry.d_name, FNM_PERIOD) == 0;
-    };
+    const auto matches = [&](const dirent& entry) { return matches_name(part, entry.d_name, hidden_); };
     for (const std::string& name : names_in(folder, matches)) {
       if (is_last) add(folder + name);
       else if (is_a(folder + name, S_IFDIR)) search(folder + name + "/", number + 1);

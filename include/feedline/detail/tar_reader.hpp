@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/detail/hidden_name.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_header.hpp>
 
@@ -108,7 +109,7 @@ class tar_memory {
   std::size_t position_ = 0; // <= archive_.size()
 };
 
-/// Yields the regular files of an archive in its order. Directories, links, devices, AppleDouble files (`._*`)
+/// Yields the regular files of an archive in its order. Directories, links, devices, hidden files (see is_hidden())
 /// and unknown types are left out with their contents. The archive ends with the memory, or at blocks of zeros:
 /// two of them end it whatever follows, as in other readers; a single one ends it if no header follows. An
 /// archive that ends inside a block is cut off.
@@ -148,6 +149,9 @@ class basic_tar_reader {
     }
     earlier_ = std::move(globals); // global_ views its texts
   }
+
+  /// Yields hidden files too.
+  void keep_hidden() noexcept { keeps_hidden_ = true; }
 
   Archive& archive() noexcept { return archive_; }
 
@@ -241,7 +245,8 @@ class basic_tar_reader {
     }
     const bool regular =
         (type == '0' || type == '\0' || type == '7' || type == 'S') && !member.name.ends_with('/');
-    const bool wanted = regular && !base_name(member.name).starts_with("._");
+    const bool wanted =
+        regular && (keeps_hidden_ || !(has_hidden_part(member.directory) || has_hidden_part(member.name)));
     const bool has_room = leaves_contents || archive_.has_room_for(size);
     member.contents = archive_.position();
     member.size = size;
@@ -283,10 +288,6 @@ class basic_tar_reader {
       member.name = header.name();
       member.directory = header.prefix();
     }
-  }
-
-  static std::string_view base_name(std::string_view name) noexcept {
-    return name.substr(name.rfind('/') + 1);
   }
 
   tar_status at_zeros(tar_member& member, std::size_t size) {
@@ -339,6 +340,7 @@ class basic_tar_reader {
 
   Archive archive_;
   bool ended_ = false;
+  bool keeps_hidden_ = false;
   tar_overrides global_;
   std::vector<std::uint64_t> globals_;
   std::shared_ptr<const std::vector<tar_global>> earlier_;

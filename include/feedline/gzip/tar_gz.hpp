@@ -3,6 +3,7 @@
 // tar_gz_samples: a source of samples from TAR shards that are compressed as a whole (.tar.gz).
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <list>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
@@ -30,6 +32,10 @@ struct tar_gz_options {
   /// The most bytes of a sample, including its headers; reading a larger one fails. Also the limit for a
   /// memory_budget.
   std::size_t max_sample_bytes = std::size_t{1} << 30;
+
+  bool hidden = false; ///< as in tar_options
+
+  std::function<void(const std::string& sentence)> on_notice{}; ///< as in tar_options
 };
 
 namespace detail {
@@ -37,14 +43,14 @@ namespace detail {
 using gzip_shard = basic_tar_shard<gzip_archive>;
 
 std::unique_ptr<gzip_shard> open_gzip_shard(const std::shared_ptr<const mapped_file>& file,
-                                            std::size_t max_sample_bytes, const std::stop_token& stop);
+                                            const tar_settings& how, const std::stop_token& stop);
 
 /// Decompresses shards, whose bytes the system reads ahead.
 class gzip_shards {
  public:
   using shard = gzip_shard;
 
-  explicit gzip_shards(std::size_t max_sample_bytes) : max_sample_bytes_(max_sample_bytes) {}
+  explicit gzip_shards(tar_settings how) : how_(std::move(how)) {}
 
   void start(const epoch& e);
 
@@ -57,8 +63,10 @@ class gzip_shards {
 
   bool is_stopped() const noexcept;
 
+  const tar_settings& settings() const noexcept { return how_; }
+
  private:
-  std::size_t max_sample_bytes_;
+  tar_settings how_;
   std::stop_token stop_;
   std::shared_ptr<const mapped_file> file_; // the shard that was opened last
   read_ahead ahead_;
@@ -68,7 +76,7 @@ class gzip_shards {
 /// continues where it stopped for later samples. Any thread may use it.
 class gzip_names {
  public:
-  explicit gzip_names(std::size_t max_sample_bytes) : max_sample_bytes_(max_sample_bytes) {}
+  explicit gzip_names(const tar_settings& how) : how_(how.quiet()) {}
 
   /// "photos-0003.tar.gz: dir/17.jpg, .cls"; empty if the sample doesn't exist or can't be read.
   std::string at(const std::string& path, std::uint64_t position);
@@ -81,7 +89,7 @@ class gzip_names {
 
   gzip_shard& find(std::shared_ptr<const mapped_file> file, std::uint64_t position);
 
-  const std::size_t max_sample_bytes_;
+  const tar_settings how_;
   std::mutex mutex_;
   std::list<opened> shards_;
 };
@@ -120,20 +128,21 @@ class tar_gz_samples : public detail::tar_in_order<detail::gzip_shards> {
   /// The samples of all shards whose names match.
   explicit tar_gz_samples(const file_patterns& shards, tar_gz_options options = {});
 
+  std::uint64_t fingerprint(std::uint64_t extent) const;
+
   /// The sample object and its data.
   std::optional<std::size_t> max_item_bytes() const noexcept;
+
+  /// What looking for members that aren't neighbours takes.
+  std::size_t bytes_held() const;
 
   /// "photos-0003.tar.gz: dir/17.jpg, .cls", found by reading the shard again; "photos-0003.tar.gz: sample
   /// #17" if that fails.
   std::string origin(std::uint64_t index) const;
 
  private:
-  static std::size_t checked(const tar_gz_options& options) {
-    detail::refuse_negative(options.max_sample_bytes, "feedline::tar_gz_samples: max_sample_bytes");
-    return options.max_sample_bytes;
-  }
+  static detail::tar_settings checked(const tar_gz_options& options);
 
-  std::size_t max_sample_bytes_;
   std::shared_ptr<detail::gzip_names> names_;
 };
 

@@ -18,7 +18,7 @@
 namespace feedline::inline FEEDLINE_ABI {
 
 /// The chunks of bytes in a file: one per member if its name ends with `.tar`, else the whole file. Directories, links,
-/// `._*` and members named LICENSE in a TAR file are left out.
+/// hidden members (see tar_options::hidden) and members named LICENSE in a TAR file are left out.
 ///
 /// index() finds the chunks; read() opens the file. A file that was changed or removed between the two is an error. Any
 /// thread may call any member function but index().

@@ -27,6 +27,7 @@ namespace feedline::inline FEEDLINE_ABI {
 /// Options of files.
 struct files_options {
   bool recursive = false; ///< include subdirectories
+  bool hidden = false;    ///< wildcards match hidden names too
 
   /// Has the system start to read a file when the source yields the name before it. For pipelines that read
   /// one file at a time; with workers, several files are read at once anyway.
@@ -84,8 +85,8 @@ class files_source {
 /// Lists the names of a directory's files.
 ///
 /// Takes:   a directory and patterns for names (`*`, `?`, `[…]`; see fnmatch(3)). A pattern may contain
-///          directories: `*/*.jpg`, `photos/**/*.jpg` (`**` is any number of directories). A name that begins
-///          with a dot only matches a pattern that begins with one
+///          directories: `*/*.jpg`, `photos/**/*.jpg` (`**` is any number of directories). Wildcards don't
+///          match hidden names, which begin with a dot or are `__MACOSX`
 /// Gives:   the paths of regular files (also through links), listed once, when the source is made
 /// Order:   sorted by the bytes of the paths, in every epoch
 /// Throws:  std::system_error for a directory that can't be listed, std::runtime_error if no file matches any

@@ -18,7 +18,7 @@ FEEDLINE_INLINE files_source::files_source(const std::string& directory, const f
   std::vector<std::string> names;
   std::string listed;
   for (const std::string& pattern : patterns.names()) {
-    file_search search(pattern, file_search::kind::regular_files);
+    file_search search(pattern, file_search::kind::regular_files, options.hidden);
     if (options.recursive) search.look_everywhere();
     for (std::string& name : search.in(directory + "/")) names.push_back(std::move(name));
     listed += (listed.empty() ? "" : " or ") + in_backticks(pattern);

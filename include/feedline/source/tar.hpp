@@ -4,6 +4,7 @@
 // object store.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -38,6 +39,12 @@ struct tar_options {
   /// The most bytes of a sample from that store, including its headers; reading a larger one fails. Also the
   /// limit for a memory_budget.
   std::size_t max_sample_bytes = std::size_t{1} << 30;
+
+  bool hidden = false; ///< also read hidden members, such as `.DS_Store`, `._17.jpg` and those of `__MACOSX`
+
+  /// Called once, by a thread of the run, if members of a sample aren't neighbours in their shard, with a sentence that
+  /// names the sample: it is read as several samples. Looking for this takes up to 16 MiB.
+  std::function<void(const std::string& sentence)> on_notice{};
 };
 
 /// Reads the samples of TAR shards, one shard after another. Each shuffled epoch has a new order of shards;
@@ -46,7 +53,8 @@ struct tar_options {
 /// Takes:   names of shards; each may be a pattern: `data/train-*.tar` (see glob(3); sorted),
 ///          `train-{0000..0146}.tar`, `{a,b}.tar`; a file of exactly that name takes precedence.
 /// Gives:   tar_sample. index() is `shard << 40 | position in the shard`, shards counted in listed order.
-/// Skips:   directories, links, devices, `._*` and members of unknown types.
+/// Skips:   directories, links, devices, members of unknown types, and hidden ones: those with a part of the name that
+///          begins with a dot or is `__MACOSX`.
 /// Throws:  the constructor std::invalid_argument for an empty list and a shard that is listed twice (two patterns may
 ///          match it; a link with another name is another shard), std::runtime_error for wildcards that
 ///          match nothing and std::length_error for more than 2^24 shards. next() throws tar_error when it
@@ -91,7 +99,7 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
 
   /// Access to the samples by position; reads the headers of all shards. Throws object_error after a stop.
   detail::indexed_tar indexed(const std::stop_token& stop = {}) const {
-    return {{files(), objects()}, keep_index_, max_sample_bytes_, stop};
+    return {{files(), objects()}, keep_index_, opener().settings(), stop};
   }
 
   /// Whether next() would return a sample, or end the epoch, without waiting for an object.
@@ -121,16 +129,12 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
  private:
   tar_samples(detail::listed_files all, const tar_options& options);
 
-  static std::size_t checked(const tar_options& options) {
-    detail::refuse_negative(options.max_sample_bytes, "feedline::tar_samples: max_sample_bytes");
-    return options.max_sample_bytes;
-  }
+  static detail::tar_settings checked(const tar_options& options);
 
   const std::shared_ptr<detail::object_list>& objects() const noexcept { return opener().objects(); }
 
   bool keep_index_;
-  std::size_t max_sample_bytes_;
-  std::shared_ptr<detail::tar_names> names_ = std::make_shared<detail::tar_names>();
+  std::shared_ptr<detail::tar_names> names_ = std::make_shared<detail::tar_names>(opener().settings());
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -7,15 +7,17 @@
 namespace feedline::inline FEEDLINE_ABI {
 
 FEEDLINE_INLINE std::uint64_t tar_samples::fingerprint(std::uint64_t extent) const {
-  return objects() ? objects()->fingerprint(extent) : files().fingerprint(extent);
+  const std::uint64_t hash = objects() ? objects()->fingerprint(extent) : files().fingerprint(extent);
+  return opener().settings().hidden ? detail::key(hash) : hash;
 }
 
 FEEDLINE_INLINE std::optional<std::size_t> tar_samples::max_item_bytes() const noexcept {
-  return sizeof(tar_sample) + (objects() ? max_sample_bytes_ : 0);
+  return sizeof(tar_sample) + (objects() ? opener().settings().max_sample_bytes : 0);
 }
 
 FEEDLINE_INLINE std::size_t tar_samples::bytes_held() const {
-  return objects() ? objects()->store().bytes_ahead() : 0;
+  return (objects() ? objects()->store().bytes_ahead() : 0) +
+         (opener().settings().notice ? detail::seen_keys::most_bytes : 0);
 }
 
 FEEDLINE_INLINE std::string tar_samples::origin(std::uint64_t index) const {
@@ -27,7 +29,12 @@ FEEDLINE_INLINE std::string tar_samples::origin(std::uint64_t index) const {
 
 FEEDLINE_INLINE tar_samples::tar_samples(detail::listed_files all, const tar_options& options)
     : tar_in_order(std::move(all.files), detail::tar_shards(std::move(all.objects), checked(options))),
-      keep_index_(options.keep_index),
-      max_sample_bytes_(options.max_sample_bytes) {}
+      keep_index_(options.keep_index) {}
+
+FEEDLINE_INLINE detail::tar_settings tar_samples::checked(const tar_options& options) {
+  detail::refuse_negative(options.max_sample_bytes, "feedline::tar_samples: max_sample_bytes");
+  return {options.max_sample_bytes, options.hidden,
+          options.on_notice ? std::make_shared<detail::tar_notice>(options.on_notice) : nullptr};
+}
 
 } // namespace feedline::inline FEEDLINE_ABI

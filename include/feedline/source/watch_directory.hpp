@@ -18,6 +18,7 @@ namespace feedline::inline FEEDLINE_ABI {
 /// Options of watch_directory.
 struct watch_options {
   bool newest_first = false; ///< order the files of the start by the time of their last change, not by name
+  bool hidden = false;       ///< also yield hidden files, and those in hidden directories
 };
 
 /// An item of watch_directory.
@@ -74,7 +75,7 @@ class directory_source {
 /// Gives:   watched_file. First the files of the start, in the byte order of their paths or the newest first; then
 ///          watched_file::kind::scan_complete; then each file when its writer closes it, or when it is moved there, alone
 ///          or with its directory. A finite run ends after the mark, an infinite run when it is stopped
-/// Skips:   files and directories whose names begin with a dot, and everything that isn't a regular file. Links to files
+/// Skips:   hidden files and directories, whose names begin with a dot or are `__MACOSX`, and everything that isn't a regular file. Links to files
 ///          count as files; links to directories are not followed
 /// Throws:  when it is made: std::system_error if the directory doesn't exist, isn't a directory or can't be listed, and
 ///          std::invalid_argument for an invalid pattern. next() throws std::system_error, and continues, for a directory

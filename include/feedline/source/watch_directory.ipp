@@ -20,7 +20,7 @@ FEEDLINE_INLINE directory_source::directory_source(std::string directory, const 
           " must match names of files, in all directories below: it can't contain a slash");
   file_search::expect_folder(directory);
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-  settings_ = {std::move(directory), patterns.names(), options.newest_first};
+  settings_ = {std::move(directory), patterns.names(), options.newest_first, options.hidden};
 }
 
 FEEDLINE_INLINE void directory_source::start_epoch(const epoch& e) {

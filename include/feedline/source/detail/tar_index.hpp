@@ -54,7 +54,7 @@ bool add_sample(Shard& shard, tar_index& index) {
 /// Reads the headers of a shard and records where its samples begin.
 class tar_scan {
  public:
-  explicit tar_scan(std::shared_ptr<const mapped_file> file);
+  tar_scan(std::shared_ptr<const mapped_file> file, const tar_settings& how);
 
   /// Steps over a sample, or an error instead of one. Returns false at the end.
   bool step() { return add_sample(shard_, index_); }
@@ -69,14 +69,14 @@ class tar_scan {
 };
 
 /// Makes the index of a shard. A shard that can't be opened has one sample, which is an error.
-tar_index scan_tar(const std::string& path);
+tar_index scan_tar(const std::string& path, const tar_settings& how);
 
 [[noreturn]] void throw_no_sample(const std::string& shard, std::uint64_t begin);
 
 /// Reads the sample at a position of a shard that hasn't changed since it was indexed. Throws the same
 /// tar_error as reading the whole shard would for this sample.
-tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_index& index,
-                     std::size_t position);
+tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_settings& how,
+                     const tar_index& index, std::size_t position);
 
 /// The words of an index file: 64 bits each, in the byte order of the machine. After these follow the
 /// globals, the begins, and a checksum of all words before it.
@@ -92,7 +92,12 @@ enum tar_index_word : std::size_t {
 };
 
 inline constexpr std::string_view tar_index_name = "ftaridx";         // the first bytes; then the version
-inline constexpr std::uint64_t tar_index_magic = 0x32786469'72617466; // "ftaridx2"
+inline constexpr std::uint64_t tar_index_magic = 0x33786469'72617466; // "ftaridx3"
+
+/// The fingerprint in an index file, from that of the shard's contents.
+inline std::uint64_t index_fingerprint(std::uint64_t contents, bool hidden) noexcept {
+  return hidden ? key(contents) : contents;
+}
 
 inline std::uint64_t checksum_of(std::span<const std::uint64_t> words) noexcept {
   std::uint64_t sum = words.size();
@@ -124,12 +129,14 @@ void write_tar_index(const std::string& path, const tar_index& index);
 
 /// Returns the index of a shard. With `keep`, reads it from the file next to the shard if that matches,
 /// otherwise makes it and writes that file.
-tar_index index_of_tar(const std::string& shard, bool keep);
+tar_index index_of_tar(const std::string& shard, const tar_settings& how, bool keep);
 
 /// Finds the origins of samples. It continues to read a shard where it stopped, so that all origins of a
 /// shard take one pass over it. Any thread may use it.
 class tar_names {
  public:
+  explicit tar_names(const tar_settings& how);
+
   /// "photos-0003.tar: dir/17.jpg, .cls"; empty if the sample doesn't exist or can't be read.
   std::string at(const std::string& path, std::uint64_t position);
 
@@ -141,6 +148,7 @@ class tar_names {
 
   scanned& find(const std::shared_ptr<const mapped_file>& file);
 
+  const tar_settings how_;
   std::mutex mutex_;
   std::deque<scanned> shards_;
 };

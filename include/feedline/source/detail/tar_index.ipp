@@ -17,8 +17,8 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE tar_scan::tar_scan(std::shared_ptr<const mapped_file> file)
-    : file_(std::move(file)), shard_(file_) {
+FEEDLINE_INLINE tar_scan::tar_scan(std::shared_ptr<const mapped_file> file, const tar_settings& how)
+    : file_(std::move(file)), shard_(file_, how) {
   index_.bytes = file_->bytes().size();
   index_.modified_ns = file_->modified_ns();
 }
@@ -28,11 +28,11 @@ FEEDLINE_INLINE const tar_index& tar_scan::index() {
   return index_;
 }
 
-FEEDLINE_INLINE tar_index scan_tar(const std::string& path) {
+FEEDLINE_INLINE tar_index scan_tar(const std::string& path, const tar_settings& how) {
   try {
     const auto file = tar_shard::map(path, sharing::alone); // expect_jumps() mustn't affect other readers
     file->expect_jumps();
-    tar_scan scan(file);
+    tar_scan scan(file, how);
     while (scan.step()) continue;
     return scan.index();
   } catch (const tar_error& error) {
@@ -48,10 +48,10 @@ FEEDLINE_INLINE void throw_no_sample(const std::string& shard, std::uint64_t beg
                   ", although its index lists one: delete its .index, if there is one");
 }
 
-FEEDLINE_INLINE tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_index& index,
-                                     std::size_t position) {
+FEEDLINE_INLINE tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_settings& how,
+                                     const tar_index& index, std::size_t position) {
   const std::uint64_t begin = index.begins[position];
-  auto sample = tar_shard(file, {0, begin, index.usual_size, index.globals}).next();
+  auto sample = tar_shard(file, how.quiet(), {0, begin, index.usual_size, index.globals}).next();
   if (!sample) throw_no_sample(file->path(), begin);
   return *std::move(sample);
 }
@@ -131,20 +131,22 @@ FEEDLINE_INLINE void write_tar_index(const std::string& path, const tar_index& i
     ::unlink(draft.c_str());
 }
 
-FEEDLINE_INLINE tar_index index_of_tar(const std::string& shard, bool keep) {
-  if (!keep) return scan_tar(shard);
+FEEDLINE_INLINE tar_index index_of_tar(const std::string& shard, const tar_settings& how, bool keep) {
+  if (!keep) return scan_tar(shard, how);
   const std::string path = shard + ".index";
-  const std::uint64_t fingerprint = fingerprint_of_file(shard);
+  const std::uint64_t fingerprint = index_fingerprint(fingerprint_of_file(shard), how.hidden);
   try {
     auto kept = read_tar_index(path);
     if (kept && kept->fingerprint == fingerprint && kept->is_of(mapped_file(shard))) return *std::move(kept);
   } catch (const std::runtime_error&) { // the scan below records that the shard can't be opened
   }
-  tar_index index = scan_tar(shard);
+  tar_index index = scan_tar(shard, how);
   index.fingerprint = fingerprint;
   if (index.problem.empty()) write_tar_index(path, index);
   return index;
 }
+
+FEEDLINE_INLINE tar_names::tar_names(const tar_settings& how) : how_(how.quiet()) {}
 
 FEEDLINE_INLINE std::string tar_names::at(const std::string& path, std::uint64_t position) {
   const std::lock_guard lock(mutex_);
@@ -153,7 +155,7 @@ FEEDLINE_INLINE std::string tar_names::at(const std::string& path, std::uint64_t
     scanned& shard = find(file);
     while (shard.scan.index().begins.size() <= position)
       if (!shard.scan.step()) return {};
-    return sample_at(file, shard.scan.index(), static_cast<std::size_t>(position)).origin();
+    return sample_at(file, how_, shard.scan.index(), static_cast<std::size_t>(position)).origin();
   } catch (const tar_error&) {
     return {};
   }
@@ -165,7 +167,7 @@ FEEDLINE_INLINE tar_names::scanned& tar_names::find(const std::shared_ptr<const 
   const auto found = std::find_if(shards_.begin(), shards_.end(), is_of);
   if (found != shards_.end()) return *found;
   if (shards_.size() == max_mapped) shards_.pop_front();
-  return shards_.emplace_back(scanned{file->path(), tar_scan(file)});
+  return shards_.emplace_back(scanned{file->path(), tar_scan(file, how_)});
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

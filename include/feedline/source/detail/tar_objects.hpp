@@ -32,8 +32,7 @@ struct object_index {
 /// Finds the samples of objects.
 class object_indexer {
  public:
-  object_indexer(std::shared_ptr<object_list> objects, std::size_t max_sample_bytes,
-                 const std::stop_token& stop);
+  object_indexer(std::shared_ptr<object_list> objects, tar_settings how, const std::stop_token& stop);
 
   /// The indices of all objects, by their numbers; many objects are read at once. Throws object_error after a stop.
   std::vector<object_index> all();
@@ -54,14 +53,14 @@ class object_indexer {
   tar_index scan(std::size_t number) const;
 
   std::shared_ptr<object_list> objects_;
-  std::size_t max_sample_bytes_;
+  const tar_settings how_;
   const std::stop_token& stop_;
 };
 
 /// Reads samples of objects by their position. Any thread may use it.
 class tar_objects {
  public:
-  tar_objects(std::shared_ptr<object_list> objects, std::size_t max_sample_bytes,
+  tar_objects(std::shared_ptr<object_list> objects, const tar_settings& how,
               std::vector<object_index> indices);
 
   // A copy has announced nothing.
@@ -109,7 +108,7 @@ class tar_objects {
   std::shared_ptr<object_read> take_announced(std::size_t number, std::size_t position) const;
 
   const std::shared_ptr<object_list> objects_;
-  const std::size_t max_sample_bytes_;
+  const tar_settings how_;
   const std::shared_ptr<const std::vector<object_index>> indices_;
   mutable std::mutex mutex_; // guards the members below
   mutable std::map<std::pair<std::size_t, std::size_t>, announced_read> announced_;
@@ -120,8 +119,7 @@ class tar_objects {
 /// needed.
 class indexed_tar {
  public:
-  indexed_tar(const listed_files& all, bool keep_index, std::size_t max_sample_bytes,
-              const std::stop_token& stop);
+  indexed_tar(const listed_files& all, bool keep_index, const tar_settings& how, const std::stop_token& stop);
 
   std::uint64_t size() const noexcept { return places_.size(); }
 
@@ -150,6 +148,7 @@ class indexed_tar {
   places_in_files places_;
   std::shared_ptr<const std::vector<tar_index>> shards_; // of files
   std::shared_ptr<lazy_maps> maps_;
+  tar_settings how_;
   std::optional<tar_objects> objects_;
 };
 

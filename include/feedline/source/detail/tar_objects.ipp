@@ -18,9 +18,9 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE object_indexer::object_indexer(std::shared_ptr<object_list> objects,
-                                               std::size_t max_sample_bytes, const std::stop_token& stop)
-    : objects_(std::move(objects)), max_sample_bytes_(max_sample_bytes), stop_(stop) {}
+FEEDLINE_INLINE object_indexer::object_indexer(std::shared_ptr<object_list> objects, tar_settings how,
+                                               const std::stop_token& stop)
+    : objects_(std::move(objects)), how_(std::move(how)), stop_(stop) {}
 
 FEEDLINE_INLINE std::vector<object_index> object_indexer::all() {
   std::vector<object_index> indices(objects_->size());
@@ -59,7 +59,7 @@ FEEDLINE_INLINE object_index object_indexer::of(std::size_t number) const {
   try {
     auto known = kept(number);
     object_index index{known ? *std::move(known) : scan(number)};
-    index.globals = read_tar_globals(objects_, number, index.samples.globals, max_sample_bytes_, stop_);
+    index.globals = read_tar_globals(objects_, number, index.samples.globals, how_.max_sample_bytes, stop_);
     index.version = std::make_shared<const named_version>(objects_->version(number));
     return index;
   } catch (const tar_error& error) {
@@ -92,7 +92,7 @@ FEEDLINE_INLINE std::optional<tar_index> object_indexer::kept(std::size_t number
         !is_ascending(index->globals, size))
       return {};
     if (size > block) add(size - block);
-    if (contents.of_size(size) != index->fingerprint) return {};
+    if (index_fingerprint(contents.of_size(size), how_.hidden) != index->fingerprint) return {};
     return index;
   } catch (const object_error&) { // the scan says why
     return {};
@@ -110,10 +110,12 @@ FEEDLINE_INLINE tar_index object_indexer::scan(std::size_t number) const {
   using archive = basic_stream_archive<object_headers>;
   const auto version = std::make_shared<const named_version>(objects_->version(number));
   basic_tar_shard<archive> shard(
-      version, basic_tar_reader<archive>(archive(
-                   object_headers(objects_->shown(number),
-                                  read_when_needed(objects_, number, step, tar_place::none, stop_), 0),
-                   max_sample_bytes_)));
+      version,
+      basic_tar_reader<archive>(
+          archive(object_headers(objects_->shown(number),
+                                 read_when_needed(objects_, number, step, tar_place::none, stop_), 0),
+                  how_.max_sample_bytes)),
+      how_);
   tar_index index;
   while (add_sample(shard, index)) continue;
   if (!shard.archive().problem().empty())
@@ -123,14 +125,14 @@ FEEDLINE_INLINE tar_index object_indexer::scan(std::size_t number) const {
   return index;
 }
 
-FEEDLINE_INLINE tar_objects::tar_objects(std::shared_ptr<object_list> objects, std::size_t max_sample_bytes,
+FEEDLINE_INLINE tar_objects::tar_objects(std::shared_ptr<object_list> objects, const tar_settings& how,
                                          std::vector<object_index> indices)
     : objects_(std::move(objects)),
-      max_sample_bytes_(max_sample_bytes),
+      how_(how.quiet()),
       indices_(std::make_shared<const std::vector<object_index>>(std::move(indices))) {}
 
 FEEDLINE_INLINE tar_objects::tar_objects(const tar_objects& other)
-    : objects_(other.objects_), max_sample_bytes_(other.max_sample_bytes_), indices_(other.indices_) {}
+    : objects_(other.objects_), how_(other.how_), indices_(other.indices_) {}
 
 FEEDLINE_INLINE bool tar_objects::has(std::size_t number) const noexcept { return objects_->has(number); }
 
@@ -150,9 +152,9 @@ FEEDLINE_INLINE tar_sample tar_objects::at(std::size_t number, std::size_t posit
   if (r.is_one_read()) stream.lend_memory();
   object_shard shard(
       (*indices_)[number].version,
-      basic_tar_reader<object_archive>(object_archive(std::move(stream), max_sample_bytes_, r.begin), r.begin,
-                                       (*indices_)[number].globals),
-      {0, r.begin, samples.usual_size, {}});
+      basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, r.begin),
+                                       r.begin, (*indices_)[number].globals),
+      how_, {0, r.begin, samples.usual_size, {}});
   auto sample = shard.next();
   if (!sample) throw_no_sample(objects_->shown(number), r.begin);
   return *std::move(sample);
@@ -187,7 +189,7 @@ FEEDLINE_INLINE tar_objects::range tar_objects::range_of(const tar_index& sample
   const std::uint64_t begin = samples.begins[position];
   const std::uint64_t end = is_last ? samples.bytes : samples.begins[position + 1];
   const std::size_t part = std::max<std::size_t>(1, objects_->store().part_bytes());
-  const std::size_t most = is_last ? part : max_sample_bytes_;
+  const std::size_t most = is_last ? part : how_.max_sample_bytes;
   return {begin, end, end - begin <= most ? static_cast<std::size_t>(end - begin) : part};
 }
 
@@ -202,20 +204,20 @@ FEEDLINE_INLINE std::shared_ptr<object_read> tar_objects::take_announced(std::si
   return read;
 }
 
-FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_index,
-                                         std::size_t max_sample_bytes, const std::stop_token& stop)
-    : files_(all.files) {
+FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_index, const tar_settings& how,
+                                         const std::stop_token& stop)
+    : files_(all.files), how_(how.quiet()) {
   std::vector<object_index> of_objects;
-  if (all.objects) of_objects = object_indexer(all.objects, max_sample_bytes, stop).all();
+  if (all.objects) of_objects = object_indexer(all.objects, how, stop).all();
   std::vector<tar_index> shards;
   for (std::size_t i = 0; i < files_.names().size(); ++i) {
     const bool is_object = all.objects && all.objects->has(i);
-    shards.push_back(is_object ? tar_index() : index_of_tar(files_.names()[i], keep_index));
+    shards.push_back(is_object ? tar_index() : index_of_tar(files_.names()[i], how, keep_index));
     places_.add_file((is_object ? of_objects[i].samples : shards.back()).begins.size());
   }
   shards_ = std::make_shared<const std::vector<tar_index>>(std::move(shards));
   maps_ = std::make_shared<lazy_maps>(files_.names());
-  if (all.objects) objects_.emplace(all.objects, max_sample_bytes, std::move(of_objects));
+  if (all.objects) objects_.emplace(all.objects, how, std::move(of_objects));
 }
 
 FEEDLINE_INLINE tar_sample indexed_tar::at(std::uint64_t place, const std::stop_token& stop) const {
@@ -226,7 +228,7 @@ FEEDLINE_INLINE tar_sample indexed_tar::at(std::uint64_t place, const std::stop_
   if (!index.problem.empty()) throw tar_error(index.problem);
   const auto file = map(number);
   if (!index.is_of(*file)) throw tar_error(readable(file->path()) + " has changed since it was indexed");
-  return sample_at(file, index, position);
+  return sample_at(file, how_, index, position);
 }
 
 FEEDLINE_INLINE void indexed_tar::will_need(std::uint64_t place) const noexcept {

@@ -2,8 +2,10 @@
 #pragma once
 // Groups the members of one TAR shard into samples.
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
@@ -33,17 +36,56 @@ struct tar_place {
   void state(auto& archive) { archive(position, begin, usual_size, globals); }
 };
 
+/// Passes the first notice about samples whose members aren't neighbours to a user's function. Any thread may use it.
+class tar_notice {
+ public:
+  explicit tar_notice(std::function<void(const std::string& sentence)> on_notice);
+
+  bool was_given() const noexcept { return was_given_.load(std::memory_order_relaxed); }
+
+  void give(const std::string& sentence);
+
+ private:
+  const std::function<void(const std::string& sentence)> on_notice_;
+  std::atomic<bool> was_given_{false};
+};
+
+/// How shards are read.
+struct tar_settings {
+  std::size_t max_sample_bytes;         ///< of shards that aren't mapped
+  bool hidden = false;                  ///< whether hidden files are members
+  std::shared_ptr<tar_notice> notice{}; ///< null: nobody wants it
+
+  /// The same for a pass of which nobody wants a notice.
+  tar_settings quiet() const { return {max_sample_bytes, hidden, nullptr}; }
+};
+
+/// The hashes of a shard's keys so far, at most 2^20.
+class seen_keys {
+ public:
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20;
+
+  /// Adds a hash. False if it was there.
+  bool add(std::uint64_t hash);
+
+ private:
+  std::size_t size_ = 0;
+  std::vector<std::uint64_t> slots_; // a hash table with linear probing, at most half full; 0: free
+};
+
 /// The samples of one shard. Archive reads the bytes from its file.
 template <class Archive>
 class basic_tar_shard {
  public:
   /// `reader` begins at `from`.
   basic_tar_shard(std::shared_ptr<const named_version> file, basic_tar_reader<Archive> reader,
-                  const tar_place& from = {.position = 0})
+                  const tar_settings& how, const tar_place& from = {.position = 0})
       : file_(std::move(file)),
         reader_(std::move(reader)),
+        notice_(how.notice),
         usual_size_(static_cast<std::size_t>(from.usual_size)),
         position_(from.position) {
+    if (how.hidden) reader_.keep_hidden();
     if (from.begin != tar_place::none) advance();
   }
 
@@ -78,6 +120,7 @@ class basic_tar_shard {
                 " before it may have lost members there";
       advance();
     }
+    if (notice_ && !notice_->was_given()) notice_second(*sample, first.offset);
     if (problem.empty()) problem = duplicate(*sample, first.offset);
     if (!problem.empty()) throw tar_error(readable(file_->path) + ": " + problem);
     usual_size_ = sample->size();
@@ -137,6 +180,14 @@ class basic_tar_shard {
     return sample.find(split(ahead_.name).second).has_value();
   }
 
+  void notice_second(const tar_sample& sample, std::uint64_t offset) {
+    if (seen_.add(stable_hash(sample.key()))) return;
+    notice_->give(readable(file_->path) + ": the members of sample " + in_backticks(sample.key()) +
+                  " aren't neighbours: at offset " + std::to_string(offset) +
+                  " more of them follow, as another sample. Write the members of a sample one after another "
+                  "(tar --sort=name); further samples aren't reported");
+  }
+
   static std::string duplicate(const tar_sample& sample, std::uint64_t offset) {
     const std::string_view* twice = nullptr;
     constexpr std::size_t few = 16; // above it, sort: all pairs of a hostile shard would take too long
@@ -160,6 +211,8 @@ class basic_tar_shard {
 
   std::shared_ptr<const named_version> file_;
   basic_tar_reader<Archive> reader_;
+  std::shared_ptr<tar_notice> notice_;
+  seen_keys seen_; // if there is a notice to give
   tar_member ahead_;
   tar_status status_ = tar_status::end;
   std::size_t usual_size_ = 0;
@@ -169,12 +222,10 @@ class basic_tar_shard {
 /// The samples of a mapped shard.
 class tar_shard : public basic_tar_shard<tar_memory> {
  public:
-  explicit tar_shard(const std::string& path) : tar_shard(map(path)) {}
-
-  explicit tar_shard(const std::shared_ptr<const mapped_file>& file);
+  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how);
 
   /// The shard from a place on that an earlier pass has reached.
-  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_place& from);
+  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how, const tar_place& from);
 
   static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all);
 

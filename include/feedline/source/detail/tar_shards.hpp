@@ -61,7 +61,7 @@ class tar_shards {
   using shard = any_tar_shard;
 
   /// `objects`: null if all shards are files.
-  tar_shards(std::shared_ptr<object_list> objects, std::size_t max_sample_bytes);
+  tar_shards(std::shared_ptr<object_list> objects, tar_settings how);
 
   // A copy requests its own parts.
   tar_shards(const tar_shards& other);
@@ -87,6 +87,8 @@ class tar_shards {
 
   const std::shared_ptr<object_list>& objects() const noexcept { return objects_; }
 
+  const tar_settings& settings() const noexcept { return how_; }
+
   /// Whether `open` (null: none), and then the shards after it, would yield a sample without waiting for an object.
   bool ready(const file_order& files, const shard* open) const;
 
@@ -94,7 +96,7 @@ class tar_shards {
   std::unique_ptr<shard> open_object(const file_order& files, std::size_t number, const tar_place& from);
 
   std::shared_ptr<object_list> objects_;
-  std::size_t max_sample_bytes_;
+  tar_settings how_;
   std::stop_token stop_;
   std::shared_ptr<const mapped_file> file_; // the file that was opened last
   read_ahead files_ahead_;

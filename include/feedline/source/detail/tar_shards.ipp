@@ -53,12 +53,12 @@ FEEDLINE_INLINE const object_shard* any_tar_shard::object() const noexcept {
   return std::get_if<object_shard>(&shard_);
 }
 
-FEEDLINE_INLINE tar_shards::tar_shards(std::shared_ptr<object_list> objects, std::size_t max_sample_bytes)
-    : objects_(std::move(objects)), max_sample_bytes_(max_sample_bytes) {}
+FEEDLINE_INLINE tar_shards::tar_shards(std::shared_ptr<object_list> objects, tar_settings how)
+    : objects_(std::move(objects)), how_(std::move(how)) {}
 
 FEEDLINE_INLINE tar_shards::tar_shards(const tar_shards& other)
     : objects_(other.objects_),
-      max_sample_bytes_(other.max_sample_bytes_),
+      how_(other.how_),
       stop_(other.stop_),
       file_(other.file_),
       files_ahead_(other.files_ahead_) {}
@@ -75,8 +75,8 @@ tar_shards::open(const file_order& files, std::size_t number, const tar_place& f
   if (is_object_) return open_object(files, number, from);
   file_ = files_ahead_.take(number);
   if (!file_) file_ = tar_shard::map(files.names()[number]);
-  if (!from.is_open()) return std::make_unique<shard>(std::in_place_type<tar_shard>, file_);
-  return std::make_unique<shard>(std::in_place_type<tar_shard>, file_, from);
+  if (!from.is_open()) return std::make_unique<shard>(std::in_place_type<tar_shard>, file_, how_);
+  return std::make_unique<shard>(std::in_place_type<tar_shard>, file_, how_, from);
 }
 
 FEEDLINE_INLINE bool tar_shards::is_stopped() const noexcept { return is_object_ && stop_.stop_requested(); }
@@ -119,7 +119,7 @@ tar_shards::open_object(const file_order& files, std::size_t number, const tar_p
   if (!objects_ahead_) objects_ahead_ = std::make_shared<object_ahead>(objects_, stop_);
   const bool resumes = from.is_open();
   const tar_place at = resumes ? from : tar_place{.position = 0};
-  const tar_globals globals = read_tar_globals(objects_, number, at.globals, max_sample_bytes_, stop_);
+  const tar_globals globals = read_tar_globals(objects_, number, at.globals, how_.max_sample_bytes, stop_);
   const auto parts = std::make_shared<reading>(objects_ahead_);
   if (at.begin != tar_place::none) objects_ahead_->open(number, at.begin, std::move(next));
   const auto version = std::make_shared<named_version>(objects_->version(number));
@@ -133,9 +133,9 @@ tar_shards::open_object(const file_order& files, std::size_t number, const tar_p
   last_bytes_ = 1;
   return std::make_unique<shard>(
       std::in_place_type<object_shard>, version,
-      basic_tar_reader<object_archive>(object_archive(std::move(stream), max_sample_bytes_, at.begin),
+      basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, at.begin),
                                        at.begin, globals),
-      at);
+      how_, at);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -57,6 +57,7 @@ class watched_tree {
     std::string directory;
     std::vector<std::string> patterns;
     bool newest_first = false;
+    bool hidden = false; // also hidden names
   };
 
   /// `goes_on`: continue after the scan, with the files that arrive.

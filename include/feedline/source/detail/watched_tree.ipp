@@ -6,13 +6,14 @@
 #include <array>
 #include <memory>
 
-#include <fnmatch.h>
 #include <sys/eventfd.h>
 #include <sys/poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <feedline/core/random.hpp>
+#include <feedline/detail/file_search.hpp>
+#include <feedline/detail/hidden_name.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
@@ -137,7 +138,7 @@ FEEDLINE_INLINE void watched_tree::hear(const inotify_event& event, std::string_
     return;
   }
   // A moved folder is scanned as a whole at its new path.
-  if (name.empty() || name.front() == '.' || is_away(event.wd)) return;
+  if (name.empty() || (!settings_.hidden && is_hidden(name)) || is_away(event.wd)) return;
   if ((event.mask & IN_ISDIR) != 0) {
     if ((event.mask & IN_MOVED_FROM) != 0) lose(event.wd, name);
     if ((event.mask & (IN_CREATE | IN_MOVED_TO)) != 0)
@@ -221,7 +222,7 @@ FEEDLINE_INLINE void watched_tree::scan_one(int parent, std::string name, bool a
   errno = 0;
   while (const dirent* const entry = ::readdir(listing.get())) {
     const std::string_view entry_name = entry->d_name;
-    if (entry_name.front() == '.') continue;
+    if (entry_name == "." || entry_name == ".." || (!settings_.hidden && is_hidden(entry_name))) continue;
     if (is_folder(path, *entry)) left.emplace_back(number, entry_name);
     else names.emplace_back(entry_name);
     errno = 0;
@@ -339,7 +340,7 @@ FEEDLINE_INLINE bool watched_tree::find_first() {
 
 FEEDLINE_INLINE bool watched_tree::is_wanted(std::string_view name) const {
   return std::any_of(settings_.patterns.begin(), settings_.patterns.end(), [&](const std::string& pattern) {
-    return ::fnmatch(pattern.c_str(), std::string(name).c_str(), FNM_PERIOD) == 0;
+    return matches_name(pattern, std::string(name).c_str(), settings_.hidden);
   });
 }
 
