@@ -99,9 +99,15 @@ TEST_CASE("files other than Arrow data are refused") {
   CHECK_THAT(message("hello, world"), Contains("the metadata is cut off"));
   CHECK_THAT(message(std::string(64, '\xfe')), Contains("this isn't Arrow data"));
   CHECK_THAT(message(std::string(64, '\0')), Contains("there is no schema"));
+  const std::string wav("RIFF\x24\0\0\0WAVEfmt \x10\0\0\0", 20);
+  CHECK_THAT(message(wav), Contains("/a: this isn't an Arrow file: it is a WAV file (RIFF)"));
+  CHECK_THAT(message("PAR1 and more of it"), Contains("this isn't an Arrow file: it is a Parquet file"));
+  CHECK_THAT(message("\x1f\x8b\x08 and more"), Contains("this isn't an Arrow file: it is gzip data"));
+  CHECK_THAT(message("<html><body>404"), Contains("this isn't an Arrow file: it is an HTML page"));
   CHECK_THAT(message("ARROW1"), Contains("the file is cut off: it begins with ARROW1"));
   CHECK_THAT(message("ARROW1\0\0 ------ ARROW1"), Contains("ARROW1"));
-  CHECK_THAT(run_to_end(read(folder.path()).finite()).failed->message, Contains("Is a directory"));
+  CHECK_THAT(run_to_end(read(folder.path()).finite()).failed->message,
+             Contains("Is a directory"));
   CHECK_THAT(run_to_end(read(folder / "none").finite()).failed->message, Contains("No such file"));
 }
 

@@ -74,6 +74,15 @@ TEST_CASE("a file with its schema only at its end is read as a whole") {
   CHECK(collect(read(path).finite()) == numbers{0, 1, 2});
 }
 
+TEST_CASE("a pipe of another kind of file is refused by its kind") {
+  const temporary_folder folder;
+  const std::string path = make_pipe(folder);
+  const auto writing = write_to(path, std::string("RIFF\x24\0\0\0WAVEfmt ", 16));
+  const auto result = run_to_end(read(path).finite());
+  REQUIRE(result.failed);
+  CHECK_THAT(result.failed->message, Contains("this isn't an Arrow file: it is a RIFF file"));
+}
+
 TEST_CASE("rows of a pipe keep the memory of their views") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder);

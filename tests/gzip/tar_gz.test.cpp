@@ -140,7 +140,7 @@ TEST_CASE("damage and wrong checksums are errors after the samples before them")
   CHECK(read_bytes<fl::tar_gz_samples>(gzip(pairs(1).closed()) + "more").front() ==
         all[0]); // also for the shortest rest
   CHECK(read_bytes<fl::tar_gz_samples>(pairs(1).closed()) ==
-        strings{"! s.tar: the data aren't gzip: there is no header at offset 0"});
+        strings{"! s.tar: the data aren't gzip: there is no header at offset 0: it is a TAR archive"});
   CHECK(read_bytes<fl::tar_gz_samples>("") == strings{"! s.tar: the file is empty"});
   // The data end after a member, without the zeros that close an archive: members may be missing.
   const std::string open = gzip(pairs(2).open(), 0);

@@ -184,7 +184,11 @@ TEST_CASE(
   for (const char type : {'1', '2', '3', '4', '5', '6'})
     tar.add(tar.header("no contents", {}, type).size(1000));
   for (const char type : {'V', 'M', 'D', 'Z', 'a'}) tar.add("contents", "skip me", type);
-  tar.add("._a.jpg", "fork").add("dir/._a.jpg", "fork").add("dir/", "skip me too").add("dir._/a._b", "kept");
+  tar.add("._a.jpg", "fork")
+      .add("dir/._a.jpg", "fork")
+      .add("dir/", "skip me too")
+      .add("dir._/a._b", "kept")
+      .add("._dir/a", "fork");
   CHECK(list(tar.closed()).whole == members{{"dir._/a._b", "kept"}});
   CHECK(list(tar.closed()).problems.empty());
 }
@@ -274,7 +278,7 @@ TEST_CASE("sparse files are reported by name, and the members after them are rea
 TEST_CASE("the error for a compressed file names the compression, if its first bytes show it") {
   using file = std::pair<std::string, std::string>;
   for (const auto& [bytes, kind] :
-       {file{"\x1f\x8b\x08", "gzip"}, file{"BZh91AY", "bzip2"},
+       {file{"\x1f\x8b\x08", "gzip"}, file{"BZh91AY&SY", "bzip2"},
         file{"\xfd"
              "7zXZ\0"s,
              "xz"},
@@ -291,6 +295,8 @@ TEST_CASE("the error for a compressed file names the compression, if its first b
   }
   CHECK(list("<Project></Project>").problems ==
         std::vector{"not a TAR file: there is no valid header at offset 0"s});
+  CHECK(list("\x89PNG\r\n\x1a\n" + std::string(600, 'x')).problems ==
+        std::vector{"not a TAR file: there is no valid header at offset 0: it is a PNG image"s});
   tar_writer tar;
   tar.add("BZh is a name", "x");
   CHECK(list(tar.closed()).whole.size() == 1);

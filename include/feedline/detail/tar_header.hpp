@@ -62,9 +62,6 @@ struct tar_overrides {
   std::optional<std::string_view> read_pax(std::string_view records) noexcept;
 };
 
-/// The compression of a file, from its first bytes; empty if it is unknown.
-std::string_view compression_of(std::string_view file) noexcept;
-
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #ifndef FEEDLINE_COMPILED

@@ -104,34 +104,4 @@ FEEDLINE_INLINE std::optional<std::string_view> tar_overrides::read_pax(std::str
   return {};
 }
 
-FEEDLINE_INLINE std::string_view compression_of(std::string_view file) noexcept {
-  struct kind {
-    std::string_view magic, name;
-  };
-
-  static constexpr kind kinds[] = {
-      {"\x1f\x8b", "gzip"},
-      {"BZh", "bzip2"},
-      {"\xfd"
-       "7zXZ",
-       "xz"},
-      {"\x28\xb5\x2f\xfd", "zstd"},
-      {"\x04\x22\x4d\x18", "lz4"},
-      {"\x02\x21\x4c\x18", "lz4 (legacy)"},
-      {"\x1f\x9d", "compress"},
-      {"LZIP", "lzip"},
-      {"\x89LZO", "lzop"},
-      {"\xff\x06", "snappy"},
-      {"LRZI", "lrzip"},
-      {"GRZip", "grzip"},
-      {"PK\x03\x04", "zip"},
-      {"7z\xbc\xaf", "7-zip"},
-      {"Rar!", "rar"},
-      {{"\x5d\0\0", 3}, "lzma"},
-  };
-  for (const kind& k : kinds)
-    if (file.starts_with(k.magic)) return k.name;
-  return {};
-}
-
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/detail/file_kind.hpp>
 #include <feedline/detail/hidden_name.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_header.hpp>
@@ -313,12 +314,14 @@ class basic_tar_reader {
     if (member.offset > 0 || !archive_.problem().empty())
       return damaged(member, guess,
                      block.size() < tar_block ? "cut off inside the header" : "damaged header");
-    const auto compression = compression_of(block);
-    if (compression.empty()) problem_ = "not a TAR file: there is no valid header at offset 0";
+    const file_kind kind = kind_of_file(block);
+    if (!kind.is_compressed)
+      problem_ = "not a TAR file: there is no valid header at offset 0" +
+                 what_it_is(std::as_bytes(std::span(block)));
     else
-      problem_ = "compressed: " + std::string(compression) +
-                 " data begins at offset 0. A shard is mapped into memory, so it must be plain TAR" +
-                 (compression == "gzip" ? " (tar_gz_samples reads gzip)" : "");
+      problem_ = "compressed: " + std::string(kind.name) +
+                 " begins at offset 0. A shard is mapped into memory, so it must be plain TAR" +
+                 (kind.name.starts_with("gzip") ? " (tar_gz_samples reads gzip)" : "");
     return tar_status::damaged;
   }
 

@@ -33,6 +33,9 @@ struct dictionary_place {
   batch_place values{};
 };
 
+/// Throws arrow_error, which says what the file is, if it begins as another known kind does.
+void refuse_other_kind(std::span<const std::byte> begin);
+
 inline constexpr std::string_view arrow_file_name = "ARROW1"; // at both ends of a file; not in a stream
 
 /// The schema of a file and the positions of its batches.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <feedline/arrow/detail/read_schema.hpp>
+#include <feedline/detail/file_kind.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -56,15 +57,25 @@ FEEDLINE_INLINE bool layout_reader::holds(std::uint64_t at, std::string_view tex
                     [](char a, std::byte b) { return a == static_cast<char>(b); });
 }
 
+FEEDLINE_INLINE void refuse_other_kind(std::span<const std::byte> begin) {
+  if (const std::string other = what_it_is(begin); !other.empty())
+    throw arrow_error("this isn't an Arrow file" + other);
+}
+
 FEEDLINE_INLINE void layout_reader::read_stream() {
   if (file_.empty()) throw arrow_error("the file is empty");
   bool has_schema = false;
-  for (std::uint64_t at = 0; at < file_.size();) {
-    const std::uint64_t next = at_offset(at, [&] { return read_message(at, has_schema); });
-    if (next == 0) break;
-    at = next;
+  try {
+    for (std::uint64_t at = 0; at < file_.size();) {
+      const std::uint64_t next = at_offset(at, [&] { return read_message(at, has_schema); });
+      if (next == 0) break;
+      at = next;
+    }
+    if (!has_schema) throw arrow_error("there is no schema");
+  } catch (const arrow_error&) {
+    if (!has_schema) refuse_other_kind(file_);
+    throw;
   }
-  if (!has_schema) throw arrow_error("there is no schema");
 }
 
 FEEDLINE_INLINE std::uint64_t layout_reader::read_message(std::uint64_t at, bool& has_schema) {

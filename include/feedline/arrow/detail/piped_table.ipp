@@ -47,7 +47,14 @@ FEEDLINE_INLINE arrow_layout piped_table::read_layout() {
     at_ = reached_ = begin_.size();
     begin_.clear();
   }
-  const auto bytes = read_message();
+  const auto bytes = [&] {
+    try {
+      return read_message();
+    } catch (const arrow_error&) {
+      if (!head.empty()) refuse_other_kind(head);
+      throw;
+    }
+  }();
   if (!bytes) throw arrow_error("there is no schema");
   const message m(bytes->metadata);
   if (m->kind() == message_kind::schema) {

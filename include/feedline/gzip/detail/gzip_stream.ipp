@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include <feedline/detail/file_kind.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE bool is_padding(std::span<const std::byte> rest) noexcept {
@@ -71,7 +73,7 @@ FEEDLINE_INLINE std::string gzip_stream::damage() const {
     return "the gzip data are damaged: the size" + at + " doesn't match the contents";
   if (reason == "incorrect header check")
     return member_ == 0
-               ? std::string("the data aren't gzip: there is no header at offset 0")
+               ? "the data aren't gzip: there is no header at offset 0" + what_it_is(file_)
                : "the gzip data end at offset " + std::to_string(member_) + ", but other bytes follow";
   return "the gzip data are damaged" + at + ": " + std::string(reason);
 }
