@@ -107,7 +107,7 @@ TEST_CASE("files other than Arrow data are refused") {
   CHECK_THAT(message("ARROW1"), Contains("the file is cut off: it begins with ARROW1"));
   CHECK_THAT(message("ARROW1\0\0 ------ ARROW1"), Contains("ARROW1"));
   CHECK_THAT(run_to_end(read(folder.path()).finite()).failed->message,
-             Contains("Is a directory"));
+             Contains("is a directory: name the files in it, such as"));
   CHECK_THAT(run_to_end(read(folder / "none").finite()).failed->message, Contains("No such file"));
 }
 

@@ -227,6 +227,37 @@ TEST_CASE("origins of samples are found by reading the shard again, in any order
   CHECK(source.origin(0) == a + ": sample #0");
 }
 
+TEST_CASE(
+    "hidden members, members that aren't neighbours and missing shards are treated as in plain shards") {
+  const temporary_folder folder;
+  tar_writer tar;
+  tar.add("0.jpg", "p")
+      .add(".DS_Store", "x")
+      .add("0.cls", "0")
+      .add("__MACOSX/._0.jpg", "m")
+      .add("1.jpg", "q")
+      .add("0.txt", "t");
+  const std::string bytes = gzip(tar.closed());
+  CHECK(read_bytes<fl::tar_gz_samples>(bytes) == strings{"0:jpg=p,cls=0", "1:jpg=q", "0:txt=t"});
+  CHECK(read_bytes<fl::tar_gz_samples>(bytes, fl::tar_gz_options{.hidden = true}).size() == 6);
+  const std::string path = folder.write("s.tar.gz", bytes);
+  CHECK(fl::tar_gz_samples(path, {.hidden = true}).origin(1) == path + ": .DS_Store");
+  strings said;
+  fl::tar_gz_samples noticed(path,
+                             {.on_notice = [&](const std::string& sentence) { said.push_back(sentence); }});
+  CHECK(read_all(noticed).size() == 3);
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].starts_with(path + ": the members of sample `0` aren't neighbours"));
+  CHECK(noticed.bytes_held() > fl::tar_gz_samples(path).bytes_held());
+  CHECK(fl::tar_gz_samples(path).fingerprint(1) != fl::tar_gz_samples(path, {.hidden = true}).fingerprint(1));
+  const auto refuses = [&](const std::string& name, std::string_view words) {
+    return fl::test::throws_saying<fl::pipeline_error>(
+        words, [&] { (fl::tar_gz_samples(name) | fl::prefetch(1)).finite().next(); });
+  };
+  CHECK(refuses(folder / "{s,t}.tar.gz", "t.tar.gz: No such file"));
+  CHECK(refuses(folder.path(), "such as `" + folder.path() + "/*.tar.gz`"));
+}
+
 TEST_CASE("tar_gz_samples keeps the promises of a source") {
   const auto folder = std::make_unique<temporary_folder>();
   for (int i = 0; i < 4; ++i) folder->write("file-" + std::to_string(i), gzip(pairs(3 + i, 10 * i).closed()));

@@ -9,9 +9,15 @@
 
 #include <sys/stat.h>
 
+#include <feedline/core/rank.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/source/lines.hpp>
+#include <feedline/source/records.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/shuffle.hpp>
 
 #include "support/catch.hpp"
+#include "support/outcome.hpp"
 #include "support/tar_contents.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
@@ -114,6 +120,49 @@ TEST_CASE("members of a sample that aren't neighbours are noticed once, with its
   REQUIRE(said.size() == 2);
   CHECK(said[1].find("sample `0`") != std::string::npos);
   CHECK(late.bytes_held() > 0);
+}
+
+TEST_CASE("a shard that doesn't exist is found at the start of a run, and named") {
+  const temporary_folder folder;
+  for (int i : {0, 1, 2, 4, 6}) folder.write("s-" + std::to_string(i) + ".tar", pairs(2, 2 * i).closed());
+  const auto key = [](const tar_sample& s) { return std::string(s.key()); };
+  const auto run = [&](const tar_samples& shards) {
+    return feedline::test::run_to_end(
+        (shards | feedline::map(key, feedline::workers{2})).finite({.on_error = feedline::on_error::skip}));
+  };
+  const auto missing = run(tar_samples(folder / "s-{0..4}.tar"));
+  CHECK(missing.items.empty());
+  REQUIRE(missing.failed);
+  CHECK(missing.failed->message.find(folder / "s-3.tar: No such file") != std::string::npos);
+  const auto two = run(tar_samples(folder / "s-{0..6}.tar"));
+  REQUIRE(two.failed);
+  CHECK(two.failed->message.find(folder / "s-3.tar and 1 more file:") != std::string::npos);
+  CHECK(run(tar_samples(folder / "s-{0..2}.tar")).items.size() == 6);
+
+  const auto directory = run(tar_samples(folder.path()));
+  REQUIRE(directory.failed);
+  CHECK(directory.failed->message.find("`" + folder.path() +
+                                       "` is a directory: name the files in it, such as `" + folder.path() +
+                                       "/*.tar`") != std::string::npos);
+  const auto shuffled = feedline::test::run_to_end(
+      (tar_samples(folder / "s-{0..4}.tar") | feedline::global_shuffle() | feedline::map(key)).infinite());
+  REQUIRE(shuffled.failed);
+  CHECK(shuffled.failed->message.find("s-3.tar") != std::string::npos);
+}
+
+TEST_CASE("each rank looks for its own files, in every kind of source") {
+  const temporary_folder folder;
+  const strings names{folder.write("0", "a\n"), folder / "1", folder.write("2", "b\n"), folder / "3"};
+  const auto run = [](const auto& pipeline, std::uint32_t rank) {
+    return feedline::test::run_to_end(pipeline.finite({.rank = {rank, 2, feedline::remainder::keep}}));
+  };
+  const auto lines = feedline::lines(names) | feedline::map([](std::string line) { return line; });
+  CHECK(run(lines, 0).items == strings{"a", "b"});
+  REQUIRE(run(lines, 1).failed);
+  CHECK(run(lines, 1).failed->message.find(names[1] + " and 1 more file:") != std::string::npos);
+  const auto records = feedline::records<char>(names) | feedline::map([](char c) { return c; });
+  CHECK(run(records, 0).items == std::vector{'a', '\n', 'b', '\n'});
+  CHECK(run(records, 1).failed);
 }
 
 TEST_CASE("the index of a sample is its shard and position, and finds the sample again") {

@@ -108,7 +108,10 @@ class records_source {
 
   std::optional<std::size_t> max_item_bytes() const noexcept { return sizeof(value) + size_; }
 
-  indexed_records<Read> indexed() const { return {files_, size_}; }
+  indexed_records<Read> indexed() const {
+    files_.expect_files();
+    return {files_, size_};
+  }
 
   std::string origin(std::uint64_t index) const {
     return readable(files_.name_of(index)) + ": record " + std::to_string(file_order::place_of(index));
@@ -200,7 +203,8 @@ struct read_bytes {
 /// Order:   file by file as listed; in infinite mode, or with several epochs, each epoch has a new file order
 /// Throws:  when called, std::invalid_argument for an empty list and a file that is listed twice (two patterns may match it;
 ///          a link with another name is another file), and std::runtime_error for wildcards that
-///          match nothing; in the run, std::runtime_error for an incomplete record at a file's end, after its
+///          match nothing; when a run starts, std::system_error for a file that doesn't exist, and
+///          std::runtime_error for a directory; in the run, std::runtime_error for an incomplete record at a file's end, after its
 ///          last complete one; std::system_error when it reaches a file that can't be read (the next file
 ///          follows)
 /// Example: `records<position>("games/*.bin") | shuffle({.capacity = 1'000'000}) | batch(4096)`

@@ -57,7 +57,8 @@ struct tar_options {
 ///          begins with a dot or is `__MACOSX`.
 /// Throws:  the constructor std::invalid_argument for an empty list and a shard that is listed twice (two patterns may
 ///          match it; a link with another name is another shard), std::runtime_error for wildcards that
-///          match nothing and std::length_error for more than 2^24 shards. next() throws tar_error when it
+///          match nothing and std::length_error for more than 2^24 shards. When a run starts, std::system_error for a
+///          shard that doesn't exist, and std::runtime_error for a directory. next() throws tar_error when it
 ///          reaches one of these, and then continues:
 ///         - a shard that can't be opened or isn't plain TAR: with the next shard;
 ///         - a sample with a sparse member or with two members of the same name: with the next sample;
@@ -99,6 +100,7 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
 
   /// Access to the samples by position; reads the headers of all shards. Throws object_error after a stop.
   detail::indexed_tar indexed(const std::stop_token& stop = {}) const {
+    files().expect_files();
     return {{files(), objects()}, keep_index_, opener().settings(), stop};
   }
 

@@ -135,7 +135,10 @@ class rows_source {
     return sizeof(arrow_row<Row>) + static_cast<std::size_t>(largest);
   }
 
-  indexed_rows<Row> indexed() const { return {files_, columns_}; }
+  indexed_rows<Row> indexed() const {
+    files_.expect_files();
+    return {files_, columns_};
+  }
 
   std::string origin(std::uint64_t index) const {
     return readable(files_.name_of(index)) + ": row " + std::to_string(file_order::place_of(index));

@@ -77,10 +77,15 @@ class file_order {
     return names;
   }
 
-  /// Files that were listed before.
-  explicit file_order(std::vector<std::string> names);
+  /// Files that were listed before. `objects`: which of them aren't files on this machine; empty: none.
+  file_order(std::vector<std::string> names, const char* source, const std::vector<bool>& objects = {});
 
+  /// Throws std::system_error if one of this rank's files has never existed, and std::runtime_error if one is a directory.
+  /// Files that were removed after they were listed are errors when the source reaches them.
   void start(const epoch& e);
+
+  /// Throws the same for all files.
+  void expect_files() const;
 
   /// Advances to the next file and returns its number; nothing after the last one.
   std::optional<std::size_t> next();
@@ -109,8 +114,8 @@ class file_order {
   template <class HashOf>
   std::uint64_t fingerprint(std::uint64_t extent, HashOf hash_of) const {
     std::uint64_t hash = key(extent);
-    for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, names_->size()); ++i)
-      hash = key(hash, stable_hash(last_name((*names_)[i])), hash_of(i));
+    for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, names().size()); ++i)
+      hash = key(hash, stable_hash(last_name(names()[i])), hash_of(i));
     return hash;
   }
 
@@ -137,7 +142,20 @@ class file_order {
  private:
   static constexpr unsigned place_bits = 40;
 
-  std::shared_ptr<const std::vector<std::string>> names_;
+  struct listing {
+    std::vector<std::string> names;
+    std::vector<std::uint32_t> unfit; // those that didn't exist or were directories
+    const char* source;
+  };
+
+  enum class file_type { missing, directory, other };
+
+  static file_type type_of(const std::string& name) noexcept;
+
+  // Throws if one of these files, which were unfit, still is.
+  void refuse_unfit(const std::vector<std::uint32_t>& files) const;
+
+  std::shared_ptr<const listing> list_;
   std::vector<std::uint32_t> order_; // empty: as listed
   std::size_t reached_ = 0;
   std::size_t end_ = 0; // number of files in this epoch

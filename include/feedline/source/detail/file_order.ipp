@@ -2,28 +2,82 @@
 #pragma once
 #include <feedline/source/detail/file_order.hpp>
 
+#include <cerrno>
+#include <system_error>
+
+#include <sys/stat.h>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE file_order::file_order(const file_patterns& files, const char* source)
-    : file_order(list(files, source, append_files, [](const std::string& name) { return name; })) {}
+    : file_order(list(files, source, append_files, [](const std::string& name) { return name; }), source) {}
 
-FEEDLINE_INLINE file_order::file_order(std::vector<std::string> names)
-    : names_(std::make_shared<const std::vector<std::string>>(std::move(names))), end_(names_->size()) {}
+FEEDLINE_INLINE file_order::file_order(std::vector<std::string> names, const char* source,
+                                       const std::vector<bool>& objects)
+    : end_(names.size()) {
+  std::vector<std::uint32_t> unfit;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if ((objects.empty() || !objects[i]) && type_of(names[i]) != file_type::other)
+      unfit.push_back(static_cast<std::uint32_t>(i));
+  list_ = std::make_shared<const listing>(listing{std::move(names), std::move(unfit), source});
+}
+
+FEEDLINE_INLINE file_order::file_type file_order::type_of(const std::string& name) noexcept {
+  struct stat status {};
+
+  if (::stat(name.c_str(), &status) != 0)
+    return errno == ENOENT || errno == ENOTDIR ? file_type::missing : file_type::other;
+  return S_ISDIR(status.st_mode) ? file_type::directory : file_type::other;
+}
+
+FEEDLINE_INLINE void file_order::refuse_unfit(const std::vector<std::uint32_t>& files) const {
+  std::string missing;
+  std::size_t more = 0;
+  for (const std::uint32_t file : files) {
+    const std::string& name = names()[file];
+    const file_type type = type_of(name);
+    if (type == file_type::directory) {
+      const std::string_view source = list_->source;
+      const char* const ending = source == "tar_samples"      ? "*.tar"
+                                 : source == "tar_gz_samples" ? "*.tar.gz"
+                                                              : "*";
+      throw std::runtime_error(in_backticks(name) + " is a directory: name the files in it, such as " +
+                               in_backticks(name + (name.ends_with('/') ? "" : "/") + ending));
+    }
+    if (type != file_type::missing) continue;
+    if (missing.empty()) missing = readable(name);
+    else ++more;
+  }
+  if (missing.empty()) return;
+  if (more > 0) missing += " and " + std::to_string(more) + (more > 1 ? " more files" : " more file");
+  throw std::system_error(ENOENT, std::generic_category(), missing);
+}
+
+FEEDLINE_INLINE void file_order::expect_files() const { refuse_unfit(list_->unfit); }
 
 FEEDLINE_INLINE void file_order::start(const epoch& e) {
   order_.clear();
   reached_ = 0;
-  end_ = static_cast<std::size_t>(std::min<std::uint64_t>(names_->size(), e.extent));
+  end_ = static_cast<std::size_t>(std::min<std::uint64_t>(names().size(), e.extent));
   if (end_ < e.rank.world_size && !e.rank.is_alone())
     throw std::runtime_error(std::to_string(end_) + " files can't be divided among " +
                              std::to_string(e.rank.world_size) + " ranks: each rank needs at least one");
-  if (!e.shuffled && e.rank.is_alone()) return;
-  for (std::uint32_t i = 0; i < end_; ++i) order_.push_back(i);
-  if (e.shuffled) shuffle_range(order_.begin(), order_.size(), random_generator(key(e.seed, e.number)));
-  // The files of this rank.
-  end_ = 0;
-  for (std::size_t i = e.rank.number; i < order_.size(); i += e.rank.world_size) order_[end_++] = order_[i];
-  order_.resize(end_);
+  if (e.shuffled || !e.rank.is_alone()) {
+    for (std::uint32_t i = 0; i < end_; ++i) order_.push_back(i);
+    if (e.shuffled) shuffle_range(order_.begin(), order_.size(), random_generator(key(e.seed, e.number)));
+    // The files of this rank.
+    end_ = 0;
+    for (std::size_t i = e.rank.number; i < order_.size(); i += e.rank.world_size) order_[end_++] = order_[i];
+    order_.resize(end_);
+  }
+  if (list_->unfit.empty()) return;
+  std::vector<std::uint32_t> mine;
+  for (std::size_t i = 0; i < end_; ++i)
+    if (const auto file = static_cast<std::uint32_t>(*peek(i));
+        std::ranges::binary_search(list_->unfit, file))
+      mine.push_back(file);
+  std::ranges::sort(mine);
+  refuse_unfit(mine);
 }
 
 FEEDLINE_INLINE std::optional<std::size_t> file_order::next() {
@@ -40,7 +94,7 @@ FEEDLINE_INLINE std::optional<std::size_t> file_order::peek(std::size_t skipping
 FEEDLINE_INLINE void file_order::go_to(std::size_t file) {
   order_.clear();
   reached_ = file;
-  end_ = std::min(file + 1, names_->size());
+  end_ = std::min(file + 1, names().size());
 }
 
 FEEDLINE_INLINE std::size_t file_order::last() const {
@@ -49,19 +103,19 @@ FEEDLINE_INLINE std::size_t file_order::last() const {
 }
 
 FEEDLINE_INLINE std::shared_ptr<const mapped_file> file_order::map_last(std::size_t offset) const {
-  auto file = std::make_shared<const mapped_file>((*names_)[last()]);
+  auto file = std::make_shared<const mapped_file>(names()[last()]);
   if (offset > file->bytes().size())
     throw std::runtime_error(readable(file->path()) + " has become shorter since the checkpoint was taken");
   return file;
 }
 
-FEEDLINE_INLINE std::uint64_t file_order::extent() const noexcept { return names_->size(); }
+FEEDLINE_INLINE std::uint64_t file_order::extent() const noexcept { return names().size(); }
 
 FEEDLINE_INLINE std::uint64_t file_order::fingerprint(std::uint64_t extent) const {
-  return fingerprint(extent, [this](std::size_t i) { return fingerprint_of_file((*names_)[i]); });
+  return fingerprint(extent, [this](std::size_t i) { return fingerprint_of_file(names()[i]); });
 }
 
-FEEDLINE_INLINE const std::vector<std::string>& file_order::names() const noexcept { return *names_; }
+FEEDLINE_INLINE const std::vector<std::string>& file_order::names() const noexcept { return list_->names; }
 
 FEEDLINE_INLINE std::string file_order::origin_of(std::uint64_t index, std::string name) const {
   if (!name.empty()) return name;
@@ -69,7 +123,7 @@ FEEDLINE_INLINE std::string file_order::origin_of(std::uint64_t index, std::stri
 }
 
 FEEDLINE_INLINE std::string file_order::name_of(std::uint64_t index) const {
-  return file_of(index) < names_->size() ? (*names_)[file_of(index)] : std::string();
+  return file_of(index) < names().size() ? names()[file_of(index)] : std::string();
 }
 
 FEEDLINE_INLINE void places_in_files::add_file(std::uint64_t samples) { firsts_.push_back(size() + samples); }

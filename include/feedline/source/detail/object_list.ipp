@@ -111,15 +111,16 @@ FEEDLINE_INLINE listed_files list_files_and_objects(const file_patterns& pattern
   };
   std::vector<std::string> names = file_order::list(patterns, source, append, shown);
   std::vector<std::string> files, objects(names.size());
+  std::vector<bool> is_object(names.size());
   files.reserve(names.size());
   bool has_any = false;
   for (std::size_t i = 0; i < names.size(); ++i) {
     files.push_back(shown(names[i]));
     if (!store->serves(names[i])) continue;
     objects[i] = std::move(names[i]);
-    has_any = true;
+    is_object[i] = has_any = true;
   }
-  file_order order(std::move(files));
+  file_order order(std::move(files), source, is_object);
   if (!has_any) return {std::move(order)};
   auto list = std::make_shared<object_list>(store, std::move(objects), order);
   return {std::move(order), std::move(list)};
