@@ -17,9 +17,11 @@
 #include <sys/resource.h>
 
 #include <feedline/feedline.hpp>
+#include <feedline/testing.hpp>
 
 #include "support/catch.hpp"
 #include "support/gzip_writer.hpp"
+#include "support/outcome.hpp"
 #include "support/sanitizers.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
@@ -118,6 +120,7 @@ TEST_CASE("the error for data in another format says that they aren't gzip") {
   CHECK(refuses("the data aren't gzip: there is no header at offset 0",
                 "plain text, long enough for a header"));
   CHECK(refuses("the data aren't gzip", zeros(100)));
+  CHECK(refuses("there is no header at offset 0: it is zstd data", "\x28\xb5\x2f\xfd, long enough"));
   CHECK(refuses("cut off: they end at offset 1,", "\x1f"));
 }
 
@@ -214,6 +217,88 @@ TEST_CASE("a decoder continues after an error, and returns nothing of the file b
   CHECK(text_of(decoder.decode(bytes_of(files[1]))) == small); // NOLINT: it starts without memory
   copy = moved;
   CHECK(text_of(copy.decode(bytes_of(files[1]))) == small);
+}
+
+TEST_CASE("lines of compressed files are those of the plain ones") {
+  const fl::test::temporary_folder folder;
+  std::string long_lines;
+  for (std::size_t i = 0; i < 300; ++i)
+    long_lines += lively_text(i * 7, static_cast<unsigned>(i)) + (i % 3 == 0 ? "\r\n" : "\n");
+  const std::vector<std::string> texts{"a\nb\n",
+                                       "",
+                                       "\n\n",
+                                       "no end",
+                                       "\xef\xbb\xbf"
+                                       "a,b\r\n1,2\r\n",
+                                       "\xef\xbb\xbf",
+                                       long_lines,
+                                       long_lines + "end\r"};
+  const auto lines_of = [](const std::string& path, fl::lines_options options = {}) {
+    return collect((fl::lines(path, options) | fl::prefetch(10)).finite());
+  };
+  for (const std::string& text : texts) {
+    const auto plain = lines_of(folder.write("plain", text));
+    CHECK(lines_of(folder.write("packed", gzip(text)), {.gzip = fl::gunzip_stream}) == plain);
+    CHECK(lines_of(folder / "plain", {.gzip = fl::gunzip_stream}) == plain);
+    if (text.size() > 1) // two members are one text
+      CHECK(lines_of(folder.write("packed", gzip(text.substr(0, 1)) + gzip(text.substr(1))),
+                     {.gzip = fl::gunzip_stream}) == plain);
+  }
+  CHECK(lines_of(folder.write("packed", gzip(texts[4])), {.gzip = fl::gunzip_stream}).front() == "a,b");
+}
+
+TEST_CASE("lines of compressed files are resumed, keep the promises of a source, and have their order") {
+  const fl::test::temporary_folder folder;
+  for (int file = 0; file < 3; ++file) {
+    std::string text = "\xef\xbb\xbf";
+    for (int i = 0; i < 40; ++i)
+      text +=
+          std::to_string(file) + "-" + std::to_string(i) + lively_text(static_cast<std::size_t>(i)) + "\n";
+    folder.write("plain-" + std::to_string(file), text);
+    folder.write("zip-" + std::to_string(file), file == 1 ? text : gzip(text)); // a mixture
+  }
+  const fl::lines_options options{.gzip = fl::gunzip_stream};
+  const auto plain = fl::lines(folder / "plain-*"), packed = fl::lines(folder / "zip-*", options);
+  const auto pipeline = [](const auto& lines) {
+    return lines | fl::shuffle({.capacity = 10}) | fl::batch(7, fl::as_list);
+  };
+  auto expected = pipeline(plain).infinite({.seed = 3});
+  auto loader = pipeline(packed).infinite({.seed = 3});
+  for (int i = 0; i < 40; ++i) {
+    const auto batch = expected.next()->values();
+    REQUIRE(loader.next()->values() == batch);
+    if (i % 5 == 0) loader = pipeline(packed).infinite({.resume = loader.checkpoint()});
+  }
+  fl::testing::check_source([&] { return fl::lines(folder / "zip-*", options); });
+}
+
+TEST_CASE("a compressed line that is too long, damage and a cut fail at their position, and the next file "
+          "follows") {
+  const fl::test::temporary_folder folder;
+  const fl::lines_options options{.max_line_bytes = 1000, .gzip = fl::gunzip_stream};
+  const auto run = [&](const std::string& bytes) {
+    folder.write("a", bytes);
+    folder.write("b", gzip("last\n"));
+    return fl::test::run_to_end(
+        (fl::lines(folder / "?", options) | fl::prefetch(2)).finite({.on_error = fl::on_error::skip}));
+  };
+  using texts = std::vector<std::string>;
+  const auto long_line =
+      run(gzip("one\n" + std::string(300'000, 'x') + "\r\n" + std::string(1000, 'y') + "\r\ntwo"));
+  CHECK(long_line.items == texts{"one", std::string(1000, 'y'), "two", "last"});
+  REQUIRE(long_line.skipped.size() == 1);
+  CHECK(long_line.skipped[0].message.find("a: line 2 has 300000 bytes, more than") != std::string::npos);
+  const std::string whole = gzip("one\ntwo\nthree\n", 0);
+  const auto cut = run(whole.substr(0, whole.size() - 11)); // within `three`
+  CHECK(cut.items == texts{"one", "two", "last"});
+  REQUIRE(cut.skipped.size() == 1);
+  CHECK(cut.skipped[0].message.find("a: the gzip data are cut off") != std::string::npos);
+  std::string damaged = whole;
+  damaged[damaged.size() - 6] ^= 1; // in the checksum
+  const auto wrong = run(damaged);
+  CHECK(wrong.items == texts{"one", "two", "three", "last"});
+  REQUIRE(wrong.skipped.size() == 1);
+  CHECK(wrong.skipped[0].message.find("checksum") != std::string::npos);
 }
 
 TEST_CASE("a decoder rejects its own output as input") {

@@ -84,6 +84,41 @@ TEST_CASE("lines yields empty lines, and a last line without an end if it isn't 
   CHECK(lines_of("").empty());
 }
 
+TEST_CASE("a byte order mark of UTF-8 is dropped at the beginning of a file, and only there") {
+  const std::string mark = "\xef\xbb\xbf";
+  CHECK(lines_of(mark + "x,label\r\n" + mark + "1\n") == texts{"x,label", mark + "1"});
+  CHECK(lines_of(mark).empty());
+  CHECK(lines_of(mark + "\n") == texts{""});
+  CHECK(lines_of(mark + mark) == texts{mark});
+  CHECK(lines_of(mark.substr(0, 2)) == texts{mark.substr(0, 2)});
+}
+
+TEST_CASE("a file that isn't text is a failure that says what it is, and the next file follows") {
+  const temporary_folder folder;
+  folder.write("b", "text\n");
+  const auto refuses = [&](std::string_view begin, const std::string& words) {
+    folder.write("a", begin);
+    const auto result =
+        run_to_end((fl::lines({folder / "?"}) | fl::prefetch(2)).finite({.on_error = fl::on_error::skip}));
+    CHECK(result.items == texts{"text"});
+    return result.skipped.size() == 1 &&
+           result.skipped[0].message.find(folder / "a is " + words) != std::string::npos;
+  };
+  CHECK(refuses("\x1f\x8b\x08 and more\nlines\n",
+                "gzip data: set lines_options::gzip = feedline::gunzip_stream, which is "
+                "in feedline/gzip.hpp of the component feedline::gzip"));
+  CHECK(refuses("\x28\xb5\x2f\xfd", "zstd data, not text: decompress it first"));
+  CHECK(refuses("BZh91AY&SY", "bzip2 data"));
+  CHECK(refuses("\xfd"
+                "7zXZ",
+                "xz data"));
+  CHECK(refuses("PK\x03\x04", "zip data"));
+  CHECK(refuses("\xff\xfex", "UTF-16 text"));
+  CHECK(refuses("\xfe\xffx", "UTF-16 text"));
+  for (const char* text : {"BZh is text", "LZIP", "Rar!", "RIFF", "<html>", "\x1f", "GIF89a", "ID3"})
+    CHECK(lines_of(std::string_view(text)) == texts{text});
+}
+
 TEST_CASE("lines yields long lines and any bytes") {
   const std::string text = "a\0b\xff"s, long_line(200'000, 'x');
   CHECK(lines_of(text + "\n" + long_line) == texts{text, long_line});

@@ -87,6 +87,13 @@ inline std::span<const std::byte> gunzip_view(std::span<const std::byte> file,
   return decoder.decode(file, options);
 }
 
+class text_stream;
+
+/// Opens gzip data in memory, to decompress them piece by piece. Throws std::bad_alloc.
+///
+/// Example: `lines("corpus/*.jsonl.gz", {.gzip = gunzip_stream})`
+std::unique_ptr<text_stream> gunzip_stream(std::span<const std::byte> file);
+
 /// Decompresses a gzip file in memory, as a stage or inside a function.
 ///
 /// Takes:   the bytes of the file, as from read_file or tar_sample

@@ -11,6 +11,7 @@
 
 #include <feedline/detail/given_size.hpp>
 #include <feedline/gzip/detail/gzip_stream.hpp>
+#include <feedline/source/lines.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -51,6 +52,22 @@ FEEDLINE_INLINE std::span<const std::byte> gunzip_decoder::decode(std::span<cons
       throw gzip_error("feedline::gunzip: " + problem_of(file, options.max_output_bytes));
     }
   }
+}
+
+FEEDLINE_INLINE std::unique_ptr<text_stream> gunzip_stream(std::span<const std::byte> file) {
+  struct gzip_text final : text_stream {
+    explicit gzip_text(std::span<const std::byte> data) : stream(data) {}
+
+    std::size_t read(std::byte* to, std::size_t count) override { return stream.read(to, count); }
+
+    std::size_t offset() const noexcept override { return stream.offset(); }
+
+    const std::string& problem() const noexcept override { return stream.problem(); }
+
+    detail::gzip_stream stream;
+  };
+
+  return std::make_unique<gzip_text>(file);
 }
 
 FEEDLINE_INLINE bool gunzip_decoder::is_own(std::span<const std::byte> file) const noexcept {

@@ -6,7 +6,11 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
+#include <stop_token>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
@@ -19,9 +23,30 @@
 
 namespace feedline::inline FEEDLINE_ABI {
 
+/// Decompresses a file piece by piece.
+class text_stream {
+ public:
+  text_stream() = default;
+  text_stream(const text_stream&) = delete;
+  text_stream& operator=(const text_stream&) = delete;
+  virtual ~text_stream() = default;
+
+  /// Writes the next bytes and returns how many: fewer than `count` only at the end.
+  virtual std::size_t read(std::byte* to, std::size_t count) = 0;
+
+  /// How many bytes of the file were read.
+  virtual std::size_t offset() const noexcept = 0;
+
+  /// Why it ended early; empty if it didn't.
+  virtual const std::string& problem() const noexcept = 0;
+};
+
 /// Options of lines.
 struct lines_options {
   std::size_t max_line_bytes = 0; ///< the longest line; reading a longer one fails; 0: no limit
+
+  /// Opens files that are compressed with gzip: gunzip_stream of feedline/gzip.hpp, component feedline::gzip.
+  std::unique_ptr<text_stream> (*gzip)(std::span<const std::byte> file) = nullptr;
 };
 
 namespace detail {
@@ -37,6 +62,7 @@ class lines_source {
 
   void start_epoch(const epoch& e) {
     files_.start(e);
+    stop_ = e.stop;
     ahead_ = {};
   }
 
@@ -55,6 +81,9 @@ class lines_source {
 
   std::optional<std::size_t> max_item_bytes() const noexcept;
 
+  /// What decompressing takes.
+  std::size_t bytes_held() const noexcept;
+
   /// The files and their order in this epoch.
   const file_order& files() const noexcept { return files_; }
 
@@ -66,13 +95,60 @@ class lines_source {
 
  private:
   static constexpr std::size_t closed = ~std::size_t{0};
+  static constexpr std::size_t step = std::size_t{64} << 10; // bytes that are decompressed at once
+
+  struct zipped_line {
+    std::string_view text; // without the line feed; of a line that is too long, the end
+    bool has_end;
+    std::size_t dropped; // bytes before the text
+  };
+
+  /// A compressed file at work; a copy opens it again.
+  struct unzipped {
+    unzipped() = default;
+
+    unzipped(const unzipped&) noexcept {}
+
+    unzipped(unzipped&&) noexcept = default;
+
+    unzipped& operator=(const unzipped& other) { return *this = unzipped(other); }
+
+    unzipped& operator=(unzipped&&) noexcept = default;
+
+    ~unzipped() = default;
+
+    std::unique_ptr<text_stream> stream{};
+    std::string text{}; // not yet yielded from `begin` on
+    std::size_t begin = 0;
+    bool has_all = false; // nothing follows the text
+  };
+
+  // Looks at the beginning of the file that was opened: is it text?
+  void begin_file();
+
+  void close();
+
+  // Counts a line, and returns it without its carriage return.
+  std::string yielded(const char* text, std::size_t length, bool has_end, std::size_t dropped);
+
+  // The next line of a compressed file; nothing at its end.
+  std::optional<zipped_line> read_zipped_line();
+
+  // Opens the compressed file at at_.
+  void unzip();
+
+  // Decompresses more of it.
+  void unzip_more();
 
   file_order files_;
   lines_options options_;
   std::shared_ptr<const mapped_file> file_;
   read_ahead ahead_;
+  std::stop_token stop_;
+  bool is_zipped_ = false; // the file
+  unzipped zipped_;
   std::size_t number_ = 0;
-  std::size_t at_ = closed; // offset in the file
+  std::size_t at_ = closed; // offset in the file, or in its decompressed text
   std::uint64_t line_ = 0;
   std::uint64_t index_ = 0;
 };
@@ -81,14 +157,18 @@ class lines_source {
 
 /// Reads the lines of text files.
 ///
-/// Takes:   file names; each may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`
+/// Takes:   file names; each may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`. Those that are compressed with gzip need
+///          lines_options::gzip; a resumed run decompresses the current one from its beginning
 /// Gives:   each line as a std::string without its end (`\n` or `\r\n`). The last line needs no end; it is left
-///          out if it is empty. A line's index is `number of its file << 40 | line in the file`, both from 0
+///          out if it is empty. A byte order mark of UTF-8 is dropped. A line's index is `number of its file << 40 | line in the file`, both from 0
 /// Order:   file by file as listed; in infinite mode, or with several epochs, each epoch has a new file order
 /// Throws:  when called, std::invalid_argument for an empty list and a file that is listed twice (two patterns may match it;
 ///          a link with another name is another file), and std::runtime_error for wildcards that
-///          match nothing; in the run, std::system_error when it reaches a file that can't be read (the next
-///          file follows); std::length_error for a line that is too long
+///          match nothing; when a run starts, std::system_error for a file that doesn't exist, and
+///          std::runtime_error for a directory; in the run, when it reaches them (the next file follows):
+///          std::system_error for a file that can't be read, std::runtime_error for one that is compressed in
+///          another way or UTF-16, or whose compressed data are damaged, after the lines before that;
+///          std::length_error for a line that is too long
 /// Example: `lines("corpus/*.txt") | map(tokenize, workers{4}) | batch(32, padded{})`
 inline auto lines(const file_patterns& files, lines_options options = {}) {
   return detail::as_pipeline(detail::lines_source(files, options));

@@ -2,11 +2,16 @@
 #pragma once
 #include <feedline/source/lines.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 
+#include <feedline/detail/file_kind.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+// Of UTF-8.
+FEEDLINE_INLINE std::string_view byte_order_mark() noexcept { return "\xef\xbb\xbf"; }
 
 FEEDLINE_INLINE std::optional<std::string> lines_source::next() {
   for (;;) {
@@ -15,46 +20,149 @@ FEEDLINE_INLINE std::optional<std::string> lines_source::next() {
       if (!number) return std::nullopt;
       number_ = *number;
       file_ = ahead_.open(files_, number_);
-      at_ = 0;
-      line_ = 0;
+      begin_file();
+    }
+    if (is_zipped_) [[unlikely]] {
+      if (const auto line = read_zipped_line())
+        return yielded(line->text.data(), line->text.size(), line->has_end, line->dropped);
+      close();
+      continue;
     }
     const char* const begin = reinterpret_cast<const char*>(file_->bytes().data()) + at_;
     const std::size_t left = file_->bytes().size() - at_;
     if (left == 0) {
-      file_.reset();
-      at_ = closed;
+      close();
       continue;
     }
     ahead_.announce(files_, file_, at_);
     const void* const end = std::memchr(begin, '\n', left);
-    std::size_t length = end ? static_cast<std::size_t>(static_cast<const char*>(end) - begin) : left;
+    const std::size_t length = end ? static_cast<std::size_t>(static_cast<const char*>(end) - begin) : left;
     at_ += end ? length + 1 : length;
-    index_ = file_order::index_of(number_, line_++);
-    if (end && length > 0 && begin[length - 1] == '\r') --length;
-    if (options_.max_line_bytes > 0 && length > options_.max_line_bytes)
-      throw std::length_error(origin(index_) + " has " + std::to_string(length) +
-                              " bytes, more than lines_options::max_line_bytes, " +
-                              std::to_string(options_.max_line_bytes));
-    return std::string(begin, length);
+    return yielded(begin, length, end != nullptr, 0);
   }
+}
+
+FEEDLINE_INLINE std::string lines_source::yielded(const char* text, std::size_t length, bool has_end,
+                                                  std::size_t dropped) {
+  index_ = file_order::index_of(number_, line_++);
+  if (has_end && length > 0 && text[length - 1] == '\r') --length;
+  if (options_.max_line_bytes > 0 && dropped + length > options_.max_line_bytes)
+    throw std::length_error(origin(index_) + " has " + std::to_string(dropped + length) +
+                            " bytes, more than lines_options::max_line_bytes, " +
+                            std::to_string(options_.max_line_bytes));
+  return std::string(text, length);
+}
+
+FEEDLINE_INLINE void lines_source::begin_file() {
+  at_ = 0;
+  line_ = 0;
+  const auto bytes = file_->bytes().first(std::min<std::size_t>(512, file_->bytes().size()));
+  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto refuse = [&](std::string_view what) {
+    const std::string name = readable(file_->path());
+    close();
+    throw std::runtime_error(name + " is " + std::string(what));
+  };
+  const file_kind kind = kind_of_file(begin);
+  is_zipped_ = kind.is_compressed && kind.name.starts_with("gzip");
+  if (is_zipped_ && !options_.gzip)
+    refuse(
+        "gzip data: set lines_options::gzip = feedline::gunzip_stream, which is in feedline/gzip.hpp of the "
+        "component feedline::gzip");
+  if (kind.is_compressed && !is_zipped_) refuse(std::string(kind.name) + ", not text: decompress it first");
+  if (!is_zipped_ && begin.starts_with(byte_order_mark())) at_ = byte_order_mark().size();
+  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff"))
+    refuse("UTF-16 text, which has no lines of bytes: convert it to UTF-8 first");
+}
+
+FEEDLINE_INLINE void lines_source::close() {
+  file_.reset();
+  zipped_ = {};
+  at_ = closed;
+}
+
+FEEDLINE_INLINE std::optional<lines_source::zipped_line> lines_source::read_zipped_line() {
+  unzipped& z = zipped_;
+  if (!z.stream) unzip();
+  ahead_.announce(files_, file_, z.stream->offset());
+  std::size_t dropped = 0; // of a line that is too long
+  for (std::size_t searched = z.begin;;) {
+    const std::size_t end = z.text.find('\n', searched);
+    const bool has_end = end != std::string::npos;
+    if (has_end || z.has_all) {
+      const std::string_view text = std::string_view(z.text).substr(z.begin, has_end ? end - z.begin : end);
+      if (!has_end && !z.stream->problem().empty()) {
+        const std::string message = readable(file_->path()) + ": " + z.stream->problem();
+        close();
+        throw std::runtime_error(message);
+      }
+      if (!has_end && dropped + text.size() == 0) return {};
+      z.begin += text.size() + has_end;
+      at_ += dropped + text.size() + has_end;
+      return zipped_line{text, has_end, dropped};
+    }
+    z.text.erase(0, z.begin);
+    z.begin = 0;
+    if (options_.max_line_bytes > 0 && z.text.size() > options_.max_line_bytes + 1) {
+      dropped += z.text.size() - 1; // the last byte may be a carriage return
+      z.text.erase(0, z.text.size() - 1);
+    }
+    searched = z.text.size();
+    if (stop_.stop_requested()) return {};
+    unzip_more();
+  }
+}
+
+FEEDLINE_INLINE void lines_source::unzip() {
+  zipped_.stream = options_.gzip(file_->bytes());
+  unzip_more();
+  if (at_ == 0 && zipped_.text.starts_with(byte_order_mark())) at_ = byte_order_mark().size();
+  for (std::size_t left = at_;;) {
+    zipped_.begin = std::min(left, zipped_.text.size());
+    left -= zipped_.begin;
+    if (left == 0 || stop_.stop_requested()) return;
+    if (zipped_.has_all)
+      throw std::runtime_error(readable(file_->path()) +
+                               " has become shorter since the checkpoint was taken");
+    zipped_.text.clear();
+    unzip_more();
+  }
+}
+
+FEEDLINE_INLINE void lines_source::unzip_more() {
+  const std::size_t before = zipped_.text.size();
+  zipped_.text.resize(before + step);
+  const std::size_t got =
+      zipped_.stream->read(reinterpret_cast<std::byte*>(zipped_.text.data() + before), step);
+  zipped_.text.resize(before + got);
+  zipped_.has_all = got < step;
 }
 
 FEEDLINE_INLINE void lines_source::resumed() {
   if (at_ == closed) return;
   number_ = files_.last();
-  file_ = files_.map_last(at_);
+  const std::size_t at = at_;
+  const std::uint64_t line = line_;
+  file_ = files_.map_last(0);
+  begin_file();
+  if (!is_zipped_) file_ = files_.map_last(at);
+  at_ = at;
+  line_ = line;
 }
 
 FEEDLINE_INLINE void lines_source::seek(std::uint64_t index) {
   if (file_ && number_ == file_order::file_of(index) && line_ <= file_order::place_of(index)) return;
   files_.go_to(file_order::file_of(index));
-  file_.reset();
-  at_ = closed;
+  close();
 }
 
 FEEDLINE_INLINE std::optional<std::size_t> lines_source::max_item_bytes() const noexcept {
   if (options_.max_line_bytes == 0) return std::nullopt;
   return sizeof(std::string) + options_.max_line_bytes + 1;
+}
+
+FEEDLINE_INLINE std::size_t lines_source::bytes_held() const noexcept {
+  return options_.gzip ? 2 * step + options_.max_line_bytes : 0;
 }
 
 FEEDLINE_INLINE std::string lines_source::origin(std::uint64_t index) const {
