@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // For any bytes, the decoder returns an image or throws jpeg_error, and stays usable.
 #include <feedline/image/jpeg_decoder.hpp>
+#include <feedline/image/restart_markers.hpp>
 
 #include "support/catch.hpp"
 #include "support/jpeg_writer.hpp"
@@ -106,6 +107,35 @@ TEST_CASE("files other than JPEGs are refused with a clear message") {
   CHECK(throws_saying<fl::jpeg_error>("0 bytes", [&] { decoder.decode({}); }));
   const char text[] = "GIF89a, says the file";
   CHECK(throws_saying<fl::jpeg_error>("Not a JPEG", [&] { decoder.decode(std::as_bytes(std::span(text))); }));
+  const auto refuses = [&](std::string_view begin, std::string_view sentence) {
+    const std::vector<std::byte> file(std::as_bytes(std::span(begin)).begin(),
+                                      std::as_bytes(std::span(begin)).end());
+    return throws_saying<fl::jpeg_error>(sentence, [&] { decoder.decode(file); }) &&
+           throws_saying<fl::jpeg_error>(sentence, [&] { decoder.read_header(file); }) &&
+           throws_saying<fl::jpeg_error>(sentence, [&] { fl::add_restart_markers(file); });
+  };
+  CHECK(refuses("", "the file is empty (0 bytes)"));
+  CHECK(refuses("GIF89a", "Not a JPEG file: it is a GIF image"));
+  CHECK(refuses("\x89PNG\r\n\x1a\n and more", "Not a JPEG file: it is a PNG image"));
+  CHECK(refuses(std::string_view("RIFF\x10\0\0\0WEBPVP8 ", 16), "it is a WebP image"));
+  CHECK(refuses(std::string_view("BM\x36\x30\0\0\0\0\0\0\x36", 11), "it is a BMP image"));
+  CHECK(refuses(std::string_view("II*\0\x08", 5), "it is a TIFF image"));
+  CHECK(refuses(std::string_view("MM\0*", 4), "it is a TIFF image"));
+  CHECK(refuses(std::string_view("\0\0\0\x18"
+                                 "ftypheic",
+                                 12),
+                "it is a HEIC image"));
+  CHECK(refuses(std::string_view("\0\0\0\x1c"
+                                 "ftypavif",
+                                 12),
+                "it is an AVIF image"));
+  CHECK(refuses("\n <!DOCTYPE HTML>\n<p>", "it is an HTML page"));
+  CHECK(refuses("<Html lang=en>", "it is an HTML page"));
+  CHECK(refuses("\xef\xbb\xbf<?xml?>", "it is an XML document"));
+  CHECK(refuses("\x1f\x8b\x08", "it is gzip data"));
+  CHECK(refuses("version https://git-lfs.github.com/spec/v1\n", "it is a Git LFS pointer"));
+  CHECK(refuses("just text", "Not a JPEG file: starts with 0x6a 0x75"));
+  CHECK(refuses("BM", "Not a JPEG file: starts with"));
   CHECK_THROWS_AS(fl::decode_jpeg(std::vector<std::byte>(1000)), fl::jpeg_error);
   CHECK_THROWS_AS(decoder.read_header(fl::test::bytes({0xff, 0xd8, 0xff, 0xd9})), fl::jpeg_error);
 }
@@ -127,6 +157,41 @@ TEST_CASE("a file that is cut off anywhere is an error, and kept on request") {
     CHECK(all_settled);
     CHECK(kept > 10);
   }
+}
+
+TEST_CASE("warnings that lose no pixels are accepted on request, a file that is cut off isn't") {
+  constexpr fl::jpeg_options whole{.on_corrupt = fl::on_corrupt::keep_whole, .max_pixels = few_pixels};
+  fl::jpeg_decoder decoder;
+  const auto accepts = [&](const std::vector<std::byte>& file, const std::vector<std::byte>& good,
+                           std::string_view words) {
+    CAPTURE(words);
+    CHECK(throws_saying<fl::jpeg_error>(words, [&] { decoder.decode(file, strict); }));
+    CHECK(throws_saying<fl::jpeg_error>("set jpeg_options::on_corrupt to on_corrupt::keep_whole",
+                                        [&] { decoder.decode(file, strict); }));
+    const auto expected = decoder.decode(good, strict);
+    const auto found = decoder.decode(file, whole);
+    CHECK(decoder.warnings() == 1);
+    CHECK(largest_difference(found, expected) == 0);
+    for (std::size_t size = 0; size < file.size(); ++size)
+      if (attempt(decoder, std::span(file).first(size), whole).decoded)
+        FAIL("a cut file was accepted: " << size);
+  };
+  const auto with = [](std::vector<std::byte> file, std::size_t at, int value) {
+    file.at(at) = static_cast<std::byte>(value);
+    return file;
+  };
+  const auto with_more = [](std::vector<std::byte> file, std::size_t at) {
+    file.insert(file.begin() + static_cast<std::ptrdiff_t>(at), 40, std::byte{7});
+    return file;
+  };
+  const auto good = write_jpeg(gradient(24, 24, 3), {.restart_rows = 1});
+  const std::size_t scan = find_marker(good, 0xda);
+  accepts(with_more(good, good.size() - 2), good, " extraneous bytes before marker 0xd9");
+  accepts(with_more(good, find_marker(good, 0xdb)), good, "40 extraneous bytes before marker 0xdb");
+  accepts(with(good, find_marker(good, 0xe0) + 9, 9), good, "JFIF");
+  accepts(with(good, scan + 12, 0), good, "SOS parameters"); // the last coefficient of the scan
+  const auto ycck = write_jpeg(gradient(24, 24, 4), {.from = JCS_CMYK, .stored = JCS_YCCK});
+  accepts(with(ycck, find_marker(ycck, 0xee) + 15, 7), ycck, "Adobe");
 }
 
 TEST_CASE("a file that is cut off inside a skipped segment is an error, before the pixels and after "

@@ -29,10 +29,10 @@ TEST_CASE("a warning fails the step or is counted; a trace message is neither") 
     codec.err->emit_message(&codec, -1);
     fl::detail::libjpeg_errors::of(&codec).warn("ours");
   };
-  errors.start(false);
+  errors.start(false, false);
   errors.run("who", step);
   CHECK(errors.num_warnings == 2);
-  errors.start(true);
+  errors.start(true, true);
   CHECK(errors.num_warnings == 0);
   CHECK_THROWS_AS(errors.run("who", step), fl::jpeg_error);
   CHECK(errors.num_warnings == 1);

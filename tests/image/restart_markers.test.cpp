@@ -160,12 +160,32 @@ TEST_CASE("markers that are there already stay, so that nothing grows by being r
   CHECK(fewer.segments_per_row == 4);
   CHECK(unchanged(fewer.bytes, few) == "it has restart markers already");
   CHECK(unchanged(fewer.bytes) == "it has restart markers already"); // they may have been limited
-  // A marker at the end of each row is worth improving.
+  // A marker at the end of each row is worth improving, unless it is all that was possible.
+  CHECK(fl::add_restart_markers(write_jpeg(noise(64, 1024, 3), {.restart_rows = 1}), however_large)
+            .segments_per_row == 16);
   const fl::restart_marker_options one{.segments_per_row = 1, .max_growth = 100};
   const auto rows = fl::add_restart_markers(file, one);
   CHECK(rows.segments_per_row == 1);
   CHECK(unchanged(rows.bytes, one) == "it has restart markers already");
-  CHECK(fl::add_restart_markers(rows.bytes, however_large).segments_per_row == 16);
+  CHECK(unchanged(rows.bytes) == "it has restart markers already");
+}
+
+TEST_CASE("a file that was rewritten is left as it is by the same options, however few segments it has") {
+  std::size_t with_one = 0;
+  for (const std::size_t width : {48u, 96u, 104u})
+    for (const double growth : {0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.5}) {
+      const fl::restart_marker_options options{.max_growth = growth};
+      for (const bool optimized : {false, true}) {
+        const auto file =
+            write_jpeg(gradient(96, width, 3), {.across = 2, .down = 2, .optimized = optimized});
+        const auto once = fl::add_restart_markers(file, options);
+        const auto twice = fl::add_restart_markers(once.bytes, options);
+        with_one += once.segments_per_row == 1;
+        CHECK(twice.bytes == once.bytes);
+        if (once.segments_per_row > 0) CHECK(twice.unchanged == "it has restart markers already");
+      }
+    }
+  CHECK(with_one > 0);
 }
 
 TEST_CASE("metadata and bytes after the end are kept") {

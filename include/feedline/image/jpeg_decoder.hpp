@@ -29,10 +29,14 @@ namespace feedline::inline FEEDLINE_ABI {
 enum class pixel_color : std::uint8_t { rgb, gray };
 
 /// What to do with a JPEG for which libjpeg warns: one that is cut off, has bits that no encoder writes, or
-/// has a header that doesn't fit its data.
+/// has a header that doesn't fit its data. jpeg_decoder::warnings() counts the warnings about a file that isn't refused.
 enum class on_corrupt : std::uint8_t {
   fail, ///< throw jpeg_error
-  keep, ///< keep the decoded part, the rest gray or smeared; jpeg_decoder::warnings() counts the warnings
+  keep, ///< keep the decoded part, the rest gray or smeared
+  /// Accept what loses no pixels, as other decoders do: surplus bytes before a marker, an unknown version of JFIF or
+  /// Adobe marker, and parameters of a scan that its kind doesn't use. Throw jpeg_error for all else, such as a file that
+  /// is cut off.
+  keep_whole,
 };
 
 /// Options of jpeg_decoder.

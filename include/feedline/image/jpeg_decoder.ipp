@@ -25,8 +25,9 @@ FEEDLINE_INLINE jpeg_header jpeg_decoder::decode_into(std::span<const std::byte>
 
 FEEDLINE_INLINE jpeg_header jpeg_decoder::start(std::span<const std::byte> file,
                                                 const jpeg_options& options) {
-  if (file.empty()) throw jpeg_error(std::string(who) + ": the file is empty (0 bytes); a JPEG was expected");
-  errors_.start(options.on_corrupt == on_corrupt::fail, errors_.keep_advice);
+  detail::check_jpeg_begin(who, file);
+  errors_.start(options.on_corrupt == on_corrupt::fail, options.on_corrupt != on_corrupt::keep,
+                "; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::");
   source_.open(file);
   scan_limit_.max_scans = options.max_scans;
   scan_limit_.max_scan_pixels = options.max_scan_pixels;

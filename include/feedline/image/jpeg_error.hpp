@@ -37,13 +37,11 @@ class libjpeg_errors : public jpeg_error_mgr {
   libjpeg_errors(const libjpeg_errors&) = delete;
   libjpeg_errors& operator=(const libjpeg_errors&) = delete;
 
-  /// For decoders.
-  static constexpr const char* keep_advice =
-      "; to decode the file nevertheless, set jpeg_options::on_corrupt to on_corrupt::keep";
-
-  /// Forgets earlier warnings. From now on a warning is counted, or is an error whose message ends with the advice.
-  void start(bool warnings_fail, const char* advice = "") noexcept {
-    warnings_fail_ = warnings_fail;
+  /// Forgets earlier warnings. From now on a warning is counted, or is an error whose message ends with the advice, if
+  /// there is one, and the value of on_corrupt that accepts it. Harmless ones are about files whose pixels are all there.
+  void start(bool harmless_fail, bool others_fail, const char* advice = nullptr) noexcept {
+    harmless_fail_ = harmless_fail;
+    others_fail_ = others_fail;
     advice_ = advice;
     num_warnings = 0;
   }
@@ -72,15 +70,25 @@ class libjpeg_errors : public jpeg_error_mgr {
   }
 
   /// For callbacks: counts a warning, which ends the step if warnings are errors.
-  void warn(const char* message) noexcept {
+  void warn(const char* message, bool is_harmless = false) noexcept {
     ++num_warnings;
-    if (warnings_fail_) fail("%s%s", message, advice_);
+    if (!fails(is_harmless)) return;
+    if (advice_) fail("%s%s%s", message, advice_, is_harmless ? "keep_whole" : "keep");
+    fail("%s", message);
   }
 
   /// Names a kind of JPEG that libjpeg may not support, by the byte of the frame's marker; otherwise null.
   static const char* unsupported_kind(int marker) noexcept;
 
  private:
+  bool fails(bool is_harmless) const noexcept { return is_harmless ? harmless_fail_ : others_fail_; }
+
+  // Whether a warning is about something that libjpeg doesn't use, or skips, without a loss of pixels.
+  static bool is_harmless(int code) noexcept {
+    return code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR || code == JWRN_ADOBE_XFORM ||
+           code == JWRN_NOT_SEQUENTIAL;
+  }
+
   // Names the kind of JPEG if libjpeg doesn't support the kind that the frame's marker says. After the frame,
   // such a marker means damage, and the result is null.
   static const char* unsupported_kind(j_common_ptr codec) noexcept {
@@ -102,8 +110,9 @@ class libjpeg_errors : public jpeg_error_mgr {
 
   std::jmp_buf landing_;
   char message_[JMSG_LENGTH_MAX + 100] = {}; // with the advice
-  const char* advice_ = "";
-  bool warnings_fail_ = true;
+  const char* advice_ = nullptr;
+  bool harmless_fail_ = true;
+  bool others_fail_ = true;
 };
 
 } // namespace detail

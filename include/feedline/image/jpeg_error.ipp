@@ -15,11 +15,10 @@ FEEDLINE_INLINE libjpeg_errors::libjpeg_errors() noexcept {
   };
   emit_message = [](j_common_ptr codec, int level) {
     if (level >= 0) return; // a trace message
-    ++codec->err->num_warnings;
-    if (!of(codec).warnings_fail_) return;
-    char message[JMSG_LENGTH_MAX];
-    codec->err->format_message(codec, message);
-    of(codec).fail("%s%s", message, of(codec).advice_);
+    const bool harmless = is_harmless(codec->err->msg_code);
+    char message[JMSG_LENGTH_MAX] = "";
+    if (of(codec).fails(harmless)) codec->err->format_message(codec, message);
+    of(codec).warn(message, harmless);
   };
 }
 

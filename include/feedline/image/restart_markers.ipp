@@ -12,7 +12,8 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE void jpeg_coefficients::open(std::span<const std::byte> file) {
   const jpeg_options limits;
-  errors_.start(true);
+  check_jpeg_begin(who_, file);
+  errors_.start(true, true);
   source_.open(file);
   scan_limit_.max_scans = limits.max_scans;
   scan_limit_.max_scan_pixels = limits.max_scan_pixels;
@@ -90,8 +91,9 @@ FEEDLINE_INLINE marked_jpeg add_restart_markers(std::span<const std::byte> file,
   const std::size_t now = state.restart_interval > 0 && grid.columns % state.restart_interval == 0
                               ? grid.columns / state.restart_interval
                               : 0;
-  if (detail::is_one_sequential_scan(state) && now > 1 && now <= options.segments_per_row)
-    return unchanged("it has restart markers already");
+  constexpr const char* marked_already = "it has restart markers already";
+  bool is_marked = detail::is_one_sequential_scan(state) && now > 0 && now <= options.segments_per_row;
+  if (is_marked && now > 1) return unchanged(marked_already);
   std::size_t segments = detail::largest_divisor(grid.columns, options.segments_per_row);
 
   image.read();
@@ -99,21 +101,25 @@ FEEDLINE_INLINE marked_jpeg add_restart_markers(std::span<const std::byte> file,
     if (!state.comp_info[i].quant_table) return unchanged("it has no scan of some components");
   if (detail::smooths_blocks(state))
     return unchanged("its last scans are missing, so that decoders smooth it");
+  const auto write = [&](std::size_t per_row) {
+    auto bytes =
+        detail::write_with_restarts(who, image, grid.columns / per_row, file.size() + file.size() / 8);
+    bytes.insert(bytes.end(), image.rest().begin(), image.rest().end());
+    return bytes;
+  };
   for (;;) {
     marked_jpeg marked{{}, segments, {}};
     try {
-      marked.bytes =
-          detail::write_with_restarts(who, image, grid.columns / segments, file.size() + file.size() / 8);
+      // One segment per row may be all that was possible: the growth allowed now would be counted twice.
+      if (std::exchange(is_marked, false) && std::ranges::equal(write(now), file))
+        return unchanged(marked_already);
+      marked.bytes = write(segments);
     } catch (const jpeg_error& error) { // read() found no damage, but a sequential file can't hold it
       return unchanged("it can't be written as a sequential file" +
                        std::string(error.what()).substr(std::strlen(who)));
     }
-    marked.bytes.insert(marked.bytes.end(), image.rest().begin(), image.rest().end());
     const double before = static_cast<double>(file.size()), after = static_cast<double>(marked.bytes.size());
     const double surplus = after - before * (1 + options.max_growth);
-    if (!(surplus > 0) && marked.bytes.size() == file.size() &&
-        std::equal(file.begin(), file.end(), marked.bytes.begin()))
-      return unchanged("it has restart markers already");
     if (!(surplus > 0)) return marked;
     if (segments == 1) {
       char text[64];

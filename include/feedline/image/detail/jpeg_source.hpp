@@ -61,6 +61,9 @@ inline bool is_one_sequential_scan(const jpeg_decompress_struct& state) noexcept
   return !state.progressive_mode && !state.arith_code && state.comps_in_scan == state.num_components;
 }
 
+/// Refuses a file that is empty or of another known kind, and says which.
+void check_jpeg_begin(const char* who, std::span<const std::byte> file);
+
 /// Refuses an image whose samples don't have 8 bits or that has more than `max_pixels`, and limits libjpeg's memory to
 /// what an image of that size needs. `state` has read the header.
 void check_jpeg_size(const char* who, jpeg_decompress_struct& state, std::uint64_t max_pixels);

@@ -7,6 +7,8 @@
 #include <limits>
 #include <string>
 
+#include <feedline/detail/file_kind.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE jpeg_memory_source::jpeg_memory_source() noexcept : jpeg_source_mgr{} {
@@ -42,6 +44,13 @@ FEEDLINE_INLINE bool jpeg_memory_source::next_piece() noexcept {
     if (!piece.empty()) return true;
   }
   return false;
+}
+
+FEEDLINE_INLINE void check_jpeg_begin(const char* who, std::span<const std::byte> file) {
+  if (file.empty()) throw jpeg_error(std::string(who) + ": the file is empty (0 bytes); a JPEG was expected");
+  if (file[0] == std::byte{0xff}) return;
+  if (const std::string other = what_it_is(file); !other.empty())
+    throw jpeg_error(std::string(who) + ": Not a JPEG file" + other);
 }
 
 FEEDLINE_INLINE void check_jpeg_size(const char* who, jpeg_decompress_struct& state,
