@@ -56,9 +56,10 @@ std::shared_ptr<fl::object_store> store_with(const std::map<std::string, std::st
 }
 
 /// What it would request for a name.
-std::string url_of(const std::string& name, const std::map<std::string, std::string>& variables = {}) {
+std::string url_of(const std::string& name, const std::map<std::string, std::string>& variables = {},
+                   bool virtual_hosted = false) {
   const environment of_store(variables);
-  return fl::detail::target_of(name, fl::detail::s3_settings::from_environment(false)).url;
+  return fl::detail::target_of(name, fl::detail::s3_settings::from_environment(false, virtual_hosted)).url;
 }
 
 } // namespace
@@ -223,6 +224,9 @@ TEST_CASE("S3 objects have URLs of Amazon's servers or of others") {
         "https://yes/base/bucket/k");
   CHECK(url_of("s3://bucket/a b+c/ü?#%/../~.tar") ==
         "https://bucket.s3.us-east-1.amazonaws.com/a%20b%2Bc/%C3%BC%3F%23%25/../~.tar");
+  CHECK(url_of("s3://my.bucket/a/k", {{"AWS_ENDPOINT_URL", "https://oss.example.com/"}}, true) ==
+        "https://my.bucket.oss.example.com/a/k");
+  CHECK(url_of("s3://my.bucket/k", {}, true) == "https://s3.us-east-1.amazonaws.com/my.bucket/k");
   CHECK(problem_of(*store_with({{"AWS_ENDPOINT_URL", "minio:9000"}}), "s3://bucket/k") ==
         "s3://bucket/k: AWS_ENDPOINT_URL doesn't begin with http:// or https://");
 }
@@ -267,6 +271,35 @@ TEST_CASE("requests to S3 aren't signed without keys, or if the user says so") {
     CHECK(server.requests().back().header("authorization").empty());
     CHECK(server.requests().back().header("x-amz-security-token").empty());
   }
+}
+
+TEST_CASE("an endpoint that takes the bucket in its name gets it there") {
+  misbehaving_server proxy([](connection& c, const http_request& r) { c.send_range(r, "hello"); });
+  auto options = quick(2);
+  options.virtual_hosted = true;
+  const auto store = store_with({{"AWS_ENDPOINT_URL", "http://oss.example.com"}}, options);
+  ::unsetenv("no_proxy");
+  ::setenv("http_proxy", ("http://" + proxy.host()).c_str(), 1);
+  CHECK(text_of(part_of(*store, "s3://bucket/k")) == "hello");
+  ::unsetenv("http_proxy");
+  ::setenv("no_proxy", "*", 1);
+  CHECK(proxy.requests().at(0).line == "GET http://bucket.oss.example.com/k HTTP/1.1");
+  CHECK(proxy.requests().at(0).header("host") == "bucket.oss.example.com");
+}
+
+TEST_CASE("the message of S3 about an error doesn't repeat secrets") {
+  misbehaving_server server([](connection& c, const http_request&) {
+    const std::string body =
+        "<Error><Code>InvalidToken</Code><Message>bad a-token for hush/hush</Message></Error>";
+    c.send("HTTP/1.1 400 x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  });
+  const auto store = store_with({{"AWS_ENDPOINT_URL", server.url("")},
+                                 {"AWS_ACCESS_KEY_ID", "A"},
+                                 {"AWS_SECRET_ACCESS_KEY", "hush/hush"},
+                                 {"AWS_SESSION_TOKEN", "a-token"}});
+  CHECK(problem_of(*store, "s3://bucket/k") ==
+        "s3://bucket/k: status 400 Bad Request (InvalidToken: bad … for …) at offset 0");
+  CHECK(problem_of(*store, "s3://bucket/other").find("InvalidToken") != std::string::npos);
 }
 
 TEST_CASE("a refusal of S3 says what may be missing, without the keys") {

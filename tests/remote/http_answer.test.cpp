@@ -54,6 +54,27 @@ TEST_CASE("Retry-After is a number of seconds or a date, and at most an hour") {
   CHECK(http_answer().pause(0) == 0s);
 }
 
+TEST_CASE("an error of S3 is its code and its message, on one line and not too long") {
+  using feedline::detail::error_in_body;
+  CHECK(error_in_body("<Error><Code>A</Code><Message>b &lt;c&gt; &amp;lt; d</Message></Error>") ==
+        " (A: b <c> &lt; d)");
+  CHECK(error_in_body("<Error><Message>b</Message></Error>") == " (b)");
+  CHECK(error_in_body("<Error>\n  <Code> A </Code>\n<Message></Message></Error>") == " (A)");
+  CHECK(error_in_body("<Error><Code>A\x1b[31m\r\n\xc2\x9b\x7fz</Code></Error>") == " (A [31m    z)");
+  for (const char* body :
+       {"", "<Error>", "<Error><Code", "<Error><Code>", "<html><code>1</code></html>", "<Code>A</Code>"})
+    CHECK(error_in_body(body).empty());
+  for (std::size_t shift = 0; shift < 4; ++shift) { // a character isn't cut
+    const std::string text = error_in_body("<Error><Code>A</Code><Message>" + std::string(shift, 'x') + [] {
+      std::string all;
+      while (all.size() < 1000) all += "€";
+      return all;
+    }() + "</Message></Error>");
+    CHECK(text.size() <= 310);
+    CHECK(text.ends_with("€…)"));
+  }
+}
+
 TEST_CASE("a head is complete after its empty line; an interim one never is") {
   http_answer answer;
   CHECK(answer.take_line("HTTP/1.1 100 Continue\r\n"));

@@ -13,9 +13,13 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "support/catch.hpp"
 #include "support/misbehaving_server.hpp"
@@ -157,7 +161,8 @@ TEST_CASE("an object that has changed isn't read") {
   const std::string head = "HTTP/1.1 206 OK\r\nContent-Length: 1\r\nContent-Range: bytes 0-0/";
   const fl::object_info expected{1, "\"a\""};
   CHECK(problem_with(head + "1\r\nETag: \"b\"\r\n\r\nx", 0, 1, expected) ==
-        "has changed: ETag \"a\" before, \"b\" now, at offset 0");
+        "has changed: ETag \"a\" before, \"b\" now (if the server sends another ETag for each request, set "
+        "remote_options::ignore_etag), at offset 0");
   CHECK(problem_with(head + "1\r\n\r\nx", 0, 1, expected) ==
         "has changed: ETag \"a\" before, none now, at offset 0");
   CHECK(problem_with(head + "2\r\nETag: \"a\"\r\n\r\nx", 0, 1, expected) ==
@@ -176,8 +181,80 @@ TEST_CASE("an object that changes between two attempts of one read isn't mixed")
   });
   const auto store = fl::remote(quick());
   CHECK(problem_of(*store, server.url(), 0, 1000) ==
-        server.url() + ": has changed: ETag \"0\" before, \"1\" now, at offset 600");
+        server.url() +
+            ": has changed: ETag \"0\" before, \"1\" now (if the server sends another ETag for each "
+            "request, set remote_options::ignore_etag), at offset 600");
   CHECK(server.requests().size() == 2);
+}
+
+TEST_CASE("a server whose ETag differs for each request is read if its date is the version") {
+  const std::string object = some_object(1000);
+  bool is_newer = false;
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    const std::string number = std::to_string(r.number);
+    if (r.range().first >= 1000)
+      return void(c.send_status("416 no", "ETag: \"" + number + "\"\r\nContent-Range: bytes */1000\r\n"));
+    c.send_range(r, object, "\"" + number + "\"\r\nLast-Modified: " + (is_newer ? "today" : "yesterday"),
+                 600);
+    if (r.range().second - r.range().first >= 600) c.close();
+  });
+  auto options = quick();
+  options.ignore_etag = true;
+  const auto store = fl::remote(options);
+  const fl::object_part whole = part_of(*store, server.url(), 0, 1000); // in two attempts
+  CHECK(text_of(whole) == object);
+  CHECK(whole.object.version == "yesterday");
+  CHECK(text_of(part_of(*store, server.url(), 10, 20, whole.object)) == object.substr(10, 20));
+  CHECK(part_of(*store, server.url(), 1000, 20, whole.object).bytes.empty());
+  is_newer = true;
+  CHECK(problem_of(*store, server.url(), 10, 20, whole.object) ==
+        server.url() + ": has changed: Last-Modified yesterday before, today now, at offset 10");
+}
+
+TEST_CASE("too few file descriptors are named") {
+  misbehaving_server server([](connection& c, const http_request& r) { c.send_range(r, "hello"); });
+  const auto store = fl::remote(quick(2));
+  ::rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int next = ::dup(0);
+  REQUIRE(next > 0);
+  ::close(next);
+  const ::rlimit none{static_cast<::rlim_t>(next), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const std::string problem = problem_of(*store, server.url());
+  const bool refuses = fl::test::throws_saying<std::system_error>("feedline::remote: Too many open files",
+                                                                  [] { fl::remote(quick(2)); });
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(problem == server.url() +
+                       ": the process has too few file descriptors (EMFILE): raise their limit (ulimit -n), "
+                       "or lower remote_options::in_flight, at offset 0; tried 2 times");
+  CHECK(refuses);
+  CHECK(text_of(part_of(*store, server.url())) == "hello");
+}
+
+TEST_CASE("an answer with an error says what S3 says, whatever else the body has") {
+  const std::string head = "HTTP/1.1 400 Bad Request\r\n";
+  const std::string body = "<?xml version=\"1.0\"?>\n<Error><Code>ExpiredToken</Code><Message>The token has "
+                           "expired.</Message></Error>";
+  const std::string said = "status 400 Bad Request (ExpiredToken: The token has expired.) at offset 0";
+  CHECK(problem_with(head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body) == said);
+  CHECK(problem_with(head + "\r\n" + body) == said);                            // ends with the connection
+  CHECK(problem_with(head + "Content-Length: 1000000\r\n\r\n" + body) == said); // breaks off
+  CHECK(problem_with(head + "\r\n" + body + std::string(1'000'000, ' ')) == said);
+  CHECK(problem_with(head + "\r\n<html>" + std::string(1'000'000, ' ') + body) ==
+        "status 400 Bad Request at offset 0");
+  CHECK(problem_with(head + "\r\n" + body.substr(0, body.find("edToken"))) ==
+        "status 400 Bad Request (Expir) at offset 0");
+  CHECK(problem_with("HTTP/1.1 503 x\r\nRetry-After: 0\r\n\r\n<Error><Code>SlowDown</Code></Error>") ==
+        "status 503 Service Unavailable (SlowDown) at offset 0; tried 5 times");
+  misbehaving_server silent([&](connection& c, const http_request&) {
+    c.send(head + "Content-Length: 1000\r\n\r\n<Error><Code>A</Code>");
+    c.stall();
+  });
+  auto options = quick(1);
+  options.stall_timeout = 1ms;
+  CHECK(
+      problem_of(*fl::remote(options), silent.url()).starts_with(silent.url() + ": status 400 Bad Request"));
 }
 
 TEST_CASE("status codes that won't heal fail at once") {

@@ -18,6 +18,11 @@ struct remote_options {
   std::chrono::nanoseconds stall_timeout =
       std::chrono::seconds(30); ///< without a byte from a connected server
   bool anonymous = false;       ///< S3: doesn't sign the requests, even if the environment has keys
+  /// S3 with AWS_ENDPOINT_URL: requests `bucket.host/key`, not `host/bucket/key`.
+  bool virtual_hosted = false;
+  /// Distinguishes versions of an object by size and date (Last-Modified) only: for servers whose ETag for the same object
+  /// differs from one request to the next.
+  bool ignore_etag = false;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -60,7 +60,7 @@ class remote_store final : public object_store {
   static const remote_options& checked(const remote_options& o);
 
   const remote_options options_;
-  const s3_settings s3_ = s3_settings::from_environment(options_.anonymous);
+  const s3_settings s3_ = s3_settings::from_environment(options_.anonymous, options_.virtual_hosted);
   const std::shared_ptr<transfers> transfers_ = std::make_shared<transfers>(options_);
 };
 
@@ -77,7 +77,7 @@ class remote_store final : public object_store {
 /// than Amazon's AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL. Without keys, requests aren't signed. Proxies and
 /// certificates are those that the program `curl` takes from the environment.
 ///
-/// Fails: with object_error, which names the object without its secrets. A connection that breaks, a server that is
+/// Fails: with object_error, which names the object without its secrets, and has the code and the message of an error of S3. A connection that breaks, a server that is
 /// silent for too long, and the status codes 408, 429, 500, 502, 503 and 504 are tried again, as `retry` says and
 /// not before the server's Retry-After; a part continues after the bytes that have arrived. Other status codes, an
 /// object that changes while it is read, and a server that ignores ranges aren't tried again.

@@ -55,6 +55,10 @@ struct http_answer {
   std::chrono::nanoseconds pause(std::time_t now) const;
 };
 
+/// " (SlowDown: Please reduce your request rate.)": the code and the message of an error of S3, from the body of an answer;
+/// empty if it is something else. Long ones are shortened.
+std::string error_in_body(std::string_view body);
+
 /// "503 Service Unavailable", in our own words: the server's may be missing or anything.
 std::string status_text(int status);
 

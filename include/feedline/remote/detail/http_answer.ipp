@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <system_error>
 
 #include <feedline/remote/detail/url.hpp>
@@ -78,6 +79,41 @@ FEEDLINE_INLINE std::chrono::nanoseconds http_answer::pause(std::time_t now) con
            date > now)
     seconds = static_cast<std::uint64_t>(date - now);
   return std::chrono::seconds(std::min(seconds, longest));
+}
+
+FEEDLINE_INLINE std::string error_in_body(std::string_view body) {
+  const auto element = [&](std::string_view name, std::size_t most) {
+    const std::string tag = "<" + std::string(name) + ">";
+    const std::size_t found = body.find(tag);
+    std::string_view text = found == body.npos ? std::string_view() : body.substr(found + tag.size());
+    text = trimmed(text.substr(0, text.find('<')));
+    const bool is_cut = text.size() > most;
+    while (is_cut && most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80)
+      --most; // within a character
+    text = text.substr(0, most);
+    std::string shown;
+    while (!text.empty()) {
+      struct entity {
+        std::string_view name;
+        char meaning;
+      };
+
+      static constexpr entity entities[] = {
+          {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'}, {"&apos;", '\''}};
+      const auto* const e =
+          std::ranges::find_if(entities, [&](const entity& x) { return text.starts_with(x.name); });
+      const bool is_entity = e != std::end(entities);
+      const bool is_c1 = text[0] == '\xc2' && text.size() > 1 && static_cast<unsigned char>(text[1]) < 0xa0;
+      const auto byte = static_cast<unsigned char>(text[0]);
+      shown += is_entity ? e->meaning : byte < ' ' || byte == 0x7f || is_c1 ? ' ' : text[0];
+      text.remove_prefix(is_entity ? e->name.size() : is_c1 ? 2 : 1);
+    }
+    return shown + (is_cut ? "…" : "");
+  };
+  if (body.find("<Error>") == body.npos) return {};
+  const std::string code = element("Code", 80), message = element("Message", 300);
+  if (code.empty() && message.empty()) return {};
+  return " (" + code + (code.empty() || message.empty() ? "" : ": ") + message + ")";
 }
 
 FEEDLINE_INLINE std::string status_text(int status) {

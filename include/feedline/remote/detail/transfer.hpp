@@ -28,6 +28,9 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// Memory for a part; a later part of about its size reuses it.
 std::shared_ptr<std::byte> part_memory(std::size_t bytes);
 
+/// Whether the process can open only few more files.
+bool lacks_descriptors() noexcept;
+
 /// What an attempt came to.
 enum class attempt_end { complete, failed, broken };
 
@@ -104,6 +107,12 @@ class transfer {
 
   void refuse_status();
 
+  // Takes a piece of the body of an answer with an error; false if no more of it is needed.
+  bool take_error(std::string_view bytes);
+
+  // Adds what S3 says to the problem.
+  void explain();
+
   // The version that was read before, or must be read.
   const std::optional<object_info>& known() const;
 
@@ -132,7 +141,8 @@ class transfer {
   std::uint64_t announced_ = 0; // bytes of the body
   std::uint64_t body_ = 0;      // bytes of it that came
   std::string problem_;
-  bool is_missing_ = false; // there is no such object
+  std::optional<std::string> error_; // the beginning of the body, if the answer's status is an error
+  bool is_missing_ = false;          // there is no such object
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

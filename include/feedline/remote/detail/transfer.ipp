@@ -4,7 +4,10 @@
 
 #include <utility>
 
+#include <sys/eventfd.h>
+
 #include <feedline/detail/block_cache.hpp>
+#include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -13,6 +16,15 @@ FEEDLINE_INLINE std::shared_ptr<std::byte> part_memory(std::size_t bytes) {
   const block_cache::block block = block_cache::of_process().allocate(bytes);
   return {static_cast<std::byte*>(block.memory),
           [block](std::byte*) { block_cache::of_process().deallocate(block); }};
+}
+
+FEEDLINE_INLINE bool lacks_descriptors() noexcept {
+  open_file some[4]; // a connection with a look-up of its host's name opens as many
+  for (open_file& file : some) {
+    file = open_file(::eventfd(0, EFD_CLOEXEC));
+    if (!file) return true;
+  }
+  return false;
 }
 
 FEEDLINE_INLINE transfer::transfer(std::vector<std::shared_ptr<part_ticket>> tickets)
@@ -29,6 +41,7 @@ FEEDLINE_INLINE bool transfer::is_cancelled() const {
 
 FEEDLINE_INLINE std::string transfer::begin() {
   answer_ = {};
+  error_.reset();
   verdict_ = verdict::none;
   body_ = 0;
   return std::to_string(first()) + "-" + std::to_string(last());
@@ -43,8 +56,9 @@ FEEDLINE_INLINE bool transfer::take_header(std::string_view line) {
 
 FEEDLINE_INLINE bool transfer::take_body(std::span<const std::byte> bytes) {
   if (verdict_ == verdict::none) judge();
-  if (verdict_ == verdict::refused) return false;
   body_ += bytes.size();
+  const bool goes_on = error_ && take_error({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (verdict_ == verdict::refused) return goes_on;
   if (verdict_ != verdict::accepted) return body_ <= most_unused_bytes; // reads on, to keep the connection
   if (body_ > announced_) {
     refuse("the server sent more than the " + std::to_string(announced_) + " bytes that it announced");
@@ -60,6 +74,7 @@ FEEDLINE_INLINE bool transfer::take_body(std::span<const std::byte> bytes) {
 FEEDLINE_INLINE attempt_end transfer::end(CURLcode code, std::string_view words) {
   const bool is_last_answer = code == CURLE_OK || answer_.status / 100 != 3;
   if (verdict_ == verdict::none && answer_.is_complete && is_last_answer) judge();
+  explain();
   switch (verdict_) {
   case verdict::past_end:
     return attempt_end::complete;
@@ -110,6 +125,7 @@ FEEDLINE_INLINE void transfer::fail(std::size_t tried) {
 }
 
 FEEDLINE_INLINE void transfer::judge() {
+  if (target().ignores_etag) answer_.etag.clear();
   if (!answer_.encoding.empty() && lower_case(answer_.encoding) != "identity" && answer_.status < 300)
     return refuse("the server sent " + readable(answer_.encoding.substr(0, 40)) +
                   " (Content-Encoding), which wasn't requested");
@@ -128,6 +144,7 @@ FEEDLINE_INLINE void transfer::judge() {
   case 504:
     verdict_ = verdict::busy;
     problem_ = "status " + status_text(answer_.status);
+    error_.emplace();
     return;
   default:
     return refuse_status();
@@ -180,6 +197,27 @@ FEEDLINE_INLINE void transfer::refuse_status() {
       problem += " (the request wasn't signed: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY sign it)";
   }
   refuse(std::move(problem));
+  error_.emplace();
+}
+
+FEEDLINE_INLINE bool transfer::take_error(std::string_view bytes) {
+  constexpr std::size_t most = std::size_t{16} << 10;
+  error_->append(bytes.substr(0, most - error_->size()));
+  return trimmed(*error_).starts_with('<') && error_->size() < most &&
+         error_->find("</Error>") == error_->npos;
+}
+
+FEEDLINE_INLINE void transfer::explain() {
+  if (!error_) return;
+  std::string text = error_in_body(*error_);
+  error_.reset();
+  std::vector<std::string_view> secrets{target().password};
+  for (const std::string_view header : target().headers)
+    secrets.push_back(header.substr(header.find(' ') + 1));
+  for (const std::string_view secret : secrets)
+    for (std::size_t at = 0; !secret.empty() && (at = text.find(secret, at)) != text.npos;)
+      text.replace(at, secret.size(), "…");
+  problem_ += text;
 }
 
 FEEDLINE_INLINE const std::optional<object_info>& transfer::known() const {
@@ -202,9 +240,12 @@ FEEDLINE_INLINE std::string transfer::change_text(const object_info& before, con
   const auto text = [](const std::string& version) {
     return version.empty() ? std::string("none") : readable(version.substr(0, 100));
   };
-  const bool has_etag = before.version.ends_with('"') || now.version.ends_with('"');
-  return std::string("has changed: ") + (has_etag ? "ETag " : "Last-Modified ") + text(before.version) +
-         " before, " + text(now.version) + " now";
+  const bool had_etag = before.version.ends_with('"'), has_etag = now.version.ends_with('"');
+  return std::string("has changed: ") + (had_etag || has_etag ? "ETag " : "Last-Modified ") +
+         text(before.version) + " before, " + text(now.version) + " now" +
+         (had_etag && has_etag
+              ? " (if the server sends another ETag for each request, set remote_options::ignore_etag)"
+              : "");
 }
 
 FEEDLINE_INLINE std::string transfer::range_text(std::uint64_t first, std::uint64_t last) {
@@ -225,6 +266,10 @@ FEEDLINE_INLINE attempt_end transfer::end_without_answer(CURLcode code, std::str
   if (words.empty() || words.starts_with("Unsupported proxy") || words.find('@') != words.npos)
     words = curl_easy_strerror(code);
   const std::string why = " (" + readable(words) + ")";
+  if (code != CURLE_OK && code != CURLE_PARTIAL_FILE && lacks_descriptors())
+    return broken(
+        "the process has too few file descriptors (EMFILE): raise their limit (ulimit -n), or lower "
+        "remote_options::in_flight");
   switch (code) {
   case CURLE_OK:
   case CURLE_PARTIAL_FILE:

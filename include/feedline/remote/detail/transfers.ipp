@@ -2,6 +2,9 @@
 #pragma once
 #include <feedline/remote/detail/transfers.hpp>
 
+#include <cerrno>
+#include <system_error>
+
 #include <feedline/remote/detail/url.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -12,6 +15,7 @@ FEEDLINE_INLINE transfers::transfers(const remote_options& options) : options_(o
     throw std::runtime_error(std::string("feedline::remote: ") + curl_easy_strerror(initialized));
   multi_.reset(curl_multi_init());
   if (!multi_) throw std::bad_alloc();
+  if (lacks_descriptors()) throw std::system_error(EMFILE, std::generic_category(), "feedline::remote");
   // In flight are never more transfers than connections, so libcurl needn't make any of them wait. Several
   // connections are faster than one, so only a few transfers share one.
   check(curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(options_.in_flight)));

@@ -30,8 +30,9 @@ struct s3_settings {
   std::string access_key; ///< empty: requests aren't signed
   std::string secret_key;
   std::string session_token;
+  bool virtual_hosted = false; ///< the endpoint takes the bucket as part of its name
 
-  static s3_settings from_environment(bool anonymous);
+  static s3_settings from_environment(bool anonymous, bool virtual_hosted = false);
 };
 
 /// Where and how to request an object.
@@ -42,6 +43,7 @@ struct request_target {
   std::string signature{};            ///< how to sign, for CURLOPT_AWS_SIGV4; empty: not at all
   std::vector<std::string> headers{}; ///< more headers
   bool is_s3 = false;
+  bool ignores_etag = false;
 };
 
 /// Moves user and password out of a URL. Throws object_error if libcurl doesn't understand the URL.

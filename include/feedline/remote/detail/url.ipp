@@ -68,13 +68,14 @@ FEEDLINE_INLINE std::string without_secrets(std::string_view name) {
   return readable(shown);
 }
 
-FEEDLINE_INLINE s3_settings s3_settings::from_environment(bool anonymous) {
+FEEDLINE_INLINE s3_settings s3_settings::from_environment(bool anonymous, bool virtual_hosted) {
   const auto first_of = [](std::initializer_list<const char*> names) -> std::string {
     for (const char* name : names)
       if (const char* const value = std::getenv(name); value && *value) return value;
     return {};
   };
   s3_settings s;
+  s.virtual_hosted = virtual_hosted;
   s.endpoint = first_of({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
   s.region = first_of({"AWS_REGION", "AWS_DEFAULT_REGION"});
   if (s.region.empty()) s.region = "us-east-1";
@@ -135,6 +136,8 @@ FEEDLINE_INLINE request_target target_of_s3(std::string_view name, const s3_sett
   // A certificate for *.s3.REGION.amazonaws.com doesn't cover names with dots.
   if (url.empty() && has_only(bucket, std::string(lower_digits) + "-"))
     url = "https://" + std::string(bucket) + "." + host;
+  else if (const std::size_t scheme = url.find("://"); s.virtual_hosted && scheme != url.npos)
+    url.insert(scheme + 3, std::string(bucket) + ".");
   else (url.empty() ? url = "https://" + host : url).append(1, '/').append(bucket);
   url.append(1, '/').append(path);
   if (!has_scheme(url, "http") && !has_scheme(url, "https"))
