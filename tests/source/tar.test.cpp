@@ -11,10 +11,10 @@
 
 #include <feedline/core/rank.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/records.hpp>
 #include <feedline/stage/map.hpp>
-#include <feedline/stage/shuffle.hpp>
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"

@@ -29,7 +29,7 @@ using strings = std::vector<std::string>;
 
 // Lists the files of a directory that Python's tarfile and GNU tar both read without an error: "= FILE", then
 // "NAME SIZE CRC" for each regular member that GNU tar finds, the name in hexadecimal; "! FILE" if tarfile
-// finds different ones. Leaves out what feedline leaves out: sparse files, `._*`, and names with a slash at
+// finds different ones. Leaves out what feedline leaves out: sparse files, hidden ones, and names with a slash at
 // the end.
 constexpr const char* lister = R"(
 import codecs, os, resource, subprocess, sys, tarfile, zlib
@@ -69,7 +69,8 @@ for name in sorted(os.listdir(sys.argv[1])):
         continue
     print('=' if [m[:3] for m in python] == gnu else '!', name)
     for (raw, size, crc), (*_, sparse) in zip(gnu, python):
-        if not (sparse or os.path.basename(raw).startswith(b'._') or raw.endswith(b'/')):
+        hidden = [p for p in raw.split(b'/') if p == b'__MACOSX' or p.startswith(b'.') and p not in (b'.', b'..')]
+        if not (sparse or hidden or raw.endswith(b'/')):
             print(raw.hex() or '-', size, crc)
 )";
 

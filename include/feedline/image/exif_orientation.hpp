@@ -61,7 +61,7 @@ constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const 
 
   const auto directory = tiff.number(4, 4);
   const auto entries = directory ? tiff.number(*directory, 2) : std::nullopt;
-  std::optional<exif_orientation> found;
+  std::uint32_t found = 0; // 0: none that is valid
   for (std::size_t i = 0; entries && i < *entries; ++i) {
     // tag, type, count, value: 2, 2, 4 and 4 bytes
     const std::size_t entry = std::size_t{*directory} + 2 + 12 * i;
@@ -71,11 +71,11 @@ constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const 
     constexpr std::uint32_t short_type = 3, long_type = 4;
     const auto type = tiff.number(entry + 2, 2);
     const auto value = tiff.number(entry + 8, type == long_type ? 4 : 2);
-    found = std::nullopt;
-    if ((type == short_type || type == long_type) && value && *value >= 1 && *value <= 8)
-      found = static_cast<exif_orientation>(*value);
+    const bool is_valid = (type == short_type || type == long_type) && value && *value <= 8;
+    found = is_valid ? *value : 0;
   }
-  return found;
+  if (found == 0) return std::nullopt;
+  return static_cast<exif_orientation>(found);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI
