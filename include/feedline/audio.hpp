@@ -3,6 +3,7 @@
 // The component feedline::audio: decodes, resamples, crops and augments audio, and computes spectrograms.
 #include <feedline/audio/audio_clip.hpp>
 #include <feedline/audio/audio_decoder.hpp>
+#include <feedline/audio/audio_error.hpp>
 #include <feedline/audio/audio_resampler.hpp>
 #include <feedline/audio/crop_or_pad.hpp>
 #include <feedline/audio/mel_options.hpp>

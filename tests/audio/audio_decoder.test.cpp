@@ -38,20 +38,6 @@ bool equal(std::span<const float> a, std::span<const float> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-/// Reads the file with libsndfile, which the decoder doesn't use for plain WAV files.
-std::vector<float> through_libsndfile(const bytes& file) {
-  fl::detail::sound_file sound(file);
-  REQUIRE(sound.is_open());
-  std::vector<float> samples(sound.frames().value() * sound.channels());
-  REQUIRE(sound.read(samples.data(), sound.frames().value()) == sound.frames().value());
-  return samples;
-}
-
-/// The first `rest` bytes of a file.
-bytes cut(const bytes& file, std::size_t rest) {
-  return {file.begin(), file.begin() + static_cast<std::ptrdiff_t>(std::min(rest, file.size()))};
-}
-
 constexpr fl::audio_options planar{.mono = false}, keeping{.keep_truncated = true};
 
 } // namespace
@@ -74,8 +60,7 @@ TEST_CASE("WAV files of every depth are decoded exactly") {
       for (const auto v : values)
         expected.push_back(static_cast<float>(static_cast<double>(v) / static_cast<double>(top)));
       CHECK(copy(clip) == expected);
-      CHECK(copy(clip) == through_libsndfile(file));
-      CHECK(fl::detail::wav_file::open(file).has_value());
+      CHECK(copy(clip) == read_sound(file));
     }
 }
 
@@ -86,9 +71,30 @@ TEST_CASE("WAV files of floats are decoded exactly") {
   std::memcpy(data.data(), values.data(), data.size());
   for (const bool extensible : {false, true}) {
     const auto file = write_wav({.tag = 3, .bits = 32, .extensible = extensible}, data);
-    CHECK(copy(decoder.decode(file)) == values);
-    CHECK(through_libsndfile(file) == values);
+    CHECK(copy(decoder.decode(file, {.keep_nonfinite = true})) == values);
+    CHECK(read_sound(file) == values);
   }
+}
+
+TEST_CASE("NaN and infinities are refused unless they are wanted") {
+  fl::audio_decoder decoder;
+  for (const float odd : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()})
+    for (const int format : {SF_FORMAT_WAV | SF_FORMAT_FLOAT, SF_FORMAT_AIFF | SF_FORMAT_FLOAT}) {
+      auto samples = tone(40'000);
+      samples[30'001] = odd;
+      const auto file = write_sound(format, samples, 2);
+      for (const bool mono : {true, false}) {
+        CHECK(throws_saying<fl::audio_error>("set audio_options::keep_nonfinite",
+                                             [&] { decoder.decode(file, {.mono = mono}); }));
+        const auto kept = decoder.decode(file, {.mono = mono, .keep_nonfinite = true});
+        CHECK(kept.frames == 20'000);
+        CHECK(!std::isfinite(kept.channel(mono ? 0 : 1)[15'000]));
+      }
+      // A part without them can be read.
+      const auto part = [](const fl::audio_header&) { return fl::audio_range{15'001, 4999}; };
+      CHECK(decoder.decode_range(file, part).frames == 4999);
+    }
 }
 
 TEST_CASE("channels are planar or mixed") {
@@ -116,17 +122,16 @@ TEST_CASE("channels are planar or mixed") {
   CHECK(decoder.decode(file).samples[7] == sum / 1024);
 }
 
-TEST_CASE("other formats are read through libsndfile") {
+TEST_CASE("other formats are decoded exactly") {
   fl::audio_decoder decoder;
   const auto samples = tone(3000);
   for (const int format :
        {flac, SF_FORMAT_FLAC | SF_FORMAT_PCM_24, SF_FORMAT_AIFF | SF_FORMAT_PCM_16,
-        SF_FORMAT_AU | SF_FORMAT_PCM_32, SF_FORMAT_CAF | SF_FORMAT_FLOAT, SF_FORMAT_W64 | SF_FORMAT_PCM_16,
-        SF_FORMAT_RF64 | SF_FORMAT_PCM_16, SF_FORMAT_WAV | SF_FORMAT_DOUBLE,
-        SF_FORMAT_WAV | SF_FORMAT_PCM_16 | SF_ENDIAN_BIG}) {
+        SF_FORMAT_AU | SF_FORMAT_PCM_32, SF_FORMAT_NIST | SF_FORMAT_PCM_16,
+        SF_FORMAT_WAVEX | SF_FORMAT_PCM_24, SF_FORMAT_RF64 | SF_FORMAT_PCM_16,
+        SF_FORMAT_WAV | SF_FORMAT_DOUBLE, SF_FORMAT_WAV | SF_FORMAT_PCM_16 | SF_ENDIAN_BIG}) {
     INFO(std::hex << format);
     const auto file = write_sound(format, samples);
-    CHECK(!fl::detail::wav_file::open(file));
     CHECK(equal(decoder.decode(file).samples, samples));
   }
   const auto vorbis = decoder.decode(write_sound(ogg, samples, 1, 16000));
@@ -199,9 +204,6 @@ TEST_CASE("files that are cut off are refused, or kept up to the end") {
     // The decoder stays usable.
     CHECK(equal(decoder.decode(file).samples, samples));
   }
-  // Vorbis: without the last page the length is unknown.
-  const auto file = write_sound(ogg, samples, 1, 16000);
-  CHECK(decoder.decode(cut(file, file.size() * 2 / 3), keeping).frames < 40'000);
 }
 
 TEST_CASE("a WAV file of unknown length is read to its end") {
@@ -227,7 +229,7 @@ TEST_CASE("a FLAC file of unknown length is read to its end") {
     return fl::audio_range{header.frames - 10, 10};
   });
   CHECK(largest_difference(part.samples, std::span(samples).last(10)) == 0);
-  CHECK(throws_saying<fl::audio_error>("more samples than audio_options::max_samples, 19999",
+  CHECK(throws_saying<fl::audio_error>("more than audio_options::max_samples, 19999",
                                        [&] { decoder.decode(file, {.max_samples = 19'999}); }));
   CHECK(decoder.decode(file, {.max_samples = 20'000}).frames == 20'000);
 }
@@ -258,8 +260,7 @@ TEST_CASE("files other than audio are refused with a clear message") {
   CHECK(throws_saying<fl::audio_error>("feedline::audio_decoder: the file is empty (0 bytes)",
                                        [&] { decoder.decode({}); }));
   const bytes zeros(1000);
-  CHECK(throws_saying<fl::audio_error>("can't read the file as audio: Format not recognised",
-                                       [&] { decoder.decode(zeros); }));
+  CHECK(throws_saying<fl::audio_error>("the file's 1000 bytes are all 0", [&] { decoder.decode(zeros); }));
   for (const auto& header : {wav_header{.channels = 0}, wav_header{.rate = 0}, wav_header{.bits = 17},
                              wav_header{.tag = 3, .bits = 16}, wav_header{.tag = 999}})
     try {
@@ -290,7 +291,7 @@ TEST_CASE("each thread has its own decoder, and its own errors") {
         }
       });
   }
-  CHECK(texts[0] == "feedline::audio_decoder: can't read the file as audio: Format not recognised.");
+  CHECK(texts[0] == "feedline::audio_decoder: the file's 100 bytes are all 0; an audio file was expected");
   CHECK(texts[1] != texts[0]);
   CHECK(texts[1].find("feedline", 1) == std::string::npos); // always the same error
 }
@@ -301,7 +302,7 @@ TEST_CASE("damaged files are read or refused") {
   std::size_t read = 0, refused = 0;
   for (const int format : {SF_FORMAT_WAV | SF_FORMAT_PCM_16, SF_FORMAT_WAV | SF_FORMAT_IMA_ADPCM,
                            SF_FORMAT_WAV | SF_FORMAT_FLOAT, flac, ogg, SF_FORMAT_AIFF | SF_FORMAT_PCM_24,
-                           SF_FORMAT_CAF | SF_FORMAT_ALAC_16, SF_FORMAT_W64 | SF_FORMAT_PCM_16}) {
+                           SF_FORMAT_AU | SF_FORMAT_PCM_16, SF_FORMAT_RF64 | SF_FORMAT_PCM_16}) {
     const auto file = write_sound(format, samples, 2);
     fl::random_generator random(fl::stable_hash(format));
     for (int round = 0; round < 150; ++round) {

@@ -85,49 +85,76 @@ inline bytes as_integers(const std::vector<std::int64_t>& values, std::size_t bi
   return all;
 }
 
+/// A file in memory for libsndfile.
+struct sound_memory {
+  bytes file;
+  std::size_t at = 0;
+
+  static sound_memory& of(void* user) { return *static_cast<sound_memory*>(user); }
+
+  static SF_VIRTUAL_IO& functions() {
+    static SF_VIRTUAL_IO all{
+        [](void* user) { return static_cast<sf_count_t>(of(user).file.size()); },
+        [](sf_count_t offset, int from, void* user) {
+          auto& to = of(user);
+          const auto base = from == SEEK_SET ? 0 : from == SEEK_CUR ? to.at : to.file.size();
+          to.at = static_cast<std::size_t>(static_cast<sf_count_t>(base) + offset);
+          return static_cast<sf_count_t>(to.at);
+        },
+        [](void* to, sf_count_t count, void* user) {
+          auto& from = of(user);
+          const auto got = std::min(static_cast<std::size_t>(count),
+                                    from.file.size() - std::min(from.at, from.file.size()));
+          std::memcpy(to, from.file.data() + from.at, got);
+          from.at += got;
+          return static_cast<sf_count_t>(got);
+        },
+        [](const void* from, sf_count_t count, void* user) {
+          auto& to = of(user);
+          const auto size = static_cast<std::size_t>(count);
+          to.file.resize(std::max(to.file.size(), to.at + size));
+          std::memcpy(to.file.data() + to.at, from, size);
+          to.at += size;
+          return count;
+        },
+        [](void* user) { return static_cast<sf_count_t>(of(user).at); }};
+    return all;
+  }
+};
+
+/// The interleaved samples of a file as libsndfile reads them.
+inline std::vector<float> read_sound(const bytes& file) {
+  sound_memory m{file};
+  SF_INFO info{};
+  SNDFILE* const opened = sf_open_virtual(&sound_memory::functions(), SFM_READ, &info, &m);
+  if (!opened) throw std::runtime_error(sf_strerror(nullptr));
+  std::vector<float> samples(static_cast<std::size_t>(info.frames * info.channels));
+  samples.resize(
+      static_cast<std::size_t>(sf_readf_float(opened, samples.data(), info.frames) * info.channels));
+  sf_close(opened);
+  return samples;
+}
+
+/// The first `rest` bytes of a file.
+inline bytes cut(const bytes& file, std::size_t rest) {
+  return {file.begin(), file.begin() + static_cast<std::ptrdiff_t>(std::min(rest, file.size()))};
+}
+
 /// Writes a file of interleaved samples with libsndfile, in a format such as SF_FORMAT_FLAC |
 /// SF_FORMAT_PCM_16. A format with integers stores multiples of 2^-15 exactly.
 inline bytes write_sound(int format, const std::vector<float>& samples, int channels = 1, int rate = 8000) {
-  struct memory {
-    bytes file;
-    std::size_t at = 0;
-
-    static memory& of(void* user) { return *static_cast<memory*>(user); }
-  } m;
-
-  SF_VIRTUAL_IO io{[](void* user) { return static_cast<sf_count_t>(memory::of(user).file.size()); },
-                   [](sf_count_t offset, int from, void* user) {
-                     auto& to = memory::of(user);
-                     const auto base = from == SEEK_SET ? 0 : from == SEEK_CUR ? to.at : to.file.size();
-                     to.at = static_cast<std::size_t>(static_cast<sf_count_t>(base) + offset);
-                     return static_cast<sf_count_t>(to.at);
-                   },
-                   [](void* to, sf_count_t count, void* user) {
-                     auto& from = memory::of(user);
-                     const auto got = std::min(static_cast<std::size_t>(count), from.file.size() - from.at);
-                     std::memcpy(to, from.file.data() + from.at, got);
-                     from.at += got;
-                     return static_cast<sf_count_t>(got);
-                   },
-                   [](const void* from, sf_count_t count, void* user) {
-                     auto& to = memory::of(user);
-                     const auto size = static_cast<std::size_t>(count);
-                     to.file.resize(std::max(to.file.size(), to.at + size));
-                     std::memcpy(to.file.data() + to.at, from, size);
-                     to.at += size;
-                     return count;
-                   },
-                   [](void* user) { return static_cast<sf_count_t>(memory::of(user).at); }};
+  sound_memory m;
   SF_INFO info{};
   info.format = format;
   info.channels = channels;
   info.samplerate = rate;
-  SNDFILE* const file = sf_open_virtual(&io, SFM_WRITE, &info, &m);
+  SNDFILE* const file = sf_open_virtual(&sound_memory::functions(), SFM_WRITE, &info, &m);
   if (!file) throw std::runtime_error(sf_strerror(nullptr));
   const auto frames = static_cast<sf_count_t>(samples.size()) / channels;
   const int kind = format & SF_FORMAT_SUBMASK;
   bool written = false;
-  if (kind == SF_FORMAT_FLOAT || kind == SF_FORMAT_DOUBLE || kind == SF_FORMAT_VORBIS) {
+  if (kind == SF_FORMAT_FLOAT || kind == SF_FORMAT_DOUBLE || kind == SF_FORMAT_VORBIS ||
+      kind == SF_FORMAT_OPUS) {
     written = sf_writef_float(file, samples.data(), frames) == frames;
   } else {
     // libsndfile would scale floats by 32767.

@@ -1,38 +1,26 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Bytes in memory as a file for libsndfile.
-#include <algorithm>
+// Bytes in memory as a file for a C library.
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
-#include <span>
+#include <cstdint>
+#include <vector>
 
-#include <sndfile.h>
-
-#include <feedline/version.hpp>
+#include <feedline/audio/detail/sound_bytes.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+/// A header of its own, followed by bytes that must outlive the object. Nothing throws: the callers are C.
 struct byte_stream {
-  std::span<const std::byte> bytes;
+  std::vector<std::byte> header;
+  sound_bytes bytes;
   std::size_t position = 0;
 
-  /// libsndfile's callbacks for a stream, whose `user` is a byte_stream. They don't throw.
-  static SF_VIRTUAL_IO& functions() noexcept;
+  std::size_t size() const noexcept { return header.size() + bytes.size(); }
 
- private:
-  static byte_stream& of(void* user) noexcept { return *static_cast<byte_stream*>(user); }
+  /// As lseek(), but returns -1 for positions outside the bytes, which broken files request.
+  std::int64_t seek(std::int64_t offset, int from) noexcept;
 
-  // Refuses positions outside the bytes, which broken files request.
-  sf_count_t seek(sf_count_t offset, int from) noexcept;
-
-  sf_count_t read(void* to, sf_count_t count) noexcept {
-    if (count <= 0) return 0;
-    const std::size_t got = std::min(static_cast<std::size_t>(count), bytes.size() - position);
-    if (got > 0) std::memcpy(to, bytes.data() + position, got);
-    position += got;
-    return static_cast<sf_count_t>(got);
-  }
+  std::size_t read(void* to, std::size_t count) noexcept;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -6,26 +6,29 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE std::optional<wav_file> wav_file::open(std::span<const std::byte> file) {
-  if (file.size() < 12 || text(file, 0) != "RIFF" || text(file, 8) != "WAVE") return {};
+FEEDLINE_INLINE std::optional<wav_file> wav_file::open(const sound_chunks& chunks) {
   wav_file found;
-  for (std::size_t at = 12; at + 8 <= file.size();) {
-    const std::uint32_t size = number<std::uint32_t>(file, at + 4);
-    const std::size_t begin = at + 8, rest = file.size() - begin;
-    if (text(file, at) == "data") return found.with_data(file.subspan(begin), size);
-    if (size > rest) return {};
-    if (text(file, at) == "fmt " && !found.read_format(file.subspan(begin, size))) return {};
-    at = begin + size + size % 2;
-  }
-  return {};
+  if (chunks.is_aiff || chunks.is_big_endian || !found.read_format(chunks.format)) return {};
+  found.data_ = chunks.data;
+  found.facts_.readable_frames = chunks.data.size() / found.frame_bytes();
+  // A file that is cut off keeps its length, so that parts before the end can be decoded.
+  if (chunks.damage.empty() || chunks.promised > chunks.data.size())
+    found.facts_.frames = static_cast<std::size_t>(chunks.promised / found.frame_bytes());
+  found.facts_.damage = chunks.damage;
+  return found;
 }
 
-FEEDLINE_INLINE std::string wav_file::error() const { return {}; }
+FEEDLINE_INLINE bool wav_file::seek(std::size_t frame) {
+  if (frame > *facts_.readable_frames) return false;
+  at_ = frame;
+  return true;
+}
 
-FEEDLINE_INLINE std::size_t wav_file::read(float* to, std::size_t frames) noexcept {
-  frames = std::min(frames, data_.size() / frame_bytes() - at_);
+FEEDLINE_INLINE std::size_t wav_file::read(float* to, std::size_t frames) {
+  const std::size_t channels = facts_.channels;
+  frames = std::min(frames, *facts_.readable_frames - at_);
   const std::byte* from = data_.data() + at_ * frame_bytes();
-  const std::size_t count = frames * channels_;
+  const std::size_t count = frames * channels;
   if (is_float_)
     for (std::size_t i = 0; i < count; ++i) to[i] = load<float>(from + 4 * i);
   else if (bytes_ == 1)
@@ -43,34 +46,21 @@ FEEDLINE_INLINE std::size_t wav_file::read(float* to, std::size_t frames) noexce
   return frames;
 }
 
-FEEDLINE_INLINE bool wav_file::read_format(std::span<const std::byte> chunk) noexcept {
-  if (chunk.size() < 16) return false;
-  auto tag = number<std::uint16_t>(chunk, 0);
-  channels_ = number<std::uint16_t>(chunk, 2);
-  rate_ = number<std::uint32_t>(chunk, 4);
-  const std::size_t bits = number<std::uint16_t>(chunk, 14);
+FEEDLINE_INLINE bool wav_file::read_format(sound_bytes chunk) noexcept {
+  std::uint64_t tag = little_endian(chunk, 0, 2);
+  facts_.channels = little_endian(chunk, 2, 2);
+  facts_.rate = little_endian(chunk, 4, 4);
+  const std::size_t bits = little_endian(chunk, 14, 2);
   if (tag == extensible) {
     // The rest of the format's GUID is the same for all formats that have a tag.
     constexpr std::string_view guid("\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71", 14);
-    if (chunk.size() < 40) return false;
-    const std::string_view rest(reinterpret_cast<const char*>(chunk.data()) + 26, guid.size());
-    if (rest != guid || number<std::uint16_t>(chunk, 18) != bits) return false;
-    tag = number<std::uint16_t>(chunk, 24);
+    if (chunk.size() < 40 || !has_text(chunk, 26, guid) || little_endian(chunk, 18, 2) != bits) return false;
+    tag = little_endian(chunk, 24, 2);
   }
   is_float_ = tag == floats;
   bytes_ = bits / 8;
   return bits % 8 == 0 && (tag == integers ? bytes_ >= 1 && bytes_ <= 4 : is_float_ && bytes_ == 4) &&
-         channels_ > 0 && rate_ > 0 && number<std::uint16_t>(chunk, 12) == frame_bytes();
-}
-
-FEEDLINE_INLINE std::optional<wav_file> wav_file::with_data(std::span<const std::byte> rest,
-                                                            std::uint32_t size) noexcept {
-  if (channels_ == 0) return {}; // the format is missing before the data
-  // Programs that write to a pipe don't know the length, and write the largest value.
-  const bool open_end = size >= 0x7fff0000;
-  promised_ = (open_end ? rest.size() : size) / frame_bytes();
-  data_ = rest.first(std::min<std::size_t>(rest.size(), promised_ * frame_bytes()));
-  return *this;
+         facts_.channels > 0 && facts_.rate > 0 && little_endian(chunk, 12, 2) == frame_bytes();
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
