@@ -3,11 +3,9 @@
 // all formats as its corpus, preferably short ones. An input that takes longer than 10 seconds is a failure.
 #include <feedline/audio.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -41,16 +39,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (header.frames > options.max_samples) continue;
       const fl::audio_clip all = decoder.decode(file, options);
       const std::vector<float> whole(all.samples.begin(), all.samples.end());
-      if (all.frames != header.frames && !keep) std::abort();
       const std::size_t frames = all.frames;
       const fl::audio_range part{frames / 3, frames / 2};
       const fl::audio_clip some = decoder.decode_range(
           file, [&](const fl::audio_header&) { return part; }, options);
+      if (keep) continue; // damage inside may leave different frames
+      if (frames != header.frames || some.frames != part.frames) std::abort();
       for (std::size_t c = 0; c < some.channels; ++c)
-        if (some.frames != part.frames ||
-            std::memcmp(some.channel(c).data(), whole.data() + c * frames + part.first,
-                        part.frames * sizeof(float)) != 0)
-          std::abort();
+        for (std::size_t i = 0; i < part.frames; ++i)
+          if (some.channel(c)[i] != whole[c * frames + part.first + i]) std::abort();
     } catch (const fl::audio_error&) {
     }
   return 0;
