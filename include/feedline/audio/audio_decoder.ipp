@@ -99,7 +99,7 @@ FEEDLINE_INLINE std::size_t audio_decoder::read_frames(detail::sound_source& sou
     float* const to = samples_.data() + got * mixed;
     const std::size_t read = mixes ? read_mixed(source, to, count) : source.read(to, count);
     if (read == 0) break;
-    if (!options.keep_nonfinite) {
+    if (source.facts().has_floats && !options.keep_nonfinite) {
       std::uint32_t largest = 0; // exponent and mantissa
       for (std::size_t i = 0; i < read * mixed; ++i)
         largest = std::max(largest, std::bit_cast<std::uint32_t>(to[i]) & 0x7fffffff);

@@ -3,6 +3,7 @@
 #include <feedline/audio/detail/flac_stream.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include <feedline/audio/audio_error.hpp>
@@ -97,19 +98,28 @@ FEEDLINE_INLINE std::optional<flac_stream::frame> flac_stream::frame_at(std::siz
 }
 
 FEEDLINE_INLINE std::optional<flac_stream::frame> flac_stream::last_frame() const noexcept {
-  // The checksum of a frame with its checksum is 0. This adds bytes in front of a polynomial modulo
-  // x^16 + x^15 + x^2 + 1; zeros after the frame don't change it. No frame is longer than the limit.
+  // The checksum of a frame with its checksum is 0, also if zeros follow. Of x^16 + x^15 + x^2 + 1.
+  static constexpr auto table = [] {
+    std::array<std::uint16_t, 256> all{};
+    for (unsigned i = 0; i < 256; ++i) {
+      unsigned value = i << 8;
+      for (int bit = 0; bit < 8; ++bit) value = value << 1 ^ ((value & 0x8000) != 0 ? 0x18005 : 0);
+      all[i] = static_cast<std::uint16_t>(value);
+    }
+    return all;
+  }();
+  // No frame is longer, and few places only look like the beginning of one.
   constexpr std::size_t limit = std::size_t{1} << 22;
   const std::size_t begin = frames.size() - std::min(frames.size(), limit);
-  unsigned crc = 0, power = 0x8005; // x^16
-  for (std::size_t at = frames.size(); at-- > begin;) {
-    const auto byte = std::to_integer<unsigned>(frames[at]);
-    for (unsigned bit = 0; bit < 8; ++bit) {
-      crc ^= (byte >> bit & 1) != 0 ? power : 0;
-      power = (power << 1 ^ ((power & 0x8000) != 0 ? 0x18005 : 0));
-    }
-    if (crc == 0 && byte == 0xff)
-      if (const auto found = frame_at(at)) return found;
+  int tries = 16;
+  for (std::size_t at = frames.size(); tries > 0 && at-- > begin;) {
+    const auto found = frame_at(at);
+    if (!found) continue;
+    unsigned crc = 0;
+    for (const std::byte b : frames.subspan(at))
+      crc = (crc << 8 & 0xffff) ^ table[crc >> 8 ^ std::to_integer<unsigned>(b)];
+    if (crc == 0) return found;
+    --tries;
   }
   return {};
 }

@@ -82,7 +82,8 @@ FEEDLINE_INLINE mpeg_file::mpeg_file(sound_bytes file) : stream_{{}, file}, file
   const auto blocks = mpg123_framelength(file_.get());
   const auto stated = static_cast<std::remove_const_t<decltype(blocks)>>(stated_blocks(file));
   if (blocks + 1 < stated) { // some encoders count the first one
-    facts_.damage = "its header says " + std::to_string(stated) + " blocks, and it has " + std::to_string(blocks);
+    facts_.damage =
+        "its header says " + std::to_string(stated) + " blocks, and it has " + std::to_string(blocks);
   } else {
     // The header says what the encoder added at both ends, if it is that of the whole file.
     if (blocks == stated) {

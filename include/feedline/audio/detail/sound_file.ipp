@@ -16,6 +16,7 @@ FEEDLINE_INLINE sound_file::sound_file(const char* format, std::vector<std::byte
                " file: its header is damaged, or it has an encoding that libsndfile doesn't read");
   facts_.channels = static_cast<std::size_t>(info_.channels);
   facts_.rate = static_cast<std::size_t>(info_.samplerate);
+  facts_.has_floats = (info_.format & SF_FORMAT_TYPEMASK) != SF_FORMAT_FLAC;
   if (info_.frames >= 0 && info_.frames != SF_COUNT_MAX)
     facts_.frames = static_cast<std::size_t>(info_.frames);
 }

@@ -13,6 +13,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 struct sound_facts {
   std::size_t channels = 0;
   std::size_t rate = 0;
+  bool has_floats = true;                     ///< which may be NaN or infinite
   std::optional<std::size_t> frames;          ///< the length; nullopt if only decoding finds it
   std::optional<std::size_t> readable_frames; ///< if the file is cut off or damaged: those that it has
   std::string damage;                         ///< why the file can't be whole, or an empty text

@@ -57,7 +57,7 @@ FEEDLINE_INLINE bool wav_file::read_format(sound_bytes chunk) noexcept {
     if (chunk.size() < 40 || !has_text(chunk, 26, guid) || little_endian(chunk, 18, 2) != bits) return false;
     tag = little_endian(chunk, 24, 2);
   }
-  is_float_ = tag == floats;
+  is_float_ = facts_.has_floats = tag == floats;
   bytes_ = bits / 8;
   return bits % 8 == 0 && (tag == integers ? bytes_ >= 1 && bytes_ <= 4 : is_float_ && bytes_ == 4) &&
          facts_.channels > 0 && facts_.rate > 0 && little_endian(chunk, 12, 2) == frame_bytes();
