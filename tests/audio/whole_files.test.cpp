@@ -276,6 +276,9 @@ TEST_CASE("the length of a FLAC file is that of its blocks") {
     CHECK(agreed_length(joined(chunk("ID3\3", 0, joined(bytes(1), bytes{std::byte{5}})),
                                joined(bytes(5), stating(total)))) == 20'000);
   }
+  const bytes footer = text("ID3\4\0\x10\0\0\0\0"
+                            "3DI\4\0\x10\0\0\0\0"sv);
+  CHECK(agreed_length(joined(footer, file)) == 20'000);
   fl::audio_decoder decoder;
   CHECK(throws_saying<fl::audio_error>(
       "only 20000 of 20001 frames can be decoded (it ends after 20000 frames; its header says 20001)",
@@ -428,7 +431,7 @@ TEST_CASE("joined MP3 files are decoded to their end") {
 
 TEST_CASE("an MP3 file with fewer frames than its header says is refused, or kept") {
   const auto file = write_mp3(50, {.stated_total = 50});
-  CHECK(agreed_length(file) > 49 * 576); // without what the decoder adds
+  CHECK(agreed_length(file) > 49 * 576);                                 // without what the decoder adds
   CHECK(agreed_length(write_mp3(50, {.stated_total = 51})) == 50 * 576); // which counts the header
   CHECK(agreed_length(write_mp3(50, {.stated_total = 30})) == 50 * 576);
   const auto part = cut(file, file.size() / 2);

@@ -29,18 +29,18 @@ struct audio_options {
 /// Decodes audio files one after another and reuses its memory. Keep one per thread, or call decode_audio(),
 /// which keeps one for you.
 ///
-/// Reads WAV (all encodings of libsndfile, and MP3), RF64, FLAC (8, 12, 16, 20 and 24 bits), OGG (Vorbis, Opus,
-/// FLAC, and several streams after each other), MP3 (through libmpg123, if feedline was built with it), AIFF, AU and
-/// NIST SPHERE, also after ID3 tags. Other formats are refused by name. Integers become multiples of 2^-7 to 2^-31 in [-1, 1); floats stay as stored. The decoder allocates memory
-/// for the decoded samples, not for the length in the header: at most twice their size, and never more than
-/// for audio_options::max_samples.
+/// Reads WAV and RF64 (all encodings of libsndfile, and MP3), FLAC (8, 12, 16, 20 and 24 bits), OGG (Vorbis and
+/// Opus, also several streams after each other), MP3 (if feedline was built with libmpg123), AIFF, AU and NIST
+/// SPHERE, also after ID3 tags. Other formats are refused by name. Integers become multiples of 2^-7 to 2^-31
+/// in [-1, 1); floats stay as stored. The decoder allocates memory for the decoded samples, not for the length
+/// in the header: at most twice their size, and never more than for audio_options::max_samples.
 ///
 /// Decoding a WAV file of a usual format allocates nothing once the decoder's memory is large enough. For
 /// other files libsndfile and libmpg123 allocate memory for each file.
 ///
-/// Throws audio_error for an unreadable file, and for a file that has less sound than it should: one that is cut off,
-/// or that contradicts its header. The length of a file follows from its data where they say more than its
-/// header: of MP3 and FLAC files, and of WAV files that were never closed. The decoder stays usable.
+/// Throws audio_error for an unreadable file, and for a file with less sound than it should have: one that is
+/// cut off or damaged, or whose header contradicts its data. If the data of an MP3 or FLAC file, or of a WAV
+/// file that was never closed, are more than the header says, their length counts. The decoder stays usable.
 class audio_decoder {
  public:
   /// The header of the clip that decode() returns. (Decodes the file if only that finds the length.)

@@ -23,8 +23,8 @@ struct mpeg_header {
 
   static std::optional<mpeg_header> at(sound_bytes file, std::size_t at) noexcept;
 
-  /// Where the first frame begins that another one, or the end, follows: at `begin`, or in the `search` bytes after
-  /// it. Returns nullopt if there is none.
+  /// Where the first frame begins that another one, or the end, follows: at `begin`, or in the `search` bytes
+  /// after it. Returns nullopt if there is none.
   static std::optional<std::size_t> find(sound_bytes file, std::size_t begin, std::size_t search) noexcept;
 };
 

@@ -8,8 +8,8 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// An OGG file with one or more streams of sound after each other, which libsndfile decodes one by one (by itself
-/// it reads only the first). Checks that each is complete. Source of the layout: RFC 3533.
+/// An OGG file with one or more streams of sound after each other, which libsndfile decodes one by one (by
+/// itself it reads only the first). Checks that each is complete. Source of the layout: RFC 3533.
 class ogg_file final : public sound_source {
  public:
   /// Throws audio_error if the first stream can't be read.
