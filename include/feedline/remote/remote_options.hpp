@@ -3,6 +3,8 @@
 // Options of remote().
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <string>
 
 #include <feedline/core/retry.hpp>
 
@@ -18,6 +20,9 @@ struct remote_options {
   std::chrono::nanoseconds stall_timeout =
       std::chrono::seconds(30); ///< without a byte from a connected server
   bool anonymous = false;       ///< S3: doesn't sign the requests, even if the environment has keys
+  /// Called when a server has failed `retry.attempts` times, once until it answers again, with a sentence that says why;
+  /// on the thread that reads, which must not wait.
+  std::function<void(const std::string& sentence)> on_notice{};
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

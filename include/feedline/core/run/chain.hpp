@@ -424,9 +424,9 @@ class node {
   // enough of the epoch before it, a run on one thread would never have reached it.
   [[gnu::noinline, gnu::cold]] flow caught(failure_ptr f) {
     add_relaxed(counters_.failures, 1);
-    if (place_.run.skips(f->call) && progress().skip_one(place_.run.failure_limit))
+    if (place_.run.skips(*f) && progress().skip_one(place_.run.failure_limit))
       return next_.skipped(std::move(f));
-    f->over_limit = place_.run.on_error == on_error::skip;
+    f->over_limit = place_.run.may_skip(*f);
     return next_.fail(std::move(f)) == flow::stop ? flow::stop : flow::enough;
   }
 

@@ -32,7 +32,16 @@ FEEDLINE_INLINE run_identity run_base::identity(const snapshot& at) const {
     now.old_extent = options_.old_extent;
     now.old_extent_until = options_.old_extent_until;
   }
-  if (!data_ || data_->first != now.extent) data_ = {now.extent, fingerprint_(*this, now.extent)};
+  if (!data_ || data_->first != now.extent) {
+    const bool was_stopped = stopped(); // a checkpoint after a stop is whole
+    try {
+      data_ = {now.extent, fingerprint_(*this, now.extent, was_stopped ? std::stop_token() : context_.stop)};
+    } catch (...) {
+      if (!is_outage(std::current_exception()) && was_stopped == stopped()) throw;
+      now.data = run_identity::unknown_data;
+      return now;
+    }
+  }
   now.data = data_->second;
   return now;
 }
@@ -157,6 +166,7 @@ FEEDLINE_INLINE void run_base::identify(const source_facts& source, const pipeli
   identity_.remainder =
       options_.rank.is_alone() || identity_.for_ever ? remainder::drop : options_.rank.remainder;
   fingerprint_ = all.fingerprint;
+  outage_ = all.outage;
   check_ranks(source, all.drops);
 }
 
@@ -214,7 +224,8 @@ FEEDLINE_INLINE void run_base::check_data(const run_identity& earlier) {
   if (extent < earlier.extent)
     refuse("the data set of " + places_[0].name + " has shrunk from " + std::to_string(earlier.extent) +
            " to " + std::to_string(extent) + " parts since the checkpoint");
-  if (fingerprint_(*this, earlier.extent) != earlier.data)
+  if (earlier.data != run_identity::unknown_data &&
+      fingerprint_(*this, earlier.extent, context_.stop) != earlier.data)
     refuse("the data set of " + places_[0].name +
            " has changed since the checkpoint: a file was replaced or removed");
   if (extent == earlier.extent) {

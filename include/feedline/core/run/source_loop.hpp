@@ -193,12 +193,12 @@ class source_loop {
 
   flow push_failure() {
     segment_progress& progress = chain_.progress();
-    const bool skips = std::exchange(failed_before_, false) || context_.skips(failed_->call);
+    const bool skips = std::exchange(failed_before_, false) || context_.skips(*failed_);
     if (skips && progress.skip_one(context_.failure_limit)) {
       ++at_.failed;
       return chain_.skipped(std::move(failed_));
     }
-    failed_->over_limit = context_.on_error == on_error::skip;
+    failed_->over_limit = context_.may_skip(*failed_);
     failed_for_good_ = true;
     return chain_.fail(std::move(failed_)) == flow::stop ? flow::stop : flow::enough;
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/run/progress.hpp>
@@ -164,6 +165,7 @@ class source_reader {
       if (!source_->next()) return false;
       ++at_.given;
     } catch (...) { // reported by the rank that it belongs to
+      if (is_outage(std::current_exception())) throw;
       ++at_.failed;
     }
     return true;
@@ -183,6 +185,7 @@ class source_reader {
         index_ = found ? index_of(again, given) : 0;
         if (!found || given++ == number) return found;
       } catch (...) { // was reported before
+        if (is_outage(std::current_exception())) throw;
       }
     }
   }

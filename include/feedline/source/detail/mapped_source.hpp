@@ -125,8 +125,10 @@ class mapped_source {
 
   std::uint64_t extent() const { return extent_of(source_); }
 
-  std::uint64_t fingerprint(std::uint64_t extent) const {
-    std::uint64_t hash = fingerprint_of(source_, extent);
+  std::string outage() const { return outage_of(source_); }
+
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
+    std::uint64_t hash = fingerprint_of(source_, extent, stop);
     const auto add = [&](const auto& stage) { hash = key_with_stage(hash, stage); };
     stages_.for_each_stage(add);
     return hash;

@@ -179,9 +179,9 @@ class sub_source {
     else if constexpr (requires { running_->resumed(); }) running_->resumed();
   }
 
-  std::uint64_t fingerprint() const {
+  std::uint64_t fingerprint(const std::stop_token& stop) const {
     const std::uint64_t extent = extent_of(described_);
-    return key(stable_hash(kind_of<Source>()), extent, fingerprint_of(described_, extent));
+    return key(stable_hash(kind_of<Source>()), extent, fingerprint_of(described_, extent, stop));
   }
 
  private:
@@ -278,12 +278,22 @@ bool are_ready(const Parts& parts, std::size_t begin, std::size_t end) {
 
 /// A hash of the first `extent` parts, for a source's fingerprint().
 template <class Parts>
-std::uint64_t fingerprint_of_parts(const Parts& parts, std::uint64_t extent) {
+std::uint64_t fingerprint_of_parts(const Parts& parts, std::uint64_t extent, const std::stop_token& stop) {
   std::uint64_t hash = key(extent);
   for_each_part(parts, [&](const auto& part, std::size_t number) {
-    if (number < extent) hash = key(hash, part.fingerprint());
+    if (number < extent) hash = key(hash, part.fingerprint(stop));
   });
   return hash;
+}
+
+/// Why the server of the first part that has an outage doesn't answer, for a source's outage().
+template <class Parts>
+std::string outage_of_parts(const Parts& parts) {
+  std::string why;
+  for_each_part(parts, [&](const auto& part, std::size_t) {
+    if (why.empty()) why = outage_of(part.described());
+  });
+  return why;
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

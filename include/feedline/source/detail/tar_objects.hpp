@@ -35,7 +35,8 @@ class object_indexer {
   object_indexer(std::shared_ptr<object_list> objects, std::size_t max_sample_bytes,
                  const std::stop_token& stop);
 
-  /// The indices of all objects, by their numbers; many objects are read at once. Throws object_error after a stop.
+  /// The indices of all objects, by their numbers; many objects are read at once. Throws object_error after a stop, and
+  /// outage_error.
   std::vector<object_index> all();
 
  private:
