@@ -61,7 +61,8 @@ struct tar_options {
 ///          is cut off.
 /// Example: `tar_samples("photos-*.tar") | map([](const tar_sample& s) { return decode(s["jpg"]); })`
 ///
-/// A shard is opened and mapped when it is reached: don't shorten it in place during a run (SIGBUS).
+/// A shard is opened and mapped when it is reached: don't shorten it in place during a run (SIGBUS). Samples keep their
+/// shard mapped; if there are more shards than a process can map, the others are read into memory as a whole.
 ///
 ///     tar_samples("https://host/train-{0000..0146}.tar", {.remote = remote()})
 ///

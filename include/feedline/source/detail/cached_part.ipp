@@ -51,7 +51,7 @@ FEEDLINE_INLINE std::optional<kept_part> kept_part::find(const std::string& path
 
 FEEDLINE_INLINE object_part kept_part::part(const object_info& object) const {
   const auto bytes = file_->bytes();
-  return {object, bytes.first(bytes.size() - sizeof(part_record)), file_, true};
+  return {object, bytes.first(bytes.size() - sizeof(part_record)), file_, file_->is_mapped()};
 }
 
 FEEDLINE_INLINE std::optional<part_draft> part_draft::begin(const std::string& path) {
