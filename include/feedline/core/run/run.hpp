@@ -109,6 +109,7 @@ class run : public run_base {
 
   /// Reads the samples again that stages held at the checkpoint, then starts the threads.
   void start() {
+    if constexpr (requires { source_.run_begins(); }) source_.run_begins();
     read_all_held(std::make_index_sequence<stages_of_one_sample(stage_types()) + 1>());
     start_segments(std::make_index_sequence<segment_count>());
   }

@@ -73,8 +73,8 @@ FEEDLINE_INLINE void run_base::end() {
 
 FEEDLINE_INLINE void run_base::prepare(source_facts source, std::vector<stage_facts> stages,
                                        std::vector<segment_facts> segments, const pipeline_facts& all) {
-  plan_.emplace(source.size, std::move(stages), std::move(segments), all.is_dealt, options_.memory_budget,
-                options_.queue_capacity);
+  plan_.emplace(source.size, std::move(stages), std::move(segments), all.is_dealt, source.is_live,
+                options_.memory_budget, options_.queue_capacity);
   make_queues(all.is_measured);
   add_places(source, all.is_ordered);
   identify(source, all);
