@@ -100,6 +100,9 @@ struct failure_inside : std::exception {
 /// Whether an exception is an outage_error or nests one.
 bool is_outage(const std::exception_ptr& error) noexcept;
 
+/// Adds a name to a list for messages: "filter `good` and filter `large`".
+void add_name(std::string& list, const std::string& name);
+
 /// The error being handled, as a failure of a stage.
 failure current_failure(const std::string& stage, const sample_id& id);
 

@@ -40,6 +40,11 @@ FEEDLINE_INLINE bool is_outage(const std::exception_ptr& error) noexcept {
   }
 }
 
+FEEDLINE_INLINE void add_name(std::string& list, const std::string& name) {
+  if (!list.empty() && !name.empty()) list += " and ";
+  list += name;
+}
+
 FEEDLINE_INLINE failure current_failure(const std::string& stage, const sample_id& id) {
   failure f{
       stage, id.index, id.epoch, {}, "an exception that isn't a std::exception", std::current_exception()};

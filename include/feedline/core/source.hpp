@@ -366,10 +366,30 @@ inline empty_run empty_epoch() {
   return empty_run("it yielded no sample in a whole epoch, so an infinite run would never yield anything");
 }
 
+/// … of stages that let no sample through, …
+inline empty_run nothing_left() {
+  return empty_run("it let no sample through in several consecutive epochs, so an infinite run would never "
+                   "yield anything");
+}
+
 /// … and of a stage that receives nothing from upstream.
 inline empty_run nothing_came() {
   return empty_run("the stages upstream emitted nothing in several consecutive epochs, so an "
                    "infinite run would never yield anything");
+}
+
+/// How many samples of this epoch stages inside a source have left out.
+template <class S>
+std::uint64_t left_out_in(const S& source) {
+  if constexpr (requires { source.left_out(); }) return source.left_out();
+  else return 0;
+}
+
+/// The names of the stages inside a source that may leave out samples.
+template <class S>
+std::string filters_in(const S& source) {
+  if constexpr (requires { source.filters(); }) return source.filters();
+  else return {};
 }
 
 /// The number of consecutive empty epochs after which a rank is sure to stay empty. There may be fewer

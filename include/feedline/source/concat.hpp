@@ -157,6 +157,10 @@ class concat_source {
 
   std::string outage() const { return outage_of_parts(parts_); }
 
+  std::uint64_t left_out() const { return left_out_in_parts(parts_); }
+
+  std::string filters() const { return filters_in_parts(parts_); }
+
   std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
     return fingerprint_of_parts(parts_, extent, stop);
   }

@@ -353,7 +353,9 @@ class node {
 
   [[gnu::noinline, gnu::cold]] flow fail_as_empty(std::uint32_t epoch) {
     const sample_id id{.epoch = epoch};
-    return fail(note_failure(place_.name, id, {place_.number, id}, nothing_came()));
+    const failed_call call{place_.number, id};
+    return fail(place_.filters.empty() ? note_failure(place_.name, id, call, nothing_came())
+                                       : note_failure(place_.filters, id, call, nothing_left()));
   }
 
   flow push_first(std::span<In> values, const id_row& ids, std::size_t& taken) {

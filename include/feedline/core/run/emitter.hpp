@@ -90,6 +90,7 @@ struct stage_place {
   // Some stage upstream makes items that can't be made again from a single sample.
   bool after_opaque;
   std::size_t items_in_flight = 1; // see stage_info
+  std::string filters{};           // names of the stages upstream that may leave out samples
 
   std::uint64_t random_key() const noexcept { return key(run.seed, number); }
 };

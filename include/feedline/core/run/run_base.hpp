@@ -63,6 +63,9 @@ class run_base {
 
   bool is_endless() const { return options_.epochs == run_options::for_ever; }
 
+  /// The names of the stages that may leave out samples.
+  const std::string& filters() const { return filters_; }
+
   /// The source and the stages in order, segment by segment.
   const std::vector<stage_place>& places() const { return places_; }
 
@@ -190,6 +193,7 @@ class run_base {
   std::stop_source stopping_;
   run_context context_;
   std::vector<stage_place> places_;
+  std::string filters_;
   bool after_state_ = false;  // some stage so far keeps samples over epochs
   bool after_opaque_ = false; // some stage so far makes items of several samples, or the source is live
   thread_counters consumer_{0};

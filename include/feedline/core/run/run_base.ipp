@@ -117,6 +117,7 @@ FEEDLINE_INLINE void run_base::add_places(const source_facts& source, bool is_or
     if (stage.fingerprint) hash = key(hash, *stage.fingerprint);
     if (stage.fingerprint_of_ranks) hash = key(hash, *stage.fingerprint_of_ranks);
     add_place(stage.size.name, hash);
+    if (!stage.data_independent_count) add_name(filters_, stage.size.name);
     if (stage.ends_epochs) {
       context_.may_end_epochs |= !after_state_;
       context_.may_have_enough |= !after_state_ || !is_endless();
@@ -130,6 +131,7 @@ FEEDLINE_INLINE void run_base::add_place(std::string name, std::uint64_t hash) {
   identity_.stages.push_back(static_cast<std::uint8_t>(key(stable_hash(name), hash)));
   identity_.pipeline = static_cast<std::uint16_t>(key(identity_.pipeline, stable_hash(name), hash));
   places_.push_back({context_, std::move(name), places_.size(), after_state_, after_opaque_});
+  places_.back().filters = filters_;
 }
 
 FEEDLINE_INLINE void run_base::add_segments(bool source_is_dealt) {
