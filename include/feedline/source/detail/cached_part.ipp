@@ -50,8 +50,10 @@ FEEDLINE_INLINE std::optional<kept_part> kept_part::find(const std::string& path
 }
 
 FEEDLINE_INLINE object_part kept_part::part(const object_info& object) const {
+  constexpr std::size_t few = std::size_t{64} << 10; // copies of the samples in it would take as much
   const auto bytes = file_->bytes();
-  return {object, bytes.first(bytes.size() - sizeof(part_record)), file_, file_->is_mapped()};
+  return {object, bytes.first(bytes.size() - sizeof(part_record)), file_,
+          file_->is_mapped() || bytes.size() <= few};
 }
 
 FEEDLINE_INLINE std::optional<part_draft> part_draft::begin(const std::string& path) {
