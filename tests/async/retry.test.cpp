@@ -181,3 +181,38 @@ TEST_CASE("retry refuses options that make no sense") {
   CHECK_THROWS_AS(with({.jitter = 1.5})(), std::invalid_argument);
   CHECK_THROWS_AS(with({.longest_pause = -1s})(), std::invalid_argument);
 }
+
+namespace {
+
+/// Has an outage for some of the first calls.
+fetching behind_outage(int first, int last, std::atomic<int>& calls) {
+  return [=, &calls](int i, async_context& c) -> asio::awaitable<int> {
+    co_await random_pause(c);
+    if (const int call = calls++; call >= first && call < last) throw fl::outage_error("host: no route");
+    co_return i;
+  };
+}
+
+} // namespace
+
+TEST_CASE("In an outage retry calls a function more often than its attempts") {
+  std::atomic<int> calls{0};
+  const auto p =
+      fl::from(count_to(10)) |
+      fl::async_map(behind_outage(3, 100, calls), fl::retry{.attempts = 2, .first_pause = 1us, .factor = 1});
+  CHECK(collect(p.finite({.on_error = fl::on_error::skip})) == count_to(10));
+  CHECK(calls == 107);
+}
+
+TEST_CASE("An outage that outlasts retry ends the run, whatever on_error is") {
+  std::atomic<int> calls{0};
+  const auto p =
+      fl::from(count_to(10)) | fl::async_map(behind_outage(3, 1'000'000, calls),
+                                             fl::retry{.attempts = 2, .first_pause = 1us, .for_at_most = 0s},
+                                             fl::in_flight{1});
+  const auto got = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(got.items == count_to(3));
+  CHECK(got.skipped.empty());
+  REQUIRE(got.failed);
+  CHECK(fl::to_string(*got.failed) == "async_map failed on sample 3: host: no route; tried 2 times");
+}

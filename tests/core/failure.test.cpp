@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/failure.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -390,4 +391,54 @@ TEST_CASE("A stage may have a separate failure limit, in total or among the last
   CHECK(fails_at({{"decode", 3, 100}}) == 530); // one in ten of the last hundred
   CHECK(fails_at({{"decode", 20, 100}}) == -1);
   CHECK(fails_at({{"other", 0}}) == -1);
+}
+
+TEST_CASE("An outage ends a run that skips failures, and a resumed run goes on with that sample") {
+  const watchdog guard("outage in a function");
+  std::atomic<bool> is_down{true};
+  std::atomic<bool> is_nested{false};
+  const mapping fetch = [&](int n) {
+    if (n == 4) throw std::runtime_error("no such user");
+    if (n != 13 || !is_down) return n;
+    if (!is_nested) throw fl::outage_error("host: connection refused");
+    try {
+      throw fl::outage_error("host: connection refused");
+    } catch (...) {
+      std::throw_with_nested(std::runtime_error("host: connection refused"));
+    }
+  };
+  std::vector<int> expected = count_to(30);
+  expected.erase(expected.begin() + 4);
+  const auto check = [&](const auto& make) {
+    const auto take = [](auto& loader, std::vector<int>& to) {
+      while (auto batch = loader.next()) to.insert(to.end(), batch->values().begin(), batch->values().end());
+    };
+    for (const bool nested : {false, true}) {
+      is_nested = nested;
+      is_down = true;
+      const auto pipeline = make();
+      auto loader = pipeline.finite({.on_error = fl::on_error::skip, .failure_limit = 1});
+      std::vector<int> found;
+      try {
+        take(loader, found);
+        FAIL("the run ended well");
+      } catch (const fl::pipeline_error& error) {
+        CHECK(std::string(error.what()).find("host: connection refused") != std::string::npos);
+        CHECK(std::string(error.what()).find("limit") == std::string::npos);
+      }
+      CHECK(found == std::vector(expected.begin(), expected.begin() + 12)); // four whole batches
+      CHECK(loader.failures().size() == 1);                                 // number 4
+      is_down = false;
+      auto rest = pipeline.finite({.on_error = fl::on_error::skip, .resume = loader.checkpoint()});
+      take(rest, found);
+      CHECK(found == expected);
+    }
+  };
+  const auto source = fl::from(count_to(30));
+  check([&] { return source | fl::map(fetch) | fl::batch(3); });
+  check([&] { return source | fl::map(fetch, fl::workers{3}) | fl::batch(3); });
+  check([&] { return source | fl::map(fetch) | fl::cache({.memory_bytes = 1 << 20}) | fl::batch(3); });
+  check([&] { return fl::concat(source | fl::map(fetch)) | fl::batch(3); });
+  const auto list = [&](int n) { return std::vector{fetch(n)}; };
+  check([&] { return source | fl::flat_map(list, fl::workers{2}) | fl::batch(3); });
 }

@@ -42,6 +42,15 @@ TEST_CASE("retry_error says how often something was tried") {
   CHECK(error.attempts == 3);
 }
 
+TEST_CASE("In an outage time decides, but there are at least as many attempts") {
+  const fl::retry r{.attempts = 3, .for_at_most = 1min};
+  CHECK(r.tries_again(2, false, 1h));
+  CHECK_FALSE(r.tries_again(3, false, 0s));
+  CHECK(r.tries_again(2, true, 1h));
+  CHECK(r.tries_again(1000, true, 59s));
+  CHECK_FALSE(r.tries_again(3, true, 1min));
+}
+
 TEST_CASE("retry refuses values that make no sense") {
   CHECK_NOTHROW(fl::retry().check());
   CHECK_NOTHROW(fl::retry{.attempts = 1, .first_pause = 0s, .factor = 1, .jitter = 0}.check());
@@ -52,4 +61,5 @@ TEST_CASE("retry refuses values that make no sense") {
   CHECK_THROWS_AS(fl::retry{.factor = std::numeric_limits<double>::quiet_NaN()}.check(),
                   std::invalid_argument);
   CHECK_THROWS_AS(fl::retry{.jitter = 1.5}.check(), std::invalid_argument);
+  CHECK_THROWS_AS(fl::retry{.for_at_most = -1s}.check(), std::invalid_argument);
 }

@@ -183,7 +183,7 @@ TEST_CASE("requests that libcurl refuses fail, and the next have their turn") {
   std::vector<std::unique_ptr<fl::object_read>> reads;
   for (std::size_t i = 0; i < 3; ++i) reads.push_back(store->read("s3://bucket/key", i * 1'000'000, 10, {}));
   for (const auto& read : reads)
-    CHECK(fl::test::throws_saying<fl::object_error>("s3://bucket/key: libcurl can't do what is needed: ",
+    CHECK(fl::test::throws_saying<fl::outage_error>("s3://bucket/key: libcurl can't do what is needed: ",
                                                     [&] { static_cast<void>(read->get({})); }));
 }
 

@@ -16,6 +16,7 @@
 
 #include <feedline/feedline.hpp>
 
+#include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/lifetimes.hpp"
 #include "support/outcome.hpp"
@@ -122,12 +123,88 @@ TEST_CASE("A consumer that waits for a live source is woken by a stop") {
 TEST_CASE("Items that wait when a run is abandoned stay for the next one") {
   const watchdog guard("two runs");
   fl::push_source<int> numbers;
-  { auto none = (numbers | fl::prefetch(1)).finite(); }
+  std::stop_source stopped;
+  stopped.request_stop();
   for (int n = 0; n < 3; ++n) numbers.push(int(n));
-  numbers.close();
+  { auto none = (numbers | fl::prefetch(1)).finite({.stop = stopped.get_token()}); }
   auto loader = (numbers | fl::prefetch(1)).finite();
-  for (int n = 0; n < 3; ++n) CHECK(loader.next() == n);
+  CHECK(numbers.push(3) == fl::queue_status::success);
+  numbers.close();
+  for (int n = 0; n < 4; ++n) CHECK(loader.next() == n);
   CHECK(!loader.next());
+}
+
+TEST_CASE("After the end of its run a source accepts nothing, and no producer waits") {
+  const watchdog guard("the end of a run");
+  const auto accepts = [](fl::push_source<int>& numbers) {
+    int item = 7;
+    const bool is_open = numbers.try_push(std::move(item)) != fl::queue_status::closed;
+    CHECK((numbers.push_for(7, long_enough) != fl::queue_status::closed) == is_open);
+    return is_open;
+  };
+  const auto check = [&](const auto& make, const auto& end) {
+    fl::push_source<int> numbers({.capacity = 4});
+    std::atomic<int> pushed{0};
+    std::thread producer([&] {
+      while (numbers.push(pushed.load()) != fl::queue_status::closed) ++pushed;
+    });
+    {
+      auto loader = make(numbers);
+      REQUIRE(loader.next());
+      end(loader);
+    }
+    producer.join();
+    CHECK(pushed > 0);
+    CHECK_FALSE(accepts(numbers));
+    CHECK_FALSE(numbers.is_closed());
+    auto again = (numbers | fl::prefetch(1)).infinite();
+    CHECK(accepts(numbers)); // it belongs to the next run
+  };
+  const auto endless = [](auto& numbers) { return doubled(numbers, 2).infinite(); };
+  check(endless, [](auto& loader) { loader.stop(); });
+  check(endless, [](auto&) {}); // an early break
+  check([](auto& numbers) { return (numbers | fl::take(1)).finite(); },
+        [](auto& loader) { CHECK_FALSE(loader.next()); });
+  const auto odd_ones_fail = [](int n) { return n % 2 == 0 ? n : throw std::runtime_error("odd"); };
+  check([&](auto& numbers) { return (numbers | fl::map(odd_ones_fail)).infinite(); },
+        [](auto& loader) { CHECK_THROWS_AS(loader.next(), fl::pipeline_error); });
+  check([](auto& numbers) { return (fl::concat(numbers) | fl::prefetch(2)).infinite(); }, [](auto&) {});
+
+  fl::push_source<int> two;
+  auto first = (two | fl::prefetch(1)).infinite();
+  two.push(1);
+  CHECK(first.next() == 1);
+  {
+    auto second = (two | fl::prefetch(1)).infinite();
+    first.stop();
+    CHECK(accepts(two)); // for the other run
+  }
+  CHECK_FALSE(accepts(two));
+}
+
+TEST_CASE("Few items wait in the queues of a live source, however small they are") {
+  const watchdog guard("the bound of a live source");
+  const auto waiting = [](const auto& make, fl::infinite_options options = {}) {
+    fl::push_source<int> numbers({.capacity = 10});
+    auto loader = make(numbers).infinite(options);
+    std::atomic<int> pushed{0};
+    std::thread producer([&] {
+      while (numbers.push(pushed.load()) != fl::queue_status::closed) ++pushed;
+    });
+    while (pushed == 0) std::this_thread::yield();
+    await_all_others_asleep();
+    loader.stop();
+    producer.join();
+    return pushed.load();
+  };
+  // The buffer, and for each queue 256 and the packets in the hands of threads.
+  const auto one = [](auto& numbers) { return numbers | fl::map([](int n) { return n; }); };
+  const auto two = [](auto& numbers) {
+    return numbers | fl::map([](int n) { return n; }, fl::workers{2}) | fl::map([](int n) { return n; });
+  };
+  CHECK(waiting(one) <= 10 + 400);
+  CHECK(waiting(two) <= 10 + 2 * 400);
+  CHECK(waiting(two, {.queue_capacity = 4}) <= 10 + 2 * 10);
 }
 
 TEST_CASE("A full source blocks, or drops the newest or the oldest item and counts it") {

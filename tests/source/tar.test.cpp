@@ -17,7 +17,9 @@
 #include <feedline/stage/map.hpp>
 
 #include "support/catch.hpp"
+#include "support/no_maps_left.hpp"
 #include "support/outcome.hpp"
+#include "support/sanitizers.hpp"
 #include "support/tar_contents.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
@@ -423,4 +425,46 @@ TEST_CASE("a copy of a tar_samples in the middle of a shard continues independen
   auto copy = source;
   CHECK(read_all(source) == strings{"1:jpg=photo,cls=1", "2:jpg=photo,cls=2"});
   CHECK(read_all(copy) == strings{"1:jpg=photo,cls=1", "2:jpg=photo,cls=2"});
+}
+
+TEST_CASE("Where the system has no more maps, files are read instead") {
+  const temporary_folder folder;
+  const std::string big(40'000, 'x');
+  const std::string tar =
+      folder.write("a.tar", tar_writer().add("1.jpg", big).add("1.cls", "q").add("2.jpg", big).closed());
+  const std::string text = folder.write("a.txt", big + "\n" + big);
+  tar_samples shards(tar);
+  auto lines = feedline::lines({text}).source();
+  auto records = feedline::records({tar}, 512).source();
+  if (feedline::test::is_sanitized) return;
+  std::optional<tar_sample> first, second;
+  {
+    const feedline::test::no_maps_left none;
+    if (!none.is_complete()) return;
+    first = shards.next();
+    second = shards.next();
+    CHECK_FALSE(shards.next());
+    const tar_sample by_position = tar_samples(tar).indexed().at(1);
+    CHECK(by_position.text("jpg") == big);
+    CHECK(lines.next() == big);
+    CHECK(records.next()->size() == 512);
+  }
+  REQUIRE(first);
+  CHECK(first->text("jpg") == big);
+  CHECK(first->text("cls") == "q");
+  REQUIRE(second);
+  CHECK(second->text("jpg") == big);
+}
+
+TEST_CASE("The samples of a shard share one map, also those of several sources") {
+  const temporary_folder folder;
+  const std::string path =
+      folder.write("a.tar", tar_writer().add("1.jpg", std::string(40'000, 'x')).add("2.jpg", "y").closed());
+  tar_samples a(path), b(path);
+  const auto first = a.next(), second = a.next(), other = b.next();
+  const tar_sample by_position = a.indexed().at(0);
+  const auto begin_of = [](const auto& sample) { return sample->text("jpg").data(); };
+  CHECK(begin_of(second) - begin_of(first) == 40'448 + 512);
+  CHECK(begin_of(other) == begin_of(first));
+  CHECK(by_position.text("jpg").data() == begin_of(first));
 }

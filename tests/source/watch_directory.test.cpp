@@ -2,8 +2,10 @@
 #include <feedline/source/watch_directory.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <type_traits>
@@ -27,6 +30,7 @@
 #include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/parked.hpp"
+#include "support/rounds.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
@@ -789,4 +793,197 @@ TEST_CASE("a memory budget includes the longest possible path") {
   auto loader = pipeline.finite({.memory_budget = 20'000'000});
   CHECK(loader.next() == 1);
   CHECK(*loader.memory().bytes() <= 20'000'000);
+}
+
+namespace {
+
+/// A file without a name in a folder, open for writing.
+class nameless_file {
+ public:
+  explicit nameless_file(const std::string& folder)
+      : file_(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644)) {}
+
+  nameless_file(const nameless_file&) = delete;
+
+  ~nameless_file() { close(); }
+
+  bool is_possible() const { return file_ >= 0; } ///< some file systems have none
+
+  void write(std::string_view text) const {
+    REQUIRE(::write(file_, text.data(), text.size()) == static_cast<::ssize_t>(text.size()));
+  }
+
+  void link(const std::string& to) const {
+    const std::string from = "/proc/self/fd/" + std::to_string(file_);
+    REQUIRE(::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0);
+  }
+
+  void close() {
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
+  }
+
+ private:
+  int file_;
+};
+
+/// As maildir does.
+void link_and_unlink(const std::string& from, const std::string& to) {
+  REQUIRE(::link(from.c_str(), to.c_str()) == 0);
+  REQUIRE(::unlink(from.c_str()) == 0);
+}
+
+} // namespace
+
+TEST_CASE("each way to publish a file yields it once, when it is complete") {
+  const temporary_folder folder, outside;
+  fs::create_directories(folder / "sub");
+  watcher w(folder.path(), "*.gz");
+  CHECK(w.now() == strings{"|"});
+  SECTION("it is written and closed") {
+    writer slow(folder / "a.gz");
+    CHECK(w.now().empty());
+    slow.close();
+    CHECK(w.now() == strings{"+a.gz"});
+  }
+  SECTION("it is renamed") {
+    move(folder.write(".a", "1"), folder / "a.gz");
+    move(outside.write("b.gz", "1"), folder / "sub/b.gz");
+    CHECK(w.now() == strings{"+a.gz", "+sub/b.gz"});
+  }
+  SECTION("it is linked, and its first name removed") {
+    link_and_unlink(folder.write(".a", "1"), folder / "a.gz");
+    link_and_unlink(outside.write("b", "1"), folder / "sub/b.gz");
+    CHECK(w.now() == strings{"+a.gz", "+sub/b.gz"});
+  }
+  SECTION("it is linked and keeps its first name") {
+    fs::create_hard_link(outside.write("a", ""), folder / "a.gz");
+    fs::create_hard_link(outside.write("b", "1"), folder / "b.gz");
+    CHECK(w.now() == strings{"+a.gz", "+b.gz"});
+  }
+  SECTION("it is linked while it is open for writing") {
+    writer slow(outside / "a");
+    fs::create_hard_link(outside / "a", folder / "a.gz");
+    CHECK(w.now().empty());
+    slow.write("more");
+    CHECK(w.now().empty());
+    slow.close();
+    CHECK(w.now() == strings{"+a.gz"});
+  }
+  SECTION("a symbolic link leads to it") {
+    fs::create_symlink(outside.write("a", "1"), folder / "a.gz");
+    writer slow(outside / "b");
+    fs::create_symlink(outside / "b", folder / "b.gz");
+    CHECK(w.now() == strings{"+a.gz"});
+    slow.close();
+    CHECK(w.now() == strings{"+b.gz"});
+  }
+  SECTION("it had no name before") {
+    nameless_file closed(folder.path()), open(folder.path());
+    if (!closed.is_possible()) return;
+    closed.write("1");
+    closed.link(folder / "a.gz");
+    closed.close();
+    open.write("1");
+    open.link(folder / "sub/b.gz");
+    CHECK(w.now() == strings{"+a.gz"});
+    open.write("2");
+    open.close();
+    CHECK(w.now() == strings{"+sub/b.gz"});
+  }
+  SECTION("it is empty") {
+    const std::string empty = outside.write("a", "");
+
+    struct statx status {};
+
+    do { // until the clock of the file system has advanced
+      fs::permissions(empty, fs::perms::owner_read | fs::perms::owner_write);
+      REQUIRE(::statx(AT_FDCWD, empty.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &status) == 0);
+      if ((status.stx_mask & STATX_BTIME) == 0) return;
+    } while (status.stx_ctime.tv_sec == status.stx_btime.tv_sec &&
+             status.stx_ctime.tv_nsec == status.stx_btime.tv_nsec);
+    link_and_unlink(empty, folder / "a.gz");
+    folder.write("b.gz", "");
+    CHECK(w.now() == strings{"+b.gz", "+a.gz"});
+  }
+  SECTION("its folder is moved") {
+    fs::create_directories(outside / "new/deep");
+    outside.write("new/b.gz", "1");
+    link_and_unlink(outside.write("x", "1"), outside / "new/deep/a.gz");
+    move(outside / "new", folder / "new");
+    CHECK(w.now() == strings{"+new/b.gz", "+new/deep/a.gz"});
+  }
+  SECTION("another process copies it") {
+    outside.write("a", "1");
+    REQUIRE(std::system(("cp " + outside / "a" + " " + (folder / "a.gz")).c_str()) == 0);
+    CHECK(w.now() == strings{"+a.gz"});
+  }
+  SECTION("it is written again") {
+    folder.write("a.gz", "1");
+    CHECK(w.now() == strings{"+a.gz"});
+    {
+      std::ofstream again(folder / "a.gz", std::ios::trunc);
+      again << "22" << std::flush;
+      CHECK(w.now().empty());
+    }
+    CHECK(w.now() == strings{"+a.gz"});
+  }
+  SECTION("it is open for writing during the scan, by a name outside") {
+    writer slow(outside / "a");
+    fs::create_hard_link(outside / "a", folder / "sub/a.gz");
+    watcher other(folder.path(), "*.gz");
+    CHECK(other.now() == strings{"|"});
+    slow.close();
+    CHECK(other.now() == strings{"+sub/a.gz"});
+    CHECK(w.now() == strings{"+sub/a.gz"});
+  }
+  CHECK(w.now().empty());
+}
+
+TEST_CASE("files that many threads publish in different ways are yielded once each, and whole") {
+  const watchdog guard("publishers");
+  const temporary_folder folder;
+  const int count = fl::test::rounds(60);
+  std::atomic<bool> is_scanned{false};
+  std::stop_source stop;
+  std::multiset<std::string> seen;
+  const std::string content(5000, 'x');
+  std::jthread reader([&] {
+    auto loader =
+        (fl::watch_directory(folder.path(), "*.gz") | fl::prefetch(4)).infinite({.stop = stop.get_token()});
+    while (const auto file = loader.next()) {
+      if (!file->is_file()) is_scanned = true;
+      else seen.insert(contents_of(file->path) == content ? file->path : "in part: " + file->path);
+      is_scanned.notify_all();
+      if (seen.size() >= static_cast<std::size_t>(4 * count)) break;
+    }
+  });
+  is_scanned.wait(false);
+  std::multiset<std::string> expected;
+  const auto name = [&](int way, int i) {
+    return folder / (std::to_string(way) + "-" + std::to_string(i) + ".gz");
+  };
+  for (int way = 0; way < 4; ++way)
+    for (int i = 0; i < count; ++i) expected.insert(name(way, i));
+  {
+    std::vector<std::jthread> publishers;
+    for (int way = 0; way < 4; ++way)
+      publishers.emplace_back([&, way] {
+        for (int i = 0; i < count; ++i) {
+          const std::string to = name(way, i), draft = folder / (".tmp" + std::to_string(way));
+          if (way == 0) { // piece by piece
+            const int file = ::open(to.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            for (std::size_t at = 0; at < content.size(); at += 1000)
+              static_cast<void>(!::write(file, content.data() + at, 1000));
+            ::close(file);
+            continue;
+          }
+          std::ofstream(draft) << content;
+          if (way == 1) link_and_unlink(draft, to);
+          else if (way == 2) fs::rename(draft, to);
+          else fs::create_hard_link(draft, to), fs::remove(draft);
+        }
+      });
+  }
+  reader.join();
+  CHECK(seen == expected);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/stage/filter.hpp>
 
-#include <feedline/source/range.hpp>
-#include <feedline/stage/map.hpp>
+#include <feedline/feedline.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "support/lifetimes.hpp"
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
@@ -125,4 +126,63 @@ TEST_CASE("a filter of an empty source yields nothing") {
 TEST_CASE("filter continues across epochs in infinite mode, and a loop over it may be left early") {
   const auto p = odd_numbers(6, 2);
   CHECK(collect(p.infinite(), 7) == std::vector{1, 3, 5, 1, 3, 5, 1});
+}
+
+namespace {
+
+/// Takes items of an infinite run. Returns the message of its failure; empty if there is none.
+template <class Pipeline>
+std::string problem_of(const Pipeline& pipeline, int items) {
+  try {
+    auto loader = pipeline.infinite({.seed = 1});
+    for (int i = 0; i < items; ++i)
+      if (!loader.next()) return "the run has ended";
+  } catch (const fl::pipeline_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("A filter that leaves out some epochs by chance doesn't end an infinite run") {
+  const fl::test::watchdog guard("empty epochs");
+  const auto some = fl::filter([](int, fl::context& c) { return c.random.chance(0.5); });
+  const auto source = fl::from(count_to(3));
+  const auto maybe = source | some;
+  CHECK(problem_of(maybe | fl::prefetch(4), 200).empty());
+  CHECK(problem_of(fl::concat(maybe) | fl::prefetch(4), 200).empty());
+  CHECK(problem_of(fl::concat(maybe, maybe) | some | fl::prefetch(4), 200).empty());
+  CHECK(problem_of(fl::mix(fl::weighted(maybe, 1)) | fl::prefetch(4), 200).empty());
+  CHECK(problem_of(fl::mix(fl::weighted(maybe, 1), fl::mix_options{fl::when_one_ends::repeat}) |
+                       fl::prefetch(4),
+                   200)
+            .empty());
+  CHECK(problem_of(fl::zip(maybe, source) | fl::prefetch(4), 200).empty());
+  CHECK(problem_of(fl::concat(fl::concat(maybe)) | fl::prefetch(4), 200).empty());
+}
+
+TEST_CASE("A filter that leaves out everything ends an infinite run with its name") {
+  const fl::test::watchdog guard("nothing left");
+  const auto none = fl::filter([](int) { return false; }, fl::name{"none"});
+  const auto all = fl::filter([](int) { return true; });
+  const auto source = fl::from(count_to(50));
+  const std::string sentence =
+      "it let no sample through in several consecutive epochs, so an infinite run would "
+      "never yield anything";
+  CHECK(problem_of(source | none | fl::prefetch(4), 1) == "filter `none` failed: " + sentence);
+  CHECK(problem_of(source | fl::filter([](int) { return false; }, fl::workers{2}, fl::name{"none"}) |
+                       fl::batch(2),
+                   1) == "filter `none` failed: " + sentence);
+  CHECK(problem_of(source | all | none | fl::shuffle({.capacity = 10}), 1) ==
+        "filter and filter `none` failed: " + sentence);
+  CHECK(problem_of(fl::concat(source | none) | fl::prefetch(4), 1) ==
+        "filter `none` in concat failed: " + sentence);
+  CHECK(problem_of(fl::mix(fl::weighted(source | none, 1)) | fl::prefetch(4), 1) ==
+        "filter `none` in mix failed: " + sentence);
+  CHECK(problem_of(fl::zip(source, source | none) | fl::prefetch(4), 1) ==
+        "filter `none` in zip failed: " + sentence);
+  CHECK(
+      problem_of(fl::concat(fl::from(std::vector<int>())) | fl::prefetch(4), 1) ==
+      "concat failed: it yielded no sample in a whole epoch, so an infinite run would never yield anything");
 }

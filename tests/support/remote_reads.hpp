@@ -17,9 +17,12 @@ namespace feedline::test {
 
 [[maybe_unused]] inline const int no_proxy = ::setenv("no_proxy", "*", 1); // before there are threads
 
-/// Tries again almost at once.
+/// Tries again almost at once, and not for long.
 inline remote_options quick(std::size_t attempts = 5) {
-  return {.retry = {.attempts = attempts, .first_pause = std::chrono::microseconds(1), .factor = 1}};
+  return {.retry = {.attempts = attempts,
+                    .first_pause = std::chrono::microseconds(1),
+                    .factor = 1,
+                    .for_at_most = std::chrono::nanoseconds(0)}};
 }
 
 inline std::string text_of(const object_part& part) {
@@ -38,6 +41,8 @@ inline std::string problem_of(object_store& store, const std::string& name, std:
   try {
     static_cast<void>(part_of(store, name, offset, count, expected));
   } catch (const object_error& error) {
+    return error.what();
+  } catch (const outage_error& error) {
     return error.what();
   }
   return {};

@@ -31,7 +31,8 @@ struct run_identity {
   std::uint64_t extent = 0;           // of the data set: its number of files, say
   std::uint64_t old_extent = 0;       // before the data set grew, …
   std::uint64_t old_extent_until = 0; // … for the epochs before this one
-  std::uint32_t data = 0;             // hash of its files or elements
+  static constexpr std::uint32_t unknown_data = 0;
+  std::uint32_t data = unknown_data; // hash of its files or elements; unknown: an outage prevented it
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   feedline::remainder remainder = feedline::remainder::drop;

@@ -16,7 +16,15 @@ namespace feedline::inline FEEDLINE_ABI {
 /// What happens to a sample for which a source or a function threw.
 enum class on_error {
   fail, ///< `next()` throws where one thread would: items completed before it are delivered, what stages hold isn't
-  skip, ///< it is left out, counted and recorded in `failures()`, up to `failure_limit`
+  skip, ///< it is left out, counted and recorded in `failures()`, up to `failure_limit`; not after an outage_error
+};
+
+/// A server or the way to it fails, which says nothing about the sample. Object stores, sources and functions throw it
+/// when they have tried for long enough. It ends the run, whatever `on_error` is, as on_error::fail does: a run that is
+/// resumed from the last checkpoint after the outage yields what a run without the outage would have. Another exception
+/// that nests it (std::throw_with_nested) has the same effect.
+struct outage_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 /// A sample that failed.
@@ -89,6 +97,12 @@ struct failure_inside : std::exception {
   feedline::failure failure;
 };
 
+/// Whether an exception is an outage_error or nests one.
+bool is_outage(const std::exception_ptr& error) noexcept;
+
+/// Adds a name to a list for messages: "filter `good` and filter `large`".
+void add_name(std::string& list, const std::string& name);
+
 /// The error being handled, as a failure of a stage.
 failure current_failure(const std::string& stage, const sample_id& id);
 
@@ -109,6 +123,7 @@ struct noted_failure : failure {
   bool over_limit = false; ///< it would be skipped if failure_limit allowed it
   /// The run can't continue from the checkpoint: it ends even if a stage downstream has enough of the epoch.
   bool ends_at_once = false;
+  bool is_outage = false; ///< it ends the run, whatever on_error is
 };
 
 using failure_ptr = std::unique_ptr<noted_failure>;

@@ -25,6 +25,26 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE const char* failure_inside::what() const noexcept { return failure.message.c_str(); }
 
+FEEDLINE_INLINE bool is_outage(const std::exception_ptr& error) noexcept {
+  if (!error) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const outage_error&) {
+    return true;
+  } catch (const failure_inside& inner) {
+    return is_outage(inner.failure.error);
+  } catch (const std::nested_exception& outer) {
+    return is_outage(outer.nested_ptr());
+  } catch (...) {
+    return false;
+  }
+}
+
+FEEDLINE_INLINE void add_name(std::string& list, const std::string& name) {
+  if (!list.empty() && !name.empty()) list += " and ";
+  list += name;
+}
+
 FEEDLINE_INLINE failure current_failure(const std::string& stage, const sample_id& id) {
   failure f{
       stage, id.index, id.epoch, {}, "an exception that isn't a std::exception", std::current_exception()};
@@ -47,6 +67,7 @@ FEEDLINE_INLINE failure current_failure(const std::string& stage, const sample_i
 FEEDLINE_INLINE failure_ptr note_failure(const std::string& stage, const sample_id& id,
                                          const failed_call& call) {
   auto noted = std::make_unique<noted_failure>(current_failure(stage, id), call);
+  noted->is_outage = is_outage(noted->error);
   if (call.place == 0 && id.index == sample_id::no_index) noted->samples_before = call.id.index;
   return noted;
 }

@@ -193,7 +193,8 @@ class loader {
   /// don't change the checkpoint.
   ///
   /// The cost doesn't depend on the contents of buffers: they are computed when the checkpoint is converted
-  /// to bytes. Throws std::logic_error for a loader that was moved from.
+  /// to bytes. During an outage of the source's server it may not identify the data: a resumed run then can't tell whether
+  /// the data has changed. Throws std::logic_error for a loader that was moved from.
   feedline::checkpoint checkpoint() const {
     static_assert(
         Run::is_ordered,

@@ -145,7 +145,8 @@ std::string pad_left(std::string text, std::size_t width);
 
 std::string pad_right(std::string text, std::size_t width);
 
-std::string bottleneck_of(const interval_metrics& m);
+/// `outage`: why the source's server doesn't answer; empty if it does.
+std::string bottleneck_of(const interval_metrics& m, const std::string& outage = {});
 
 /// Text as a JSON string, control characters escaped.
 std::string json_string(const std::string& text);

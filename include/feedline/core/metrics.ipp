@@ -35,7 +35,9 @@ FEEDLINE_INLINE std::string pad_right(std::string text, std::size_t width) {
   return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
 }
 
-FEEDLINE_INLINE std::string bottleneck_of(const interval_metrics& m) {
+FEEDLINE_INLINE std::string bottleneck_of(const interval_metrics& m, const std::string& outage) {
+  if (!outage.empty() && !m.stages.empty())
+    return "the store of " + m.stages.front().name + " limits the pipeline, as it doesn't answer: " + outage;
   if (m.seconds <= 0 || m.consumer.items == 0)
     return "the consumer received no item in this time: the bottleneck is not known";
   const double waits = m.consumer.waited / m.seconds;

@@ -18,14 +18,23 @@ namespace feedline::inline FEEDLINE_ABI {
 /// they are listed: `async_map(f, deadline{2s}, retry{.attempts = 5}, deadline{20s})` gives each call 2 s and all of
 /// them 20 s.
 struct retry {
-  std::size_t attempts = 5;                          ///< the most attempts, at least 1
+  std::size_t attempts = 5; ///< the most attempts, at least 1; in an outage there are more
   std::chrono::nanoseconds first_pause{100'000'000}; ///< before the second attempt
   double factor = 2;                                 ///< each pause is this many times the previous one
   double jitter = 0.2; ///< varies each pause by up to this fraction, keyed by what is tried
   std::chrono::nanoseconds longest_pause = std::chrono::minutes(1); ///< no pause is longer, jitter apart
+  /// In an outage (outage_error, and failed connections and busy servers of remote()): tries again for that long after
+  /// the first failure, however many attempts that takes.
+  std::chrono::nanoseconds for_at_most = std::chrono::minutes(5);
 
   /// Throws std::invalid_argument if a value is out of range.
   void check() const;
+
+  /// Whether what has failed in so many attempts, for that long, is tried again.
+  bool tries_again(std::size_t attempts_made, bool in_outage,
+                   std::chrono::nanoseconds failing_for) const noexcept {
+    return attempts_made < attempts || (in_outage && failing_for < for_at_most);
+  }
 
   /// The pause after this many attempts, at least one.
   std::chrono::nanoseconds pause_after(std::size_t attempts_made, random_generator& random) const;

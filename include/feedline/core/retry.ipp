@@ -11,6 +11,7 @@ FEEDLINE_INLINE void retry::check() const {
   if (attempts < 1) throw std::invalid_argument("feedline::retry: attempts is 0, but must be at least 1");
   if (first_pause.count() < 0 || longest_pause.count() < 0)
     throw std::invalid_argument("feedline::retry: a pause is negative");
+  if (for_at_most.count() < 0) throw std::invalid_argument("feedline::retry: for_at_most is negative");
   if (!(factor >= 1 && factor <= 1e6))
     throw std::invalid_argument("feedline::retry: factor must be from 1 to 1,000,000");
   if (!(jitter >= 0 && jitter <= 1))

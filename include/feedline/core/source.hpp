@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/failure.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/detail/type_name.hpp>
@@ -66,11 +67,14 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 ///   samples of its file or at once; after it next() may yield nothing. Called for samples that a shuffle
 ///   buffer held, with increasing indices. (Without it the epoch is read from its beginning.)
 /// - `std::uint64_t extent() const` and `std::uint64_t fingerprint(std::uint64_t extent) const`: the number
-///   of its files or elements, and a hash that identifies the first `extent` of them;
+///   of its files or elements, and a hash that identifies the first `extent` of them. It may take a stop token too, if it
+///   may wait;
 /// - `std::optional<std::size_t> max_item_bytes() const`: the most bytes that a sample takes with everything
 ///   it owns, or nothing if unknown; for a memory_budget where the samples' type doesn't determine it;
 /// - `std::size_t items_held() const` and `std::size_t bytes_held() const`: the most samples that it keeps, and the
 ///   most bytes that it keeps in addition to samples, for the memory plan;
+/// - `std::string outage() const`: why the server that it reads from doesn't answer now, empty if it does, for metrics;
+///   called on the described source from any thread;
 /// - `void metrics(auto& out) const`: calls `out("waiting", 7)` with a current value, and
 ///   `out.total("bytes read", n)` with a sum since the run began. Called often, where the source has its own
 ///   thread;
@@ -184,11 +188,19 @@ std::uint64_t extent_of(const S& source) {
   else return 0;
 }
 
-/// The hash of its first `extent` files or elements; 0: unknown.
+/// The hash of its first `extent` files or elements; 0: unknown. May throw after a stop.
 template <class S>
-std::uint64_t fingerprint_of(const S& source, std::uint64_t extent) {
-  if constexpr (requires { source.fingerprint(extent); }) return source.fingerprint(extent);
+std::uint64_t fingerprint_of(const S& source, std::uint64_t extent, const std::stop_token& stop = {}) {
+  if constexpr (requires { source.fingerprint(extent, stop); }) return source.fingerprint(extent, stop);
+  else if constexpr (requires { source.fingerprint(extent); }) return source.fingerprint(extent);
   else return 0;
+}
+
+/// Why the server that a source reads from doesn't answer now; empty if it does.
+template <class S>
+std::string outage_of(const S& source) {
+  if constexpr (requires { source.outage(); }) return source.outage();
+  else return {};
 }
 
 /// A user's class that is indexed samples and not a source; it can be used as one.
@@ -269,6 +281,7 @@ void skip_samples(S& source, std::uint64_t calls, std::uint64_t failures, const 
         if constexpr (requires { source.index(); })
           if (with_index && !has_ended) static_cast<void>(source.index());
       } catch (const std::exception& error) {
+        if (is_outage(std::current_exception())) throw;
         ++failed;
         last = error.what();
       } catch (...) {
@@ -353,10 +366,30 @@ inline empty_run empty_epoch() {
   return empty_run("it yielded no sample in a whole epoch, so an infinite run would never yield anything");
 }
 
+/// … of stages that let no sample through, …
+inline empty_run nothing_left() {
+  return empty_run("it let no sample through in several consecutive epochs, so an infinite run would never "
+                   "yield anything");
+}
+
 /// … and of a stage that receives nothing from upstream.
 inline empty_run nothing_came() {
   return empty_run("the stages upstream emitted nothing in several consecutive epochs, so an "
                    "infinite run would never yield anything");
+}
+
+/// How many samples of this epoch stages inside a source have left out.
+template <class S>
+std::uint64_t left_out_in(const S& source) {
+  if constexpr (requires { source.left_out(); }) return source.left_out();
+  else return 0;
+}
+
+/// The names of the stages inside a source that may leave out samples.
+template <class S>
+std::string filters_in(const S& source) {
+  if constexpr (requires { source.filters(); }) return source.filters();
+  else return {};
 }
 
 /// The number of consecutive empty epochs after which a rank is sure to stay empty. There may be fewer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A whole file as read-only memory.
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +41,8 @@ struct file_state {
 /// Whether all users in the process share a file's bytes in memory, or this user has its own.
 enum class sharing { all, alone };
 
-/// A file's bytes in memory: mapped, or read where that is cheaper.
+/// A file's bytes in memory: mapped, or read where that is cheaper or the system has no more maps. A process can have about
+/// 65,530 maps (vm.max_map_count), and this class leaves some for others.
 class file_memory {
  public:
   /// The memory of the file with this path; files with several names share it. Throws as mapped_file does.
@@ -52,7 +54,7 @@ class file_memory {
   file_memory& operator=(const file_memory&) = delete;
 
   ~file_memory() {
-    if (is_mapped()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+    unmap();
     in_use::of_process().forget(state_);
   }
 
@@ -79,12 +81,21 @@ class file_memory {
 
     void forget(const file_state& state) noexcept;
 
+    std::atomic<std::size_t> maps{0};
+
    private:
     static in_use* make();
 
     std::mutex mutex_;
     std::map<file_state, std::weak_ptr<const file_memory>> files_;
   };
+
+  static constexpr std::size_t most_maps = 60'000;
+
+  // False if there are too many maps, or the file system has none.
+  bool map(const open_file& file) noexcept;
+
+  void unmap() noexcept;
 
   // Reads to the end of the file: some files, such as those of /proc, are longer than their size says.
   void read(const open_file& file, const std::string& path);
@@ -118,6 +129,9 @@ class mapped_file {
 
   const named_version& version() const noexcept { return version_; }
 
+  /// Whether keeping it takes no memory of the process.
+  bool is_mapped() const noexcept { return memory_->is_mapped(); }
+
   /// When the file was last written, in nanoseconds since 1970.
   std::int64_t modified_ns() const noexcept;
 
@@ -136,7 +150,7 @@ class mapped_file {
 /// Maps files on first use and keeps up to `most` of them mapped. Any thread may use it.
 class lazy_maps {
  public:
-  static constexpr std::size_t most = 1024; // at once: a process can have about 65,530 maps
+  static constexpr std::size_t most = 1024; // at once
 
   explicit lazy_maps(std::vector<std::string> names);
 

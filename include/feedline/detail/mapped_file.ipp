@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -35,19 +36,37 @@ FEEDLINE_INLINE std::shared_ptr<const file_memory> file_memory::of(const std::st
 FEEDLINE_INLINE file_memory::file_memory(const open_file& file, const file_state& state,
                                          const std::string& path)
     : state_(state) {
-  constexpr std::uint64_t few = 16 << 10; // bytes; a process can have about 65,530 maps
+  constexpr std::uint64_t few = 16 << 10; // bytes
   if (state.size > std::numeric_limits<std::size_t>::max()) fail(EFBIG, path);
-  if (state.size <= few) {
+  if (state.size > few && map(file)) return;
+  try {
     read(file, path);
-    return;
+  } catch (const std::bad_alloc&) {
+    fail(ENOMEM, path);
   }
-  const auto size = static_cast<std::size_t>(state.size);
-  void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
-  if (memory == MAP_FAILED) fail(errno, path);
-  bytes_ = {static_cast<const std::byte*>(memory), size};
 }
 
 FEEDLINE_INLINE bool file_memory::is_mapped() const noexcept { return bytes_.data() != read_.data(); }
+
+FEEDLINE_INLINE bool file_memory::map(const open_file& file) noexcept {
+  std::atomic<std::size_t>& maps = in_use::of_process().maps;
+  const auto size = static_cast<std::size_t>(state_.size);
+  void* const memory = maps.fetch_add(1) < most_maps
+                           ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0)
+                           : MAP_FAILED;
+  if (memory == MAP_FAILED) {
+    --maps;
+    return false;
+  }
+  bytes_ = {static_cast<const std::byte*>(memory), size};
+  return true;
+}
+
+FEEDLINE_INLINE void file_memory::unmap() noexcept {
+  if (!is_mapped()) return;
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  --in_use::of_process().maps;
+}
 
 FEEDLINE_INLINE std::shared_ptr<const file_memory> file_memory::in_use::find(const file_state& state) {
   const std::lock_guard lock(mutex_);

@@ -3,6 +3,8 @@
 // Options of remote().
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <string>
 
 #include <feedline/core/retry.hpp>
 
@@ -23,6 +25,9 @@ struct remote_options {
   /// Distinguishes versions of an object by size and date (Last-Modified) only: for servers whose ETag for the same object
   /// differs from one request to the next.
   bool ignore_etag = false;
+  /// Called when a server has failed `retry.attempts` times, once until it answers again, with a sentence that says why;
+  /// on the thread that reads, which must not wait.
+  std::function<void(const std::string& sentence)> on_notice{};
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -53,6 +53,8 @@ class remote_store final : public object_store {
 
   std::size_t bytes_ahead() const override { return options_.bytes_ahead; }
 
+  std::string outage() const override;
+
   void metrics(const std::function<void(const char* name, double value)>& out,
                const std::function<void(const char* name, double value)>& total) const override;
 
@@ -77,10 +79,13 @@ class remote_store final : public object_store {
 /// than Amazon's AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL. Without keys, requests aren't signed. Proxies and
 /// certificates are those that the program `curl` takes from the environment.
 ///
-/// Fails: with object_error, which names the object without its secrets, and has the code and the message of an error of S3. A connection that breaks, a server that is
-/// silent for too long, and the status codes 408, 429, 500, 502, 503 and 504 are tried again, as `retry` says and
-/// not before the server's Retry-After; a part continues after the bytes that have arrived. Other status codes, an
-/// object that changes while it is read, and a server that ignores ranges aren't tried again.
+/// Fails: with an error that names the object without its secrets, and has the code and the message of an error of S3.
+/// - outage_error: a connection that fails or breaks, a server that is silent for too long, and the status codes 408, 429
+///   and 500 to 599 (but 501 and 505). It is tried again, as `retry` says and not before the server's Retry-After; a
+///   part continues after the bytes that have arrived. After `retry.attempts` this is an outage: `on_notice` and metrics
+///   say so, and it is tried again until `retry.for_at_most` has passed. Then the run ends, whatever on_error is.
+/// - outage_error at once: no valid certificate.
+/// - object_error: other status codes, an object that changes while it is read, and a server that ignores ranges.
 ///
 /// Throws std::invalid_argument if an option is out of range.
 ///

@@ -36,10 +36,12 @@ FEEDLINE_INLINE std::unique_ptr<object_read> remote_store::read(const std::strin
     t->target.ignores_etag = options_.ignore_etag;
     transfers_->add(t);
   } catch (const object_error& error) {
-    t->fail_saying(error.what());
+    t->fail_saying(error.what(), part_problem::of_object);
   }
   return handle;
 }
+
+FEEDLINE_INLINE std::string remote_store::outage() const { return transfers_->outage(); }
 
 FEEDLINE_INLINE void
 remote_store::metrics(const std::function<void(const char* name, double value)>& out,

@@ -155,7 +155,15 @@ class concat_source {
 
   std::uint64_t extent() const noexcept { return count; }
 
-  std::uint64_t fingerprint(std::uint64_t extent) const { return fingerprint_of_parts(parts_, extent); }
+  std::string outage() const { return outage_of_parts(parts_); }
+
+  std::uint64_t left_out() const { return left_out_in_parts(parts_); }
+
+  std::string filters() const { return filters_in_parts(parts_); }
+
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
+    return fingerprint_of_parts(parts_, extent, stop);
+  }
 
   /// Access to the samples by position.
   auto indexed(const std::stop_token& stop = {}) const

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,7 +90,11 @@ class interleaved_source {
 
   std::uint64_t extent() const noexcept { return source_.extent(); }
 
-  std::uint64_t fingerprint(std::uint64_t extent) const { return key(at_once_, source_.fingerprint(extent)); }
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
+    return key(at_once_, fingerprint_of(source_, extent, stop));
+  }
+
+  std::string outage() const { return outage_of(source_); }
 
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -80,8 +81,8 @@ struct mixed_part : sub_source<Source> {
   explicit mixed_part(weighted_source<Source> w)
       : sub_source<Source>(std::move(w.source)), weight(w.weight) {}
 
-  std::uint64_t fingerprint() const {
-    return key(sub_source<Source>::fingerprint(), std::bit_cast<std::uint64_t>(weight));
+  std::uint64_t fingerprint(const std::stop_token& stop) const {
+    return key(sub_source<Source>::fingerprint(stop), std::bit_cast<std::uint64_t>(weight));
   }
 
   /// Starts the next pass.
@@ -190,8 +191,14 @@ class mix_source {
 
   std::uint64_t extent() const noexcept { return count; }
 
-  std::uint64_t fingerprint(std::uint64_t) const {
-    return key(static_cast<std::uint64_t>(options_.when_one_ends), fingerprint_of_parts(parts_, count));
+  std::string outage() const { return outage_of_parts(parts_); }
+
+  std::uint64_t left_out() const { return left_out_in_parts(parts_); }
+
+  std::string filters() const { return filters_in_parts(parts_); }
+
+  std::uint64_t fingerprint(std::uint64_t, const std::stop_token& stop = {}) const {
+    return key(static_cast<std::uint64_t>(options_.when_one_ends), fingerprint_of_parts(parts_, count, stop));
   }
 
  private:

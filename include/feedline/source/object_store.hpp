@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include <feedline/core/failure.hpp>
 #include <feedline/version.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -34,7 +35,7 @@ struct object_part {
       false; ///< the bytes are those of a file on disk: keeping them takes no memory of the process
 };
 
-/// Why an object, or a part of one, can't be read. what() begins with its name, without secrets, and has the offset:
+/// Why an object, or a part of one, can't be read, although its store answers. what() begins with its name, without secrets, and has the offset:
 /// "https://host/a.tar: status 404 Not Found at offset 0".
 struct object_error : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -57,7 +58,8 @@ class object_read {
   virtual bool ready() const = 0;
 
   /// Waits for the part; called once. Throws object_missing if there is no such object, object_error if it can't be
-  /// read for another reason, and after a stop.
+  /// read for another reason, and after a stop; outage_error if the store or the network fails, after it has tried for
+  /// long enough: no part is left out because of that.
   virtual object_part get(const std::stop_token& stop) = 0;
 };
 
@@ -85,6 +87,9 @@ class object_store {
 
   /// The most bytes that one source has requested and not yet used.
   virtual std::size_t bytes_ahead() const { return std::size_t{64} << 20; }
+
+  /// Why the store doesn't answer now; empty if it does. Metrics name it as the bottleneck.
+  virtual std::string outage() const { return {}; }
 
   /// Calls `out` with current values and `total` with sums since the store exists, such as requests and bytes.
   virtual void metrics(const std::function<void(const char* name, double value)>& out,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // push_source: a source of the items that the caller's threads push.
+#include <atomic>
 #include <chrono>
 #include <concepts>
 #include <condition_variable>
@@ -45,9 +46,11 @@ struct push_options {
 ///
 /// Takes:   items of type T, whose move must not throw
 /// Gives:   each item as soon as it was pushed; the run ends when the source is closed and empty, also in
-///          infinite mode
+///          infinite mode. A run takes items ahead into its queues: at most 256 into each, or `queue_capacity` of its
+///          options (see memory_plan); then items wait in the buffer, and then producers wait
 /// Throws:  std::invalid_argument for a capacity of 0; the error passed to fail(), as a failure of the source
-/// Stops:   at once; items that wait in the buffer stay for the next run
+/// Stops:   at once, and producers with it: push() returns closed from the end of the last run to the start of the next.
+///          Items that wait in the buffer stay for that one
 /// Order:   the order of pushing; that of each producer is kept. A run can't be resumed: its checkpoint()
 ///          doesn't compile
 template <class T>
@@ -67,7 +70,8 @@ class push_source {
   /// - success: the item was added;
   /// - full: there was no room, and the item is unchanged (only with drop_newest, which counts it as
   ///   dropped);
-  /// - closed: the source is closed, and the item is unchanged.
+  /// - closed: the source is closed, or its run has ended and no other has begun; the item is unchanged. Before the first
+  ///   run the source is open.
   queue_status push(T&& item) { return buffer_->push(item, std::nullopt, true); }
 
   /// The same for a copy of the item.
@@ -111,7 +115,12 @@ class push_source {
 
   // Called by the run.
 
-  void start_epoch(const epoch& e) { stop_ = e.stop; }
+  void run_begins() const { buffer_->expect_run(); }
+
+  void start_epoch(const epoch& e) {
+    stop_ = e.stop;
+    in_run_ = std::make_shared<const in_run>(buffer_, e.stop);
+  }
 
   bool ready() const { return buffer_->ready(); }
 
@@ -144,7 +153,7 @@ class push_source {
 
     queue_status push(T& item, std::optional<time_point> deadline, bool may_drop) {
       std::unique_lock lock(mutex_);
-      if (closed_) return queue_status::closed;
+      if (refuses()) return queue_status::closed;
       if (is_full()) {
         if (options.overflow == overflow::drop_oldest) {
           std::destroy_at(items_.at(begin_++));
@@ -153,10 +162,10 @@ class push_source {
           dropped_ += may_drop;
           return queue_status::full;
         } else {
-          const auto has_room = [&] { return !is_full() || closed_; };
+          const auto has_room = [&] { return !is_full() || refuses(); };
           if (!deadline) room_.wait(lock, has_room);
           else if (!room_.wait_until(lock, *deadline, has_room)) return queue_status::full;
-          if (closed_) return queue_status::closed;
+          if (refuses()) return queue_status::closed;
         }
       }
       std::construct_at(items_.at(end_++), std::move(item));
@@ -190,6 +199,26 @@ class push_source {
       room_.notify_all();
     }
 
+    void expect_run() {
+      const std::lock_guard lock(mutex_);
+      ++expected_runs_;
+    }
+
+    void begin_run() {
+      const std::lock_guard lock(mutex_);
+      if (expected_runs_ > 0) --expected_runs_;
+      ++runs_;
+      had_run_ = true;
+    }
+
+    void end_run() {
+      {
+        const std::lock_guard lock(mutex_);
+        --runs_;
+      }
+      room_.notify_all();
+    }
+
     bool ready() const {
       const std::lock_guard lock(mutex_);
       return begin_ != end_ || closed_;
@@ -213,6 +242,8 @@ class push_source {
     const push_options options;
 
    private:
+    bool refuses() const noexcept { return closed_ || (had_run_ && runs_ + expected_runs_ == 0); }
+
     bool is_full() const noexcept { return end_ - begin_ == options.capacity; }
 
     mutable std::mutex mutex_; // guards the members below
@@ -223,11 +254,41 @@ class push_source {
     std::uint64_t end_ = 0;
     std::uint64_t dropped_ = 0;
     bool closed_ = false;
+    std::size_t runs_ = 0;          // at work
+    std::size_t expected_runs_ = 0; // whose threads haven't begun
+    bool had_run_ = false;
     std::exception_ptr error_; // thrown at the end of the stream
+  };
+
+  // A run that reads the buffer, until it is stopped or its source is gone.
+  class in_run {
+   public:
+    in_run(std::shared_ptr<buffer> b, const std::stop_token& stop)
+        : buffer_(std::move(b)), on_stop_((buffer_->begin_run(), stop), ending{this}) {}
+
+    in_run(const in_run&) = delete;
+
+    ~in_run() { end(); }
+
+   private:
+    struct ending {
+      const in_run* self;
+
+      void operator()() const { self->end(); }
+    };
+
+    void end() const {
+      if (!has_ended_.exchange(true)) buffer_->end_run();
+    }
+
+    const std::shared_ptr<buffer> buffer_;
+    mutable std::atomic<bool> has_ended_{false};
+    const std::stop_callback<ending> on_stop_; // last: it uses the others
   };
 
   std::shared_ptr<buffer> buffer_;
   std::stop_token stop_; // of the run
+  std::shared_ptr<const in_run> in_run_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

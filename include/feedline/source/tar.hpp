@@ -70,7 +70,8 @@ struct tar_options {
 ///          is cut off.
 /// Example: `tar_samples("photos-*.tar") | map([](const tar_sample& s) { return decode(s["jpg"]); })`
 ///
-/// A shard is opened and mapped when it is reached: don't shorten it in place during a run (SIGBUS).
+/// A shard is opened and mapped when it is reached: don't shorten it in place during a run (SIGBUS). Samples keep their
+/// shard mapped; if there are more shards than a process can map, the others are read into memory as a whole.
 ///
 ///     tar_samples("https://host/train-{0000..0146}.tar", {.remote = remote()})
 ///
@@ -78,7 +79,8 @@ struct tar_options {
 /// are expanded. Shards are read in large parts, several of which are requested ahead; after global_shuffle(),
 /// each sample is read by itself. For objects these differ:
 ///         - samples are views of memory that they share with their copies, or of the mapped files of a cache;
-///         - a part that can't be read is damage at that place, and the message has the store's reason;
+///         - a part that can't be read is damage at that place, and the message has the store's reason; but an outage of
+///           the store (outage_error) ends the run, whatever on_error is;
 ///         - a sample of more than `max_sample_bytes` bytes is an error, and the next sample follows;
 ///         - a shard has one version for the source and its copies: if another one is found later, reading it
 ///           fails with "has changed". Its size and version identify it in checkpoints, so a checkpoint may ask
@@ -107,8 +109,11 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
   /// Whether next() would return a sample, or end the epoch, without waiting for an object.
   bool ready() const { return opener().ready(files(), shard()); }
 
-  /// Throws object_error if the store doesn't answer for an object.
-  std::uint64_t fingerprint(std::uint64_t extent) const;
+  /// Throws object_error if the store can't say which version an object has, also after a stop, and outage_error.
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const;
+
+  /// Why the object store doesn't answer now; empty if it does.
+  std::string outage() const;
 
   /// The sample object and, if it may come from an object, its data.
   std::optional<std::size_t> max_item_bytes() const noexcept;

@@ -6,9 +6,14 @@
 
 namespace feedline::inline FEEDLINE_ABI {
 
-FEEDLINE_INLINE std::uint64_t tar_samples::fingerprint(std::uint64_t extent) const {
-  const std::uint64_t hash = objects() ? objects()->fingerprint(extent) : files().fingerprint(extent);
+FEEDLINE_INLINE std::uint64_t tar_samples::fingerprint(std::uint64_t extent,
+                                                       const std::stop_token& stop) const {
+  const std::uint64_t hash = objects() ? objects()->fingerprint(extent, stop) : files().fingerprint(extent);
   return opener().settings().hidden ? detail::key(hash) : hash;
+}
+
+FEEDLINE_INLINE std::string tar_samples::outage() const {
+  return objects() ? objects()->store().outage() : std::string();
 }
 
 FEEDLINE_INLINE std::optional<std::size_t> tar_samples::max_item_bytes() const noexcept {

@@ -69,13 +69,16 @@ class directory_source {
 ///                        | fl::map([](const fl::watched_file& f) { return fl::read_file(f.path); }, fl::workers{4});
 ///
 /// Takes:   a directory; a pattern for names of files (`*`, `?`, `[…]`; see fnmatch(3)), or several: `{"*.gz", "*.tar"}`.
-///          Writers should use a name that no pattern matches, or that begins with a dot, and rename the file when it is
-///          complete. A filter downstream can't replace a pattern: a file that it leaves out isn't yielded again when it
+///          Writers should use a name that no pattern matches, or that begins with a dot, and rename or link the file when
+///          it is complete. A filter downstream can't replace a pattern: a file that it leaves out isn't yielded again when it
 ///          is renamed
 /// Gives:   watched_file. First the files of the start, in the byte order of their paths or the newest first; then
-///          watched_file::kind::scan_complete; then each file when its writer closes it, or when it is moved there, alone
-///          or with its directory. A finite run ends after the mark, an infinite run when it is stopped
-/// Skips:   hidden files and directories, whose names begin with a dot or are `__MACOSX`, and everything that isn't a regular file. Links to files
+///          watched_file::kind::scan_complete; then each file when its writer closes it, when it is moved there, alone or
+///          with its directory, and when it is linked there (link, symlink, or O_TMPFILE and linkat): a file that is linked
+///          while it is open for writing is yielded when it is closed. A finite run ends after the mark, an infinite run
+///          when it is stopped
+/// Skips:   hidden files and directories, whose names begin with a dot or are `__MACOSX`, and everything that isn't a
+///          regular file. Links to files
 ///          count as files; links to directories are not followed
 /// Throws:  when it is made: std::system_error if the directory doesn't exist, isn't a directory or can't be listed, and
 ///          std::invalid_argument for an invalid pattern. next() throws std::system_error, and continues, for a directory
@@ -89,7 +92,8 @@ class directory_source {
 /// stage that opens it reports that it is gone. If the kernel's queue of events overflows
 /// (fs.inotify.max_queued_events), the source scans all directories again and yields what is new. A file that is open
 /// for writing during a scan is yielded when it is closed; a finite run leaves it out. Writers of other users' files,
-/// and on some network file systems, aren't visible: there a file may be yielded too early, and then again.
+/// and on some network file systems, aren't visible: there a file may be yielded too early, and then again, and a file that
+/// is written, linked and removed under its other name within milliseconds may be overlooked.
 ///
 /// Memory: about 60 bytes for each existing file, and the path of each file still to be yielded.
 inline auto watch_directory(std::string directory, const file_patterns& patterns = "*",

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/failure.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
@@ -121,7 +122,15 @@ class zip_source {
 
   std::uint64_t extent() const noexcept { return count; }
 
-  std::uint64_t fingerprint(std::uint64_t) const { return fingerprint_of_parts(parts_, count); }
+  std::string outage() const { return outage_of_parts(parts_); }
+
+  std::uint64_t left_out() const { return left_out_in_parts(parts_); }
+
+  std::string filters() const { return filters_in_parts(parts_); }
+
+  std::uint64_t fingerprint(std::uint64_t, const std::stop_token& stop = {}) const {
+    return fingerprint_of_parts(parts_, count, stop);
+  }
 
   /// Access to the samples by position.
   auto indexed(const std::stop_token& stop = {}) const
@@ -149,7 +158,8 @@ class zip_source {
         has_ended |= !value;
         return value;
       } catch (...) {
-        if (!error) error = std::current_exception();
+        // An outage says more than the failure of a sample.
+        if (!error || is_outage(std::current_exception())) error = std::current_exception();
         return std::nullopt;
       }
     };

@@ -14,6 +14,7 @@
 
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/detail/operation.hpp>
+#include <feedline/core/failure.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/retry.hpp>
 
@@ -36,6 +37,7 @@ class retrying {
   asio::awaitable<awaited_t<const F, const In&>> operator()(const In& item, async_context& c) const {
     const random_generator of_call = c.random;
     random_generator random(key(random_generator(of_call)(), stable_hash("retry")));
+    std::chrono::steady_clock::time_point failing_since;
     for (std::size_t attempt = 1;; ++attempt) {
       std::chrono::nanoseconds pause = options_.pause_after(attempt, random);
       try {
@@ -47,7 +49,9 @@ class retrying {
         if (const auto* later = dynamic_cast<const retry_later*>(&error))
           pause = std::max(pause, later->pause);
         if (c.stop.stop_requested()) throw;
-        if (attempt == options_.attempts) {
+        const auto now = std::chrono::steady_clock::now();
+        if (attempt == 1) failing_since = now;
+        if (!options_.tries_again(attempt, is_outage(std::current_exception()), now - failing_since)) {
           if (attempt == 1) throw;
           std::throw_with_nested(retry_error(error.what(), attempt));
         }

@@ -10,9 +10,13 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE run_plan::run_plan(segment_size source, std::vector<stage_facts> stages,
-                                   std::vector<segment_facts> segments, bool is_dealt, std::size_t budget,
-                                   std::size_t capacity)
-    : stages_(std::move(stages)), segments_(std::move(segments)), is_dealt_(is_dealt), capacity_(capacity) {
+                                   std::vector<segment_facts> segments, bool is_dealt, bool is_live,
+                                   std::size_t budget, std::size_t capacity)
+    : stages_(std::move(stages)),
+      segments_(std::move(segments)),
+      is_dealt_(is_dealt),
+      is_live_(is_live),
+      capacity_(capacity) {
   known_bytes in = source.bytes;
   sizes_.push_back(std::move(source));
   for (std::size_t i = 0; i < segments_.size(); ++i) {
@@ -72,6 +76,8 @@ FEEDLINE_INLINE packet_plan run_plan::packets(std::size_t segment, std::size_t c
     packets = 4;
     items = bytes ? std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 8) : 8;
   }
+  constexpr std::size_t most_live = 256;
+  if (is_live_ && capacity == 0) items = std::clamp<std::size_t>(most_live / packets, 1, items);
   if (capacity > 0) {
     packets = std::min(capacity, std::max(packets, capacity / items));
     items = std::clamp<std::size_t>(capacity / packets, 1, items);

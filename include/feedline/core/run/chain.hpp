@@ -353,7 +353,9 @@ class node {
 
   [[gnu::noinline, gnu::cold]] flow fail_as_empty(std::uint32_t epoch) {
     const sample_id id{.epoch = epoch};
-    return fail(note_failure(place_.name, id, {place_.number, id}, nothing_came()));
+    const failed_call call{place_.number, id};
+    return fail(place_.filters.empty() ? note_failure(place_.name, id, call, nothing_came())
+                                       : note_failure(place_.filters, id, call, nothing_left()));
   }
 
   flow push_first(std::span<In> values, const id_row& ids, std::size_t& taken) {
@@ -424,9 +426,9 @@ class node {
   // enough of the epoch before it, a run on one thread would never have reached it.
   [[gnu::noinline, gnu::cold]] flow caught(failure_ptr f) {
     add_relaxed(counters_.failures, 1);
-    if (place_.run.skips(f->call) && progress().skip_one(place_.run.failure_limit))
+    if (place_.run.skips(*f) && progress().skip_one(place_.run.failure_limit))
       return next_.skipped(std::move(f));
-    f->over_limit = place_.run.on_error == on_error::skip;
+    f->over_limit = place_.run.may_skip(*f);
     return next_.fail(std::move(f)) == flow::stop ? flow::stop : flow::enough;
   }
 

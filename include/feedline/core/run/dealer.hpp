@@ -185,8 +185,9 @@ class dealer final : public channel_base {
         writer.add(sample<item>{sample_at(*s.source, place, thread), id});
         ++given;
       } catch (...) {
-        const bool skips = context_->skips(call);
-        writer.add(skips ? event_kind::skipped : event_kind::failed, s.epoch, current_source_failure(id, i));
+        failure_ptr failed = current_source_failure(id, i);
+        const bool skips = context_->skips(*failed);
+        writer.add(skips ? event_kind::skipped : event_kind::failed, s.epoch, std::move(failed));
         if (!skips) break;
       }
     }

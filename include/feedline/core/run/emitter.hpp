@@ -42,9 +42,12 @@ struct run_context {
   known_failures* known = nullptr;     // failures of the earlier run
   sample_outcomes* outcomes = nullptr; // of a live source
 
-  /// Whether an exception of that call leaves out the sample, instead of ending the stream.
-  bool skips(const failed_call& call) const noexcept {
-    return (known && known->take(call)) || on_error == feedline::on_error::skip;
+  /// Whether a failure leaves out the sample, instead of ending the stream.
+  bool skips(const noted_failure& f) const noexcept { return (known && known->take(f.call)) || may_skip(f); }
+
+  /// Whether it would if there were no limit.
+  bool may_skip(const noted_failure& f) const noexcept {
+    return on_error == feedline::on_error::skip && !f.is_outage;
   }
 
   /// Whether a limit ends a run in which every sample fails.
@@ -87,6 +90,7 @@ struct stage_place {
   // Some stage upstream makes items that can't be made again from a single sample.
   bool after_opaque;
   std::size_t items_in_flight = 1; // see stage_info
+  std::string filters{};           // names of the stages upstream that may leave out samples
 
   std::uint64_t random_key() const noexcept { return key(run.seed, number); }
 };
@@ -135,10 +139,10 @@ class emitter {
     if (flow_ != detail::flow::more) return false;
     ++failures_;
     f->call = {place_.number, id_};
-    if (place_.run.skips(f->call) && progress.skip_one(place_.run.failure_limit)) {
+    if (place_.run.skips(*f) && progress.skip_one(place_.run.failure_limit)) {
       flow_ = next_.skipped(std::move(f));
     } else {
-      f->over_limit = place_.run.on_error == on_error::skip;
+      f->over_limit = place_.run.may_skip(*f);
       flow_ = next_.fail(std::move(f)) == detail::flow::stop ? detail::flow::stop : detail::flow::enough;
     }
     return flow_ == detail::flow::more;

@@ -160,7 +160,7 @@ FEEDLINE_INLINE interval_metrics interval_between(const run_base& run, const cou
   m.consumer = {items, seconds(since(now.waited, before.waited)),
                 items > 0 ? seconds(since(now.queued_ns, before.queued_ns)) / static_cast<double>(items) : 0,
                 histogram::quantile(queued, 0.5) * 1e-9, histogram::quantile(queued, 0.99) * 1e-9};
-  m.bottleneck = bottleneck_of(m);
+  m.bottleneck = bottleneck_of(m, run.outage());
   return m;
 }
 

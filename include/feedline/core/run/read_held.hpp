@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -40,6 +41,7 @@ class held_sink : public sample_sink {
   }
 
   flow skipped(failure_ptr f) {
+    if (f->is_outage) std::rethrow_exception(f->error);
     if (why_lost_.empty()) why_lost_ = to_string(*f);
     return flow::more;
   }
@@ -57,7 +59,7 @@ class held_sink : public sample_sink {
 void run_on_threads(std::size_t count, function_ref<void()> work);
 
 /// Reads the samples with these identities again, as they arrive at the stage after the first `Count`, on up to
-/// `threads` threads. Leaves out samples that can't be read. `stop` and `stopped` are the run's.
+/// `threads` threads. Leaves out samples that can't be read, but passes on an outage. `stop` and `stopped` are the run's.
 template <std::size_t Count, source Source, class Segments>
 auto read_held(const Source& described, const Segments& stages, const run_options& options,
                std::vector<sample_id> ids, std::size_t threads, const std::stop_token& stop,
@@ -85,6 +87,7 @@ auto read_held(const Source& described, const Segments& stages, const run_option
         sample_worker<item, Count, held_sink<result>, Segments> worker(name, stages, options.seed,
                                                                        on_error::skip, stop, ids, found, why);
         const auto failed = [&](const sample_id& id) {
+          if (is_outage(std::current_exception())) throw;
           if (why.empty()) why = to_string(current_failure(name, id));
         };
         while (auto s = finder.next(failed)) worker.push(std::move(*s));
@@ -96,6 +99,7 @@ auto read_held(const Source& described, const Segments& stages, const run_option
     } catch (const std::bad_alloc&) {
       throw;
     } catch (...) { // no sample of this epoch can be read
+      if (is_outage(std::current_exception())) throw;
       lost(to_string(current_failure(name, {.epoch = epoch})));
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -95,6 +96,7 @@ class run : public run_base {
              .is_dealt = is_dealt,
              .drops = drops,
              .fingerprint = &fingerprint_at,
+             .outage = &outage_in_source,
              .at_other_rank = other_rank()});
     if constexpr (is_live && is_measured) context().outcomes = &outcomes_;
     if constexpr (is_dealt)
@@ -107,6 +109,7 @@ class run : public run_base {
 
   /// Reads the samples again that stages held at the checkpoint, then starts the threads.
   void start() {
+    if constexpr (requires { source_.run_begins(); }) source_.run_begins();
     read_all_held(std::make_index_sequence<stages_of_one_sample(stage_types()) + 1>());
     start_segments(std::make_index_sequence<segment_count>());
   }
@@ -131,8 +134,14 @@ class run : public run_base {
     return origin_of(static_cast<const run&>(self).source_, index);
   }
 
-  static std::uint32_t fingerprint_at(const run_base& self, std::uint64_t extent) {
-    return static_cast<std::uint32_t>(mix(fingerprint_of(static_cast<const run&>(self).source_, extent)));
+  static std::uint32_t fingerprint_at(const run_base& self, std::uint64_t extent,
+                                      const std::stop_token& stop) {
+    return static_cast<std::uint32_t>(
+        mix(fingerprint_of(static_cast<const run&>(self).source_, extent, stop)));
+  }
+
+  static std::string outage_in_source(const run_base& self) {
+    return outage_of(static_cast<const run&>(self).source_);
   }
 
   static constexpr other_rank_function other_rank() {

@@ -63,6 +63,9 @@ class run_base {
 
   bool is_endless() const { return options_.epochs == run_options::for_ever; }
 
+  /// The names of the stages that may leave out samples.
+  const std::string& filters() const { return filters_; }
+
   /// The source and the stages in order, segment by segment.
   const std::vector<stage_place>& places() const { return places_; }
 
@@ -82,7 +85,8 @@ class run_base {
   /// The names of a segment's stages.
   std::string name_of(const segment_record& segment) const;
 
-  /// The identity of the run that a checkpoint at that moment stores.
+  /// The identity of the run that a checkpoint at that moment stores. It has no hash of the data if an outage, or a stop
+  /// during the call, prevents that.
   run_identity identity(const snapshot& at) const;
 
   /// The state of the earlier run that this one continues.
@@ -91,13 +95,18 @@ class run_base {
   /// The origin of a sample, as the source names it.
   std::string origin(std::uint64_t index) const { return origin_(*this, index); }
 
+  /// Why the server that the source reads from doesn't answer now; empty if it does.
+  std::string outage() const { return outage_(*this); }
+
   /// An error of the run itself, at no position in the stream: memory ran out, or a stage couldn't be made.
   std::exception_ptr panic() const;
 
  protected:
   using origin_function = std::string (*)(const run_base&, std::uint64_t);
   using segment_function = void (*)(run_base&, thread_counters&);
-  using fingerprint_function = std::uint32_t (*)(const run_base&, std::uint64_t extent);
+  using fingerprint_function = std::uint32_t (*)(const run_base&, std::uint64_t extent,
+                                                 const std::stop_token& stop);
+  using outage_function = std::string (*)(const run_base&);
   using other_rank_function = std::optional<snapshot> (*)(const run_base&, const checkpoint_state& earlier);
 
   run_base(const run_options& options, origin_function origin_of_sample, std::uint32_t empty_epochs);
@@ -114,6 +123,7 @@ class run_base {
     bool is_dealt; // workers read the source themselves
     bool drops;    // some queue may drop samples
     fingerprint_function fingerprint;
+    outage_function outage;
     other_rank_function at_other_rank; // null: the position of other ranks is unknown
   };
 
@@ -175,6 +185,7 @@ class run_base {
   run_options options_;
   run_identity identity_; // without the hash of the data
   fingerprint_function fingerprint_ = nullptr;
+  outage_function outage_ = nullptr;
   mutable std::optional<std::pair<std::uint64_t, std::uint32_t>> data_; // a number of parts, and their hash
   origin_function origin_;
   resumption resumed_;
@@ -182,6 +193,7 @@ class run_base {
   std::stop_source stopping_;
   run_context context_;
   std::vector<stage_place> places_;
+  std::string filters_;
   bool after_state_ = false;  // some stage so far keeps samples over epochs
   bool after_opaque_ = false; // some stage so far makes items of several samples, or the source is live
   thread_counters consumer_{0};

@@ -32,7 +32,16 @@ FEEDLINE_INLINE run_identity run_base::identity(const snapshot& at) const {
     now.old_extent = options_.old_extent;
     now.old_extent_until = options_.old_extent_until;
   }
-  if (!data_ || data_->first != now.extent) data_ = {now.extent, fingerprint_(*this, now.extent)};
+  if (!data_ || data_->first != now.extent) {
+    const bool was_stopped = stopped(); // a checkpoint after a stop is whole
+    try {
+      data_ = {now.extent, fingerprint_(*this, now.extent, was_stopped ? std::stop_token() : context_.stop)};
+    } catch (...) {
+      if (!is_outage(std::current_exception()) && was_stopped == stopped()) throw;
+      now.data = run_identity::unknown_data;
+      return now;
+    }
+  }
   now.data = data_->second;
   return now;
 }
@@ -64,8 +73,8 @@ FEEDLINE_INLINE void run_base::end() {
 
 FEEDLINE_INLINE void run_base::prepare(source_facts source, std::vector<stage_facts> stages,
                                        std::vector<segment_facts> segments, const pipeline_facts& all) {
-  plan_.emplace(source.size, std::move(stages), std::move(segments), all.is_dealt, options_.memory_budget,
-                options_.queue_capacity);
+  plan_.emplace(source.size, std::move(stages), std::move(segments), all.is_dealt, source.is_live,
+                options_.memory_budget, options_.queue_capacity);
   make_queues(all.is_measured);
   add_places(source, all.is_ordered);
   identify(source, all);
@@ -108,6 +117,7 @@ FEEDLINE_INLINE void run_base::add_places(const source_facts& source, bool is_or
     if (stage.fingerprint) hash = key(hash, *stage.fingerprint);
     if (stage.fingerprint_of_ranks) hash = key(hash, *stage.fingerprint_of_ranks);
     add_place(stage.size.name, hash);
+    if (!stage.data_independent_count) add_name(filters_, stage.size.name);
     if (stage.ends_epochs) {
       context_.may_end_epochs |= !after_state_;
       context_.may_have_enough |= !after_state_ || !is_endless();
@@ -121,6 +131,7 @@ FEEDLINE_INLINE void run_base::add_place(std::string name, std::uint64_t hash) {
   identity_.stages.push_back(static_cast<std::uint8_t>(key(stable_hash(name), hash)));
   identity_.pipeline = static_cast<std::uint16_t>(key(identity_.pipeline, stable_hash(name), hash));
   places_.push_back({context_, std::move(name), places_.size(), after_state_, after_opaque_});
+  places_.back().filters = filters_;
 }
 
 FEEDLINE_INLINE void run_base::add_segments(bool source_is_dealt) {
@@ -157,6 +168,7 @@ FEEDLINE_INLINE void run_base::identify(const source_facts& source, const pipeli
   identity_.remainder =
       options_.rank.is_alone() || identity_.for_ever ? remainder::drop : options_.rank.remainder;
   fingerprint_ = all.fingerprint;
+  outage_ = all.outage;
   check_ranks(source, all.drops);
 }
 
@@ -214,7 +226,8 @@ FEEDLINE_INLINE void run_base::check_data(const run_identity& earlier) {
   if (extent < earlier.extent)
     refuse("the data set of " + places_[0].name + " has shrunk from " + std::to_string(earlier.extent) +
            " to " + std::to_string(extent) + " parts since the checkpoint");
-  if (fingerprint_(*this, earlier.extent) != earlier.data)
+  if (earlier.data != run_identity::unknown_data &&
+      fingerprint_(*this, earlier.extent, context_.stop) != earlier.data)
     refuse("the data set of " + places_[0].name +
            " has changed since the checkpoint: a file was replaced or removed");
   if (extent == earlier.extent) {

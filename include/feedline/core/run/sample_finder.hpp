@@ -43,7 +43,7 @@ class sample_finder {
         most_others_(most_others) {}
 
   /// Returns the next wanted sample; nothing if there are no more, or if the run was stopped. Leaves out
-  /// samples that can't be read: it calls `failed(id)` while their exception is being handled.
+  /// samples that can't be read: it calls `failed(id)` while their exception is being handled, which may rethrow it.
   template <class Failed>
   std::optional<sample<item>> next(Failed failed) {
     if constexpr (dealt_source<Source>) return next_by_place(failed);

@@ -187,18 +187,22 @@ class source_loop {
 
   /// Whether the epoch shows that the source never yields a sample, and the failure for that ends the run.
   bool ends_as_empty() {
-    return reader_.is_endless() && !failed_for_good_ && reader_.is_empty() &&
-           chain_.fail(source_failure(empty_epoch(), no_sample())) == flow::stop;
+    if (!reader_.is_endless() || failed_for_good_ || !reader_.is_empty()) return false;
+    if (left_out_in(reader_.get()) == 0)
+      return chain_.fail(source_failure(empty_epoch(), no_sample())) == flow::stop;
+    failure_ptr f = source_failure(nothing_left(), no_sample());
+    f->stage = filters_in(reader_.get()) + " in " + f->stage;
+    return chain_.fail(std::move(f)) == flow::stop;
   }
 
   flow push_failure() {
     segment_progress& progress = chain_.progress();
-    const bool skips = std::exchange(failed_before_, false) || context_.skips(failed_->call);
+    const bool skips = std::exchange(failed_before_, false) || context_.skips(*failed_);
     if (skips && progress.skip_one(context_.failure_limit)) {
       ++at_.failed;
       return chain_.skipped(std::move(failed_));
     }
-    failed_->over_limit = context_.on_error == on_error::skip;
+    failed_->over_limit = context_.may_skip(*failed_);
     failed_for_good_ = true;
     return chain_.fail(std::move(failed_)) == flow::stop ? flow::stop : flow::enough;
   }

@@ -10,8 +10,10 @@
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/rank.hpp>
+#include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/state.hpp>
@@ -110,8 +112,11 @@ class source_reader {
   /// empty.
   bool is_empty() {
     if constexpr (splits_samples_by_rank<Source>) return source_->places() == 0;
-    empty_epochs_ = at_.given == 0 ? empty_epochs_ + 1 : 0;
-    return empty_epochs_ >= empty_epochs_of<Source>(options_.rank);
+    const std::uint32_t least = empty_epochs_of<Source>(options_.rank);
+    const std::uint64_t left_out = left_out_in(*source_); // all of the epoch, perhaps by chance
+    const bool is_filtered = filtered_.sees_end({0, left_out}, at_.given > 0, false, least);
+    empty_epochs_ = at_.given == 0 && left_out == 0 ? empty_epochs_ + 1 : 0;
+    return is_filtered || empty_epochs_ >= least;
   }
 
  private:
@@ -164,6 +169,7 @@ class source_reader {
       if (!source_->next()) return false;
       ++at_.given;
     } catch (...) { // reported by the rank that it belongs to
+      if (is_outage(std::current_exception())) throw;
       ++at_.failed;
     }
     return true;
@@ -183,6 +189,7 @@ class source_reader {
         index_ = found ? index_of(again, given) : 0;
         if (!found || given++ == number) return found;
       } catch (...) { // was reported before
+        if (is_outage(std::current_exception())) throw;
       }
     }
   }
@@ -195,7 +202,8 @@ class source_reader {
   const bool passes_over_others_;
   std::shared_ptr<Source> source_; // of this epoch
   std::uint64_t index_ = 0;        // of the last sample, if others are passed over
-  std::uint32_t empty_epochs_ = 0;
+  std::uint32_t empty_epochs_ = 0; // in a row
+  empty_run_watch filtered_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

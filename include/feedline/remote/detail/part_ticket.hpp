@@ -17,6 +17,13 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+/// Why a part can't be read.
+enum class part_problem {
+  of_object, ///< the server says so, or what it sends is wrong
+  missing,   ///< there is no such object
+  outage,    ///< the server, or the way to it, fails
+};
+
 class part_ticket {
  public:
   part_ticket(std::string name_, std::uint64_t offset_, std::size_t count_,
@@ -36,16 +43,17 @@ class part_ticket {
 
   bool is_done() const noexcept { return is_done_.load(std::memory_order_acquire); }
 
-  /// Waits. Throws object_missing or object_error if the part couldn't be read, and object_error after a stop.
+  /// Waits. Throws object_missing, object_error or outage_error if the part couldn't be read, and object_error after a
+  /// stop.
   object_part get(const std::stop_token& stop);
 
   void deliver(object_part part);
 
-  /// `problem`: what happened and where, without the name. `is_missing`: there is no such object.
-  void fail(const std::string& problem, bool is_missing = false);
+  /// `problem`: what happened and where, without the name.
+  void fail(const std::string& problem, part_problem kind);
 
   /// The same with the whole message.
-  void fail_saying(std::string message, bool is_missing = false);
+  void fail_saying(std::string message, part_problem kind);
 
  private:
   std::mutex mutex_;
@@ -53,7 +61,7 @@ class part_ticket {
   std::atomic<bool> is_done_{false};
   object_part part_;
   std::string error_;
-  bool is_missing_ = false;
+  part_problem kind_ = part_problem::of_object;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

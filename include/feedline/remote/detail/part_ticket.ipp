@@ -14,9 +14,10 @@ FEEDLINE_INLINE object_part part_ticket::get(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   if (!changed_.wait(lock, stop, [this] { return is_done(); }) || stop.stop_requested())
     throw object_error(without_secrets(name) + ": reading was stopped, at offset " + std::to_string(offset));
-  if (is_missing_) throw object_missing(error_);
-  if (!error_.empty()) throw object_error(error_);
-  return std::move(part_);
+  if (error_.empty()) return std::move(part_);
+  if (kind_ == part_problem::missing) throw object_missing(error_);
+  if (kind_ == part_problem::outage) throw outage_error(error_);
+  throw object_error(error_);
 }
 
 FEEDLINE_INLINE void part_ticket::deliver(object_part part) {
@@ -26,13 +27,13 @@ FEEDLINE_INLINE void part_ticket::deliver(object_part part) {
   changed_.notify_all();
 }
 
-FEEDLINE_INLINE void part_ticket::fail(const std::string& problem, bool is_missing) {
-  fail_saying(without_secrets(name) + ": " + problem, is_missing);
+FEEDLINE_INLINE void part_ticket::fail(const std::string& problem, part_problem kind) {
+  fail_saying(without_secrets(name) + ": " + problem, kind);
 }
 
-FEEDLINE_INLINE void part_ticket::fail_saying(std::string message, bool is_missing) {
+FEEDLINE_INLINE void part_ticket::fail_saying(std::string message, part_problem kind) {
   const std::lock_guard lock(mutex_);
-  is_missing_ = is_missing;
+  kind_ = kind;
   error_ = std::move(message);
   is_done_.store(true, std::memory_order_release);
   changed_.notify_all();

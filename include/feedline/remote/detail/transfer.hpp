@@ -32,7 +32,12 @@ std::shared_ptr<std::byte> part_memory(std::size_t bytes);
 bool lacks_descriptors() noexcept;
 
 /// What an attempt came to.
-enum class attempt_end { complete, failed, broken };
+enum class attempt_end {
+  complete,
+  failed,   ///< because of the object, or of what the server says
+  broken,   ///< because of the server or the way to it
+  unusable, ///< likewise, and another attempt would end in the same way
+};
 
 class transfer {
  public:
@@ -69,6 +74,15 @@ class transfer {
   /// Ends an attempt that couldn't begin or go on.
   void refuse(std::string problem);
 
+  /// Whether the server has answered with bytes of the object.
+  bool is_accepted() const noexcept { return verdict_ == verdict::accepted; }
+
+  /// The last attempt's problem and where it occurred.
+  std::string problem() const;
+
+  /// The object's name for messages.
+  std::string shown() const;
+
   /// After a broken attempt: whether it read enough to begin counting attempts again. A server that sends a few bytes
   /// per attempt doesn't make progress.
   bool made_progress() {
@@ -83,8 +97,8 @@ class transfer {
 
   void deliver();
 
-  /// Fails with the last attempt's problem.
-  void fail(std::size_t tried);
+  /// Fails with the last attempt's problem. `in_outage`: it isn't the object's.
+  void fail(std::size_t tried, bool in_outage);
 
  private:
   enum class verdict { none, accepted, past_end, busy, refused };

@@ -117,11 +117,19 @@ FEEDLINE_INLINE void transfer::deliver() {
   }
 }
 
-FEEDLINE_INLINE void transfer::fail(std::size_t tried) {
+FEEDLINE_INLINE std::string transfer::problem() const {
+  return problem_ + (problem_.starts_with("status ") ? " at offset " : ", at offset ") +
+         std::to_string(first());
+}
+
+FEEDLINE_INLINE std::string transfer::shown() const { return without_secrets(tickets_.front()->name); }
+
+FEEDLINE_INLINE void transfer::fail(std::size_t tried, bool in_outage) {
   const std::string tries = tried > 1 ? "; tried " + std::to_string(tried) + " times" : "";
-  const std::string where =
-      (problem_.starts_with("status ") ? " at offset " : ", at offset ") + std::to_string(first());
-  for (const auto& t : tickets_) t->fail(problem_ + where + tries, is_missing_);
+  const part_problem kind = in_outage     ? part_problem::outage
+                            : is_missing_ ? part_problem::missing
+                                          : part_problem::of_object;
+  for (const auto& t : tickets_) t->fail(problem() + tries, kind);
 }
 
 FEEDLINE_INLINE void transfer::judge() {
@@ -136,18 +144,14 @@ FEEDLINE_INLINE void transfer::judge() {
     return judge_whole();
   case 416:
     return judge_end();
-  case 408:
-  case 429:
-  case 500:
-  case 502:
-  case 503:
-  case 504:
+  case 501: // of the request
+  case 505:
+    return refuse_status();
+  default:
+    if (answer_.status < 500 && answer_.status != 408 && answer_.status != 429) return refuse_status();
     verdict_ = verdict::busy;
     problem_ = "status " + status_text(answer_.status);
     error_.emplace();
-    return;
-  default:
-    return refuse_status();
   }
 }
 
@@ -261,6 +265,10 @@ FEEDLINE_INLINE attempt_end transfer::end_without_answer(CURLcode code, std::str
     problem_ = std::move(problem);
     return attempt_end::failed;
   };
+  const auto unusable = [&](std::string problem) {
+    problem_ = std::move(problem);
+    return attempt_end::unusable;
+  };
   // For the results that show them, libcurl's words name at most a host; but it quotes a proxy that it doesn't
   // understand, which may have a password.
   if (words.empty() || words.starts_with("Unsupported proxy") || words.find('@') != words.npos)
@@ -287,9 +295,9 @@ FEEDLINE_INLINE attempt_end transfer::end_without_answer(CURLcode code, std::str
   case CURLE_SSL_CONNECT_ERROR:
     return broken("can't connect" + why);
   case CURLE_PEER_FAILED_VERIFICATION:
-    return failed("the server's certificate isn't valid" + why);
+    return unusable("the server's certificate isn't valid" + why);
   case CURLE_SSL_CACERT_BADFILE:
-    return failed("the certificates of authorities can't be read" + why);
+    return unusable("the certificates of authorities can't be read" + why);
   case CURLE_TOO_MANY_REDIRECTS:
     return failed("the server redirects too often");
   case CURLE_ABORTED_BY_CALLBACK:
@@ -307,7 +315,7 @@ FEEDLINE_INLINE attempt_end transfer::end_without_answer(CURLcode code, std::str
   case CURLE_BAD_FUNCTION_ARGUMENT: // a head that begins by continuing a line
     return failed("the server's answer, or where it redirects to, isn't HTTP");
   default:
-    return failed(std::string("can't be read (") + curl_easy_strerror(code) + ")");
+    return unusable(std::string("can't be read (") + curl_easy_strerror(code) + ")");
   }
 }
 

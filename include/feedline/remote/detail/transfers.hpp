@@ -70,7 +70,11 @@ class transfers {
     total("requests", static_cast<double>(requests_.load()));
     total("retries", static_cast<double>(retries_.load()));
     total("bytes received", static_cast<double>(bytes_.load()));
+    total("seconds of outages", seconds_of_outages());
   }
+
+  /// What the server answers to a request that has failed several times, if none has succeeded since; else empty.
+  std::string outage() const;
 
  private:
   struct easy_deleter {
@@ -97,6 +101,7 @@ class transfers {
     clock::time_point heard{};   // when the server last sent something
     clock::time_point resumes{}; // between attempts: when the next one begins
     curl_off_t body = 0;         // how much of it libcurl has received
+    clock::time_point failing_since{};
     char words[CURL_ERROR_SIZE] = {};
   };
 
@@ -135,6 +140,14 @@ class transfers {
 
   void end_attempt(request& r, attempt_end result);
 
+  // The server has answered.
+  void end_outage() noexcept;
+
+  // A request has failed so often that the server must be out of order.
+  void note_outage(const request& r);
+
+  double seconds_of_outages() const;
+
   // Ends the use of libcurl, if an attempt is being made.
   void release(request& r);
 
@@ -158,12 +171,17 @@ class transfers {
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<std::uint64_t> retries_{0};
   std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<bool> has_outage_{false}; // is written under the lock
 
   mutable std::mutex mutex_; // protects what follows
   std::list<std::shared_ptr<part_ticket>> queue_;
   bool any_cancelled_ = false;
   bool is_closed_ = false;
+  std::string outage_; // the last problem
+  clock::time_point outage_began_{};
+  clock::duration outages_{0}; // earlier ones
   std::string ending_ = "reading was stopped, as its store was destroyed";
+  part_problem ending_kind_ = part_problem::of_object;
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/remote/detail/url.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -35,7 +36,7 @@ FEEDLINE_INLINE transfers::transfers(const remote_options& options) : options_(o
 FEEDLINE_INLINE void transfers::add(const std::shared_ptr<part_ticket>& t) {
   {
     const std::lock_guard lock(mutex_);
-    if (is_closed_) return t->fail(ending_);
+    if (is_closed_) return t->fail(ending_, ending_kind_);
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     t->place = queue_.insert(queue_.end(), t);
     t->is_queued = true;
@@ -98,8 +99,12 @@ FEEDLINE_INLINE void transfers::run() {
   {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
-    if (ending.empty()) ending = ending_;
-    else ending_ = ending;
+    if (ending.empty()) {
+      ending = ending_;
+    } else {
+      ending_ = ending;
+      ending_kind_ = part_problem::outage;
+    }
     waiting.swap(queue_);
     for (const auto& t : waiting) t->is_queued = false;
   }
@@ -107,10 +112,10 @@ FEEDLINE_INLINE void transfers::run() {
     if (r->work.has_ended) continue;
     release(*r);
     r->work.refuse(ending);
-    r->work.fail(1);
+    r->work.fail(1, ending_kind_ == part_problem::outage);
   }
   active_.clear();
-  for (const auto& t : waiting) t->fail(ending + ", at offset " + std::to_string(t->offset));
+  for (const auto& t : waiting) t->fail(ending + ", at offset " + std::to_string(t->offset), ending_kind_);
 }
 
 FEEDLINE_INLINE bool transfers::start_queued() {
@@ -129,7 +134,12 @@ FEEDLINE_INLINE bool transfers::start_queued() {
   while (active_.size() < options_.in_flight) {
     std::vector<std::shared_ptr<part_ticket>> tickets = next_tickets();
     if (tickets.empty()) break;
-    active_.push_back(std::make_unique<request>(*this, std::move(tickets)));
+    try {
+      active_.push_back(std::make_unique<request>(*this, tickets));
+    } catch (const std::exception& error) { // there is no memory, but a reader may wait for these
+      for (const auto& t : tickets) t->fail(error.what(), part_problem::outage);
+      throw;
+    }
     start_attempt(*active_.back());
     if (active_.back()->work.has_ended) active_.pop_back();
   }
@@ -170,7 +180,7 @@ FEEDLINE_INLINE void transfers::start_attempt(request& r) {
     check(curl_multi_add_handle(multi_.get(), r.easy.get()));
   } catch (const std::exception& error) {
     r.work.refuse(error.what());
-    return end_attempt(r, attempt_end::failed);
+    return end_attempt(r, attempt_end::unusable);
   }
   r.began = r.heard = clock::now();
 }
@@ -249,7 +259,10 @@ FEEDLINE_INLINE std::size_t transfers::on_body(char* data, std::size_t, std::siz
                                                void* context) noexcept {
   auto& r = *static_cast<request*>(context);
   r.all.bytes_ += size;
-  return take(r, size, [&] { return r.work.take_body(std::as_bytes(std::span(data, size))); });
+  const std::size_t taken =
+      take(r, size, [&] { return r.work.take_body(std::as_bytes(std::span(data, size))); });
+  if (r.work.is_accepted()) r.all.end_outage();
+  return taken;
 }
 
 FEEDLINE_INLINE int transfers::on_progress(void* context, curl_off_t, curl_off_t body, curl_off_t,
@@ -276,17 +289,65 @@ FEEDLINE_INLINE void transfers::finish_attempts() {
 FEEDLINE_INLINE void transfers::end_attempt(request& r, attempt_end result) {
   release(r);
   transfer& t = r.work;
+  const bool in_outage = result == attempt_end::broken || result == attempt_end::unusable;
+  if (!in_outage) end_outage();
   if (result == attempt_end::broken) {
+    const clock::time_point now = clock::now();
     if (t.made_progress()) t.attempts = 1;
-    if (t.attempts < options_.retry.attempts) {
+    if (t.attempts == 1) r.failing_since = now;
+    if (t.attempts >= options_.retry.attempts) note_outage(r);
+    if (options_.retry.tries_again(t.attempts, true, now - r.failing_since)) {
       ++retries_;
-      r.resumes = clock::now() + std::max(options_.retry.pause_after(t.attempts, t.random), t.pause());
+      std::chrono::nanoseconds pause = options_.retry.pause_after(t.attempts, t.random);
+      if (t.attempts >= options_.retry.attempts) // the last attempt is at the end of that time
+        pause = std::min(pause, options_.retry.for_at_most - (now - r.failing_since));
+      r.resumes = now + std::max(pause, t.pause());
       return;
     }
+  } else if (in_outage) {
+    r.failing_since = clock::now();
+    note_outage(r);
   }
   t.has_ended = true;
   if (result == attempt_end::complete) t.deliver();
-  else t.fail(result == attempt_end::broken ? t.attempts : 1);
+  else t.fail(result == attempt_end::broken ? t.attempts : 1, in_outage);
+}
+
+FEEDLINE_INLINE void transfers::end_outage() noexcept {
+  if (!has_outage_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(mutex_);
+  has_outage_ = false;
+  outages_ += clock::now() - outage_began_;
+}
+
+FEEDLINE_INLINE void transfers::note_outage(const request& r) {
+  std::string problem = r.work.shown() + ": " + r.work.problem();
+  {
+    const std::lock_guard lock(mutex_);
+    outage_ = problem;
+    if (has_outage_) return;
+    has_outage_ = true;
+    outage_began_ = r.failing_since;
+  }
+  if (!options_.on_notice) return;
+  try {
+    options_.on_notice("feedline::remote: a server doesn't answer; it is tried again for " +
+                       duration_text(options_.retry.for_at_most) + ", and then the run ends: " + problem);
+  } catch (...) { // a notice isn't worth a failure
+  }
+}
+
+FEEDLINE_INLINE std::string transfers::outage() const {
+  const std::lock_guard lock(mutex_);
+  if (!has_outage_) return {};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(clock::now() - outage_began_);
+  return outage_ + " (for " + std::to_string(seconds.count()) + " s)";
+}
+
+FEEDLINE_INLINE double transfers::seconds_of_outages() const {
+  const std::lock_guard lock(mutex_);
+  const clock::duration now = has_outage_ ? clock::now() - outage_began_ : clock::duration::zero();
+  return std::chrono::duration<double>(outages_ + now).count();
 }
 
 FEEDLINE_INLINE void transfers::release(request& r) {

@@ -63,7 +63,8 @@ FEEDLINE_INLINE bool kept_part::is_intact() const noexcept {
 }
 
 FEEDLINE_INLINE object_part kept_part::part(const object_info& object) const {
-  return {object, bytes(), file_, true};
+  constexpr std::size_t few = std::size_t{64} << 10; // copies of the samples in it would take as much
+  return {object, bytes(), file_, file_->is_mapped() || bytes().size() <= few};
 }
 
 FEEDLINE_INLINE std::optional<part_draft> part_draft::begin(const std::string& path) {

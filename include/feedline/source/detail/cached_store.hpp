@@ -113,7 +113,7 @@ class cached_read final : public object_read {
   // Finds a kept part, but not one of another version.
   bool find();
 
-  std::unique_ptr<object_read> read();
+  std::unique_ptr<object_read> read(std::uint64_t offset, std::size_t count);
 
   object_part hit();
 
@@ -144,6 +144,8 @@ class cached_store final : public object_store {
   std::size_t part_bytes() const override;
 
   std::size_t bytes_ahead() const override;
+
+  std::string outage() const override;
 
   void metrics(const std::function<void(const char* name, double value)>& out,
                const std::function<void(const char* name, double value)>& total) const override;

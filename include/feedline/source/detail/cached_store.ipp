@@ -14,8 +14,11 @@ FEEDLINE_INLINE cache::cache(std::shared_ptr<object_store> from, std::string dir
     : inner(std::move(from)), folder(std::move(directory), bytes), on_notice(std::move(notice)) {}
 
 FEEDLINE_INLINE void cache::fail(const std::string& why) {
-  if (!is_broken.exchange(true) && on_notice)
+  if (is_broken.exchange(true) || !on_notice) return;
+  try {
     on_notice("the cache of shards is used as it is, but nothing is added to it: " + why);
+  } catch (...) { // a notice isn't worth a failure
+  }
 }
 
 FEEDLINE_INLINE part_fetch::part_fetch(std::shared_ptr<cache> all, const part_key& k,
@@ -130,7 +133,7 @@ FEEDLINE_INLINE object_part cached_read::get(const std::stop_token& stop) {
         if (!cache_->folder.remove(path, kept_->file_bytes())) {
           cache_->fail(readable(path) + " is damaged and can't be removed");
           kept_.reset();
-          plain_ = read();
+          plain_ = read(offset_, count_);
           continue;
         }
       }
@@ -146,7 +149,7 @@ FEEDLINE_INLINE object_part cached_read::get(const std::stop_token& stop) {
       look();
     } catch (const std::system_error& error) {
       cache_->fail(error.what());
-      plain_ = read();
+      plain_ = read(offset_, count_);
     }
   }
 }
@@ -163,22 +166,27 @@ FEEDLINE_INLINE void cached_read::look() {
     }
   }
   if (!draft) {
-    plain_ = read();
+    plain_ = read(offset_, count_);
     return;
   }
-  fetch_ = std::make_shared<part_fetch>(cache_, key_, read(), std::move(*draft));
+  fetch_ = std::make_shared<part_fetch>(cache_, key_, read(offset_, count_), std::move(*draft));
   if (const auto thread = thread_.lock()) thread->add(fetch_);
 }
 
 FEEDLINE_INLINE bool cached_read::find() {
-  kept_ = kept_part::find(cache_->folder.part_path(key_), key_);
-  if (kept_ && expected_ && !kept_->is_of(*expected_)) kept_.reset();
-  if (kept_ && !expected_ && !question_) question_ = cache_->inner->read(name_, 0, 0, {});
+  std::optional<kept_part> kept = kept_part::find(cache_->folder.part_path(key_), key_);
+  if (kept && expected_ && !kept->is_of(*expected_)) kept.reset();
+  if (kept && !expected_ && !question_) question_ = read(0, 0);
+  kept_ = std::move(kept);
   return kept_.has_value();
 }
 
-FEEDLINE_INLINE std::unique_ptr<object_read> cached_read::read() {
-  return cache_->inner->read(name_, offset_, count_, expected_);
+FEEDLINE_INLINE std::unique_ptr<object_read> cached_read::read(std::uint64_t offset, std::size_t count) {
+  auto begun = cache_->inner->read(name_, offset, count, expected_);
+  if (!begun)
+    throw object_error(cache_->inner->shown(name_) + ": its store began no read at offset " +
+                       std::to_string(offset));
+  return begun;
 }
 
 FEEDLINE_INLINE object_part cached_read::hit() {
@@ -207,6 +215,8 @@ FEEDLINE_INLINE std::unique_ptr<object_read> cached_store::read(const std::strin
 FEEDLINE_INLINE std::size_t cached_store::part_bytes() const { return cache_->inner->part_bytes(); }
 
 FEEDLINE_INLINE std::size_t cached_store::bytes_ahead() const { return cache_->inner->bytes_ahead(); }
+
+FEEDLINE_INLINE std::string cached_store::outage() const { return cache_->inner->outage(); }
 
 FEEDLINE_INLINE void
 cached_store::metrics(const std::function<void(const char* name, double value)>& out,

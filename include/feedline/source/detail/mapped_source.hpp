@@ -90,6 +90,7 @@ class mapped_source {
       ++given_;
       if (auto made = at_work_->make({std::move(*value), {index_of(source_, given_ - 1), 0, epoch_}}))
         return made;
+      ++left_out_;
     }
     return std::nullopt;
   }
@@ -125,8 +126,21 @@ class mapped_source {
 
   std::uint64_t extent() const { return extent_of(source_); }
 
-  std::uint64_t fingerprint(std::uint64_t extent) const {
-    std::uint64_t hash = fingerprint_of(source_, extent);
+  std::string outage() const { return outage_of(source_); }
+
+  std::uint64_t left_out() const { return left_out_ + left_out_in(source_); }
+
+  std::string filters() const {
+    std::string names = filters_in(source_);
+    const auto add = [&]<class S>(const S& stage) {
+      if (!traits_of<S>().data_independent_count) add_name(names, stage_name(stage));
+    };
+    stages_.for_each_stage(add);
+    return names;
+  }
+
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
+    std::uint64_t hash = fingerprint_of(source_, extent, stop);
     const auto add = [&](const auto& stage) { hash = key_with_stage(hash, stage); };
     stages_.for_each_stage(add);
     return hash;
@@ -170,8 +184,9 @@ class mapped_source {
   std::unique_ptr<at_work> at_work_;
   std::uint32_t epoch_ = 0;
   std::stop_token stop_;
-  std::uint64_t calls_ = 0; // of the source's next() in this epoch
-  std::uint64_t given_ = 0; // samples that it yielded
+  std::uint64_t calls_ = 0;    // of the source's next() in this epoch
+  std::uint64_t given_ = 0;    // samples that it yielded
+  std::uint64_t left_out_ = 0; // of these, by the stages
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

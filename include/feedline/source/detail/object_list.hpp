@@ -36,7 +36,7 @@ class object_list {
   /// The name for messages.
   const std::string& shown(std::size_t number) const noexcept;
 
-  /// Begins to read a part of an object. Throws nothing but std::bad_alloc.
+  /// Begins to read a part of an object. What the store throws, get() throws. Throws nothing but std::bad_alloc.
   std::unique_ptr<object_read> read(std::size_t number, std::uint64_t offset, std::size_t count) const;
 
   /// Waits for that part. Throws object_error, also if the object has changed since it was first read, or if
@@ -76,8 +76,8 @@ class object_list {
   named_version version(std::size_t number) const;
 
   /// A hash of the first `extent` files as listed, of objects with their versions: asks the store for those that
-  /// weren't read yet. Throws object_error if it doesn't answer.
-  std::uint64_t fingerprint(std::uint64_t extent);
+  /// weren't read yet. Throws object_error if it can't say, also after a stop, and outage_error if it doesn't answer.
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop);
 
  private:
   class wait_time {

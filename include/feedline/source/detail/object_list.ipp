@@ -2,6 +2,7 @@
 #pragma once
 #include <feedline/source/detail/object_list.hpp>
 
+#include <exception>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -26,7 +27,22 @@ FEEDLINE_INLINE const std::string& object_list::shown(std::size_t number) const 
 
 FEEDLINE_INLINE std::unique_ptr<object_read> object_list::read(std::size_t number, std::uint64_t offset,
                                                                std::size_t count) const {
-  return store_->read(names_[number], offset, count, known(number));
+  struct failed_read final : object_read {
+    bool ready() const override { return true; }
+
+    object_part get(const std::stop_token&) override { std::rethrow_exception(failure); }
+
+    std::exception_ptr failure;
+  };
+
+  auto failed = std::make_unique<failed_read>();
+  try {
+    if (auto begun = store_->read(names_[number], offset, count, known(number))) return begun;
+    throw object_error(shown(number) + ": its store began no read at offset " + std::to_string(offset));
+  } catch (...) {
+    failed->failure = std::current_exception();
+  }
+  return failed;
 }
 
 FEEDLINE_INLINE object_part object_list::get(std::size_t number, std::uint64_t offset, std::size_t count,
@@ -53,13 +69,15 @@ FEEDLINE_INLINE named_version object_list::version(std::size_t number) const {
   return {shown(number), version->bytes, stable_hash(version->version)};
 }
 
-FEEDLINE_INLINE std::uint64_t object_list::fingerprint(std::uint64_t extent) {
+FEEDLINE_INLINE std::uint64_t object_list::fingerprint(std::uint64_t extent, const std::stop_token& stop) {
   std::vector<std::pair<std::size_t, std::unique_ptr<object_read>>> asked;
   for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, size()); ++i)
     if (has(i) && !known(i)) asked.emplace_back(i, read(i, 0, 0));
+  if (!asked.empty())
+    if (std::string outage = store_->outage(); !outage.empty()) throw outage_error(std::move(outage));
   for (auto& [number, answer] : asked) {
     try {
-      get(number, 0, 0, *answer, {});
+      get(number, 0, 0, *answer, stop);
     } catch (const object_missing&) { // as for a missing file, the hash below says so
     }
   }

@@ -20,7 +20,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 class object_stream {
  public:
   /// `next(offset)` returns a part that begins there, and is empty only at the object's end; it throws
-  /// object_error.
+  /// object_error, which ends the stream, and outage_error, which read(), skip() and view() pass on.
   using next_part = std::function<object_part(std::uint64_t offset)>;
 
   object_stream(std::string name, next_part next, std::uint64_t begin, std::uint64_t end = ~std::uint64_t{0});

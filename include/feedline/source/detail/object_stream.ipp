@@ -5,6 +5,8 @@
 #include <exception>
 #include <utility>
 
+#include <feedline/core/failure.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE object_stream::object_stream(std::string name, next_part next, std::uint64_t begin,
@@ -30,6 +32,7 @@ FEEDLINE_INLINE bool object_stream::load() {
     // Messages begin with the name already.
     if (problem_.starts_with(name_ + ": ")) problem_.erase(0, name_.size() + 2);
     if (problem_.empty()) problem_ = "it can't be read";
+    if (is_outage(std::current_exception())) throw; // the object isn't damaged
     return false;
   }
   end_ = std::min(end_, part_.object.bytes);

@@ -143,9 +143,11 @@ class reordered_source {
 
   std::uint64_t extent() const { return extent_of(source_); }
 
-  std::uint64_t fingerprint(std::uint64_t extent) const {
-    return key(fingerprint_of(source_, extent), orders_.fingerprint());
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
+    return key(fingerprint_of(source_, extent, stop), orders_.fingerprint());
   }
+
+  std::string outage() const { return outage_of(source_); }
 
   std::optional<std::size_t> max_item_bytes() const { return max_item_bytes_of(source_); }
 

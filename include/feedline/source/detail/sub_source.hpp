@@ -97,7 +97,7 @@ class sub_source {
   void rewind() noexcept {
     running_.reset();
     phase_ = phase::idle;
-    calls_ = given_ = 0;
+    calls_ = given_ = left_out_ = 0;
   }
 
   /// Starts an epoch. If that throws, the source has ended.
@@ -118,6 +118,7 @@ class sub_source {
     if (value) {
       ++given_;
     } else {
+      left_out_ = left_out_in(*running_);
       running_.reset();
       phase_ = phase::ended;
     }
@@ -138,6 +139,9 @@ class sub_source {
 
   /// How many samples it yielded since it started.
   std::uint64_t given() const noexcept { return given_; }
+
+  /// How many samples its stages left out since it started.
+  std::uint64_t left_out() const { return running_ ? left_out_in(*running_) : left_out_; }
 
   /// Prepares to read a held sample again, as a source's seek() does. If that throws, the source has ended.
   void seek(std::uint64_t index, const epoch& e) {
@@ -179,9 +183,9 @@ class sub_source {
     else if constexpr (requires { running_->resumed(); }) running_->resumed();
   }
 
-  std::uint64_t fingerprint() const {
+  std::uint64_t fingerprint(const std::stop_token& stop) const {
     const std::uint64_t extent = extent_of(described_);
-    return key(stable_hash(kind_of<Source>()), extent, fingerprint_of(described_, extent));
+    return key(stable_hash(kind_of<Source>()), extent, fingerprint_of(described_, extent, stop));
   }
 
  private:
@@ -192,6 +196,7 @@ class sub_source {
   phase phase_ = phase::idle;
   std::uint64_t calls_ = 0; // of next() since it started
   std::uint64_t given_ = 0;
+  std::uint64_t left_out_ = 0; // when it ended
   std::stop_token stop_;
 };
 
@@ -278,12 +283,38 @@ bool are_ready(const Parts& parts, std::size_t begin, std::size_t end) {
 
 /// A hash of the first `extent` parts, for a source's fingerprint().
 template <class Parts>
-std::uint64_t fingerprint_of_parts(const Parts& parts, std::uint64_t extent) {
+std::uint64_t fingerprint_of_parts(const Parts& parts, std::uint64_t extent, const std::stop_token& stop) {
   std::uint64_t hash = key(extent);
   for_each_part(parts, [&](const auto& part, std::size_t number) {
-    if (number < extent) hash = key(hash, part.fingerprint());
+    if (number < extent) hash = key(hash, part.fingerprint(stop));
   });
   return hash;
+}
+
+/// How many samples the stages of all parts have left out, for a source's left_out().
+template <class Parts>
+std::uint64_t left_out_in_parts(const Parts& parts) {
+  std::uint64_t sum = 0;
+  for_each_part(parts, [&](const auto& part, std::size_t) { sum += part.left_out(); });
+  return sum;
+}
+
+/// The names of the stages of all parts that may leave out samples, for a source's filters().
+template <class Parts>
+std::string filters_in_parts(const Parts& parts) {
+  std::string names;
+  for_each_part(parts, [&](const auto& part, std::size_t) { add_name(names, filters_in(part.described())); });
+  return names;
+}
+
+/// Why the server of the first part that has an outage doesn't answer, for a source's outage().
+template <class Parts>
+std::string outage_of_parts(const Parts& parts) {
+  std::string why;
+  for_each_part(parts, [&](const auto& part, std::size_t) {
+    if (why.empty()) why = outage_of(part.described());
+  });
+  return why;
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -52,6 +52,9 @@ class tar_in_order {
       } catch (const tar_error&) {
         if (opener_.is_stopped()) return {}; // the stop may have cut the shard off
         throw;
+      } catch (...) { // an outage, or there is no memory: nothing is known about the rest of the shard
+        shard_.reset();
+        throw;
       }
       if (sample) {
         opener_.yielded_sample(files_, *shard_);

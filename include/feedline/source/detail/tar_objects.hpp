@@ -34,7 +34,8 @@ class object_indexer {
  public:
   object_indexer(std::shared_ptr<object_list> objects, tar_settings how, const std::stop_token& stop);
 
-  /// The indices of all objects, by their numbers; many objects are read at once. Throws object_error after a stop.
+  /// The indices of all objects, by their numbers; many objects are read at once. Throws object_error after a stop, and
+  /// outage_error.
   std::vector<object_index> all();
 
  private:

@@ -34,7 +34,8 @@ FEEDLINE_INLINE std::vector<object_index> object_indexer::all() {
     try {
       for (std::size_t i = taken++; i < numbers.size() && !stop_.stop_requested(); i = taken++)
         indices[numbers[i]] = of(numbers[i]);
-    } catch (...) { // there is no memory
+    } catch (...) { // an outage, or there is no memory
+      taken = numbers.size();
       const std::lock_guard lock(mutex);
       failure = std::current_exception();
     }
@@ -177,10 +178,10 @@ FEEDLINE_INLINE void tar_objects::will_need(std::size_t number, std::size_t posi
   const std::lock_guard lock(mutex_);
   if (count > objects_->store().bytes_ahead() - std::min(announced_bytes_, objects_->store().bytes_ahead()))
     return;
-  auto& announced = announced_[{number, position}];
-  if (announced.read) return;
-  announced.read = objects_->read(number, r.begin, count);
-  announced_bytes_ += announced.bytes = count;
+  if (announced_.contains({number, position})) return;
+  announced_.emplace(std::pair(number, position),
+                     announced_read{objects_->read(number, r.begin, count), count});
+  announced_bytes_ += count;
 }
 
 FEEDLINE_INLINE tar_objects::range tar_objects::range_of(const tar_index& samples,

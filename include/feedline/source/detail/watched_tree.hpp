@@ -49,8 +49,8 @@ struct file_identity {
 std::optional<file_identity> identity_of_file(const std::string& path) noexcept;
 
 /// A stream of paths. It yields each version of a file once, when it is complete: a written file when its writer closes
-/// it, a moved file at once, and a file found by a scan if nobody has it open for writing. Files are identified by
-/// inode, not by name, because the names in events may be out of date. It keeps about 60 bytes for each file.
+/// it, a moved file at once, and a linked file, or one found by a scan, if nobody has it open for writing. Files are
+/// identified by inode, not by name, because the names in events may be out of date. It keeps about 60 bytes for each file.
 class watched_tree {
  public:
   struct settings {
@@ -148,6 +148,10 @@ class watched_tree {
 
   static bool is_link(const std::string& path);
 
+  /// Whether a new file was linked: then it is complete, while one that was created by its writer isn't yet. The latter
+  /// can look linked if it is complete too.
+  static bool was_linked(const std::string& path, being_written by);
+
   /// The number of the folder's watch; negative if it can't be watched.
   int watch(const std::string& path, bool is_first);
 
@@ -155,12 +159,9 @@ class watched_tree {
 
   void end_with(int reason, const std::string& what);
 
-  /// Examines a file that a scan found, or that no later event reports.
-  void look_at(int number, std::string name);
-
-  /// Examines again the files that were open for writing during a scan. An event reports when they are closed, but it may
-  /// have been read before the scan.
-  void look_again();
+  /// Examines a file that a scan found or, `is_created`, that has a new name there. If it is open for writing, it is
+  /// examined again when it is closed.
+  void look_at(int number, std::string name, bool is_created = false);
 
   void add_found(bool newest_first);
 
@@ -193,8 +194,9 @@ class watched_tree {
 
   std::unordered_map<int, folder> folders_;
   std::unordered_map<std::uint64_t, known_file> files_;
-  std::size_t alive_ = 0; // how many existed after the last scan of everything
-  std::vector<std::pair<int, std::string>> unfinished_;
+  std::size_t alive_ = 0;                            // how many existed after the last scan of everything
+  std::vector<std::pair<int, std::string>> created_; // since the last round: folder and name
+  std::unordered_map<int, std::pair<int, std::string>> written_; // files open for writing, by their watches
   std::vector<found_file> found_;
   std::uint64_t round_ = 1; // of reading events
   std::uint64_t scans_ = 0;

@@ -118,7 +118,8 @@ FEEDLINE_INLINE void watched_tree::read_events() {
   }
   if (!came) return;
   forget_moved();
-  look_again();
+  for (auto& [number, name] : std::exchange(created_, {}))
+    if (!is_away(number)) look_at(number, std::move(name), true);
   add_found(false);
   // No event reports removed files, so a scan finds them when `files_` has grown.
   constexpr std::size_t few = 4096;
@@ -127,6 +128,11 @@ FEEDLINE_INLINE void watched_tree::read_events() {
 
 FEEDLINE_INLINE void watched_tree::hear(const inotify_event& event, std::string_view name) {
   if ((event.mask & IN_Q_OVERFLOW) != 0) return look_at_all();
+  if (const auto written = written_.find(event.wd); written != written_.end()) {
+    if ((event.mask & IN_CLOSE_WRITE) != 0) created_.push_back(std::move(written->second));
+    written_.erase(written);
+    return;
+  }
   const auto found = folders_.find(event.wd);
   if (found == folders_.end() || gone_) return;
   if (found->second.parent == nobody &&
@@ -145,8 +151,11 @@ FEEDLINE_INLINE void watched_tree::hear(const inotify_event& event, std::string_
       scan(event.wd, std::string(name), (event.mask & IN_MOVED_TO) != 0);
   } else if ((event.mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0) {
     arrive(event.wd, name);
-  } else if ((event.mask & IN_CREATE) != 0 && is_link(path_of(event.wd) + "/" + std::string(name))) {
-    // A link to a complete file: no event will report that it is closed.
+  } else if ((event.mask & IN_CREATE) != 0) {
+    if (!is_link(path_of(event.wd) + "/" + std::string(name))) {
+      created_.emplace_back(event.wd, name); // its writer may close it until all events are read
+      return;
+    }
     look_at(event.wd, std::string(name));
     add_found(false);
   }
@@ -200,7 +209,6 @@ FEEDLINE_INLINE void watched_tree::scan(int parent, std::string name, bool again
     left.pop_back();
     scan_one(above, std::move(last), again, left);
   }
-  look_again();
   add_found(scans_ == 1 && settings_.newest_first);
 }
 
@@ -246,6 +254,21 @@ FEEDLINE_INLINE bool watched_tree::is_link(const std::string& path) {
          (S_ISLNK(status.st_mode) || (S_ISREG(status.st_mode) && status.st_nlink > 1));
 }
 
+FEEDLINE_INLINE bool watched_tree::was_linked(const std::string& path, being_written by) {
+  struct statx status {};
+
+  if (is_link(path)) return true;
+  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &status) != 0) return false;
+  const auto is_later = [](const statx_timestamp& a, const statx_timestamp& b) {
+    return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+  };
+  // A link changes the file's status, a write its contents too.
+  if (by == being_written::unknown) return is_later(status.stx_ctime, status.stx_mtime);
+  // The system reports a new file before it opens it for its writer: then it is empty.
+  return status.stx_size > 0 ||
+         ((status.stx_mask & STATX_BTIME) != 0 && is_later(status.stx_ctime, status.stx_btime));
+}
+
 FEEDLINE_INLINE int watched_tree::watch(const std::string& path, bool is_first) {
   if (!goes_on_) return static_cast<int>(folders_.size());
   const std::uint32_t links = is_first ? 0 : IN_DONT_FOLLOW;
@@ -273,7 +296,7 @@ FEEDLINE_INLINE void watched_tree::end_with(int reason, const std::string& what)
   problems_.emplace_back(reason, std::generic_category(), what + readable(settings_.directory));
 }
 
-FEEDLINE_INLINE void watched_tree::look_at(int number, std::string name) {
+FEEDLINE_INLINE void watched_tree::look_at(int number, std::string name, bool is_created) {
   if (!is_wanted(name)) return;
   std::string path = path_of(number) + "/" + name;
   auto id = identity_of_file(path);
@@ -285,20 +308,23 @@ FEEDLINE_INLINE void watched_tree::look_at(int number, std::string name) {
   }
   // A file that can't be opened is yielded too: the stage that reads it reports why.
   const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file && asks_who_writes(file) == being_written::yes) {
-    unfinished_.emplace_back(number, std::move(name));
-    return;
+  being_written by = file ? asks_who_writes(file) : being_written::unknown;
+  if (by == being_written::yes) {
+    if (!events_) return;
+    // The folder's watch doesn't report that it is closed if it was opened by another name, or without one.
+    const int watch = ::inotify_add_watch(events_.number(), path.c_str(), IN_CLOSE_WRITE | IN_ONESHOT);
+    by = asks_who_writes(file); // it may have been closed before
+    if (by == being_written::yes) {
+      if (watch >= 0) written_[watch] = {number, std::move(name)};
+      return;
+    }
   }
+  if (is_created && !was_linked(path, by)) return; // an event reports that its writer closes it
 
   struct stat status {};
 
   if (::stat(path.c_str(), &status) != 0 || !(id = identity_of_file(path))) return; // now that it is complete
   found_.push_back({std::move(path), *id, file_state(status).modified_ns});
-}
-
-FEEDLINE_INLINE void watched_tree::look_again() {
-  for (auto& [number, name] : std::exchange(unfinished_, {}))
-    if (!is_away(number)) look_at(number, std::move(name));
 }
 
 FEEDLINE_INLINE void watched_tree::add_found(bool newest_first) {
