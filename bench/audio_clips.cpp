@@ -108,7 +108,7 @@ void feedline_pipeline(benchmark::State& state) {
   const auto pipeline = clip_numbers() | spectrograms(all, static_cast<std::size_t>(state.range(0)));
   auto loader = pipeline.infinite();
   const auto take = [&] {
-    for (std::size_t i = 0; i < batches; ++i) benchmark::DoNotOptimize(loader.next()->size());
+    for (std::size_t i = 0; i < batches; ++i) benchmark::DoNotOptimize(loader.next().value().size());
   };
   take();
   for (auto _ : state) take();

@@ -140,7 +140,7 @@ void feedline_loader(benchmark::State& state) {
   auto loader = batches.infinite();
   const auto turn = [&] {
     for (std::size_t i = 0; i < positions_of_a_turn / batch_size; ++i)
-      benchmark::DoNotOptimize(loader.next()->size());
+      benchmark::DoNotOptimize(loader.next().value().size());
   };
   turn();
   for (auto _ : state) turn();

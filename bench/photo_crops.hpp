@@ -115,7 +115,7 @@ void consume(benchmark::State& state, std::size_t photos_in_batch, const Take& t
 template <class Pipeline>
 void consume_pipeline(benchmark::State& state, const Pipeline& pipeline) {
   auto loader = pipeline.infinite();
-  consume(state, batch_size, [&] { return loader.next()->template get<&example::pixels>().data(); });
+  consume(state, batch_size, [&] { return loader.next().value().template get<&example::pixels>().data(); });
 }
 
 template <photo_set Set>

@@ -118,7 +118,7 @@ void whole_feedline_pipeline(benchmark::State& state) {
   const auto pipeline = fl::tar_samples(photo_shards()) | fl::map(decode, fl::workers{threads(state)}) |
                         fl::batch(32, fl::as_list);
   auto loader = pipeline.infinite();
-  consume(state, 32, [&] { return loader.next()->values().front().data(); });
+  consume(state, 32, [&] { return loader.next().value().values().front().data(); });
 }
 
 BENCHMARK(libtorch_data_loader)->Apply(of_some);

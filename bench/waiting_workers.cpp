@@ -101,7 +101,7 @@ void feedline_photos(benchmark::State& state) {
                         fl::batch_into<photo>(batch_size, decode, fl::workers{wait.workers});
   auto loader = pipeline.infinite();
   const auto take = [&] {
-    for (std::size_t i = 0; i < wait.batches; ++i) benchmark::DoNotOptimize(loader.next()->size());
+    for (std::size_t i = 0; i < wait.batches; ++i) benchmark::DoNotOptimize(loader.next().value().size());
   };
   take();
   for (auto _ : state) take();

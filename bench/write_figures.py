@@ -554,9 +554,9 @@ def write_readme(path, benchmarks, replace_all):
 
 # The plot.
 
-WIDTH, TOP, HEIGHT = 900, 84, 236
-BARS, BARS_WIDTH = 172, 220  # where bars begin, and the room for them
-LINES, LINES_WIDTH = 500, 220  # where lines begin, and the room for them
+WIDTH, TOP, HEIGHT = 1000, 84, 236
+BARS, BARS_WIDTH = 220, 220  # where bars begin, and the room for them
+LINES, LINES_WIDTH = 560, 220  # where lines begin, and the room for them
 STYLE = """
 text { font-family: sans-serif; font-size: 13px; fill: #24292f }
 .small { font-size: 12px; fill: #57606a }

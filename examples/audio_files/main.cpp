@@ -47,7 +47,9 @@ int main(int count, char** arguments) try {
       fl::batch_into<example>(64, make, fl::shapes{{{64, spectrogram.frames(length)}}}, fl::workers{2});
 
   const long batches = count > 2 ? std::stol(arguments[2]) : 20;
-  auto loader = pipeline.infinite({.on_error = fl::on_error::skip});
+  auto loader = pipeline.infinite({.on_error = fl::on_error::skip, .on_failure = [](const fl::failure& f) {
+                                     std::fprintf(stderr, "skipped: %s\n", to_string(f).c_str());
+                                   }});
   for (long i = 0; i < batches; ++i) {
     const auto batch = loader.next();
     if (!batch) break;

@@ -11,8 +11,8 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -64,9 +64,8 @@ census take_census(const std::vector<std::string>& files, const options& o, cons
   constexpr std::int64_t max = 99'999; // bounds memory: each class has a weight vector
   const auto labels =
       fl::arrow_rows<std::optional<std::int64_t>>(files, {o.label_column}) | fl::prefetch(1000);
-  auto loader = labels.finite({.stop = stop,
-                               .on_error = fl::on_error::skip,
-                               .failure_limit = std::numeric_limits<std::size_t>::max()});
+  auto loader =
+      labels.finite({.stop = stop, .on_error = fl::on_error::skip, .failure_limit = fl::no_failure_limit});
   census result;
   for (const auto& row : loader) {
     const std::int64_t label = (*row).value_or(-1);
@@ -116,6 +115,15 @@ auto evaluation_clips(const options& o, const fl::mel_spectrogram& spectrogram) 
                                  fl::workers{o.eval_workers}, fl::name{"spectrogram"});
 }
 
+/// Prints each failure that is skipped, once, in however many epochs it occurs.
+auto say_failures() {
+  return [said = std::set<std::string>()](const fl::failure& f) mutable {
+    const std::string text = to_string(f);
+    if (said.insert(text).second)
+      std::printf("%sskipped: %s\n", ::isatty(STDOUT_FILENO) != 0 ? "\r\033[K" : "", text.c_str());
+  };
+}
+
 /// The end of both loops: failures and metrics.
 template <class Loader>
 void close(Loader& loader, fl::metrics& metrics, report& into) {
@@ -126,9 +134,13 @@ void close(Loader& loader, fl::metrics& metrics, report& into) {
 
 void train(classifier& model, const options& o, const fl::mel_spectrogram& spectrogram, std::uint64_t steps,
            const std::stop_token& stop, report& into) {
-  auto loader =
-      training_clips(o, spectrogram)
-          .infinite({.seed = o.seed, .stop = stop, .on_error = o.on_error, .memory_budget = o.memory_budget});
+  auto loader = training_clips(o, spectrogram)
+                    .infinite({.seed = o.seed,
+                               .stop = stop,
+                               .on_error = o.on_error,
+                               .failure_limit = o.failure_limit,
+                               .on_failure = say_failures(),
+                               .memory_budget = o.memory_budget});
   std::fputs(to_string(loader.memory()).c_str(), stdout);
   const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
   const auto begin = std::chrono::steady_clock::now();
@@ -166,9 +178,13 @@ void train(classifier& model, const options& o, const fl::mel_spectrogram& spect
 void evaluate(classifier& model, const options& o, const fl::mel_spectrogram& spectrogram,
               const std::stop_token& stop, report& into) {
   const auto begin = std::chrono::steady_clock::now();
-  auto loader =
-      evaluation_clips(o, spectrogram)
-          .finite({.seed = o.seed, .stop = stop, .on_error = o.on_error, .memory_budget = o.memory_budget});
+  auto loader = evaluation_clips(o, spectrogram)
+                    .finite({.seed = o.seed,
+                             .stop = stop,
+                             .on_error = o.on_error,
+                             .failure_limit = o.failure_limit,
+                             .on_failure = say_failures(),
+                             .memory_budget = o.memory_budget});
   try {
     for (const auto& batch : loader)
       for (std::size_t i = 0; i < batch.size() && !stop.stop_requested(); ++i) {

@@ -40,6 +40,7 @@ struct options {
   std::optional<std::uint64_t> steps;
   std::uint64_t epochs = 40;
   feedline::on_error on_error = feedline::on_error::skip;
+  std::size_t failure_limit = feedline::default_failure_limit;
   std::string json, write_tones; // a file and a folder
   bool help = false;
 
@@ -117,6 +118,7 @@ evaluates it in one pass. Without --train and --eval it makes a data set of tone
   --epochs N            passes over the training set (40)
   --steps N             number of training batches, instead of --epochs
   --on-error skip|fail  whether to skip a clip that can't be read, or to fail (skip)
+  --failure-limit N     clips that may be skipped in all; one more ends the run (1000)
   --json FILE           write the results to this file
   --write-tones FOLDER  only write the data set of tones to this folder, as train.arrows and eval.arrows
   --help                print this text
@@ -183,6 +185,7 @@ inline options read_options(const std::vector<std::string>& arguments) {
     else if (flag == "--seed") number(o.seed, std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max());
     else if (flag == "--epochs") number(o.epochs, std::uint64_t{1}, std::uint64_t{1'000'000});
     else if (flag == "--steps") number(o.steps.emplace(), std::uint64_t{1}, std::uint64_t{1'000'000'000'000});
+    else if (flag == "--failure-limit") count(o.failure_limit);
     else if (flag == "--on-error")
       o.on_error = choice("skip", "fail") == "skip" ? feedline::on_error::skip : feedline::on_error::fail;
     else if (flag == "--write-tones") o.write_tones = text("a folder name");

@@ -77,8 +77,11 @@ void run(const std::string& folder, std::uint32_t epochs, std::size_t workers, s
 
   std::vector<mean_image> model(labels.size());
   std::set<std::string> skipped; // an image that can't be read fails in every epoch
-  auto training = train.finite(
-      {.seed = seed, .epochs = epochs, .on_error = fl::on_error::skip, .failure_limit = SIZE_MAX});
+  const auto say = [&skipped](const fl::failure& f) {
+    if (skipped.insert(f.origin).second) std::printf("skipped %s: %s\n", f.origin.c_str(), f.message.c_str());
+  };
+  auto training =
+      train.finite({.seed = seed, .epochs = epochs, .on_error = fl::on_error::skip, .on_failure = say});
   std::size_t trained = 0, correct = 0, evaluated = 0;
   auto batch = training.next();
   for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
@@ -87,7 +90,7 @@ void run(const std::string& folder, std::uint32_t epochs, std::size_t workers, s
       for (std::size_t i = 0; i < batch->size(); ++i)
         model[batch->get<&example::label>()[i]].add(batch->get<&example::pixels>().at(i));
     }
-    auto evaluation = validation.finite({.on_error = fl::on_error::skip, .failure_limit = SIZE_MAX});
+    auto evaluation = validation.finite({.on_error = fl::on_error::skip, .on_failure = say});
     correct = evaluated = 0;
     for (const auto& b : evaluation) {
       evaluated += b.size();
@@ -99,10 +102,7 @@ void run(const std::string& folder, std::uint32_t epochs, std::size_t workers, s
       }
     }
     std::printf("epoch %u: %zu of %zu validation images are right\n", epoch + 1, correct, evaluated);
-    for (const fl::failure& f : evaluation.failures()) skipped.insert(f.origin + ": " + f.message);
   }
-  for (const fl::failure& f : training.failures()) skipped.insert(f.origin + ": " + f.message);
-  for (const std::string& image : skipped) std::printf("skipped %s\n", image.c_str());
   if (trained == 0) throw std::runtime_error("none of the training images in " + folder + " could be read");
   const double accuracy = evaluated > 0 ? static_cast<double>(correct) / static_cast<double>(evaluated) : 0;
   std::printf("%zu classes, %zu training images, %zu validation images, %zu skipped, accuracy %.1f %%\n",

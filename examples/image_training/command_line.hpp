@@ -30,6 +30,7 @@ struct command_line {
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> steps, epochs;
   feedline::on_error on_error = feedline::on_error::fail;
+  std::size_t failure_limit = feedline::default_failure_limit;
   std::string checkpoint, resume; // files
   std::string json;
   bool help = false;
@@ -50,6 +51,7 @@ evaluates it. Without --train and --eval it draws a data set of shapes.
   --steps N             number of training batches, instead of training for --epochs
   --epochs N            passes over the training set (6); with --steps or without --train: over the evaluation set (1)
   --on-error skip|fail  whether to skip a sample that can't be read, or to fail (fail)
+  --failure-limit N     samples that may be skipped in all; one more ends the run (1000)
   --checkpoint FILE     save the training to this file every 100 batches and when it ends or is interrupted
   --resume FILE         continue a saved training, with the same results as without the interruption
   --json FILE           write the results to this file
@@ -93,6 +95,8 @@ inline command_line read_command_line(const std::vector<std::string>& arguments)
     else if (flag == "--seed") result.seed = number(0, std::numeric_limits<std::uint64_t>::max());
     else if (flag == "--steps") result.steps = number(1, 1'000'000'000'000);
     else if (flag == "--epochs") result.epochs = number(1, 1'000'000);
+    else if (flag == "--failure-limit")
+      result.failure_limit = number(0, std::numeric_limits<std::uint64_t>::max());
     else if (flag == "--on-error") {
       const std::string choice = value("`skip` or `fail`");
       if (choice != "skip" && choice != "fail") fail("needs `skip` or `fail`, not `" + choice + "`");

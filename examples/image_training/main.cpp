@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
-#include <limits>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <stop_token>
@@ -95,9 +95,8 @@ struct census {
 /// evaluate() report that.
 census take_census(const std::vector<std::string>& shards, const std::stop_token& stop) {
   const auto labels = fl::tar_samples(shards) | fl::map(read_label) | fl::prefetch(1000);
-  auto loader = labels.finite({.stop = stop,
-                               .on_error = fl::on_error::skip,
-                               .failure_limit = std::numeric_limits<std::size_t>::max()});
+  auto loader =
+      labels.finite({.stop = stop, .on_error = fl::on_error::skip, .failure_limit = fl::no_failure_limit});
   census result;
   for (const std::int32_t label : loader) {
     ++result.samples;
@@ -108,6 +107,14 @@ census take_census(const std::vector<std::string>& shards, const std::stop_token
   if (result.samples == 0 && !stop.stop_requested())
     throw std::runtime_error("there are no samples in the shards");
   return result;
+}
+
+/// Prints each failure that is skipped, once, in however many epochs it occurs.
+auto say_failures(progress_bar& bar) {
+  return [&bar, said = std::set<std::string>()](const fl::failure& f) mutable {
+    const std::string text = to_string(f);
+    if (said.insert(text).second) bar.say("skipped: " + text);
+  };
 }
 
 /// The end of both loops: failures and metrics.
@@ -138,6 +145,8 @@ void train(classifier& model, const command_line& options, std::uint64_t steps, 
   auto loader = pipeline.infinite({.seed = options.seed,
                                    .stop = stop,
                                    .on_error = options.on_error,
+                                   .failure_limit = options.failure_limit,
+                                   .on_failure = say_failures(bar),
                                    .memory_budget = options.memory_budget,
                                    .resume = checkpoint});
   if (options.memory_budget > 0) std::fputs(to_string(loader.memory()).c_str(), stderr);
@@ -189,6 +198,8 @@ void evaluate(classifier& model, const command_line& options, std::uint32_t epoc
                                  .epochs = epochs,
                                  .stop = stop,
                                  .on_error = options.on_error,
+                                 .failure_limit = options.failure_limit,
+                                 .on_failure = say_failures(bar),
                                  .memory_budget = options.memory_budget});
   try {
     for (const auto& batch : loader) {

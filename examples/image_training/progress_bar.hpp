@@ -24,6 +24,12 @@ class progress_bar {
     if (is_terminal_ && drawn_) std::fputs("\n", stdout);
   }
 
+  /// Prints a line above the bar.
+  void say(const std::string& line) {
+    std::printf("%s%s\n", is_terminal_ && drawn_ ? "\r\033[K" : "", line.c_str());
+    std::fflush(stdout);
+  }
+
   /// Shows that `done` of the total is done, unless the last update is too recent; `details()` returns the
   /// text next to the bar.
   template <class Details>

@@ -49,7 +49,7 @@ job describe(const Source& source, const command_line& options) {
 /// Returns false if a stop was requested before the end.
 bool write_shards(const command_line& options, const input_files& input, output_folder& out,
                   const std::stop_token& stop) {
-  const job all = input.folder.empty() ? describe(fl::tar_samples(input.names), options)
+  const job all = input.folder.empty() ? describe(fl::tar_samples(input.names, {.hidden = true}), options)
                                        : describe(fl::from(folder_samples(input)), options);
   if (stop.stop_requested()) return false;
   shard_plan plan(options, all.count);

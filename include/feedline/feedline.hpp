@@ -2,6 +2,7 @@
 #pragma once
 // Includes the whole core of feedline. Each component has its own header next to this one.
 #include <feedline/core/any_loader.hpp>
+#include <feedline/core/callback.hpp>
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/half.hpp>
 #include <feedline/core/held_samples.hpp>

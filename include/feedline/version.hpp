@@ -12,6 +12,13 @@
 #define FEEDLINE_INLINE inline
 #endif
 
+// A result that is a view of its object: compilers that know it warn if the object is a temporary.
+#ifdef __clang__
+#define FEEDLINE_LIFETIMEBOUND [[clang::lifetimebound]]
+#else
+#define FEEDLINE_LIFETIMEBOUND
+#endif
+
 namespace feedline::inline FEEDLINE_ABI {
 
 inline constexpr int version_major = 0; ///< M of version M.N.P

@@ -83,6 +83,16 @@ TEST_CASE("a pipe of another kind of file is refused by its kind") {
   CHECK_THAT(result.failed->message, Contains("this isn't an Arrow file: it is a RIFF file"));
 }
 
+TEST_CASE("a damaged file from a pipe isn't refused as another kind of file") {
+  const temporary_folder folder;
+  const std::string path = make_pipe(folder);
+  std::string bytes = arrow_writer({int64_part("x")}).batch({counted(0, 2)}).file();
+  const auto writing = write_to(path, bytes.substr(0, 20)); // cut off inside the schema
+  const auto result = run_to_end(read(path).finite());
+  REQUIRE(result.failed);
+  CHECK_THAT(result.failed->message, Contains("is cut off: ") && !Contains("this isn't an Arrow file"));
+}
+
 TEST_CASE("rows of a pipe keep the memory of their views") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder);

@@ -509,7 +509,7 @@ TEST_CASE("A sample of async_map can be replayed") {
   };
   const auto p = fl::from(count_to(30)) | fl::async_map(read, fl::in_flight{4});
   const auto all = collect(p.finite({.seed = 9}));
-  CHECK(p.replay(fl::finite_options{.seed = 9}, 0, 17) == all.at(17));
+  CHECK(p.replay(fl::finite_options{.seed = 9}, {17}) == all.at(17));
 }
 
 TEST_CASE("metrics() show how many coroutines of async_map were in flight and how long they took") {

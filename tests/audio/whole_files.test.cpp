@@ -206,18 +206,57 @@ TEST_CASE("samples after the end that the header says are an error") {
   // Other chunks, tags, zeros, and a forgotten byte aren't samples.
   const auto whole = write_wav({}, data);
   for (const bytes& end :
-       {chunk("LIST", 4, text("INFO")), chunk("id3 ", 100, {}), text("TAGtitle"), bytes(7), bytes(1)})
+       {chunk("LIST", 4, text("INFO")), chunk("id3 ", 100, {}), text("TAGtitle"), text("TAG\0\0"sv),
+        text("ID3\4\0\0\0\0\0\4abcd"sv), bytes(7), bytes(1), bytes(1, std::byte{0xff})})
     CHECK(agreed_length(joined(whole, end)) == 6);
+  CHECK(is_refused(joined(whole, bytes(2, std::byte{0xff})), "more than the 12 bytes of samples follow"));
+  const auto stereo = write_wav({.bits = 24, .channels = 2}, bytes(12));
+  CHECK(agreed_length(joined(stereo, bytes(5, std::byte{0xff}))) == 2);
+  CHECK(is_refused(joined(stereo, bytes(6, std::byte{0xff})), "more than the 12 bytes of samples follow"));
+  const auto aiff = write_sound(SF_FORMAT_AIFF | SF_FORMAT_PCM_24, tone(1000));
+  CHECK(agreed_length(joined(aiff, bytes(2, std::byte{0xff}))) == 1000);
+  CHECK(is_refused(joined(aiff, bytes(3, std::byte{0xff})), "bytes of samples follow"));
   const auto odd = write_wav({.bits = 8}, bytes(5, std::byte{200}));
   CHECK(agreed_length(joined(odd, chunk("LIST", 4, text("INFO")))) == 5);
   CHECK(agreed_length(joined(joined(odd, bytes(1)), chunk("LIST", 4, text("INFO")))) == 5);
-  auto au = joined(write_sound(SF_FORMAT_AU | SF_FORMAT_PCM_16, tone(1000)), bytes(100));
+  const auto whole_au = write_sound(SF_FORMAT_AU | SF_FORMAT_PCM_16, tone(1000));
+  for (const bytes& end : {bytes(100), bytes(1, std::byte{0xff}), text("TAG\0\0"sv)})
+    CHECK(agreed_length(joined(whole_au, end)) == 1000);
+  const auto au = joined(whole_au, bytes(100, std::byte{0xff}));
   CHECK(is_refused(au, "its header says 2000 bytes of samples, and it has 2100"));
   CHECK(is_refused(cut(au, 1000), "its header says 2000 bytes"));
   CHECK(decoded(au, keeping).size() == 1000);
   const auto nist = write_sound(SF_FORMAT_NIST | SF_FORMAT_PCM_16, tone(1000));
   CHECK(is_refused(cut(nist, 2024), "its header says 1000 frames, and it has 500"));
   CHECK(decoded(cut(nist, 2024), keeping).size() == 500);
+}
+
+TEST_CASE("a WAV or AIFF file that SoX wrote to a pipe is read to its end") {
+  // The largest size that SoX writes, rounded to whole frames.
+  for (const std::size_t channels : {1u, 2u}) {
+    const std::size_t frame = 3 * channels;
+    const auto data = as_integers({1, 2, 3, 4, 5, 6}, 24);
+    const auto wav =
+        write_wav({.bits = 24, .channels = channels, .data_bytes = 0x7ffff000 / frame * frame}, data);
+    CHECK(agreed_length(wav, planar) == 6 / channels);
+    const auto samples = tone(1000);
+    auto aiff = write_sound(SF_FORMAT_AIFF | SF_FORMAT_PCM_24, samples, static_cast<int>(channels));
+    const bytes name = text("SSND");
+    const auto at = std::search(aiff.begin(), aiff.end(), name.begin(), name.end()) - aiff.begin();
+    put(aiff, static_cast<std::size_t>(at) + 4, 0x7f000000 / frame * frame + 8);
+    std::reverse(aiff.begin() + at + 4, aiff.begin() + at + 8);
+    CHECK(agreed_length(aiff, planar) == 1000 / channels);
+    if (channels == 1) CHECK(equal(decoded(aiff), samples));
+  }
+}
+
+TEST_CASE("a WAV file that is cut off isn't refused for the length that its header says") {
+  const auto file = write_wav({.data_bytes = 0x70000000}, bytes(100));
+  fl::audio_decoder decoder;
+  CHECK(throws_saying<fl::audio_error>(
+      "its header says 1879048192 bytes of samples, but only 100 follow; to keep",
+      [&] { decoder.decode(file); }));
+  CHECK(agreed_length(file, keeping) == 50);
 }
 
 TEST_CASE("files of other encodings that are cut off are refused, or kept up to the end") {
@@ -358,6 +397,17 @@ TEST_CASE("an OGG file with a missing or damaged page is refused") {
   CHECK(decoded(damaged, keeping).size() > 50'000);
 }
 
+TEST_CASE("an OGG file of damaged pages is refused without a checksum of each") {
+  // Each page may have 65,307 bytes, and the next one begins 7 bytes later.
+  bytes pages;
+  for (int i = 0; i < 150'000; ++i)
+    for (const char c : "OggS\xff\xff\xff"sv) pages.push_back(static_cast<std::byte>(c));
+  CHECK(is_refused(pages, "OGG"));
+  const auto file = write_sound(vorbis, tone(40'000), 1, 16000);
+  CHECK(is_refused(joined(file, pages), "there is a damaged page at byte " + std::to_string(file.size())));
+  CHECK(decoded(joined(file, pages), keeping).size() == 40'000);
+}
+
 TEST_CASE("all streams of a chained OGG file are decoded") {
   for (const int format : {vorbis, opus}) {
     const auto first = write_sound(format, tone(8000), 2, 16000),
@@ -374,6 +424,15 @@ TEST_CASE("all streams of a chained OGG file are decoded") {
     CHECK(decoded(other, keeping).size() == 4000);
     CHECK(is_refused(joined(first, write_sound(format, tone(8000), 2, 24000)),
                      "stream 2 has 2 channels of 24000"));
+    // Cut off before its second stream has any sound.
+    const auto pages = pages_of(second);
+    for (const std::size_t rest :
+         {std::size_t{3}, std::size_t{20}, pages[1] - 1, pages[1], pages[1] + 20, pages[1] + 60}) {
+      INFO(rest);
+      const auto short_chain = cut(chain, first.size() + rest);
+      CHECK(agreed_length(short_chain, {.mono = false, .keep_truncated = true}) == 4000);
+      if (rest > 3) CHECK(is_refused(short_chain, "the file is cut off or damaged"));
+    }
   }
 }
 
@@ -440,6 +499,43 @@ TEST_CASE("an MP3 file with fewer frames than its header says is refused, or kep
   CHECK((kept > 20 * 576 && kept < 26 * 576));
 }
 
+TEST_CASE("an MP3 file that is cut off in its last block, or lacks it, is refused, or kept") {
+  for (const bool is_44100 : {true, false}) {
+    const std::size_t frames = is_44100 ? 1152 : 576, block = 208;
+    const auto file = write_mp3(50, {.is_44100 = is_44100});
+    for (const std::size_t lost : {std::size_t{1}, block / 2, block - 4, block - 2, block - 1}) {
+      INFO(lost);
+      const auto part = cut(file, file.size() - lost);
+      CHECK(is_refused(part, "it is cut off in the block at byte 10192"));
+      CHECK(agreed_length(part, keeping) == 49 * frames);
+      const auto with_header = write_mp3(50, {.is_44100 = is_44100, .stated_total = 50});
+      CHECK(is_refused(cut(with_header, with_header.size() - lost),
+                       "it is cut off in the block at byte 10400"));
+    }
+    // The header also says the number of bytes.
+    const auto stating = [&](std::size_t blocks) {
+      auto other = write_mp3(50, {.is_44100 = is_44100, .stated_total = blocks});
+      const std::size_t fields = 4 + (is_44100 ? 17 : 9) + 4;
+      other[fields + 3] = std::byte{3};
+      put(other, fields + 8, other.size());
+      std::reverse(other.begin() + static_cast<std::ptrdiff_t>(fields + 8),
+                   other.begin() + static_cast<std::ptrdiff_t>(fields + 12));
+      return other;
+    };
+    const auto whole = stating(50);
+    CHECK(agreed_length(whole) == decoded(write_mp3(50, {.is_44100 = is_44100, .stated_total = 50})).size());
+    CHECK(agreed_length(stating(51)) == 50 * frames); // the first one is counted
+    const auto part = cut(whole, whole.size() - block);
+    CHECK(is_refused(part, "its header says 50 blocks, and it has 49"));
+    CHECK(agreed_length(part, keeping) == 49 * frames);
+    // In a WAV file that is cut off between two blocks.
+    const auto wav = write_wav({.tag = 0x55, .bits = 0}, file);
+    const auto cut_wav = cut(wav, wav.size() - 10 * block);
+    CHECK(is_refused(cut_wav, "its header says 10400 bytes of samples, but only 8320 follow"));
+    CHECK(agreed_length(cut_wav, keeping) == 40 * frames);
+  }
+}
+
 TEST_CASE("what only looks like an MP3 file is refused") {
   bytes file(5000, std::byte{'x'});
   file[0] = file[2000] = std::byte{0xff};
@@ -449,6 +545,7 @@ TEST_CASE("what only looks like an MP3 file is refused") {
   bytes only_tag = joined(text("ID3\3"), bytes(6 + 100));
   only_tag[9] = std::byte{100};
   CHECK(is_refused(only_tag, "consists of an ID3 tag and no sound"));
+  CHECK(is_refused(joined(text("ID3\3\0\0\0\0\0\4abcd"sv), text("\xff\xf1\x50\x80"sv)), "the file is AAC"));
   CHECK(is_refused(write_wav({.tag = 0x55, .bits = 0}, bytes(1000)), "it says that it has MP3"));
 }
 

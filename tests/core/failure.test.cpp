@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include <feedline/feedline.hpp>
@@ -104,8 +105,8 @@ TEST_CASE("Running out of memory at the start of a run names the queue or the so
 
 TEST_CASE("The error names the stage and the sample, and contains the user's exception") {
   auto loader = decoding(numbers(10)).finite();
-  CHECK(loader.next()->size() == 3);
-  CHECK(loader.next()->size() == 3);
+  CHECK(loader.next().value().size() == 3);
+  CHECK(loader.next().value().size() == 3);
   try {
     loader.next();
     FAIL("next() didn't throw");
@@ -163,11 +164,11 @@ TEST_CASE("failures() lists the samples skipped so far: those before the last it
   CHECK(failures[2].message == "unlucky 1000007");
 }
 
-TEST_CASE("One failure more than the limit ends the run and names the limit") {
+TEST_CASE("One failed sample more than the limit ends the run, which names the limit") {
   for (const std::size_t limit : {0u, 2u, 5u}) {
     auto loader = decoding(numbers(100), 8).finite({.on_error = fl::on_error::skip, .failure_limit = limit});
     CHECK(throws_saying<fl::pipeline_error>(
-        "(one failure more than the limit of " + std::to_string(limit) + ")", [&] {
+        "(more failed samples than the limit of " + std::to_string(limit) + ")", [&] {
           while (loader.next()) {
           }
         }));
@@ -184,10 +185,156 @@ TEST_CASE("One failure more than the limit ends the run and names the limit") {
 TEST_CASE("A failure limit ends an infinite run that yields only failures") {
   const watchdog guard("only failures");
   const mapping refuse = [](int n) -> int { throw unlucky(n); };
-  const auto p = fl::from(numbers(5)) | fl::map(refuse, fl::workers{2});
+  const auto p = fl::from(numbers(5000)) | fl::map(refuse, fl::workers{2});
   const auto outcome = run_to_end(p.infinite({.on_error = fl::on_error::skip}));
   REQUIRE(outcome.failed);
   CHECK(outcome.skipped.size() == fl::default_failure_limit + 1);
+}
+
+TEST_CASE("Of several stages with the same name a message tells which one it means") {
+  const mapping same = [](int n) { return n; };
+  const auto p = numbers(9) | fl::map(same) | fl::filter([](int) { return true; }) | fl::map(unlucky_from_7) |
+                 fl::map(same, fl::name{"named"}) | fl::prefetch(2);
+  auto loader = p.finite();
+  CHECK(throws_saying<fl::pipeline_error>("map (2 of 2) failed on sample 7 (number 7): unlucky 7", [&] {
+    while (loader.next()) {
+    }
+  }));
+  // A limit for the name concerns all of them.
+  auto limited = p.finite({.on_error = fl::on_error::skip, .stage_failure_limits = {{"map", 0}}});
+  CHECK(throws_saying<fl::pipeline_error>("more failed samples of this stage than its limit of 0", [&] {
+    while (limited.next()) {
+    }
+  }));
+}
+
+TEST_CASE("A sample that fails in every epoch counts once, also in a resumed run") {
+  const watchdog guard("failures of forty epochs");
+  const mapping refuse_fours = [](int n) { return n % 4 == 0 ? throw unlucky(n) : n; };
+  for (const std::size_t workers : {1u, 64u}) {
+    const auto p = fl::from(count_to(100)) | fl::global_shuffle() |
+                   fl::map(refuse_fours, fl::workers{workers}) | fl::batch(10);
+    const auto run = [&](std::size_t limit, const std::optional<fl::checkpoint>& resume) {
+      return p.infinite(
+          {.seed = 5, .on_error = fl::on_error::skip, .failure_limit = limit, .resume = resume});
+    };
+    auto whole = run(25, {});
+    for (int i = 0; i < 300; ++i) REQUIRE(whole.next()); // forty epochs
+    CHECK(whole.failures().size() > 900);
+    const auto left = fl::checkpoint::from_bytes(whole.checkpoint().to_bytes());
+    CHECK(left.to_json().find("\"failures\": 25,") != std::string::npos);
+    CHECK(left.to_bytes().size() < 120);
+    auto resumed = run(25, left);
+    for (int i = 0; i < 30; ++i) {
+      REQUIRE(resumed.next());
+      REQUIRE(whole.next());
+      CHECK(resumed.digest() == whole.digest());
+    }
+    auto limited = run(24, {});
+    CHECK(throws_saying<fl::pipeline_error>("more failed samples than the limit of 24", [&] {
+      while (limited.next()) {
+      }
+    }));
+    CHECK(limited.failures().size() == 25);
+    auto stricter = run(24, left);
+    CHECK(throws_saying<fl::pipeline_error>("more failed samples than the limit of 24", [&] {
+      while (stricter.next()) {
+      }
+    }));
+  }
+}
+
+TEST_CASE("After the limit the run continues from its checkpoint once the data is mended, as if it had not "
+          "failed") {
+  std::atomic<bool> is_broken = true;
+  const mapping refuse = [&](int n) { return n < 2 || (n == 10 && is_broken) ? throw unlucky(n) : n; };
+  for (const std::size_t workers : {1u, 8u}) {
+    is_broken = true;
+    const auto p = fl::from(count_to(20)) | fl::map(refuse, fl::workers{workers}) | fl::prefetch(2);
+    const fl::finite_options options{
+        .seed = 1, .epochs = 6, .on_error = fl::on_error::skip, .failure_limit = 2};
+    auto first = p.finite(options);
+    const auto before = run_to_end(first);
+    REQUIRE(before.failed);
+    CHECK(before.failed->index == 10);
+    is_broken = false;
+    auto resumed = options;
+    resumed.resume = fl::checkpoint::from_bytes(first.checkpoint().to_bytes());
+    const auto rest = run_to_end(p.finite(resumed));
+    CHECK(!rest.failed);
+    CHECK(before.items.size() + rest.items.size() == 6 * 18);
+  }
+}
+
+TEST_CASE("A limit for a stage's name concerns all stages with it, also those inside a source") {
+  const mapping refuse = [](int n) { return n % 3 == 0 ? throw unlucky(n) : n; };
+  const auto decode = fl::map(refuse, fl::name{"decode"});
+  const auto fails = [](const auto& p) {
+    auto loader = p.finite({.on_error = fl::on_error::skip, .stage_failure_limits = {{"decode", 3}}});
+    return throws_saying<fl::pipeline_error>("of this stage than its limit of 3", [&] {
+      while (loader.next()) {
+      }
+    });
+  };
+  const auto all = fl::from(count_to(40));
+  CHECK(fails(all | decode | decode | fl::prefetch(1)));
+  CHECK(fails(fl::concat(all | decode) | fl::prefetch(1)));
+}
+
+TEST_CASE("A failure has the identity by which replay() finds its sample") {
+  const auto p = fl::from(count_to(3)) | fl::with_replacement({.samples = 50}) |
+                 fl::map([](int n, fl::context& c) { return c.random.chance(0.2) ? throw unlucky(n) : n; });
+  const auto result = run_to_end(p.finite({.seed = 4, .on_error = fl::on_error::skip}));
+  REQUIRE(result.skipped.size() > 3);
+  for (const fl::failure& f : result.skipped)
+    CHECK(throws_saying<fl::pipeline_error>(f.message, [&] { p.replay(4, f.id()); }));
+}
+
+TEST_CASE(
+    "on_failure receives each skipped failure at its position in the stream, on the consumer's thread") {
+  const watchdog guard("a callback for failures");
+  const mapping refuse_fours = [](int n) { return n % 4 == 3 ? throw unlucky(n) : n; };
+  for (const std::size_t workers : {1u, 64u}) {
+    std::vector<std::string> log;
+    const auto told = [&, consumer = std::this_thread::get_id()](const fl::failure& f) {
+      CHECK(std::this_thread::get_id() == consumer);
+      log.push_back(f.stage + " " + std::to_string(f.index) + " " + f.message);
+    };
+    const auto p =
+        numbers(10) | fl::map(refuse_fours, fl::workers{workers}, fl::name{"decode"}) | fl::prefetch(2);
+    auto loader = p.finite({.on_error = fl::on_error::skip, .on_failure = told});
+    while (const auto n = loader.next()) log.push_back(std::to_string(*n));
+    CHECK(log == std::vector<std::string>{"0", "1", "2", "map `decode` 3 unlucky 3", "4", "5", "6",
+                                          "map `decode` 7 unlucky 7", "8", "9"});
+    // The one that ends the run is thrown instead.
+    log.clear();
+    auto limited = p.finite({.on_error = fl::on_error::skip, .failure_limit = 1, .on_failure = told});
+    CHECK(run_to_end(limited).failed->index == 7);
+    CHECK(log == std::vector<std::string>{"map `decode` 3 unlucky 3"});
+    CHECK(collect(p.finite({.on_error = fl::on_error::skip,
+                            .on_failure = std::function<void(const fl::failure&)>()}))
+              .size() == 8);
+    auto failing = p.finite({.on_failure = told});
+    CHECK(run_to_end(failing).failed->index == 3);
+    CHECK(log.size() == 1);
+  }
+}
+
+TEST_CASE("next() throws what on_failure throws, and the run continues after that failure") {
+  const mapping refuse_fours = [](int n) { return n % 4 == 3 ? throw unlucky(n) : n; };
+  const auto p = numbers(10) | fl::map(refuse_fours, fl::workers{2}) | fl::prefetch(2);
+  auto loader = p.finite({.on_error = fl::on_error::skip,
+                          .on_failure = [](const fl::failure& f) { throw std::logic_error(f.message); }});
+  for (int n = 0; n < 3; ++n) CHECK(loader.next() == n);
+  CHECK(throws_saying<std::logic_error>("unlucky 3", [&] { loader.next(); }));
+  CHECK(loader.state() == fl::run_state::running);
+  const auto left = loader.checkpoint();
+  for (int n = 4; n < 7; ++n) CHECK(loader.next() == n);
+  CHECK(throws_saying<std::logic_error>("unlucky 7", [&] { loader.next(); }));
+  CHECK(loader.next() == 8);
+  auto resumed = p.finite({.on_error = fl::on_error::skip, .resume = left});
+  CHECK(run_to_end(resumed).items == std::vector{4, 5, 6, 8, 9});
+  CHECK(resumed.failures().size() == 1);
 }
 
 TEST_CASE("A file that vanishes is named, and the others arrive") {
@@ -379,8 +526,7 @@ TEST_CASE("A stage may have a separate failure limit, in total or among the last
       }
     } catch (const fl::pipeline_error& error) {
       INFO(error.what());
-      CHECK(std::string(error.what()).find("more failures of this stage than its limit") !=
-            std::string::npos);
+      CHECK(std::string(error.what()).find(" of this stage than its limit of ") != std::string::npos);
       return static_cast<int>(error.failure().index);
     }
     return -1;

@@ -236,6 +236,105 @@ TEST_CASE("A buffer of another type than the stage's input is refused when its s
   CHECK(throws_saying<fl::pipeline_error>("must be the type of the stage's input", [&] { again.next(); }));
 }
 
+namespace {
+
+/// Makes one item of each three numbers.
+struct triples {
+  using output = std::vector<int>;
+
+  void operator()(int n, auto& emit) {
+    held.push_back(n);
+    if (held.size() < 3) return;
+    emit(std::exchange(held, {}));
+  }
+
+  void state(auto& archive) { archive(held); }
+
+  std::vector<int> held{};
+};
+
+/// The values of all items from now on.
+template <class Loader>
+std::vector<int> values_left(Loader& loader) {
+  std::vector<int> all;
+  for (const auto& item : loader) all.insert(all.end(), item.begin(), item.end());
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("A buffer of items that can't be read again by an index is resumed with their values") {
+  const watchdog guard("a buffer downstream of a stage that packs");
+  constexpr int count = 60'000;
+  const auto calls = std::make_shared<std::atomic<int>>(0);
+  for (const std::size_t workers : {1u, 3u}) {
+    const auto p = fl::from(count_to(count)) | fl::tap([calls](int) { ++*calls; }) | triples() |
+                   fl::map([](std::vector<int> t) { return t; }, fl::workers{workers}) |
+                   fl::shuffle({.capacity = 40}) | fl::prefetch(4);
+    for (const int at : {0, 1, 9'000, 19'990}) {
+      auto whole = p.finite({.seed = 3});
+      for (int i = 0; i < at; ++i) REQUIRE(whole.next());
+      const auto left = fl::checkpoint::from_bytes(whole.checkpoint().to_bytes());
+      *calls = 0;
+      auto resumed = p.finite({.resume = left});
+      REQUIRE(resumed.next());
+      if (at == 19'990) {
+        CHECK(*calls < count / 2); // it didn't begin anew
+        CHECK(left.to_json().find("\"held_bytes\": 0,") == std::string::npos);
+      }
+      REQUIRE(whole.next());
+      CHECK(values_left(resumed) == values_left(whole));
+    }
+  }
+}
+
+TEST_CASE("A checkpoint that the caller keeps doesn't prevent later ones") {
+  const watchdog guard("a kept checkpoint");
+  const auto calls = std::make_shared<std::atomic<int>>(0);
+  const auto p = fl::from(count_to(60'000)) | fl::tap([calls](int) { ++*calls; }) | triples() |
+                 fl::shuffle({.capacity = 40}) | fl::prefetch(4);
+  auto loader = p.finite({.seed = 3});
+  for (int i = 0; i < 500; ++i) loader.next();
+  const fl::checkpoint kept = loader.checkpoint();
+  for (int i = 500; i < 19'900; ++i) loader.next();
+  const fl::checkpoint late = loader.checkpoint();
+  *calls = 0;
+  auto resumed = p.finite({.resume = late});
+  REQUIRE(resumed.next());
+  CHECK(*calls < 30'000);
+  CHECK(loader.next());
+  CHECK(values_left(resumed) == values_left(loader));
+}
+
+TEST_CASE("Damaged values of a buffer are refused, whatever byte is wrong") {
+  const auto p = fl::from(count_to(300)) | triples() | fl::shuffle({.capacity = 5}) | fl::prefetch(1);
+  auto loader = p.finite();
+  for (int i = 0; i < 50; ++i) loader.next();
+  const fl::checkpoint left = loader.checkpoint();
+  std::size_t with_values = 0;
+  for (const fl::detail::held& h : left.state().at.held) with_values += h.values != nullptr;
+  REQUIRE(with_values == 1);
+  const auto refused = [&](auto change) {
+    fl::detail::checkpoint_state state = left.state();
+    fl::detail::held_parts changed;
+    for (const fl::detail::held& h : state.at.held) {
+      fl::detail::held& copy = changed.add();
+      copy = h;
+      std::vector<std::byte> bytes = *h.values;
+      change(bytes);
+      copy.values = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+    }
+    state.at.held = std::move(changed);
+    return throws_saying<std::invalid_argument>(
+        "incomplete or damaged", [&] { p.finite({.resume = fl::checkpoint(std::move(state))}); });
+  };
+  CHECK(refused([](auto& bytes) { bytes.pop_back(); }));
+  CHECK(refused([](auto& bytes) { bytes.push_back({}); }));
+  CHECK(refused([](auto& bytes) { bytes.clear(); }));
+  CHECK(refused([](auto& bytes) { bytes[0] = std::byte{0xff}; })); // the length of a vector
+  CHECK(refused([](auto& bytes) { bytes[7] = std::byte{0xff}; }));
+}
+
 TEST_CASE("A function without workers is called by one thread also while held samples are read again") {
   const watchdog guard("a map on one thread");
   std::atomic<int> inside = 0, most = 0;

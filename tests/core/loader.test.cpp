@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/loader.hpp>
 
+#include <any>
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -166,6 +167,17 @@ TEST_CASE("A range-for iterates over a loader, and may break and continue") {
   for (int rounds = 0; rounds < 100; ++rounds)
     for (const int n : pipeline_of(numbers(1000)).infinite())
       if (n >= rounds) break; // and the destructor joins all threads
+}
+
+TEST_CASE("A range-for yields items that could be made of anything") {
+  std::vector<bool> odd;
+  for (const bool n : (fl::from(count_to(4)) | fl::map([](int n) { return n % 2 == 1; })).finite())
+    odd.push_back(n);
+  CHECK(odd == std::vector{false, true, false, true});
+  int sum = 0;
+  for (const std::any& n : (fl::from(count_to(4)) | fl::map([](int n) { return std::any(n); })).finite())
+    sum += std::any_cast<int>(n);
+  CHECK(sum == 6);
 }
 
 TEST_CASE("An iterator gives access to the item until it advances") {
@@ -459,7 +471,7 @@ TEST_CASE("try_next() and next_for() distinguish an item, nothing yet and the en
     if (auto next = loader.try_next()) REQUIRE(*next == n++);
     else REQUIRE(!next.has_ended());
   }
-  auto none = loader.try_next();
+  const auto none = loader.try_next();
   CHECK((!none && !none.has_ended()));
   auto late = loader.next_for(std::chrono::milliseconds(20));
   CHECK((!late && !late.has_ended()));
@@ -468,7 +480,9 @@ TEST_CASE("try_next() and next_for() distinguish an item, nothing yet and the en
   is_open.notify_all();
   const auto long_enough = std::chrono::hours(1);
   for (int n = 5; n < 8; ++n) CHECK(*loader.next_for(long_enough) == n);
-  CHECK(loader.next_for(long_enough).has_ended());
+  const auto end = loader.next_for(long_enough);
+  CHECK(end.has_ended());
+  CHECK(!end.has_value());
   CHECK(loader.try_next().has_ended());
   CHECK(loader.state() == fl::run_state::finished);
 }

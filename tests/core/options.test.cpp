@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <feedline/feedline.hpp>
@@ -15,6 +16,7 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
 
@@ -41,6 +43,78 @@ TEST_CASE("A finite run makes the requested number of passes, and 0 is refused")
                                              [&] { p.finite({.epochs = 0}); }));
   CHECK(collect(p.finite()) == std::vector<int>{0, 1});
   CHECK(collect(p.finite({.epochs = 3})).size() == 6);
+}
+
+TEST_CASE("Runs that each begin with the next epoch yield what one run over all epochs yields") {
+  const auto random = [](int n, fl::context& c) {
+    return std::tuple(n % numbers::next_epoch, c.epoch, c.random());
+  };
+  const auto check = [](const auto& p) {
+    const auto whole = collect(p.finite({.seed = 3, .epochs = 4}));
+    CHECK(collect(p.finite({.seed = 3, .epochs = 4, .first_epoch = 0})) == whole);
+    auto parts = whole;
+    parts.clear();
+    for (std::uint32_t epoch = 0; epoch < 3; ++epoch)
+      for (const auto& item : p.finite({.seed = 3, .first_epoch = epoch})) parts.push_back(item);
+    for (const auto& item : p.finite({.seed = 3, .first_epoch = 3})) parts.push_back(item);
+    CHECK(parts == whole);
+    const auto rest = collect(p.finite({.seed = 3, .epochs = 2, .first_epoch = 2}));
+    CHECK(std::vector(whole.begin() + static_cast<std::ptrdiff_t>(whole.size() / 2), whole.end()) == rest);
+    // A resumed run continues with its own epochs.
+    for (const std::size_t cut : {0u, 1u, 20u, 59u}) {
+      auto left = p.finite({.seed = 3, .epochs = 2, .first_epoch = 2});
+      for (std::size_t i = 0; i < cut; ++i) left.next();
+      const auto place = fl::checkpoint::from_bytes(left.checkpoint().to_bytes());
+      const auto expected = std::vector(rest.begin() + static_cast<std::ptrdiff_t>(cut), rest.end());
+      CHECK(collect(p.finite({.epochs = 2, .resume = place})) == expected);
+      CHECK(collect(p.finite({.epochs = 2, .first_epoch = 2, .resume = place})) == expected);
+      CHECK(throws_saying<std::invalid_argument>("first_epoch 2, this one has first_epoch 1", [&] {
+        p.finite({.epochs = 2, .first_epoch = 1, .resume = place});
+      }));
+    }
+  };
+  check(fl::from(numbers(30)) | fl::map(random, fl::workers{3}) | fl::shuffle({.capacity = 7}));
+  check(fl::from(count_to(30)) | fl::global_shuffle() | fl::map(random, fl::workers{3}) | fl::prefetch(2));
+  CHECK(throws_saying<std::invalid_argument>("the first_epoch is negative or too large", [] {
+    (fl::from(numbers(3)) | fl::prefetch(2)).finite({.first_epoch = static_cast<std::uint32_t>(-1)});
+  }));
+}
+
+TEST_CASE("A second finite run that repeats a random order is noticed once for each pipeline") {
+  std::vector<std::string> said;
+  const auto run = [&](const auto& p, fl::finite_options o) {
+    o.on_notice = [&](const std::string& sentence) { said.push_back(sentence); };
+    collect(p.finite(o));
+    return said.size();
+  };
+  const auto shuffled = fl::from(numbers(3)) | fl::shuffle({.capacity = 2});
+  CHECK(run(shuffled, {}) == 0);
+  CHECK(run(shuffled, {.seed = 1}) == 0);
+  CHECK(run(shuffled, {.first_epoch = 1}) == 0);
+  CHECK(run(shuffled, {.seed = 1}) == 1);
+  CHECK(said.back().find("pass .first_epoch = epoch") != std::string::npos);
+  CHECK(run(shuffled, {.seed = 1}) == 1);
+  const auto global = fl::from(count_to(3)) | fl::global_shuffle() | fl::prefetch(1);
+  const auto copy = global;
+  CHECK(run(global, {}) == 1);
+  CHECK(run(copy, {}) == 2);
+  // Evaluation: the order is the listed one.
+  const auto in_order = fl::from(numbers(3)) | fl::prefetch(1);
+  CHECK(run(in_order, {}) == 2);
+  CHECK(run(in_order, {}) == 2);
+}
+
+TEST_CASE("With a first_epoch the order of shards is that of training, also for a single epoch") {
+  const temporary_folder folder;
+  for (int i = 0; i < 12; ++i) folder.write(std::to_string(10 + i), std::to_string(i) + "\n");
+  const auto p = fl::lines({folder / "*"}) | fl::prefetch(2);
+  const auto listed = collect(p.finite());
+  CHECK(collect(p.finite()) == listed);
+  CHECK(collect(p.finite({.first_epoch = 0})) != listed);
+  CHECK(collect(p.finite({.first_epoch = 1})) != collect(p.finite({.first_epoch = 0})));
+  const auto left = p.finite().checkpoint();
+  CHECK(throws_saying<std::invalid_argument>("no first_epoch, this one has first_epoch 0",
+                                             [&] { p.finite({.first_epoch = 0, .resume = left}); }));
 }
 
 TEST_CASE("Equal seeds yield equal runs, other seeds don't, and each epoch has its own order") {

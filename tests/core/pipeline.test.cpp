@@ -87,6 +87,23 @@ TEST_CASE("A part that changes a source may be in a row without one") {
         expected);
 }
 
+TEST_CASE("A source without stages runs as it is") {
+  const auto p = fl::from(numbers(5));
+  CHECK(collect(p.finite({.epochs = 2})).size() == 10);
+  CHECK(collect(fl::from(count_to(5)).infinite(), 8) == std::vector{0, 1, 2, 3, 4, 0, 1, 2});
+  auto left = fl::from(count_to(5)).finite();
+  left.next();
+  CHECK(collect(fl::from(count_to(5)).finite({.resume = left.checkpoint()})) == std::vector{1, 2, 3, 4});
+  const auto shuffled = collect((fl::from(count_to(50)) | fl::global_shuffle()).finite());
+  CHECK(shuffled.size() == 50);
+  CHECK(shuffled != count_to(50));
+  const auto failing = run_to_end(fl::from(numbers(5, {3})).finite({.on_error = fl::on_error::skip}));
+  CHECK(failing.items == std::vector{0, 1, 2, 4});
+  CHECK(failing.skipped.at(0).samples_before == 3);
+  CHECK(fl::from(count_to(5)).size() == 5);
+  CHECK(fl::from(count_to(5)).memory().bytes());
+}
+
 TEST_CASE("A pipeline with only a queue yields the samples as they are") {
   CHECK(collect((fl::from(numbers(5)) | fl::prefetch(2)).finite()) == count_to(5));
   CHECK(collect((fl::from(numbers(5)) | fl::prefetch(2) | fl::prefetch(3)).finite()) == count_to(5));

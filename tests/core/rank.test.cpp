@@ -288,6 +288,26 @@ TEST_CASE("A checkpoint of several ranks is resumed by more or fewer, with the s
       rounds(20));
 }
 
+TEST_CASE("A refused number of ranks, batch size or seed is named, with the size that fits") {
+  const auto batches = [](std::size_t size) {
+    return fl::from(iota(240)) | fl::global_shuffle() | fl::batch(size);
+  };
+  auto loader = batches(16).infinite({.seed = 3, .rank = {1, 4}});
+  for (int i = 0; i < 3; ++i) loader.next();
+  const auto left = fl::checkpoint::from_bytes(loader.checkpoint().to_bytes());
+  const auto refuses = [&](std::size_t size, std::uint32_t ranks, std::uint64_t seed,
+                           const std::string& why) {
+    return throws_saying<std::invalid_argument>(why, [&] {
+      batches(size).infinite({.seed = seed, .rank = {0, ranks}, .resume = left});
+    });
+  };
+  CHECK(refuses(16, 2, 3, "4 ranks with 16 samples each, here are 2 ranks with 16: use a size of 32"));
+  CHECK(refuses(8, 4, 3, "its size was 16, here it is 8"));
+  CHECK(refuses(21, 3, 3, "here are 3 ranks with 21, which no size makes equal"));
+  CHECK(refuses(16, 4, 4, "all ranks must have the same seed"));
+  batches(32).infinite({.seed = 3, .rank = {0, 2}, .resume = left});
+}
+
 TEST_CASE("In finite mode another number of ranks can finish an epoch") {
   const watchdog guard("changing ranks in finite mode");
   const auto make = [](std::size_t batch) {

@@ -517,7 +517,7 @@ source_plan drawn_source(draw& d, source_kind kind) {
   s.second_size = d(1, 60);
   s.samples = d(1, 80);
   s.weight = static_cast<double>(d(1, 9)) / 10;
-  s.stops = d.coin();
+  s.end = static_cast<mix_end>(d(0, 2));
   return s;
 }
 
@@ -661,8 +661,7 @@ const std::vector<shape>& all_shapes() {
             const source_plan& p = s->c.source;
             return fl::mix(fl::weighted(stated(s, p.size), p.weight),
                            fl::weighted(list(s, p.second_size, second_numbers), 1 - p.weight),
-                           fl::mix_options{p.stops ? fl::when_one_ends::stop
-                                                   : fl::when_one_ends::continue_with_others}) |
+                           fl::mix_options{static_cast<fl::when_one_ends>(p.end)}) |
                    fl::map(mapping{s, 1}, fl::workers{v.workers}) | buffer(s, 2) | batches(s, 3);
           }),
       make_shape(
@@ -870,35 +869,6 @@ void draw_faults(composition& c, draw& d, const axes& a) {
   }
 }
 
-/// Whether the stage with one failure more than the limit knows all earlier ones, and emits the items that it
-/// holds.
-bool can_be_limited(const composition& c) {
-  // Threads upstream of take() continue to read, and count failures, until they know that it has enough.
-  if (has_stage(c, {stage_kind::take})) return false;
-  // A checkpoint that any number of ranks can resume has no count for each thread.
-  if (could_be_elastic(c)) return false;
-  // A stage doesn't know the failures of threads downstream, and then doesn't emit the items that it holds.
-  std::size_t first = c.stages.size(), last = 0;
-  for (const fault& f : c.faults) {
-    first = std::min(first, f.place);
-    last = std::max(last, f.place);
-  }
-  for (std::size_t place = std::max<std::size_t>(first, 1); place < last; ++place)
-    switch (c.stages[place - 1].kind) {
-    case stage_kind::own:
-    case stage_kind::opaque_own:
-    case stage_kind::hold:
-    case stage_kind::reservoir:
-    case stage_kind::pack:
-    case stage_kind::shuffle:
-    case stage_kind::batch:
-      return false;
-    default:
-      break;
-    }
-  return true;
-}
-
 composition drawn_composition(std::uint64_t number, const axes& a) {
   draw d(fl::detail::key(number, 7));
   const shape& s = all_shapes()[number % all_shapes().size()];
@@ -910,13 +880,17 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
   c.epochs = static_cast<std::uint32_t>(d(1, 3));
   c.seed = d(0, 1000);
   draw_faults(c, d, a);
+  // A pass that yields nothing isn't repeated.
+  const auto is_of_source = [](const fault& f) { return f.place == 0; };
+  if (c.source.end == mix_end::repeat && std::any_of(c.faults.begin(), c.faults.end(), is_of_source))
+    c.source.end = mix_end::go_on;
   if (!a.elastic_faults && could_be_elastic(c)) c.faults.clear();
   const bool skips = d(0, 2) > 0, others[2] = {d.coin(), d.coin()};
   c.skips[0] = skips;
   c.skips[1] = a.other_on_error ? others[0] : skips;
   c.skips[2] = a.other_on_error ? others[1] : skips;
   const std::size_t limit = d(0, 12);
-  if (a.limit && limit < 4 && can_be_limited(c)) c.failure_limit = limit;
+  if (a.limit && limit < 4) c.failure_limit = limit;
 
   const std::uint32_t ranks = static_cast<std::uint32_t>(d(1, 4));
   const std::uint32_t rank = static_cast<std::uint32_t>(d(0, ranks - 1));
@@ -1055,7 +1029,7 @@ class trial {
     if (s.may_fail && c_.ranks > 1 && !c_.faults.empty()) return false;
     // A user's stage that receives samples and never emits any isn't detected: such a run has no end.
     if (s.kind == step_kind::error && s.error == empty_error) return s.may_fail && axes_.empty;
-    return !s.over_limit || (axes_.limit && can_be_limited(c_));
+    return !s.over_limit || axes_.limit;
   }
 
   bool is_comparable(const std::vector<reference_step>& steps) const {

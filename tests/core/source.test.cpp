@@ -278,7 +278,7 @@ TEST_CASE("A replay ends for a sample that an endless source doesn't have") {
   const endless even{[](std::uint64_t n) { return 2 * n; }};
   const endless round_robin{[](std::uint64_t n) { return n * 7 % 1000; }};
   const auto replays = [](auto source, std::uint64_t index) {
-    return (fl::from(std::move(source)) | fl::prefetch(1)).replay(0, 0, index);
+    return (fl::from(std::move(source)) | fl::prefetch(1)).replay(0, {index});
   };
   CHECK(replays(even, 8) == 1);
   CHECK(replays(round_robin, 999) == 1);
@@ -307,7 +307,7 @@ TEST_CASE("A replay of an endless source without any order can be stopped") {
   stopping source{{[](std::uint64_t n) { return fl::detail::key(n) | 1; }}};
   source.stop = &stop;
   CHECK_FALSE(
-      (fl::from(source) | fl::prefetch(1)).replay(fl::infinite_options{.stop = stop.get_token()}, 0, 2));
+      (fl::from(source) | fl::prefetch(1)).replay(fl::infinite_options{.stop = stop.get_token()}, {2}));
 }
 
 TEST_CASE("A class with only size() and at() is a source") {
@@ -320,7 +320,7 @@ TEST_CASE("A class with only size() and at() is a source") {
   CHECK((all[4] == 16 && all[5] == 36 && all[18] == 361));
   REQUIRE(loader.failures().size() == 1);
   CHECK(loader.failures()[0].stage.find("squares") != std::string::npos);
-  CHECK(p.replay(0, 0, 7) == 49);
+  CHECK(p.replay(0, {7}) == 49);
 
   auto shuffled = collect((squares() | fl::global_shuffle() | fl::prefetch(2)).finite(skip));
   CHECK(shuffled != all);

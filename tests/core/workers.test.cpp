@@ -125,6 +125,9 @@ TEST_CASE("A stage can have 1 to 256 workers") {
   CHECK_THROWS_AS(fl::map(same, fl::workers{.count = 0, .max = 2}), std::invalid_argument);
   CHECK_THROWS_AS(fl::parallel(fl::workers{0}, fl::map(same) | fl::map(same)), std::invalid_argument);
   CHECK(collect((fl::from(numbers(500)) | fl::map(same, fl::workers{256})).finite()) == count_to(500));
+  const int count = 2;
+  CHECK(collect((fl::from(numbers(5)) | fl::map(same, fl::workers{count})).finite()) == count_to(5));
+  CHECK(throws_saying<std::invalid_argument>("-3 requested", [] { fl::map(same, fl::workers{-3}); }));
 }
 
 TEST_CASE("As many items are processed at once as there are workers") {

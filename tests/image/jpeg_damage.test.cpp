@@ -181,17 +181,27 @@ TEST_CASE("warnings that lose no pixels are accepted on request, a file that is 
     return file;
   };
   const auto with_more = [](std::vector<std::byte> file, std::size_t at) {
-    file.insert(file.begin() + static_cast<std::ptrdiff_t>(at), 40, std::byte{7});
+    file.insert(file.begin() + static_cast<std::ptrdiff_t>(at), 10, std::byte{7});
     return file;
   };
   const auto good = write_jpeg(gradient(24, 24, 3), {.restart_rows = 1});
   const std::size_t scan = find_marker(good, 0xda);
   accepts(with_more(good, good.size() - 2), good, " extraneous bytes before marker 0xd9");
-  accepts(with_more(good, find_marker(good, 0xdb)), good, "40 extraneous bytes before marker 0xdb");
+  accepts(with_more(good, find_marker(good, 0xdb)), good, "10 extraneous bytes before marker 0xdb");
   accepts(with(good, find_marker(good, 0xe0) + 9, 9), good, "JFIF");
   accepts(with(good, scan + 12, 0), good, "SOS parameters"); // the last coefficient of the scan
   const auto ycck = write_jpeg(gradient(24, 24, 4), {.from = JCS_CMYK, .stored = JCS_YCCK});
   accepts(with(ycck, find_marker(ycck, 0xee) + 15, 7), ycck, "Adobe");
+}
+
+TEST_CASE("a file whose header has too few rows loses pixels") {
+  auto file = write_jpeg(gradient(96, 64, 3), {});
+  set_side(file, 5, 16);
+  fl::jpeg_decoder decoder;
+  CHECK(throws_saying<fl::jpeg_error>(" extraneous bytes before marker 0xd9", [&] {
+    decoder.decode(file, {.on_corrupt = fl::on_corrupt::keep_whole});
+  }));
+  CHECK(decoder.decode(file, keeping).size() == 16 * 64 * 3);
 }
 
 TEST_CASE("a file that is cut off inside a skipped segment is an error, before the pixels and after "

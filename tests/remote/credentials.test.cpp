@@ -302,6 +302,40 @@ TEST_CASE("the message of S3 about an error doesn't repeat secrets") {
   CHECK(problem_of(*store, "s3://bucket/other").find("InvalidToken") != std::string::npos);
 }
 
+TEST_CASE("a secret may consist of the bytes that replace it") {
+  misbehaving_server server([](connection& c, const http_request&) {
+    const std::string body = "<Error><Code>A</Code><Message>\xe2\x80\xa6 \xe2 \x80\xa6</Message></Error>";
+    c.send("HTTP/1.1 400 x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  });
+  for (const std::string secret : {"\xe2\x80\xa6", "\x80\xa6"}) {
+    const auto store = store_with({{"AWS_ENDPOINT_URL", server.url("")},
+                                   {"AWS_ACCESS_KEY_ID", "A"},
+                                   {"AWS_SECRET_ACCESS_KEY", secret}});
+    CHECK(problem_of(*store, "s3://bucket/k").find("status 400") != std::string::npos);
+  }
+}
+
+TEST_CASE("S3's refusal of a token or of the clock ends the run, as it concerns every object") {
+  for (const auto& [status, code] :
+       {std::pair<std::string, std::string>{"400", "ExpiredToken"}, {"403", "RequestTimeTooSkewed"}}) {
+    misbehaving_server server([&](connection& c, const http_request&) {
+      const std::string body = "<Error><Code>" + code + "</Code><Message>no</Message></Error>";
+      c.send("HTTP/1.1 " + status + " x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+             body);
+    });
+    std::string notice;
+    fl::remote_options options;
+    options.on_notice = [&](const std::string& sentence) { notice = sentence; };
+    const auto store = store_with(
+        {{"AWS_ENDPOINT_URL", server.url("")}, {"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", "hush"}},
+        options);
+    CHECK_THROWS_AS(part_of(*store, "s3://bucket/k"), fl::outage_error);
+    CHECK(server.requests().size() == 1);
+    CHECK(notice.starts_with("feedline::remote: a server can't be used, and the run ends: s3://bucket/k: "));
+    CHECK(notice.find(code) != std::string::npos);
+  }
+}
+
 TEST_CASE("a refusal of S3 says what may be missing, without the keys") {
   misbehaving_server server([](connection& c, const http_request& r) {
     if (r.path() == "/bucket/elsewhere")

@@ -198,3 +198,23 @@ TEST_CASE("The last attempt is at the end of the time for which an outage may la
   const auto store = fl::remote({.retry = {.attempts = 1, .first_pause = 1h, .for_at_most = 1ms}});
   CHECK(problem_of(*store, server.url()).find("; tried 2 times") != std::string::npos);
 }
+
+TEST_CASE("While one object isn't served and others are, no time counts twice, and one notice is given") {
+  const watchdog guard("an object that isn't served");
+  misbehaving_server server([](connection& c, const http_request& r) {
+    r.path() == "/busy" ? c.send_status("503 busy") : c.send_range(r, "hello");
+  });
+  fl::remote_options options;
+  options.retry = {.attempts = 2, .first_pause = 1ms, .factor = 1, .for_at_most = 1h};
+  std::atomic<int> notices{0};
+  options.on_notice = [&](const std::string&) { ++notices; };
+  const auto began = std::chrono::steady_clock::now();
+  const auto store = fl::remote(options);
+  const auto busy = store->read(server.url("/busy"), 0, 5, {});
+  for (int i = 0; i < 300; ++i) CHECK(text_of(part_of(*store, server.url("/good"))) == "hello");
+  server.wait_for_requests(330);
+  const double seconds = metric(*store, "seconds of outages");
+  CHECK(seconds > 0);
+  CHECK(std::chrono::duration<double>(seconds) <= std::chrono::steady_clock::now() - began);
+  CHECK(notices == 1);
+}

@@ -305,6 +305,22 @@ TEST_CASE("a server that asks for a pause gets it") {
   CHECK(std::chrono::steady_clock::now() - before >= 1s);
 }
 
+TEST_CASE("a server that asks for a longer pause than an outage may last isn't tried again") {
+  const fl::test::watchdog dog("a pause that is too long");
+  for (const std::size_t attempts : {1u, 5u}) {
+    misbehaving_server server(
+        [](connection& c, const http_request&) { c.send_status("503 x", "Retry-After: 3600\r\n"); });
+    auto options = quick(attempts);
+    options.retry.for_at_most = 1min;
+    std::string notice;
+    options.on_notice = [&](const std::string& sentence) { notice = sentence; };
+    const auto store = fl::remote(options);
+    CHECK_THROWS_AS(part_of(*store, server.url()), fl::outage_error);
+    CHECK(server.requests().size() == 1);
+    CHECK(notice.starts_with("feedline::remote: a server can't be used, and the run ends: "));
+  }
+}
+
 TEST_CASE("a pause ends with its read") {
   const fl::test::watchdog dog("a pause ends with its read");
   misbehaving_server server([&](connection& c, const http_request& r) {

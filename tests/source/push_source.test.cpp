@@ -10,9 +10,12 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <pthread.h>
 
 #include <feedline/feedline.hpp>
 
@@ -352,4 +355,24 @@ TEST_CASE("A resumed run doesn't read items of a live source again") {
     for (int i = 0; i < 30; ++i) CHECK(seen.insert(*again.next()).second);
   } catch (const fl::pipeline_error&) { // the items of the buffer can't be read again
   }
+}
+
+TEST_CASE("Producers don't wait for a run whose thread can't be started") {
+  const watchdog guard("a run that doesn't begin");
+  fl::push_source<int> numbers({.capacity = 1});
+  {
+    ::pthread_attr_t before, now;
+    ::pthread_getattr_default_np(&before);
+    ::pthread_attr_init(&now);
+    ::pthread_attr_setstacksize(&now, std::size_t{1} << 47); // the address space has no room for it
+    ::pthread_setattr_default_np(&now);
+    CHECK(throws_saying<std::system_error>("can't start thread 1", [&] { doubled(numbers, 1).infinite(); }));
+    ::pthread_setattr_default_np(&before);
+    ::pthread_attr_destroy(&now);
+    ::pthread_attr_destroy(&before);
+  }
+  CHECK(numbers.push(1) == fl::queue_status::closed);
+  auto loader = doubled(numbers, 1).infinite();
+  CHECK(numbers.push(1) == fl::queue_status::success);
+  CHECK(loader.next() == 2);
 }

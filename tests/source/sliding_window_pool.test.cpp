@@ -120,7 +120,7 @@ class live_run {
     while (pool.status().indexed != before + l.count) std::this_thread::yield();
   }
 
-  std::string next() { return source->next()->read(); }
+  std::string next() { return source->next().value().read(); }
 
   strings next(std::size_t count) {
     strings all;
@@ -321,7 +321,7 @@ TEST_CASE("Random keys differ by chunk and pass, and depend on the seed") {
   CHECK(keys(1) != keys(2));
   live_run r({.window = 10}, {{"a", 10}});
   std::set<std::uint64_t> all;
-  for (int i = 0; i < 50; ++i) all.insert(r.source->next()->random_key());
+  for (int i = 0; i < 50; ++i) all.insert(r.source->next().value().random_key());
   CHECK(all.size() == 50);
 }
 
@@ -805,7 +805,7 @@ TEST_CASE("Files are opened when they are read, up to max_open_files") {
     const auto unread = *source.next();
     CHECK(descriptors() == before);
     for (int i = 0; i < 200; ++i) {
-      CHECK(as_text(source.next()->read()).size() == 1);
+      CHECK(as_text(source.next().value().read()).size() == 1);
       most = std::max(most, descriptors());
     }
     CHECK(most == before + 4);

@@ -2,9 +2,14 @@
 #include <feedline/source/tar.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <new>
 #include <set>
+#include <span>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/stat.h>
@@ -43,6 +48,22 @@ static_assert(std::is_same_v<feedline::source_item_t<tar_samples>, tar_sample>);
 strings read_bytes(const std::string& bytes) { return feedline::test::read_bytes<tar_samples>(bytes); }
 
 constexpr std::uint64_t shard(std::uint64_t number) { return number << 40; }
+
+/// An archive for which one read has no memory.
+class memory_with_failure : public feedline::detail::tar_memory {
+ public:
+  memory_with_failure(const std::string& bytes, std::size_t& reads, std::size_t failing)
+      : tar_memory(std::as_bytes(std::span(bytes))), reads_(reads), failing_(failing) {}
+
+  std::string_view read(std::uint64_t count) {
+    if (++reads_ == failing_) throw std::bad_alloc();
+    return tar_memory::read(count);
+  }
+
+ private:
+  std::size_t& reads_;
+  std::size_t failing_;
+};
 
 } // namespace
 
@@ -122,6 +143,70 @@ TEST_CASE("members of a sample that aren't neighbours are noticed once, with its
   REQUIRE(said.size() == 2);
   CHECK(said[1].find("sample `0`") != std::string::npos);
   CHECK(late.bytes_held() > 0);
+}
+
+TEST_CASE("a notice that fails costs no sample") {
+  const temporary_folder folder;
+  const std::string path = folder.write("s.tar", pairs(100).add("0.txt", "t").closed());
+  int given = 0;
+  const tar_samples source(path, {.on_notice = [&](const std::string&) {
+                             ++given;
+                             throw std::runtime_error("a notice that fails");
+                           }});
+  auto loader = (source | feedline::map([](const tar_sample& sample) {
+                   return std::string(sample.key());
+                 })).finite({.on_error = feedline::on_error::skip});
+  std::size_t samples = 0;
+  while (loader.next()) ++samples;
+  CHECK(samples == 101);
+  CHECK(loader.failures().empty());
+  CHECK(given == 1);
+}
+
+TEST_CASE("a sample for which there is no memory is lost as a whole, and the others follow") {
+  const std::string bytes = pairs(3).closed();
+  for (std::size_t failing = 2; failing <= 12; ++failing) { // reads of headers and contents in turn
+    CAPTURE(failing);
+    std::size_t reads = 0;
+    memory_with_failure archive(bytes, reads, failing);
+    feedline::detail::basic_tar_shard<memory_with_failure> shard(
+        std::make_shared<const feedline::detail::named_version>(feedline::detail::named_version{"s.tar", {}}),
+        feedline::detail::basic_tar_reader<memory_with_failure>(archive), {});
+    strings found;
+    for (bool goes_on = true; goes_on;) {
+      try {
+        const auto sample = shard.next();
+        if (sample) found.push_back(feedline::test::as_text(*sample));
+        goes_on = sample.has_value();
+      } catch (const std::bad_alloc&) {
+        found.emplace_back("!");
+      }
+    }
+    strings expected{"0:jpg=photo,cls=0", "1:jpg=photo,cls=1", "2:jpg=photo,cls=2"};
+    expected.at((failing - 1) / 4) = "!";
+    // Without a header nothing is known about what follows, nor whether the first sample is complete.
+    if (failing % 2 == 1) expected.resize((failing - 1) / 4 + 1);
+    if (failing == 5) expected = {"!"};
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("a shard of hidden members only is an error that says so") {
+  const temporary_folder folder;
+  tar_writer tar;
+  tar.add(".cache/", "", '5').add(".cache/ds/1.txt", "one").add(".cache/ds/2.txt", "two");
+  const std::string path = folder.write("x.tar", tar.closed());
+  const std::string message =
+      path + ": all members are hidden (2): set `hidden` in the source's options to read them";
+  tar_samples shards({path, folder.write("y.tar", pairs(1).closed())});
+  CHECK(read_all(shards) == strings{"! " + message, "0:jpg=photo,cls=0"});
+  for (const bool keep : {true, true, false}) { // the second time, with the index that was kept
+    const auto indexed = tar_samples(path, {.keep_index = keep}).indexed();
+    REQUIRE(indexed.size() == 1);
+    CHECK(throws_saying<tar_error>(message, [&] { static_cast<void>(indexed.at(0)); }));
+  }
+  CHECK(tar_samples(path, {.hidden = true}).indexed().size() == 2);
+  CHECK(read_bytes(tar_writer().add("a/", "", '5').closed()).empty());
 }
 
 TEST_CASE("a shard that doesn't exist is found at the start of a run, and named") {

@@ -285,8 +285,8 @@ TEST_CASE("The identity of a sample changes with its object's version") {
   all.add("a.tar", pairs(2).closed());
   const auto identities = [&] {
     fl::tar_samples source = all.objects();
-    const auto first = source.next()->identity();
-    return std::pair(first, source.next()->identity());
+    const auto first = source.next().value().identity();
+    return std::pair(first, source.next().value().identity());
   };
   const auto before = identities();
   CHECK(before.first != before.second);
@@ -508,7 +508,7 @@ TEST_CASE("What was requested ahead is cancelled when a run ends early") {
     CHECK(all.store->objects.reads_open() > 0);
     const fl::tar_samples copy = source; // has its own reads
     source.seek(2ul << 40);
-    CHECK(source.next()->file() == "mem://s2.tar");
+    CHECK(source.next().value().file() == "mem://s2.tar");
     source.start_epoch({});
     CHECK(all.store->objects.reads_open() == 0);
     fl::tar_samples second = copy;

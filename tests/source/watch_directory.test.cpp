@@ -160,9 +160,9 @@ TEST_CASE("an empty directory yields only the mark, and slashes after its name a
   const auto source = fl::watch_directory(folder.path() + "///").source();
   auto run = source;
   run.start_epoch({.endless = true});
-  CHECK(!run.next()->is_file());
+  CHECK(!run.next().value().is_file());
   const std::string a = folder.write("a", "");
-  CHECK(run.next()->path == a);
+  CHECK(run.next().value().path == a);
 }
 
 TEST_CASE("newest_first yields the newest files first") {

@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <feedline/core/loader.hpp>
 #include <feedline/source/range.hpp>
+#include <feedline/source/zip.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
@@ -93,6 +96,55 @@ TEST_CASE("Invalid weights are rejected") {
   CHECK(throws_saying<fl::pipeline_error>("there are 2 weights for 3 samples", [&] { loader.next(); }));
   CHECK((numbers_to(0) | fl::with_replacement({.samples = 5}) | fl::prefetch(1)).finite().next() ==
         std::nullopt);
+}
+
+TEST_CASE("Each draw of a sample has random numbers of its own, and replay() finds them") {
+  const auto random = [](int, fl::context& c) { return c.random(); };
+  for (const std::size_t workers : {0u, 1u, 64u}) {
+    const auto draws = numbers_to(5) | fl::with_replacement({.samples = 200});
+    const auto check = [&](const auto& p) {
+      std::set<std::uint64_t> numbers;
+      std::set<std::uint64_t> indices;
+      auto loader = p.finite({.seed = 3});
+      for (const auto& batch : loader) {
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+          const fl::sample_id id = batch.ids()[i];
+          CHECK(p.replay(3, id) == batch.values()[i]);
+          indices.insert(id.index);
+          numbers.insert(batch.values()[i]);
+        }
+      }
+      CHECK(indices.size() == 5);
+      CHECK(numbers.size() == 200);
+    };
+    if (workers == 0) check(draws | fl::map(random) | fl::batch(8));
+    else check(draws | fl::map(random, fl::workers{workers}) | fl::batch(8));
+  }
+}
+
+TEST_CASE("Ranks have different draws, and a zip pairs them") {
+  const auto random = [](std::pair<int, int> both, fl::context& c) {
+    CHECK(both.first == both.second);
+    return c.random();
+  };
+  std::set<std::uint64_t> numbers;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    const auto same = numbers_to(4) | fl::with_replacement({.samples = 90});
+    const auto p = same | fl::map([](int, fl::context& c) { return c.random(); }) | fl::prefetch(2);
+    for (const std::uint64_t n : p.finite({.rank = {rank, 3}})) numbers.insert(n);
+  }
+  CHECK(numbers.size() == 90);
+  const auto same = numbers_to(4) | fl::with_replacement({.samples = 90});
+  numbers.clear();
+  for (const std::uint64_t n : (fl::zip(same, same) | fl::map(random) | fl::prefetch(2)).finite())
+    numbers.insert(n);
+  CHECK(numbers.size() == 90);
+}
+
+TEST_CASE("More draws than a repetition can number are rejected") {
+  auto loader =
+      (numbers_to(3) | fl::with_replacement({.samples = std::uint64_t{1} << 32}) | fl::prefetch(1)).finite();
+  CHECK(throws_saying<fl::pipeline_error>("an epoch has at most 2^32 - 1 draws", [&] { loader.next(); }));
 }
 
 TEST_CASE("Draws are resumed, also those that a buffer holds several times") {

@@ -144,7 +144,7 @@ TEST_CASE("a replay with a run's options yields the pairs of that run") {
       const auto batch = loader.next();
       REQUIRE(batch);
       const fl::sample_id id = batch->ids()[0];
-      CHECK(p.replay(options, id.epoch, id.index) == batch->values()[0]);
+      CHECK(p.replay(options, id) == batch->values()[0]);
     }
   };
   for (const std::uint64_t seed : {1u, 2u, 3u}) {

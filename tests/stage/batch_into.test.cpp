@@ -119,7 +119,7 @@ TEST_CASE("in infinite mode batches continue across epochs, also after a global 
 TEST_CASE("an error arrives in its position, after the batches that are complete before it") {
   const auto p = fl::from(numbers(100)) | fl::batch_into<example>(5, fill, fl::workers{4}, fl::name{"load"});
   auto loader = p.finite();
-  CHECK(loader.next()->size() == 5);
+  CHECK(loader.next().value().size() == 5);
   CHECK(throws_saying<fl::pipeline_error>("batch_into `load` failed on sample 7: unreadable 7",
                                           [&] { loader.next(); }));
 }
@@ -198,7 +198,7 @@ TEST_CASE("replaying a sample takes memory for that sample only") {
   const auto fill_one = [](int, fl::batch_slot<fl::tensor<float, 100>>& slot) { slot.value()[0] = 1; };
   const auto p = fl::from(numbers(100)) |
                  fl::batch_into<fl::tensor<float, 100>>(50, fill_one, fl::batch_options{.memory = &resource});
-  CHECK(p.replay(1, 0, 3));
+  CHECK(p.replay(1, {3}));
   CHECK(resource.most_bytes() > 0);
   CHECK(resource.most_bytes() <= fl::detail::block_cache::smallest); // fifty rows would be 20,000
 }
@@ -244,11 +244,31 @@ TEST_CASE("one row is replayed exactly as in the run") {
   const auto p = fl::from(numbers(30)) | fl::batch_into<example>(4, fill, fl::workers{2});
   auto loader = p.finite({.seed = 9});
   const auto batch = loader.next();
-  const auto row = p.replay(9, 0, 2);
+  const auto row = p.replay(9, {2});
   REQUIRE(row);
   CHECK(std::equal(row->get<&example::pixels>().begin(), row->get<&example::pixels>().end(),
                    batch->get<&example::pixels>().at(2).begin()));
 }
+
+#ifndef NDEBUG
+TEST_CASE("a debug build finds a field that wasn't written, and names it") {
+  struct forgetful {
+    std::array<float, 4> pixels;
+    std::int16_t too_small;
+    std::int32_t label;
+  };
+
+  const auto fill = [](int n, fl::batch_slot<forgetful>& slot) {
+    if (n != 3) slot.get<&forgetful::pixels>()[2] = 1;
+    if (n != 5) slot.get<&forgetful::label>() = 0;
+  };
+  const auto p = fl::from(count_to(8)) | fl::batch_into<forgetful>(2, fill, fl::workers{2});
+  const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
+  CHECK(result.skipped_indices() == std::vector<std::uint64_t>{3, 5});
+  CHECK(result.skipped.at(0).message.find("didn't write field number 0") != std::string::npos);
+  CHECK(result.skipped.at(1).message.find("didn't write field number 2") != std::string::npos);
+}
+#endif
 
 TEST_CASE("optional numbers are written to values and a mask, as in batch") {
   struct graded {
@@ -297,8 +317,8 @@ TEST_CASE("optional numbers are written to values and a mask, as in batch") {
     }
   }
   const auto p = source | fl::batch_into<graded>(4, fill_graded);
-  CHECK(std::optional<std::int64_t>(p.replay(1, 0, 5)->get<&graded::label>()) == 5);
-  CHECK(!std::optional<std::int64_t>(p.replay(1, 0, 6)->get<&graded::label>()));
+  CHECK(std::optional<std::int64_t>(p.replay(1, {5})->get<&graded::label>()) == 5);
+  CHECK(!std::optional<std::int64_t>(p.replay(1, {6})->get<&graded::label>()));
   using one = std::optional<float>;
   const auto ones = source | fl::batch_into<one>(3, [](int n, fl::batch_slot<one>& slot) {
                       if (n != 1) slot.value() = 0.5f;
@@ -330,7 +350,7 @@ TEST_CASE("tensors whose types have no shape get it from an option") {
   CHECK(batch->get<0>().shape() == fl::shape{4, 2, 2});
   CHECK(batch->get<1>().shape() == fl::shape{4, 3});
   CHECK((batch->get<0>()[15] == 3 && batch->get<1>()[11] == -3));
-  CHECK(loader.next()->get<1>().shape() == fl::shape{2, 3});
+  CHECK(loader.next().value().get<1>().shape() == fl::shape{2, 3});
   CHECK_THROWS_AS(fl::batch_into<pair>(4, both, fl::shapes{{{2, 2}}}), std::invalid_argument);
   CHECK_THROWS_AS(fl::batch_into<pair>(4, both, fl::shapes{{{2, 2}, {3}, {4}}}), std::invalid_argument);
   CHECK_THROWS_AS(fl::batch_into<pair>(0, both, fl::shapes{{{2, 2}, {3}}}), std::invalid_argument);

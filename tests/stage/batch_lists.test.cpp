@@ -47,9 +47,9 @@ static_assert(fl::stage_for<decltype(fl::batch(1, fl::as_list)), std::unique_ptr
 static_assert(fl::stage_for<decltype(fl::batch(1)), std::vector<std::byte>>);
 static_assert(!fl::stage_for<decltype(fl::batch(1)), std::vector<std::string>>);
 static_assert(!fl::stage_for<decltype(fl::batch(1)), std::vector<bool>>, "it has no bools to point at");
-static_assert(std::is_same_v<decltype(std::declval<batch_type<fl::as_list_t, sentence>>().values()),
+static_assert(std::is_same_v<decltype(std::declval<batch_type<fl::as_list_t, sentence>&>().values()),
                              std::vector<sentence>&>);
-static_assert(std::is_same_v<decltype(std::declval<batch_type<fl::padded, std::string>>().values().values),
+static_assert(std::is_same_v<decltype(std::declval<batch_type<fl::padded, std::string>&>().values().values),
                              fl::tensor<char>>);
 
 /// A sentence of i letters and tokens.

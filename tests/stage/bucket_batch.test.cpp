@@ -165,7 +165,7 @@ TEST_CASE("in finite mode no batch holds samples of two epochs, in infinite mode
   CHECK(batches == lists{{"a", "c"}, {"bbb", "ddd"}, {"e"}, {"a", "c"}, {"bbb", "ddd"}, {"e"}});
   batches.clear();
   auto loader = p.infinite();
-  for (int i = 0; i < 5; ++i) batches.push_back(loader.next()->values());
+  for (int i = 0; i < 5; ++i) batches.push_back(loader.next().value().values());
   CHECK(batches == lists{{"a", "c"}, {"bbb", "ddd"}, {"e", "a"}, {"bbb", "ddd"}, {"c", "e"}});
 }
 

@@ -408,7 +408,7 @@ TEST_CASE("a full disk is reported once, and the run continues") {
   const decode f;
   std::vector<std::string> said;
   auto options = in(folder, 100'000);
-  options.on_warning = [&](const std::string& sentence) { said.push_back(sentence); };
+  options.on_notice = [&](const std::string& sentence) { said.push_back(sentence); };
   SECTION("when a file is created") {
     limits.limit(10);
     const auto kept = fl::cache(options);

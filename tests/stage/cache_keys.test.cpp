@@ -106,7 +106,7 @@ TEST_CASE("items that can't be identified need a key, which replaces the index")
   CHECK(f.since_last() <= 40);
   // The items that the run yields keep the identity of their sample.
   const auto batches = by_name | fl::batch(5, fl::as_list);
-  CHECK(batches.finite().next()->indices() == std::vector<std::uint64_t>{0, 1, 2, 3, 4});
+  CHECK(batches.finite().next().value().indices() == std::vector<std::uint64_t>{0, 1, 2, 3, 4});
 }
 
 TEST_CASE("samples with the same index are distinguished by their content") {

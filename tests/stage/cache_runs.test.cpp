@@ -162,12 +162,13 @@ TEST_CASE("one sample can be replayed, from the cache or not") {
                  fl::map(fl::test::refusing{{4}}, fl::name{"check"}) | fl::cache({.memory_bytes = plenty}) |
                  fl::batch(2);
   for (int times = 0; times < 2; ++times) {
-    CHECK(p.replay(7, 3, 5) == 15);
-    CHECK(p.replay(7, 0, 5, 1) == 5);
-    CHECK_FALSE(p.replay(7, 0, 5, 2));
-    CHECK_FALSE(p.replay(7, 0, 50));
-    CHECK(fl::test::throws_saying<fl::pipeline_error>("map `check` failed on sample 4: unlucky 4",
-                                                      [&] { p.replay(7, 1, 4, 1); }));
+    CHECK(p.replay(7, {.index = 5, .epoch = 3}) == 15);
+    CHECK(p.replay(7, {5, 1}) == 5);
+    CHECK_FALSE(p.replay(7, {5, 2}));
+    CHECK_FALSE(p.replay(7, {50}));
+    CHECK(fl::test::throws_saying<fl::pipeline_error>("map `check` failed on sample 4: unlucky 4", [&] {
+      p.replay(7, {4, 1, 1});
+    }));
   }
 }
 
@@ -187,7 +188,7 @@ TEST_CASE("any number of ranks can resume a run with a cache") {
   std::vector<std::uint64_t> together;
   for (const std::uint32_t number : {0u, 1u}) {
     auto loader = on_rank(number, 2, state);
-    const auto indices = loader.next()->indices();
+    const auto indices = loader.next().value().indices();
     together.insert(together.end(), indices.begin(), indices.end());
   }
   auto wanted = expected->indices();
@@ -204,7 +205,7 @@ TEST_CASE("a checkpoint of other stages upstream of a cache is refused") {
   auto loader = make("one").infinite();
   loader.next();
   const auto state = loader.checkpoint();
-  CHECK(make("one").infinite({.resume = state}).next()->indices()[0] == 2);
+  CHECK(make("one").infinite({.resume = state}).next().value().indices()[0] == 2);
   CHECK(fl::test::throws_saying<std::invalid_argument>("map `two` | cache",
                                                        [&] { make("two").infinite({.resume = state}); }));
 }

@@ -67,8 +67,8 @@ TEST_CASE("filter emits or destroys move-only items") {
     const auto p = fl::from(count_to(100)) | fl::map([&](int i) { return fl::test::counted_item(all, i); }) |
                    fl::filter([](const fl::test::counted_item& item) { return item.value() >= 98; });
     auto loader = p.finite();
-    CHECK(loader.next()->value() == 98);
-    CHECK(loader.next()->value() == 99);
+    CHECK(loader.next().value().value() == 98);
+    CHECK(loader.next().value().value() == 99);
     CHECK_FALSE(loader.next());
     CHECK(all.live() == 0);
   }

@@ -177,7 +177,7 @@ TEST_CASE("flat_map moves the elements out of a container that is returned by va
                                                 fl::workers{2});
     auto loader = p.finite();
     for (int n = 0; n < 19; ++n)
-      for (int k = 0; k < n; ++k) REQUIRE(loader.next()->value() == k);
+      for (int k = 0; k < n; ++k) REQUIRE(loader.next().value().value() == k);
   }
   CHECK(all.live() == 0);
 }

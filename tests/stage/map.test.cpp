@@ -125,10 +125,10 @@ TEST_CASE("map emits move-only items, and none of them leaks") {
                    fl::map([&](int i) { return fl::test::counted_item(all, i); }, fl::workers{2}) |
                    fl::map([](fl::test::counted_item item) { return item; });
     auto loader = p.finite();
-    for (int i = 0; i < 1000; ++i) REQUIRE(loader.next()->value() == i);
+    for (int i = 0; i < 1000; ++i) REQUIRE(loader.next().value().value() == i);
     CHECK_FALSE(loader.next());
     auto left = p.infinite();
-    for (int i = 0; i < 1500; ++i) REQUIRE(left.next()->value() == i % 1000);
+    for (int i = 0; i < 1500; ++i) REQUIRE(left.next().value().value() == i % 1000);
   }
   CHECK(all.live() == 0);
 }

@@ -6,6 +6,7 @@
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/counting_resource.hpp"
 #include "support/lifetimes.hpp"
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
@@ -65,8 +67,8 @@ TEST_CASE("a source followed only by prefetch yields its samples unchanged, incl
     const auto q = fl::from(count_to(9)) | fl::map([&](int i) { return fl::test::counted_item(all, i); }) |
                    fl::prefetch(2);
     auto loader = q.finite();
-    CHECK(loader.next()->value() == 0);
-    CHECK(loader.next()->value() == 1);
+    CHECK(loader.next().value().value() == 0);
+    CHECK(loader.next().value().value() == 1);
   }
   CHECK(all.live() == 0);
 }
@@ -113,6 +115,30 @@ TEST_CASE("prefetch holds as many slow items ready as it was asked for") {
     }
     CHECK(made <= room + 2);
   }
+}
+
+TEST_CASE("batches before prefetch(n) take up to n + 2 buffers in all") {
+  const fl::test::watchdog dog("buffers of batches");
+  using row = std::array<float, 1024>;
+  const std::function<row(int)> make = [](int n) {
+    row r;
+    r.fill(static_cast<float>(n));
+    return r;
+  };
+  for (const std::size_t room : {1u, 2u, 8u})
+    for (const std::size_t workers : {1u, 3u}) {
+      fl::test::counting_resource memory;
+      {
+        const auto p = fl::from(count_to(400)) | fl::map(make, fl::workers{workers}) |
+                       fl::batch(4, {.memory = &memory}) | fl::prefetch(room);
+        auto loader = p.finite();
+        for (int taken = 0; taken < 40; ++taken) REQUIRE(loader.next());
+        while (loader.metrics().total.queues.back().put < 40 + room) std::this_thread::yield();
+        while (const auto batch = loader.next()) CHECK(batch->size() == 4);
+      }
+      CHECK(memory.most_bytes() >= (room + 1) * 4 * sizeof(row));
+      CHECK(memory.most_bytes() <= (room + 2) * 4 * sizeof(row));
+    }
 }
 
 TEST_CASE("an error passes prefetch in its position") {

@@ -48,9 +48,9 @@ TEST_CASE("tap ignores what its function returns, and shows move-only items") {
                  fl::tap([&](const fl::test::counted_item& item) { return seen.emplace_back(item.value()); });
   {
     auto loader = p.finite();
-    CHECK(loader.next()->value() == 0);
-    CHECK(loader.next()->value() == 1);
-    CHECK(loader.next()->value() == 2);
+    CHECK(loader.next().value().value() == 0);
+    CHECK(loader.next().value().value() == 1);
+    CHECK(loader.next().value().value() == 2);
     CHECK_FALSE(loader.next());
   }
   CHECK(seen == count_to(3));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <set>
 #include <stdexcept>
 
 namespace feedline::test {
@@ -57,6 +58,7 @@ struct packed {
   std::uint64_t index = ~std::uint64_t{0};
   std::uint64_t part = 0;
   std::uint32_t epoch = 0;
+  std::uint32_t repetition = 0;
   std::uint64_t number = 0; // set by enumerate
   std::vector<int> tokens;  // of a document or a sequence
   std::vector<packed> batch;
@@ -121,6 +123,7 @@ std::vector<entry> entries_of(const source_plan& s, std::uint64_t seed, std::uin
     for (std::uint64_t i = 0; i < s.samples; ++i) {
       const std::uint64_t place = drawn(s.size, order_key, i);
       add(make_item(place), place);
+      all.back().value.repetition = static_cast<std::uint32_t>(i);
     }
     break;
   case source_kind::zipped:
@@ -132,19 +135,28 @@ std::vector<entry> entries_of(const source_plan& s, std::uint64_t seed, std::uin
   case source_kind::mixed: {
     std::uint64_t next[2] = {0, 0};
     const std::uint64_t sizes[2] = {s.size, s.second_size};
-    bool ended[2] = {false, false};
-    for (std::uint64_t choice = 0; !(ended[0] && ended[1]) && !(s.stops && (ended[0] || ended[1]));
-         ++choice) {
+    std::uint32_t passes[2] = {0, 0};
+    bool ended[2] = {false, false}, ended_once[2] = {false, false};
+    const auto is_over = [&] {
+      if (s.end == mix_end::stop) return ended[0] || ended[1];
+      return ended_once[0] && ended_once[1];
+    };
+    for (std::uint64_t choice = 0; !is_over(); ++choice) {
       const double first = ended[0] ? 0 : s.weight;
       const double sum = first + (ended[1] ? 0 : 1 - s.weight);
       const double place = sum * random_generator(key(seed, epoch, choice)).uniform();
       const std::size_t chosen = ended[1] || place < first ? 0 : 1;
-      const std::uint64_t i = next[chosen];
-      ended[chosen] = i == sizes[chosen];
-      if (ended[chosen]) continue;
-      ++next[chosen];
+      if (next[chosen] == sizes[chosen]) {
+        ended_once[chosen] = true;
+        ended[chosen] = s.end != mix_end::repeat || is_over() || sizes[chosen] == 0;
+        if (ended[chosen]) continue;
+        next[chosen] = 0;
+        ++passes[chosen];
+      }
+      const std::uint64_t i = next[chosen]++;
       if (chosen == 0) add(own(i), i, i);
       else add(make_item(second_numbers + i), std::uint64_t{1} << 56 | i);
+      all.back().value.repetition = passes[chosen];
     }
     break;
   }
@@ -221,7 +233,9 @@ class walk {
       now_.ends_epoch = i + 1 == mine.size();
       packed value = e.value;
       if (e.fault_number != ~std::uint64_t{0} && strikes(0, e.fault_number, epoch)) {
-        caught(text_of_fault(0, e.fault_number, fails_by_place(c_.source.kind) ? fault::any_epoch : epoch));
+        const bool by_place = fails_by_place(c_.source.kind);
+        caught(text_of_fault(0, e.fault_number, by_place ? fault::any_epoch : epoch),
+               splits_samples_by_rank(source.kind) ? value.index : packed().index);
         counted = mine[i] + 1;
         ++failed;
         continue;
@@ -292,7 +306,8 @@ class walk {
   }
 
   random_generator random_of(std::size_t i, const packed& s) const {
-    return random_generator(key(key(c_.seed, i + 1), s.epoch, s.index, s.part));
+    const std::uint64_t pass = std::uint64_t{s.repetition} << 32 | s.epoch;
+    return random_generator(key(key(c_.seed, i + 1), pass, s.index, s.part));
   }
 
   // Whether an upstream stage keeps state from epoch to epoch.
@@ -361,7 +376,7 @@ class walk {
     try {
       call(i, std::move(s), emit);
     } catch (const struck& e) {
-      caught(e.text + index_text(emit.id));
+      caught(e.text + index_text(emit.id), emit.id.index);
       return true;
     }
     return emit.wanted;
@@ -600,12 +615,12 @@ class walk {
     }
   }
 
-  // Handles a failed sample.
-  void caught(const std::string& text) {
-    if (skips() && failures_ < c_.failure_limit) {
-      ++failures_;
+  // Handles a failed sample. A sample counts once, unless it failed before it had an index.
+  void caught(const std::string& text, std::uint64_t index) {
+    if (index == packed().index) ++unknown_failures_;
+    else failed_.insert(index);
+    if (skips() && failed_.size() + unknown_failures_ <= c_.failure_limit) {
       next_.failures.push_back(text);
-      arrived_ = true;
       return;
     }
     now_.over_limit = skips();
@@ -678,7 +693,8 @@ class walk {
   std::vector<reference_step> steps_;
   reference_step next_, now_;
   std::size_t delivered_ = 0;
-  std::size_t failures_ = 0;
+  std::set<std::uint64_t> failed_; // indices
+  std::size_t unknown_failures_ = 0;
   std::uint32_t first_grown_ = 0;
   std::uint64_t position_ = 0; // of the epoch in the endless stream that ranks share
   int epochs_without_arrival_ = 0;

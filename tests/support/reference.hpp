@@ -183,13 +183,15 @@ enum class source_kind {
   joined,           ///< concat(list, stated)
 };
 
+enum class mix_end { stop, go_on, repeat };
+
 struct source_plan {
   source_kind kind = source_kind::list;
   std::uint64_t size = 1;        ///< of the first source
   std::uint64_t second_size = 1; ///< of the second one
   std::uint64_t samples = 1;     ///< drawn with replacement
   double weight = 0.5;           ///< of the first source of a mix
-  bool stops = false;            ///< a mix ends when one of its sources ends
+  mix_end end = mix_end::go_on;  ///< what a mix does when one of its sources ends
 };
 
 /// The first number of the samples of a second source.

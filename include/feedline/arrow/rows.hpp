@@ -38,9 +38,9 @@ namespace feedline::inline FEEDLINE_ABI {
 ///          epoch. With global_shuffle() downstream, a random order over all rows of all files: to find them,
 ///          only message headers are read. (With compressed files nearly every row then decompresses a whole
 ///          record batch.)
-/// Throws:  immediately std::invalid_argument for an empty list of files, a file that is listed twice, or if the number of columns isn't
-///          the number of fields, std::runtime_error for a pattern that matches no file. next() throws
-///          arrow_error, each at the position of its cause:
+/// Throws:  immediately std::invalid_argument for an empty list of files, a file that is listed twice, or if the
+///          number of columns isn't the number of fields, std::runtime_error for a pattern that matches no file.
+///          next() throws arrow_error, each at the position of its cause:
 ///          - for a file that can't be opened, isn't Arrow data, is big-endian, or lacks a column or has it
 ///            with another type; the message lists the file's columns, and the next file follows;
 ///          - for a row with a null where Row has no std::optional, or with damaged data; the next row

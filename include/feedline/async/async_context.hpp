@@ -23,16 +23,18 @@ class async_context {
       : index(c.index),
         sub_index(c.sub_index),
         epoch(c.epoch),
+        repetition(c.repetition),
         random(c.random),
         executor(runs_on),
         stop(stop_of_run),
         counters_(c.counters) {}
 
-  std::uint64_t index;     ///< as in sample_id; sample_id::no_index in async_source
-  std::uint64_t sub_index; ///< as in sample_id
-  std::uint32_t epoch;     ///< as in sample_id
-  random_generator random; ///< for this call, keyed by (seed, stage, epoch, index, part)
-  executor_type executor;  ///< of the event loop on which the coroutine runs: make sockets and timers with it
+  std::uint64_t index;      ///< as in sample_id; sample_id::no_index in async_source
+  std::uint64_t sub_index;  ///< as in sample_id
+  std::uint32_t epoch;      ///< as in sample_id
+  std::uint32_t repetition; ///< as in sample_id
+  random_generator random;  ///< for this call, keyed by (seed, stage, sample_id)
+  executor_type executor; ///< of the event loop on which the coroutine runs: make sockets and timers with it
   /// The run's. When it is requested, what the coroutine waits for is cancelled; only a long computation needs
   /// to look at it. Valid as long as the context.
   const std::stop_token& stop;

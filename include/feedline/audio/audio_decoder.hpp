@@ -39,8 +39,9 @@ struct audio_options {
 /// other files libsndfile and libmpg123 allocate memory for each file.
 ///
 /// Throws audio_error for an unreadable file, and for a file with less sound than it should have: one that is
-/// cut off or damaged, or whose header contradicts its data. If the data of an MP3 or FLAC file, or of a WAV
-/// file that was never closed, are more than the header says, their length counts. The decoder stays usable.
+/// cut off or damaged, or whose header contradicts its data. An OGG stream whose last page has no end-of-stream
+/// mark counts as cut off. If the data of an MP3 or FLAC file, or of a WAV file that was never closed, are more
+/// than the header says, their length counts. The decoder stays usable.
 class audio_decoder {
  public:
   /// The header of the clip that decode() returns. (Decodes the file if only that finds the length.)

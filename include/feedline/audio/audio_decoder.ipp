@@ -18,6 +18,11 @@ FEEDLINE_INLINE std::optional<std::size_t> known_length(const sound_facts& facts
   return options.keep_truncated && !facts.damage.empty() ? facts.readable_frames : facts.frames;
 }
 
+[[noreturn]] FEEDLINE_INLINE void fail_damaged(const sound_facts& facts) {
+  fail_audio("the file is cut off or damaged: " + facts.damage +
+             "; to keep what can be decoded, set audio_options::keep_truncated");
+}
+
 } // namespace detail
 
 FEEDLINE_INLINE audio_header audio_decoder::start(detail::sound_source& source, std::size_t file_bytes,
@@ -31,9 +36,7 @@ FEEDLINE_INLINE audio_header audio_decoder::start(detail::sound_source& source, 
     header.frames = *frames;
     return header;
   }
-  if (!facts.damage.empty() && !options.keep_truncated)
-    detail::fail_audio("the file is cut off or damaged: " + facts.damage +
-                       "; to keep what can be decoded, set audio_options::keep_truncated");
+  if (!facts.damage.empty() && !options.keep_truncated) detail::fail_damaged(facts);
   header.frames = read_frames(source, {}, file_bytes, options);
   return header;
 }
@@ -78,10 +81,13 @@ FEEDLINE_INLINE std::size_t audio_decoder::read_frames(detail::sound_source& sou
                                                        std::size_t file_bytes, const audio_options& options) {
   const std::size_t channels = source.facts().channels, mixed = options.mono ? 1 : channels;
   const std::uint64_t max_frames = options.max_samples / channels;
-  if (wanted && *wanted > max_frames)
+  if (wanted && *wanted > max_frames) {
+    // A higher limit wouldn't help.
+    if (source.facts().readable_frames.value_or(*wanted) < *wanted) detail::fail_damaged(source.facts());
     detail::fail_audio(std::to_string(*wanted) + " frames of " + std::to_string(channels) +
                        " channels are more than audio_options::max_samples, " +
                        std::to_string(options.max_samples) + "; raise it to decode them");
+  }
   const bool mixes = mixed != channels;
   // One frame over the limit, to detect a longer file.
   const std::size_t end = wanted ? *wanted : std::max<std::uint64_t>(max_frames, max_frames + 1);

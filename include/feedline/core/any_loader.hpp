@@ -40,12 +40,12 @@ class any_loader {
 
   ///@{
   /// As the member of loader with this name.
-  std::optional<Item> next() { return run_ ? run_->next() : std::nullopt; }
+  next_result<Item> next() { return run_ ? run_->next() : next_result<Item>(std::nullopt, true); }
 
   next_result<Item> try_next() { return next_for(std::chrono::nanoseconds(0)); }
 
   next_result<Item> next_for(std::chrono::nanoseconds longest) {
-    return run_ ? run_->next_for(longest) : next_result<Item>(true);
+    return run_ ? run_->next_for(longest) : next_result<Item>(std::nullopt, true);
   }
 
   run_state state() const { return run_ ? run_->state() : run_state::stopped; }
@@ -95,7 +95,7 @@ class any_loader {
     using value_type = Item;
 
     virtual ~base() = default;
-    virtual std::optional<Item> next() = 0;
+    virtual next_result<Item> next() = 0;
     virtual next_result<Item> next_for(std::chrono::nanoseconds longest) = 0;
     virtual run_state state() const = 0;
     virtual void stop() = 0;
@@ -114,7 +114,7 @@ class any_loader {
   struct held final : base {
     explicit held(Loader run) : run_(std::move(run)) {}
 
-    std::optional<Item> next() override { return run_.next(); }
+    next_result<Item> next() override { return run_.next(); }
 
     next_result<Item> next_for(std::chrono::nanoseconds longest) override { return run_.next_for(longest); }
 

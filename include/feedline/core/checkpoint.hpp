@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,16 +22,22 @@ namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
+struct stage_identity {
+  std::uint8_t hash = 0;  // 8 bits of it
+  std::uint64_t size = 0; // of a batch or a buffer, for messages
+};
+
 /// Facts that must be the same in the run that a checkpoint was taken from and in the one that resumes it.
 struct run_identity {
   std::uint64_t seed = 0;
   bool for_ever = false;
-  bool several_epochs = false;        // then each epoch has its own order of shards
-  std::vector<std::uint8_t> stages;   // 8 bits of each one's hash; the source is the first
-  std::uint16_t pipeline = 0;         // hash of all stages
-  std::uint64_t extent = 0;           // of the data set: its number of files, say
-  std::uint64_t old_extent = 0;       // before the data set grew, …
-  std::uint64_t old_extent_until = 0; // … for the epochs before this one
+  bool several_epochs = false;                // then each epoch has its own order of shards
+  std::optional<std::uint32_t> first_epoch{}; // of a finite run, if it was given
+  std::vector<stage_identity> stages;         // the source is the first
+  std::uint16_t pipeline = 0;                 // hash of all stages
+  std::uint64_t extent = 0;                   // of the data set: its number of files, say
+  std::uint64_t old_extent = 0;               // before the data set grew, …
+  std::uint64_t old_extent_until = 0;         // … for the epochs before this one
   static constexpr std::uint32_t unknown_data = 0;
   std::uint32_t data = unknown_data; // hash of its files or elements; unknown: an outage prevented it
   std::uint32_t rank = 0;
@@ -38,10 +45,18 @@ struct run_identity {
   feedline::remainder remainder = feedline::remainder::drop;
 };
 
+/// The samples that a run has skipped: their indices, ascending, and how many had none.
+struct failed_before {
+  std::vector<std::uint64_t> indices;
+  std::uint64_t unknown = 0;
+
+  std::uint64_t count() const noexcept { return indices.size() + unknown; }
+};
+
 /// The contents of a checkpoint.
 struct checkpoint_state {
   run_identity run;
-  std::uint64_t failures = 0; // samples skipped so far
+  failed_before failed;
   std::uint64_t digest = 0;
   snapshot at; // with a section for the caller
 };
@@ -71,6 +86,8 @@ class byte_reader {
   /// How many elements follow, each of at least one byte.
   std::size_t count();
 
+  std::vector<std::byte> take(std::uint64_t size);
+
   std::size_t left() const noexcept { return bytes_.size(); }
 
  private:
@@ -85,11 +102,12 @@ std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept;
 /// accept it as `resume`. A value that owns everything it needs; it may outlive its loader.
 ///
 /// It takes about 50 bytes for a source whose samples are read by position, and at most 12 more for each
-/// sample that a shuffle buffer held.
+/// sample that a shuffle buffer held or that failed. Samples that a buffer held and that can't be read again by an index
+/// are in it with their values: to_json() says how many bytes they take.
 class checkpoint {
  public:
   /// The version that from_bytes() reads.
-  static constexpr unsigned version = 3;
+  static constexpr unsigned version = 4;
 
   /// For the library: use loader.checkpoint() or one of the functions below.
   explicit checkpoint(detail::checkpoint_state state) : state_(std::move(state)) {}

@@ -39,6 +39,13 @@ FEEDLINE_INLINE std::uint64_t byte_reader::fixed(std::size_t size) {
   return n;
 }
 
+FEEDLINE_INLINE std::vector<std::byte> byte_reader::take(std::uint64_t size) {
+  if (bytes_.size() < size) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
+  const std::span<const std::byte> taken = bytes_.first(static_cast<std::size_t>(size));
+  bytes_ = bytes_.subspan(taken.size());
+  return {taken.begin(), taken.end()};
+}
+
 FEEDLINE_INLINE std::size_t byte_reader::count() {
   const std::uint64_t n = number();
   if (n > bytes_.size()) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
@@ -68,10 +75,14 @@ FEEDLINE_INLINE std::vector<std::byte> checkpoint::to_bytes() const {
   const detail::run_identity& run = state_.run;
   const bool is_alone = run.ranks == 1;
   out.number((run.for_ever ? 1u : 0u) | (run.several_epochs ? 2u : 0u) | (is_alone ? 4u : 0u) |
-             (run.old_extent_until > 0 ? 8u : 0u));
+             (run.old_extent_until > 0 ? 8u : 0u) | (run.first_epoch ? 16u : 0u));
+  if (run.first_epoch) out.number(*run.first_epoch);
   out.fixed(run.seed, 8);
   out.number(run.stages.size());
-  for (const std::uint8_t hash : run.stages) out.fixed(hash, 1);
+  for (const detail::stage_identity& s : run.stages) {
+    out.fixed(s.hash, 1);
+    out.number(s.size);
+  }
   out.fixed(run.pipeline, 2);
   out.number(run.extent);
   out.fixed(run.data, 4);
@@ -84,7 +95,10 @@ FEEDLINE_INLINE std::vector<std::byte> checkpoint::to_bytes() const {
     out.number(run.ranks);
     out.number(static_cast<std::uint64_t>(run.remainder));
   }
-  out.number(state_.failures);
+  out.number(state_.failed.unknown);
+  out.number(state_.failed.indices.size());
+  std::uint64_t before = 0;
+  for (const std::uint64_t index : state_.failed.indices) out.number(index - std::exchange(before, index));
   out.fixed(state_.digest, 8);
   out.number(state_.at.words.size());
   for (const std::uint64_t word : state_.at.words) out.number(word);
@@ -112,8 +126,12 @@ FEEDLINE_INLINE checkpoint checkpoint::from_bytes(std::span<const std::byte> byt
   const std::uint64_t flags = in.number();
   run.for_ever = (flags & 1) != 0;
   run.several_epochs = (flags & 2) != 0;
+  if ((flags & 16) != 0) run.first_epoch = static_cast<std::uint32_t>(in.number());
   run.seed = in.fixed(8);
-  for (std::size_t n = in.count(); n > 0; --n) run.stages.push_back(static_cast<std::uint8_t>(in.fixed(1)));
+  for (std::size_t n = in.count(); n > 0; --n) {
+    const auto hash = static_cast<std::uint8_t>(in.fixed(1));
+    run.stages.push_back({hash, in.number()});
+  }
   run.pipeline = static_cast<std::uint16_t>(in.fixed(2));
   run.extent = in.number();
   run.data = static_cast<std::uint32_t>(in.fixed(4));
@@ -127,7 +145,9 @@ FEEDLINE_INLINE checkpoint checkpoint::from_bytes(std::span<const std::byte> byt
     run.remainder = static_cast<remainder>(in.number());
   }
   if (run.rank >= run.ranks) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
-  state.failures = in.number();
+  state.failed.unknown = in.number();
+  std::uint64_t index = 0;
+  for (std::size_t n = in.count(); n > 0; --n) state.failed.indices.push_back(index += in.number());
   state.digest = in.fixed(8);
   for (std::size_t n = in.count(); n > 0; --n) state.at.words.push_back(in.number());
   for (std::size_t n = in.count(); n > 0; --n) read(in, state.at.held.add());
@@ -140,8 +160,11 @@ FEEDLINE_INLINE std::string checkpoint::to_json() const {
   std::string hex;
   for (const std::byte b : bytes)
     for (const int shift : {4, 0}) hex += "0123456789abcdef"[std::to_integer<unsigned>(b) >> shift & 15];
-  std::size_t held = 0;
-  for (const detail::held& h : state_.at.held) held += h.ids().size();
+  std::size_t held = 0, bytes_of_held = 0;
+  for (const detail::held& h : state_.at.held) {
+    held += h.ids().size();
+    if (h.values) bytes_of_held += h.values->size();
+  }
   const auto field = [](const char* name, std::uint64_t value) {
     return std::string("  \"") + name + "\": " + std::to_string(value) + ",\n";
   };
@@ -149,8 +172,8 @@ FEEDLINE_INLINE std::string checkpoint::to_json() const {
          (state_.run.for_ever ? "infinite" : "finite") + "\",\n" + field("rank", state_.run.rank) +
          field("ranks", state_.run.ranks) + field("epoch", detail::source_word(state_.at, 0)) +
          field("position", detail::source_word(state_.at, 1)) + field("held_samples", held) +
-         field("failures", state_.failures) + field("digest", state_.digest) + "  \"bytes\": \"" + hex +
-         "\"\n}\n";
+         field("held_bytes", bytes_of_held) + field("failures", state_.failed.count()) +
+         field("digest", state_.digest) + "  \"bytes\": \"" + hex + "\"\n}\n";
 }
 
 FEEDLINE_INLINE checkpoint checkpoint::from_json(std::string_view text) {
@@ -217,11 +240,15 @@ FEEDLINE_INLINE void checkpoint::write(detail::byte_writer& out, const detail::h
   out.number(first_epoch);
   for (const sample_id& id : ids) {
     const std::uint32_t epochs = id.epoch - first_epoch;
-    out.number(id.index >> 40 << 2 | (epochs != 0 ? 2u : 0u) | (id.sub_index != 0 ? 1u : 0u));
+    out.number(id.index >> 40 << 3 | (id.repetition != 0 ? 4u : 0u) | (epochs != 0 ? 2u : 0u) |
+               (id.sub_index != 0 ? 1u : 0u));
     out.number(id.index & ((std::uint64_t{1} << 40) - 1));
     if (id.sub_index != 0) out.number(id.sub_index);
     if (epochs != 0) out.number(epochs);
+    if (id.repetition != 0) out.number(id.repetition);
   }
+  out.number(h.values ? h.values->size() + 1 : 0);
+  if (h.values) out.bytes().insert(out.bytes().end(), h.values->begin(), h.values->end());
 }
 
 FEEDLINE_INLINE void checkpoint::read(detail::byte_reader& in, detail::held& h) {
@@ -232,12 +259,15 @@ FEEDLINE_INLINE void checkpoint::read(detail::byte_reader& in, detail::held& h) 
   for (; n > 0; --n) {
     sample_id id;
     const std::uint64_t head = in.number();
-    id.index = head >> 2 << 40 | in.number();
+    id.index = head >> 3 << 40 | in.number();
     if ((head & 1) != 0) id.sub_index = in.number();
     id.epoch = first_epoch;
     if ((head & 2) != 0) id.epoch += static_cast<std::uint32_t>(in.number());
+    if ((head & 4) != 0) id.repetition = static_cast<std::uint32_t>(in.number());
     h.listed.push_back(id);
   }
+  if (const std::uint64_t size = in.number(); size > 0)
+    h.values = std::make_shared<const std::vector<std::byte>>(in.take(size - 1));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -38,6 +38,11 @@ struct failure {
   /// If a source failed before the sample had an index: how many samples of the epoch it had yielded or
   /// failed on.
   std::uint64_t samples_before = sample_id::no_index;
+  std::uint64_t sub_index = 0;  ///< as in sample_id
+  std::uint32_t repetition = 0; ///< as in sample_id
+
+  /// The sample, for `pipeline.replay(seed, failure.id())`.
+  sample_id id() const noexcept { return {index, sub_index, epoch, repetition}; }
 };
 
 /// How often a stage failed with the same message.
@@ -50,7 +55,7 @@ struct failure_count {
 /// The most failures of one stage that on_error::skip accepts.
 struct stage_failure_limit {
   std::string stage;            ///< as in messages, "map `decode`", or its name alone, "decode"
-  std::size_t max_failures = 0; ///< one failure more ends the run
+  std::size_t max_failures = 0; ///< one more ends the run: failure or, without a window, failed sample
   /// The number of samples among which failures are counted: the last ones that arrived or failed; 0: all
   /// since the run began or was resumed.
   std::uint64_t window = 0;
@@ -120,7 +125,6 @@ struct noted_failure : failure {
   noted_failure(failure f, const failed_call& c) : failure(std::move(f)), call(c) {}
 
   failed_call call;
-  bool over_limit = false; ///< it would be skipped if failure_limit allowed it
   /// The run can't continue from the checkpoint: it ends even if a stage downstream has enough of the epoch.
   bool ends_at_once = false;
   bool is_outage = false; ///< it ends the run, whatever on_error is

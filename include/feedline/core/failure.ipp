@@ -48,6 +48,8 @@ FEEDLINE_INLINE void add_name(std::string& list, const std::string& name) {
 FEEDLINE_INLINE failure current_failure(const std::string& stage, const sample_id& id) {
   failure f{
       stage, id.index, id.epoch, {}, "an exception that isn't a std::exception", std::current_exception()};
+  f.sub_index = id.sub_index;
+  f.repetition = id.repetition;
   try {
     throw;
   } catch (const failure_inside& inner) {

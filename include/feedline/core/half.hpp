@@ -3,6 +3,7 @@
 // 16-bit floating-point numbers, for networks that use them in batches.
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include <feedline/version.hpp>
 
@@ -67,5 +68,13 @@ struct bfloat16 {
 
   friend constexpr bool operator==(bfloat16, bfloat16) = default; ///< compares the bits
 };
+
+namespace detail {
+
+template <class T>
+concept number =
+    std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+} // namespace detail
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,6 +15,8 @@
 
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/held.hpp>
+#include <feedline/core/state.hpp>
+#include <feedline/core/stored_value.hpp>
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -25,7 +28,8 @@ template <class T>
 class samples_read_again : public read_again {
  public:
   explicit samples_read_again(std::vector<sample<T>> all) : all_(std::move(all)), is_taken_(all_.size()) {
-    std::sort(all_.begin(), all_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+    // Stable, as users' stages in a row may give several items the same identity: they stay in order.
+    std::stable_sort(all_.begin(), all_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   }
 
   void clear() noexcept override { std::vector<sample<T>>().swap(all_); }
@@ -46,6 +50,23 @@ class samples_read_again : public read_again {
   std::vector<sample<T>> all_; // sorted by identity
   std::vector<bool> is_taken_;
 };
+
+/// Those of buffers whose values a checkpoint contains. Throws std::invalid_argument if they aren't whole.
+template <storable T>
+std::unique_ptr<read_again> stored_samples(const held_parts& all, std::size_t place) {
+  std::vector<sample<T>> found;
+  for (const held& h : all) {
+    if (h.place != place) continue;
+    stored_bytes from(h.values ? std::span(*h.values) : std::span<const std::byte>());
+    for (const sample_id& id : h.ids()) {
+      sample<T> one{T(), id};
+      if (!take_stored(from, one.value)) throw_state_not_whole();
+      found.push_back(std::move(one));
+    }
+    if (from.left() > 0) throw_state_not_whole();
+  }
+  return std::make_unique<samples_read_again<T>>(std::move(found));
+}
 
 /// The samples of a stage that receives items of type T. Throws std::logic_error if it receives another type.
 template <class T>
@@ -85,7 +106,9 @@ inline note_size notes_of_buffer(std::size_t capacity) noexcept {
 
 /// Samples that a stage keeps for later. If a stage names such a buffer in its `state(archive)`, a resumed
 /// run restores exactly the samples that it held: a checkpoint lists their indices, and the run reads them
-/// again.
+/// again. Downstream of a stage that makes an item of several samples, they can't be read by an index: then the
+/// checkpoint contains their values, if T is a number, string, array, tensor or vector, or a plain struct of
+/// those. Otherwise the run works through the samples once more that came before.
 ///
 /// `T` is the type of the stage's input items; the samples keep the identities that they arrived with. A copy
 /// of a buffer is empty, because a run begins with empty buffers. The buffer allocates all of its memory with
@@ -165,10 +188,15 @@ class held_samples {
     note([](detail::held_log& log) { log.cleared(); });
   }
 
+  /// Whether checkpoints can contain the values of its samples.
+  static constexpr bool can_save_values = detail::storable<T>;
+
   /// For the run: notes its current contents.
-  void save(detail::held& into) const {
-    if (samples_.size() <= few) {
+  void save(detail::held& into, bool with_values) const {
+    if (samples_.size() <= few || with_values) {
       for (const sample<T>& s : samples_) into.listed.push_back(s.id);
+      if constexpr (can_save_values)
+        if (with_values) into.values = values();
       return;
     }
     if (!log_) {
@@ -197,6 +225,17 @@ class held_samples {
  private:
   // Listing this many samples is as fast as noting their changes.
   static constexpr std::size_t few = 16;
+
+  std::shared_ptr<const std::vector<std::byte>> values() const
+    requires can_save_values
+  {
+    detail::byte_count size;
+    for (const sample<T>& s : samples_) detail::store(size, s.value);
+    auto bytes = std::make_shared<std::vector<std::byte>>(size.size());
+    detail::byte_copy to(bytes->data());
+    for (const sample<T>& s : samples_) detail::store(to, s.value);
+    return bytes;
+  }
 
   template <class Note>
   void note(Note what) noexcept {

@@ -28,26 +28,68 @@
 
 namespace feedline::inline FEEDLINE_ABI {
 
-/// The result of `try_next()` and `next_for()`: an item, nothing yet, or the end of the stream.
+/// The result of `next()`, `try_next()` and `next_for()`: an item, nothing yet, or the end of the stream. It has most members
+/// of a std::optional, and converts to one.
 template <class T>
 class next_result {
  public:
   /// No item yet, or the end of the stream.
-  explicit next_result(bool has_ended) : has_ended_(has_ended) {}
+  next_result(std::nullopt_t, bool has_ended) : has_ended_(has_ended) {}
 
   /// An item.
-  explicit next_result(T&& item) : item_(std::move(item)) {}
+  next_result(std::in_place_t, T&& item) : item_(std::move(item)) {}
 
+  /// For `std::optional<T> item = loader.next();`
+  operator std::optional<T>() && { return std::move(item_); }
+
+  ///@{
   /// Whether there is an item.
   explicit operator bool() const noexcept { return item_.has_value(); }
+
+  bool has_value() const noexcept { return item_.has_value(); }
+
+  ///@}
 
   /// Whether no more items will arrive.
   bool has_ended() const noexcept { return has_ended_; }
 
-  /// The item; there must be one.
-  T& operator*() noexcept { return *item_; }
+  /// Drops the item, and so gives a batch's memory back to its run.
+  void reset() noexcept { item_.reset(); }
 
-  T* operator->() noexcept { return &*item_; }
+  ///@{
+  /// The item; there must be one. value() throws std::bad_optional_access otherwise.
+  T& operator*() & noexcept { return *item_; }
+
+  const T& operator*() const& noexcept { return *item_; }
+
+  T operator*() && noexcept { return *std::move(item_); }
+
+  T* operator->() & noexcept { return &*item_; }
+
+  const T* operator->() const& noexcept { return &*item_; }
+
+  T& value() & { return item_.value(); }
+
+  const T& value() const& { return item_.value(); }
+
+  T value() && { return std::move(item_).value(); }
+
+  ///@}
+
+  /// Not for a temporary: in `for (auto x : loader.next()->get<0>())` the item would be gone before the loop begins. Give
+  /// the result a name.
+  T* operator->() && = delete;
+
+  friend bool operator==(const next_result& a, const next_result& b) { return a.item_ == b.item_; }
+
+  friend bool operator==(const next_result& a, const std::optional<T>& b) { return a.item_ == b; }
+
+  friend bool operator==(const next_result& a, std::nullopt_t) noexcept { return !a.item_; }
+
+  template <class U>
+  friend bool operator==(const next_result& a, const U& b) {
+    return a.item_ && *a.item_ == b;
+  }
 
  private:
   std::optional<T> item_;
@@ -83,7 +125,8 @@ class item_iterator {
   item_iterator& operator++() {
     if (from_) {
       from_->current.reset(); // so that the next item can use its memory
-      if (!(from_->current = from_->next())) from_ = nullptr;
+      if (auto next = from_->next()) from_->current.emplace(*std::move(next));
+      else from_ = nullptr;
     }
     return *this;
   }
@@ -140,15 +183,18 @@ class loader {
   explicit loader(std::in_place_t, const Arguments&... of_run) : state_(new inside(of_run...)) {}
 
   /// Waits for the next item. Returns nothing if the stream has ended or was stopped. Throws pipeline_error
-  /// at the position of a failed sample, or when more samples were skipped than `failure_limit` allows.
-  std::optional<value_type> next() { return state_ ? state_->next() : std::nullopt; }
+  /// at the position of a failed sample, or when more samples were skipped than `failure_limit` allows; and what
+  /// `on_failure` throws.
+  next_result<value_type> next() {
+    return state_ ? state_->next() : next_result<value_type>(std::nullopt, true);
+  }
 
   /// The next item if one is ready. Throws as next() does.
   next_result<value_type> try_next() { return next_for(std::chrono::nanoseconds(0)); }
 
   /// The next item if it arrives within that time. Throws as next() does.
   next_result<value_type> next_for(std::chrono::nanoseconds longest) {
-    return state_ ? state_->next_for(longest) : next_result<value_type>(true);
+    return state_ ? state_->next_for(longest) : next_result<value_type>(std::nullopt, true);
   }
 
   /// Asks every thread of the run to stop, and returns at once. No more items are delivered.
@@ -238,27 +284,18 @@ class loader {
       run.start();
     }
 
-    std::optional<value_type> next() {
-#ifndef NDEBUG
-      const detail::one_caller check(at.is_inside);
-#endif
-      std::optional<value_type> item;
-      if (at.advance(detail::delivery::for_ever) == queue_status::success) take_item(item);
-      return item;
-    }
+    next_result<value_type> next() { return take(detail::delivery::for_ever); }
 
     next_result<value_type> next_for(std::chrono::nanoseconds longest) {
+      return take(std::max(longest, std::chrono::nanoseconds(0)));
+    }
+
+    next_result<value_type> take(std::chrono::nanoseconds longest) {
 #ifndef NDEBUG
       const detail::one_caller check(at.is_inside);
 #endif
-      const queue_status status = at.advance(std::max(longest, std::chrono::nanoseconds(0)));
-      if (status != queue_status::success) return next_result<value_type>(status == queue_status::closed);
-      std::optional<value_type> item;
-      take_item(item);
-      return next_result<value_type>(std::move(*item));
-    }
-
-    void take_item(std::optional<value_type>& into) {
+      const queue_status status = at.advance(longest);
+      if (status != queue_status::success) return {std::nullopt, status == queue_status::closed};
       value_type& item = at.packet->template values<value_type>()[at.input.items];
       at.last = at.packet->ids()[at.input.items++];
       at.came = true;
@@ -271,14 +308,13 @@ class loader {
         at.digest.add(at.last);
         ++at.samples_passed;
       }
-      into.emplace(std::move(item));
+      return {std::in_place, std::move(item)};
     }
 
     feedline::checkpoint checkpoint() const {
       std::optional<detail::snapshot> exact;
       if constexpr (Run::is_elastic)
-        if (detail::comes_once(run.options()))
-          exact = run.snapshot_behind(at.last, at.last_failed, at.failures_passed);
+        if (detail::comes_once(run.options())) exact = run.snapshot_behind(at.last, at.last_failed);
       return at.checkpoint(std::move(exact));
     }
 

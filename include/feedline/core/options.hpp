@@ -7,9 +7,11 @@
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
@@ -21,14 +23,22 @@ namespace feedline::inline FEEDLINE_ABI {
 /// How many failed samples `on_error::skip` accepts by default.
 inline constexpr std::size_t default_failure_limit = 1000;
 
+/// A failure_limit that accepts any number of failed samples.
+inline constexpr std::size_t no_failure_limit = ~std::size_t{0};
+
 /// Options of `pipeline.infinite(…)`.
 struct infinite_options {
   /// Keys every random decision: equal seeds yield equal runs. By default 0, or the seed of the resumed run.
   std::optional<std::uint64_t> seed{};
   std::stop_token stop{};                                 ///< stops the run from outside
   feedline::on_error on_error = feedline::on_error::fail; ///< what happens to a sample that fails
-  std::size_t failure_limit = default_failure_limit; ///< with on_error::skip: one failure more ends the run
+  /// With on_error::skip: one more failed sample ends the run. A sample that fails in every epoch counts once, unless its
+  /// source fails before it has an index.
+  std::size_t failure_limit = default_failure_limit;
   std::vector<stage_failure_limit> stage_failure_limits{}; ///< the same for single stages
+  /// Receives each failure that is skipped, but not the one that ends the run, in the order of the stream, when next() has
+  /// reached it; called by the thread that calls next(), which throws what this function throws.
+  callback<failure> on_failure{};
   /// The most samples (or batches) that each queue holds; 0: a number that suits the workers.
   std::size_t queue_capacity = 0;
   /// The most bytes that the run may hold (see memory_plan). Queues are shortened to fit, except those of
@@ -39,6 +49,8 @@ struct infinite_options {
   /// Accepts files or elements that were appended after the checkpoint was taken: they take part from the
   /// next epoch on.
   bool allow_grown_data = false;
+  callback<std::string>
+      on_notice{}; ///< receives a sentence about something unusual; by default it goes to stderr
 };
 
 /// Options of `pipeline.finite(…)`.
@@ -46,15 +58,22 @@ struct finite_options {
   std::optional<std::uint64_t> seed{}; ///< keys every random decision, as in infinite_options
   /// Passes over the data, at least 1; with more than one, each has its own order.
   std::uint32_t epochs = 1;
+  /// The number of the first epoch, which keys its order and random numbers. For a loop that starts a run for each
+  /// epoch: `for (e = 0; e < 10; ++e) for (auto& batch : train.finite({.first_epoch = e}))` yields what one run over
+  /// 10 epochs yields. Without it each run has the same order. By default 0, or that of the resumed run.
+  std::optional<std::uint32_t> first_epoch{};
   std::stop_token stop{};                                 ///< stops the run from outside
   feedline::on_error on_error = feedline::on_error::fail; ///< what happens to a sample that fails
-  std::size_t failure_limit = default_failure_limit; ///< with on_error::skip: one failure more ends the run
+  std::size_t failure_limit =
+      default_failure_limit; ///< with on_error::skip: one more failed sample ends the run
   std::vector<stage_failure_limit> stage_failure_limits{}; ///< the same for single stages
+  callback<failure> on_failure{};     ///< receives each failure that is skipped, as in infinite_options
   std::size_t queue_capacity = 0;     ///< the most samples (or batches) that each queue holds; 0: automatic
   std::size_t memory_budget = 0;      ///< the most bytes that the run may hold, as in infinite_options
   feedline::rank rank{};              ///< this process's share of the data set
   std::optional<checkpoint> resume{}; ///< where to continue; a checkpoint of another run is refused
   bool allow_grown_data = false;      ///< accepts data that was appended, as in infinite_options
+  callback<std::string> on_notice{};  ///< receives a sentence about something unusual, as in infinite_options
 };
 
 namespace detail {
@@ -64,10 +83,13 @@ struct run_options {
 
   std::uint64_t seed;
   std::uint32_t epochs;
+  std::optional<std::uint32_t> first_epoch; // as given
   std::stop_token stop;
   feedline::on_error on_error;
   std::size_t failure_limit;
   std::vector<stage_failure_limit> stage_failure_limits;
+  callback<failure> on_failure;
+  callback<std::string> on_notice;
   std::size_t queue_capacity;
   std::size_t memory_budget;
   feedline::rank rank;
@@ -76,12 +98,15 @@ struct run_options {
   bool endless = false;               // an infinite run, also of a live source, which has one epoch
   std::uint64_t old_extent = 0;       // before the data set grew,
   std::uint64_t old_extent_until = 0; // for the epochs before this one
+
+  // Whether each epoch has its own order of shards.
+  bool shuffles_shards() const noexcept { return epochs != 1 || first_epoch; }
 };
 
 /// The epoch as the source of a run receives it.
 inline epoch make_epoch(const run_options& o, std::uint32_t number, std::stop_token stop,
                         std::uint64_t first) {
-  epoch e{o.seed, number, std::move(stop), o.epochs != 1};
+  epoch e{o.seed, number, std::move(stop), o.shuffles_shards()};
   e.rank = o.rank;
   if (o.epochs == run_options::for_ever) e.rank.remainder = remainder::keep; // continued in the next epoch
   e.endless = o.endless;
@@ -91,17 +116,21 @@ inline epoch make_epoch(const run_options& o, std::uint32_t number, std::stop_to
 }
 
 template <class Options>
-run_options as_run_options(const Options& o, std::uint32_t epochs) {
+run_options as_run_options(const Options& o, std::uint32_t epochs,
+                           const std::optional<std::uint32_t>& first_epoch = {}) {
   refuse_negative(o.queue_capacity, "feedline: the queue_capacity");
   refuse_negative(o.memory_budget, "feedline: the memory_budget");
   return {o.seed     ? *o.seed
           : o.resume ? o.resume->seed()
                      : 0,
           epochs,
+          first_epoch,
           o.stop,
           o.on_error,
           o.failure_limit,
           o.stage_failure_limits,
+          o.on_failure,
+          o.on_notice,
           o.queue_capacity,
           o.memory_budget,
           o.rank,
@@ -116,7 +145,12 @@ inline run_options as_run_options(const finite_options& o) {
     throw std::invalid_argument(
         "feedline: a finite run over 0 epochs would yield nothing: set epochs to 1 or more, or "
         "use infinite() for a run without an end");
-  return as_run_options(o, o.epochs);
+  std::optional<std::uint32_t> first = o.first_epoch;
+  if (!first && o.resume) first = o.resume->state().run.first_epoch;
+  if (first == 0u && o.epochs != 1) first.reset(); // the same run
+  if (first.value_or(0) > run_options::for_ever - o.epochs)
+    throw std::invalid_argument("feedline: the first_epoch is negative or too large");
+  return as_run_options(o, o.epochs, first);
 }
 
 inline run_options as_run_options(const infinite_options& o) {

@@ -14,6 +14,7 @@
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/epoch_size.hpp>
 #include <feedline/core/plan/segments.hpp>
+#include <feedline/core/run/repeated_order.hpp>
 #include <feedline/core/run/replay.hpp>
 #include <feedline/core/run/run.hpp>
 #include <feedline/core/source.hpp>
@@ -135,14 +136,10 @@ struct composition_of<Before, Item, types<Stages...>> {
 struct refused_pipeline {
   using feedline_part = void;
 
-  template <class... Options>
-  refused_pipeline finite(const Options&...) const;
-  template <class... Options>
-  refused_pipeline infinite(const Options&...) const;
-  template <class... Options>
-  refused_pipeline finite_without_metrics(const Options&...) const;
-  template <class... Options>
-  refused_pipeline memory(const Options&...) const;
+  refused_pipeline finite(const finite_options& = {}) const;
+  refused_pipeline infinite(const infinite_options& = {}) const;
+  refused_pipeline finite_without_metrics(const finite_options& = {}) const;
+  refused_pipeline memory(const infinite_options& = {}) const;
   template <class... Arguments>
   refused_pipeline replay(const Arguments&...) const;
 
@@ -227,13 +224,13 @@ class pipeline {
     return detail::items_in_epoch(source_, stages_, detail::as_run_options(o));
   }
 
-  /// One sample as a run with that seed processed it in that epoch, with the same random numbers. `part`:
-  /// which of the items that a flat_map made from it. The sample passes through the stages up to the first
-  /// that combines several samples, as batch does. Returns nothing if it was filtered out, the source can't
+  /// One sample as a run with that seed processed it in its epoch, with the same random numbers. `id`: as in
+  /// `batch.ids()`. The sample passes through the stages up to the first that combines several samples, as batch does.
+  /// Returns nothing if it was filtered out, the source can't
   /// yield a sample with that index, or the options' token requested a stop. Throws pipeline_error for an
   /// error that a stage of the run would have failed with, and std::runtime_error if the source, which may
   /// never end, has yielded 100 million other samples or has failed 100,000 times in a row.
-  auto replay(std::uint64_t seed, std::uint32_t epoch, std::uint64_t index, std::uint64_t part = 0) const {
+  auto replay(std::uint64_t seed, const sample_id& id) const {
     if constexpr (requires { Source::traits; })
       static_assert(
           !Source::traits.depends_on_file_order,
@@ -241,20 +238,18 @@ class pipeline {
           "run instead of its seed");
     infinite_options options;
     options.seed = seed;
-    return replay(options, epoch, index, part);
+    return replay(options, id);
   }
 
   /// The same for a run with these options. A finite run of one epoch reads files in another order than any
   /// other run, so a `zip` of them makes other pairs.
-  auto replay(const infinite_options& options, std::uint32_t epoch, std::uint64_t index,
-              std::uint64_t part = 0) const {
-    return detail::replay(source_, stages_, detail::as_run_options(options), epoch, index, part);
+  auto replay(const infinite_options& options, const sample_id& id) const {
+    return detail::replay(source_, stages_, detail::as_run_options(options), id);
   }
 
   /// The same for a finite run with these options.
-  auto replay(const finite_options& options, std::uint32_t epoch, std::uint64_t index,
-              std::uint64_t part = 0) const {
-    return detail::replay(source_, stages_, detail::as_run_options(options), epoch, index, part);
+  auto replay(const finite_options& options, const sample_id& id) const {
+    return detail::replay(source_, stages_, detail::as_run_options(options), id);
   }
 
   /// Explains that a pipeline must run before it can be iterated over.
@@ -288,19 +283,24 @@ class pipeline {
  private:
   template <bool Measured>
   [[gnu::cold]] auto start(const detail::run_options& options) const {
-    static_assert(segments::stage_count > 0 || segments::traits[0].has_queue,
-                  "feedline: the pipeline has no stage: add one, such as batch(256), or prefetch(1000) "
-                  "for the samples as they are");
     using run = detail::run<Measured, Source, Segments...>;
     try {
-      return loader<run>(std::in_place, source_, stages_, options);
+      loader<run> started(std::in_place, source_, stages_, options);
+      if constexpr (has_random_order) repeated_.note(options);
+      return started;
     } catch (const std::bad_alloc&) {
       throw pipeline_error(detail::current_failure("the start of the run", {}));
     }
   }
 
+  static constexpr bool has_random_order = []<class... S>(detail::types<S...>) {
+    return (detail::source_traits_of<Source>().random_order || ... || detail::traits_of<S>().random_order);
+  }(typename segments::stage_types());
+
   Source source_;
   segments stages_;
+  [[no_unique_address]] std::conditional_t<has_random_order, detail::repeated_order, detail::empty_list>
+      repeated_;
 };
 
 /// The type that `pipeline.infinite()` and `pipeline.finite()` return, for a member or a parameter.

@@ -18,7 +18,7 @@ namespace feedline::inline FEEDLINE_ABI {
 /// they are listed: `async_map(f, deadline{2s}, retry{.attempts = 5}, deadline{20s})` gives each call 2 s and all of
 /// them 20 s.
 struct retry {
-  std::size_t attempts = 5; ///< the most attempts, at least 1; in an outage there are more
+  std::size_t attempts = 5; ///< the most attempts, at least 1, unless there is an outage
   std::chrono::nanoseconds first_pause{100'000'000}; ///< before the second attempt
   double factor = 2;                                 ///< each pause is this many times the previous one
   double jitter = 0.2; ///< varies each pause by up to this fraction, keyed by what is tried

@@ -18,6 +18,9 @@ struct sample_id {
   std::uint64_t index = no_index; ///< the source's index of the sample, unique over all its files
   std::uint64_t sub_index = 0;    ///< which of the items that were made from it, as by flat_map
   std::uint32_t epoch = 0;        ///< the epoch in which the source yielded it, from 0
+  /// Tells apart the times that the epoch has this sample: with_replacement() numbers its draws, mix() the passes over a
+  /// source that it repeats. 0 where a source yields each sample once.
+  std::uint32_t repetition = 0;
 
   friend auto operator<=>(const sample_id&, const sample_id&) = default;
 };
@@ -52,9 +55,10 @@ struct context {
   std::uint64_t index;         ///< as in sample_id
   std::uint64_t sub_index;     ///< as in sample_id
   std::uint32_t epoch;         ///< as in sample_id
-  random_generator random;     ///< for this call, keyed by (seed, stage, epoch, index, part)
+  random_generator random;     ///< for this call, keyed by (seed, stage, sample_id)
   const std::stop_token& stop; ///< a long call should return when it is requested; valid during the call
   detail::stage_counters* counters = nullptr; ///< the run's
+  std::uint32_t repetition = 0;               ///< as in sample_id
 
   /// Adds to a counter with that name, which metrics() reports with the stage's counters.
   void count(std::string_view name, std::uint64_t times = 1) const {
@@ -64,6 +68,9 @@ struct context {
   /// While the returned object exists, the thread counts as waiting, not as busy: for a disk or a network,
   /// say. Only one object at a time.
   detail::waiting_inside waiting() const { return detail::waiting_inside(counters); }
+
+  /// The sample.
+  sample_id id() const noexcept { return {index, sub_index, epoch, repetition}; }
 };
 
 namespace detail {
@@ -77,9 +84,10 @@ inline sample_id part_of(sample_id id, std::uint64_t k) noexcept {
 
 inline context make_context(const sample_id& id, std::uint64_t stage_key, const std::stop_token& stop,
                             stage_counters* counters = nullptr) {
-  return {id.index, id.sub_index,
-          id.epoch, random_generator(key(stage_key, id.epoch, id.index, id.sub_index)),
-          stop,     counters};
+  const std::uint64_t pass = std::uint64_t{id.repetition} << 32 | id.epoch;
+  return {
+      id.index, id.sub_index, id.epoch,     random_generator(key(stage_key, pass, id.index, id.sub_index)),
+      stop,     counters,     id.repetition};
 }
 
 } // namespace detail

@@ -16,6 +16,7 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/rank.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/detail/type_name.hpp>
 
@@ -30,7 +31,8 @@ struct source_traits {
   bool yields_file_names = false;      ///< its samples are file names; the data is in those files
   /// The content of a sample depends on the order of the files, and so on the run's mode.
   bool depends_on_file_order = false;
-  bool repeats_samples = false; ///< it may yield a sample several times in an epoch
+  bool random_order =
+      false; ///< it yields samples in an order that depends on the seed and the epoch, also in a single epoch
   /// It yields data as it arrives and can't yield it again. A run has one epoch, which in infinite mode lasts
   /// until the source ends. The run has checkpoints only if the source has a `state`. Each rank has its own
   /// source.
@@ -55,6 +57,8 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 ///   until a sample arrives or the epoch's `stop` wakes it;
 /// - `std::uint64_t index() const`: the index of the sample that `next()` yielded last, unique and the same
 ///   in every epoch (by default samples are counted from 0);
+/// - `std::uint32_t repetition() const`: for a source that may yield a sample several times in an epoch, which of these
+///   times it was: as in sample_id. It needs `seek` with the repetition as second argument, or none;
 /// - `std::string origin(std::uint64_t index) const`: names a sample (file, member) for error messages;
 ///   called on the described source from any thread;
 /// - `void state(auto& archive)`: calls `archive(x, y, …)` with everything that determines its position in
@@ -354,6 +358,32 @@ template <source Source>
 std::uint64_t index_of(const Source& source, std::uint64_t ordinal) {
   if constexpr (has_index<Source>) return source.index();
   else return ordinal;
+}
+
+/// A source that may yield a sample several times in an epoch.
+template <class Source>
+concept has_repetition = requires(const Source& s) {
+  { s.repetition() } -> std::convertible_to<std::uint32_t>;
+};
+
+/// The identity of that sample.
+template <source Source>
+sample_id id_of(const Source& source, std::uint64_t ordinal, std::uint32_t epoch) {
+  sample_id id{.index = index_of(source, ordinal), .epoch = epoch};
+  if constexpr (has_repetition<Source>) id.repetition = source.repetition();
+  return id;
+}
+
+/// A source that can find a sample again.
+template <class Source>
+concept can_seek = requires(Source& s, std::uint64_t index, std::uint32_t repetition) {
+  requires(has_repetition<Source> ? requires { s.seek(index, repetition); } : requires { s.seek(index); });
+};
+
+template <can_seek Source>
+void seek_sample(Source& source, std::uint64_t index, std::uint32_t repetition) {
+  if constexpr (has_repetition<Source>) source.seek(index, repetition);
+  else source.seek(index);
 }
 
 /// Why an infinite run ends by itself.

@@ -22,6 +22,7 @@ struct stage_info {
   std::stop_token stop; ///< the run's
   /// Of a stage with workers: the most emitted items that the threads downstream haven't taken yet.
   std::size_t items_in_flight = 1;
+  std::uint32_t first_epoch = 0; ///< the number of the run's first epoch
 };
 
 /// Facts about a stage that hold for every item type: `static constexpr stage_traits traits{…}` in its class.
@@ -48,6 +49,8 @@ struct stage_traits {
   /// Its state is valid whenever it emits, so that a checkpoint may be taken in the middle of a call. If it
   /// makes several items from one sample, it numbers these parts itself.
   bool checkpoints_mid_call = false;
+  /// The order in which it emits depends on the seed and the epoch.
+  bool random_order = false;
   /// The order in which it emits depends on timing, so that its run can't be resumed.
   bool unordered = false;
 };

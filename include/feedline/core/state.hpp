@@ -64,7 +64,7 @@ inline constexpr bool is_state_sample<sample<T>> = true;
 template <class T>
 auto members_of_sample(T& s) {
   if constexpr (requires { s.value; }) return std::tie(s.value, s.id);
-  else return std::tie(s.index, s.sub_index, s.epoch);
+  else return std::tie(s.index, s.sub_index, s.epoch, s.repetition);
 }
 
 template <class T>
@@ -124,14 +124,18 @@ class state_writer {
   explicit state_writer(std::vector<std::uint64_t>& words) : words_(words) {}
 
   /// For the run: the contents of sample buffers go to `buffers`, as those of the stage at that position.
-  state_writer(std::vector<std::uint64_t>& words, detail::held_parts& buffers, std::size_t place)
-      : words_(words), buffers_(&buffers), place_(place) {}
+  state_writer(std::vector<std::uint64_t>& words, detail::held_parts& buffers, std::size_t place,
+               bool with_values)
+      : words_(words), buffers_(&buffers), place_(place), with_values_(with_values) {}
 
   /// For the run: how many samples the buffers hold, and how many they have room for.
   std::size_t held() const noexcept { return held_; }
 
   /// For the run: how many samples the buffers have room for.
   std::size_t capacity() const noexcept { return capacity_; }
+
+  /// For the run: whether a checkpoint can contain the values of all those samples.
+  bool can_save_values() const noexcept { return can_save_values_; }
 
   /// Writes the values one after another.
   template <class... Value>
@@ -179,11 +183,12 @@ class state_writer {
     if constexpr (requires { buffer.capacity(); }) capacity_ += buffer.capacity();
     if (buffer.empty()) return;
     held_ += buffer.size();
+    can_save_values_ &= Buffer::can_save_values;
     if (!buffers_) return;
     detail::held& h = buffers_->add();
     h.place = place_;
     h.buffer = number;
-    buffer.save(h);
+    buffer.save(h, with_values_);
   }
 
   template <class List>
@@ -213,8 +218,10 @@ class state_writer {
   detail::held_parts* buffers_ = nullptr;
   std::size_t place_ = 0;
   std::size_t buffer_ = 0; // number of the next one
+  bool with_values_ = false;
   std::size_t held_ = 0;
   std::size_t capacity_ = 0;
+  bool can_save_values_ = true;
 };
 
 /// Reads a state that a state_writer wrote, in the same order. Throws std::invalid_argument for words that no

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Which stages run on several threads.
+#include <concepts>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
@@ -12,6 +13,20 @@
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
+
+namespace detail {
+
+/// A number of workers, given as any integer; a negative one becomes a large one, which is refused.
+struct worker_count {
+  template <std::integral Number>
+  constexpr worker_count(Number n) noexcept : number(static_cast<std::size_t>(n)) {}
+
+  constexpr operator std::size_t() const noexcept { return number; }
+
+  std::size_t number;
+};
+
+} // namespace detail
 
 /// The number of threads of a stage: 1 to 256. The order of the items is kept, and results don't depend on
 /// the number.
@@ -29,9 +44,9 @@ struct workers {
   static constexpr std::size_t limit = 256; ///< the most workers of a stage
   static const workers automatic;           ///< adapts to the load
 
-  std::size_t count;     ///< how many, or with `max` the least number, if there are as many processors
-  std::size_t max = 0;   ///< the largest number; 0: the number is fixed
-  bool io_bound = false; ///< waits more than it computes: more workers than processors may help
+  detail::worker_count count;   ///< how many, or with `max` the least number, if there are as many processors
+  detail::worker_count max = 0; ///< the largest number; 0: the number is fixed
+  bool io_bound = false;        ///< waits more than it computes: more workers than processors may help
 };
 
 inline constexpr workers workers::automatic{.count = 1, .max = workers::limit};
@@ -50,8 +65,8 @@ auto make_parallel(workers w, list_of<Stages...> stages, types<Stages...>) {
                 "run on several workers");
   const std::size_t max = w.max == 0 ? w.count : w.max;
   if (w.count < 1 || max < w.count || max > workers::limit)
-    throw std::invalid_argument("feedline::workers: " + size_text(w.count) +
-                                (w.max == 0 ? "" : " to " + size_text(w.max)) +
+    throw std::invalid_argument("feedline::workers: " + size_text(w.count.number) +
+                                (w.max == 0 ? "" : " to " + size_text(w.max.number)) +
                                 " requested, but it must be 1 to " + std::to_string(workers::limit));
   using parallel = segment<segment_traits{.parallel = true, .ordered = Ordered}, Stages...>;
   return as_row(parallel{std::move(stages), {w.count, max, w.io_bound}});

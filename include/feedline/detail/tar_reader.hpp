@@ -159,14 +159,28 @@ class basic_tar_reader {
   const Archive& archive() const noexcept { return archive_; }
 
   /// Reads the next member. For each status except `member` and `end`, problem() has the reason; after
-  /// `cut_off`, `damaged` and `spoilt` the next status is `end`.
+  /// `cut_off`, `damaged` and `spoilt` the next status is `end`. After an exception of the archive, the next member is
+  /// the one after it if its name is known, and otherwise the next status is `end`.
   tar_status next(tar_member& member) {
     tar_status status = skipped;
-    while (status == skipped && !ended_) status = read(member);
+    try {
+      const std::uint64_t begin = std::exchange(unread_to_, 0);
+      if (begin > archive_.position()) archive_.skip(begin - archive_.position());
+      while (status == skipped && !ended_) status = read(member);
+    } catch (...) {
+      ended_ = unread_to_ == 0;
+      throw;
+    }
     if (status == skipped) return tar_status::end;
     ended_ = status != tar_status::member && status != tar_status::unreadable;
     return status;
   }
+
+  /// Whether the next status is `end`.
+  bool has_ended() const noexcept { return ended_; }
+
+  /// How many hidden files were left out.
+  std::uint64_t hidden() const noexcept { return hidden_; }
 
   /// The offsets of the headers that apply to all later members: few archives have any.
   const std::vector<std::uint64_t>& globals() const noexcept { return globals_; }
@@ -253,7 +267,9 @@ class basic_tar_reader {
     member.size = size;
     std::uint64_t there = 0;
     if (wanted && !sparse && has_room && !leaves_contents) {
+      unread_to_ = member.contents + size + padding_of(size);
       const auto contents = archive_.read(size);
+      unread_to_ = 0;
       member.bytes = std::as_bytes(std::span(contents));
       there = contents.size();
     } else {
@@ -270,6 +286,7 @@ class basic_tar_reader {
       return wanted ? tar_status::cut_off : tar_status::damaged;
     }
     skip_padding(size);
+    hidden_ += regular && !wanted;
     if (!wanted) return skipped;
     if (!sparse && has_room) return tar_status::member;
     problem_ =
@@ -339,11 +356,17 @@ class basic_tar_reader {
   }
 
   // Part of the padding may be missing at the end of the archive.
-  void skip_padding(std::uint64_t size) { archive_.skip((tar_block - size % tar_block) % tar_block); }
+  void skip_padding(std::uint64_t size) { archive_.skip(padding_of(size)); }
+
+  static std::uint64_t padding_of(std::uint64_t size) noexcept {
+    return (tar_block - size % tar_block) % tar_block;
+  }
 
   Archive archive_;
   bool ended_ = false;
   bool keeps_hidden_ = false;
+  std::uint64_t hidden_ = 0;
+  std::uint64_t unread_to_ = 0; // where a member ends whose contents couldn't be read; 0: none
   tar_overrides global_;
   std::vector<std::uint64_t> globals_;
   std::shared_ptr<const std::vector<tar_global>> earlier_;

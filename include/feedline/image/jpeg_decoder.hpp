@@ -33,9 +33,9 @@ enum class pixel_color : std::uint8_t { rgb, gray };
 enum class on_corrupt : std::uint8_t {
   fail, ///< throw jpeg_error
   keep, ///< keep the decoded part, the rest gray or smeared
-  /// Accept what loses no pixels, as other decoders do: surplus bytes before a marker, an unknown version of JFIF or
-  /// Adobe marker, and parameters of a scan that its kind doesn't use. Throw jpeg_error for all else, such as a file that
-  /// is cut off.
+  /// Accept what loses no pixels, as other decoders do: up to 16 surplus bytes before a marker, an unknown version of
+  /// JFIF or Adobe marker, and parameters of a scan that its kind doesn't use. Throw jpeg_error for all else, such as a
+  /// file that is cut off.
   keep_whole,
 };
 
@@ -121,9 +121,9 @@ class jpeg_decoder {
 
   /// Decodes a part of an image and resizes it to fill `pixels`, in one pass and without an intermediate
   /// image. It decodes only the rows and columns that contribute to the result, at a smaller size where that
-  /// is enough. (A plain libjpeg decodes all columns, and all rows down to the last one needed.) Where a sequential
-  /// file has restart markers that divide its rows or groups of them, as add_restart_markers() adds them, it doesn't even read
-  /// the codes of the rest.
+  /// is enough. (A plain libjpeg decodes all columns, and all rows down to the last one needed.) Where a
+  /// sequential file has restart markers that divide its rows or groups of them, as add_restart_markers() adds
+  /// them, it doesn't even read the codes of the rest.
   ///
   ///     decoder.decode_crop(file, resized_center_crop{}, chw_view(tensor));
   ///
@@ -131,9 +131,10 @@ class jpeg_decoder {
   ///          jpeg_options::apply_orientation is set). It is called before pixels are decoded, and must not
   ///          use this decoder
   /// Gives:   the header; `pixels` has its number of channels, 3 or 1, of float (see normalization) or bytes
-  /// Throws:  jpeg_error, also for damage before the needed rows, but not for damage that isn't read: after them, or
-  ///          between other restart markers; std::invalid_argument if the box isn't within the image, or the view is empty or has
-  ///          another number of channels; what `choose` throws. The content of `pixels` is then unspecified.
+  /// Throws:  jpeg_error, also for damage before the needed rows, but not for damage that isn't read: after
+  ///          them, or between other restart markers; std::invalid_argument if the box isn't within the image,
+  ///          or the view is empty or has another number of channels; what `choose` throws. The content of
+  ///          `pixels` is then unspecified.
   template <class Choose, class T>
   jpeg_header decode_crop(std::span<const std::byte> file, const Choose& choose, const image_view<T>& pixels,
                           const resize_options& how = {}, const jpeg_options& options = {}) {

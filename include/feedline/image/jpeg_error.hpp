@@ -83,10 +83,12 @@ class libjpeg_errors : public jpeg_error_mgr {
  private:
   bool fails(bool is_harmless) const noexcept { return is_harmless ? harmless_fail_ : others_fail_; }
 
-  // Whether a warning is about something that libjpeg doesn't use, or skips, without a loss of pixels.
-  static bool is_harmless(int code) noexcept {
-    return code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR || code == JWRN_ADOBE_XFORM ||
-           code == JWRN_NOT_SEQUENTIAL;
+  // Whether a warning is about something that libjpeg doesn't use, or skips, without a loss of pixels. Many bytes that
+  // are skipped may be rows of pixels, if the height in the header is too small.
+  static bool is_harmless(int code, int first_parameter) noexcept {
+    constexpr int most_extraneous = 16;
+    if (code == JWRN_EXTRANEOUS_DATA) return first_parameter <= most_extraneous;
+    return code == JWRN_JFIF_MAJOR || code == JWRN_ADOBE_XFORM || code == JWRN_NOT_SEQUENTIAL;
   }
 
   // Names the kind of JPEG if libjpeg doesn't support the kind that the frame's marker says. After the frame,

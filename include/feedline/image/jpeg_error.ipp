@@ -15,7 +15,7 @@ FEEDLINE_INLINE libjpeg_errors::libjpeg_errors() noexcept {
   };
   emit_message = [](j_common_ptr codec, int level) {
     if (level >= 0) return; // a trace message
-    const bool harmless = is_harmless(codec->err->msg_code);
+    const bool harmless = is_harmless(codec->err->msg_code, codec->err->msg_parm.i[0]);
     char message[JMSG_LENGTH_MAX] = "";
     if (of(codec).fails(harmless)) codec->err->format_message(codec, message);
     of(codec).warn(message, harmless);

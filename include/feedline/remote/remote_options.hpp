@@ -25,8 +25,9 @@ struct remote_options {
   /// Distinguishes versions of an object by size and date (Last-Modified) only: for servers whose ETag for the same object
   /// differs from one request to the next.
   bool ignore_etag = false;
-  /// Called when a server has failed `retry.attempts` times, once until it answers again, with a sentence that says why;
-  /// on the thread that reads, which must not wait.
+  /// Called when a server has failed `retry.attempts` times, or won't be tried again, with a sentence that says why: at
+  /// most once for each request, and once for all that fail until a server answers. On the thread that reads, which must
+  /// not wait.
   std::function<void(const std::string& sentence)> on_notice{};
 };
 

@@ -84,7 +84,8 @@ class remote_store final : public object_store {
 ///   and 500 to 599 (but 501 and 505). It is tried again, as `retry` says and not before the server's Retry-After; a
 ///   part continues after the bytes that have arrived. After `retry.attempts` this is an outage: `on_notice` and metrics
 ///   say so, and it is tried again until `retry.for_at_most` has passed. Then the run ends, whatever on_error is.
-/// - outage_error at once: no valid certificate.
+/// - outage_error at once: no valid certificate, S3's ExpiredToken and RequestTimeTooSkewed, and a Retry-After that
+///   is longer than what is left of `retry.for_at_most`, unless that is 0.
 /// - object_error: other status codes, an object that changes while it is read, and a server that ignores ranges.
 ///
 /// Throws std::invalid_argument if an option is out of range.

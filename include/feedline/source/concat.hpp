@@ -107,6 +107,7 @@ class concat_source {
         auto next = part.next();
         if (!next) return std::nullopt;
         index_ = part_index::join(number_, part.index());
+        repetition_ = part.repetition();
         return as_any<item>(std::move(*next));
       });
       if (value) return value;
@@ -115,6 +116,12 @@ class concat_source {
   }
 
   std::uint64_t index() const noexcept { return index_; }
+
+  std::uint32_t repetition() const noexcept
+    requires(has_repetition<First> || (has_repetition<Rest> || ...))
+  {
+    return repetition_;
+  }
 
   std::string origin(std::uint64_t index) const {
     if (part_index::part_of(index) >= count) return {};
@@ -141,12 +148,15 @@ class concat_source {
     if (number_ < end_) with_part(parts_, number_, [](auto& part) { part.resumed(); });
   }
 
-  void seek(std::uint64_t index) {
+  void seek(std::uint64_t index, std::uint32_t repetition = 0)
+    requires(can_seek<First> && (can_seek<Rest> && ...))
+  {
     number_ = part_index::part_of(index);
     end_ = std::min(number_ + 1, count);
     if (number_ < end_)
-      with_part(parts_, number_,
-                [&](auto& part) { part.seek(part_index::within(index), epoch_of_part(epoch_, number_)); });
+      with_part(parts_, number_, [&](auto& part) {
+        part.seek(part_index::within(index), repetition, epoch_of_part(epoch_, number_));
+      });
   }
 
   std::optional<std::size_t> max_item_bytes() const { return largest_of_parts(parts_); }
@@ -182,7 +192,8 @@ class concat_source {
   epoch epoch_;
   std::size_t number_ = 0; // of the current source
   std::size_t end_ = count;
-  std::uint64_t index_ = 0;
+  std::uint64_t index_ = 0;      // of the last sample
+  std::uint32_t repetition_ = 0; // likewise
 };
 
 } // namespace detail

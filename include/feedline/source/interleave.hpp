@@ -79,7 +79,7 @@ class interleaved_source {
     order_.go_to(static_cast<std::size_t>(extent())); // after the last file
     turn_ = 0;
     if (slots_.size() != 1) slots_.assign(1, slot{sub_source<Source>(source_)});
-    slots_.front().source.seek(index, epoch_);
+    slots_.front().source.seek(index, 0, epoch_);
   }
 
   std::optional<std::size_t> max_item_bytes() const { return max_item_bytes_of(source_); }
@@ -113,7 +113,7 @@ class interleaved_source {
   void begin(slot& s, std::size_t file) {
     s.file = file;
     s.source.rewind();
-    s.source.seek(file_order::index_of(file, 0), epoch_);
+    s.source.seek(file_order::index_of(file, 0), 0, epoch_);
   }
 
   Source source_;

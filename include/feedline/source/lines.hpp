@@ -157,13 +157,14 @@ class lines_source {
 
 /// Reads the lines of text files.
 ///
-/// Takes:   file names; each may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`. Those that are compressed with gzip need
-///          lines_options::gzip; a resumed run decompresses the current one from its beginning
+/// Takes:   file names; each may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`. Those that are compressed with
+///          gzip need lines_options::gzip; a resumed run decompresses the current one from its beginning
 /// Gives:   each line as a std::string without its end (`\n` or `\r\n`). The last line needs no end; it is left
-///          out if it is empty. A byte order mark of UTF-8 is dropped. A line's index is `number of its file << 40 | line in the file`, both from 0
+///          out if it is empty. A byte order mark of UTF-8 is dropped. A line's index is
+///          `number of its file << 40 | line in the file`, both from 0
 /// Order:   file by file as listed; in infinite mode, or with several epochs, each epoch has a new file order
-/// Throws:  when called, std::invalid_argument for an empty list and a file that is listed twice (two patterns may match it;
-///          a link with another name is another file), and std::runtime_error for wildcards that
+/// Throws:  when called, std::invalid_argument for an empty list and a file that is listed twice (two patterns may
+///          match it; a link with another name is another file), and std::runtime_error for wildcards that
 ///          match nothing; when a run starts, std::system_error for a file that doesn't exist, and
 ///          std::runtime_error for a directory; in the run, when it reaches them (the next file follows):
 ///          std::system_error for a file that can't be read, std::runtime_error for one that is compressed in

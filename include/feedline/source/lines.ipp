@@ -132,8 +132,13 @@ FEEDLINE_INLINE void lines_source::unzip() {
 FEEDLINE_INLINE void lines_source::unzip_more() {
   const std::size_t before = zipped_.text.size();
   zipped_.text.resize(before + step);
-  const std::size_t got =
-      zipped_.stream->read(reinterpret_cast<std::byte*>(zipped_.text.data() + before), step);
+  std::size_t got = 0;
+  try {
+    got = zipped_.stream->read(reinterpret_cast<std::byte*>(zipped_.text.data() + before), step);
+  } catch (...) {
+    zipped_.text.resize(before);
+    throw;
+  }
   zipped_.text.resize(before + got);
   zipped_.has_all = got < step;
 }

@@ -32,37 +32,12 @@ enum class when_one_ends {
 
 /// Options of mix.
 struct mix_options {
-  /// What happens when a source ends.
-  feedline::when_one_ends when_one_ends = feedline::when_one_ends::continue_with_others;
+  /// What happens when a source ends. By default an infinite run repeats it, so that the weights hold throughout, and a
+  /// finite run, which yields each sample once, continues with the others. So does a run of live sources.
+  std::optional<feedline::when_one_ends> when_one_ends{};
 };
 
 namespace detail {
-
-/// Indices of samples that a mix may yield several times in an epoch, in successive passes over their source.
-/// From the highest bit: the number of the source, in as few bits as suffice for all of them; five bits for
-/// the width of the pass number; the pass number (the first one, 0, has no bits); the index in the source.
-class pass_index {
- public:
-  struct place {
-    std::size_t part;
-    std::uint64_t pass;
-    std::uint64_t index;
-  };
-
-  explicit constexpr pass_index(std::size_t parts) : part_shift_(64 - bits_of(parts - 1)) {}
-
-  std::uint64_t join(const place& p) const;
-
-  place split(std::uint64_t index) const noexcept;
-
- private:
-  static constexpr int width_bits = 5;
-  static constexpr int max_width = 30; // 31 would allow the largest index, which stands for no sample
-
-  static constexpr int bits_of(std::uint64_t n) noexcept { return static_cast<int>(std::bit_width(n)); }
-
-  int part_shift_;
-};
 
 template <class Source>
 struct weighted_source {
@@ -94,19 +69,19 @@ struct mixed_part : sub_source<Source> {
   bool has_ended_once() const noexcept { return pass > 0 || this->has_ended(); }
 
   double weight;
-  std::uint64_t pass = 0; // number of this pass over the source in the epoch
+  std::uint32_t pass = 0; // number of this pass over the source in the epoch
 };
 
 template <source First, source... Rest>
 class mix_source {
   static constexpr std::size_t count = 1 + sizeof...(Rest);
-  static constexpr pass_index indices{count};
   using item = any_item_t<source_item_t<First>, source_item_t<Rest>...>;
 
  public:
   static constexpr source_traits traits{.kind = "mix",
                                         .yields_file_names = detail::yields_file_names<First> ||
                                                              (detail::yields_file_names<Rest> || ...),
+                                        .random_order = true,
                                         .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit mix_source(mix_options options, weighted_source<First> first, weighted_source<Rest>... rest)
@@ -114,6 +89,9 @@ class mix_source {
 
   void start_epoch(const epoch& e) {
     epoch_ = e;
+    const bool may_repeat = e.endless && !traits.live;
+    when_one_ends_ = options_.when_one_ends.value_or(may_repeat ? when_one_ends::repeat
+                                                                : when_one_ends::continue_with_others);
     choices_ = 0;
     only_ = count;
     for_each_part(parts_, [](auto& part, std::size_t) {
@@ -142,18 +120,13 @@ class mix_source {
 
   std::uint64_t index() const noexcept { return index_; }
 
-  /// The index of the same sample in the first pass.
-  std::uint64_t index_in_any_pass(std::uint64_t index) const {
-    if (!repeats()) return index;
-    const pass_index::place place = indices.split(index);
-    return indices.join({place.part, 0, place.index});
-  }
+  std::uint32_t repetition() const noexcept { return repetition_; }
 
   std::string origin(std::uint64_t index) const {
-    const pass_index::place place = place_of(index);
-    if (place.part >= count) return {};
-    return with_part(parts_, place.part,
-                     [&](const auto& part) { return origin_of(part.described(), place.index); });
+    if (part_index::part_of(index) >= count) return {};
+    return with_part(parts_, part_index::part_of(index), [&](const auto& part) {
+      return origin_of(part.described(), part_index::within(index));
+    });
   }
 
   bool ready() const
@@ -176,12 +149,14 @@ class mix_source {
     for_each_part(parts_, [](auto& part, std::size_t) { part.resumed(); });
   }
 
-  void seek(std::uint64_t index) {
-    const pass_index::place place = place_of(index);
-    only_ = std::min(place.part, count - 1);
+  // Otherwise the pass isn't known.
+  void seek(std::uint64_t index, std::uint32_t repetition)
+    requires(can_seek<First> && !has_repetition<First> && ((can_seek<Rest> && !has_repetition<Rest>)&&...))
+  {
+    only_ = std::min(part_index::part_of(index), count - 1);
     with_part(parts_, only_, [&](auto& part) {
-      if (std::exchange(part.pass, place.pass) != place.pass) part.rewind();
-      part.seek(place.index, epoch_of_part(epoch_, only_, place.pass));
+      if (std::exchange(part.pass, repetition) != repetition) part.rewind();
+      part.seek(part_index::within(index), 0, epoch_of_part(epoch_, only_, repetition));
     });
   }
 
@@ -198,11 +173,12 @@ class mix_source {
   std::string filters() const { return filters_in_parts(parts_); }
 
   std::uint64_t fingerprint(std::uint64_t, const std::stop_token& stop = {}) const {
-    return key(static_cast<std::uint64_t>(options_.when_one_ends), fingerprint_of_parts(parts_, count, stop));
+    const auto chosen = options_.when_one_ends ? static_cast<int>(*options_.when_one_ends) : -1;
+    return key(chosen, fingerprint_of_parts(parts_, count, stop));
   }
 
  private:
-  bool repeats() const noexcept { return options_.when_one_ends == when_one_ends::repeat; }
+  bool repeats() const noexcept { return when_one_ends_ == when_one_ends::repeat; }
 
   // A source that yielded nothing in a whole pass isn't repeated.
   bool may_repeat(const auto& part) const noexcept { return repeats() && !is_over() && part.given() > 0; }
@@ -212,7 +188,7 @@ class mix_source {
     for_each_part(parts_, [&](const auto& part, std::size_t) {
       ended += repeats() ? part.has_ended_once() : part.has_ended();
     });
-    return ended == count || (ended > 0 && options_.when_one_ends == when_one_ends::stop);
+    return ended == count || (ended > 0 && when_one_ends_ == when_one_ends::stop);
   }
 
   // Chooses one of the sources that have not ended, by weight. The choice depends only on (seed, epoch,
@@ -238,22 +214,24 @@ class mix_source {
     if (part.is_idle()) part.start(epoch_of_part(epoch_, number, part.pass));
     auto value = part.next();
     if (!value) return std::nullopt;
-    index_ =
-        repeats() ? indices.join({number, part.pass, part.index()}) : part_index::join(number, part.index());
+    index_ = part_index::join(number, part.index());
+    repetition_ = part.repetition();
+    // A source that repeats samples by itself numbers the repetitions of each pass from 0.
+    if (part.pass > 0)
+      repetition_ = has_repetition<First> || (has_repetition<Rest> || ...)
+                        ? static_cast<std::uint32_t>(key(part.pass, repetition_))
+                        : part.pass;
     return as_any<item>(std::move(*value));
   }
 
-  pass_index::place place_of(std::uint64_t index) const noexcept {
-    return repeats() ? indices.split(index)
-                     : pass_index::place{part_index::part_of(index), 0, part_index::within(index)};
-  }
-
   mix_options options_;
+  feedline::when_one_ends when_one_ends_{};
   std::tuple<mixed_part<First>, mixed_part<Rest>...> parts_;
   epoch epoch_;
-  std::uint64_t choices_ = 0; // made in this epoch
-  std::size_t only_ = count;  // the only source to read, after seek(); count: all of them
-  std::uint64_t index_ = 0;
+  std::uint64_t choices_ = 0;    // made in this epoch
+  std::size_t only_ = count;     // the only source to read, after seek(); count: all of them
+  std::uint64_t index_ = 0;      // of the last sample
+  std::uint32_t repetition_ = 0; // likewise
 };
 
 /// Sources with weights, optionally followed by options.
@@ -299,19 +277,18 @@ auto weighted(Source source, double weight) {
 /// Yields samples of several sources. The source of each sample is chosen at random by weight.
 ///
 /// Takes:   up to 255 sources with their weights, optionally followed by mix_options: when one source ends,
-///          the epoch can stop, continue with the others (the default; their weights stay in proportion), or
-///          repeat that source until each has ended once
+///          the epoch can repeat it until each has ended once (the default in an infinite run), continue with the
+///          others, whose weights stay in proportion (the default in a finite run), or stop
 /// Gives:   their items, as a std::variant if the types differ. A sample's index is
-///          `number of its source << 56 | its index there`, sources counted from 0. With repeat it also
-///          contains the pass over the source. Its 64 bits then are, from the highest: the number of the
-///          source, in as few bits as suffice for all; 5 bits for the width of the pass number; the pass
-///          number, from 0, in that width; the index in the source
+///          `number of its source << 56 | its index there`, sources counted from 0; its repetition is the number
+///          of the pass over its source in the epoch, from 0
 /// Order:   of sources: random, the same for the same seed and epoch; within a source: that of the source.
 ///          Each source, and each pass over it, has a different seed
 /// Throws:  std::invalid_argument for an invalid weight, or weights whose sum is infinite; what the sources
-///          throw, when it happens; std::length_error instead of a sample whose index doesn't fit. A source
+///          throw, when it happens; std::length_error instead of a sample whose index in its
+///          source needs more than 56 bits. A source
 ///          that can't start counts as ended; one that yields nothing in a whole pass isn't repeated
-/// Example: `mix(weighted(web, 0.7), weighted(books, 0.3), mix_options{when_one_ends::repeat}) | batch(32)`
+/// Example: `mix(weighted(web, 0.7), weighted(books, 0.3)) | batch(32)`
 template <class... Arguments>
 auto mix(Arguments... arguments) {
   using given = detail::mix_arguments<Arguments...>;
@@ -333,7 +310,3 @@ auto mix(Arguments... arguments) {
 }
 
 } // namespace feedline::inline FEEDLINE_ABI
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/source/mix.ipp>
-#endif

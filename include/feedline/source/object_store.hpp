@@ -35,8 +35,8 @@ struct object_part {
       false; ///< the bytes are those of a file on disk: keeping them takes no memory of the process
 };
 
-/// Why an object, or a part of one, can't be read, although its store answers. what() begins with its name, without secrets, and has the offset:
-/// "https://host/a.tar: status 404 Not Found at offset 0".
+/// Why an object, or a part of one, can't be read, although its store answers. what() begins with its name, without
+/// secrets, and has the offset: "https://host/a.tar: status 404 Not Found at offset 0".
 struct object_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -117,6 +117,8 @@ class push_source {
 
   void run_begins() const { buffer_->expect_run(); }
 
+  void run_failed_to_begin() const { buffer_->expect_no_run(); }
+
   void start_epoch(const epoch& e) {
     stop_ = e.stop;
     in_run_ = std::make_shared<const in_run>(buffer_, e.stop);
@@ -202,6 +204,16 @@ class push_source {
     void expect_run() {
       const std::lock_guard lock(mutex_);
       ++expected_runs_;
+    }
+
+    // The run has ended before its thread began.
+    void expect_no_run() {
+      {
+        const std::lock_guard lock(mutex_);
+        if (expected_runs_ > 0) --expected_runs_;
+        had_run_ = true;
+      }
+      room_.notify_all();
     }
 
     void begin_run() {

@@ -201,12 +201,12 @@ struct read_bytes {
 /// Takes:   file names; each may be a pattern: `games/*.bin`
 /// Gives:   T for each sizeof(T) bytes. A record's index is `number of its file << 40 | record in the file`
 /// Order:   file by file as listed; in infinite mode, or with several epochs, each epoch has a new file order
-/// Throws:  when called, std::invalid_argument for an empty list and a file that is listed twice (two patterns may match it;
-///          a link with another name is another file), and std::runtime_error for wildcards that
+/// Throws:  when called, std::invalid_argument for an empty list and a file that is listed twice (two patterns may
+///          match it; a link with another name is another file), and std::runtime_error for wildcards that
 ///          match nothing; when a run starts, std::system_error for a file that doesn't exist, and
-///          std::runtime_error for a directory; in the run, std::runtime_error for an incomplete record at a file's end, after its
-///          last complete one; std::system_error when it reaches a file that can't be read (the next file
-///          follows)
+///          std::runtime_error for a directory; in the run, std::runtime_error for an incomplete record at a
+///          file's end, after its last complete one; std::system_error when it reaches a file that can't be
+///          read (the next file follows)
 /// Example: `records<position>("games/*.bin") | shuffle({.capacity = 1'000'000}) | batch(4096)`
 template <class T>
 auto records(const file_patterns& files) {

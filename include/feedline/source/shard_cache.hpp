@@ -24,8 +24,8 @@ struct shard_cache {
 ///
 /// A part that two threads or processes need is fetched by one of them; the others wait. A part gets its name when it
 /// is whole, so that a process can be killed at any time. Each use compares a part with its hash, and a part that was
-/// damaged on disk is fetched again. The names of the files are hashes; they contain no names, keys or tokens. `bytes` can be
-/// exceeded by a sixteenth for each process that adds parts. If the folder can't be written, parts are read
+/// damaged on disk is fetched again. The names of the files are hashes; they contain no names, keys or tokens. `bytes`
+/// can be exceeded by a sixteenth for each process that adds parts. If the folder can't be written, parts are read
 /// without it.
 ///
 /// Throws std::invalid_argument for no directory, too few bytes (at least 1 MiB) or no store, and std::system_error

@@ -60,7 +60,7 @@ struct tar_options {
 ///          match nothing and std::length_error for more than 2^24 shards. When a run starts, std::system_error for a
 ///          shard that doesn't exist, and std::runtime_error for a directory. next() throws tar_error when it
 ///          reaches one of these, and then continues:
-///         - a shard that can't be opened or isn't plain TAR: with the next shard;
+///         - a shard that can't be opened, isn't plain TAR or has only hidden members: with the next shard;
 ///         - a sample with a sparse member or with two members of the same name: with the next sample;
 ///         - damage, or an end that is cut off, after all samples that were complete before: with the next
 ///           shard.

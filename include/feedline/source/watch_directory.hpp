@@ -68,18 +68,18 @@ class directory_source {
 ///                        | fl::filter([](const fl::watched_file& f) { return f.is_file(); })
 ///                        | fl::map([](const fl::watched_file& f) { return fl::read_file(f.path); }, fl::workers{4});
 ///
-/// Takes:   a directory; a pattern for names of files (`*`, `?`, `[…]`; see fnmatch(3)), or several: `{"*.gz", "*.tar"}`.
-///          Writers should use a name that no pattern matches, or that begins with a dot, and rename or link the file when
-///          it is complete. A filter downstream can't replace a pattern: a file that it leaves out isn't yielded again when it
-///          is renamed
+/// Takes:   a directory; a pattern for names of files (`*`, `?`, `[…]`; see fnmatch(3)), or several:
+///          `{"*.gz", "*.tar"}`.
+///          Writers should use a name that no pattern matches, or that begins with a dot, and rename or link the file
+///          when it is complete. A filter downstream can't replace a pattern: a file that it leaves out isn't yielded
+///          again when it is renamed
 /// Gives:   watched_file. First the files of the start, in the byte order of their paths or the newest first; then
 ///          watched_file::kind::scan_complete; then each file when its writer closes it, when it is moved there, alone or
-///          with its directory, and when it is linked there (link, symlink, or O_TMPFILE and linkat): a file that is linked
-///          while it is open for writing is yielded when it is closed. A finite run ends after the mark, an infinite run
-///          when it is stopped
+///          with its directory, and when it is linked there (link, symlink, or O_TMPFILE and linkat): a file that is
+///          linked while it is open for writing is yielded when it is closed. A finite run ends after the mark, an
+///          infinite run when it is stopped
 /// Skips:   hidden files and directories, whose names begin with a dot or are `__MACOSX`, and everything that isn't a
-///          regular file. Links to files
-///          count as files; links to directories are not followed
+///          regular file. Links to files count as files; links to directories are not followed
 /// Throws:  when it is made: std::system_error if the directory doesn't exist, isn't a directory or can't be listed, and
 ///          std::invalid_argument for an invalid pattern. next() throws std::system_error, and continues, for a directory
 ///          below that can't be read. If the directory itself is removed or moved, it throws std::system_error, and the

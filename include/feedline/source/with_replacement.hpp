@@ -63,10 +63,11 @@ class draws_with_replacement {
 ///
 /// Takes:   sources as global_shuffle() does; optionally a weight for each sample: its chance is proportional
 ///          to it
-/// Gives:   as many samples per epoch as the source has, or `samples` if set. A sample that is drawn twice in
-///          an epoch has the same index, and so the same random numbers in map(f(item, context))
+/// Gives:   as many samples per epoch as the source has, or `samples` if set, fewer than 2^32. A sample that is drawn
+///          twice in an epoch has the same index twice, but its draws have different repetitions, and so different random
+///          numbers in map(f(item, context))
 /// Order:   random, the same for the same seed and epoch number; divided among ranks as by global_shuffle()
-/// Throws:  std::invalid_argument for an invalid weight; also, as a failure of the source, if there aren't as
+/// Throws:  std::invalid_argument for an invalid weight or too many samples; also, as a failure of the source, if there aren't as
 ///          many weights as samples
 /// Example: `records<position>({"games.bin"}) | with_replacement({.weights = surprise}) | batch(256)`
 inline auto with_replacement(const with_replacement_options& options = {}) {

@@ -44,7 +44,11 @@ FEEDLINE_INLINE weighted_draws draws_with_replacement::operator()(std::uint64_t 
   if (ends_ && ends_->size() != places)
     throw std::invalid_argument("feedline::with_replacement: there are " + std::to_string(ends_->size()) +
                                 " weights for " + std::to_string(places) + " samples");
-  return {places, samples_ == 0 ? places : samples_, ends_, key};
+  const std::uint64_t samples = samples_ == 0 ? places : samples_;
+  if (samples >> 32 != 0)
+    throw std::invalid_argument("feedline::with_replacement: an epoch has at most 2^32 - 1 draws, not " +
+                                std::to_string(samples));
+  return {places, samples, ends_, key};
 }
 
 FEEDLINE_INLINE std::uint64_t draws_with_replacement::fingerprint() const noexcept {

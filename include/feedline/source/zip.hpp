@@ -92,6 +92,12 @@ class zip_source {
 
   std::uint64_t index() const { return std::get<0>(parts_).index(); }
 
+  std::uint32_t repetition() const
+    requires has_repetition<First>
+  {
+    return std::get<0>(parts_).repetition();
+  }
+
   std::string origin(std::uint64_t index) const { return origin_of(std::get<0>(parts_).described(), index); }
 
   bool ready() const
@@ -175,20 +181,13 @@ class zip_source {
   epoch epoch_;
 };
 
-template <class S>
-concept repeats_samples = requires { requires S::traits.repeats_samples; };
-
-/// Whether the first source, whose indices the zip has, can yield a sample several times in an epoch.
-template <class First, class...>
-inline constexpr bool first_repeats = repeats_samples<First>;
-
 } // namespace detail
 
 /// Combines one sample of each source, until one of them ends.
 ///
 /// Takes:   up to 255 sources, each optionally followed by map, filter or tap
-/// Gives:   a std::pair of the items of two sources, otherwise a std::tuple of all; the index is that of the
-///          first source's sample. A zip of indexed sources is indexed: global_shuffle() can follow it
+/// Gives:   a std::pair of the items of two sources, otherwise a std::tuple of all; the index and repetition are
+///          those of the first source's sample. A zip of indexed sources is indexed: global_shuffle() can follow it
 /// Order:   that of the sources. All have the same seed, so that files that correspond to each other stay
 ///          together in every order, and equal sources have equal orders
 /// Throws:  what a source throws, as a failure of this sample. The other sources advance, and stay in step if
@@ -202,13 +201,6 @@ auto zip(Sources... sources) {
     static_assert((detail::part_source<Sources> && ...),
                   "feedline::zip: it takes sources, each optionally followed by map, filter or tap without "
                   "workers: put other stages, and workers, after zip()");
-    return detail::refused_pipeline();
-  } else if constexpr (detail::first_repeats<detail::source_of_t<Sources>...>) {
-    static_assert(
-        !detail::first_repeats<detail::source_of_t<Sources>...>,
-        "feedline::zip: the first source can yield a sample several times in an epoch, and different items "
-        "would "
-        "have the same index: put with_replacement() after zip(), or make this source the second one");
     return detail::refused_pipeline();
   } else {
     using source = detail::zip_source<detail::source_of_t<Sources>...>;

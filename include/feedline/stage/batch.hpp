@@ -210,31 +210,47 @@ class struct_columns {
   static constexpr std::size_t count = std::tuple_size_v<typename parts::results>;
 
  public:
-  /// The column of the field that a member pointer names: `batch.get<&example::label>()`.
+  ///@{
+  /// The column of the field that a member pointer names: `batch.get<&example::label>()`. That of a temporary is moved
+  /// out, so that it outlives the batch.
   template <auto Member>
     requires std::is_member_pointer_v<decltype(Member)>
-  const auto& get() const noexcept {
+  const auto& get() const& noexcept FEEDLINE_LIFETIMEBOUND {
     return field<Member>(*this);
   }
 
-  /// The same, for writing.
   template <auto Member>
     requires std::is_member_pointer_v<decltype(Member)>
-  auto& get() noexcept {
+  auto& get() & noexcept FEEDLINE_LIFETIMEBOUND {
     return field<Member>(*this);
   }
 
+  template <auto Member>
+    requires std::is_member_pointer_v<decltype(Member)>
+  auto get() && noexcept {
+    return std::move(field<Member>(*this));
+  }
+
+  ///@}
+
+  ///@{
   /// The column of field number I, for pairs and tuples, for example.
   template <std::size_t I>
-  const auto& get() const noexcept {
+  const auto& get() const& noexcept FEEDLINE_LIFETIMEBOUND {
     return numbered<I>(*this);
   }
 
-  /// The same, for writing.
   template <std::size_t I>
-  auto& get() noexcept {
+  auto& get() & noexcept FEEDLINE_LIFETIMEBOUND {
     return numbered<I>(*this);
   }
+
+  template <std::size_t I>
+  auto get() && noexcept {
+    return std::move(numbered<I>(*this));
+  }
+
+  ///@}
 
  private:
   friend struct detail::columns_maker<T, Mode>;
@@ -281,7 +297,11 @@ class batch_of : public struct_columns<T, Mode> {
   std::size_t size() const noexcept { return ids_.size(); }
 
   /// The identity of each sample: index, sub-index and epoch.
-  std::span<const sample_id> ids() const noexcept { return {ids_.begin(), ids_.end()}; }
+  std::span<const sample_id> ids() const& noexcept FEEDLINE_LIFETIMEBOUND {
+    return {ids_.begin(), ids_.end()};
+  }
+
+  std::span<const sample_id> ids() && = delete; // they would be gone with the batch
 
   /// The index of each sample in its source.
   std::vector<std::uint64_t> indices() const {
@@ -293,19 +313,27 @@ class batch_of : public struct_columns<T, Mode> {
   /// The epoch of the last sample. In infinite mode a batch may hold samples of two epochs: see ids().
   std::uint32_t epoch() const noexcept { return ids()[size() - 1].epoch; }
 
+  ///@{
   /// The only column, for samples that are one value.
-  const auto& values() const noexcept
+  const auto& values() const& noexcept FEEDLINE_LIFETIMEBOUND
     requires detail::is_one_column<Mode, T>
   {
     return this->template get<0>();
   }
 
-  /// The same, for writing.
-  auto& values() noexcept
+  auto& values() & noexcept FEEDLINE_LIFETIMEBOUND
     requires detail::is_one_column<Mode, T>
   {
     return this->template get<0>();
   }
+
+  auto values() && noexcept
+    requires detail::is_one_column<Mode, T>
+  {
+    return std::move(*this).template get<0>();
+  }
+
+  ///@}
 
  private:
   friend class detail::batch_builder<T, Mode>;

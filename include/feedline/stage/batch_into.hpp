@@ -89,6 +89,9 @@ class fill_stage {
         if constexpr (std::is_invocable_v<decltype(f.get()), In, batch_slot<T>&>)
           f.get()(std::move(in), slot);
         else f.get()(std::move(in), slot, c);
+#ifndef NDEBUG
+        places->check_written(slot);
+#endif
       } catch (...) {
         places->release(slot);
         throw;
@@ -240,8 +243,8 @@ Option option_or(Option otherwise, const std::tuple<Options...>& given) {
 ///          workers{n}, name{…}, batch_options{…}, and shapes{…} for tensors whose types have no shape
 /// Gives:   batch_of<T>, as batch does
 /// Order:   kept, as batch does. After a failed sample the rows of samples in progress are moved up
-/// Throws:  what the function throws, as a failure of its sample; std::invalid_argument for a size of 0, or
-///          for missing or surplus shapes
+/// Throws:  what the function throws, as a failure of its sample, and in a debug build std::logic_error for a
+///          field that it didn't write; std::invalid_argument for a size of 0, or for missing or surplus shapes
 /// Stops:   after the item in hand
 template <class T, class F, class... Options>
 auto batch_into(std::size_t size, F&& f, Options... options) {

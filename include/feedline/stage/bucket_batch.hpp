@@ -130,7 +130,9 @@ class bucket_batch_stage {
 
       bool empty() const noexcept { return size() == 0; }
 
-      void save(held& into) const {
+      static constexpr bool can_save_values = false; // they are rows of batches already
+
+      void save(held& into, bool) const {
         for (const bucket& b : of.buckets_)
           into.listed.insert(into.listed.end(), b.batch.ids().begin(), b.batch.ids().end());
       }

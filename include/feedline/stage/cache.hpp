@@ -8,13 +8,13 @@
 #include <utility>
 
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/stored_value.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/stage/cache_options.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/cached_stage.hpp>
 #include <feedline/stage/detail/inner_run.hpp>
-#include <feedline/stage/detail/stored_value.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -114,25 +114,22 @@ class cache_part {
     using out = typename pipeline<Source, Segments...>::item;
     if constexpr (cache_check<input_item<in>, cached_item<out>, Key, count>::passed)
       return append(pipeline_of(p.source(), as_segments(without_last<count>(p.stages().all))),
-                    cached<Source, first>(p.source(), p.stages(), std::make_index_sequence<count>()));
+                    cached<Source, first>(p.stages(), std::make_index_sequence<count>()));
     else return refused_pipeline();
   }
 
  private:
   /// Those stages as one stage, in a separate row.
   template <class Source, std::size_t First, class... Segments, std::size_t... Cached>
-  auto cached(const Source& source, const segment_list<Segments...>& segments,
-              std::index_sequence<Cached...>) const {
+  auto cached(const segment_list<Segments...>& segments, std::index_sequence<Cached...>) const {
     using all = segment_list<Segments...>;
     constexpr auto is_parallel = [](std::size_t stage) {
       return all::traits[all::segment_of(stage)].parallel;
     };
     constexpr bool any_parallel = (is_parallel(First + Cached) || ...);
-    const auto index = index_of_data(source);
     const auto one = [&](auto... inner) {
-      return cached_stage<Key, yields_file_names<Source>, std::remove_const_t<decltype(index)>,
-                          decltype(inner)...>(listed(empty_list(), std::move(inner)...), key_, index,
-                                              store_->next_pipeline(), store_);
+      return cached_stage<Key, yields_file_names<Source>, decltype(inner)...>(
+          listed(empty_list(), std::move(inner)...), key_, store_->next_pipeline(), store_);
     };
     if constexpr (any_parallel) {
       // One worker at a time calls a stage that had no workers.
@@ -186,7 +183,7 @@ class cache_part {
 /// Order:   kept, unless one of those stages is unordered
 /// Throws:  std::invalid_argument unless the options set either memory_bytes, or directory and
 ///          directory_bytes. Failures of the stages keep the stages' names and aren't stored. A directory
-///          that can't be used is a failure at the start of a run; if a disk is full later, on_warning is
+///          that can't be used is a failure at the start of a run; if a disk is full later, on_notice is
 ///          called and nothing more is stored
 /// Stops:   as those stages do
 /// Example: `files("train", "*.jpg") | map(read_file, workers{8}) | map(decode, workers{8})

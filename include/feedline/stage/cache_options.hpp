@@ -2,38 +2,11 @@
 #pragma once
 // The options and statistics of a cache.
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <string>
-#include <type_traits>
-#include <utility>
 
-#include <feedline/version.hpp>
+#include <feedline/core/callback.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
-
-/// Receives the warnings of a cache: any function that takes a std::string.
-class warning_handler {
- public:
-  warning_handler() = default;
-
-  /// Copies of the handler share the function.
-  template <class F>
-    requires(std::is_invocable_v<F&, const std::string&> && !std::is_same_v<F, warning_handler>)
-  warning_handler(F f)
-      : f_(std::make_shared<F>(std::move(f))),
-        call_([](void* called, const std::string& sentence) { (*static_cast<F*>(called))(sentence); }) {}
-
-  /// Calls the function, if there is one.
-  void operator()(const std::string& sentence) const {
-    if (call_) call_(f_.get(), sentence);
-    else std::fprintf(stderr, "%s\n", sentence.c_str());
-  }
-
- private:
-  std::shared_ptr<void> f_;
-  void (*call_)(void*, const std::string&) = nullptr;
-};
 
 /// Where a cache stores results: in memory or in a directory.
 struct cache_options {
@@ -49,7 +22,7 @@ struct cache_options {
   std::size_t items_per_sample = 0;
   /// Called once, from a worker, when nothing more can be written, for example because the disk is full. By
   /// default a line goes to stderr.
-  warning_handler on_warning{};
+  callback<std::string> on_notice{};
 };
 
 /// What a cache has done so far, in all runs of this process.

@@ -127,8 +127,7 @@ class map_stage {
     // Not inlined, so that its stack frame is gone before the item is emitted.
     [[gnu::noinline]] void make(In&& in, context& c) {
       if (!room) room = std::make_unique<room_for_one>();
-      ::new (static_cast<void*>(&room->made))
-          sample<output>{convert(std::move(in), c), {c.index, c.sub_index, c.epoch}};
+      ::new (static_cast<void*>(&room->made)) sample<output>{convert(std::move(in), c), c.id()};
     }
 
     function f;

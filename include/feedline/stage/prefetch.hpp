@@ -16,7 +16,9 @@ namespace feedline::inline FEEDLINE_ABI {
 ///     … ─▶ batch ─▶ [queue] ─▶ consumer
 ///
 /// After the last stage it sets how many batches are held ready for the consumer (else 4, or more if a batch
-/// takes microseconds). Between two stages that would share a thread it puts each side on a separate thread.
+/// takes microseconds). `batch(…) | prefetch(n)` has up to n + 2 batches in memory: n in this queue, one that is being filled,
+/// and one with the consumer, more if it keeps more. batch_into has as many more as its workers write to; memory() has the
+/// limit of its bytes. Between two stages that would share a thread it puts each side on a separate thread.
 ///
 /// A live source must not wait for a slow consumer: `prefetch<overflow::drop_oldest>(n)` and
 /// `prefetch<overflow::drop_newest>(n)` drop samples while n are waiting, and count them in the queue's

@@ -24,8 +24,11 @@ namespace detail {
 
 struct shuffle_stage {
   using feedline_part = void;
-  static constexpr stage_traits traits{
-      .kind = "shuffle", .one_to_one = true, .unchanged = true, .checkpoints_mid_call = true};
+  static constexpr stage_traits traits{.kind = "shuffle",
+                                       .one_to_one = true,
+                                       .unchanged = true,
+                                       .checkpoints_mid_call = true,
+                                       .random_order = true};
 
   template <class In>
   static consteval fit fits() {
@@ -37,7 +40,8 @@ struct shuffle_stage {
    public:
     using output = In;
 
-    running(const shuffle_options& o, std::uint64_t key) : options_(o), key_(key), buffer_(o.capacity) {
+    running(const shuffle_options& o, const stage_info& info)
+        : options_(o), key_(info.key), buffer_(o.capacity), rounds_(info.first_epoch) {
       buffer_.reserve();
     }
 
@@ -74,12 +78,12 @@ struct shuffle_stage {
     // Until it is full, the buffer emits one item for every two that arrive: it grows while it already emits.
     bool growing_ = false;
     std::uint64_t picks_ = 0;
-    std::uint64_t rounds_ = 0;
+    std::uint64_t rounds_; // the number of the epoch in finite mode
   };
 
   template <class In>
   running<In> bind(const stage_info& info) const {
-    return {options, info.key};
+    return {options, info};
   }
 
   std::uint64_t fingerprint() const noexcept { return key(options.capacity, options.min_fill); }

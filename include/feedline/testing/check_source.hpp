@@ -284,7 +284,7 @@ struct look_at_source {
   template <class T>
   seen<T> operator()(T item, context& c) const {
     if (fails && fails->index == c.index && fails->epoch == c.epoch) throw planned_failure();
-    return {std::move(item), {c.index, c.sub_index, c.epoch}};
+    return {std::move(item), c.id()};
   }
 
   std::optional<occasion> fails;

@@ -239,7 +239,7 @@ class typed_hand_stage final : public hand_stage {
   written_state write_state() override {
     written_state state;
     if constexpr (feedline::detail::has_state<Stage>) {
-      state_writer writer(state.words, state.held, position);
+      state_writer writer(state.words, state.held, position, false);
       stage_.state(writer);
     }
     return state;
@@ -398,7 +398,7 @@ struct look_upstream {
 struct look_downstream {
   template <class T>
   seen<T> operator()(T item, context& c) const {
-    return {std::move(item), {c.index, c.sub_index, c.epoch}};
+    return {std::move(item), c.id()};
   }
 };
 

@@ -51,7 +51,7 @@ FEEDLINE_INLINE arrow_layout piped_table::read_layout() {
     try {
       return read_message();
     } catch (const arrow_error&) {
-      if (!head.empty()) refuse_other_kind(head);
+      if (!is_file_ && !head.empty()) refuse_other_kind(head);
       throw;
     }
   }();

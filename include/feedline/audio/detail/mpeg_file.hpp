@@ -23,6 +23,9 @@ struct mpeg_header {
 
   static std::optional<mpeg_header> at(sound_bytes file, std::size_t at) noexcept;
 
+  /// Whether the version, layer and rate are the same.
+  bool is_like(const mpeg_header& other) const noexcept { return ((bits ^ other.bits) & 0xfffe0c00) == 0; }
+
   /// Where the first frame begins that another one, or the end, follows: at `begin`, or in the `search` bytes
   /// after it. Returns nullopt if there is none.
   static std::optional<std::size_t> find(sound_bytes file, std::size_t begin, std::size_t search) noexcept;
@@ -32,7 +35,7 @@ struct mpeg_header {
 /// Decoded by libmpg123. libsndfile guesses the length of a file without a Xing header, and ends there.
 class mpeg_file final : public sound_source {
  public:
-  explicit mpeg_file(sound_bytes file);
+  mpeg_file(sound_bytes file, std::string damage);
 
   // libmpg123's decoder has a memory.
   bool seek(std::size_t) override { return false; }
@@ -49,8 +52,16 @@ class mpeg_file final : public sound_source {
   void open();
   [[noreturn]] void fail() const;
 
-  // The number of frames in the first one, which many encoders use for facts of the file; or 0. Source: Xing.
-  static std::uint64_t stated_blocks(sound_bytes file) noexcept;
+  // What many encoders write into the first frame; 0 if it isn't there. Source: Xing.
+  struct stated_size {
+    std::uint64_t blocks = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  static stated_size find_stated(sound_bytes file) noexcept;
+
+  // Where the last frame begins if the file is cut off in it.
+  static std::optional<std::size_t> find_cut(sound_bytes file) noexcept;
 
   byte_stream stream_;
   std::unique_ptr<mpg123_handle, void (*)(mpg123_handle*)> file_;
@@ -58,8 +69,9 @@ class mpeg_file final : public sound_source {
 };
 #endif
 
-/// Opens bytes that begin with an MPEG audio frame. Throws audio_error.
-std::unique_ptr<sound_source> open_mpeg(sound_bytes file);
+/// Opens bytes that begin with an MPEG audio frame. `damage` is that of the file around them, or an empty text.
+/// Throws audio_error.
+std::unique_ptr<sound_source> open_mpeg(sound_bytes file, std::string damage = {});
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 

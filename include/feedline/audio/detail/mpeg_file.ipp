@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include <feedline/audio/audio_error.hpp>
 
@@ -36,20 +37,19 @@ FEEDLINE_INLINE std::optional<mpeg_header> mpeg_header::at(sound_bytes file, std
 
 FEEDLINE_INLINE std::optional<std::size_t> mpeg_header::find(sound_bytes file, std::size_t begin,
                                                              std::size_t search) noexcept {
-  constexpr std::uint32_t same = 0xfffe0c00; // version, layer and rate
   for (std::size_t at = begin; at < file.size() && at - begin <= search; ++at)
     if (const auto first = mpeg_header::at(file, at)) {
       const std::size_t end = at + first->size;
       if (end == file.size()) return at;
       const auto next = mpeg_header::at(file, end);
-      if (next && ((first->bits ^ next->bits) & same) == 0) return at;
+      if (next && first->is_like(*next)) return at;
     }
   return {};
 }
 
 #ifndef FEEDLINE_AUDIO_MPG123
 
-FEEDLINE_INLINE std::unique_ptr<sound_source> open_mpeg(sound_bytes) {
+FEEDLINE_INLINE std::unique_ptr<sound_source> open_mpeg(sound_bytes, std::string) {
   fail_audio(
       "the file is MP3 or another MPEG audio file; to read it, build feedline with libmpg123 (on Debian its "
       "package is libmpg123-dev), or convert it to FLAC or WAV");
@@ -57,11 +57,12 @@ FEEDLINE_INLINE std::unique_ptr<sound_source> open_mpeg(sound_bytes) {
 
 #else
 
-FEEDLINE_INLINE std::unique_ptr<sound_source> open_mpeg(sound_bytes file) {
-  return std::make_unique<mpeg_file>(file);
+FEEDLINE_INLINE std::unique_ptr<sound_source> open_mpeg(sound_bytes file, std::string damage) {
+  return std::make_unique<mpeg_file>(file, std::move(damage));
 }
 
-FEEDLINE_INLINE mpeg_file::mpeg_file(sound_bytes file) : stream_{{}, file}, file_(nullptr, mpg123_delete) {
+FEEDLINE_INLINE mpeg_file::mpeg_file(sound_bytes file, std::string damage)
+    : stream_{{}, file}, file_(nullptr, mpg123_delete) {
   static const int initialized = mpg123_init(); // needed before version 1.27
   file_.reset(initialized == MPG123_OK ? mpg123_new(nullptr, nullptr) : nullptr);
   if (!file_) fail_audio("libmpg123 can't be used");
@@ -78,12 +79,22 @@ FEEDLINE_INLINE mpeg_file::mpeg_file(sound_bytes file) : stream_{{}, file}, file
       mpg123_format2(file_.get(), 0, MPG123_MONO | MPG123_STEREO, MPG123_ENC_FLOAT_32) != MPG123_OK ||
       mpg123_replace_reader_handle(file_.get(), read, seek, nullptr) != MPG123_OK)
     fail();
+  // libmpg123 would decode the part of a block that is left, and count it.
+  const auto cut = find_cut(file);
+  if (cut) stream_.bytes = file.first(*cut);
   open();
   const auto blocks = mpg123_framelength(file_.get());
-  const auto stated = static_cast<std::remove_const_t<decltype(blocks)>>(stated_blocks(file));
-  if (blocks + 1 < stated) { // some encoders count the first one
+  const auto [stated_blocks, stated_bytes] = find_stated(file);
+  const auto stated = static_cast<std::remove_const_t<decltype(blocks)>>(stated_blocks);
+  facts_.damage = std::move(damage);
+  if (!facts_.damage.empty()) {
+    // of the WAV file around it
+  } else if (blocks + 1 < stated || (blocks + 1 == stated && file.size() < stated_bytes)) {
+    // Some encoders count the first one.
     facts_.damage =
         "its header says " + std::to_string(stated) + " blocks, and it has " + std::to_string(blocks);
+  } else if (cut) {
+    facts_.damage = "it is cut off in the block at byte " + std::to_string(*cut);
   } else {
     // The header says what the encoder added at both ends, if it is that of the whole file.
     if (blocks == stated) {
@@ -134,13 +145,35 @@ FEEDLINE_INLINE std::size_t mpeg_file::read(float* to, std::size_t frames) {
   return 0;
 }
 
-FEEDLINE_INLINE std::uint64_t mpeg_file::stated_blocks(sound_bytes file) noexcept {
+FEEDLINE_INLINE mpeg_file::stated_size mpeg_file::find_stated(sound_bytes file) noexcept {
   const auto header = mpeg_header::at(file, 0);
-  if (!header || (header->bits >> 17 & 3) != 1) return 0;
+  if (!header || (header->bits >> 17 & 3) != 1) return {};
   const bool is_first = (header->bits >> 19 & 3) == 3, is_mono = (header->bits >> 6 & 3) == 3;
   const std::size_t at = 4 + (is_first ? (is_mono ? 17 : 32) : (is_mono ? 9 : 17));
-  if (!has_text(file, at, "Xing") && !has_text(file, at, "Info")) return 0;
-  return at + 12 <= file.size() && (big_endian(file, at + 4, 4) & 1) != 0 ? big_endian(file, at + 8, 4) : 0;
+  if ((!has_text(file, at, "Xing") && !has_text(file, at, "Info")) || at + 16 > file.size()) return {};
+  const std::uint64_t fields = big_endian(file, at + 4, 4);
+  if ((fields & 1) == 0) return {};
+  return {big_endian(file, at + 8, 4), (fields & 2) != 0 ? big_endian(file, at + 12, 4) : 0};
+}
+
+FEEDLINE_INLINE std::optional<std::size_t> mpeg_file::find_cut(sound_bytes file) noexcept {
+  std::optional<mpeg_header> last;
+  for (std::size_t at = 0; at < file.size();) {
+    const auto block = mpeg_header::at(file, at);
+    const std::size_t rest = file.size() - at;
+    if (block && block->size <= rest) {
+      at += block->size;
+      last = block;
+    } else if (last && (block ? last->is_like(*block) : rest < 4 && file[at] == std::byte{0xff})) {
+      return at;
+    } else { // a tag, or the end
+      const auto next = mpeg_header::find(file, at + 1, rest);
+      if (!next) return {};
+      at = *next;
+      last = {};
+    }
+  }
+  return {};
 }
 
 #endif

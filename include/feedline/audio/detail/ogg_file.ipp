@@ -24,7 +24,13 @@ FEEDLINE_INLINE std::size_t ogg_file::read(float* to, std::size_t frames) {
     const std::size_t got = link_->read(to, frames);
     if (got > 0 || next_ == links_.size() || !error().empty()) return got;
     // A damaged stream doesn't open. What libsndfile says isn't better than the position.
-    auto next = std::make_unique<sound_file>("OGG", std::vector<std::byte>(), links_[next_++]);
+    std::unique_ptr<sound_file> next;
+    try {
+      next = std::make_unique<sound_file>("OGG", std::vector<std::byte>(), links_[next_++]);
+    } catch (const audio_error& failure) {
+      error_ = "stream " + std::to_string(next_) + ": " + failure.what();
+      return 0;
+    }
     if (next->facts().channels != facts_.channels || next->facts().rate != facts_.rate)
       error_ = "it consists of several streams, and stream " + std::to_string(next_) + " has " +
                std::to_string(next->facts().channels) + " channels of " + std::to_string(next->facts().rate) +
@@ -59,6 +65,7 @@ FEEDLINE_INLINE void ogg_file::find_links(sound_bytes file) {
 
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   bool only_beginnings = false; // of the streams of a link
+  int damaged = 0;              // pages
   for (std::size_t at = 0, size = 0; (at = text.find("OggS", at)) != text.npos; at += size) {
     const sound_bytes rest = file.subspan(at);
     size = rest.size();
@@ -68,13 +75,16 @@ FEEDLINE_INLINE void ogg_file::find_links(sound_bytes file) {
       for (const std::byte b : rest.subspan(27, segments)) size += std::to_integer<std::size_t>(b);
     }
     if (27 + segments > rest.size() || size > rest.size()) {
+      // With a part of a page after it, libsndfile doesn't decode the end of a stream.
+      if (facts_.damage.empty() && at > begin) file = file.first(at);
       note("it is cut off in the page at", at);
       break;
     }
     const sound_bytes page = rest.first(size);
     if (checksum(page) != little_endian(page, 22, 4)) {
       note("there is a damaged page at", at);
-      size = 4; // its size may be wrong, too
+      if (++damaged == 16) break; // the search for the next page would take too long
+      size = 4;                   // its size may be wrong, too
       continue;
     }
     const auto flags = std::to_integer<unsigned>(page[5]);

@@ -25,7 +25,8 @@ class opened_sound {
   // Skips tags and zeros at the beginning.
   static std::size_t begin_of_sound(sound_bytes file);
 
-  [[noreturn]] static void refuse(sound_bytes file);
+  // `sound` is what follows tags and zeros.
+  [[noreturn]] static void refuse(sound_bytes all, sound_bytes sound);
 
   std::optional<wav_file> wav_; // here, so that plain WAV files need no memory
   std::unique_ptr<sound_source> other_;

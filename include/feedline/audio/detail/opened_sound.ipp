@@ -35,7 +35,7 @@ FEEDLINE_INLINE opened_sound::opened_sound(sound_bytes all) {
   } else {
     // After a tag, which may be longer than it says.
     const auto found = mpeg_header::find(file, 0, begin > 0 ? std::size_t{1} << 16 : 0);
-    if (!found) refuse(all);
+    if (!found) refuse(all, file);
     other_ = open_mpeg(file.subspan(*found));
   }
 }
@@ -62,7 +62,7 @@ FEEDLINE_INLINE void opened_sound::open_chunks(sound_bytes file, const sound_chu
   if (tag == 0x55 || tag == 0x50) { // MPEG audio
     const auto found = mpeg_header::find(chunks.data, 0, std::size_t{1} << 16);
     if (!found) fail_audio("the WAV file is damaged: it says that it has MP3, but has none");
-    other_ = open_mpeg(chunks.data.subspan(*found));
+    other_ = open_mpeg(chunks.data.subspan(*found), chunks.damage);
     return;
   }
   wav_ = wav_file::open(chunks);
@@ -87,7 +87,16 @@ FEEDLINE_INLINE void opened_sound::open_au(sound_bytes file) {
     header[8 + i] = static_cast<std::byte>(is_open ? 255 : size >> (24 - 8 * i) & 255);
   }
   auto sound = std::make_unique<sound_file>("AU", std::move(header), file.subspan(begin, size));
-  if (!is_open && stated != rest)
+  // Encodings 1 and 27 have 8 bits.
+  const std::uint64_t encoding = big_endian(file, 12, 4);
+  const std::uint64_t sample = encoding == 3                    ? 2
+                               : encoding == 4                  ? 3
+                               : encoding == 5 || encoding == 6 ? 4
+                               : encoding == 7                  ? 8
+                                                                : 1;
+  if (!is_open &&
+      (stated > rest || (stated < rest && !sound_chunks::may_follow(file.subspan(begin + size),
+                                                                    sample * big_endian(file, 20, 4)))))
     sound->set_length({}, "its header says " + std::to_string(stated) + " bytes of samples, and it has " +
                               std::to_string(rest));
   other_ = std::move(sound);
@@ -107,7 +116,7 @@ FEEDLINE_INLINE void opened_sound::open_nist(sound_bytes file) {
   other_ = std::move(sound);
 }
 
-FEEDLINE_INLINE void opened_sound::refuse(sound_bytes file) {
+FEEDLINE_INLINE void opened_sound::refuse(sound_bytes all, sound_bytes sound) {
   struct known {
     std::size_t at;
     std::string_view bytes;
@@ -120,7 +129,7 @@ FEEDLINE_INLINE void opened_sound::refuse(sound_bytes file) {
                                   {0, "0&\xb2u", "WMA"},     {0, "\xff\xf1", "AAC"},
                                   {0, "\xff\xf9", "AAC"}};
   for (const known& other : others)
-    if (has_text(file, other.at, other.bytes))
+    if (has_text(all, other.at, other.bytes) || has_text(sound, other.at, other.bytes))
       fail_audio(std::string("the file is ") + other.name +
                  ", which isn't supported; convert it to FLAC or WAV, for example with ffmpeg");
   fail_audio(

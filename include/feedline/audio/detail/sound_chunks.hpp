@@ -30,6 +30,9 @@ struct sound_chunks {
   /// The bytes of a file before the data, with only these chunks and the size that the data has.
   std::vector<std::byte> header(sound_bytes file) const;
 
+  /// Whether bytes after the samples can be something else than forgotten samples.
+  static bool may_follow(sound_bytes rest, std::uint64_t frame_bytes) noexcept;
+
  private:
   std::uint64_t number(sound_bytes file, std::size_t at, std::size_t size) const noexcept {
     return is_big_endian ? big_endian(file, at, size) : little_endian(file, at, size);

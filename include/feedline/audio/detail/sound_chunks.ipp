@@ -26,7 +26,9 @@ FEEDLINE_INLINE std::optional<sound_chunks> sound_chunks::find(sound_bytes file)
       if (has_data) fail_audio("the file has two chunks of samples; a file with one was expected");
       has_data = true;
       if (is_64 && size == 0xffffffff) size = size_64;
-      const bool is_open = !is_64 && ((size >= 0x7ffff000 && size <= 0x80000000) || size >= 0xffffff00);
+      // SoX rounds 0x7ffff000, and in AIFF 0x7f000000, to whole frames.
+      const bool is_open = !is_64 && ((size >= 0x7fff0000 && size <= 0x80000000) || size >= 0xffffff00 ||
+                                      (found.is_aiff && size >= 0x7eff0000 && size <= 0x7f000010));
       found.add_data(file, begin, size, is_open && size > rest);
       size = found.promised;
       if (size < rest) found.check_following(file, begin + size, size % 2 != 0);
@@ -69,18 +71,25 @@ FEEDLINE_INLINE void sound_chunks::add_data(sound_bytes file, std::size_t begin,
 }
 
 FEEDLINE_INLINE void sound_chunks::check_following(sound_bytes file, std::size_t at, bool is_padded) {
-  // A chunk, whose name is readable, or zeros. Some programs forget the byte after an odd size.
-  const auto is_fine = [&](sound_bytes rest) {
-    rest = rest.first(std::min<std::size_t>(rest.size(), 4));
-    const auto all = [&](unsigned from, unsigned to) {
-      return std::all_of(rest.begin(), rest.end(), [&](std::byte b) {
-        return std::to_integer<unsigned>(b) >= from && std::to_integer<unsigned>(b) <= to;
-      });
-    };
-    return all(0x20, 0x7e) || all(0, 0);
-  };
-  if (!is_fine(file.subspan(at)) && !(is_padded && is_fine(file.subspan(at + 1))))
+  std::uint64_t frame_bytes = 0; // unknown, or smaller than a byte per sample
+  if (format.size() >= 16)
+    frame_bytes = number(format, is_aiff ? 0 : 2, 2) * (number(format, is_aiff ? 6 : 14, 2) / 8);
+  // Some programs forget the byte after an odd size.
+  if (!may_follow(file.subspan(at), frame_bytes) &&
+      !(is_padded && may_follow(file.subspan(at + 1), frame_bytes)))
     damage = "more than the " + std::to_string(promised) + " bytes of samples follow that its header says";
+}
+
+FEEDLINE_INLINE bool sound_chunks::may_follow(sound_bytes rest, std::uint64_t frame_bytes) noexcept {
+  if (rest.size() < frame_bytes || has_text(rest, 0, "TAG") || has_text(rest, 0, "ID3")) return true;
+  // A chunk, whose name is readable, or zeros.
+  rest = rest.first(std::min<std::size_t>(rest.size(), 4));
+  const auto all = [&](unsigned from, unsigned to) {
+    return std::all_of(rest.begin(), rest.end(), [&](std::byte b) {
+      return std::to_integer<unsigned>(b) >= from && std::to_integer<unsigned>(b) <= to;
+    });
+  };
+  return all(0x20, 0x7e) || all(0, 0);
 }
 
 FEEDLINE_INLINE std::vector<std::byte> sound_chunks::header(sound_bytes file) const {

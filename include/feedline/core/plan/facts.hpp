@@ -10,6 +10,7 @@
 
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
+#include <feedline/core/stored_value.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/transport/channel.hpp>
@@ -68,16 +69,24 @@ stage_facts facts_of_stage(const S& stage, known_bytes in, std::uint64_t ranks) 
 }
 
 /// The facts of all stages, the first of which receives items of type In with `in` bytes.
+/// `is_live`: the samples can't be read again.
 template <class In, class Segments>
-std::vector<stage_facts> facts_of_stages(const Segments& stages, known_bytes in, std::uint64_t ranks) {
+std::vector<stage_facts> facts_of_stages(const Segments& stages, known_bytes in, std::uint64_t ranks,
+                                         bool is_live) {
   using types = typename Segments::stage_types;
   std::vector<stage_facts> all;
   all.reserve(Segments::stage_count);
+  bool after_opaque = is_live;
+  const auto add = [&]<std::size_t N>() {
+    using input = typename types::template output_of_first<N, In>;
+    stage_facts& facts = all.emplace_back(facts_of_stage<input>(stages.template stage<N>(), in, ranks));
+    if (storable<input> && after_opaque) // snapshots have up to three copies of what it holds
+      facts.size.kept = sum_of(facts.size.kept, product_of(3 * facts.size.held, in));
+    after_opaque |= !facts.makes_of_one_sample;
+    in = facts.size.emitted;
+  };
   [&]<std::size_t... N>(std::index_sequence<N...>) {
-    ((all.push_back(facts_of_stage<typename types::template output_of_first<N, In>>(
-          stages.template stage<N>(), in, ranks)),
-      in = all.back().size.emitted),
-     ...);
+    (add.template operator()<N>(), ...);
   }(std::make_index_sequence<Segments::stage_count>());
   return all;
 }

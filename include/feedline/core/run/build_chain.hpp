@@ -25,7 +25,8 @@ template <class In, class Stage>
 bound_t<Stage, In> started(const Stage& stage, const stage_place& place) {
   try {
     if constexpr (binds_to<Stage, In>)
-      return stage.template bind<In>(stage_info{place.random_key(), place.run.stop, place.items_in_flight});
+      return stage.template bind<In>(
+          stage_info{place.random_key(), place.run.stop, place.items_in_flight, place.run.first_epoch});
     else return stage;
   } catch (...) {
     throw pipeline_error(current_failure(place.name, {}));

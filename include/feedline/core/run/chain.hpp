@@ -187,11 +187,7 @@ class node {
     return emit.flow();
   }
 
-  flow skipped(failure_ptr f) {
-    if constexpr (Traits.keeps_over_epochs)
-      received_some_ |= place_.run.limits_failures(); // then the failure limit ends the run
-    return next_.skipped(std::move(f));
-  }
+  flow skipped(failure_ptr f) { return next_.skipped(std::move(f)); }
 
   /// Finite mode drains the stages at the end of an epoch, infinite mode doesn't.
   flow end_epoch(const epoch_end& e, bool drain) {
@@ -341,7 +337,6 @@ class node {
 
   // The sample failed in the earlier run, which had gone further.
   [[gnu::noinline, gnu::cold]] flow failed_before(const sample_id& id) {
-    progress().skip_one(place_.run.failure_limit);
     return next_.skipped(note_failure(place_.name, id, {place_.number, id},
                                       std::runtime_error("it failed in the earlier run")));
   }
@@ -426,9 +421,7 @@ class node {
   // enough of the epoch before it, a run on one thread would never have reached it.
   [[gnu::noinline, gnu::cold]] flow caught(failure_ptr f) {
     add_relaxed(counters_.failures, 1);
-    if (place_.run.skips(*f) && progress().skip_one(place_.run.failure_limit))
-      return next_.skipped(std::move(f));
-    f->over_limit = place_.run.may_skip(*f);
+    if (place_.run.skips(*f)) return next_.skipped(std::move(f));
     return next_.fail(std::move(f)) == flow::stop ? flow::stop : flow::enough;
   }
 

@@ -44,7 +44,7 @@ class dealer final : public channel_base {
     context_ = &context;
     place_ = &place;
     stage_counters_ = &counters;
-    segment_progress progress(0, options.rank);
+    segment_progress progress(0, options.rank, options.first_epoch.value_or(0));
     state_reader reader(resumed.words(0));
     progress.load(reader, {}, false);
     known_ = context.known;
@@ -176,6 +176,7 @@ class dealer final : public channel_base {
         announce(*s.source, i);
         const std::uint64_t place = s.source->place_of(i);
         id.index = s.source->index_at(place);
+        if constexpr (requires { s.source->repetition_at(i); }) id.repetition = s.source->repetition_at(i);
         if (known_ && known_->take(call)) [[unlikely]] {
           writer.add(
               event_kind::skipped, s.epoch,

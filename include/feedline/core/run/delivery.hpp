@@ -72,7 +72,6 @@ struct delivery {
   running_digest digest; // of all delivered samples
   failure_list failures;
   std::uint64_t samples_passed = 0;     // since the run began or was resumed, including failed ones
-  std::uint64_t failures_passed = 0;    // including those before the checkpoint
   std::optional<sample_id> last_failed; // and was skipped
   bool came = false;                    // the current epoch has yielded something
   std::unique_ptr<failure> failed;
@@ -90,8 +89,11 @@ struct delivery {
   // As advance(), if that takes more than a look into the packet.
   queue_status fetch(std::chrono::nanoseconds longest);
 
-  // Handles the events before the next item. Throws the failure that ends the run.
+  // Handles the events before the next item. Throws the failure that ends the run, and what on_failure throws.
   void take_events();
+
+  // Records a skipped sample. Throws if there are too many.
+  void skip(const failure& f);
 
   // The stream has ended, or the run was stopped. Throws the error of the run itself, if there was one.
   queue_status ended();

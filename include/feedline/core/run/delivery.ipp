@@ -24,14 +24,14 @@ FEEDLINE_INLINE one_caller::one_caller(std::atomic<bool>& is_inside) : is_inside
 
 FEEDLINE_INLINE delivery::delivery(run_base& of, bool keeps_over_epochs, bool counts_packets)
     : run(of),
-      failures(of.options().stage_failure_limits, of.options().endless),
+      failures(of.options()),
       keeps_over_epochs_(keeps_over_epochs),
       counts_packets_(counts_packets) {
   const std::size_t end = run.segments().size();
   state_reader reader(run.resumed().words(end));
   input.resume(run.resumed().before(end, run.places().size()), read_place(reader));
   if (const auto& from = run.options().resume) {
-    failures_passed = from->state().failures;
+    failures.resume(from->state().failed);
     came = true;
     digest = running_digest(from->state().digest);
   }
@@ -70,28 +70,22 @@ FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
 
 FEEDLINE_INLINE void delivery::take_events() {
   std::vector<event>& events = packet->events();
-  for (; input.events < events.size() && events[input.events].position <= input.items; ++input.events) {
+  while (input.events < events.size() && events[input.events].position <= input.items) {
     event& e = events[input.events];
-    if (e.kind == event_kind::epoch_end) {
-      note_end({e.epoch, e.samples});
-      continue;
-    }
-    e.cause->origin = origin_of(*e.cause);
-    const bool skipped = e.kind == event_kind::skipped;
-    if (!skipped && !e.cause->over_limit) {
-      std::string why = remark_on(*e.cause);
-      fail(std::move(*e.cause), std::move(why));
-    }
-    const std::string too_many = failures.add(*e.cause, samples_passed++);
-    if (!skipped || failures_passed >= run.options().failure_limit)
-      fail(failures.last().back(),
-           " (one failure more than the limit of " + std::to_string(run.options().failure_limit) + ")");
-    if (!too_many.empty()) fail(failures.last().back(), too_many);
-    ++failures_passed;
-    // Without a limit the empty epochs end a run that only fails.
-    came |= run.options().failure_limit != ~std::size_t{0};
-    last_failed = {e.cause->index, 0, e.cause->epoch};
+    if (e.cause) e.cause->origin = origin_of(*e.cause);
+    if (e.kind == event_kind::epoch_end) note_end({e.epoch, e.samples});
+    else if (e.kind == event_kind::skipped) skip(*e.cause);
+    else fail(*e.cause, remark_on(*e.cause));
+    ++input.events; // now a checkpoint is after it
+    if (e.kind == event_kind::skipped && run.options().on_failure)
+      run.options().on_failure(failures.last().back());
   }
+}
+
+FEEDLINE_INLINE void delivery::skip(const failure& f) {
+  const std::string too_many = failures.add(f, samples_passed++);
+  if (!too_many.empty()) fail(f, too_many);
+  last_failed = {f.index, 0, f.epoch};
 }
 
 FEEDLINE_INLINE queue_status delivery::ended() {
@@ -104,9 +98,10 @@ FEEDLINE_INLINE queue_status delivery::ended() {
 FEEDLINE_INLINE checkpoint delivery::checkpoint(std::optional<snapshot> exact) const {
   const auto place = input.now();
   const auto& [before, since] = place;
-  checkpoint_state s{run.identity(*before), failures_passed, digest.value(), *before};
+  checkpoint_state s{run.identity(*before), failures.samples(), digest.value(), *before};
   const bool is_exact = exact.has_value();
   if (is_exact) s.at = *std::move(exact);
+  s.at.held.leave_run();
   if (s.at.words.empty()) s.at.words.push_back(run.segments().size());
   write_section(s.at, [&](state_writer& writer) {
     if (!is_exact) write_place(writer, since);

@@ -25,10 +25,8 @@ consteval bool is_elastic(types<Stages...>) {
   else return false;
 }
 
-/// A snapshot of a run whose next sample is at position `first` of the epoch's order, and which has left out
-/// `failures` samples so far.
-snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments,
-                     std::uint64_t failures = 0);
+/// A snapshot of a run whose next sample is at position `first` of the epoch's order.
+snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments);
 
 /// Whether no sample appears twice in an epoch, so that a sample determines a position.
 inline bool comes_once(const run_options& options) {
@@ -36,19 +34,18 @@ inline bool comes_once(const run_options& options) {
          options.epochs == run_options::for_ever;
 }
 
-/// The snapshot of a run that delivered `last` last and left out `failed` last, `failures` samples in all;
-/// `failed` may be further on than `last`. Nothing if it can't be determined.
+/// The snapshot of a run that delivered `last` last and left out `failed` last, which may be further on than
+/// `last`. Nothing if it can't be determined.
 template <class Source>
 std::optional<snapshot> snapshot_behind(Source source, const run_options& options, const sample_id& last,
-                                        const std::optional<sample_id>& failed, std::size_t segments,
-                                        std::uint64_t failures) {
+                                        const std::optional<sample_id>& failed, std::size_t segments) {
   if (last.index == sample_id::no_index || (failed && failed->index == sample_id::no_index)) return {};
   const std::uint32_t epoch = failed ? std::max(last.epoch, failed->epoch) : last.epoch;
   source.start_epoch(make_epoch(options, epoch, {}, 0));
   std::uint64_t number = 0;
   if (last.epoch == epoch) number = source.number_of(last.index);
   if (failed && failed->epoch == epoch) number = std::max(number, source.number_of(failed->index));
-  return snapshot_at(epoch, number + options.rank.world_size, segments, failures);
+  return snapshot_at(epoch, number + options.rank.world_size, segments);
 }
 
 /// Where this rank continues, given that all ranks of the earlier run were equally far. Nothing if they can't
@@ -57,9 +54,11 @@ template <class Source>
 std::optional<snapshot> snapshot_of_other_rank(Source source, const run_options& options,
                                                const checkpoint_state& earlier, std::size_t segments) {
   const std::size_t with_caller = segments + 1;
+  const std::uint64_t first_epoch = options.first_epoch.value_or(0);
   if (earlier.at.words.empty() || earlier.at.words[0] != 0) {
     const bool nothing_came = earlier.at.words.size() == 2;
-    return nothing_came ? std::optional(snapshot_at(0, options.rank.number, with_caller)) : std::nullopt;
+    return nothing_came ? std::optional(snapshot_at(first_epoch, options.rank.number, with_caller))
+                        : std::nullopt;
   }
   if (!comes_once(options)) return {};
   std::uint64_t epoch = epoch_of(earlier.at);
@@ -67,7 +66,7 @@ std::optional<snapshot> snapshot_of_other_rank(Source source, const run_options&
   const std::uint64_t places = source.places();
   std::uint64_t next = source_word(earlier.at, 3) + source_word(earlier.at, 1) * earlier.run.ranks;
   if (next < earlier.run.rank) { // its round began in the previous epoch
-    if (epoch == 0) return {};
+    if (epoch == first_epoch) return {};
     --epoch;
     next += places;
   }

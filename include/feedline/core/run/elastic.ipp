@@ -8,17 +8,16 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments,
-                                     std::uint64_t failures) {
+FEEDLINE_INLINE snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments) {
   snapshot at{{0}, {}};
   write_section(at, [&](state_writer& writer) {
     writer(epoch, 0, 0, first);
-    segment_progress::write_ending(writer, failures);
+    segment_progress::write_ending(writer);
   });
   for (std::size_t i = 1; i < segments; ++i)
     write_section(at, [&](state_writer& writer) {
       write_place(writer, {});
-      segment_progress::write_ending(writer, failures);
+      segment_progress::write_ending(writer);
     });
   return at;
 }

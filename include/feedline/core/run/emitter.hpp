@@ -32,26 +32,20 @@ struct run_context {
   feedline::on_error on_error;
   bool drain; // finite mode: stages emit what they hold at the end of each epoch
   std::stop_token stop;
-  std::atomic<bool> stopped{false};   // as `stop`, but cheaper to read
-  std::atomic<bool> attention{false}; // the run was stopped, or some stage wanted no more of an epoch
-  std::uint64_t failure_limit = ~std::uint64_t{0};
+  std::atomic<bool> stopped{false};    // as `stop`, but cheaper to read
+  std::atomic<bool> attention{false};  // the run was stopped, or some stage wanted no more of an epoch
   bool may_end_epochs = false;         // some stage can end an epoch early in infinite mode
   bool may_have_enough = false;        // some stage can end an epoch early in this run
   bool counts_ranks = false;           // a rank's share of an epoch depends on the size of the previous one
+  std::uint32_t first_epoch = 0;       // number
   std::uint32_t empty_epochs = 1;      // this many in a row show that the source never yields a sample
   known_failures* known = nullptr;     // failures of the earlier run
   sample_outcomes* outcomes = nullptr; // of a live source
 
   /// Whether a failure leaves out the sample, instead of ending the stream.
-  bool skips(const noted_failure& f) const noexcept { return (known && known->take(f.call)) || may_skip(f); }
-
-  /// Whether it would if there were no limit.
-  bool may_skip(const noted_failure& f) const noexcept {
-    return on_error == feedline::on_error::skip && !f.is_outage;
+  bool skips(const noted_failure& f) const noexcept {
+    return (known && known->take(f.call)) || (on_error == feedline::on_error::skip && !f.is_outage);
   }
-
-  /// Whether a limit ends a run in which every sample fails.
-  bool limits_failures() const noexcept { return failure_limit != ~std::uint64_t{0}; }
 };
 
 /// The end of an epoch. `samples`: how many the source yielded; downstream of stages that keep some for a later
@@ -135,16 +129,11 @@ class emitter {
   /// Passes on a failure of the current sample that the stage caught from stages inside it. False if no more is
   /// wanted.
   bool failed(failure_ptr f) {
-    auto& progress = next_.progress();
     if (flow_ != detail::flow::more) return false;
     ++failures_;
     f->call = {place_.number, id_};
-    if (place_.run.skips(*f) && progress.skip_one(place_.run.failure_limit)) {
-      flow_ = next_.skipped(std::move(f));
-    } else {
-      f->over_limit = place_.run.may_skip(*f);
-      flow_ = next_.fail(std::move(f)) == detail::flow::stop ? detail::flow::stop : detail::flow::enough;
-    }
+    if (place_.run.skips(*f)) flow_ = next_.skipped(std::move(f));
+    else flow_ = next_.fail(std::move(f)) == detail::flow::stop ? detail::flow::stop : detail::flow::enough;
     return flow_ == detail::flow::more;
   }
 

@@ -72,12 +72,10 @@ flow feed(Chain& chain, packet& p, channel_base& from, const run_context& run) {
     } else if ((wanted == flow::more &&
                 !from.is_abandoned(p.generation)) || // otherwise a run on one thread would not get here
                (!may_cut_short && e.cause->ends_at_once)) {
-      segment_progress& progress = chain.progress();
-      if (e.kind == event_kind::skipped && progress.skip_one(run.failure_limit)) {
+      if (e.kind == event_kind::skipped) {
         position.events = number + 1;
         result = chain.skipped(std::move(e.cause));
       } else {
-        if (e.kind == event_kind::skipped) e.cause->over_limit = true;
         result = chain.fail(std::move(e.cause));
         position.events = number + 1;
         if (result != flow::stop) want(flow::enough);

@@ -36,9 +36,7 @@ class packer {
   static constexpr bool takes_rows = false;
 
   packer(channel_base& channel, thread_counters& thread, segment_progress& progress)
-      : channel_(channel), thread_(thread), progress_(progress) {
-    progress_.is_in_order = !IsWorker;
-  }
+      : channel_(channel), thread_(thread), progress_(progress) {}
 
   packer(packer&&) noexcept = default;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The progress of a run's parts, which snapshots save and resumed runs restore.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -42,7 +43,9 @@ struct timed_item {
 /// or, for a user's stage, after its call returned.
 class segment_progress {
  public:
-  explicit segment_progress(std::size_t segment, const rank& r = {}) : segment_(segment) {
+  explicit segment_progress(std::size_t segment, const rank& r = {}, std::uint32_t first_epoch = 0)
+      : segment_(segment) {
+    source.epoch = first_epoch;
     source.first = r.number;
   }
 
@@ -53,29 +56,19 @@ class segment_progress {
   std::size_t ending = 0; ///< at the end of an epoch: the stage that emits what it holds; else 0
   bool enough = false;    ///< some stage wants no more of this epoch
   timed_item timed_stages;
-  std::size_t calls = 0;      ///< of users' stages that haven't returned: their state is unknown
-  std::uint64_t failures = 0; ///< skipped so far, of all that passed here
-  bool is_in_order = true;    ///< false: a worker, which doesn't know how many failures precede its own
-  bool is_resumed = false;    ///< the current epoch began in the earlier run
-  bool has_failed = false;    ///< the current epoch: its last snapshot is from before the failure
+  std::size_t calls = 0;   ///< of users' stages that haven't returned: their state is unknown
+  bool is_resumed = false; ///< the current epoch began in the earlier run
+  bool has_failed = false; ///< the current epoch: its last snapshot is from before the failure
 
   /// Registers the source or a stage whose state belongs to this segment's. The source is registered last.
   /// `can_read_again`: the samples that it holds can be read again by their identities.
   template <class Part>
   void add(const Part& object, std::size_t place, bool can_read_again) {
-    parts_.push_back({&object, place, can_read_again, &is_at_rest<Part>, &write<Part>});
+    parts_.push_back({&object, place, can_read_again, &is_at_rest<Part>, &write<Part>, {}, 0});
   }
 
   /// Some stage's state can't be saved: a resumed run repeats this segment from the beginning of the run.
   void cannot_save() noexcept { can_save_ = false; }
-
-  /// Counts one more skipped sample. False if that exceeds the limit.
-  bool skip_one(std::uint64_t limit) noexcept {
-    if (!is_in_order) return true;
-    if (failures >= limit) return false;
-    ++failures;
-    return true;
-  }
 
   /// Writes the progress of everything up to here. Returns false, and writes nothing, if it isn't known now.
   bool save(snapshot& target, bool ends_epoch) const;
@@ -85,11 +78,9 @@ class segment_progress {
   void load(state_reader& reader, snapshot before, bool is_after_state);
 
   /// Writes the numbers that follow the position. Rare ones share one word.
-  static void write_ending(state_writer& writer, std::uint64_t failures, std::size_t ending = 0,
-                           bool enough = false) {
-    writer((enough ? 1u : 0u) | (ending != 0 ? 2u : 0u) | (failures != 0 ? 4u : 0u));
+  static void write_ending(state_writer& writer, std::size_t ending = 0, bool enough = false) {
+    writer((enough ? 1u : 0u) | (ending != 0 ? 2u : 0u));
     if (ending != 0) writer(ending);
-    if (failures != 0) writer(failures);
   }
 
  private:
@@ -99,16 +90,19 @@ class segment_progress {
     bool can_read_again;
     bool (*is_at_rest)(const void*);
     void (*write)(const void*, state_writer&);
+    std::array<std::weak_ptr<const void>, 2> copies{}; // of the values, in the run
+    std::uint64_t copy_due_at = 0;                     // in ns
   };
 
-  bool holds_some(const part& p) const;
+  // Whether a snapshot may contain the part now. If its samples must be saved by value, that is as expensive as it holds
+  // many: then it takes at most a twentieth of the time, and a run has no more than two such copies.
+  bool may_save(const part& p) const;
 
   void read_ending(state_reader& reader) {
     unsigned what = 0;
     reader(what);
     enough = (what & 1) != 0;
     if ((what & 2) != 0) reader(ending);
-    if ((what & 4) != 0) reader(failures);
   }
 
   template <class Part>
@@ -126,8 +120,8 @@ class segment_progress {
 
   std::size_t segment_;
   bool can_save_ = true;
-  std::vector<part> parts_;
-  mutable std::vector<std::uint64_t> scratch_; // used by holds_some()
+  mutable std::vector<part> parts_;
+  mutable std::vector<std::uint64_t> scratch_; // used by may_save()
 };
 
 /// A snapshot that was read from a checkpoint, divided into the segments of a run. The caller's thread counts
@@ -160,6 +154,13 @@ class resumption {
 
   /// The samples that the stage at that position held.
   std::vector<sample_id> held_by(std::size_t place) const;
+
+  /// Whether the checkpoint has the values of the samples that the stage at that position held.
+  bool has_values_of(std::size_t place) const noexcept {
+    bool has = false;
+    for (const detail::held& h : snapshot_.held) has |= h.place == place && h.values;
+    return has;
+  }
 
   /// The samples that the stage at that position held, read again; null if it held none, or if they weren't read.
   read_again* samples_of(std::size_t place) const noexcept;

@@ -5,12 +5,14 @@
 #include <stdexcept>
 #include <utility>
 
+#include <feedline/core/metrics/thread_counters.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE bool segment_progress::save(snapshot& target, bool ends_epoch) const {
   if (!can_save_ || calls > 0 || has_failed) return false;
   for (const part& p : parts_)
-    if (!p.is_at_rest(p.object) || (!p.can_read_again && holds_some(p))) return false;
+    if (!p.is_at_rest(p.object) || (!p.can_read_again && !may_save(p))) return false;
   stream_place since;
   if (segment_ == 0) {
     target.words.assign(1, 0);
@@ -25,12 +27,20 @@ FEEDLINE_INLINE bool segment_progress::save(snapshot& target, bool ends_epoch) c
     if (segment_ > 0) write_place(writer, since);
     else if (ends_epoch) writer(source.epoch + 1, 0, 0, source.next_first);
     else writer(source.epoch, source.calls(), source.failed, source.first);
-    if (ends_epoch) write_ending(writer, failures);
-    else write_ending(writer, failures, ending, enough);
-    for (const part& p : parts_) {
+    if (ends_epoch) write_ending(writer);
+    else write_ending(writer, ending, enough);
+    for (part& p : parts_) {
       if (p.place == 0 && ends_epoch) continue; // a fresh source begins the next epoch
-      state_writer writer_of_part(target.words, target.held, p.place);
+      const std::size_t held_before = target.held.size();
+      const std::uint64_t began = p.can_read_again ? 0 : now_ns();
+      state_writer writer_of_part(target.words, target.held, p.place, !p.can_read_again);
       p.write(p.object, writer_of_part);
+      if (p.can_read_again || target.held.size() == held_before) continue;
+      const auto copy = std::make_shared<char>();
+      target.held.last().in_run = copy;
+      p.copies[p.copies[0].expired() ? 0 : 1] = copy;
+      const std::uint64_t now = now_ns();
+      p.copy_due_at = now + 20 * (now - began);
     }
   });
   return true;
@@ -52,11 +62,13 @@ FEEDLINE_INLINE void segment_progress::load(state_reader& reader, snapshot befor
   }
 }
 
-FEEDLINE_INLINE bool segment_progress::holds_some(const part& p) const {
+FEEDLINE_INLINE bool segment_progress::may_save(const part& p) const {
   scratch_.clear();
   state_writer writer(scratch_);
   p.write(p.object, writer);
-  return writer.held() > 0;
+  if (writer.held() == 0) return true;
+  return writer.can_save_values() && (p.copies[0].expired() || p.copies[1].expired()) &&
+         now_ns() >= p.copy_due_at;
 }
 
 FEEDLINE_INLINE resumption::resumption(snapshot from, std::size_t segments) : snapshot_(std::move(from)) {

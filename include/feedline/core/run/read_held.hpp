@@ -67,7 +67,7 @@ auto read_held(const Source& described, const Segments& stages, const run_option
   using item = source_item_t<Source>;
   using result = typename Segments::stage_types::template output_of_first<Count, item>;
   const std::string name = stage_name(described);
-  const auto by_epoch = indices_of(ids);
+  const auto by_epoch = wanted_by_epoch(ids);
   std::sort(ids.begin(), ids.end());
   std::mutex mutex;
   std::vector<sample<result>> all;

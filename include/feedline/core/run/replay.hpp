@@ -48,8 +48,8 @@ class replay_sink : public sample_sink {
 };
 
 template <source Source, class Segments>
-auto replay(const Source& described, const Segments& stages, const run_options& options, std::uint32_t epoch,
-            std::uint64_t index, std::uint64_t part) {
+auto replay(const Source& described, const Segments& stages, const run_options& options,
+            const sample_id& id) {
   using all = typename Segments::stage_types;
   constexpr std::size_t count = stages_of_one_sample(all());
   using item = source_item_t<Source>;
@@ -57,20 +57,24 @@ auto replay(const Source& described, const Segments& stages, const run_options& 
   std::optional<result> found;
   failure_ptr failed;
   sample_worker<item, count, replay_sink<result>, Segments> worker(
-      stage_name(described), stages, options.seed, on_error::fail, options.stop, part, found, failed);
+      stage_name(described), stages, options.seed, on_error::fail, options.stop, id.sub_index, found, failed);
   std::atomic<bool>& stopped = worker.context().stopped;
   const auto stop = [&] { stopped.store(true, std::memory_order_relaxed); };
   const std::stop_callback<decltype(stop)> at_stop(options.stop, stop);
   Source source(described);
-  start_source(source, make_epoch(options, epoch, options.stop, 0));
-  sample_finder<Source> finder(std::move(source), {{index, 1}}, epoch, stopped, 100'000'000);
-  if (auto s = finder.next([](const sample_id&) {})) worker.push(std::move(*s));
+  start_source(source, make_epoch(options, id.epoch, options.stop, 0));
+  sample_finder<Source> finder(std::move(source), {{id.index, id.repetition, 1}}, id.epoch, stopped,
+                               100'000'000);
+  if (auto s = finder.next([](const sample_id&) {
+        if (is_outage(std::current_exception())) throw;
+      }))
+    worker.push(std::move(*s));
   if (finder.gave_up())
-    throw std::runtime_error("feedline: sample " + std::to_string(index) + " of epoch " +
-                             std::to_string(epoch) + " was not found: the source " + finder.gave_up() +
+    throw std::runtime_error("feedline: sample " + std::to_string(id.index) + " of epoch " +
+                             std::to_string(id.epoch) + " was not found: the source " + finder.gave_up() +
                              "; if it has that sample, add a seek() to the source");
   if (failed) {
-    failed->origin = origin_of(described, index);
+    failed->origin = origin_of(described, id.index);
     throw_pipeline_error(*failed);
   }
   return found;

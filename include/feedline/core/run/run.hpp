@@ -89,7 +89,8 @@ class run : public run_base {
     const known_bytes bytes = facts.size.bytes;
     prepare(std::move(facts),
             // Where the world size may change, the global batch must stay the same.
-            facts_of_stages<source_item_t<Source>>(stages_, bytes, is_elastic ? options.rank.world_size : 1),
+            facts_of_stages<source_item_t<Source>>(stages_, bytes, is_elastic ? options.rank.world_size : 1,
+                                                   live_source<Source>),
             facts_of_segments(std::make_index_sequence<segment_count>()),
             {.is_measured = Measured,
              .is_ordered = is_ordered,
@@ -110,17 +111,23 @@ class run : public run_base {
   /// Reads the samples again that stages held at the checkpoint, then starts the threads.
   void start() {
     if constexpr (requires { source_.run_begins(); }) source_.run_begins();
-    read_all_held(std::make_index_sequence<stages_of_one_sample(stage_types()) + 1>());
-    start_segments(std::make_index_sequence<segment_count>());
+    try {
+      read_all_held(std::make_index_sequence<segment_types::stage_count>());
+      start_segment(0, body_of<0>());
+    } catch (...) { // the source's thread, from which it would learn of the run's end, wasn't started
+      if constexpr (requires { source_.run_failed_to_begin(); }) source_.run_failed_to_begin();
+      throw;
+    }
+    start_segments_after_first(std::make_index_sequence<segment_count - 1>());
   }
 
   /// Whether the last delivered sample determines the position of the whole run.
   static constexpr bool is_elastic = detail::is_elastic<Source>(stage_types());
 
-  /// The snapshot of a run that delivered `last` last and left out `failed` last, `failures` samples in all.
-  std::optional<snapshot> snapshot_behind(const sample_id& last, const std::optional<sample_id>& failed,
-                                          std::uint64_t failures) const {
-    return detail::snapshot_behind(source_, options(), last, failed, segment_count, failures);
+  /// The snapshot of a run that delivered `last` last and left out `failed` last.
+  std::optional<snapshot> snapshot_behind(const sample_id& last,
+                                          const std::optional<sample_id>& failed) const {
+    return detail::snapshot_behind(source_, options(), last, failed, segment_count);
   }
 
  private:
@@ -183,17 +190,21 @@ class run : public run_base {
       using stage = std::remove_cvref_t<decltype(stages_.template stage<N>())>;
       using in = typename stage_types::template output_of_first<N, source_item_t<Source>>;
       if constexpr (may_hold_samples<stage> && has_state<bound_t<stage, in>>) {
-        const std::vector<sample_id> ids = resumed().held_by(N + 1);
-        if (!ids.empty())
-          found_again(N + 1, read_held<N>(source_, stages_, options(), ids, threads_for(N), context().stop,
-                                          context().stopped));
+        if (resumed().has_values_of(N + 1)) {
+          if constexpr (storable<in>) found_again(N + 1, stored_samples<in>(resumed().held(), N + 1));
+        } else if constexpr (N <= stages_of_one_sample(stage_types())) {
+          const std::vector<sample_id> ids = resumed().held_by(N + 1);
+          if (!ids.empty())
+            found_again(N + 1, read_held<N>(source_, stages_, options(), ids, threads_for(N), context().stop,
+                                            context().stopped));
+        }
       }
     }
   }
 
   template <std::size_t... I>
-  void start_segments(std::index_sequence<I...>) {
-    (start_segment(I, body_of<I>()), ...);
+  void start_segments_after_first(std::index_sequence<I...>) {
+    (start_segment(I + 1, body_of<I + 1>()), ...);
   }
 
   // What the threads of a segment do. Null: it has no threads.
@@ -213,7 +224,7 @@ class run : public run_base {
     if (stopped() && !(is_live && I == 0)) return;
     std::optional<preemption_watch> watch;
     if constexpr (Measured) watch.emplace(thread);
-    segment_progress progress(I, options().rank);
+    segment_progress progress(I, options().rank, options().first_epoch.value_or(0));
     packer<segment_output<I>, traits<I>.parallel, Measured> sink(*queues()[I], thread, progress);
     if constexpr (I == 0) {
       auto chain = chain_of<I, source_item_t<Source>>(sink, thread, 1);

@@ -149,7 +149,8 @@ class run_base {
  private:
   void make_queues(bool are_measured);
   void add_places(const source_facts& source, bool is_ordered);
-  void add_place(std::string name, std::uint64_t hash);
+  void add_place(std::string name, std::uint64_t hash, std::uint64_t size = 0);
+  void number_equal_names();
   void add_segments(bool source_is_dealt);
   void make_worker_pools();
 
@@ -160,6 +161,7 @@ class run_base {
   // Continues the run of a checkpoint. Throws std::invalid_argument if this is another one.
   void resume(const checkpoint_state& earlier, const source_facts& source, const pipeline_facts& all);
   void check_same_run(const run_identity& earlier) const;
+  std::string difference_of_stage(const run_identity& earlier, std::size_t number) const;
   void check_data(const run_identity& earlier); // none of it is missing
   void resume_on_other_rank(const checkpoint_state& earlier, const pipeline_facts& all);
 

@@ -59,7 +59,7 @@ FEEDLINE_INLINE run_base::run_base(const run_options& options, origin_function o
                .on_error = options.on_error,
                .drain = options.epochs != run_options::for_ever,
                .stop = stopping_.get_token(),
-               .failure_limit = options.failure_limit,
+               .first_epoch = options.first_epoch.value_or(0),
                .empty_epochs = empty_epochs},
       external_stop_(options.stop, stopper{this}) {}
 
@@ -116,7 +116,8 @@ FEEDLINE_INLINE void run_base::add_places(const source_facts& source, bool is_or
     std::uint64_t hash = key(plan_->segment_of(i), is_ordered);
     if (stage.fingerprint) hash = key(hash, *stage.fingerprint);
     if (stage.fingerprint_of_ranks) hash = key(hash, *stage.fingerprint_of_ranks);
-    add_place(stage.size.name, hash);
+    // What goes into one item of a batch is also its size.
+    add_place(stage.size.name, hash, std::max(stage.size.samples_in_one.value_or(0), stage.size.held));
     if (!stage.data_independent_count) add_name(filters_, stage.size.name);
     if (stage.ends_epochs) {
       context_.may_end_epochs |= !after_state_;
@@ -125,10 +126,22 @@ FEEDLINE_INLINE void run_base::add_places(const source_facts& source, bool is_or
     after_state_ |= stage.keeps_over_epochs;
     after_opaque_ |= !stage.makes_of_one_sample;
   }
+  number_equal_names();
 }
 
-FEEDLINE_INLINE void run_base::add_place(std::string name, std::uint64_t hash) {
-  identity_.stages.push_back(static_cast<std::uint8_t>(key(stable_hash(name), hash)));
+// So that a message tells which of two maps without a name it means.
+FEEDLINE_INLINE void run_base::number_equal_names() {
+  std::vector<std::string> names;
+  for (const stage_place& p : places_) names.push_back(p.name);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto all = std::count(names.begin(), names.end(), names[i]);
+    const auto before = std::count(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]);
+    if (all > 1) places_[i].name += " (" + std::to_string(before + 1) + " of " + std::to_string(all) + ")";
+  }
+}
+
+FEEDLINE_INLINE void run_base::add_place(std::string name, std::uint64_t hash, std::uint64_t size) {
+  identity_.stages.push_back({static_cast<std::uint8_t>(key(stable_hash(name), hash)), size});
   identity_.pipeline = static_cast<std::uint16_t>(key(identity_.pipeline, stable_hash(name), hash));
   places_.push_back({context_, std::move(name), places_.size(), after_state_, after_opaque_});
   places_.back().filters = filters_;
@@ -162,6 +175,7 @@ FEEDLINE_INLINE void run_base::identify(const source_facts& source, const pipeli
   identity_.seed = options_.seed;
   identity_.for_ever = options_.epochs == run_options::for_ever;
   identity_.several_epochs = options_.epochs != 1;
+  identity_.first_epoch = options_.first_epoch;
   identity_.extent = source.extent;
   identity_.rank = options_.rank.number;
   identity_.ranks = options_.rank.world_size;
@@ -204,7 +218,8 @@ FEEDLINE_INLINE void run_base::resume_on_other_rank(const checkpoint_state& earl
     refuse(
         ranks +
         ": other ranks can continue only if map, tap and batch are the only stages after global_shuffle()");
-  if (earlier.failures > 0) refuse(ranks + ", and because of skipped failures the ranks are not equally far");
+  if (earlier.failed.count() > 0)
+    refuse(ranks + ", and because of skipped failures the ranks are not equally far");
   const auto at = all.at_other_rank(*this, earlier);
   if (!at) refuse(ranks + ", and the position is known only for that rank");
   resume_at(*at);
@@ -300,19 +315,43 @@ FEEDLINE_INLINE void run_base::check_same_run(const run_identity& earlier) const
     refuse(std::string("it was taken from a run over ") +
            (earlier.several_epochs ? "several epochs" : "one epoch") + ", but this is one over " +
            (identity_.several_epochs ? "several" : "one"));
+  const auto name = [](const std::optional<std::uint32_t>& first) {
+    return first ? "first_epoch " + std::to_string(*first) : std::string("no first_epoch");
+  };
+  if (earlier.first_epoch != identity_.first_epoch)
+    refuse("it was taken from a run with " + name(earlier.first_epoch) + ", this one has " +
+           name(identity_.first_epoch));
   if (earlier.remainder != identity_.remainder) refuse("its ranks treated the remainder differently");
   if (earlier.seed != identity_.seed)
     refuse("it was taken from a run with seed " + std::to_string(earlier.seed) + ", this one has " +
-           std::to_string(identity_.seed));
+           std::to_string(identity_.seed) +
+           (earlier.rank != identity_.rank ? ": all ranks must have the same seed" : ""));
   if (earlier.stages.size() != identity_.stages.size())
     refuse("its pipeline has " + std::to_string(earlier.stages.size() - 1) + " stages, this one has " +
            std::to_string(identity_.stages.size() - 1));
   for (std::size_t i = 0; i < identity_.stages.size(); ++i)
-    if (earlier.stages[i] != identity_.stages[i])
+    if (earlier.stages[i].hash != identity_.stages[i].hash)
       refuse("its pipeline differs from this one at position " + std::to_string(i) + ", where this one has " +
-             places_[i].name +
-             ": the stage, its name, a parameter or the division into threads is different");
+             places_[i].name + ": " + difference_of_stage(earlier, i));
   if (earlier.pipeline != identity_.pipeline) refuse("it was taken from another pipeline");
+}
+
+FEEDLINE_INLINE std::string run_base::difference_of_stage(const run_identity& earlier,
+                                                          std::size_t number) const {
+  const std::uint64_t before = earlier.stages[number].size, now = identity_.stages[number].size;
+  // A batch that is divided among ranks.
+  const bool is_shared = number > 0 && plan_->stages()[number - 1].fingerprint_of_ranks;
+  if (is_shared && earlier.ranks != identity_.ranks && before != 0) {
+    const std::uint64_t all = before * earlier.ranks;
+    const std::string ranks = std::to_string(earlier.ranks) + " ranks with " + std::to_string(before) +
+                              " samples each, here are " + std::to_string(identity_.ranks) + " ranks with " +
+                              std::to_string(now);
+    if (all % identity_.ranks != 0) return ranks + ", which no size makes equal";
+    if (all / identity_.ranks != now)
+      return ranks + ": use a size of " + std::to_string(all / identity_.ranks);
+  }
+  if (before != now) return "its size was " + std::to_string(before) + ", here it is " + std::to_string(now);
+  return "the stage, its name, a parameter or the division into threads is different";
 }
 
 FEEDLINE_INLINE void run_base::run_thread(std::size_t segment, thread_counters& thread, segment_function body,

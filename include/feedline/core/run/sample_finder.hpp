@@ -17,13 +17,16 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A wanted sample, and how many times it is wanted.
-struct wanted_index {
+struct wanted_sample {
   std::uint64_t index;
+  std::uint32_t repetition;
   std::size_t often;
+
+  bool is(std::uint64_t i, std::uint32_t r) const noexcept { return index == i && repetition == r; }
 };
 
 /// The held samples by epoch, with ascending indices. A sample that was held several times is wanted as often.
-std::map<std::uint32_t, std::vector<wanted_index>> indices_of(std::vector<sample_id> ids);
+std::map<std::uint32_t, std::vector<wanted_sample>> wanted_by_epoch(std::vector<sample_id> ids);
 
 /// Yields the wanted samples of one epoch, in any order, to any number of threads.
 template <source Source>
@@ -33,7 +36,7 @@ class sample_finder {
 
   /// `source` must have started the epoch. `wanted` is sorted by index. The finder gives up after `most_others`
   /// unwanted samples in a row, as the source may never end.
-  sample_finder(Source source, std::vector<wanted_index> wanted, std::uint32_t epoch,
+  sample_finder(Source source, std::vector<wanted_sample> wanted, std::uint32_t epoch,
                 const std::atomic<bool>& stopped, std::uint64_t most_others = ~std::uint64_t{0})
       : source_(std::move(source)),
         wanted_(std::move(wanted)),
@@ -47,7 +50,7 @@ class sample_finder {
   template <class Failed>
   std::optional<sample<item>> next(Failed failed) {
     if constexpr (dealt_source<Source>) return next_by_place(failed);
-    else if constexpr (requires(Source& s) { s.seek(epoch_); }) return next_nearby(failed);
+    else if constexpr (can_seek<Source>) return next_nearby(failed);
     else return next_in_order(failed);
   }
 
@@ -77,6 +80,7 @@ class sample_finder {
         const auto wanted = take_wanted();
         if (!wanted) return std::nullopt;
         id.index = wanted_[*wanted].index;
+        id.repetition = wanted_[*wanted].repetition;
       }
       try {
         const Source& source = source_;
@@ -91,10 +95,12 @@ class sample_finder {
   std::optional<sample<item>> next_nearby(Failed& failed) {
     const std::lock_guard lock(mutex_);
     while (const auto wanted = take_wanted()) {
-      const std::uint64_t index = wanted_[*wanted].index;
+      const wanted_sample& w = wanted_[*wanted];
       try {
-        source_.seek(index);
-        if (auto found = read_until([&](std::uint64_t i) { return i == index; }, failed)) return found;
+        seek_sample(source_, w.index, w.repetition);
+        if (auto found =
+                read_until([&](const sample_id& id) { return w.is(id.index, id.repetition); }, failed))
+          return found;
         wanted_[*wanted].often = 0;
       } catch (...) { // its file can't be read
         failed({.epoch = epoch_});
@@ -108,11 +114,13 @@ class sample_finder {
     const std::lock_guard lock(mutex_);
     if (left_ == 0) return std::nullopt;
     return read_until(
-        [&](std::uint64_t index) {
-          const auto found =
-              std::lower_bound(wanted_.begin(), wanted_.end(), index,
-                               [](const wanted_index& w, std::uint64_t i) { return w.index < i; });
-          if (found == wanted_.end() || found->index != index || found->often == 0) return false;
+        [&](const sample_id& id) {
+          const auto found = std::lower_bound(
+              wanted_.begin(), wanted_.end(), id, [](const wanted_sample& w, const sample_id& i) {
+                return std::pair(w.index, w.repetition) < std::pair(i.index, i.repetition);
+              });
+          if (found == wanted_.end() || !found->is(id.index, id.repetition) || found->often == 0)
+            return false;
           left_ -= --found->often == 0;
           return true;
         },
@@ -126,9 +134,9 @@ class sample_finder {
       try {
         auto value = source_.next();
         if (!value) break;
-        const std::uint64_t index = index_of(source_, given_++);
+        const sample_id id = id_of(source_, given_++, epoch_);
         failures = 0;
-        if (is_wanted(index)) return sample<item>{std::move(*value), {index, 0, epoch_}};
+        if (is_wanted(id)) return sample<item>{std::move(*value), id};
         if (++others == most_others_) gave_up_ = "has yielded 100 million other samples";
       } catch (...) { // an unwanted sample, or one that can't be read
         if (++failures == most_failures) gave_up_ = "has failed 100,000 times in a row";
@@ -140,7 +148,7 @@ class sample_finder {
 
   Source source_;
   std::mutex mutex_; // guards the members below and, except in next_by_place(), the source
-  std::vector<wanted_index> wanted_;
+  std::vector<wanted_sample> wanted_;
   std::size_t left_;   // indices of which samples are still wanted
   std::size_t at_ = 0; // position in wanted_
   std::uint32_t epoch_;

@@ -102,7 +102,6 @@ class source_loop {
   flow push_each() {
     const auto& sink = chain_.sink();
     const std::uint64_t pushes = sink.pushes();
-    const auto epoch = static_cast<std::uint32_t>(at_.epoch);
     for (int left = 256; left > 0 && !is_stopped() && pushes == sink.pushes(); --left) {
       std::optional<wait_timer> wait;
       if constexpr (says_when_ready<Source>)
@@ -118,10 +117,10 @@ class source_loop {
         ended_ = !failed_;
         break;
       }
-      std::uint64_t index = 0;
-      if (!may_push(index)) break;
+      sample_id id;
+      if (!may_push(id)) break;
       chain_.progress().timed_stages.is_timed = left == 256;
-      const flow wanted = chain_.push(sample<source_item_t<Source>>{std::move(*value), {index, 0, epoch}});
+      const flow wanted = chain_.push(sample<source_item_t<Source>>{std::move(*value), id});
       if (wanted != flow::more) return wanted;
     }
     return flow::more;
@@ -168,11 +167,11 @@ class source_loop {
     }
   }
 
-  /// Finds the index of the sample that next() returned. False if that failed, or if the sample had failed in
+  /// Finds the identity of the sample that next() returned. False if that failed, or if the sample had failed in
   /// the earlier run.
-  bool may_push(std::uint64_t& index) {
+  bool may_push(sample_id& id) {
     try {
-      index = reader_.index();
+      id = reader_.id();
       if (!known_ || !known_->take(call_of_source(at_.given - 1))) [[likely]]
         return true;
       --at_.given;
@@ -196,13 +195,10 @@ class source_loop {
   }
 
   flow push_failure() {
-    segment_progress& progress = chain_.progress();
-    const bool skips = std::exchange(failed_before_, false) || context_.skips(*failed_);
-    if (skips && progress.skip_one(context_.failure_limit)) {
+    if (std::exchange(failed_before_, false) || context_.skips(*failed_)) {
       ++at_.failed;
       return chain_.skipped(std::move(failed_));
     }
-    failed_->over_limit = context_.may_skip(*failed_);
     failed_for_good_ = true;
     return chain_.fail(std::move(failed_)) == flow::stop ? flow::stop : flow::enough;
   }

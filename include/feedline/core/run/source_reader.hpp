@@ -42,7 +42,9 @@ class source_reader {
   bool is_endless() const noexcept { return options_.epochs == run_options::for_ever; }
 
   /// Whether the epoch in `at` belongs to the run.
-  bool has_epoch() const noexcept { return is_endless() || at_.epoch < options_.epochs; }
+  bool has_epoch() const noexcept {
+    return is_endless() || at_.epoch < options_.epochs + std::uint64_t{options_.first_epoch.value_or(0)};
+  }
 
   /// Starts that epoch at its beginning. Throws what the source throws.
   void begin_epoch() {
@@ -71,8 +73,8 @@ class source_reader {
     return own;
   }
 
-  /// The index of that sample.
-  std::uint64_t index() const { return passes_over_others_ ? index_ : index_of(*source_, at_.given - 1); }
+  /// The identity of that sample.
+  sample_id id() const { return passes_over_others_ ? id_ : id_of_last(*source_, at_.given - 1); }
 
   /// The source in the current epoch; null before the epoch has begun. Workers that read from it may keep it
   /// longer.
@@ -128,6 +130,10 @@ class source_reader {
     start_source(source, e);
   }
 
+  sample_id id_of_last(const Source& source, std::uint64_t ordinal) const {
+    return id_of(source, ordinal, static_cast<std::uint32_t>(at_.epoch));
+  }
+
   // Passes over samples of other ranks, also those that fail.
   value next_of_rank() {
     const rank& r = options_.rank;
@@ -148,7 +154,7 @@ class source_reader {
       at_.first = 0; // continues with the next sample there is
       return wrapped(r.number);
     }
-    if (own) index_ = index_of(*source_, at_.given++);
+    if (own) id_ = id_of_last(*source_, at_.given++);
     if (!is_endless() && r.remainder != remainder::keep) {
       // Checks whether every rank gets a sample.
       at_.first = r.number;
@@ -186,7 +192,7 @@ class source_reader {
     for (std::uint64_t given = 0;;) {
       try {
         value found = again.next();
-        index_ = found ? index_of(again, given) : 0;
+        if (found) id_ = id_of_last(again, given);
         if (!found || given++ == number) return found;
       } catch (...) { // was reported before
         if (is_outage(std::current_exception())) throw;
@@ -201,7 +207,7 @@ class source_reader {
   sample_outcomes* const outcomes_;
   const bool passes_over_others_;
   std::shared_ptr<Source> source_; // of this epoch
-  std::uint64_t index_ = 0;        // of the last sample, if others are passed over
+  sample_id id_;                   // of the last sample, if others are passed over
   std::uint32_t empty_epochs_ = 0; // in a row
   empty_run_watch filtered_;
 };

@@ -33,7 +33,7 @@ void write_place(state_writer& writer, const stream_place& p);
 
 /// The part of an identity that a checkpoint stores: three bytes.
 inline std::uint64_t hash_of(const sample_id& id) noexcept {
-  return key(id.index, id.sub_index, id.epoch) >> 43;
+  return key(id.index, id.sub_index, std::uint64_t{id.repetition} << 32 | id.epoch) >> 43;
 }
 
 stream_place read_place(state_reader& reader);

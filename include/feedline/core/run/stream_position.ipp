@@ -10,7 +10,7 @@ FEEDLINE_INLINE void write_place(state_writer& writer, const stream_place& p) {
   writer(p.epochs, p.items, p.events << 1 | (p.failures.empty() ? 0u : 1u));
   if (p.items > 0) writer(p.last);
   if (!p.failures.empty()) writer(p.failures.size());
-  for (const failed_call& f : p.failures) writer(f.place, f.id.index, f.id.sub_index, f.id.epoch);
+  for (const failed_call& f : p.failures) writer(f.place, f.id);
 }
 
 FEEDLINE_INLINE stream_place read_place(state_reader& reader) {
@@ -23,7 +23,7 @@ FEEDLINE_INLINE stream_place read_place(state_reader& reader) {
   if (failures > reader.left()) throw std::invalid_argument("feedline: the checkpoint is not whole");
   for (; failures > 0; --failures) {
     failed_call& f = p.failures.emplace_back();
-    reader(f.place, f.id.index, f.id.sub_index, f.id.epoch);
+    reader(f.place, f.id);
   }
   return p;
 }
@@ -88,7 +88,9 @@ FEEDLINE_INLINE void stream_position::pass_over_samples(packet& p) {
       items += static_cast<std::size_t>(step);
       to_pass_over_.items -= step;
       if (to_pass_over_.items == 0 && hash_of(p.ids()[items - 1]) != to_pass_over_.last)
-        return lost(p, "there is another sample");
+        return lost(
+            p, "there is another sample than before, so the data has changed since, or a function depends on "
+               "more than its item and its context");
     } else {
       return lost(p, "a sample that had failed was read this time");
     }

@@ -18,9 +18,7 @@ class running_digest {
   explicit running_digest(std::uint64_t value) : value_(value) {}
 
   /// Adds the next item, made from one sample.
-  void add(const sample_id& id) noexcept {
-    take(value_ += 0x9e3779b97f4a7c15, id.index + word_of(id.epoch, id.sub_index));
-  }
+  void add(const sample_id& id) noexcept { take(value_ += 0x9e3779b97f4a7c15, id.index + word_of(id)); }
 
   /// Adds the next item, made from these samples.
   void add(std::span<const sample_id> ids) noexcept {
@@ -29,9 +27,10 @@ class running_digest {
     sample_id last; // most samples share the epoch and the part
     std::uint64_t of_last = 0;
     const auto take_next = [&](std::uint64_t& sum, const sample_id& id) {
-      if (id.epoch != last.epoch || id.sub_index != last.sub_index) [[unlikely]] {
+      if (id.epoch != last.epoch || id.sub_index != last.sub_index || id.repetition != last.repetition)
+          [[unlikely]] {
         last = id;
-        of_last = word_of(id.epoch, id.sub_index);
+        of_last = word_of(id);
       }
       take(sum, id.index + of_last);
     };
@@ -45,8 +44,9 @@ class running_digest {
   std::uint64_t value() const noexcept { return value_; }
 
  private:
-  static std::uint64_t word_of(std::uint64_t epoch, std::uint64_t part) noexcept {
-    return epoch * 0x9e3779b97f4a7c15 + part * 0xd1b54a32d192ed03;
+  static std::uint64_t word_of(const sample_id& id) noexcept {
+    const std::uint64_t pass = std::uint64_t{id.repetition} << 32 | id.epoch;
+    return pass * 0x9e3779b97f4a7c15 + id.sub_index * 0xd1b54a32d192ed03;
   }
 
   // Each step is a bijection of the sum, so that a difference never disappears.

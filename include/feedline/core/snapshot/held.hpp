@@ -66,19 +66,24 @@ class held_log {
   std::size_t size_ = 0;
 };
 
-/// The content of one buffer of one stage: a moment of its log, or a list.
+/// The content of one buffer of one stage: a moment of its log, or a list. If the samples can't be read again by their
+/// identities, it has their values too.
 struct held {
   std::size_t place = 0;               // of the stage
   std::size_t buffer = 0;              // its number, in the order in which the stage's state names them
   std::shared_ptr<const held_log> log; // null: `listed` is used
   std::size_t moment = 0;
   std::vector<sample_id> listed;
+  std::shared_ptr<const std::vector<std::byte>> values; // of those listed, as store() writes them; null: none
+  std::shared_ptr<const void> in_run;                   // as long as the run itself has these values
 
   std::vector<sample_id> ids() const { return log ? log->at(moment) : listed; }
 
   void clear() noexcept {
     log.reset();
     listed.clear();
+    values.reset();
+    in_run.reset();
   }
 };
 
@@ -113,6 +118,13 @@ class held_parts {
   }
 
   std::size_t size() const noexcept { return size_; }
+
+  held& last() noexcept { return parts_[size_ - 1]; }
+
+  /// The contents leave the run, for a checkpoint.
+  void leave_run() noexcept {
+    for (held& h : parts_) h.in_run.reset();
+  }
 
   const held* begin() const noexcept { return parts_.data(); }
 

@@ -37,22 +37,27 @@ struct id_row {
   sample_id first;
   const sample_id* listed = nullptr; // null: the indices count up from `first`, which is otherwise unused
 
-  sample_id operator[](std::size_t i) const noexcept {
-    return listed ? listed[i] : sample_id{first.index + i, first.sub_index, first.epoch};
-  }
+  sample_id operator[](std::size_t i) const noexcept { return listed ? listed[i] : counted(i); }
 
   void copy_to(sample_id* target, std::size_t count) const noexcept {
     if (listed) {
       std::copy_n(listed, count, target);
     } else {
-      for (std::size_t i = 0; i < count; ++i) target[i] = {first.index + i, first.sub_index, first.epoch};
+      for (std::size_t i = 0; i < count; ++i) target[i] = counted(i);
     }
   }
 
   /// The identities from number i on, which may be none.
   id_row from(std::size_t i) const noexcept {
     if (listed) return {first, listed + i};
-    return {{first.index + i, first.sub_index, first.epoch}};
+    return {counted(i)};
+  }
+
+ private:
+  sample_id counted(std::size_t i) const noexcept {
+    sample_id id = first;
+    id.index += i;
+    return id;
   }
 };
 

@@ -157,6 +157,7 @@ class transfer {
   std::string problem_;
   std::optional<std::string> error_; // the beginning of the body, if the answer's status is an error
   bool is_missing_ = false;          // there is no such object
+  bool refuses_all_ = false;         // the server's refusal isn't about the object
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -42,6 +42,7 @@ FEEDLINE_INLINE bool transfer::is_cancelled() const {
 FEEDLINE_INLINE std::string transfer::begin() {
   answer_ = {};
   error_.reset();
+  refuses_all_ = false;
   verdict_ = verdict::none;
   body_ = 0;
   return std::to_string(first()) + "-" + std::to_string(last());
@@ -79,7 +80,7 @@ FEEDLINE_INLINE attempt_end transfer::end(CURLcode code, std::string_view words)
   case verdict::past_end:
     return attempt_end::complete;
   case verdict::refused:
-    return attempt_end::failed;
+    return refuses_all_ ? attempt_end::unusable : attempt_end::failed;
   case verdict::busy:
     return attempt_end::broken;
   case verdict::accepted:
@@ -213,14 +214,19 @@ FEEDLINE_INLINE bool transfer::take_error(std::string_view bytes) {
 
 FEEDLINE_INLINE void transfer::explain() {
   if (!error_) return;
+  constexpr std::string_view hidden = "…";
   std::string text = error_in_body(*error_);
   error_.reset();
+  // The server refuses every request, until the user has done something.
+  refuses_all_ = verdict_ == verdict::refused && target().is_s3 &&
+                 (text.starts_with(" (ExpiredToken") || text.starts_with(" (RequestTimeTooSkewed"));
   std::vector<std::string_view> secrets{target().password};
   for (const std::string_view header : target().headers)
     secrets.push_back(header.substr(header.find(' ') + 1));
   for (const std::string_view secret : secrets)
-    for (std::size_t at = 0; !secret.empty() && (at = text.find(secret, at)) != text.npos;)
-      text.replace(at, secret.size(), "…");
+    for (std::size_t at = 0; !secret.empty() && (at = text.find(secret, at)) != text.npos;
+         at += hidden.size())
+      text.replace(at, secret.size(), hidden);
   problem_ += text;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 // transfers: one thread that runs the requests of a store with libcurl.
 //
-//   readers ── tickets ──▶ [queue] ──▶ thread: transfers in flight, pauses, limits of time ── parts ──▶ readers
+//   readers ── tickets ──▶ [queue] ──▶ thread: transfers in flight, pauses, time limits ── parts ──▶ readers
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -102,6 +102,7 @@ class transfers {
     clock::time_point resumes{}; // between attempts: when the next one begins
     curl_off_t body = 0;         // how much of it libcurl has received
     clock::time_point failing_since{};
+    bool was_noticed = false; // since it last made progress
     char words[CURL_ERROR_SIZE] = {};
   };
 
@@ -143,8 +144,8 @@ class transfers {
   // The server has answered.
   void end_outage() noexcept;
 
-  // A request has failed so often that the server must be out of order.
-  void note_outage(const request& r);
+  // A request has failed so often that the server must be out of order, or so that it needn't be tried again.
+  void note_outage(request& r, bool is_tried_again);
 
   double seconds_of_outages() const;
 
@@ -179,7 +180,8 @@ class transfers {
   bool is_closed_ = false;
   std::string outage_; // the last problem
   clock::time_point outage_began_{};
-  clock::duration outages_{0}; // earlier ones
+  clock::time_point outage_ended_{}; // the last one
+  clock::duration outages_{0};       // earlier ones
   std::string ending_ = "reading was stopped, as its store was destroyed";
   part_problem ending_kind_ = part_problem::of_object;
   std::thread thread_;

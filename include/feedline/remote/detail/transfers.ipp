@@ -293,20 +293,28 @@ FEEDLINE_INLINE void transfers::end_attempt(request& r, attempt_end result) {
   if (!in_outage) end_outage();
   if (result == attempt_end::broken) {
     const clock::time_point now = clock::now();
-    if (t.made_progress()) t.attempts = 1;
+    if (t.made_progress()) {
+      t.attempts = 1;
+      r.was_noticed = false;
+    }
     if (t.attempts == 1) r.failing_since = now;
-    if (t.attempts >= options_.retry.attempts) note_outage(r);
-    if (options_.retry.tries_again(t.attempts, true, now - r.failing_since)) {
+    const std::chrono::nanoseconds left = options_.retry.for_at_most - (now - r.failing_since);
+    // With a limit of 0, only attempts count.
+    const bool is_put_off =
+        options_.retry.for_at_most.count() > 0 && t.pause() > std::max(left, std::chrono::nanoseconds(0));
+    const bool again = options_.retry.tries_again(t.attempts, true, now - r.failing_since) && !is_put_off;
+    if (t.attempts >= options_.retry.attempts || is_put_off) note_outage(r, again);
+    if (again) {
       ++retries_;
       std::chrono::nanoseconds pause = options_.retry.pause_after(t.attempts, t.random);
       if (t.attempts >= options_.retry.attempts) // the last attempt is at the end of that time
-        pause = std::min(pause, options_.retry.for_at_most - (now - r.failing_since));
+        pause = std::min(pause, left);
       r.resumes = now + std::max(pause, t.pause());
       return;
     }
   } else if (in_outage) {
     r.failing_since = clock::now();
-    note_outage(r);
+    note_outage(r, false);
   }
   t.has_ended = true;
   if (result == attempt_end::complete) t.deliver();
@@ -317,22 +325,25 @@ FEEDLINE_INLINE void transfers::end_outage() noexcept {
   if (!has_outage_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
   has_outage_ = false;
-  outages_ += clock::now() - outage_began_;
+  outage_ended_ = clock::now();
+  outages_ += outage_ended_ - outage_began_;
 }
 
-FEEDLINE_INLINE void transfers::note_outage(const request& r) {
+FEEDLINE_INLINE void transfers::note_outage(request& r, bool is_tried_again) {
   std::string problem = r.work.shown() + ": " + r.work.problem();
   {
     const std::lock_guard lock(mutex_);
     outage_ = problem;
     if (has_outage_) return;
     has_outage_ = true;
-    outage_began_ = r.failing_since;
+    outage_began_ = std::max(r.failing_since, outage_ended_); // no time counts twice
   }
-  if (!options_.on_notice) return;
+  if (!options_.on_notice || std::exchange(r.was_noticed, true)) return;
   try {
-    options_.on_notice("feedline::remote: a server doesn't answer; it is tried again for " +
-                       duration_text(options_.retry.for_at_most) + ", and then the run ends: " + problem);
+    options_.on_notice(
+        is_tried_again ? "feedline::remote: a server doesn't answer; it is tried again for " +
+                             duration_text(options_.retry.for_at_most) + ", and then the run ends: " + problem
+                       : "feedline::remote: a server can't be used, and the run ends: " + problem);
   } catch (...) { // a notice isn't worth a failure
   }
 }

@@ -88,14 +88,19 @@ class mapped_source {
       auto value = source_.next();
       if (!value) break;
       ++given_;
-      if (auto made = at_work_->make({std::move(*value), {index_of(source_, given_ - 1), 0, epoch_}}))
-        return made;
+      if (auto made = at_work_->make({std::move(*value), id_of(source_, given_ - 1, epoch_)})) return made;
       ++left_out_;
     }
     return std::nullopt;
   }
 
   std::uint64_t index() const { return index_of(source_, given_ - 1); }
+
+  std::uint32_t repetition() const
+    requires has_repetition<Source>
+  {
+    return source_.repetition();
+  }
 
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
 
@@ -118,10 +123,10 @@ class mapped_source {
     else if constexpr (requires { source_.resumed(); }) source_.resumed();
   }
 
-  void seek(std::uint64_t index)
-    requires requires(Source& s) { s.seek(index); }
+  void seek(std::uint64_t index, std::uint32_t repetition = 0)
+    requires can_seek<Source>
   {
-    source_.seek(index);
+    seek_sample(source_, index, repetition);
   }
 
   std::uint64_t extent() const { return extent_of(source_); }

@@ -55,7 +55,7 @@ class reordered_source {
   static constexpr source_traits traits{.kind = kind_of<Source>(),
                                         .splits_samples_by_rank = true,
                                         .yields_file_names = yields_file_names<Source>,
-                                        .repeats_samples = repeats_places<Orders>};
+                                        .random_order = true};
 
   reordered_source(Source source, Orders orders) : source_(std::move(source)), orders_(std::move(orders)) {}
 
@@ -77,6 +77,7 @@ class reordered_source {
     } else {
       if (reached_ == epoch_size()) return std::nullopt;
       announce();
+      repetition_ = repetition_at(reached_);
       place_ = place_of(reached_++);
     }
     return sample_at(place_);
@@ -92,10 +93,17 @@ class reordered_source {
 
   std::uint64_t index() const { return index_at(place_); }
 
+  std::uint32_t repetition() const noexcept
+    requires repeats_places<Orders>
+  {
+    return repetition_;
+  }
+
   void skip(std::uint64_t count) { reached_ += std::min(count, epoch_size() - reached_); }
 
-  void seek(std::uint64_t index) {
+  void seek(std::uint64_t index, std::uint32_t repetition = 0) {
     again_ = find(index);
+    repetition_ = repetition;
     reached_ = epoch_size(); // nothing follows
   }
 
@@ -109,6 +117,11 @@ class reordered_source {
 
   /// The position of sample number i of this rank's epoch.
   std::uint64_t place_of(std::uint64_t i) const { return (*order_)[share_.place_of(i)]; }
+
+  /// The number of sample number i in the whole epoch's order, if samples can occur twice; else 0.
+  std::uint32_t repetition_at(std::uint64_t i) const noexcept {
+    return repeats_places<Orders> ? static_cast<std::uint32_t>(share_.place_of(i)) : 0;
+  }
 
   source_item_t<Source> sample_at(std::uint64_t place) const {
     return detail::sample_at(*samples_, place, stop_);
@@ -182,6 +195,7 @@ class reordered_source {
   std::uint64_t reached_ = 0;          // how many samples of the epoch were yielded
   std::uint64_t announced_ = 0;        // how many were announced or yielded
   std::uint64_t place_ = 0;            // of the last sample
+  std::uint32_t repetition_ = 0;       // likewise
   std::optional<std::uint64_t> again_; // the position that seek() requested
 };
 

@@ -63,7 +63,13 @@ class basic_stream_archive {
       got += stream_.read(bytes.get() + got, room - got);
       if (got < room || room == size) break;
       room = std::min(size, 2 * room);
-      auto larger = memory_for(room);
+      std::shared_ptr<std::byte[]> larger;
+      try {
+        larger = memory_for(room);
+      } catch (...) {
+        position_ += got;
+        throw;
+      }
       std::memcpy(larger.get(), bytes.get(), got);
       bytes = std::move(larger);
     }

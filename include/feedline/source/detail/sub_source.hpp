@@ -131,6 +131,12 @@ class sub_source {
     else return given_ - 1;
   }
 
+  /// Its repetition.
+  std::uint32_t repetition() const {
+    if constexpr (has_repetition<Source>) return running_->repetition();
+    else return 0;
+  }
+
   bool is_idle() const noexcept { return phase_ == phase::idle; }
 
   bool is_running() const noexcept { return phase_ == phase::running; }
@@ -144,14 +150,11 @@ class sub_source {
   std::uint64_t left_out() const { return running_ ? left_out_in(*running_) : left_out_; }
 
   /// Prepares to read a held sample again, as a source's seek() does. If that throws, the source has ended.
-  void seek(std::uint64_t index, const epoch& e) {
-    constexpr bool can_seek = requires { running_->seek(index); };
-    if (phase_ == phase::idle || (can_seek && phase_ == phase::ended)) start(e);
-    if constexpr (can_seek) {
-      phase_ = phase::ended; // in case seek() throws
-      running_->seek(index);
-      phase_ = phase::running;
-    }
+  void seek(std::uint64_t index, std::uint32_t repetition, const epoch& e) {
+    if (phase_ != phase::running) start(e);
+    phase_ = phase::ended; // in case seek() throws
+    seek_sample(*running_, index, repetition);
+    phase_ = phase::running;
   }
 
   /// Whether next() would return without waiting.

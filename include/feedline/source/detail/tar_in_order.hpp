@@ -3,6 +3,7 @@
 // Reads TAR shards one after another: mapped, compressed or from an object store.
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <feedline/core/epoch.hpp>
+#include <feedline/core/failure.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/tar_sample.hpp>
@@ -52,8 +54,9 @@ class tar_in_order {
       } catch (const tar_error&) {
         if (opener_.is_stopped()) return {}; // the stop may have cut the shard off
         throw;
-      } catch (...) { // an outage, or there is no memory: nothing is known about the rest of the shard
-        shard_.reset();
+      } catch (...) {
+        // Only this sample is lost; but after an outage, nothing is known about the rest of the shard.
+        if (is_outage(std::current_exception())) shard_.reset();
         throw;
       }
       if (sample) {

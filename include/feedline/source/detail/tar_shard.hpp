@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/failure.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
@@ -87,43 +89,29 @@ class basic_tar_shard {
         position_(from.position) {
     if (how.hidden) reader_.keep_hidden();
     if (from.begin != tar_place::none) advance();
+    if (has_only_hidden()) ahead_.begin = from.begin; // where an index finds the error again
   }
 
   /// Returns the next sample; nothing at the shard's end. Throws tar_error instead of a sample with a member
   /// that can't be read: it never returns a partial sample. Later calls return the samples after it, if the
-  /// rest of the shard can be read.
+  /// rest of the shard can be read; this is also so after other exceptions, but not after an outage. A shard of hidden
+  /// members only has one sample, which is an error.
   std::optional<tar_sample> next() {
+    if (has_only_hidden()) {
+      ++position_;
+      throw tar_error(readable(file_->path) + ": all members are hidden (" +
+                      std::to_string(reader_.hidden()) +
+                      "): set `hidden` in the source's options to read them");
+    }
     if (status_ == tar_status::end) return {};
     ++position_;
     std::optional<tar_sample> sample{tar_sample()};
-    sample->shard_ = reader_.archive().begin_sample(file_);
-    const tar_member first = ahead_;
-    sample->offset_ = first.offset;
-    const std::string_view stem = split(first.name).first;
-    if (first.directory.empty()) sample->key_ = stem;
-    else sample->long_key_ = std::string(first.directory).append("/").append(stem);
-    std::string problem;
-    do {
-      const bool has_room = reader_.archive().keep_member();
-      if (status_ != tar_status::member) {
-        if (problem.empty()) problem = reader_.problem();
-      } else if (has_room) {
-        sample->fields_.push_back({split(ahead_.name).second, ahead_.bytes});
-      } else if (problem.empty()) {
-        problem = "sample " + in_backticks(sample->key()) + " at offset " + std::to_string(first.offset) +
-                  " is larger than the limit, max_sample_bytes";
-      }
-      advance();
-    } while (goes_on(*sample));
-    if (status_ == tar_status::damaged && problem.empty() && !is_complete(*sample)) {
-      problem = reader_.problem() + "; sample " + in_backticks(sample->key()) +
-                " before it may have lost members there";
-      advance();
+    try {
+      read(*sample);
+    } catch (...) {
+      while (goes_on(*sample)) advance();
+      throw;
     }
-    if (notice_ && !notice_->was_given()) notice_second(*sample, first.offset);
-    if (problem.empty()) problem = duplicate(*sample, first.offset);
-    if (!problem.empty()) throw tar_error(readable(file_->path) + ": " + problem);
-    usual_size_ = sample->size();
     return sample;
   }
 
@@ -156,7 +144,65 @@ class basic_tar_shard {
     return {name.substr(0, dot), name.substr(dot + 1)};
   }
 
-  void advance() { status_ = reader_.next(ahead_); }
+  void advance() {
+    error_ = nullptr;
+    try {
+      status_ = reader_.next(ahead_);
+    } catch (...) { // the error of the sample that the member belongs to
+      error_ = std::current_exception();
+      if (is_outage(error_)) {
+        status_ = tar_status::end;
+        throw;
+      }
+      status_ = reader_.has_ended() ? tar_status::damaged : tar_status::unreadable;
+    }
+  }
+
+  bool has_only_hidden() const noexcept {
+    return status_ == tar_status::end && position_ == 0 && reader_.hidden() > 0;
+  }
+
+  void read(tar_sample& sample) {
+    const tar_member first = ahead_;
+    try {
+      sample.shard_ = reader_.archive().begin_sample(file_);
+      sample.offset_ = first.offset;
+      const std::string_view stem = split(first.name).first;
+      if (first.directory.empty()) sample.key_ = stem;
+      else sample.long_key_ = std::string(first.directory).append("/").append(stem);
+    } catch (...) { // its key isn't known, so neither are its other members
+      status_ = tar_status::end;
+      throw;
+    }
+    std::string problem;
+    std::exception_ptr error;
+    do {
+      const bool has_room = reader_.archive().keep_member();
+      if (error_) {
+        error = error_;
+      } else if (status_ != tar_status::member) {
+        if (problem.empty()) problem = reader_.problem();
+      } else if (has_room) {
+        sample.fields_.push_back({split(ahead_.name).second, ahead_.bytes});
+      } else if (problem.empty()) {
+        problem = "sample " + in_backticks(sample.key()) + " at offset " + std::to_string(first.offset) +
+                  " is larger than the limit, max_sample_bytes";
+      }
+      advance();
+    } while (goes_on(sample));
+    if (status_ == tar_status::damaged && problem.empty() && !is_complete(sample)) {
+      if (error_) error = error_;
+      else
+        problem = reader_.problem() + "; sample " + in_backticks(sample.key()) +
+                  " before it may have lost members there";
+      advance();
+    }
+    if (notice_ && !notice_->was_given()) notice_second(sample, first.offset);
+    if (error) std::rethrow_exception(error);
+    if (problem.empty()) problem = duplicate(sample, first.offset);
+    if (!problem.empty()) throw tar_error(readable(file_->path) + ": " + problem);
+    usual_size_ = sample.size();
+  }
 
   bool goes_on(const tar_sample& sample) const {
     return status_ != tar_status::end && status_ != tar_status::damaged && status_ != tar_status::spoilt &&
@@ -215,6 +261,7 @@ class basic_tar_shard {
   seen_keys seen_; // if there is a notice to give
   tar_member ahead_;
   tar_status status_ = tar_status::end;
+  std::exception_ptr error_; // instead of the member ahead
   std::size_t usual_size_ = 0;
   std::uint64_t position_ = 0;
 };

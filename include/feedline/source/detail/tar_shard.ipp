@@ -12,7 +12,11 @@ FEEDLINE_INLINE tar_notice::tar_notice(std::function<void(const std::string& sen
     : on_notice_(std::move(on_notice)) {}
 
 FEEDLINE_INLINE void tar_notice::give(const std::string& sentence) {
-  if (!was_given_.exchange(true)) on_notice_(sentence);
+  if (was_given_.exchange(true)) return;
+  try {
+    on_notice_(sentence);
+  } catch (...) { // a notice isn't worth a failure
+  }
 }
 
 FEEDLINE_INLINE bool seen_keys::add(std::uint64_t hash) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -204,6 +205,24 @@ class batch_block {
     }(std::make_index_sequence<facts::count>());
   }
 
+#ifndef NDEBUG
+  /// Fills the numbers of a row with a pattern, by which first_unwritten() finds out whether they were written. Fields of
+  /// less than four bytes are left out, as a real value could equal the pattern.
+  void mark_unwritten(std::size_t row) {
+    for_each_field(row, [](std::size_t, std::span<std::byte> field) { std::ranges::fill(field, unwritten); });
+  }
+
+  /// The number of the first field whose bytes are all unwritten; the number of fields if there is none.
+  std::size_t first_unwritten(std::size_t row) {
+    std::size_t first = facts::count;
+    for_each_field(row, [&](std::size_t i, std::span<std::byte> field) {
+      const auto is_unwritten = [](std::byte b) { return b == unwritten; };
+      if (first == facts::count && std::ranges::all_of(field, is_unwritten)) first = i;
+    });
+    return first;
+  }
+#endif
+
   void copy(std::size_t row, const batch_block& from, std::size_t from_row) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (copy_row(std::get<I>(columns), row, std::get<I>(from.columns), from_row), ...);
@@ -216,6 +235,23 @@ class batch_block {
   std::size_t strangers = 0; // taken rows that may not belong to this batch; likewise
 
  private:
+#ifndef NDEBUG
+  static constexpr std::byte unwritten{0xa5};
+
+  template <class F>
+  void for_each_field(std::size_t row, F f) {
+    std::size_t i = 0;
+    const auto visit = [&](auto& t) {
+      if constexpr (is_tensor<std::remove_reference_t<decltype(t)>>) {
+        const auto field = std::as_writable_bytes(std::span(t.at(row)));
+        if (field.size() >= 4) f(i, field);
+      }
+      ++i;
+    };
+    std::apply([&](auto&... t) { (visit(t), ...); }, columns);
+  }
+#endif
+
   void count(std::size_t rows) noexcept {
     if (counter_) *counter_ += rows - std::exchange(rows_, rows);
   }
@@ -245,7 +281,8 @@ class row_places;
 
 namespace feedline::inline FEEDLINE_ABI {
 
-/// A row of an unfinished batch. A function fills all of it; parts that it doesn't fill are unspecified.
+/// A row of an unfinished batch. A function fills all of it; parts that it doesn't fill are unspecified. In a debug build
+/// a sample fails if a field of four bytes or more wasn't written at all.
 template <class T>
 class batch_slot {
  public:
@@ -326,8 +363,21 @@ class row_places {
       slot.block_->begin(current_, 1, plan_.shapes, *memory_);
     }
     slot.block_->clear(slot.row_);
+#ifndef NDEBUG
+    slot.block_->mark_unwritten(slot.row_);
+#endif
     return slot;
   }
+
+#ifndef NDEBUG
+  /// Throws std::logic_error if a field wasn't written.
+  static void check_written(const batch_slot<T>& slot) {
+    const std::size_t field = slot.block_->first_unwritten(slot.row_);
+    if (field < row_columns_of<T>::count)
+      throw std::logic_error("feedline::batch_into: the function didn't write field number " +
+                             std::to_string(field) + " of its row, counted from 0");
+  }
+#endif
 
   /// Frees a row that will not be added.
   void release(const batch_slot<T>& slot) {

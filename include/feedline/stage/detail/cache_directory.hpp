@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 #include <feedline/core/random.hpp>
+#include <feedline/core/stored_value.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
-#include <feedline/stage/detail/stored_value.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -33,12 +33,12 @@ FEEDLINE_INLINE std::unique_ptr<cache_table> cache_store::make(std::uint64_t fin
   if (options_.memory_bytes > 0) return std::make_unique<memory_table>(options_.memory_bytes, counters_);
   const auto warn = [](void* listener, const std::string& sentence) {
     try {
-      (*static_cast<const warning_handler*>(listener))(sentence);
+      notify(*static_cast<const callback<std::string>*>(listener), sentence);
     } catch (...) { // the sample in hand isn't to blame
     }
   };
   return std::make_unique<directory_table>(options_.directory, options_.directory_bytes, fingerprint,
-                                           counters_, warn, &options_.on_warning);
+                                           counters_, warn, &options_.on_notice);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -11,7 +11,7 @@
 #include <span>
 
 #include <feedline/core/random.hpp>
-#include <feedline/stage/detail/stored_value.hpp>
+#include <feedline/core/stored_value.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

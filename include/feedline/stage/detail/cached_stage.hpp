@@ -22,13 +22,13 @@
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/stored_value.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/detail/type_name.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
 #include <feedline/stage/detail/inner_run.hpp>
-#include <feedline/stage/detail/stored_value.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -76,26 +76,7 @@ void add_identity(byte_hash& hash, const T& item) {
   }
 }
 
-/// The index that identifies a sample in every pass over its source: usually its index, …
-struct index_as_it_is {
-  std::uint64_t operator()(std::uint64_t index) const noexcept { return index; }
-};
-
-/// … but another number for a source that changes its indices from pass to pass.
-template <class Source>
-struct index_in_any_pass {
-  Source source;
-
-  std::uint64_t operator()(std::uint64_t index) const { return source.index_in_any_pass(index); }
-};
-
-template <class Source>
-auto index_of_data(const Source& source) {
-  if constexpr (requires { source.index_in_any_pass(0); }) return index_in_any_pass<Source>{source};
-  else return index_as_it_is();
-}
-
-template <class Key, bool NamesFiles, class Index, class... Inner>
+template <class Key, bool NamesFiles, class... Inner>
 class cached_stage {
  public:
   using feedline_part = void;
@@ -107,11 +88,10 @@ class cached_stage {
       .position_from_last_sample = (traits_of<Inner>().position_from_last_sample && ...),
       .checkpoints_mid_call = true};
 
-  cached_stage(list_of<Inner...> stages, Key key_of_item, Index index, std::uint64_t pipeline,
+  cached_stage(list_of<Inner...> stages, Key key_of_item, std::uint64_t pipeline,
                std::shared_ptr<cache_store> store)
       : stages_(std::move(stages)),
         key_(std::move(key_of_item)),
-        index_(std::move(index)),
         pipeline_(pipeline),
         store_(std::move(store)) {}
 
@@ -166,8 +146,9 @@ class cached_stage {
           if (!emit.failed(std::move((failure++)->failure))) return;
         } else {
           sample<output>& one = out.values[value++];
-          if (!emit(sample<output>{std::move(one.value), {in_hand.index, one.id.sub_index, in_hand.epoch}}))
-            return;
+          sample_id id = in_hand;
+          id.sub_index = one.id.sub_index;
+          if (!emit(sample<output>{std::move(one.value), id})) return;
         }
       }
     }
@@ -181,7 +162,7 @@ class cached_stage {
 
    private:
     outcomes<output>& outcome_of(sample<In>&& s) {
-      sample_id id{stage_.index_(s.id.index), s.id.sub_index, 0};
+      sample_id id{s.id.index, s.id.sub_index, 0};
       const cache_key k = stage_.key_of(s.value, id);
       const bool hit = read(k, id.index);
       stage_.store_->count(hit);
@@ -306,7 +287,6 @@ class cached_stage {
 
   list_of<Inner...> stages_;
   [[no_unique_address]] Key key_;
-  [[no_unique_address]] Index index_;
   std::uint64_t pipeline_;
   std::shared_ptr<cache_store> store_;
 };

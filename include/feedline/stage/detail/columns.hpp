@@ -21,10 +21,6 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-template <class T>
-concept number =
-    std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
-
 /// The element type and the extents of an array, nested or not.
 template <class T>
 struct array_facts {

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/half.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/detail/fields.hpp>
-#include <feedline/stage/detail/columns.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/stage/detail/stored_value.hpp>
+#include <feedline/core/stored_value.hpp>
 
 #include <feedline/core/half.hpp>
 

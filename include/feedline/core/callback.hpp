@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A function that an option names, called with one argument.
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
+
+/// Any function that takes an Argument, or none, as an empty std::function is. Copies share the function.
+template <class Argument>
+class callback {
+ public:
+  callback() = default;
+
+  template <class F>
+    requires(std::is_invocable_v<F&, const Argument&> && !std::is_same_v<F, callback>)
+  callback(F f) {
+    if constexpr (requires { f == nullptr; })
+      if (f == nullptr) return;
+    f_ = std::make_shared<F>(std::move(f));
+    call_ = [](void* called, const Argument& argument) { (*static_cast<F*>(called))(argument); };
+  }
+
+  /// Whether there is a function.
+  explicit operator bool() const noexcept { return call_ != nullptr; }
+
+  /// Calls the function, which must exist.
+  void operator()(const Argument& argument) const { call_(f_.get(), argument); }
+
+ private:
+  std::shared_ptr<void> f_;
+  void (*call_)(void*, const Argument&) = nullptr;
+};
+
+namespace detail {
+
+/// Passes a sentence for the user to the function, or prints it to stderr if there is none.
+void notify(const callback<std::string>& on_notice, const std::string& sentence);
+
+} // namespace detail
+
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/callback.ipp>
+#endif
