@@ -279,7 +279,7 @@ TEST_CASE("A buffer of items that can't be read again by an index is resumed wit
       auto resumed = p.finite({.resume = left});
       REQUIRE(resumed.next());
       if (at == 19'990) {
-        CHECK(*calls < count / 2); // it didn't begin anew
+        CHECK(*calls < count / 2); // it didn't start from the beginning
         CHECK(left.to_json().find("\"held_bytes\": 0,") == std::string::npos);
       }
       REQUIRE(whole.next());

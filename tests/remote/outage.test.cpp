@@ -59,15 +59,6 @@ struct shard_server {
 
 const auto key_of = [](const fl::tar_sample& sample) { return std::string(sample.key()); };
 
-double metric(const fl::object_store& store, std::string_view name) {
-  double value = -1;
-  const auto take = [&](const char* n, double v) {
-    if (n == name) value = v;
-  };
-  store.metrics(take, take);
-  return value;
-}
-
 /// Small parts, and attempts without a pause.
 fl::remote_options quick_parts(std::chrono::nanoseconds for_at_most) {
   return {.part_bytes = 4096,
@@ -77,7 +68,7 @@ fl::remote_options quick_parts(std::chrono::nanoseconds for_at_most) {
 
 } // namespace
 
-TEST_CASE("An outage is told once and in the metrics, and costs no sample") {
+TEST_CASE("An outage causes one notice, is in the metrics, and costs no sample") {
   const watchdog guard("an outage that ends");
   shard_server all;
   all.answers_before_outage = 5;

@@ -29,6 +29,7 @@
 
 namespace fl = feedline;
 using fl::test::http_request;
+using fl::test::metric;
 using fl::test::misbehaving_server;
 using fl::test::part_of;
 using fl::test::problem_of;
@@ -59,15 +60,6 @@ std::string some_object(std::size_t bytes) {
   for (int i = 0; object.size() < bytes; ++i) object += std::to_string(i) + "\n";
   object.resize(bytes);
   return object;
-}
-
-double metric(const fl::object_store& store, std::string_view name) {
-  double value = -1;
-  const auto take = [&](const char* n, double v) {
-    if (n == name) value = v;
-  };
-  store.metrics(take, take);
-  return value;
 }
 
 } // namespace

@@ -29,6 +29,16 @@ inline std::string text_of(const object_part& part) {
   return {reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size()};
 }
 
+/// The store's metric with that name; -1 if it has none.
+inline double metric(const object_store& store, std::string_view name) {
+  double value = -1;
+  const auto take = [&](const char* n, double v) {
+    if (n == name) value = v;
+  };
+  store.metrics(take, take);
+  return value;
+}
+
 /// Reads and waits.
 inline object_part part_of(object_store& store, const std::string& name, std::uint64_t offset = 0,
                            std::size_t count = 100, const std::optional<object_info>& expected = {}) {

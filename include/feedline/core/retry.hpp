@@ -30,7 +30,7 @@ struct retry {
   /// Throws std::invalid_argument if a value is out of range.
   void check() const;
 
-  /// Whether what has failed in so many attempts, for that long, is tried again.
+  /// Whether there is another attempt after `attempts_made` failed ones, the first of them `failing_for` ago.
   bool tries_again(std::size_t attempts_made, bool in_outage,
                    std::chrono::nanoseconds failing_for) const noexcept {
     return attempts_made < attempts || (in_outage && failing_for < for_at_most);

@@ -10,9 +10,9 @@
 
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
-#include <feedline/core/stored_value.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/core/stored_value.hpp>
 #include <feedline/core/transport/channel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

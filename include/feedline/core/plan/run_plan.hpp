@@ -22,7 +22,7 @@ class run_plan {
  public:
   /// `is_dealt`: workers read the source themselves, so that nothing waits in the first queue. `budget`: the most bytes
   /// that the run may hold, or 0. `capacity`: the most items in a queue; 0: chosen to suit the workers and, if the source
-  /// `is_live`, not so many that items grow old there. Throws
+  /// `is_live`, few, so that items don't wait long there. Throws
   /// std::invalid_argument if no queues fit into the budget.
   run_plan(segment_size source, std::vector<stage_facts> stages, std::vector<segment_facts> segments,
            bool is_dealt, bool is_live, std::size_t budget, std::size_t capacity);

@@ -348,9 +348,7 @@ class node {
 
   [[gnu::noinline, gnu::cold]] flow fail_as_empty(std::uint32_t epoch) {
     const sample_id id{.epoch = epoch};
-    const failed_call call{place_.number, id};
-    return fail(place_.filters.empty() ? note_failure(place_.name, id, call, nothing_came())
-                                       : note_failure(place_.filters, id, call, nothing_left()));
+    return fail(note_empty_run(place_.name, place_.filters, id, {place_.number, id}));
   }
 
   flow push_first(std::span<In> values, const id_row& ids, std::size_t& taken) {

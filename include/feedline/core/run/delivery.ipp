@@ -112,9 +112,7 @@ FEEDLINE_INLINE checkpoint delivery::checkpoint(std::optional<snapshot> exact) c
 FEEDLINE_INLINE void delivery::note_end(const epoch_end& e) {
   if (!run.is_endless()) return;
   if (!empty_run_.sees_end(e, std::exchange(came, false), keeps_over_epochs_, run.empty_epochs())) return;
-  const sample_id none{.epoch = e.epoch};
-  const auto f = run.filters().empty() ? note_failure(run.places().back().name, none, {}, nothing_came())
-                                       : note_failure(run.filters(), none, {}, nothing_left());
+  const auto f = note_empty_run(run.places().back().name, run.filters(), {.epoch = e.epoch}, {});
   fail(*f, remark_on(*f));
 }
 

@@ -55,7 +55,7 @@ class failure_list {
   /// Continues the count of the failed samples of the whole run.
   void resume(const failed_before& earlier) { samples_.resume(earlier); }
 
-  /// The failed samples of the whole run, if it has a limit.
+  /// The failed samples of the whole run; without a limit only their number.
   failed_before samples() const { return samples_.state(); }
 
   /// All failures or, in an infinite run, the last ones, at least 1,000.

@@ -10,7 +10,8 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The finite runs of a pipeline that has a random order. A loop over `finite()` with the same options trains on the same
-/// order in every pass, which is rarely intended: one notice for each pipeline, on stderr one in all, says so. Copies share what they know.
+/// order in every pass, which is rarely intended: one notice for each pipeline, on stderr one in all, says so. Copies
+/// share what they know.
 class repeated_order {
  public:
   /// A run has begun.

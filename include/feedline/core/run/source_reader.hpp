@@ -115,7 +115,7 @@ class source_reader {
   bool is_empty() {
     if constexpr (splits_samples_by_rank<Source>) return source_->places() == 0;
     const std::uint32_t least = empty_epochs_of<Source>(options_.rank);
-    const std::uint64_t left_out = left_out_in(*source_); // all of the epoch, perhaps by chance
+    const std::uint64_t left_out = left_out_in(*source_); // it may be the whole epoch, by chance
     const bool is_filtered = filtered_.sees_end({0, left_out}, at_.given > 0, false, least);
     empty_epochs_ = at_.given == 0 && left_out == 0 ? empty_epochs_ + 1 : 0;
     return is_filtered || empty_epochs_ >= least;
