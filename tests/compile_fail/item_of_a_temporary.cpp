@@ -12,8 +12,6 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   for (const int n : loader.next().value().get<0>()) static_cast<void>(n);
 #else
-  for (const int n : loader.next()->get<0>())
-    static_cast<void>(n); // expect: next_result
-                          // expect: operator->
+  for (const int n : loader.next()->get<0>()) static_cast<void>(n); // expect: deleted
 #endif
 }

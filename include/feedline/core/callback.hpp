@@ -16,6 +16,7 @@ class callback {
  public:
   callback() = default;
 
+  /// Calls `f`, or nothing if it equals nullptr.
   template <class F>
     requires(std::is_invocable_v<F&, const Argument&> && !std::is_same_v<F, callback>)
   callback(F f) {

@@ -80,6 +80,8 @@ class next_result {
   /// the result a name.
   T* operator->() && = delete;
 
+  ///@{
+  /// Compares the items, as std::optional does.
   friend bool operator==(const next_result& a, const next_result& b) { return a.item_ == b.item_; }
 
   friend bool operator==(const next_result& a, const std::optional<T>& b) { return a.item_ == b; }
@@ -88,8 +90,10 @@ class next_result {
 
   template <class U>
   friend bool operator==(const next_result& a, const U& b) {
-    return a.item_ && *a.item_ == b;
+    return a.item_ == b;
   }
+
+  ///@}
 
  private:
   std::optional<T> item_;

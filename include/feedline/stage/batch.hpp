@@ -210,7 +210,6 @@ class struct_columns {
   static constexpr std::size_t count = std::tuple_size_v<typename parts::results>;
 
  public:
-  ///@{
   /// The column of the field that a member pointer names: `batch.get<&example::label>()`. That of a temporary is moved
   /// out, so that it outlives the batch.
   template <auto Member>
@@ -219,38 +218,37 @@ class struct_columns {
     return field<Member>(*this);
   }
 
+  /// The same column, to be written.
   template <auto Member>
     requires std::is_member_pointer_v<decltype(Member)>
   auto& get() & noexcept FEEDLINE_LIFETIMEBOUND {
     return field<Member>(*this);
   }
 
+  /// The column by value.
   template <auto Member>
     requires std::is_member_pointer_v<decltype(Member)>
   auto get() && noexcept {
     return std::move(field<Member>(*this));
   }
 
-  ///@}
-
-  ///@{
   /// The column of field number I, for pairs and tuples, for example.
   template <std::size_t I>
   const auto& get() const& noexcept FEEDLINE_LIFETIMEBOUND {
     return numbered<I>(*this);
   }
 
+  /// The same column, to be written.
   template <std::size_t I>
   auto& get() & noexcept FEEDLINE_LIFETIMEBOUND {
     return numbered<I>(*this);
   }
 
+  /// The column by value.
   template <std::size_t I>
   auto get() && noexcept {
     return std::move(numbered<I>(*this));
   }
-
-  ///@}
 
  private:
   friend struct detail::columns_maker<T, Mode>;

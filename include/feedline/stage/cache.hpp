@@ -8,9 +8,9 @@
 #include <utility>
 
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/stored_value.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/core/stored_value.hpp>
 #include <feedline/stage/cache_options.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/cached_stage.hpp>

@@ -4,13 +4,14 @@
 
 #include <feedline/arrow.hpp>
 
-int main() {
-  auto rows = feedline::arrow_rows<std::int64_t>({"no such file.arrow"}, {"label"}).source();
+int main(int, char** arguments) {
+  const std::string no_arrow_file = arguments[0];
+  auto rows = feedline::arrow_rows<std::int64_t>({no_arrow_file}, {"label"}).source();
   rows.start_epoch({});
   try {
     rows.next();
   } catch (const feedline::arrow_error& error) {
-    return std::string(error.what()).find("no such file.arrow") == std::string::npos;
+    return std::string(error.what()).find(no_arrow_file) == std::string::npos;
   }
   return 1;
 }

@@ -22,8 +22,8 @@
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
-#include <feedline/core/stored_value.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/core/stored_value.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/detail/type_name.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
