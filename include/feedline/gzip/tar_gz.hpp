@@ -3,7 +3,6 @@
 // tar_gz_samples: a source of samples from TAR shards that are compressed as a whole (.tar.gz).
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <list>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
@@ -35,7 +35,7 @@ struct tar_gz_options {
 
   bool hidden = false; ///< as in tar_options
 
-  std::function<void(const std::string& sentence)> on_notice{}; ///< as in tar_options
+  callback<std::string> on_notice{}; ///< as in tar_options
 };
 
 namespace detail {
@@ -128,6 +128,7 @@ class tar_gz_samples : public detail::tar_in_order<detail::gzip_shards> {
   /// The samples of all shards whose names match.
   explicit tar_gz_samples(const file_patterns& shards, tar_gz_options options = {});
 
+  /// Of the options and the archives' names and sizes.
   std::uint64_t fingerprint(std::uint64_t extent) const;
 
   /// The sample object and its data.

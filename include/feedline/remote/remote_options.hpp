@@ -3,9 +3,9 @@
 // Options of remote().
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <string>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/retry.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -28,7 +28,7 @@ struct remote_options {
   /// Called when a server has failed `retry.attempts` times, or won't be tried again, with a sentence that says why: at
   /// most once for each request, and once for all that fail until a server answers. On the thread that reads, which must
   /// not wait.
-  std::function<void(const std::string& sentence)> on_notice{};
+  callback<std::string> on_notice{};
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/version.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -28,7 +29,7 @@ struct pool_options {
   /// Called with a sentence when the first chunk can be yielded, when the first pass over the window is complete, when
   /// every chunk of a pass has failed and pauses begin, and when all files of the window are gone. The thread that runs
   /// the source calls it.
-  std::function<void(const std::string& sentence)> on_notice{};
+  callback<std::string> on_notice{};
 };
 
 /// The contents of a pool and its counters.

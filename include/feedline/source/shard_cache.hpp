@@ -2,10 +2,10 @@
 #pragma once
 // shard_cache: keeps what is read from an object store on disk.
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/source/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -15,7 +15,7 @@ struct shard_cache {
   std::string directory;                 ///< made if it doesn't exist; processes may share it
   std::uint64_t bytes = 100'000'000'000; ///< the most; the least recently used parts leave
   /// Called once if the folder can't be written, such as when the disk is full, with a sentence that says why.
-  std::function<void(const std::string& sentence)> on_notice{};
+  callback<std::string> on_notice{};
 };
 
 /// An object store that keeps the parts of another one on disk, and reads them from there as long as the size and the

@@ -4,7 +4,6 @@
 // object store.
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
@@ -44,7 +44,7 @@ struct tar_options {
 
   /// Called once, by a thread of the run, if members of a sample aren't neighbours in their shard, with a sentence that
   /// names the sample: it is read as several samples. Looking for this takes up to 16 MiB.
-  std::function<void(const std::string& sentence)> on_notice{};
+  callback<std::string> on_notice{};
 };
 
 /// Reads the samples of TAR shards, one shard after another. Each shuffled epoch has a new order of shards;

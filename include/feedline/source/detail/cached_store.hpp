@@ -17,6 +17,7 @@
 #include <string_view>
 #include <thread>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/source/detail/cache_folder.hpp>
 #include <feedline/source/detail/cached_part.hpp>
 #include <feedline/source/object_store.hpp>
@@ -26,14 +27,14 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// What the reads of a store share.
 struct cache {
   cache(std::shared_ptr<object_store> from, std::string directory, std::uint64_t bytes,
-        std::function<void(const std::string&)> notice);
+        callback<std::string> notice);
 
   /// From now on nothing more is written.
   void fail(const std::string& why);
 
   const std::shared_ptr<object_store> inner;
   cache_folder folder;
-  const std::function<void(const std::string&)> on_notice;
+  const callback<std::string> on_notice;
   std::atomic<bool> is_broken{false};
   std::atomic<std::uint64_t> hits{0}, misses{0}, hit_bytes{0}, damaged{0};
 };

@@ -10,7 +10,7 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE cache::cache(std::shared_ptr<object_store> from, std::string directory, std::uint64_t bytes,
-                             std::function<void(const std::string&)> notice)
+                             callback<std::string> notice)
     : inner(std::move(from)), folder(std::move(directory), bytes), on_notice(std::move(notice)) {}
 
 FEEDLINE_INLINE void cache::fail(const std::string& why) {

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
@@ -41,14 +41,14 @@ struct tar_place {
 /// Passes the first notice about samples whose members aren't neighbours to a user's function. Any thread may use it.
 class tar_notice {
  public:
-  explicit tar_notice(std::function<void(const std::string& sentence)> on_notice);
+  explicit tar_notice(callback<std::string> on_notice);
 
   bool was_given() const noexcept { return was_given_.load(std::memory_order_relaxed); }
 
   void give(const std::string& sentence);
 
  private:
-  const std::function<void(const std::string& sentence)> on_notice_;
+  const callback<std::string> on_notice_;
   std::atomic<bool> was_given_{false};
 };
 
