@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Compares random compositions with a reference that processes one item at a time in one thread: first the
-// whole run, then runs that are left at some item and resumed, with samples that start and stop failing in
-// between.
+// whole run, then runs that are left at some item and resumed, with samples that start and stop failing, and servers
+// that start and stop answering, in between.
 //
 // FEEDLINE_RESUME_FIRST=n and FEEDLINE_RESUME_COUNT=n run other compositions than the first ones,
 // FEEDLINE_RESUME_AXES=+name,-name,… turns axes on and off, FEEDLINE_RESUME_VERBOSE=1 prints each step,
@@ -14,11 +14,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,7 +41,7 @@ namespace {
 
 // What is composed.
 
-constexpr int compositions = 1150; // fifty of each shape
+constexpr int compositions = 1150; // 46 of each shape
 
 /// The features of compositions. One that is off isn't drawn.
 struct axes {
@@ -60,6 +62,7 @@ struct axes {
   bool empty = true;  ///< an infinite run that never yields anything
   bool limit = true;  ///< more failures than the limit
   bool at_end = true; ///< checkpoints of runs that have ended
+  bool outages = true;
 
   struct name {
     const char* text;
@@ -83,7 +86,8 @@ struct axes {
                       name{"two_flat_maps", &axes::two_flat_maps},
                       name{"empty", &axes::empty},
                       name{"limit", &axes::limit},
-                      name{"at_end", &axes::at_end}};
+                      name{"at_end", &axes::at_end},
+                      name{"outages", &axes::outages}};
   }
 
   static const axes& chosen() {
@@ -112,15 +116,19 @@ struct scenario {
   composition c;
   int run = 1;
   mutable std::array<std::atomic<bool>, 8> asked{}; // the faults that occur once
+  mutable std::jthread producer;                    // of a live source
 
   scenario(composition what, int number) : c(std::move(what)), run(number) {}
 
   void check(std::size_t place, std::uint64_t number, std::uint32_t epoch) const {
-    bool fails = false;
+    bool fails = false, is_outage = false;
     for (std::size_t f = 0; f < c.faults.size(); ++f) {
       if (!c.faults[f].is_of(place, number, epoch) || !c.faults[f].strikes(run)) continue;
-      fails |= c.faults[f].time != fault_time::hiccup || !asked[f].exchange(true);
+      const bool does = c.faults[f].time != fault_time::hiccup || !asked[f].exchange(true);
+      fails |= does;
+      is_outage |= does && c.faults[f].is_outage;
     }
+    if (is_outage) throw fl::outage_error(text_of_fault(place, number, epoch));
     if (fails) throw std::runtime_error(text_of_fault(place, number, epoch));
   }
 
@@ -207,7 +215,27 @@ struct own_places {
   scenario_ptr s;
 };
 
+/// A live source, and the thread that pushes its items.
+auto pushed(const scenario_ptr& s, std::size_t capacity) {
+  fl::push_source<item> source({.capacity = capacity});
+  s->producer = std::jthread([source, size = s->c.source.size]() mutable {
+    for (std::uint64_t i = 0; i < size; ++i)
+      if (source.push(make_item(i)) != fl::queue_status::success) return;
+    source.close();
+  });
+  return source;
+}
+
 // Functions.
+
+struct mapping_inside {
+  item operator()(item x, fl::context& c) const {
+    s->check(0, number_of(x), c.epoch);
+    return mapped_inside(x, c.epoch);
+  }
+
+  scenario_ptr s;
+};
 
 struct mapping {
   item operator()(item x, fl::context& c) const {
@@ -372,7 +400,7 @@ class any_run {
   virtual std::uint64_t digest() const = 0;
 };
 
-template <class Loader>
+template <class Loader, bool CanBeResumed>
 class held_run final : public any_run {
  public:
   held_run(Loader loader, const composition& c) : loader_(std::move(loader)), parts_(c.parts_are_defined) {}
@@ -396,7 +424,10 @@ class held_run final : public any_run {
     return s;
   }
 
-  fl::checkpoint checkpoint() const override { return loader_.checkpoint(); }
+  fl::checkpoint checkpoint() const override {
+    if constexpr (CanBeResumed) return loader_.checkpoint();
+    else throw std::logic_error("a live source has no checkpoint");
+  }
 
   std::uint64_t digest() const override { return loader_.digest(); }
 
@@ -435,29 +466,29 @@ fl::rank rank_of(const composition& c) {
 }
 
 /// Throws what starting the run throws.
-template <class Make>
+template <class Make, bool CanBeResumed>
 std::unique_ptr<any_run> start_run(const scenario_ptr& s, const start_options& o) {
   const auto pipeline = Make{}(s, o.around);
-  using loader = fl::loader_of<decltype(pipeline)>;
+  using loader = held_run<fl::loader_of<decltype(pipeline)>, CanBeResumed>;
   const composition& c = s->c;
   if (c.finite)
-    return std::make_unique<held_run<loader>>(pipeline.finite({.seed = c.seed,
-                                                               .epochs = c.epochs,
-                                                               .on_error = on_error_of(*s),
-                                                               .failure_limit = c.failure_limit,
-                                                               .queue_capacity = o.around.queue_capacity,
-                                                               .rank = rank_of(c),
-                                                               .resume = o.resume,
-                                                               .allow_grown_data = c.grown_size > 0}),
-                                              c);
-  return std::make_unique<held_run<loader>>(pipeline.infinite({.seed = c.seed,
-                                                               .on_error = on_error_of(*s),
-                                                               .failure_limit = c.failure_limit,
-                                                               .queue_capacity = o.around.queue_capacity,
-                                                               .rank = rank_of(c),
-                                                               .resume = o.resume,
-                                                               .allow_grown_data = c.grown_size > 0}),
-                                            c);
+    return std::make_unique<loader>(pipeline.finite({.seed = c.seed,
+                                                     .epochs = c.epochs,
+                                                     .on_error = on_error_of(*s),
+                                                     .failure_limit = c.failure_limit,
+                                                     .queue_capacity = o.around.queue_capacity,
+                                                     .rank = rank_of(c),
+                                                     .resume = o.resume,
+                                                     .allow_grown_data = c.grown_size > 0}),
+                                    c);
+  return std::make_unique<loader>(pipeline.infinite({.seed = c.seed,
+                                                     .on_error = on_error_of(*s),
+                                                     .failure_limit = c.failure_limit,
+                                                     .queue_capacity = o.around.queue_capacity,
+                                                     .rank = rank_of(c),
+                                                     .resume = o.resume,
+                                                     .allow_grown_data = c.grown_size > 0}),
+                                  c);
 }
 
 // Random descriptions.
@@ -528,10 +559,10 @@ struct shape {
   std::unique_ptr<any_run> (*start)(const scenario_ptr&, const start_options&);
 };
 
-template <class Make>
+template <bool CanBeResumed = true, class Make>
 shape make_shape(const char* name, source_kind source, void (*draw_stages)(composition&, draw&, const axes&),
                  Make) {
-  return {name, source, draw_stages, &start_run<Make>};
+  return {name, source, draw_stages, &start_run<Make, CanBeResumed>};
 }
 
 const std::vector<shape>& all_shapes() {
@@ -786,6 +817,27 @@ const std::vector<shape>& all_shapes() {
             return own_places{s} | fl::global_shuffle() | fl::map(mapping{s, 1}, fl::workers{v.workers}) |
                    batches(s, 2);
           }),
+      make_shape(
+          "stages inside a source", source_kind::composed,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {stage_of(stage_kind::map), drawn_shuffle(d), drawn_own(d, a), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return fl::concat(list(s, s->c.source.size) | fl::map(mapping_inside{s}),
+                              stated(s, s->c.source.second_size, second_numbers) |
+                                  fl::filter(is_kept_inside)) |
+                   fl::map(mapping{s, 1}, fl::workers{v.workers}) | buffer(s, 2) | own_stage(s, 3) |
+                   batches(s, 4);
+          }),
+      make_shape<false>(
+          "a live source", source_kind::live,
+          [](composition& c, draw& d, const axes& a) {
+            c.stages = {stage_of(stage_kind::map), drawn_shuffle(d), drawn_own(d, a), drawn_batch(d)};
+          },
+          [](const scenario_ptr& s, const circumstances& v) {
+            return pushed(s, v.queue) | fl::map(mapping{s, 1}, fl::workers{v.workers}) | buffer(s, 2) |
+                   own_stage(s, 3) | batches(s, 4);
+          }),
   };
   return shapes;
 }
@@ -818,7 +870,8 @@ bool can_grow(source_kind kind) {
 /// The positions in the pipeline where samples can fail.
 std::vector<std::size_t> places_that_fail(const composition& c) {
   std::vector<std::size_t> places;
-  if (!is_list(c.source.kind) && c.source.kind != source_kind::replaced) places.push_back(0);
+  const source_kind source = c.source.kind;
+  if (!is_list(source) && source != source_kind::replaced && source != source_kind::live) places.push_back(0);
   for (std::size_t i = 0; i < c.stages.size(); ++i) switch (c.stages[i].kind) {
     case stage_kind::map:
     case stage_kind::filter:
@@ -853,14 +906,18 @@ void draw_faults(composition& c, draw& d, const axes& a) {
     const std::size_t place = d(0, 1000), time = d(0, 3);
     f.number = d(0, static_cast<std::size_t>(c.source.size) - 1);
     const std::size_t second = d(0, static_cast<std::size_t>(c.source.second_size) - 1);
-    if (c.source.kind == source_kind::joined && second % 2 == 0) f.number = second_numbers + second;
-    const std::size_t epoch = d(0, 5);
+    const bool has_two = c.source.kind == source_kind::joined || c.source.kind == source_kind::composed;
+    if (has_two && second % 2 == 0) f.number = second_numbers + second;
+    // One that the filter inside the source keeps: the reference has no others.
+    if (c.source.kind == source_kind::composed && f.number >= second_numbers && f.number % 3 == 0) ++f.number;
+    const std::size_t epoch = d(0, 5), outage = d(0, 4);
     if (kind == 0 || places.empty()) continue;
     f.place = places[place % places.size()];
     // Indexed sources return the same each time.
     if (epoch < 3 && !(f.place == 0 && fails_by_place(c.source.kind)))
       f.epoch = static_cast<std::uint32_t>(epoch);
     if (a.changing_faults) f.time = static_cast<fault_time>(time);
+    f.is_outage = a.outages && outage == 0;
     // If a sample arrives several times, its first call is unknown.
     if (f.time == fault_time::hiccup && !comes_once(c, f)) f.time = fault_time::later_runs;
     if (f.place == 0 && c.source.kind == source_kind::joined && f.number < second_numbers)
@@ -876,8 +933,9 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
   c.shape = s.name;
   c.source = drawn_source(d, s.source);
   s.draw_stages(c, d, a);
-  c.finite = d.coin() || has_stage(c, {stage_kind::reservoir}); // which emits only at the end
-  c.epochs = static_cast<std::uint32_t>(d(1, 3));
+  const bool is_live = c.source.kind == source_kind::live;
+  c.finite = d.coin() || is_live || has_stage(c, {stage_kind::reservoir}); // which emits only at the end
+  c.epochs = is_live ? 1 : static_cast<std::uint32_t>(d(1, 3));
   c.seed = d(0, 1000);
   draw_faults(c, d, a);
   // A pass that yields nothing isn't repeated.
@@ -900,7 +958,7 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
                                          stage_kind::own, stage_kind::opaque_own, stage_kind::hold,
                                          stage_kind::pack, stage_kind::partition, stage_kind::bucket_batch});
   const bool takes = has_stage(c, {stage_kind::take});
-  if (a.ranks && on_ranks && (c.finite || !takes || a.taken_ranks)) {
+  if (a.ranks && on_ranks && !is_live && (c.finite || !takes || a.taken_ranks)) {
     c.ranks = ranks;
     c.rank = rank;
     c.rest = one_to_one ? rest : rank_rest::keep;
@@ -1012,6 +1070,7 @@ class trial {
     if (!is_comparable(whole_)) return;
     say("whole");
     run_whole();
+    if (c_.source.kind == source_kind::live) return;
     for (int cut = 0; cut < 3; ++cut) leave_and_resume_at(drawn_cut());
     if (axes_.elastic && is_elastic()) resume_on_other_ranks();
   }
@@ -1045,11 +1104,14 @@ class trial {
 
   void run_whole() {
     const auto run = start(1, {});
-    checkpoints_.push_back(run->checkpoint());
+    const auto keep_checkpoint = [&] {
+      if (c_.source.kind != source_kind::live) checkpoints_.push_back(run->checkpoint());
+    };
+    keep_checkpoint();
     for (std::size_t i = 0; i < whole_.size(); ++i) {
       const bool ended =
           check_step(whole_[i], run->next(), "without a resumption, step " + std::to_string(i));
-      checkpoints_.push_back(run->checkpoint());
+      keep_checkpoint();
       digests_.push_back(run->digest());
       if (!ended) continue;
       // It may have given up earlier than necessary.
@@ -1125,7 +1187,12 @@ class trial {
     try {
       return start(number, from);
     } catch (const fl::pipeline_error& e) {
-      if (names_one(e.what(), hindering(c_, changed_in(number, cuts)))) return nullptr;
+      std::vector<fault> reasons = hindering(c_, changed_in(number, cuts));
+      // While it looks for a held sample that the source can't read any more, it may meet an outage further on.
+      if (!reasons.empty())
+        std::copy_if(c_.faults.begin(), c_.faults.end(), std::back_inserter(reasons),
+                     [](const fault& f) { return f.place == 0 && f.is_outage; });
+      if (names_one(e.what(), reasons)) return nullptr;
       throw mismatch(when + ", refused: " + e.what());
     } catch (const std::exception& e) {
       if (c_.grown_size > 0 && std::string(e.what()).find("grown") != std::string::npos) {

@@ -30,6 +30,10 @@ std::vector<item> parts_of(item x, std::uint64_t most, random_generator& random)
   return parts;
 }
 
+item mapped_inside(item x, std::uint32_t epoch) { return mixed(with_epoch(x, epoch), 7); }
+
+bool is_kept_inside(item x) { return number_of(x) % 3 != 0; }
+
 std::size_t length_of(item x) { return static_cast<std::size_t>(x % 20); }
 
 std::vector<int> document_of(item x) {
@@ -75,6 +79,7 @@ struct entry {
 
 struct struck {
   std::string text;
+  bool is_outage;
 };
 
 /// Thrown when the run is over.
@@ -99,6 +104,7 @@ std::vector<entry> entries_of(const source_plan& s, std::uint64_t seed, std::uin
   const std::uint64_t order_key = key(seed, epoch);
   switch (s.kind) {
   case source_kind::list:
+  case source_kind::live:
     for (std::uint64_t i = 0; i < s.size; ++i) add(make_item(i), i);
     break;
   case source_kind::plain:
@@ -165,6 +171,12 @@ std::vector<entry> entries_of(const source_plan& s, std::uint64_t seed, std::uin
     for (std::uint64_t i = 0; i < s.second_size; ++i)
       add(own(second_numbers + i), std::uint64_t{1} << 56 | i, second_numbers + i);
     break;
+  case source_kind::composed:
+    for (std::uint64_t i = 0; i < s.size; ++i) add(mapped_inside(make_item(i), epoch), i, i);
+    for (std::uint64_t i = 0; i < s.second_size; ++i)
+      if (const item x = own(second_numbers + i); is_kept_inside(x))
+        add(x, std::uint64_t{1} << 56 | i, second_numbers + i);
+    break;
   }
   return all;
 }
@@ -223,19 +235,25 @@ class walk {
     std::uint64_t given = 0; // samples yielded, over all ranks
     arrived_ = false;
     const std::vector<std::size_t> mine = share(all.size());
+    const std::uint32_t text_epoch = fails_by_place(source.kind) ? fault::any_epoch : epoch;
     bool is_wanted = true;
     std::size_t counted = 0; // entries counted in `given`
     std::size_t failed = 0;  // failed samples in the source
+    // Samples of other ranks are read too: their failures are those of other runs, but an outage ends this one as well.
+    const auto read_past = [&](std::size_t end) {
+      for (; !splits_samples_by_rank(source.kind) && counted < std::min(end, all.size()); ++counted)
+        if (!strikes(0, all[counted].fault_number, epoch)) ++given;
+        else if (is_outage_)
+          caught(text_of_fault(0, all[counted].fault_number, text_epoch), packed().index, true);
+    };
     for (std::size_t i = 0; is_wanted && i < mine.size(); ++i) {
-      for (; !splits_samples_by_rank(source.kind) && counted < mine[i] && mine[i] < all.size(); ++counted)
-        given += !strikes(0, all[counted].fault_number, epoch);
+      read_past(mine[i]);
       const entry& e = all[mine[i] % all.size()];
       now_.ends_epoch = i + 1 == mine.size();
       packed value = e.value;
       if (e.fault_number != ~std::uint64_t{0} && strikes(0, e.fault_number, epoch)) {
-        const bool by_place = fails_by_place(c_.source.kind);
-        caught(text_of_fault(0, e.fault_number, by_place ? fault::any_epoch : epoch),
-               splits_samples_by_rank(source.kind) ? value.index : packed().index);
+        caught(text_of_fault(0, e.fault_number, text_epoch),
+               splits_samples_by_rank(source.kind) ? value.index : packed().index, is_outage_);
         counted = mine[i] + 1;
         ++failed;
         continue;
@@ -245,6 +263,7 @@ class walk {
       counted = mine[i] + 1;
       is_wanted = push(0, std::move(value));
     }
+    if (is_wanted) read_past(all.size());
     if (!c_.finite && !splits_samples_by_rank(source.kind) && failed == mine.size() && failed > 0) {
       next_.may_fail = true;
       if (c_.ranks == 1) give_up();
@@ -290,10 +309,12 @@ class walk {
 
   bool strikes(std::size_t place, std::uint64_t number, std::uint32_t epoch) {
     bool any = false;
+    is_outage_ = false;
     for (std::size_t f = 0; f < c_.faults.size(); ++f) {
       if (!c_.faults[f].is_of(place, number, epoch)) continue;
       const bool does = c_.faults[f].strikes(run_);
       any |= does;
+      is_outage_ |= does && c_.faults[f].is_outage;
       now_.asked[f] = now_.asked_since[f] = true;
       if (does) now_.struck[f] = true;
     }
@@ -302,7 +323,7 @@ class walk {
 
   void check(std::size_t i, const packed& s) {
     if (strikes(i + 1, number_of(s.value), s.epoch))
-      throw struck{text_of_fault(i + 1, number_of(s.value), s.epoch)};
+      throw struck{text_of_fault(i + 1, number_of(s.value), s.epoch), is_outage_};
   }
 
   random_generator random_of(std::size_t i, const packed& s) const {
@@ -376,7 +397,7 @@ class walk {
     try {
       call(i, std::move(s), emit);
     } catch (const struck& e) {
-      caught(e.text + index_text(emit.id), emit.id.index);
+      caught(e.text + index_text(emit.id), emit.id.index, e.is_outage);
       return true;
     }
     return emit.wanted;
@@ -616,15 +637,16 @@ class walk {
   }
 
   // Handles a failed sample. A sample counts once, unless it failed before it had an index.
-  void caught(const std::string& text, std::uint64_t index) {
+  void caught(const std::string& text, std::uint64_t index, bool is_outage) {
+    const bool is_skipped = skips() && !is_outage;
     if (index == packed().index) ++unknown_failures_;
     else failed_.insert(index);
-    if (skips() && failed_.size() + unknown_failures_ <= c_.failure_limit) {
+    if (is_skipped && failed_.size() + unknown_failures_ <= c_.failure_limit) {
       next_.failures.push_back(text);
       return;
     }
-    now_.over_limit = skips();
-    if (skips()) next_.failures.push_back(text); // the failure over the limit is in the list too
+    now_.over_limit = is_skipped;
+    if (is_skipped) next_.failures.push_back(text); // the failure over the limit is in the list too
     next_.kind = step_kind::error;
     next_.error = text;
     add_step();
@@ -700,13 +722,15 @@ class walk {
   int epochs_without_arrival_ = 0;
   bool arrived_ = false; // whether an item of this epoch was held, delivered or skipped
   std::uint32_t epochs_without_item_ = 0;
+  bool is_outage_ = false; // some fault that struck at the last call of strikes()
 };
 
 std::string text_of(source_kind kind) {
   constexpr std::array names{"from(list)",        "custom source",           "custom with state",
                              "custom indexed",    "list | shuffled",         "indexed | shuffled",
                              "places | shuffled", "list | with_replacement", "zip(stated,list)",
-                             "mix(stated,list)",  "concat(list,stated)"};
+                             "mix(stated,list)",  "concat(list,stated)",     "concat(list|map,stated|filter)",
+                             "push_source"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -768,8 +792,8 @@ std::string describe(const composition& c) {
             std::array{", drop", ", wrap", ", keep"}[static_cast<std::size_t>(c.rest)];
   for (const fault& f : c.faults)
     text += "; sample " + std::to_string(f.number) +
-            (f.epoch == fault::any_epoch ? "" : " of epoch " + std::to_string(f.epoch)) + " fails at stage " +
-            std::to_string(f.place) +
+            (f.epoch == fault::any_epoch ? "" : " of epoch " + std::to_string(f.epoch)) +
+            (f.is_outage ? " meets an outage at stage " : " fails at stage ") + std::to_string(f.place) +
             std::array{"", " in the first run", " in later runs",
                        " once in the second run"}[static_cast<std::size_t>(f.time)];
   return text;

@@ -44,6 +44,8 @@ item mapped(item x, std::uint32_t epoch, random_generator& random);
 bool is_kept(item x, std::uint64_t keep, random_generator& random); ///< `keep` 1: keeps none
 std::vector<item> parts_of(item x, std::uint64_t most, random_generator& random);
 std::size_t length_of(item x);
+item mapped_inside(item x, std::uint32_t epoch);    ///< by a stage inside a source, …
+bool is_kept_inside(item x);                        ///< … and by another one
 std::vector<int> document_of(item x);               ///< a few tokens, none of them 0
 item item_of(const int* tokens, std::size_t count); ///< makes an item from a sequence
 
@@ -181,6 +183,8 @@ enum class source_kind {
   zipped,           ///< zip(stated, list)
   mixed,            ///< mix(stated, list)
   joined,           ///< concat(list, stated)
+  composed,         ///< concat(list | map, stated | filter)
+  live,             ///< push_source
 };
 
 enum class mix_end { stop, go_on, repeat };
@@ -253,6 +257,7 @@ struct fault {
   std::uint64_t number = 0;
   std::uint32_t epoch = any_epoch;
   fault_time time = fault_time::always;
+  bool is_outage = false; ///< of a server, so that it ends the run
 
   /// Whether it strikes in a run in which the sample wasn't requested before.
   bool strikes(int run) const {
