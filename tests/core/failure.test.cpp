@@ -200,6 +200,7 @@ TEST_CASE("Of several stages with the same name a message tells which one it mea
     while (loader.next()) {
     }
   }));
+  CHECK(throws_saying<fl::pipeline_error>("map (2 of 2) failed on sample 7", [&] { p.replay(0, {7}); }));
   // A limit for the name concerns all of them.
   auto limited = p.finite({.on_error = fl::on_error::skip, .stage_failure_limits = {{"map", 0}}});
   CHECK(throws_saying<fl::pipeline_error>("more failed samples of this stage than its limit of 0", [&] {
@@ -536,7 +537,16 @@ TEST_CASE("A stage may have a separate failure limit, in total or among the last
   CHECK(fails_at({{"map `decode`", 3}}) == 300);
   CHECK(fails_at({{"decode", 3, 100}}) == 530); // one in ten of the last hundred
   CHECK(fails_at({{"decode", 20, 100}}) == -1);
-  CHECK(fails_at({{"other", 0}}) == -1);
+  // The stage may be inside a source, so this is no error.
+  std::string told;
+  auto misspelt = (numbers(9) | fl::map(unlucky_from_7, fl::name{"decode"}) | fl::prefetch(4))
+                      .finite({.on_error = fl::on_error::skip,
+                               .stage_failure_limits = {{"deocde", 0}},
+                               .on_notice = [&](const std::string& notice) { told += notice; }});
+  while (misspelt.next()) {
+  }
+  CHECK(told == "feedline: stage_failure_limits names the stage \"deocde\", but the pipeline consists of numbers, map "
+                "`decode`, prefetch");
 }
 
 TEST_CASE("An outage ends a run that skips failures, and a resumed run goes on with that sample") {

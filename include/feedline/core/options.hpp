@@ -49,8 +49,8 @@ struct infinite_options {
   /// Accepts files or elements that were appended after the checkpoint was taken: they take part from the
   /// next epoch on.
   bool allow_grown_data = false;
-  callback<std::string>
-      on_notice{}; ///< receives a sentence about something unusual; by default it goes to stderr
+  /// Receives a sentence about something unusual; by default it goes to stderr.
+  callback<std::string> on_notice{};
 };
 
 /// Options of `pipeline.finite(…)`.

@@ -46,6 +46,7 @@ struct stage_facts {
   bool makes_of_one_sample;
   bool data_independent_count;
   bool unchanged;
+  bool after_opaque = false; // what it receives can't be made again from a single sample
 };
 
 /// The facts of a stage that receives items of type In with `in` bytes. `ranks`: their number in the run.
@@ -80,7 +81,9 @@ std::vector<stage_facts> facts_of_stages(const Segments& stages, known_bytes in,
   const auto add = [&]<std::size_t N>() {
     using input = typename types::template output_of_first<N, In>;
     stage_facts& facts = all.emplace_back(facts_of_stage<input>(stages.template stage<N>(), in, ranks));
-    if (storable<input> && after_opaque) // snapshots have up to three copies of what it holds
+    facts.after_opaque = after_opaque;
+    // What it holds is also, by value, in two snapshots and in the checkpoint from which the run was resumed.
+    if (storable<input> && after_opaque)
       facts.size.kept = sum_of(facts.size.kept, product_of(3 * facts.size.held, in));
     after_opaque |= !facts.makes_of_one_sample;
     in = facts.size.emitted;

@@ -103,6 +103,9 @@ std::vector<std::string> names_of(std::string source_name, const Segments& stage
   return names;
 }
 
+/// Numbers the names that several places have, "map (1 of 2)", so that a message tells which of them it means.
+void number_equal_names(std::vector<stage_place>& places);
+
 /// The places of a source and stages with these names. An additional one at the end keeps pointers to the last one
 /// valid.
 std::vector<stage_place> places_outside_run(const run_context& context, std::vector<std::string> names);

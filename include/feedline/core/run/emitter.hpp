@@ -81,8 +81,7 @@ struct stage_place {
   // Some stage upstream carries state from one epoch to the next in infinite mode, so that leaving out samples
   // there would change later ones.
   bool after_state;
-  // Some stage upstream makes items that can't be made again from a single sample.
-  bool after_opaque;
+  bool after_opaque = false;       // see stage_facts
   std::size_t items_in_flight = 1; // see stage_info
   std::string filters{};           // names of the stages upstream that may leave out samples
 

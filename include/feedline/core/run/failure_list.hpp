@@ -67,6 +67,9 @@ class failure_list {
   /// exceeds, or an empty text.
   std::string add(failure f, std::uint64_t samples);
 
+  /// Whether a limit is that of a stage with this name.
+  static bool concerns(const stage_failure_limit& limit, const std::string& stage);
+
  private:
   static constexpr std::ptrdiff_t kept = 1000;
 
@@ -75,8 +78,6 @@ class failure_list {
     std::deque<std::uint64_t> at; // with a window: numbers of samples before the failures
     failed_samples samples;       // without one
   };
-
-  static bool concerns(const stage_failure_limit& limit, const std::string& stage);
 
   void count(const failure& f);
 

@@ -41,7 +41,7 @@ class held_sink : public sample_sink {
   }
 
   flow skipped(failure_ptr f) {
-    if (f->is_outage) std::rethrow_exception(f->error);
+    if (f->is_outage) throw_pipeline_error(*f);
     if (why_lost_.empty()) why_lost_ = to_string(*f);
     return flow::more;
   }
@@ -98,9 +98,12 @@ auto read_held(const Source& described, const Segments& stages, const run_option
       if (finder.gave_up()) lost(std::string("the source ") + finder.gave_up());
     } catch (const std::bad_alloc&) {
       throw;
+    } catch (const pipeline_error&) { // the outage of a stage
+      throw;
     } catch (...) { // no sample of this epoch can be read
-      if (is_outage(std::current_exception())) throw;
-      lost(to_string(current_failure(name, {.epoch = epoch})));
+      const failure f = current_failure(name, {.epoch = epoch});
+      if (is_outage(f.error)) throw_pipeline_error(f);
+      lost(to_string(f));
     }
   }
   auto found = std::make_unique<samples_read_again<result>>(std::move(all));

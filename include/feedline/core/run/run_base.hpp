@@ -150,8 +150,8 @@ class run_base {
   void make_queues(bool are_measured);
   void add_places(const source_facts& source, bool is_ordered);
   void add_place(std::string name, std::uint64_t hash, std::uint64_t size = 0);
-  void number_equal_names();
   void add_segments(bool source_is_dealt);
+  void check_failure_limits() const;
   void make_worker_pools();
 
   // Sets the identity that a checkpoint must match to be resumed here, and checks the rank.
@@ -197,7 +197,6 @@ class run_base {
   std::vector<stage_place> places_;
   std::string filters_;
   bool after_state_ = false;  // some stage so far keeps samples over epochs
-  bool after_opaque_ = false; // some stage so far makes items of several samples, or the source is live
   thread_counters consumer_{0};
   std::vector<segment_record> segments_;
   std::optional<run_plan> plan_;

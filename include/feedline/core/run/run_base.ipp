@@ -7,9 +7,12 @@
 #include <stdexcept>
 #include <system_error>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
+#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/failure_list.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -77,6 +80,7 @@ FEEDLINE_INLINE void run_base::prepare(source_facts source, std::vector<stage_fa
                 options_.memory_budget, options_.queue_capacity);
   make_queues(all.is_measured);
   add_places(source, all.is_ordered);
+  check_failure_limits();
   identify(source, all);
   if (options_.resume) resume(options_.resume->state(), source, all);
   add_segments(all.is_dealt);
@@ -110,7 +114,6 @@ FEEDLINE_INLINE void run_base::make_queues(bool are_measured) {
 FEEDLINE_INLINE void run_base::add_places(const source_facts& source, bool is_ordered) {
   context_.counts_ranks = !source.shares_itself && !options_.rank.is_alone();
   add_place(source.size.name, 0);
-  after_opaque_ = source.is_live;
   for (std::size_t i = 0; i < plan_->stages().size(); ++i) {
     const stage_facts& stage = plan_->stages()[i];
     std::uint64_t hash = key(plan_->segment_of(i), is_ordered);
@@ -118,32 +121,36 @@ FEEDLINE_INLINE void run_base::add_places(const source_facts& source, bool is_or
     if (stage.fingerprint_of_ranks) hash = key(hash, *stage.fingerprint_of_ranks);
     // What goes into one item of a batch is also its size.
     add_place(stage.size.name, hash, std::max(stage.size.samples_in_one.value_or(0), stage.size.held));
+    places_.back().after_opaque = stage.after_opaque;
     if (!stage.data_independent_count) add_name(filters_, stage.size.name);
     if (stage.ends_epochs) {
       context_.may_end_epochs |= !after_state_;
       context_.may_have_enough |= !after_state_ || !is_endless();
     }
     after_state_ |= stage.keeps_over_epochs;
-    after_opaque_ |= !stage.makes_of_one_sample;
   }
-  number_equal_names();
+  number_equal_names(places_);
 }
 
-// So that a message tells which of two maps without a name it means.
-FEEDLINE_INLINE void run_base::number_equal_names() {
-  std::vector<std::string> names;
-  for (const stage_place& p : places_) names.push_back(p.name);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto all = std::count(names.begin(), names.end(), names[i]);
-    const auto before = std::count(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]);
-    if (all > 1) places_[i].name += " (" + std::to_string(before + 1) + " of " + std::to_string(all) + ")";
+// A notice, because the limit may also name a stage inside the source.
+FEEDLINE_INLINE void run_base::check_failure_limits() const {
+  for (const stage_failure_limit& limit : options_.stage_failure_limits) {
+    std::string names;
+    bool is_known = false;
+    for (const stage_place& p : places_) {
+      is_known |= failure_list::concerns(limit, p.name);
+      names += (names.empty() ? "" : ", ") + p.name;
+    }
+    if (!is_known)
+      notify(options_.on_notice, "feedline: stage_failure_limits names the stage \"" + limit.stage +
+                                     "\", but the pipeline consists of " + names);
   }
 }
 
 FEEDLINE_INLINE void run_base::add_place(std::string name, std::uint64_t hash, std::uint64_t size) {
   identity_.stages.push_back({static_cast<std::uint8_t>(key(stable_hash(name), hash)), size});
   identity_.pipeline = static_cast<std::uint16_t>(key(identity_.pipeline, stable_hash(name), hash));
-  places_.push_back({context_, std::move(name), places_.size(), after_state_, after_opaque_});
+  places_.push_back({context_, std::move(name), places_.size(), after_state_});
   places_.back().filters = filters_;
 }
 
