@@ -239,21 +239,26 @@ class walk {
     bool is_wanted = true;
     std::size_t counted = 0; // entries counted in `given`
     std::size_t failed = 0;  // failed samples in the source
-    // Samples of other ranks are read too: their failures are those of other runs, but an outage ends this one as well.
-    const auto read_past = [&](std::size_t end) {
-      for (; !splits_samples_by_rank(source.kind) && counted < std::min(end, all.size()); ++counted)
-        if (!strikes(0, all[counted].fault_number, epoch)) ++given;
-        else if (is_outage_)
-          caught(text_of_fault(0, all[counted].fault_number, text_epoch), packed().index, true);
+    // Reads samples of other ranks: their failures are those of other runs, but an outage ends this one as well. Returns
+    // how many can be read.
+    const auto meet_outage = [&](std::size_t first, std::size_t end) {
+      std::uint64_t readable = 0;
+      for (std::size_t i = first; !splits_samples_by_rank(source.kind) && i < std::min(end, all.size()); ++i)
+        if (!strikes(0, all[i].fault_number, epoch)) ++readable;
+        else if (is_outage_) caught(text_of_fault(0, all[i].fault_number, text_epoch), packed().index, true);
+      return readable;
     };
     for (std::size_t i = 0; is_wanted && i < mine.size(); ++i) {
-      read_past(mine[i]);
+      given += meet_outage(counted, mine[i]);
       const entry& e = all[mine[i] % all.size()];
       now_.ends_epoch = i + 1 == mine.size();
       packed value = e.value;
-      if (e.fault_number != ~std::uint64_t{0} && strikes(0, e.fault_number, epoch)) {
+      const bool fails = strikes(0, e.fault_number, epoch), is_outage = is_outage_;
+      // Whether each rank has a sample is known when the others' were read.
+      if (c_.finite && c_.rest != rank_rest::keep) meet_outage(mine[i] + 1, (i + 1) * c_.ranks);
+      if (fails) {
         caught(text_of_fault(0, e.fault_number, text_epoch),
-               splits_samples_by_rank(source.kind) ? value.index : packed().index, is_outage_);
+               splits_samples_by_rank(source.kind) ? value.index : packed().index, is_outage);
         counted = mine[i] + 1;
         ++failed;
         continue;
@@ -263,7 +268,7 @@ class walk {
       counted = mine[i] + 1;
       is_wanted = push(0, std::move(value));
     }
-    if (is_wanted) read_past(all.size());
+    if (is_wanted) meet_outage(counted, all.size());
     if (!c_.finite && !splits_samples_by_rank(source.kind) && failed == mine.size() && failed > 0) {
       next_.may_fail = true;
       if (c_.ranks == 1) give_up();
