@@ -43,7 +43,7 @@ class unannounced {
 
   std::optional<fl::tar_sample> next() {
     for (; number_ < shards_.size(); ++number_, shard_.reset()) {
-      if (!shard_) shard_.emplace(shards_[number_]);
+      if (!shard_) shard_.emplace(fl::detail::tar_shard::map(shards_[number_]), fl::detail::tar_settings());
       if (auto sample = shard_->next()) return sample;
     }
     return std::nullopt;

@@ -61,7 +61,7 @@ template <class F>
 void with_each_shard(benchmark::State& state, F f) {
   const char* const pattern = std::getenv("FEEDLINE_BENCH_PHOTOS");
   if (!pattern) return state.SkipWithError("FEEDLINE_BENCH_PHOTOS names no shards");
-  const fl::detail::file_order files({pattern}, "bench_global_shuffle");
+  const fl::detail::file_order files(fl::file_patterns{pattern}, "bench_global_shuffle");
   std::uint64_t bytes = 0;
   for (auto _ : state)
     for (const std::string& name : files.names()) {
@@ -73,7 +73,7 @@ void with_each_shard(benchmark::State& state, F f) {
 
 void scan_headers(benchmark::State& state) {
   with_each_shard(state, [](const std::string& name) {
-    benchmark::DoNotOptimize(fl::detail::scan_tar(name).begins.size());
+    benchmark::DoNotOptimize(fl::detail::scan_tar(name, {}).begins.size());
   });
 }
 
@@ -89,7 +89,7 @@ void read_everything(benchmark::State& state) {
 void read_kept_index(benchmark::State& state) {
   const std::string kept = (std::filesystem::temp_directory_path() / "feedline-bench.index").string();
   with_each_shard(state, [&](const std::string& name) {
-    if (!std::filesystem::exists(kept)) fl::detail::write_tar_index(kept, fl::detail::scan_tar(name));
+    if (!std::filesystem::exists(kept)) fl::detail::write_tar_index(kept, fl::detail::scan_tar(name, {}));
     benchmark::DoNotOptimize(fl::detail::read_tar_index(kept)->begins.size());
   });
   std::filesystem::remove(kept);
