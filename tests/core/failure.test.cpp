@@ -191,6 +191,30 @@ TEST_CASE("A failure limit ends an infinite run that yields only failures") {
   CHECK(outcome.skipped.size() == fl::default_failure_limit + 1);
 }
 
+namespace {
+
+struct refusing {
+  using output = int;
+
+  void operator()(int n, auto& emit) {
+    if (n < 1000) throw unlucky(n);
+    emit(sum += n);
+  }
+
+  void state(auto& archive) { archive(sum); }
+
+  int sum = 0;
+};
+
+} // namespace
+
+TEST_CASE("An infinite run ends if a stage with a state fails on each sample") {
+  const watchdog guard("only failures in a custom stage");
+  const auto p = fl::from(count_to(3)) | refusing() | fl::batch(2);
+  const auto outcome = run_to_end(p.infinite({.on_error = fl::on_error::skip}));
+  REQUIRE(outcome.failed);
+}
+
 TEST_CASE("Of several stages with the same name a message tells which one it means") {
   const mapping same = [](int n) { return n; };
   const auto p = numbers(9) | fl::map(same) | fl::filter([](int) { return true; }) | fl::map(unlucky_from_7) |
@@ -545,8 +569,10 @@ TEST_CASE("A stage may have a separate failure limit, in total or among the last
                                .on_notice = [&](const std::string& notice) { told += notice; }});
   while (misspelt.next()) {
   }
-  CHECK(told == "feedline: stage_failure_limits names the stage \"deocde\", but the pipeline consists of numbers, map "
-                "`decode`, prefetch");
+  CHECK(
+      told ==
+      "feedline: stage_failure_limits names the stage \"deocde\", but the pipeline consists of numbers, map "
+      "`decode`");
 }
 
 TEST_CASE("An outage ends a run that skips failures, and a resumed run goes on with that sample") {

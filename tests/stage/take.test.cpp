@@ -8,6 +8,7 @@
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/shuffle.hpp>
+#include <feedline/stage/skip.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
 #include "support/watchdog.hpp"
@@ -127,4 +129,14 @@ TEST_CASE("take doesn't count a failed item") {
   CHECK(result.items == std::vector{0, 2, 3});
   CHECK(result.skipped_indices() == std::vector<std::uint64_t>{1});
   CHECK(run_to_end(p.finite()).failed->index == 1);
+}
+
+TEST_CASE("A run that nothing of an epoch has reached take(0) in resumes with the failure that ended it") {
+  const auto p = fl::from(count_to(9)) |
+                 fl::map([](int n) { return n == 6 ? throw fl::test::unlucky(n) : n; }) | fl::skip(100) |
+                 fl::take(0) | fl::batch(1);
+  auto loader = p.finite({.on_error = fl::on_error::skip, .failure_limit = 0});
+  CHECK_THROWS_AS(loader.next(), fl::pipeline_error);
+  auto resumed = p.finite({.resume = loader.checkpoint()});
+  CHECK_THROWS_AS(resumed.next(), fl::pipeline_error);
 }

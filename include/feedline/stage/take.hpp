@@ -42,7 +42,8 @@ struct take_stage {
 
     void end_epoch() { left = count; }
 
-    bool has_enough() const noexcept { return left == 0; }
+    // take(0) has enough once an item arrives: no checkpoint is taken between that and the end of the epoch.
+    bool has_enough() const noexcept { return left == 0 && count > 0; }
 
     void state(auto& archive) { archive(left); }
 

@@ -123,7 +123,6 @@ class node {
   // Always inlined: otherwise two pipelines of a program with the same end might share one function.
   [[gnu::always_inline]] flow push(sample<In>&& s) {
     if constexpr (is_measured) ++received_;
-    if constexpr (Traits.keeps_over_epochs) received_some_ = true;
     if constexpr (can_fail_again)
       if (known_ && known_->take({place_.number, s.id})) [[unlikely]]
         return failed_before(s.id);
@@ -304,7 +303,10 @@ class node {
     if (failed) [[unlikely]]
       return caught(failure_ptr(failed));
     count_failures_inside(emit);
-    if constexpr (Traits.keeps_over_epochs) calls_that_emitted_ += emit.emitted_some();
+    if constexpr (Traits.keeps_over_epochs) {
+      received_some_ = true;
+      calls_that_emitted_ += emit.emitted_some();
+    }
     if constexpr (!Traits.checkpoints_mid_call) has_enough_ |= emit.said_enough();
     if constexpr (has_rest) sink().take_owed_snapshot();
     return emit.flow();
@@ -448,7 +450,7 @@ class node {
   std::uint64_t received_ = 0;
   stage_counters& counters_;
   known_failures* known_ = nullptr;      // null: none of them is of this stage
-  bool received_some_ = false;           // in this epoch
+  bool received_some_ = false;           // that didn't fail here, in this epoch
   std::uint64_t calls_that_emitted_ = 0; // likewise
   bool has_enough_ = false;              // of this epoch, as the stage declared
   bool has_buffers_ = true;              // whether its state has buffers, as far as is known
