@@ -1028,8 +1028,10 @@ std::vector<fault> hindering(const composition& c, std::vector<fault> changed) {
 
 /// Whether the text names such a sample.
 bool names_one(const std::string& text, const std::vector<fault>& faults) {
-  // A source that doesn't know its samples' indices can't name one.
-  if (!faults.empty() && text.find("the run can't ") != std::string::npos) return true;
+  // A source that doesn't know its samples' indices can't name one; and if a sample succeeds this time, others may reach a
+  // stage where they fail.
+  for (const char* const words : {"the run can't ", "the earlier run had read this sample"})
+    if (!faults.empty() && text.find(words) != std::string::npos) return true;
   return std::any_of(faults.begin(), faults.end(), [&](const fault& f) {
     const std::string number = std::to_string(f.number);
     for (const std::string& name :

@@ -265,8 +265,8 @@ TEST_CASE("lines of compressed files are resumed, keep the promises of a source,
   auto expected = pipeline(plain).infinite({.seed = 3});
   auto loader = pipeline(packed).infinite({.seed = 3});
   for (int i = 0; i < 40; ++i) {
-    const auto batch = expected.next()->values();
-    REQUIRE(loader.next()->values() == batch);
+    const auto batch = expected.next().value().values();
+    REQUIRE(loader.next().value().values() == batch);
     if (i % 5 == 0) loader = pipeline(packed).infinite({.resume = loader.checkpoint()});
   }
   fl::testing::check_source([&] { return fl::lines(folder / "zip-*", options); });
