@@ -194,7 +194,13 @@ TEST_CASE("An outage while held samples are read again ends the resumed run") {
     if (shards.answers++ % 7 == 6) throw fl::outage_error(r.name + ": the server is down");
   });
   shards.answers = 0;
-  CHECK_THROWS_AS(pipeline.finite({.on_error = fl::on_error::skip, .resume = at}), fl::outage_error);
+  try {
+    pipeline.finite({.on_error = fl::on_error::skip, .resume = at});
+    FAIL("the run began");
+  } catch (const fl::pipeline_error& error) {
+    CHECK(error.failure().stage == "tar_samples");
+    CHECK(error.cause<fl::outage_error>() != nullptr);
+  }
 }
 
 TEST_CASE("An error of an object stays that of its samples") {
