@@ -54,8 +54,8 @@ metadata stay the same. All other files are copied.
   --help                     print this text
 
 Files with equal names up to the first dot after the last slash are a sample. A file is a JPEG if it begins with the bytes
-ff d8 ff, whatever its name is. TAR entries other than files, macOS `._` files, and hidden files of a folder are left out. The new entries have no owner and no
-time.
+ff d8 ff, whatever its name is. TAR entries other than files, and hidden files of a folder, are left out. The new entries
+have no owner and no time.
 
 A run that was interrupted or killed goes on if it is started again with the same flags: finished shards are kept, and the
 result is the same. FOLDER/NAME.reshard has its state. --workers and --verify may change in between, and --on-error as long
