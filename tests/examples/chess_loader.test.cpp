@@ -140,7 +140,7 @@ TEST_CASE("batches that the caller keeps don't change") {
   {
     auto loader = chess::training_batches(o).infinite({.seed = 1});
     for (int i = 0; i < 40; ++i) { // more than the pool keeps memory for
-      kept.push_back(std::move(*loader.next()));
+      kept.push_back(*loader.next());
       bytes.push_back(bytes_of(kept.back()));
     }
   }

@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/counting_resource.hpp"
 #include "support/leave_and_resume.hpp"
+#include "support/outcome.hpp"
 #include "support/throws_saying.hpp"
 
 #include <feedline/feedline.hpp>
