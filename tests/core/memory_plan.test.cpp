@@ -58,7 +58,11 @@ const auto make_example = [](int n) { return example{{}, {}, n}; };
 
 using filling = std::function<void(int, fl::batch_slot<example>&)>;
 
-const filling fill_example = [](int n, fl::batch_slot<example>& slot) { slot.get<&example::label>() = n; };
+const filling fill_example = [](int n, fl::batch_slot<example>& slot) {
+  slot.get<&example::label>() = n;
+  slot.get<&example::pixels>()[0] = 1; // a debug build refuses rows with fields that weren't written
+  slot.get<&example::box>()[0] = 1;
+};
 
 /// Keeps texts and emits them later. A derived class declares its memory, if at all.
 struct keeps_texts {
@@ -419,7 +423,7 @@ TEST_CASE("the plan includes rows that are moved because of failed samples and e
   const watchdog guard("moved rows in a plan");
   const filling fill_some = [](int n, fl::batch_slot<example>& slot) {
     if (n % 3 == 1) throw std::runtime_error("unreadable");
-    slot.get<&example::label>() = n;
+    fill_example(n, slot);
   };
   constexpr int all = rounds(2000, 1000); // far more than are in flight
   for (const std::size_t workers : {2u, 64u})
