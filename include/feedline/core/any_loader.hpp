@@ -172,6 +172,8 @@ class any_pipeline {
 
   memory_plan memory(const infinite_options& o = {}) const { return pipeline_->memory(o); }
 
+  std::optional<std::uint64_t> size(const finite_options& o = {}) const { return pipeline_->size(o); }
+
   ///@}
 
  private:
@@ -180,6 +182,7 @@ class any_pipeline {
     virtual any_loader<Item> finite(const finite_options& o) const = 0;
     virtual any_loader<Item> infinite(const infinite_options& o) const = 0;
     virtual memory_plan memory(const infinite_options& o) const = 0;
+    virtual std::optional<std::uint64_t> size(const finite_options& o) const = 0;
   };
 
   template <class Pipeline>
@@ -191,6 +194,8 @@ class any_pipeline {
     any_loader<Item> infinite(const infinite_options& o) const override { return pipeline_.infinite(o); }
 
     memory_plan memory(const infinite_options& o) const override { return pipeline_.memory(o); }
+
+    std::optional<std::uint64_t> size(const finite_options& o) const override { return pipeline_.size(o); }
 
    private:
     Pipeline pipeline_;

@@ -196,7 +196,8 @@ class loader {
   /// The next item if one is ready. Throws as next() does.
   next_result<value_type> try_next() { return next_for(std::chrono::nanoseconds(0)); }
 
-  /// The next item if it arrives within that time. Throws as next() does.
+  /// The next item if it arrives within that time. A signal whose handler runs in this thread ends the wait earlier.
+  /// Throws as next() does.
   next_result<value_type> next_for(std::chrono::nanoseconds longest) {
     return state_ ? state_->next_for(longest) : next_result<value_type>(std::nullopt, true);
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The fields of a plain struct, a pair or a tuple, found at compile time: no macro, no registration.
+#include <array>
 #include <cstddef>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -137,6 +139,29 @@ consteval auto name_of_field() {
   } else {
     return place_in_tuple<I>();
   }
+}
+
+/// The identifier at the end of what the compiler writes for Name, a name_of_field().
+template <auto Name>
+consteval auto last_identifier() {
+  std::string_view text = __PRETTY_FUNCTION__;
+  const auto belongs = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  while (!belongs(text.back())) text.remove_suffix(1);
+  std::size_t begin = text.size();
+  while (belongs(text[begin - 1])) --begin;
+  return text.substr(begin);
+}
+
+/// The names of a struct's fields, in order; empty for pairs and tuples.
+template <class T>
+consteval auto names_of_fields() {
+  if constexpr (plain_struct<T>)
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      return std::array<std::string_view, sizeof...(I)>{last_identifier<name_of_field<T, I>()>()...};
+    }(std::make_index_sequence<count_fields<T>()>());
+  else return std::array<std::string_view, 0>{};
 }
 
 template <class M>

@@ -70,7 +70,8 @@ inline deadline after(std::chrono::nanoseconds longest) noexcept {
 
 #if FEEDLINE_DETAIL_LINUX
 
-/// Sleeps while `word` is `old`; may also wake up spuriously. False if `until` has passed.
+/// Sleeps while `word` is `old`; may also wake up spuriously. False if `until` has passed, or if a signal handler ran in
+/// this thread meanwhile and there is such a time: a caller who gave one decides whether to go on.
 inline bool park(const std::atomic<std::uint32_t>& word, std::uint32_t old,
                  deadline until = no_deadline) noexcept {
   static_assert(sizeof(word) == 4, "a futex is 4 bytes");
@@ -81,7 +82,7 @@ inline bool park(const std::atomic<std::uint32_t>& word, std::uint32_t old,
   // FUTEX_WAIT_BITSET, unlike FUTEX_WAIT, takes an absolute time.
   return ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, old, until == no_deadline ? nullptr : &limit,
                    nullptr, FUTEX_BITSET_MATCH_ANY) == 0 ||
-         errno != ETIMEDOUT;
+         (errno != ETIMEDOUT && (errno != EINTR || until == no_deadline));
 }
 
 /// Wakes up to `count` threads that are parked on `word`.

@@ -196,7 +196,7 @@ class run_base {
   run_context context_;
   std::vector<stage_place> places_;
   std::string filters_;
-  bool after_state_ = false;  // some stage so far keeps samples over epochs
+  bool after_state_ = false; // some stage so far keeps samples over epochs
   thread_counters consumer_{0};
   std::vector<segment_record> segments_;
   std::optional<run_plan> plan_;
