@@ -84,6 +84,7 @@ foreach(file IN LISTS files)
       complain("include/feedline/${header} must end with #include <feedline/${definitions}>, unless FEEDLINE_COMPILED is defined")
     endif()
     string(REGEX REPLACE "\\.hpp$" ".test.cpp" test "${header}")
+    string(REGEX REPLACE "^python/(.+)\\.test\\.cpp$" "python/test_\\1.py" test "${test}") # pytest's name for a file of tests
     if(NOT header MATCHES "^detail/|/detail/|^core/[a-z]+/" AND NOT header MATCHES "${untested}" AND NOT EXISTS "${root}/tests/${test}")
       complain("include/feedline/${header} has no tests/${test}")
     endif()

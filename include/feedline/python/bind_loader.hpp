@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// bind_loader: a pipeline as a Python class.
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/metrics.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/python/detail/loader_binding.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::python {
+
+/// Adds a class to a Python module: an iterator over the items of the pipeline that `make` returns.
+///
+///     PYBIND11_MODULE(my_loader, m) {
+///       fl::python::bind_loader(m, "Loader", [](const std::vector<std::string>& shards, std::size_t batch_size) {
+///         return fl::tar_samples(shards) | fl::map(decode, fl::workers{8}) | fl::batch(batch_size);
+///       }, py::arg("shards"), py::arg("batch_size") = 64);
+///     }
+///
+/// `extra` are pybind11's: the names and defaults of the parameters of `make`, and a documentation string.
+///
+/// The class's constructor also takes, by name: infinite, epochs, first_epoch, seed, rank and world_size (by default what the
+/// launcher's environment says), on_error ("fail" or "skip"), failure_limit, on_failure, on_notice, memory_budget, resume and
+/// fields ("dict", "namedtuple" or "tuple": how a struct arrives).
+///
+/// - A tensor arrives as a NumPy array that uses the batch's memory, which lives as long as one of its arrays; one of bfloat16
+///   as an object for torch.from_dlpack. Texts arrive as bytes, padded columns as (values, lengths), optional ones as (values,
+///   mask).
+/// - `for batch in loader` is one pass; another `for` begins the next one, with the next epochs. next(timeout) raises
+///   TimeoutError, and StopIteration at the end.
+/// - state_dict() and load_state_dict() save and restore the position behind the last batch; `resume=` takes such a state too.
+/// - metrics(), failures(), memory(), stop(), close() and `with`; len(loader) where the number of batches is known.
+/// - A sample that fails raises PipelineError, with the attributes stage, sample, epoch, origin and message.
+///
+/// Python's lock is free while the class waits, so other threads go on; Ctrl-C ends a wait at once. One thread at a time may
+/// use a loader, except for stop() and metrics(). In a child of fork() every function raises RuntimeError.
+template <class Make, class... Extra>
+auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&... extra) {
+  namespace py = pybind11;
+  using call = detail::call_of<Make>;
+  using pipeline = decltype(detail::as_pipeline(std::declval<typename call::result>()));
+  using item = typename pipeline::item;
+  using bound = detail::class_of<item, Make>;
+  detail::prepare(m);
+  py::class_<bound> c(m, name, py::module_local());
+  using binding = detail::loader_binding<Make, item>;
+  call::template arguments<binding::template with>::define(c, std::move(make), extra...);
+  c.def("__iter__", [](const py::object& self) {
+    self.cast<bound&>().begin();
+    return self;
+  });
+  c.def("__next__", [](bound& self) { return self.next(std::nullopt); });
+  c.def("__len__", [](bound& self) { return self.size(); });
+  c.def("__enter__", [](const py::object& self) { return self; });
+  c.def("__exit__", [](bound& self, const py::args&) { self.close(); });
+  c.def("__repr__",
+        [name = std::string(name)](bound& self) { return "<" + name + ": " + self.summary() + ">"; });
+  c.def(
+      "next", [](bound& self, std::optional<double> timeout) { return self.next(timeout); },
+      py::arg("timeout") = py::none(),
+      "The next item. Raises TimeoutError after `timeout` seconds, and StopIteration at the end.");
+  c.def(
+      "state_dict", [](bound& self) { return self.state_dict(); },
+      "The position behind the last item, as a dict that can be pickled.");
+  c.def(
+      "load_state_dict", [](bound& self, const py::object& state) { self.load_state_dict(state); },
+      py::arg("state"), "Continues behind the item after which state_dict() was called.");
+  c.def(
+      "metrics", [](bound& self) { return detail::as_python(self.metrics().total); },
+      "What the stages, threads and queues did since the start of the pass, as nested dicts.");
+  c.def(
+      "metrics_text", [](bound& self) { return to_string(self.metrics()); },
+      "The same as a table for people.");
+  c.def(
+      "failures", [](bound& self) { return self.failures_so_far(); },
+      "The samples that were skipped, as dicts with stage, sample, epoch, origin and message.");
+  c.def(
+      "memory", [](bound& self) { return to_string(self.memory()); },
+      "What the run may hold in memory at most, as a table.");
+  c.def(
+      "stop", [](bound& self) { self.stop(); },
+      "Asks the run to stop, from any thread. No more items are delivered.");
+  c.def(
+      "close", [](bound& self) { self.close(); }, "Stops the run and waits for its threads.");
+  return c;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::python

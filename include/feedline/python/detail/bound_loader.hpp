@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// A loader as a Python object.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <pybind11/pybind11.h>
+#include <unistd.h>
+
+#include <feedline/core/any_loader.hpp>
+#include <feedline/core/checkpoint.hpp>
+#include <feedline/core/failure.hpp>
+#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/metrics.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/rank.hpp>
+#include <feedline/python/detail/to_python.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// What a user of Python chooses for a run.
+struct python_options {
+  finite_options run;       // for both modes
+  std::uint32_t passes = 0; // that were begun before the one to resume
+  bool infinite = false;
+  field_container fields = field_container::dict;
+};
+
+inline py::object as_python(const failure& f) {
+  py::dict d;
+  d["stage"] = f.stage;
+  d["sample"] = f.index == sample_id::no_index ? py::none() : py::object(py::int_(f.index));
+  d["epoch"] = f.epoch;
+  d["origin"] = f.origin;
+  d["message"] = f.message;
+  return d;
+}
+
+/// The part of a bound loader that doesn't depend on its items.
+class [[gnu::visibility("hidden")]] python_loader {
+ public:
+  explicit python_loader(python_options options) : options_(std::move(options)) { all().insert(this); }
+
+  python_loader(python_loader&&) = delete;
+
+  virtual ~python_loader() { all().erase(this); }
+
+  /// Stops the run and joins its threads. The next pass starts another one.
+  void close() {
+    check_process();
+    stop();
+    const inside here(*this);
+    end();
+  }
+
+  /// Asks the run to stop. Any thread may call it at any time.
+  void stop() { stopping_.request_stop(); }
+
+  /// Begins the next pass if the last one has ended.
+  void begin() {
+    check_process();
+    const inside here(*this);
+    if (is_running()) return;
+    start(here);
+  }
+
+  /// The next item. Throws StopIteration at the end, and TimeoutError.
+  py::object next(std::optional<double> timeout) {
+    check_process();
+    const inside here(*this);
+    if (!has_begun_) start(here);
+    using seconds = std::chrono::duration<double>;
+    constexpr std::chrono::nanoseconds step = std::chrono::hours(1);
+    const auto begin = std::chrono::steady_clock::now();
+    for (;;) {
+      std::chrono::nanoseconds longest = step;
+      if (timeout) {
+        const seconds left = seconds(*timeout) - (std::chrono::steady_clock::now() - begin);
+        if (left < step)
+          longest = std::max(std::chrono::nanoseconds(0),
+                             std::chrono::duration_cast<std::chrono::nanoseconds>(left));
+      }
+      bool is_over = false;
+      if (py::object item = next_for(longest, is_over)) return item;
+      if (is_over) throw py::stop_iteration();
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set(); // such as Ctrl-C, which ends a wait
+      if (timeout && seconds(std::chrono::steady_clock::now() - begin).count() >= *timeout) {
+        PyErr_SetString(PyExc_TimeoutError, "no batch was ready in time");
+        throw py::error_already_set();
+      }
+    }
+  }
+
+  py::dict state_dict() {
+    check_process();
+    const inside here(*this);
+    if (!has_begun_) start(here);
+    const std::vector<std::byte> bytes = position().to_bytes();
+    py::dict state;
+    state["feedline"] = py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    state["passes"] = options_.passes - 1;
+    return state;
+  }
+
+  void load_state_dict(const py::object& state) {
+    check_process();
+    const inside here(*this);
+    resume_from(options_, state);
+    end();
+    has_begun_ = false;
+  }
+
+  /// Sets where to continue: a dict that state_dict() returned.
+  static void resume_from(python_options& options, const py::object& state) {
+    if (!py::isinstance<py::dict>(state))
+      throw py::type_error("a state is the dict that state_dict() returned");
+    const py::dict d(state);
+    if (!d.contains("feedline") || !d.contains("passes"))
+      throw py::value_error("this dict isn't one that state_dict() of a feedline loader returned");
+    const auto bytes = d["feedline"].cast<std::string_view>();
+    options.run.resume = checkpoint::from_bytes(std::as_bytes(std::span(bytes)));
+    options.passes = d["passes"].cast<std::uint32_t>();
+  }
+
+  std::size_t size() {
+    check_process();
+    std::optional<std::uint64_t> count;
+    if (!options_.infinite) {
+      const py::gil_scoped_release unlocked;
+      count = items_in_epoch();
+    }
+    if (!count)
+      throw py::type_error(
+          "this loader has no length: its data or a stage decides how many batches there are");
+    return static_cast<std::size_t>(*count * options_.run.epochs);
+  }
+
+  py::list failures_so_far() {
+    const inside here(*this);
+    py::list all;
+    for (const failure& f : failures()) all.append(as_python(f));
+    return all;
+  }
+
+  std::string summary() const {
+    return std::string(options_.infinite ? "infinite" : "finite") + ", " + to_string(options_.run.rank) +
+           (has_begun_ ? ", in pass " + std::to_string(options_.passes) : ", not begun");
+  }
+
+  virtual feedline::metrics metrics() = 0;
+  virtual memory_plan memory() = 0;
+
+  /// Ends the runs of all loaders, also those in which another thread waits: no thread may outlive the interpreter.
+  static void close_all() {
+    for (python_loader* const loader : std::set<python_loader*>(all())) {
+      if (loader->pid_ != ::getpid()) continue;
+      loader->stop();
+      {
+        const py::gil_scoped_release unlocked;
+        while (loader->is_inside_.exchange(true)) loader->is_inside_.wait(true);
+      }
+      loader->end();
+    }
+  }
+
+ protected:
+  const python_options& options() const noexcept { return options_; }
+
+  virtual void make_run(const finite_options& o) = 0;
+  virtual void end() = 0;
+  virtual bool is_running() const = 0;
+  virtual py::object next_for(std::chrono::nanoseconds longest, bool& is_over) = 0;
+  virtual checkpoint position() const = 0;
+  virtual std::optional<std::uint64_t> items_in_epoch() const = 0;
+  virtual const std::vector<failure>& failures() const = 0;
+
+ private:
+  // One thread at a time.
+  class inside {
+   public:
+    explicit inside(python_loader& of) : of_(of) {
+      if (of_.is_inside_.exchange(true))
+        throw std::runtime_error(
+            "another thread is inside this loader: call it from one thread, or hold a lock");
+    }
+
+    inside(inside&&) = delete;
+
+    ~inside() {
+      of_.is_inside_ = false;
+      of_.is_inside_.notify_all();
+    }
+
+   private:
+    python_loader& of_;
+  };
+
+  static std::set<python_loader*>& all() { // guarded by the GIL
+    static auto& loaders = *new std::set<python_loader*>();
+    return loaders;
+  }
+
+  void check_process() const {
+    if (pid_ != ::getpid())
+      throw std::runtime_error(
+          "this loader belongs to the process that made it: its threads don't exist in a child of fork(). "
+          "Make it in the "
+          "child, and with PyTorch's DataLoader set num_workers=0: feedline has threads of its own");
+  }
+
+  void start(const inside&) {
+    finite_options o = options_.run;
+    // A further pass goes on with the epochs.
+    if (options_.passes > 0 && !options_.infinite)
+      o.first_epoch = o.first_epoch.value_or(0) + options_.passes * o.epochs;
+    options_.run.resume.reset();
+    stopping_ = std::stop_source();
+    o.stop = stopping_.get_token();
+    make_run(o);
+    ++options_.passes;
+    has_begun_ = true;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+
+  python_options options_;
+  std::stop_source stopping_; // of the current run
+  bool has_begun_ = false;
+  std::atomic<bool> is_inside_{false};
+  const ::pid_t pid_ = ::getpid();
+};
+
+template <class Item>
+class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
+ public:
+  bound_loader(any_pipeline<Item> pipeline, python_options options)
+      : python_loader(std::move(options)), pipeline_(std::move(pipeline)) {}
+
+  ~bound_loader() override { end(); }
+
+  feedline::metrics metrics() override {
+    const std::shared_ptr<any_loader<Item>> run = run_; // another thread may end the pass meanwhile
+    const py::gil_scoped_release unlocked;
+    return run->metrics();
+  }
+
+  memory_plan memory() override { return run_->memory(); }
+
+ private:
+  // Python's other threads run while a run starts or ends.
+  void make_run(const finite_options& o) override {
+    std::shared_ptr<any_loader<Item>> run;
+    {
+      const py::gil_scoped_release unlocked;
+      run = std::make_shared<any_loader<Item>>(options().infinite ? pipeline_.infinite(as_infinite(o))
+                                                                  : pipeline_.finite(o));
+    }
+    replace(std::move(run));
+  }
+
+  void end() override { replace(std::make_shared<any_loader<Item>>()); }
+
+  void replace(std::shared_ptr<any_loader<Item>> run) {
+    run.swap(run_);
+    const py::gil_scoped_release unlocked;
+    run.reset();
+  }
+
+  static infinite_options as_infinite(const finite_options& o) {
+    return {.seed = o.seed,
+            .stop = o.stop,
+            .on_error = o.on_error,
+            .failure_limit = o.failure_limit,
+            .on_failure = o.on_failure,
+            .queue_capacity = o.queue_capacity,
+            .memory_budget = o.memory_budget,
+            .rank = o.rank,
+            .resume = o.resume,
+            .allow_grown_data = o.allow_grown_data,
+            .on_notice = o.on_notice};
+  }
+
+  bool is_running() const override { return run_->state() == run_state::running; }
+
+  py::object next_for(std::chrono::nanoseconds longest, bool& is_over) override {
+    auto next = [&] {
+      const py::gil_scoped_release unlocked;
+      return run_->next_for(longest);
+    }();
+    is_over = next.has_ended();
+    return next ? as_python(*std::move(next), options().fields) : py::object();
+  }
+
+  checkpoint position() const override { return run_->checkpoint(); }
+
+  std::optional<std::uint64_t> items_in_epoch() const override { return pipeline_.size(options().run); }
+
+  const std::vector<failure>& failures() const override { return run_->failures(); }
+
+  any_pipeline<Item> pipeline_;
+  std::shared_ptr<any_loader<Item>> run_ = std::make_shared<any_loader<Item>>(); // never null
+};
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

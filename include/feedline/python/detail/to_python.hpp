@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Items as Python objects: tensors become arrays that use the item's memory.
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <feedline/core/half.hpp>
+#include <feedline/core/tensor.hpp>
+#include <feedline/detail/fields.hpp>
+#include <feedline/python/detail/dlpack.hpp>
+#include <feedline/stage/batch.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+namespace py = pybind11;
+
+/// How the fields of a struct arrive in Python.
+enum class field_container { dict, named_tuple, tuple };
+
+/// Makes the Python objects of one item. They keep `owner` alive, which has the item.
+class [[gnu::visibility("hidden")]] to_python {
+ public:
+  to_python(py::object owner, field_container fields) : owner_(std::move(owner)), fields_(fields) {}
+
+  py::object operator()(std::string& text) const { return py::bytes(text.data(), text.size()); }
+
+  py::object operator()(std::string_view text) const { return py::bytes(text.data(), text.size()); }
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  py::object operator()(T& number) const {
+    return py::cast(number);
+  }
+
+  py::object operator()(float16& number) const { return py::float_(static_cast<float>(number)); }
+
+  py::object operator()(bfloat16& number) const { return py::float_(static_cast<float>(number)); }
+
+  template <class T>
+  py::object operator()(std::optional<T>& value) const {
+    return value ? (*this)(*value) : py::none();
+  }
+
+  template <class T, std::size_t... Extents>
+  py::object operator()(tensor<T, Extents...>& t) const {
+    return array(t.data(), t.shape());
+  }
+
+  template <class T>
+  py::object operator()(std::vector<T>& list) const {
+    if constexpr (number<T> && !std::is_same_v<T, bool>) return array(list.data(), {list.size()});
+    else return this->list(list);
+  }
+
+  template <class T, std::size_t N>
+  py::object operator()(std::array<T, N>& list) const {
+    if constexpr (number<T>) return array(list.data(), {N});
+    else return this->list(list);
+  }
+
+  template <class T>
+  py::object operator()(padded_tensor<T>& column) const {
+    return named<2>(std::array<std::string_view, 2>{"values", "lengths"},
+                    std::tie(column.values, column.lengths));
+  }
+
+  template <class T>
+  py::object operator()(masked_tensor<T>& column) const {
+    return named<2>(std::array<std::string_view, 2>{"values", "mask"}, std::tie(column.values, column.valid));
+  }
+
+  template <class T, class Mode>
+  py::object operator()(batch_of<T, Mode>& batch) const {
+    if constexpr (is_one_column<Mode, T>) return (*this)(batch.values());
+    else return (*this)(static_cast<struct_columns<T, Mode>&>(batch));
+  }
+
+  template <class T, class Mode>
+  py::object operator()(struct_columns<T, Mode>& columns) const {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return named<sizeof...(I)>(names_of_fields<T>(), std::tie(columns.template get<I>()...));
+    }(std::make_index_sequence<std::tuple_size_v<decltype(fields_of(std::declval<T&>()))>>());
+  }
+
+  /// A struct, a pair or a tuple.
+  template <class T>
+    requires has_fields<T>
+  py::object operator()(T& value) const {
+    return named<std::tuple_size_v<decltype(fields_of(value))>>(names_of_fields<T>(), fields_of(value));
+  }
+
+ private:
+  template <class T>
+  py::object array(T* data, const shape& s) const {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      return py::cast(new bfloat16_tensor(owner_, data, s), py::return_value_policy::take_ownership);
+    } else {
+      const std::vector<py::ssize_t> extents(s.begin(), s.end());
+      // Without memory NumPy would allocate some.
+      static T none[1];
+      return py::array(dtype<T>(), extents, data ? data : none, owner_);
+    }
+  }
+
+  template <class T>
+  static py::dtype dtype() {
+    if constexpr (std::is_same_v<T, float16>) return py::dtype("float16");
+    else return py::dtype::of<T>();
+  }
+
+  template <class List>
+  py::object list(List& values) const {
+    py::list all(std::size(values));
+    std::size_t i = 0;
+    for (auto&& value : values) all[i++] = (*this)(value);
+    return all;
+  }
+
+  // Without names, or if the user wants it: a tuple.
+  template <std::size_t N, std::size_t Named, class... Value>
+  py::object named(const std::array<std::string_view, Named>& names,
+                   const std::tuple<Value&...>& values) const {
+    const std::array<py::object, N> objects =
+        std::apply([&](auto&... value) { return std::array<py::object, N>{(*this)(value)...}; }, values);
+    if (Named == N && fields_ == field_container::dict) {
+      py::dict all;
+      for (std::size_t i = 0; i < Named; ++i) all[py::str(names[i].data(), names[i].size())] = objects[i];
+      return all;
+    }
+    py::tuple all(N);
+    for (std::size_t i = 0; i < N; ++i) all[i] = objects[i];
+    if (Named != N || fields_ == field_container::tuple) return all;
+    return named_tuple(names)(*all);
+  }
+
+  // The class for these names, made at its first use in this module.
+  template <std::size_t N>
+  static py::object named_tuple(const std::array<std::string_view, N>& names) {
+    py::tuple all(N);
+    for (std::size_t i = 0; i < N; ++i) all[i] = py::str(names[i].data(), names[i].size());
+    static py::dict& known = *new py::dict(); // never destroyed: the interpreter may be gone before
+    if (!known.contains(all))
+      known[all] = py::module_::import("collections").attr("namedtuple")("Batch", all);
+    return known[all];
+  }
+
+  py::object owner_;
+  field_container fields_;
+};
+
+/// The Python objects of an item, which lives as long as one of them uses its memory.
+template <class Item>
+py::object as_python(Item item, field_container fields) {
+  auto held = std::make_unique<Item>(std::move(item));
+  Item& kept = *held;
+  const py::capsule owner(held.get(), [](void* memory) { delete static_cast<Item*>(memory); });
+  static_cast<void>(held.release());
+  return to_python(owner, fields)(kept);
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
