@@ -373,9 +373,10 @@ class row_places {
   /// Throws std::logic_error if a field wasn't written.
   static void check_written(const batch_slot<T>& slot) {
     const std::size_t field = slot.block_->first_unwritten(slot.row_);
-    if (field < row_columns_of<T>::count)
-      throw std::logic_error("feedline::batch_into: the function didn't write field number " +
-                             std::to_string(field) + " of its row, counted from 0");
+    if (field >= row_columns_of<T>::count) return;
+    std::string name = "field number " + std::to_string(field) + ", counted from 0,";
+    if constexpr (plain_struct<T>) name = "the field `" + std::string(names_of_fields<T>()[field]) + "`";
+    throw std::logic_error("feedline::batch_into: the function didn't write " + name + " of its row");
   }
 #endif
 
