@@ -2,7 +2,8 @@
 // Trains an image classifier from TAR shards of JPEG files behind a web server or in S3. The shards are read while it
 // trains; with --cache they are kept on disk, so that later epochs and programs read them from there.
 //
-//   remote_training [--epochs N] [--workers N] [--seed N] [--cache FOLDER] [--cache-bytes N] URL...
+//   remote_training [--epochs N] [--workers N] [--seed N] [--cache FOLDER] [--cache-bytes N] [--retry-for SECONDS]
+//                   URL...
 //   remote_training --make FOLDER     draws a small data set: train-{0000..0003}.tar
 //
 // The script `run` beside this file shows it with a web server of its own.
@@ -39,6 +40,7 @@ constexpr std::size_t side = 32, classes = 6;
 struct options {
   std::vector<std::string> urls;
   std::uint64_t epochs = 3, workers = 2, seed = 1, cache_bytes = 10'000'000'000;
+  std::uint64_t retry_for = 300; // seconds in which no server answers
   std::string cache, make;
 };
 
@@ -65,6 +67,7 @@ options read_options(std::span<char*> arguments) {
     else if (flag == "--workers") number(o.workers);
     else if (flag == "--seed") number(o.seed);
     else if (flag == "--cache-bytes") number(o.cache_bytes);
+    else if (flag == "--retry-for") number(o.retry_for);
     else if (flag == "--cache") o.cache = value;
     else if (flag == "--make") o.make = value;
     else throw usage_error("unknown flag " + std::string(flag));
@@ -116,7 +119,10 @@ class mean_images {
 
 int train(const options& o) {
   const fl::stop_on_signal interrupt(SIGINT, SIGTERM);
-  auto store = fl::remote({.in_flight = 64});
+  auto store = fl::remote(
+      {.in_flight = 64,
+       .retry = {.for_at_most = std::chrono::seconds(o.retry_for)},
+       .on_notice = [](const std::string& notice) { std::fprintf(stderr, "%s\n", notice.c_str()); }});
   if (!o.cache.empty()) store = fl::cached(store, {.directory = o.cache, .bytes = o.cache_bytes});
   const auto pipeline = fl::tar_samples(o.urls, {.remote = store, .max_sample_bytes = 10'000'000}) |
                         fl::shuffle({.capacity = 500}) |

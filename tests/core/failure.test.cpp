@@ -255,6 +255,8 @@ TEST_CASE("A sample that fails in every epoch counts once, also in a resumed run
       REQUIRE(whole.next());
       CHECK(resumed.digest() == whole.digest());
     }
+    auto of_stage = p.infinite({.on_error = fl::on_error::skip, .stage_failure_limits = {{"map", 25}}});
+    for (int i = 0; i < 30; ++i) REQUIRE(of_stage.next()); // four epochs
     auto limited = run(24, {});
     CHECK(throws_saying<fl::pipeline_error>("more failed samples than the limit of 24", [&] {
       while (limited.next()) {
@@ -573,6 +575,14 @@ TEST_CASE("A stage may have a separate failure limit, in total or among the last
       told ==
       "feedline: stage_failure_limits names the stage \"deocde\", but the pipeline consists of numbers, map "
       "`decode`");
+}
+
+TEST_CASE("An outage in a stage inside a source ends a run of another rank too") {
+  const watchdog guard("outage in a source");
+  const mapping fetch = [](int n) { return n == 1 ? throw fl::outage_error("the server is down") : n; };
+  const auto p = fl::concat(fl::from(count_to(9)) | fl::map(fetch)) | fl::batch(1);
+  auto loader = p.finite({.on_error = fl::on_error::skip, .rank = {0, 2}});
+  CHECK(throws_saying<fl::pipeline_error>("the server is down", [&] { loader.next(); }));
 }
 
 TEST_CASE("An outage ends a run that skips failures, and a resumed run goes on with that sample") {
