@@ -26,13 +26,15 @@ class shared_lazy {
   /// Returns the value, which the first call gets from `make`. If that throws, the next call tries again.
   template <class Make>
   const T& get(Make make) const {
-    std::call_once(shared_->once, [&] { shared_->value.emplace(make()); });
+    const std::lock_guard lock(
+        shared_->mutex); // ThreadSanitizer doesn't know that call_once may be left by an exception
+    if (!shared_->value) shared_->value.emplace(make());
     return *shared_->value;
   }
 
  private:
   struct state {
-    std::once_flag once;
+    std::mutex mutex;
     std::optional<const T> value;
   };
 
