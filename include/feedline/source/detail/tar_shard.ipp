@@ -8,8 +8,7 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE tar_notice::tar_notice(callback<std::string> on_notice)
-    : on_notice_(std::move(on_notice)) {}
+FEEDLINE_INLINE tar_notice::tar_notice(callback<std::string> on_notice) : on_notice_(std::move(on_notice)) {}
 
 FEEDLINE_INLINE void tar_notice::give(const std::string& sentence) {
   if (was_given_.exchange(true)) return;
