@@ -222,11 +222,11 @@ def test_a_context_manager_closes():
     assert sorted(flat([b for b, _ in zip(loader, range(25))])) != []
 
 
-def run_python(code, **options):
-    path = os.path.dirname(fl.__file__)
+def run_python(code, *arguments):
+    imports = "import os, pickle, signal, sys, threading, time\nimport feedline_test_module as fl\n"
     return subprocess.run(
-        [sys.executable, "-c", "import os, signal, sys, threading, time\nimport feedline_test_module as fl\n" + code],
-        env=dict(os.environ, PYTHONPATH=path), capture_output=True, text=True, timeout=120, **options)
+        [sys.executable, "-c", imports + code, *arguments],
+        env=dict(os.environ, PYTHONPATH=os.path.dirname(fl.__file__)), capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("wait", ["loader.next()", "list(loader)", "loader.next(timeout=100)"])
@@ -282,9 +282,8 @@ def test_the_interpreter_ends_with_a_running_loader(code):
     assert outcome.returncode == 0, outcome.stderr
 
 
-def test_a_killed_process_is_resumed():
+def test_a_killed_process_is_resumed(tmp_path):
     code = """
-import pickle
 loader = fl.Numbers(50, epochs=2, resume=pickle.load(open(sys.argv[1], "rb")) if os.path.exists(sys.argv[1]) else None)
 for batch in loader:
     print(*batch, flush=True)
@@ -292,16 +291,9 @@ for batch in loader:
     os.replace(sys.argv[1] + ".new", sys.argv[1])
     if len(sys.argv) > 2: os.kill(os.getpid(), signal.SIGKILL)
 """
-    import tempfile
-    whole = flat(list(fl.Numbers(50, epochs=2)))
-    with tempfile.TemporaryDirectory() as folder:
-        seen = []
-        for kills in (True, True, False):
-            path = os.path.dirname(fl.__file__)
-            outcome = subprocess.run(
-                [sys.executable, "-c", "import os, signal, sys\nimport feedline_test_module as fl\n" + code,
-                 os.path.join(folder, "state")] + ["kill"] * kills,
-                env=dict(os.environ, PYTHONPATH=path), capture_output=True, text=True, timeout=120)
-            assert outcome.returncode == (-signal.SIGKILL if kills else 0), outcome.stderr
-            seen += [int(n) for n in outcome.stdout.split()]
-        assert seen == whole
+    seen = []
+    for kills in (True, True, False):
+        outcome = run_python(code, str(tmp_path / "state"), *["kill"] * kills)
+        assert outcome.returncode == (-signal.SIGKILL if kills else 0), outcome.stderr
+        seen += [int(n) for n in outcome.stdout.split()]
+    assert seen == flat(list(fl.Numbers(50, epochs=2)))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The module that the tests in Python import.
-#include <atomic>
+#include <array>
 #include <chrono>
-#include <cstdint>
+#include <cstddef>
 #include <optional>
 #include <stdexcept>
 #include <string>

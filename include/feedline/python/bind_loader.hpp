@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // bind_loader: a pipeline as a Python class.
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,18 +40,16 @@ namespace feedline::inline FEEDLINE_ABI::python {
 /// - A sample that fails raises PipelineError, with the attributes stage, sample, epoch, origin and message.
 ///
 /// Python's lock is free while the class waits, so other threads go on; Ctrl-C ends a wait at once. One thread at a time may
-/// use a loader, except for stop() and metrics(). In a child of fork() every function raises RuntimeError.
+/// use a loader, except for stop() and metrics(). In a child of fork() the functions that need its threads raise RuntimeError.
 template <class Make, class... Extra>
 auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&... extra) {
   namespace py = pybind11;
-  using call = detail::call_of<Make>;
-  using pipeline = decltype(detail::as_pipeline(std::declval<typename call::result>()));
-  using item = typename pipeline::item;
-  using bound = detail::class_of<item, Make>;
+  std::function function(std::move(make)); // knows the types of its parameters
+  using pipeline = decltype(detail::as_pipeline(std::declval<typename decltype(function)::result_type>()));
+  using bound = detail::class_of<typename pipeline::item, Make>;
   detail::prepare(m);
   py::class_<bound> c(m, name, py::module_local());
-  using binding = detail::loader_binding<Make, item>;
-  call::template arguments<binding::template with>::define(c, std::move(make), extra...);
+  detail::define_constructor(c, std::move(function), extra...);
   c.def("__iter__", [](const py::object& self) {
     self.cast<bound&>().begin();
     return self;

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <set>
@@ -218,8 +217,9 @@ class [[gnu::visibility("hidden")]] python_loader {
     if (pid_ != ::getpid())
       throw std::runtime_error(
           "this loader belongs to the process that made it: its threads don't exist in a child of fork(). "
-          "Make it in the "
-          "child, and with PyTorch's DataLoader set num_workers=0: feedline has threads of its own");
+          "Make it in the child, and with PyTorch's DataLoader set num_workers=0: feedline has threads of "
+          "its "
+          "own");
   }
 
   void start(const inside&) {
@@ -227,10 +227,10 @@ class [[gnu::visibility("hidden")]] python_loader {
     // A further pass goes on with the epochs.
     if (options_.passes > 0 && !options_.infinite)
       o.first_epoch = o.first_epoch.value_or(0) + options_.passes * o.epochs;
-    options_.run.resume.reset();
     stopping_ = std::stop_source();
     o.stop = stopping_.get_token();
     make_run(o);
+    options_.run.resume.reset(); // not before: after a start that failed, the next one resumes
     ++options_.passes;
     has_begun_ = true;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -284,6 +284,7 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
             .stop = o.stop,
             .on_error = o.on_error,
             .failure_limit = o.failure_limit,
+            .stage_failure_limits = o.stage_failure_limits,
             .on_failure = o.on_failure,
             .queue_capacity = o.queue_capacity,
             .memory_budget = o.memory_budget,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -25,24 +26,6 @@
 #include <feedline/python/detail/dlpack.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-/// The types of a function's parameters, and the pipeline that it returns.
-template <class F>
-struct call_of : call_of<decltype(&F::operator())> {};
-
-template <class R, class... Argument>
-struct call_of<R (*)(Argument...)> {
-  using result = R;
-
-  template <template <class...> class To>
-  using arguments = To<Argument...>;
-};
-
-template <class R, class C, class... Argument>
-struct call_of<R (C::*)(Argument...)> : call_of<R (*)(Argument...)> {};
-
-template <class R, class C, class... Argument>
-struct call_of<R (C::*)(Argument...) const> : call_of<R (*)(Argument...)> {};
 
 inline py::dict as_python(const interval_metrics& m) {
   py::dict all;
@@ -164,56 +147,52 @@ callback<Argument> callback_of(const py::object& function, Convert convert) {
 template <class Item, class Make>
 class [[gnu::visibility("hidden")]] class_of : public bound_loader<Item> {
  public:
+  using item = Item;
   using bound_loader<Item>::bound_loader;
 };
 
-template <class Make, class Item>
-struct loader_binding {
-  /// Its constructor takes the arguments of `make`, then those of a run.
-  template <class... Argument>
-  struct with {
-    template <class Class, class... Extra>
-    static void define(Class& c, Make make, const Extra&... extra) {
-      c.def(py::init([make = std::move(make)](
-                         Argument... arguments, bool infinite, std::uint32_t epochs,
-                         std::optional<std::uint32_t> first_epoch, std::optional<std::uint64_t> seed,
-                         std::optional<std::uint32_t> rank, std::optional<std::uint32_t> world_size,
-                         const std::string& on_error, std::size_t failure_limit, const py::object& on_failure,
-                         const py::object& on_notice, std::size_t memory_budget, const py::object& resume,
-                         const std::string& fields) {
-              python_options o;
-              o.infinite = infinite;
-              o.fields = field_container_of(fields);
-              if (on_error != "fail" && on_error != "skip")
-                throw py::value_error("on_error: \"" + on_error + "\" is neither \"fail\" nor \"skip\"");
-              if (rank.has_value() != world_size.has_value())
-                throw py::value_error("rank and world_size belong together");
-              o.run.epochs = epochs;
-              o.run.first_epoch = first_epoch;
-              o.run.seed = seed;
-              o.run.rank = rank ? feedline::rank{*rank, *world_size} : feedline::rank::from_environment();
-              o.run.on_error = on_error == "skip" ? feedline::on_error::skip : feedline::on_error::fail;
-              o.run.failure_limit = failure_limit;
-              o.run.on_failure =
-                  callback_of<failure>(on_failure, [](const failure& f) { return as_python(f); });
-              o.run.on_notice =
-                  callback_of<std::string>(on_notice, [](const std::string& s) { return py::str(s); });
-              o.run.memory_budget = memory_budget;
-              if (!resume.is_none()) python_loader::resume_from(o, resume);
-              auto pipeline = [&] {
-                const py::gil_scoped_release unlocked;
-                return any_pipeline<Item>(as_pipeline(make(std::forward<Argument>(arguments)...)));
-              }();
-              return std::make_unique<class_of<Item, Make>>(std::move(pipeline), std::move(o));
-            }),
-            extra..., py::kw_only(), py::arg("infinite") = false, py::arg("epochs") = 1,
-            py::arg("first_epoch") = py::none(), py::arg("seed") = py::none(), py::arg("rank") = py::none(),
-            py::arg("world_size") = py::none(), py::arg("on_error") = "fail",
-            py::arg("failure_limit") = default_failure_limit, py::arg("on_failure") = py::none(),
-            py::arg("on_notice") = py::none(), py::arg("memory_budget") = 0, py::arg("resume") = py::none(),
-            py::arg("fields") = "dict");
-    }
-  };
-};
+/// Adds the constructor, which takes the arguments of `make`, then those of a run.
+template <class Class, class Pipeline, class... Argument, class... Extra>
+void define_constructor(py::class_<Class>& c, std::function<Pipeline(Argument...)> make,
+                        const Extra&... extra) {
+  c.def(
+      py::init([make = std::move(make)](Argument... arguments, bool infinite, std::uint32_t epochs,
+                                        std::optional<std::uint32_t> first_epoch,
+                                        std::optional<std::uint64_t> seed, std::optional<std::uint32_t> rank,
+                                        std::optional<std::uint32_t> world_size, const std::string& on_error,
+                                        std::size_t failure_limit, const py::object& on_failure,
+                                        const py::object& on_notice, std::size_t memory_budget,
+                                        const py::object& resume, const std::string& fields) {
+        python_options o;
+        o.infinite = infinite;
+        o.fields = field_container_of(fields);
+        if (on_error != "fail" && on_error != "skip")
+          throw py::value_error("on_error: \"" + on_error + "\" is neither \"fail\" nor \"skip\"");
+        if (rank.has_value() != world_size.has_value())
+          throw py::value_error("rank and world_size belong together");
+        o.run.epochs = epochs;
+        o.run.first_epoch = first_epoch;
+        o.run.seed = seed;
+        o.run.rank = rank ? feedline::rank{*rank, *world_size} : feedline::rank::from_environment();
+        o.run.on_error = on_error == "skip" ? feedline::on_error::skip : feedline::on_error::fail;
+        o.run.failure_limit = failure_limit;
+        o.run.on_failure = callback_of<failure>(on_failure, [](const failure& f) { return as_python(f); });
+        o.run.on_notice =
+            callback_of<std::string>(on_notice, [](const std::string& s) { return py::str(s); });
+        o.run.memory_budget = memory_budget;
+        if (!resume.is_none()) python_loader::resume_from(o, resume);
+        auto pipeline = [&] {
+          const py::gil_scoped_release unlocked;
+          return any_pipeline<typename Class::item>(as_pipeline(make(std::forward<Argument>(arguments)...)));
+        }();
+        return std::make_unique<Class>(std::move(pipeline), std::move(o));
+      }),
+      extra..., py::kw_only(), py::arg("infinite") = false, py::arg("epochs") = 1,
+      py::arg("first_epoch") = py::none(), py::arg("seed") = py::none(), py::arg("rank") = py::none(),
+      py::arg("world_size") = py::none(), py::arg("on_error") = "fail",
+      py::arg("failure_limit") = default_failure_limit, py::arg("on_failure") = py::none(),
+      py::arg("on_notice") = py::none(), py::arg("memory_budget") = 0, py::arg("resume") = py::none(),
+      py::arg("fields") = "dict");
+}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
