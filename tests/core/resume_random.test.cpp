@@ -471,24 +471,19 @@ std::unique_ptr<any_run> start_run(const scenario_ptr& s, const start_options& o
   const auto pipeline = Make{}(s, o.around);
   using loader = held_run<fl::loader_of<decltype(pipeline)>, CanBeResumed>;
   const composition& c = s->c;
+  const auto options = [&](auto of_mode) {
+    of_mode.seed = c.seed;
+    of_mode.on_error = on_error_of(*s);
+    of_mode.failure_limit = c.failure_limit;
+    of_mode.queue_capacity = o.around.queue_capacity;
+    of_mode.rank = rank_of(c);
+    of_mode.resume = o.resume;
+    of_mode.allow_grown_data = c.grown_size > 0;
+    return of_mode;
+  };
   if (c.finite)
-    return std::make_unique<loader>(pipeline.finite({.seed = c.seed,
-                                                     .epochs = c.epochs,
-                                                     .on_error = on_error_of(*s),
-                                                     .failure_limit = c.failure_limit,
-                                                     .queue_capacity = o.around.queue_capacity,
-                                                     .rank = rank_of(c),
-                                                     .resume = o.resume,
-                                                     .allow_grown_data = c.grown_size > 0}),
-                                    c);
-  return std::make_unique<loader>(pipeline.infinite({.seed = c.seed,
-                                                     .on_error = on_error_of(*s),
-                                                     .failure_limit = c.failure_limit,
-                                                     .queue_capacity = o.around.queue_capacity,
-                                                     .rank = rank_of(c),
-                                                     .resume = o.resume,
-                                                     .allow_grown_data = c.grown_size > 0}),
-                                  c);
+    return std::make_unique<loader>(pipeline.finite(options(fl::finite_options{.epochs = c.epochs})), c);
+  return std::make_unique<loader>(pipeline.infinite(options(fl::infinite_options())), c);
 }
 
 // Random descriptions.

@@ -135,15 +135,12 @@ FEEDLINE_INLINE void run_base::add_places(const source_facts& source, bool is_or
 // A notice, because the limit may also name a stage inside the source.
 FEEDLINE_INLINE void run_base::check_failure_limits() const {
   for (const stage_failure_limit& limit : options_.stage_failure_limits) {
+    const auto is_meant = [&](const stage_place& p) { return failure_list::concerns(limit, p.name); };
+    if (std::any_of(places_.begin(), places_.end(), is_meant)) continue;
     std::string names;
-    bool is_known = false;
-    for (const stage_place& p : places_) {
-      is_known |= failure_list::concerns(limit, p.name);
-      names += (names.empty() ? "" : ", ") + p.name;
-    }
-    if (!is_known)
-      notify(options_.on_notice, "feedline: stage_failure_limits names the stage \"" + limit.stage +
-                                     "\", but the pipeline consists of " + names);
+    for (const stage_place& p : places_) names += (names.empty() ? "" : ", ") + p.name;
+    notify(options_.on_notice, "feedline: stage_failure_limits names the stage \"" + limit.stage +
+                                   "\", but the pipeline consists of " + names);
   }
 }
 
