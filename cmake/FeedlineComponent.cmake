@@ -100,7 +100,7 @@ function(feedline_component name)
     FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers}
     FILE_SET declarations TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${declarations}
     FILE_SET definitions TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${definitions_here})
-  set(verified HEADERS declarations) # header-only these end with their definitions
+  set(verified declarations) # header-only these end with their definitions; a header without any is the same in both forms
   if(FEEDLINE_COMPILED)
     set(verified HEADERS definitions) # which begin with their declarations
   endif()

@@ -16,6 +16,7 @@
 #include "support/broken_promises.hpp"
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/rounds.hpp"
 
 namespace fl = feedline;
 using namespace feedline::test;
@@ -166,8 +167,10 @@ struct rotated {
 };
 
 std::string found(slip what, std::uint64_t damaged = rotated::none) {
-  std::string text = broken_promises(
-      [&] { check_source([=] { return rotated(what, damaged); }, {.patience = std::chrono::seconds(3)}); });
+  std::string text = broken_promises([&] {
+    check_source([=] { return rotated(what, damaged); },
+                 {.places = rounds(std::size_t{30}, 8), .patience = std::chrono::seconds(3)});
+  });
   UNSCOPED_INFO(text);
   return text;
 }
@@ -227,7 +230,9 @@ TEST_CASE("Incomplete epochs are found") {
 }
 
 TEST_CASE("A source with an unreadable sample is checked as thoroughly as another") {
-  for (const std::uint64_t damaged : {0u, 5u, 11u}) {
+  constexpr std::uint64_t samples[] = {5, 0, 11};
+  for (int i = 0; i < rounds(3, 1); ++i) {
+    const std::uint64_t damaged = samples[i];
     INFO(damaged << " is damaged");
     CHECK(found(slip::none, damaged).empty());
     CHECK(says(found(slip::differs_on_ranks, damaged), "Ranks divide each epoch"));

@@ -18,6 +18,7 @@
 #include "support/broken_promises.hpp"
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/rounds.hpp"
 
 namespace fl = feedline;
 using namespace feedline::test;
@@ -121,7 +122,8 @@ struct hold_back {
 std::string found(slip what) {
   std::string text = broken_promises([&] {
     check_stage([what] { return hold_back{.what = what}; }, count_to(13),
-                {.keeps_all = what == slip::none || what == slip::loses_at_finish,
+                {.places = rounds(std::size_t{30}, 8),
+                 .keeps_all = what == slip::none || what == slip::loses_at_finish,
                  .patience = std::chrono::seconds(3)});
   });
   UNSCOPED_INFO(text);
