@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import pathlib
 import pickle
 import signal
 import subprocess
@@ -220,6 +221,35 @@ def test_a_context_manager_closes():
     with fl.Numbers(100, infinite=True) as loader:
         loader.next()
     assert sorted(flat([b for b, _ in zip(loader, range(25))])) != []
+
+
+def test_options_of_the_run_may_stand_among_the_parameters():
+    signature = fl.Names.__init__.__doc__.splitlines()[0]
+    assert ("seed: Optional[int] = 5, as_numbers: bool = False, infinite: bool = True, *, epochs: int = 1, "
+            "first_epoch: Optional[int] = None, rank: Optional[int] = None,") in signature
+    assert signature.count("seed") == signature.count("infinite") == 1
+    assert fl.Names(["a"], 3, True).next().tolist() == [3, 7]
+    assert fl.Names(["a"], as_numbers=True, seed=None).next().tolist() == [0, 7]
+    assert repr(fl.Names(["a"])).startswith("<Names: infinite")
+    assert len(list(fl.Names(["a", "b", "c"], infinite=False))) == 2
+    assert "infinite: bool = False" in fl.Numbers.__init__.__doc__
+
+
+def test_a_parameter_cant_have_the_name_of_an_option():
+    with pytest.raises(ValueError, match="`seed`.*python::option::seed or another name"):
+        fl.bind_a_name_that_an_option_has(fl)
+
+
+def test_names_of_files_are_texts_and_paths():
+    def names(given):
+        return sum(fl.Names(given, infinite=False), [])
+
+    assert names("a-*.tar") == names(b"a-*.tar") == names(pathlib.Path("a-*.tar")) == [b"a-*.tar"]
+    assert names(["s3://b/c", pathlib.Path("d"), "\u00e4"]) == [b"s3://b/c", b"d", "\u00e4".encode()]
+    assert names(("a", "b")) == [b"a", b"b"]
+    for wrong in (7, None, ["a", 7], [["a"]], {"a"}, "a\0b"):
+        with pytest.raises(TypeError, match="names: Union"):
+            fl.Names(wrong)
 
 
 def run_python(code, *arguments):

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <feedline/feedline.hpp>
@@ -53,6 +55,15 @@ struct token_list {
   std::vector<int> tokens;
 };
 
+using texts = fl::batch_of<std::string>;
+using ints = fl::batch_of<int>;
+
+template <class Item>
+fl::any_pipeline<std::variant<texts, ints>> either(std::vector<Item> all) {
+  return fl::from(std::move(all)) | fl::batch(2) |
+         fl::map([](fl::batch_of<Item> b) { return std::variant<texts, ints>(std::move(b)); });
+}
+
 } // namespace
 
 PYBIND11_MODULE(feedline_test_module, m) {
@@ -89,4 +100,17 @@ PYBIND11_MODULE(feedline_test_module, m) {
                fl::batch(3, fl::padded{.value = -1});
       },
       py::arg("count"));
+  // Options of the run among the parameters, with defaults of their own.
+  fl::python::bind_loader(
+      m, "Names",
+      [](const fl::file_patterns& names, fl::python::option::seed seed, bool as_numbers,
+         fl::python::option::infinite) {
+        if (as_numbers) return either(std::vector<int>{static_cast<int>(seed.value.value_or(0)), 7});
+        return either(names.names());
+      },
+      py::arg("names"), py::arg("seed") = 5, py::arg("as_numbers") = false, py::arg("infinite") = true);
+  m.def("bind_a_name_that_an_option_has", [](py::module_ to) {
+    fl::python::bind_loader(
+        to, "Wrong", [](int seed) { return fl::from(numbers(seed)); }, py::arg("seed"));
+  });
 }

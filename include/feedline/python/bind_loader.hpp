@@ -11,8 +11,8 @@
 
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics.hpp>
-#include <feedline/core/pipeline.hpp>
 #include <feedline/python/detail/loader_binding.hpp>
+#include <feedline/python/run_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::python {
 
@@ -24,15 +24,19 @@ namespace feedline::inline FEEDLINE_ABI::python {
 ///       }, py::arg("shards"), py::arg("batch_size") = 64);
 ///     }
 ///
-/// `extra` are pybind11's: the names and defaults of the parameters of `make`, and a documentation string.
+/// `extra` are pybind11's: the names and defaults of the parameters of `make`, and a documentation string. A parameter of
+/// type file_patterns takes a text or a path, or a sequence of them. `make` may also return an any_pipeline.
 ///
 /// The class's constructor also takes, by name: infinite, epochs, first_epoch, seed, rank and world_size (by default what the
 /// launcher's environment says), on_error ("fail" or "skip"), failure_limit, on_failure, on_notice, memory_budget, resume and
-/// fields ("dict", "namedtuple" or "tuple": how a struct arrives).
+/// fields ("dict", "namedtuple" or "tuple": how a struct arrives). A parameter of `make` with a type in python::option is that
+/// option, at its place among the parameters and with a default of yours:
+///
+///     [](const fl::file_patterns& shards, fl::python::option::infinite) { … }, py::arg("shards"), py::arg("infinite") = true
 ///
 /// - A tensor arrives as a NumPy array that uses the batch's memory, which lives as long as one of its arrays; one of bfloat16
 ///   as an object for torch.from_dlpack. Texts arrive as bytes, padded columns as (values, lengths), optional ones as (values,
-///   mask).
+///   mask), a variant as what it holds.
 /// - `for batch in loader` is one pass; another `for` begins the next one, with the next epochs. next(timeout) raises
 ///   TimeoutError, and StopIteration at the end.
 /// - state_dict() and load_state_dict() save and restore the position behind the last batch; `resume=` takes such a state too.
@@ -45,7 +49,7 @@ template <class Make, class... Extra>
 auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&... extra) {
   namespace py = pybind11;
   std::function function(std::move(make)); // knows the types of its parameters
-  using pipeline = decltype(detail::as_pipeline(std::declval<typename decltype(function)::result_type>()));
+  using pipeline = decltype(detail::erased(std::declval<typename decltype(function)::result_type>()));
   using bound = detail::class_of<typename pipeline::item, Make>;
   detail::prepare(m);
   py::class_<bound> c(m, name, py::module_local());

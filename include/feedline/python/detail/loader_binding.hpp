@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include <pybind11/pybind11.h>
@@ -22,8 +24,10 @@
 #include <feedline/core/options.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/rank.hpp>
+#include <feedline/python/detail/arguments.hpp>
 #include <feedline/python/detail/bound_loader.hpp>
 #include <feedline/python/detail/dlpack.hpp>
+#include <feedline/python/run_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -151,48 +155,97 @@ class [[gnu::visibility("hidden")]] class_of : public bound_loader<Item> {
   using bound_loader<Item>::bound_loader;
 };
 
-/// Adds the constructor, which takes the arguments of `make`, then those of a run.
+/// What `make` of bind_loader returns, without the types of its stages.
+template <class Made>
+auto erased(Made made) {
+  if constexpr (
+      requires { typename Made::item; } && requires { any_pipeline<typename Made::item>(made); })
+    return any_pipeline<typename Made::item>(std::move(made));
+  else return erased(as_pipeline(std::move(made)));
+}
+
+/// What the constructor's arguments say about the run.
+struct chosen_run {
+  python_options options;
+  std::optional<std::uint32_t> rank, world_size;
+};
+
+inline void choose(chosen_run& to, const python::option::infinite& o) { to.options.infinite = o.value; }
+
+inline void choose(chosen_run& to, const python::option::epochs& o) { to.options.run.epochs = o.value; }
+
+inline void choose(chosen_run& to, const python::option::first_epoch& o) {
+  to.options.run.first_epoch = o.value;
+}
+
+inline void choose(chosen_run& to, const python::option::seed& o) { to.options.run.seed = o.value; }
+
+inline void choose(chosen_run& to, const python::option::rank& o) { to.rank = o.value; }
+
+inline void choose(chosen_run& to, const python::option::world_size& o) { to.world_size = o.value; }
+
+inline void choose(chosen_run& to, const python::option::on_error& o) {
+  if (o.value != "fail" && o.value != "skip")
+    throw py::value_error("on_error: \"" + o.value + "\" is neither \"fail\" nor \"skip\"");
+  to.options.run.on_error = o.value == "skip" ? feedline::on_error::skip : feedline::on_error::fail;
+}
+
+inline void choose(chosen_run& to, const python::option::failure_limit& o) {
+  to.options.run.failure_limit = o.value;
+}
+
+inline void choose(chosen_run& to, const python::option::on_failure& o) {
+  to.options.run.on_failure = callback_of<failure>(o.value, [](const failure& f) { return as_python(f); });
+}
+
+inline void choose(chosen_run& to, const python::option::on_notice& o) {
+  to.options.run.on_notice =
+      callback_of<std::string>(o.value, [](const std::string& s) { return py::str(s); });
+}
+
+inline void choose(chosen_run& to, const python::option::memory_budget& o) {
+  to.options.run.memory_budget = o.value;
+}
+
+inline void choose(chosen_run& to, const python::option::resume& o) {
+  if (!o.value.is_none()) python_loader::resume_from(to.options, o.value);
+}
+
+inline void choose(chosen_run& to, const python::option::fields& o) {
+  to.options.fields = field_container_of(o.value);
+}
+
+template <class T>
+void choose(chosen_run&, const T&) {} // an argument of `make` alone
+
+template <class Class, class Pipeline, class... Argument, class... Extra, class... Option>
+void define_constructor_with(const std::tuple<Option...>* others, py::class_<Class>& c,
+                             std::function<Pipeline(Argument...)> make, const Extra&... extra) {
+  (check_name(extra, others), ...);
+  c.def(py::init([make = std::move(make)](Argument... arguments, Option... options) {
+          chosen_run chosen;
+          (choose(chosen, arguments), ...);
+          (choose(chosen, options), ...);
+          if (chosen.rank.has_value() != chosen.world_size.has_value())
+            throw py::value_error("rank and world_size belong together");
+          chosen.options.run.rank = chosen.rank ? feedline::rank{*chosen.rank, *chosen.world_size}
+                                                : feedline::rank::from_environment();
+          auto pipeline = [&] {
+            const py::gil_scoped_release unlocked;
+            return erased(make(std::forward<Argument>(arguments)...));
+          }();
+          return std::make_unique<Class>(std::move(pipeline), std::move(chosen.options));
+        }),
+        extra..., py::kw_only(), py::arg(Option::name) = Option().value...);
+}
+
+/// Adds the constructor, which takes the arguments of `make`, then those options of a run that aren't among them.
 template <class Class, class Pipeline, class... Argument, class... Extra>
 void define_constructor(py::class_<Class>& c, std::function<Pipeline(Argument...)> make,
                         const Extra&... extra) {
-  c.def(
-      py::init([make = std::move(make)](Argument... arguments, bool infinite, std::uint32_t epochs,
-                                        std::optional<std::uint32_t> first_epoch,
-                                        std::optional<std::uint64_t> seed, std::optional<std::uint32_t> rank,
-                                        std::optional<std::uint32_t> world_size, const std::string& on_error,
-                                        std::size_t failure_limit, const py::object& on_failure,
-                                        const py::object& on_notice, std::size_t memory_budget,
-                                        const py::object& resume, const std::string& fields) {
-        python_options o;
-        o.infinite = infinite;
-        o.fields = field_container_of(fields);
-        if (on_error != "fail" && on_error != "skip")
-          throw py::value_error("on_error: \"" + on_error + "\" is neither \"fail\" nor \"skip\"");
-        if (rank.has_value() != world_size.has_value())
-          throw py::value_error("rank and world_size belong together");
-        o.run.epochs = epochs;
-        o.run.first_epoch = first_epoch;
-        o.run.seed = seed;
-        o.run.rank = rank ? feedline::rank{*rank, *world_size} : feedline::rank::from_environment();
-        o.run.on_error = on_error == "skip" ? feedline::on_error::skip : feedline::on_error::fail;
-        o.run.failure_limit = failure_limit;
-        o.run.on_failure = callback_of<failure>(on_failure, [](const failure& f) { return as_python(f); });
-        o.run.on_notice =
-            callback_of<std::string>(on_notice, [](const std::string& s) { return py::str(s); });
-        o.run.memory_budget = memory_budget;
-        if (!resume.is_none()) python_loader::resume_from(o, resume);
-        auto pipeline = [&] {
-          const py::gil_scoped_release unlocked;
-          return any_pipeline<typename Class::item>(as_pipeline(make(std::forward<Argument>(arguments)...)));
-        }();
-        return std::make_unique<Class>(std::move(pipeline), std::move(o));
-      }),
-      extra..., py::kw_only(), py::arg("infinite") = false, py::arg("epochs") = 1,
-      py::arg("first_epoch") = py::none(), py::arg("seed") = py::none(), py::arg("rank") = py::none(),
-      py::arg("world_size") = py::none(), py::arg("on_error") = "fail",
-      py::arg("failure_limit") = default_failure_limit, py::arg("on_failure") = py::none(),
-      py::arg("on_notice") = py::none(), py::arg("memory_budget") = 0, py::arg("resume") = py::none(),
-      py::arg("fields") = "dict");
+  using given = std::tuple<std::remove_cvref_t<Argument>...>;
+  using others = typename options_without<given, run_options_of_python>::type;
+  define_constructor_with(static_cast<const others*>(nullptr), c, std::move(make), extra...);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <pybind11/numpy.h>
@@ -50,6 +51,11 @@ class [[gnu::visibility("hidden")]] to_python {
   template <class T>
   py::object operator()(std::optional<T>& value) const {
     return value ? (*this)(*value) : py::none();
+  }
+
+  template <class... T>
+  py::object operator()(std::variant<T...>& value) const {
+    return std::visit(*this, value);
   }
 
   template <class T, std::size_t... Extents>
