@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: MIT
 # What the tests of the modules share.
-import re
-
 import numpy as np
 
 
 def parameters_of(cls):
-    """The names and defaults of a class's constructor, as its documentation has them, up to the keyword-only ones."""
-    signature = cls.__init__.__doc__.splitlines()[0]
-    names, _, keywords = signature.partition(", *, ")
-    names = re.sub(r"\[[^()]*?\](?=[ ,)=])", "", names)  # types have commas, too
-    found = re.findall(r"(\w+): [\w.]+(?: = (\([^)]*\)|[^,)]+))?", names)
-    assert found[0][0] == "self"
-    return [f"{name}={default}" if default else name for name, default in found[1:]], keywords
+    """The parameters of a class's constructor, as `name=default` from its documentation: up to `*`, and after it."""
+    text = cls.__init__.__doc__.splitlines()[0].partition("(")[2].rpartition(")")[0]
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c in "[(") - (c in "])")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    found = []
+    for part in parts:
+        name, _, default = part.strip().partition(" = ")
+        found.append(name.partition(":")[0] + ("=" + default if default else ""))
+    assert found[0] == "self"
+    star = found.index("*")
+    return found[1:star], found[star + 1:]
 
 
 def check_same(some, others):

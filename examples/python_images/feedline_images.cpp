@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+// A Python class that reads TAR shards of JPEG files and yields batches of images:
+//
+//     for batch in feedline_images.Loader("train-{0000..0146}.tar", seed=7): step(batch["image"], batch["label"])
+//
+// load() makes a sample, pipeline_of() has the pipeline; below them are the names and defaults of its parameters.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include <pybind11/stl/filesystem.h>
+
+#include <feedline/feedline.hpp>
+#include <feedline/image.hpp>
+#include <feedline/python.hpp>
+#ifdef WITH_REMOTE
+#include <feedline/remote.hpp>
+#endif
+
+namespace fl = feedline;
+namespace py = pybind11;
+
+namespace {
+
+/// What Python receives, as arrays.
+template <class Pixel>
+struct example {
+  fl::tensor<Pixel> image; // [3, size, size] or [size, size, 3]
+  std::int64_t label;
+  std::int64_t index; // of the sample, the same in each epoch
+};
+
+/// A batch of either type: it arrives in Python as what it holds.
+using any_batch = std::variant<fl::batch_of<example<float>>, fl::batch_of<example<std::uint8_t>>>;
+
+/// How a sample becomes an image and a label.
+struct image_options {
+  std::size_t size;
+  bool crops_at_random;
+  fl::random_resized_crop random_crop;
+  fl::resized_center_crop center_crop;
+  double flip; // the probability
+  fl::normalization normalization;
+  bool channels_first;
+  std::string image;                // a member's name
+  std::optional<std::string> label; // the same
+};
+
+std::int64_t read_label(const fl::tar_sample& sample, const std::string& member) {
+  std::string_view text = sample.text(member);
+  while (text.ends_with('\n') || text.ends_with('\r') || text.ends_with(' ')) text.remove_suffix(1);
+  std::int64_t label = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size())
+    throw std::runtime_error("the label in `" + member + "` is `" + std::string(text.substr(0, 40)) +
+                             "`, which isn't an integer");
+  return label;
+}
+
+/// The context's generator is keyed by the sample and the epoch, so the part differs between epochs but not between
+/// workers.
+template <class Pixel>
+void load(const image_options& o, const fl::tar_sample& sample, fl::batch_slot<example<Pixel>>& slot,
+          fl::context& context) {
+  const auto crop = [&](std::size_t height, std::size_t width) {
+    return o.crops_at_random ? o.random_crop(height, width, context.random) : o.center_crop(height, width);
+  };
+  const auto pixels = slot.template get<&example<Pixel>::image>();
+  fl::decode_jpeg_crop(sample[o.image], crop,
+                       o.channels_first ? fl::chw_view(pixels, 3, o.size, o.size)
+                                        : fl::hwc_view(pixels, o.size, o.size, 3),
+                       {.horizontal_flip = context.random.chance(o.flip), .normalization = o.normalization},
+                       {.on_corrupt = fl::on_corrupt::keep_whole});
+  slot.template get<&example<Pixel>::label>() = o.label ? read_label(sample, *o.label) : -1;
+  slot.template get<&example<Pixel>::index>() = static_cast<std::int64_t>(context.index);
+}
+
+void require(bool met, const std::string& sentence) {
+  if (!met) throw std::invalid_argument(sentence); // Python's ValueError
+}
+
+std::size_t checked(const char* name, std::int64_t value, std::int64_t max) {
+  require(value >= 1 && value <= max,
+          std::string(name) + " must be from 1 to " + std::to_string(max) + ", not " + std::to_string(value));
+  return static_cast<std::size_t>(value);
+}
+
+bool is_first(const char* name, const std::string& value, const char* first, const char* second) {
+  require(value == first || value == second,
+          std::string(name) + " must be \"" + first + "\" or \"" + second + "\", not \"" + value + "\"");
+  return value == first;
+}
+
+std::array<double, 2> checked(const char* name, const std::array<double, 2>& range) {
+  require(range[0] > 0 && range[0] <= range[1] && std::isfinite(range[1]),
+          std::string(name) + " must be two numbers above 0, the smaller one first");
+  return range;
+}
+
+/// Where shards lie that aren't files.
+std::shared_ptr<fl::object_store> store_of(const fl::file_patterns& shards,
+                                           const std::optional<std::filesystem::path>& cache_dir,
+                                           std::int64_t cache_bytes) {
+  const auto is_remote = [](const std::string& name) { return name.find("://") != std::string::npos; };
+  if (std::none_of(shards.names().begin(), shards.names().end(), is_remote)) return nullptr;
+#ifdef WITH_REMOTE
+  const auto store = fl::remote();
+  return cache_dir ? fl::cached(store, {.directory = *cache_dir,
+                                        .bytes = checked("cache_bytes", cache_bytes, std::int64_t{1} << 60)})
+                   : store;
+#else
+  static_cast<void>(cache_dir), static_cast<void>(cache_bytes);
+  throw std::invalid_argument("shards: this module was built without feedline::remote, so it reads only "
+                              "files: install libcurl's headers (on "
+                              "Debian libcurl4-openssl-dev), then feedline and the module again");
+#endif
+}
+
+struct pipeline_options {
+  fl::tar_samples samples;
+  fl::shuffle_options shuffle;
+  std::size_t batch_size, workers;
+  bool drop_last;
+};
+
+/// The shuffle buffer holds views of the shards, so a large one needs little memory (but copies of samples that come from
+/// a server). Samples are decoded after it, straight into their batch.
+template <class Pixel>
+fl::any_pipeline<any_batch> pipeline_of(const pipeline_options& p, const image_options& o) {
+  const fl::shape shape = o.channels_first ? fl::shape{3, o.size, o.size} : fl::shape{o.size, o.size, 3};
+  return p.samples | fl::shuffle(p.shuffle) |
+         fl::batch_into<example<Pixel>>(
+             p.batch_size,
+             [o](const fl::tar_sample& sample, fl::batch_slot<example<Pixel>>& slot, fl::context& context) {
+               load(o, sample, slot, context);
+             },
+             fl::shapes{{shape}}, fl::batch_options{.drop_last = p.drop_last}, fl::workers{p.workers},
+             fl::name{"decode"}) |
+         fl::map([](fl::batch_of<example<Pixel>> batch) { return any_batch(std::move(batch)); });
+}
+
+fl::any_pipeline<any_batch>
+loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t batch_size,
+       std::int64_t shuffle_buffer_size, std::int64_t shuffle_min_size, std::int64_t n_workers,
+       std::int64_t size, const std::string& crop, const std::array<double, 2>& scale,
+       const std::array<double, 2>& ratio, std::optional<std::int64_t> resize, std::optional<double> flip,
+       const std::optional<std::array<double, 3>>& mean, const std::optional<std::array<double, 3>>& std,
+       const std::string& dtype, const std::string& layout, const std::string& image,
+       const std::optional<std::string>& label, bool drop_last,
+       const std::optional<std::filesystem::path>& cache_dir, std::int64_t cache_bytes,
+       fl::python::option::infinite) {
+  require(!shards.names().empty(), "shards is empty: name at least one shard or pattern");
+  const bool is_float = is_first("dtype", dtype, "float32", "uint8");
+  const bool is_random = is_first("crop", crop, "random", "center");
+  const std::size_t side = checked("size", size, 65'500);
+  image_options o{
+      .size = side,
+      .crops_at_random = is_random,
+      .random_crop = {.scale = checked("scale", scale), .ratio = checked("ratio", ratio)},
+      .center_crop = {.short_side = checked("resize", resize.value_or((8 * size + 3) / 7), 131'000),
+                      .side = side},
+      .flip = flip.value_or(is_random ? 0.5 : 0),
+      .normalization = fl::imagenet_normalization,
+      .channels_first = is_first("layout", layout, "NCHW", "NHWC"),
+      .image = image,
+      .label = label};
+  require(o.center_crop.short_side >= side,
+          "resize " + std::to_string(o.center_crop.short_side) + " is below size " + std::to_string(size));
+  require(o.flip >= 0 && o.flip <= 1,
+          "flip must be a probability from 0 to 1, not " + std::to_string(o.flip));
+  require(is_float || (!mean && !std), "mean and std are for dtype \"float32\": bytes aren't normalized");
+  if (mean) o.normalization.mean = *mean;
+  if (std) o.normalization.std = *std;
+  for (const double m : o.normalization.mean)
+    require(m >= -1 && m <= 1, "mean must be three numbers from -1 to 1, for pixels from 0 to 1");
+  for (const double s : o.normalization.std)
+    require(s > 0 && std::isfinite(s), "std must be three numbers above 0, for pixels from 0 to 1");
+  const fl::shuffle_options shuffle{checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000),
+                                    checked("shuffle_min_size", shuffle_min_size, 100'000'000)};
+  require(shuffle.min_fill <= shuffle.capacity,
+          "shuffle_min_size " + std::to_string(shuffle_min_size) + " is above shuffle_buffer_size " +
+              std::to_string(shuffle_buffer_size) + ": the shuffle buffer would never hold so many");
+  const pipeline_options p{.samples =
+                               fl::tar_samples(shards, {.remote = store_of(shards, cache_dir, cache_bytes)}),
+                           .shuffle = shuffle,
+                           .batch_size = checked("batch_size", batch_size, 1'000'000),
+                           .workers = checked("n_workers", n_workers, fl::workers::limit),
+                           .drop_last = drop_last};
+  return is_float ? pipeline_of<float>(p, o) : pipeline_of<std::uint8_t>(p, o);
+}
+
+} // namespace
+
+PYBIND11_MODULE(feedline_images, m) {
+  m.doc() = "Batches of images from TAR shards of JPEG files.";
+  fl::python::bind_loader(
+      m, "Loader", loader, py::arg("shards"), py::arg("seed") = 0, py::arg("batch_size") = 64,
+      py::arg("shuffle_buffer_size") = 10'000, py::arg("shuffle_min_size") = 1, py::arg("n_workers") = 8,
+      py::arg("size") = 224, py::arg("crop") = "random", py::arg("scale") = std::array{0.08, 1.0},
+      py::arg("ratio") = std::array{3.0 / 4, 4.0 / 3}, py::arg("resize") = py::none(),
+      py::arg("flip") = py::none(), py::arg("mean") = py::none(), py::arg("std") = py::none(),
+      py::arg("dtype") = "float32", py::arg("layout") = "NCHW", py::arg("image") = "jpg",
+      py::arg("label") = "cls", py::arg("drop_last") = false, py::arg("cache_dir") = py::none(),
+      py::arg("cache_bytes") = 100'000'000'000, py::arg("infinite") = true,
+      R"(Yields batches of images: dicts of arrays
+
+  image  [batch, 3, size, size] (NCHW) or [batch, size, size, 3] (NHWC), float32 or uint8, RGB
+  label  [batch] int64, -1 if label is None
+  index  [batch] int64: the number of the sample, the same in each epoch
+
+shards: TAR files in the WebDataset convention, or patterns of them: "train-{0000..0146}.tar", "train-*.tar"; also on web
+    servers ("https://...") and in S3 ("s3://bucket/...", with keys, region and endpoint from the environment)
+seed: keys the order and the augmentation
+shuffle_buffer_size, shuffle_min_size: samples in the shuffle buffer, and before it emits the first one; 1 keeps the order
+n_workers: threads that decode images
+size: the side of the images
+crop: "random": torchvision's RandomResizedCrop, with the smallest and largest area in scale and width / height in ratio;
+    "center": the middle, after the short side was resized to resize pixels (by default 8/7 of size: 256 for 224)
+flip: the probability of a horizontal flip (by default 0.5 for random crops and 0 for center crops)
+mean, std: float32 images are (pixel / 255 - mean) / std, by default ImageNet's; mean=(0, 0, 0), std=(1, 1, 1) leaves 0 to 1
+image, label: the members of a sample with the JPEG and with the label, an integer as text; label=None for no label
+drop_last: leave out the last batch of a pass if it isn't full
+cache_dir, cache_bytes: a folder that keeps what was read from servers, and its size
+infinite: repeat the data for ever; if False, each `for` is one pass with each sample once
+
+For evaluation: infinite=False, crop="center", shuffle_buffer_size=1.)");
+}
