@@ -24,10 +24,13 @@ class BuildWithCMake(build_ext):
         except ImportError:
             pass
         options += shlex.split(os.environ.get("CMAKE_ARGS", ""))
-        subprocess.run(["cmake", "-S", str(here), "-B", str(build), *options], check=True)
-        subprocess.run(["cmake", "--build", str(build), "--config", "Release"], check=True)
+        try:
+            subprocess.run(["cmake", "-S", str(here), "-B", str(build), *options], check=True)
+            subprocess.run(["cmake", "--build", str(build), "--config", "Release"], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            sys.exit(f"{error}\nThe module needs CMake 3.25, and CMAKE_PREFIX_PATH must name the folder where feedline is installed.")
         if not target.exists():
-            raise RuntimeError(f"CMake has not built {target}: is another Python's version among CMAKE_ARGS?")
+            sys.exit(f"CMake has not built {target}: do CMAKE_ARGS name another Python?")
 
 
 setup(ext_modules=[Extension(source.stem, sources=[source.name, "CMakeLists.txt"])],

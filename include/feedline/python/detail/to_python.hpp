@@ -113,9 +113,13 @@ class [[gnu::visibility("hidden")]] to_python {
       return py::cast(new bfloat16_tensor(owner_, data, s), py::return_value_policy::take_ownership);
     } else {
       const std::vector<py::ssize_t> extents(s.begin(), s.end());
+      // pybind11 before 2.12 would take an element's size from where NumPy 2 no longer has it.
+      std::vector<py::ssize_t> strides(extents.size());
+      py::ssize_t stride = sizeof(T);
+      for (std::size_t i = extents.size(); i-- > 0; stride *= extents[i]) strides[i] = stride;
       // Without memory NumPy would allocate some.
       static T none[1];
-      return py::array(dtype<T>(), extents, data ? data : none, owner_);
+      return py::array(dtype<T>(), extents, strides, data ? data : none, owner_);
     }
   }
 
