@@ -10,86 +10,86 @@
 
 #include <feedline/core/options.hpp>
 
-/// Each option of a run that the constructor of a bound class takes. Its value is the default, unless a parameter of
-/// bind_loader's function has this type.
+/// The options of a run that the constructor of a bound class takes as keywords. A parameter of bind_loader's function with
+/// one of these types is that option, at its place among the parameters and with a default of its own.
 namespace feedline::inline FEEDLINE_ABI::python::option {
 
 /// Whether the run repeats the data for ever.
 struct infinite {
   static constexpr const char* name = "infinite"; ///< in Python
-  bool value = false;
+  bool value = false;                             ///< what Python gave, or the default
 };
 
 /// The passes over the data of a finite run.
 struct epochs {
   static constexpr const char* name = "epochs"; ///< in Python
-  std::uint32_t value = 1;
+  std::uint32_t value = 1;                      ///< what Python gave, or the default
 };
 
 /// The number of the first epoch.
 struct first_epoch {
   static constexpr const char* name = "first_epoch"; ///< in Python
-  std::optional<std::uint32_t> value{};
+  std::optional<std::uint32_t> value{};              ///< what Python gave, or the default
 };
 
 /// Keys every random decision.
 struct seed {
   static constexpr const char* name = "seed"; ///< in Python
-  std::optional<std::uint64_t> value{};
+  std::optional<std::uint64_t> value{};       ///< what Python gave, or the default
 };
 
 /// The number of this process; needs world_size.
 struct rank {
   static constexpr const char* name = "rank"; ///< in Python
-  std::optional<std::uint32_t> value{};
+  std::optional<std::uint32_t> value{};       ///< what Python gave, or the default
 };
 
 /// How many processes train together; needs rank.
 struct world_size {
   static constexpr const char* name = "world_size"; ///< in Python
-  std::optional<std::uint32_t> value{};
+  std::optional<std::uint32_t> value{};             ///< what Python gave, or the default
 };
 
 /// What happens to a sample that fails: "fail" or "skip".
 struct on_error {
   static constexpr const char* name = "on_error"; ///< in Python
-  std::string value = "fail";
+  std::string value = "fail";                     ///< what Python gave, or the default
 };
 
 /// How many failed samples "skip" accepts.
 struct failure_limit {
   static constexpr const char* name = "failure_limit"; ///< in Python
-  std::size_t value = default_failure_limit;
+  std::size_t value = default_failure_limit;           ///< what Python gave, or the default
 };
 
 /// A function that receives each failure that is skipped, or None.
 struct [[gnu::visibility("hidden")]] on_failure {
   static constexpr const char* name = "on_failure"; ///< in Python
-  pybind11::object value = pybind11::none();
+  pybind11::object value = pybind11::none();        ///< what Python gave, or the default
 };
 
 /// A function that receives sentences about something unusual, or None.
 struct [[gnu::visibility("hidden")]] on_notice {
   static constexpr const char* name = "on_notice"; ///< in Python
-  pybind11::object value = pybind11::none();
+  pybind11::object value = pybind11::none();       ///< what Python gave, or the default
 };
 
 /// The most bytes that the run may hold; 0: no limit.
 struct memory_budget {
   static constexpr const char* name = "memory_budget"; ///< in Python
-  std::size_t value = 0;
+  std::size_t value = 0;                               ///< what Python gave, or the default
 };
 
 /// Where to continue: what state_dict() returned, or None.
 struct [[gnu::visibility("hidden")]] resume {
   static constexpr const char* name = "resume"; ///< in Python
-  pybind11::object value = pybind11::none();
+  pybind11::object value = pybind11::none();    ///< what Python gave, or the default
 };
 
 /// How a struct arrives: "dict", "namedtuple" or "tuple".
 struct fields {
   static constexpr const char* name = "fields"; ///< in Python
-  std::string value = "dict";
+  std::string value = "dict";                   ///< what Python gave, or the default
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::python::option
