@@ -63,6 +63,15 @@ def test_other_containers():
         fl.Examples(1, fields="list")
 
 
+def test_a_class_arrives_as_the_tuple_of_its_fields():
+    loader = fl.Measurements(3)
+    items = list(loader)
+    assert [count for count, _ in items] == [0, 1, 2]
+    del loader
+    gc.collect()
+    assert [values.tolist() for _, values in items] == [[0, 0], [1, 1], [2, 2]]
+
+
 def test_padded_columns_have_lengths():
     values, lengths = next(iter(fl.Padded(3, fields="tuple")))[0]
     assert values.tolist() == [[0, -1, -1], [1, 1, -1], [2, 2, 2]] and lengths.tolist() == [1, 2, 3]
@@ -144,6 +153,9 @@ def test_metrics_memory_and_repr():
     metrics = loader.metrics()
     assert metrics["consumer"]["items"] == 3
     assert [stage["name"] for stage in metrics["stages"]][-2:] == ["map `check`", "batch"]
+    assert metrics["recent"]["consumer"]["items"] == 3 and loader.metrics()["recent"]["consumer"]["items"] == 0
+    assert [stage["segment"] for stage in metrics["stages"]] == sorted(stage["segment"] for stage in metrics["stages"])
+    assert all(segment["active"] >= 1 for segment in metrics["segments"])
     assert "check" in loader.metrics_text()
     assert "check" in loader.memory()
     assert repr(loader) .startswith("<Numbers: finite, rank 0 of 1")
@@ -252,6 +264,99 @@ def test_names_of_files_are_texts_and_paths():
             fl.Names(wrong)
 
 
+def wait_until_ready(loader, count):
+    """Waits until so many batches are ready."""
+    while True:
+        queue = loader.metrics()["queues"][-1]
+        if queue["put"] - queue["taken"] >= count:
+            return
+        time.sleep(0)
+
+
+def test_a_closed_loader_may_be_drained():
+    whole = flat([batch for batch, _ in zip(fl.Numbers(50, infinite=True), range(200))])
+    for taken in (0, 3):
+        loader = fl.Numbers(50, infinite=True)
+        iter(loader)
+        seen = [loader.next() for _ in range(taken)]
+        wait_until_ready(loader, 2)
+        loader.close(drain=True)
+        state = loader.state_dict()
+        seen.append(loader.next())
+        between = loader.state_dict()
+        rest = list(loader)
+        assert len(rest) >= 1
+        assert flat(seen + rest) == whole[:4 * len(seen + rest)]
+        for position, behind in ((state, len(seen) - 1), (between, len(seen)), (loader.state_dict(), len(seen + rest))):
+            assert fl.Numbers(50, infinite=True, resume=position).next().tolist() == whole[4 * behind:4 * behind + 4]
+        with pytest.raises(StopIteration):
+            loader.next()
+        assert loader.metrics()["consumer"]["items"] == len(seen + rest)
+        assert len(next(iter(loader))) == 4  # a further pass
+
+
+def test_a_drained_loader_delivers_a_failure_in_its_place():
+    before = 0
+    with pytest.raises(fl.PipelineError):
+        for _ in fl.Numbers(40, fails_at=3):
+            before += 1
+    loader = fl.Numbers(40, fails_at=3)
+    iter(loader)
+    wait_until_ready(loader, before)
+    loader.close(drain=True)
+    seen = []
+    try:
+        for batch in loader:
+            seen.append(batch)
+    except fl.PipelineError as error:  # if it was ready too
+        assert error.sample == 3
+    assert len(seen) == before
+
+
+def test_draining_ends_the_wait_of_another_thread():
+    loader = fl.Numbers(4, seconds=3600)
+    iter(loader)
+    ended = []
+
+    def wait():
+        with pytest.raises(StopIteration):
+            loader.next()
+        ended.append(True)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    loader.close(drain=True)
+    thread.join(100)
+    assert ended == [True]
+
+
+def test_close_and_stop_drop_what_drain_has_kept():
+    for end in ("close", "stop"):
+        loader = fl.Numbers(50, infinite=True)
+        iter(loader)
+        wait_until_ready(loader, 2)
+        loader.close(drain=True)
+        getattr(loader, end)()
+        with pytest.raises(StopIteration):
+            loader.next()
+    loader = fl.Numbers(50)
+    loader.close(drain=True)  # before it began
+    assert len(list(loader)) == 13
+
+
+def test_a_closed_loader_still_has_its_metrics_failures_and_position():
+    loader = fl.Numbers(10, fails_at=3, on_error="skip", infinite=True)
+    seen = flat([loader.next() for _ in range(5)])
+    failures, state = loader.failures(), loader.state_dict()
+    loader.close()
+    assert loader.metrics()["consumer"]["items"] == 5
+    assert loader.failures() == failures != []
+    assert loader.state_dict() == state
+    resumed = fl.Numbers(10, fails_at=3, on_error="skip", infinite=True, resume=state)
+    assert seen + flat([resumed.next() for _ in range(5)]) == flat(
+        [batch for batch, _ in zip(fl.Numbers(10, fails_at=3, on_error="skip", infinite=True), range(10))])
+
+
 def run_python(code, *arguments):
     imports = "import os, pickle, signal, sys, threading, time\nimport feedline_test_module as fl\n"
     return subprocess.run(
@@ -277,6 +382,16 @@ except KeyboardInterrupt:
     assert outcome.stdout.startswith("interrupted after"), outcome.stderr
     assert float(outcome.stdout.split()[-1]) < 5  # usually less than a millisecond; the machine may be busy
     assert outcome.returncode == 0
+
+
+def test_a_signal_handler_may_drain():
+    outcome = run_python("""
+loader = fl.Numbers(4, seconds=3600)
+signal.signal(signal.SIGTERM, lambda *_: loader.close(drain=True))
+threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+print("batches", len(list(loader)))
+""")
+    assert outcome.stdout == "batches 0\n", outcome.stderr
 
 
 def test_a_child_of_fork_is_refused():

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -64,6 +65,18 @@ fl::any_pipeline<std::variant<texts, ints>> either(std::vector<Item> all) {
          fl::map([](fl::batch_of<Item> b) { return std::variant<texts, ints>(std::move(b)); });
 }
 
+/// A class, not a struct: Python sees what fields() returns.
+class measurement {
+ public:
+  explicit measurement(int n) : count_(n), values_({2}) { values_[0] = values_[1] = static_cast<float>(n); }
+
+  auto fields() { return std::tie(count_, values_); }
+
+ private:
+  int count_;
+  fl::tensor<float> values_;
+};
+
 } // namespace
 
 PYBIND11_MODULE(feedline_test_module, m) {
@@ -113,4 +126,8 @@ PYBIND11_MODULE(feedline_test_module, m) {
     fl::python::bind_loader(
         to, "Wrong", [](int seed) { return fl::from(numbers(seed)); }, py::arg("seed"));
   });
+  fl::python::bind_loader(
+      m, "Measurements",
+      [](int count) { return fl::from(numbers(count)) | fl::map([](int n) { return measurement(n); }); },
+      py::arg("count"));
 }

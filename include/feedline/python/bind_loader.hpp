@@ -36,15 +36,16 @@ namespace feedline::inline FEEDLINE_ABI::python {
 ///
 /// - A tensor arrives as a NumPy array that uses the batch's memory, which lives as long as one of its arrays; one of bfloat16
 ///   as an object for torch.from_dlpack. Texts arrive as bytes, padded columns as (values, lengths), optional ones as (values,
-///   mask), a variant as what it holds.
+///   mask), a variant as what it holds, and a class as the tuple of references that its function fields() returns.
 /// - `for batch in loader` is one pass; another `for` begins the next one, with the next epochs. next(timeout) raises
 ///   TimeoutError, and StopIteration at the end.
 /// - state_dict() and load_state_dict() save and restore the position behind the last batch; `resume=` takes such a state too.
 /// - metrics(), failures(), memory(), stop(), close() and `with`; len(loader) where the number of batches is known.
+///   close(drain=True) ends a run, but still yields the items that are ready.
 /// - A sample that fails raises PipelineError, with the attributes stage, sample, epoch, origin and message.
 ///
 /// Python's lock is free while the class waits, so other threads go on; Ctrl-C ends a wait at once. One thread at a time may
-/// use a loader, except for stop() and metrics(). In a child of fork() the functions that need its threads raise RuntimeError.
+/// use a loader, except for stop(), metrics() and close(drain=True). In a child of fork() the functions that need its threads raise RuntimeError.
 template <class Make, class... Extra>
 auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&... extra) {
   namespace py = pybind11;
@@ -75,8 +76,10 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
       "load_state_dict", [](bound& self, const py::object& state) { self.load_state_dict(state); },
       py::arg("state"), "Continues behind the item after which state_dict() was called.");
   c.def(
-      "metrics", [](bound& self) { return detail::as_python(self.metrics().total); },
-      "What the stages, threads and queues did since the start of the pass, as nested dicts.");
+      "metrics", [](bound& self) { return detail::as_python(self.metrics()); },
+      "What the stages, threads and queues did since the start of the pass, as nested dicts; \"recent\" has "
+      "the same since "
+      "the last call.");
   c.def(
       "metrics_text", [](bound& self) { return to_string(self.metrics()); },
       "The same as a table for people.");
@@ -90,7 +93,10 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
       "stop", [](bound& self) { self.stop(); },
       "Asks the run to stop, from any thread. No more items are delivered.");
   c.def(
-      "close", [](bound& self) { self.close(); }, "Stops the run and waits for its threads.");
+      "close", [](bound& self, bool drain) { drain ? self.drain() : self.close(); }, py::arg("drain") = false,
+      "Stops the run and waits for its threads. With `drain` the iteration still yields the items that are "
+      "ready, then "
+      "ends; any thread and signal handler may ask for that, also while another thread waits for an item.");
   return c;
 }
 

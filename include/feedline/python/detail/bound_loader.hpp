@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <set>
@@ -63,7 +65,21 @@ class [[gnu::visibility("hidden")]] python_loader {
     check_process();
     stop();
     const inside here(*this);
-    end();
+    ready_.clear();
+    finish(here);
+  }
+
+  /// As close(), but next() still returns the items that are ready. Any thread may call it at any time, and so may
+  /// Python's signal handlers: if a thread is inside, that one closes the run, when it next looks for an item.
+  void drain() {
+    check_process();
+    is_draining_ = true;
+    if (is_inside_) {
+      if (is_waiting_) stop(); // it has found nothing ready
+      return;
+    }
+    const inside here(*this);
+    keep_ready(here);
   }
 
   /// Asks the run to stop. Any thread may call it at any time.
@@ -73,7 +89,8 @@ class [[gnu::visibility("hidden")]] python_loader {
   void begin() {
     check_process();
     const inside here(*this);
-    if (is_running()) return;
+    if (is_draining_) keep_ready(here);
+    if (is_running() || !ready_.empty()) return;
     start(here);
   }
 
@@ -86,15 +103,24 @@ class [[gnu::visibility("hidden")]] python_loader {
     constexpr std::chrono::nanoseconds step = std::chrono::hours(1);
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
-      std::chrono::nanoseconds longest = step;
-      if (timeout) {
-        const seconds left = seconds(*timeout) - (std::chrono::steady_clock::now() - begin);
-        if (left < step)
-          longest = std::max(std::chrono::nanoseconds(0),
-                             std::chrono::duration_cast<std::chrono::nanoseconds>(left));
-      }
+      if (is_draining_) keep_ready(here);
+      if (!ready_.empty()) return next_ready();
       bool is_over = false;
-      if (py::object item = next_for(longest, is_over)) return item;
+      if (py::object item = next_for(std::chrono::nanoseconds(0), is_over)) return item;
+      if (!is_over) {
+        std::chrono::nanoseconds longest = step;
+        if (timeout) {
+          const seconds left = seconds(*timeout) - (std::chrono::steady_clock::now() - begin);
+          if (left < step)
+            longest = std::max(std::chrono::nanoseconds(0),
+                               std::chrono::duration_cast<std::chrono::nanoseconds>(left));
+        }
+        // It is marked before it looks at is_draining_; drain() does it the other way round.
+        const marked waiting(is_waiting_);
+        if (!is_draining_)
+          if (py::object item = next_for(longest, is_over)) return item;
+      }
+      if (is_draining_) continue;
       if (is_over) throw py::stop_iteration();
       if (PyErr_CheckSignals() != 0) throw py::error_already_set(); // such as Ctrl-C, which ends a wait
       if (timeout && seconds(std::chrono::steady_clock::now() - begin).count() >= *timeout) {
@@ -108,7 +134,8 @@ class [[gnu::visibility("hidden")]] python_loader {
     check_process();
     const inside here(*this);
     if (!has_begun_) start(here);
-    const std::vector<std::byte> bytes = position().to_bytes();
+    const std::vector<std::byte> bytes =
+        (ended_ && ended_->position ? *ended_->position : position()).to_bytes();
     py::dict state;
     state["feedline"] = py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     state["passes"] = options_.passes - 1;
@@ -119,6 +146,8 @@ class [[gnu::visibility("hidden")]] python_loader {
     check_process();
     const inside here(*this);
     resume_from(options_, state);
+    ready_.clear();
+    ended_.reset();
     end();
     has_begun_ = false;
   }
@@ -151,7 +180,7 @@ class [[gnu::visibility("hidden")]] python_loader {
   py::list failures_so_far() {
     const inside here(*this);
     py::list all;
-    for (const failure& f : failures()) all.append(as_python(f));
+    for (const failure& f : ended_ ? ended_->failures : failures()) all.append(as_python(f));
     return all;
   }
 
@@ -160,7 +189,9 @@ class [[gnu::visibility("hidden")]] python_loader {
            (has_begun_ ? ", in pass " + std::to_string(options_.passes) : ", not begun");
   }
 
-  virtual feedline::metrics metrics() = 0;
+  /// Of the current run, or of the last one. Any thread may call it at any time.
+  feedline::metrics metrics() { return ended_ ? ended_->metrics : metrics_so_far(); }
+
   virtual memory_plan memory() = 0;
 
   /// Ends the runs of all loaders, also those in which another thread waits: no thread may outlive the interpreter.
@@ -184,6 +215,7 @@ class [[gnu::visibility("hidden")]] python_loader {
   virtual bool is_running() const = 0;
   virtual py::object next_for(std::chrono::nanoseconds longest, bool& is_over) = 0;
   virtual checkpoint position() const = 0;
+  virtual feedline::metrics metrics_so_far() = 0;
   virtual std::optional<std::uint64_t> items_in_epoch() const = 0;
   virtual const std::vector<failure>& failures() const = 0;
 
@@ -208,6 +240,33 @@ class [[gnu::visibility("hidden")]] python_loader {
     python_loader& of_;
   };
 
+  // True during its life.
+  class marked {
+   public:
+    explicit marked(std::atomic<bool>& mark) : mark_(mark) { mark_ = true; }
+
+    marked(marked&&) = delete;
+
+    ~marked() { mark_ = false; }
+
+   private:
+    std::atomic<bool>& mark_;
+  };
+
+  // What is known of a run that close() has ended.
+  struct ended_run {
+    feedline::metrics metrics;
+    std::vector<failure> failures;
+    std::optional<checkpoint> position; // none: such runs have no checkpoints
+  };
+
+  // An item that was ready when the run was closed, or the error in its place.
+  struct ready_item {
+    py::object item;
+    std::exception_ptr error;
+    std::optional<checkpoint> position; // behind it
+  };
+
   static std::set<python_loader*>& all() { // guarded by the GIL
     static auto& loaders = *new std::set<python_loader*>();
     return loaders;
@@ -230,16 +289,68 @@ class [[gnu::visibility("hidden")]] python_loader {
     stopping_ = std::stop_source();
     o.stop = stopping_.get_token();
     make_run(o);
+    ended_.reset();
     options_.run.resume.reset(); // not before: after a start that failed, the next one resumes
     ++options_.passes;
     has_begun_ = true;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 
+  std::optional<checkpoint> position_if_any() const {
+    try {
+      return position();
+    } catch (const std::logic_error&) {
+      return std::nullopt;
+    }
+  }
+
+  // Ends the run and keeps what is known of it.
+  void finish(const inside&) {
+    if (has_begun_ && !ended_) ended_ = ended_run{metrics_so_far(), failures(), position_if_any()};
+    end();
+  }
+
+  // Takes what is ready, not more than fits into the last queue, which may be filled meanwhile; then ends the run.
+  void keep_ready(const inside& here) {
+    is_draining_ = false;
+    const std::optional<checkpoint> delivered = ended_ ? ended_->position : position_if_any();
+    if (is_running()) {
+      const interval_metrics now = metrics_so_far().total;
+      const std::size_t most = now.queues.empty() ? 1 : static_cast<std::size_t>(now.queues.back().capacity);
+      try {
+        for (bool is_over = false; ready_.size() < most;) {
+          py::object item = next_for(std::chrono::nanoseconds(0), is_over);
+          if (!item) break;
+          ready_.push_back({std::move(item), nullptr, position_if_any()});
+        }
+      } catch (...) {
+        ready_.push_back({py::object(), std::current_exception(), position_if_any()});
+      }
+    }
+    finish(here);
+    if (ended_) ended_->position = delivered;
+  }
+
+  py::object next_ready() {
+    if (stopping_.stop_requested()) {
+      ready_.clear();
+      throw py::stop_iteration();
+    }
+    const ready_item next = std::move(ready_.front());
+    ready_.pop_front();
+    ended_->position = next.position;
+    if (next.error) std::rethrow_exception(next.error);
+    return next.item;
+  }
+
   python_options options_;
   std::stop_source stopping_; // of the current run
   bool has_begun_ = false;
+  std::optional<ended_run> ended_; // none: its run goes on, or ended by itself
+  std::deque<ready_item> ready_;   // of a run that drain() has ended
   std::atomic<bool> is_inside_{false};
+  std::atomic<bool> is_waiting_{false};  // the thread inside has found nothing ready
+  std::atomic<bool> is_draining_{false}; // drain() was called
   const ::pid_t pid_ = ::getpid();
 };
 
@@ -250,12 +361,6 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
       : python_loader(std::move(options)), pipeline_(std::move(pipeline)) {}
 
   ~bound_loader() override { end(); }
-
-  feedline::metrics metrics() override {
-    const std::shared_ptr<any_loader<Item>> run = run_; // another thread may end the pass meanwhile
-    const py::gil_scoped_release unlocked;
-    return run->metrics();
-  }
 
   memory_plan memory() override { return run_->memory(); }
 
@@ -306,6 +411,12 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
   }
 
   checkpoint position() const override { return run_->checkpoint(); }
+
+  feedline::metrics metrics_so_far() override {
+    const std::shared_ptr<any_loader<Item>> run = run_; // another thread may end the pass meanwhile
+    const py::gil_scoped_release unlocked;
+    return run->metrics();
+  }
 
   std::optional<std::uint64_t> items_in_epoch() const override { return pipeline_.size(options().run); }
 

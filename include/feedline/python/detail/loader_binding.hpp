@@ -45,6 +45,7 @@ inline py::dict as_python(const interval_metrics& m) {
     d["held"] = s.held;
     d["capacity"] = s.capacity;
     d["busy"] = s.busy;
+    d["segment"] = s.segment;
     d["user_metrics"] = user;
     stages.append(d);
   }
@@ -52,6 +53,7 @@ inline py::dict as_python(const interval_metrics& m) {
     py::dict d;
     d["name"] = s.name;
     d["workers"] = s.workers.size();
+    d["active"] = s.active;
     d["busy_fraction"] = s.busy_fraction();
     d["starved_fraction"] = s.starved_fraction();
     d["waiting_fraction"] = s.waiting_fraction();
@@ -65,6 +67,7 @@ inline py::dict as_python(const interval_metrics& m) {
     d["taken"] = q.taken;
     d["dropped"] = q.dropped;
     d["mean_fill"] = q.mean_fill;
+    d["peak_fill"] = q.peak_fill;
     queues.append(d);
   }
   py::dict consumer;
@@ -76,6 +79,12 @@ inline py::dict as_python(const interval_metrics& m) {
   all["queues"] = queues;
   all["consumer"] = consumer;
   all["bottleneck"] = m.bottleneck;
+  return all;
+}
+
+inline py::dict as_python(const metrics& m) {
+  py::dict all = as_python(m.total);
+  all["recent"] = as_python(m.recent);
   return all;
 }
 

@@ -29,6 +29,11 @@ namespace py = pybind11;
 /// How the fields of a struct arrive in Python.
 enum class field_container { dict, named_tuple, tuple };
 
+template <class T>
+inline constexpr bool are_references = false;
+template <class... T>
+inline constexpr bool are_references<std::tuple<T&...>> = true;
+
 /// Makes the Python objects of one item. They keep `owner` alive, which has the item.
 class [[gnu::visibility("hidden")]] to_python {
  public:
@@ -97,6 +102,17 @@ class [[gnu::visibility("hidden")]] to_python {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return named<sizeof...(I)>(names_of_fields<T>(), std::tie(columns.template get<I>()...));
     }(std::make_index_sequence<std::tuple_size_v<decltype(fields_of(std::declval<T&>()))>>());
+  }
+
+  /// A class with a function fields(), which returns references to what it has.
+  template <class T>
+    requires(!has_fields<T>) && requires(T& value) { value.fields(); }
+  py::object operator()(T& value) const {
+    auto fields = value.fields();
+    static_assert(
+        are_references<decltype(fields)>,
+        "feedline::python: fields() of a class must return a std::tuple of references: std::tie(a_, b_)");
+    return (*this)(fields);
   }
 
   /// A struct, a pair or a tuple.
