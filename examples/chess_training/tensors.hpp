@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -55,6 +56,13 @@ class training_batch {
   const batch_tensors* operator->() const noexcept {
     const auto* const leased = std::get_if<0>(&tensors_);
     return leased ? leased->get() : std::get_if<1>(&tensors_)->get();
+  }
+
+  /// References to the tensors, in the order of batch_tensors.
+  auto fields() noexcept {
+    batch_tensors& t =
+        tensors_.index() == 0 ? *std::get_if<0>(&tensors_)->get() : **std::get_if<1>(&tensors_);
+    return std::tie(t.planes, t.probabilities, t.winner, t.best_q, t.plies_left, t.values);
   }
 
   std::size_t size() const noexcept { return ids_.size(); }

@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 here = pathlib.Path(__file__).resolve().parent
@@ -34,4 +34,4 @@ class BuildWithCMake(build_ext):
 
 
 setup(ext_modules=[Extension(source.stem, sources=[source.name, "CMakeLists.txt"])],
-      cmdclass={"build_ext": BuildWithCMake}, py_modules=[])
+      cmdclass={"build_ext": BuildWithCMake}, packages=find_packages(), py_modules=[])

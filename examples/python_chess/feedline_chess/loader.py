@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT
+"""The loader: a Python iterator over the batches of the pipeline."""
+import sys
+from typing import Any, Dict, List, NamedTuple, Optional
+
+import _feedline_chess as native
+from numpy import ndarray
+
+from .config import DataLoaderConfig
+
+
+class Batch(NamedTuple):
+    """The training tuples of B positions, as float32 arrays that share the batch's memory. Win, draw and loss are
+    probabilities for the player to move."""
+    planes: ndarray  # [B, 112, 8, 8]: from the player's side, the first rank first
+    probabilities: ndarray  # [B, 1858]; -1: an illegal move
+    winner: ndarray  # [B, 3]: win, draw and loss of the game
+    best_q: ndarray  # [B, 3]: win, draw and loss of the search's best move
+    plies_left: ndarray  # [B]
+
+
+class BatchWithValues(NamedTuple):
+    """As Batch, if tensor_generator.values is True."""
+    planes: ndarray
+    probabilities: ndarray
+    winner: ndarray
+    best_q: ndarray
+    plies_left: ndarray
+    # [B, 6, 3]: q, d and m of the result, the best move, the played move, the network alone, the root of the search, and the
+    # short term. Unknown values are NaN.
+    values: ndarray
+
+
+class DataLoader:
+    """Iterates over the batches of a run.
+
+        for batch in loader:            # Batch, or BatchWithValues
+            step(batch.planes, batch.probabilities)
+
+    One thread at a time may use it, except for stop(), close(), metrics() and what concerns the anchor. Ctrl-C ends a wait at
+    once. A child of fork() can't use it, as its threads don't exist there.
+
+    config: the options of the stages and the run.
+    resume: a state that state_dict() of such a loader returned: continues after it. None: from the beginning.
+
+    Raises OSError and RuntimeError for games that can't be found or opened.
+    """
+
+    def __init__(self, config: DataLoaderConfig, *, resume: Optional[dict] = None):
+        if not isinstance(config, DataLoaderConfig):
+            raise TypeError(f"DataLoader takes a DataLoaderConfig, not {config!r}")
+        self.config = config
+        options = _options(config)
+        run = dict(
+            infinite=config.infinite, epochs=config.epochs, seed=config.seed, rank=config.rank, world_size=config.world_size,
+            on_error=config.on_error, on_failure=config.on_failure, on_notice=config.on_notice,
+            memory_budget=config.memory_budget, fields="tuple",
+            failure_limit=native.no_failure_limit if config.failure_limit is None else config.failure_limit)
+        games, pool = config.file_path_provider.games, config.shuffling_chunk_pool
+        self._pool = None
+        if pool.window is None:
+            self._chunks = native.ChunkSources(games)
+            for problem in self._chunks.problems:
+                sentence = f"left out: {problem}"
+                config.on_notice(sentence) if config.on_notice else print(sentence, file=sys.stderr)
+            self._loader = native.Loader(self._chunks, options, resume=resume, **run)
+        else:
+            if resume is not None:
+                raise ValueError("resume: a run with shuffling_chunk_pool.window can't be resumed: keep DataLoader.anchor and "
+                                 "pass it as shuffling_chunk_pool.anchor")
+            self._chunks = self._pool = native.LivePool(games[0], pool.window, config.on_notice)
+            if pool.anchor is not None:
+                self._pool.set_anchor(pool.anchor)
+            self._loader = native.LiveLoader(self._pool, options, **run)
+        self._batch = BatchWithValues if config.tensor_generator.values else Batch
+        self._fields = len(self._batch._fields)
+
+    def __iter__(self):
+        iter(self._loader)
+        return self
+
+    def __next__(self):
+        return self._batch._make(next(self._loader)[:self._fields])
+
+    def next(self, timeout: Optional[float] = None):
+        """The next batch. Raises TimeoutError after `timeout` seconds, and StopIteration at the end."""
+        return self._batch._make(self._loader.next(timeout)[:self._fields])
+
+    def stop(self):
+        """Asks the run to stop, from any thread. No more batches are delivered."""
+        self._loader.stop()
+
+    def close(self):
+        """Ends the run. The iteration still yields the batches that are ready, then ends; another `for` starts the next pass.
+
+        Any thread and signal handler may call it. If another thread waits for a batch, its wait ends.
+        """
+        self._loader.close(drain=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._loader.close()
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The position after the last batch, as a small dict that can be pickled. Raises RuntimeError with a window."""
+        if self._pool is not None:
+            raise RuntimeError("a run with shuffling_chunk_pool.window has no state: keep DataLoader.anchor and pass it as "
+                               "shuffling_chunk_pool.anchor")
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: Dict[str, Any]):
+        """Continues after the batch after which state_dict() was called."""
+        if self._pool is not None:
+            raise RuntimeError("a run with shuffling_chunk_pool.window has no state to load")
+        self._loader.load_state_dict(state)
+
+    def metrics(self) -> Dict[str, Any]:
+        """What the run did since the start of the pass, and in "recent" since the last call.
+
+            {"seconds": 12.5, "bottleneck": "…", "consumer": {"items": 40, "waited": 0.3},
+             "stages": {"chunk loader": {
+                 "load": {"threads": 2, "busy": 0.7, "busy_seconds": 8.75, "mean_seconds": 0.002},
+                 "items": {"received": 900, "emitted": 899, "failures": 1},
+                 "queue": {"capacity": 32, "put": 899, "taken": 870, "dropped": 0, "mean_fill": 29.5, "peak_fill": 32},
+                 "gauges": {"unreadable": 1}}, …},
+             "recent": {…}}
+
+        `busy` is the mean number of its threads at work; neighbouring stages may share threads. `queue` is the one after a
+        stage, or None if the next stage shares its threads. `gauges` are a stage's own numbers: what it holds, what the pool
+        knows, and the causes of failures.
+        """
+        metrics = self._loader.metrics()
+        return dict(_interval(metrics), recent=_interval(metrics["recent"]))
+
+    def metrics_text(self) -> str:
+        """The metrics as a table for people."""
+        return self._loader.metrics_text()
+
+    def failures(self) -> List[Dict[str, Any]]:
+        """The chunks that were left out, as dicts with stage, sample, epoch, origin and message."""
+        return self._loader.failures()
+
+    def memory(self) -> str:
+        """What the run may hold in memory at most, as a table."""
+        return self._loader.memory()
+
+    @property
+    def chunks(self) -> int:
+        """The number of chunks, with a window those in it now."""
+        return len(self._chunks)
+
+    @property
+    def anchor(self) -> str:
+        """The key of the chunk after which chunks count as new; empty: the beginning of the run."""
+        return self._live_pool().anchor()
+
+    def set_anchor(self, key: str):
+        """Makes the chunk with this key the anchor."""
+        self._live_pool().set_anchor(key)
+
+    def reset_anchor(self) -> str:
+        """Makes the newest chunk the anchor, as after a network has been trained, and returns its key."""
+        return self._live_pool().reset_anchor()
+
+    @property
+    def chunks_since_anchor(self) -> int:
+        """The number of chunks that are newer than the anchor."""
+        return self._live_pool().chunks_since_anchor()
+
+    def _live_pool(self):
+        if self._pool is None:
+            raise RuntimeError("an anchor needs shuffling_chunk_pool.window: only a live pool counts new chunks")
+        return self._pool
+
+    def __repr__(self):
+        return repr(self._loader).replace("<Live", "<").replace("<Loader", "<DataLoader")
+
+
+def _options(config):
+    """The options of the pipeline in C++."""
+    unpacker, sampler = config.chunk_unpacker, config.shuffling_frame_sampler
+    options = native.Options()
+    options.format = config.chunk_source_loader.format
+    options.workers = unpacker.workers
+    options.sampling = unpacker.sampling
+    options.sampling_seed = config.seed if unpacker.sampling_seed is None else unpacker.sampling_seed
+    if unpacker.blunders is not None:
+        options.correct_blunders(unpacker.blunders)
+    options.reservoir = sampler.reservoir
+    options.min_fill = sampler.min_fill
+    options.batch = config.tensor_generator.batch
+    options.values = config.tensor_generator.values
+    return options
+
+
+def _label(name):
+    """The stage's name in the picture of the pipeline: "map `chunk loader`" is the chunk loader."""
+    if "`" in name:
+        return name.split("`")[1]
+    return {"shuffle": "shuffling frame sampler", "sliding_window_pool": "shuffling chunk pool"}.get(name, name)
+
+
+def _interval(metrics):
+    seconds, stages, segments = metrics["seconds"], metrics["stages"], metrics["segments"]
+    all_stages = {}
+    for stage, following in zip(stages, stages[1:] + [None]):
+        gauges = dict(stage["user_metrics"])
+        if stage["capacity"]:
+            gauges.update(held=stage["held"], capacity=stage["capacity"])
+        segment = stage["segment"]
+        queue = None
+        if following is None or following["segment"] != segment:
+            queue = {key: value for key, value in metrics["queues"][segment].items() if key != "name"}
+        all_stages[_label(stage["name"])] = {
+            "load": {
+                "threads": segments[segment]["active"],
+                "busy": stage["busy"] / seconds if seconds > 0 else 0.0,
+                "busy_seconds": stage["busy"],
+                "mean_seconds": stage["mean_seconds"],
+            },
+            "items": {key: stage[key] for key in ("received", "emitted", "failures")},
+            "queue": queue,
+            "gauges": gauges,
+        }
+    return {
+        "seconds": seconds,
+        "stages": all_stages,
+        "consumer": metrics["consumer"],
+        "bottleneck": metrics["bottleneck"],
+    }
