@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Loaders as Python's users see them.
+import copy
 import gc
 import logging
 import os
@@ -75,6 +76,7 @@ def test_a_class_arrives_as_the_tuple_of_its_fields():
 def test_padded_columns_have_lengths():
     values, lengths = next(iter(fl.Padded(3, fields="tuple")))[0]
     assert values.tolist() == [[0, -1, -1], [1, 1, -1], [2, 2, 2]] and lengths.tolist() == [1, 2, 3]
+    assert lengths.dtype == np.int64
 
 
 def test_arrays_use_the_batch_and_outlive_the_loader():
@@ -212,6 +214,12 @@ def test_two_threads_in_one_loader_are_refused():
             break
     loader.stop()
     thread.join()
+
+
+def test_a_loader_cant_be_sent_to_another_process():
+    for use in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"state_dict\(\).*num_workers=0"):
+            use(fl.Numbers(8))
 
 
 def test_ranks_share_the_data():

@@ -430,6 +430,12 @@ def test_close_drains(games):
     assert loader.metrics()["consumer"]["items"] == len(seen + rest)
 
 
+def test_a_loader_cant_be_sent_to_another_process(games):
+    for use in (pickle.dumps, copy.copy):
+        with pytest.raises(TypeError, match="num_workers=0"):
+            use(DataLoader(config(games)))
+
+
 def test_leaving_with_drops_what_is_ready(games):
     with DataLoader(config(games)) as loader:
         next(loader)

@@ -174,6 +174,9 @@ class DataLoader:
             raise RuntimeError("an anchor needs shuffling_chunk_pool.window: only a live pool counts new chunks")
         return self._pool
 
+    def __reduce_ex__(self, protocol):
+        return self._loader.__reduce_ex__(protocol)  # says why it can't be pickled or copied
+
     def __repr__(self):
         return repr(self._loader).replace("<Live", "<").replace("<Loader", "<DataLoader")
 

@@ -63,6 +63,11 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
   c.def("__len__", [](bound& self) { return self.size(); });
   c.def("__enter__", [](const py::object& self) { return self; });
   c.def("__exit__", [](bound& self, const py::args&) { self.close(); });
+  c.def("__reduce_ex__", [](bound&, int) -> py::object { // for pickle and copy
+    throw py::type_error(
+        "a loader can't be pickled or copied, as it has threads of its own: pickle its state_dict(), and "
+        "with PyTorch's DataLoader set num_workers=0");
+  });
   c.def("__repr__",
         [name = std::string(name)](bound& self) { return "<" + name + ": " + self.summary() + ">"; });
   c.def(

@@ -3,6 +3,7 @@
 // Items as Python objects: tensors become arrays that use the item's memory.
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,8 +83,8 @@ class [[gnu::visibility("hidden")]] to_python {
 
   template <class T>
   py::object operator()(padded_tensor<T>& column) const {
-    return named<2>(std::array<std::string_view, 2>{"values", "lengths"},
-                    std::tie(column.values, column.lengths));
+    signed_lengths lengths{column.lengths};
+    return named<2>(std::array<std::string_view, 2>{"values", "lengths"}, std::tie(column.values, lengths));
   }
 
   template <class T>
@@ -123,6 +124,15 @@ class [[gnu::visibility("hidden")]] to_python {
   }
 
  private:
+  // As int64: PyTorch has few functions for unsigned numbers. No length has the highest bit.
+  struct signed_lengths {
+    std::vector<std::size_t>& of;
+  };
+
+  py::object operator()(signed_lengths& lengths) const {
+    return array(reinterpret_cast<std::int64_t*>(lengths.of.data()), {lengths.of.size()});
+  }
+
   template <class T>
   py::object array(T* data, const shape& s) const {
     if constexpr (std::is_same_v<T, bfloat16>) {
