@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The module that the tests in Python import.
 #include <array>
-#include <chrono>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <memory_resource>
 #include <optional>
+#include <semaphore>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -25,6 +28,88 @@ std::vector<int> numbers(int count) {
   for (int i = 0; i < count; ++i) all.push_back(i);
   return all;
 }
+
+// Where items and sources wait, so that tests know when they do.
+class gate {
+ public:
+  enum state : int { open, shut, broken };
+
+  void set(state s) {
+    state_ = s;
+    state_.notify_all();
+  }
+
+  void pass() {
+    if (state_ == shut) arrive();
+    state_.wait(shut);
+    if (state_ == broken) throw std::runtime_error("the gate is broken");
+  }
+
+  void wait_until_stopped(const std::stop_token& stop) {
+    std::binary_semaphore stopped(0);
+    const std::stop_callback on_stop(stop, [&] { stopped.release(); });
+    arrive();
+    stopped.acquire();
+  }
+
+  // Waits until something waits.
+  void await() {
+    arrived_.wait(0);
+    arrived_ = 0;
+  }
+
+ private:
+  void arrive() {
+    ++arrived_;
+    arrived_.notify_all();
+  }
+
+  std::atomic<int> state_{open};
+  std::atomic<int> arrived_{0};
+};
+
+gate the_gate;
+
+// Counts the memory of batches.
+class counted_memory : public std::pmr::memory_resource {
+ public:
+  std::atomic<int> taken{0}, live{0};
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    ++taken;
+    ++live;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+    --live;
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
+
+counted_memory the_memory;
+
+// A source whose opening passes the gate.
+struct gated_source {
+  int count;
+  int at = 0;
+
+  std::optional<int> next() { return at < count ? std::optional(at++) : std::nullopt; }
+
+  void state(auto& archive) { archive(at); }
+
+  std::uint64_t size() const {
+    the_gate.pass();
+    return static_cast<std::uint64_t>(count);
+  }
+
+  std::uint64_t extent() const { return size(); }
+
+  std::uint64_t fingerprint(std::uint64_t) const { return 1; }
+};
 
 struct box {
   int width;
@@ -77,32 +162,78 @@ class measurement {
   fl::tensor<float> values_;
 };
 
+enum class color : std::uint8_t { red = 3, blue = 250 };
+
+// What as_list leaves as it is.
+struct oddity {
+  fl::tensor<float> point;
+  std::vector<int> none;
+  std::vector<bool> bits;
+  std::vector<std::byte> bytes;
+  std::vector<color> colors;
+  color one;
+  char letter;
+  std::variant<int, std::string> either;
+  std::pair<box, std::optional<std::string>> nested;
+  std::array<std::string, 2> words;
+  fl::bfloat16 brain;
+};
+
+oddity make_oddity(int n) {
+  oddity o{fl::tensor<float>(fl::shape{}),
+           {},
+           {true, false},
+           {std::byte{255}},
+           {color::blue},
+           color::red,
+           static_cast<char>(-n),
+           n,
+           {},
+           {"a", "b"},
+           fl::bfloat16(1.5f)};
+  *o.point.data() = static_cast<float>(n);
+  o.nested.first.width = n;
+  if (n % 2 != 0) {
+    o.either = "odd";
+    o.nested.second = "odd";
+  }
+  return o;
+}
+
+using numbers_pipeline = fl::any_pipeline<fl::batch_of<int>>;
+
+numbers_pipeline evens(int count) {
+  return fl::from(numbers(count)) | fl::filter([](int n) { return n % 2 == 0; }) | fl::batch(4);
+}
+
+numbers_pipeline odds(int count) {
+  return fl::from(numbers(count)) | fl::filter([](int n) { return n % 2 != 0; }) | fl::batch(4);
+}
+
 } // namespace
 
 PYBIND11_MODULE(feedline_test_module, m) {
   fl::python::bind_loader(
       m, "Numbers",
-      [](int count, std::size_t batch_size, int fails_at, double seconds) {
+      [](int count, std::size_t batch_size, int fails_at, const std::string& message, bool waits) {
         return fl::from(numbers(count)) | fl::global_shuffle() |
                fl::map(
                    [=](int n, fl::context& c) {
-                     if (n == fails_at) throw std::runtime_error("unlucky");
-                     if (seconds > 0) {
-                       const auto end =
-                           std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-                       while (std::chrono::steady_clock::now() < end && !c.stop.stop_requested())
-                         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                     }
+                     if (n == fails_at) throw std::runtime_error(message);
+                     if (waits) the_gate.wait_until_stopped(c.stop);
+                     the_gate.pass();
                      return n;
                    },
                    fl::workers{2}, fl::name{"check"}) |
-               fl::batch(batch_size);
+               fl::batch(batch_size, {.memory = &the_memory});
       },
-      py::arg("count"), py::arg("batch_size") = 4, py::arg("fails_at") = -1, py::arg("seconds") = 0.0,
-      "Numbers in random order.");
+      py::arg("count"), py::arg("batch_size") = 4, py::arg("fails_at") = -1, py::arg("message") = "unlucky",
+      py::arg("waits") = false, "Numbers in random order.");
   fl::python::bind_loader(
       m, "Examples",
-      [](int count) { return fl::from(numbers(count)) | fl::map(make_example) | fl::batch(4); },
+      [](int count) {
+        return fl::from(numbers(count)) | fl::map(make_example) | fl::batch(4, {.memory = &the_memory});
+      },
       py::arg("count"));
   fl::python::bind_loader(
       m, "Padded",
@@ -130,4 +261,43 @@ PYBIND11_MODULE(feedline_test_module, m) {
       m, "Measurements",
       [](int count) { return fl::from(numbers(count)) | fl::map([](int n) { return measurement(n); }); },
       py::arg("count"));
+  fl::python::bind_loader(
+      m, "Oddities",
+      [](int count) { return fl::from(numbers(count)) | fl::map(make_oddity) | fl::batch(2, fl::as_list); },
+      py::arg("count"));
+  fl::python::bind_loader(
+      m, "Gated", [](int count) { return fl::from(gated_source{count}) | fl::batch(4); }, py::arg("count"));
+  fl::python::bind_loader(
+      m, "Shuffled",
+      [](int count, bool waits) {
+        return fl::from(numbers(count)) | fl::map([=](int n, fl::context& c) {
+                 if (waits) the_gate.wait_until_stopped(c.stop);
+                 return n;
+               }) |
+               fl::shuffle({.capacity = 16, .min_fill = 16}) | fl::batch(4);
+      },
+      py::arg("count"), py::arg("waits") = false);
+  fl::python::bind_loader(
+      m, "Listed",
+      [](const py::list& values) { return fl::from(values.cast<std::vector<float>>()) | fl::batch(4); },
+      py::arg("values"));
+  fl::python::bind_loader(m, "Evens", &evens, py::arg("count"), py::doc("Even numbers."));
+  fl::python::bind_loader(m, "Odds", &odds, py::arg("count"));
+
+  py::enum_<gate::state>(m, "Gate")
+      .value("open", gate::open)
+      .value("shut", gate::shut)
+      .value("broken", gate::broken);
+  m.def("set_gate", [](gate::state s) { the_gate.set(s); });
+  m.def(
+      "await_waiting", [] { the_gate.await(); }, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "live_blocks", [] { return the_memory.live.load(); }, "The blocks of memory that batches have now.");
+  m.def("taken_blocks", [] { return the_memory.taken.load(); });
+  if constexpr (fl::detail::is_address_sanitized)
+    m.def("use_after_free", [] {
+      const auto number = new int(1);
+      delete number;
+      return *number;
+    });
 }

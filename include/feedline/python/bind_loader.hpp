@@ -2,6 +2,7 @@
 #pragma once
 // bind_loader: a pipeline as a Python class.
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,7 +12,9 @@
 
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics.hpp>
+#include <feedline/python/detail/bound_loader.hpp>
 #include <feedline/python/detail/loader_binding.hpp>
+#include <feedline/python/detail/to_python.hpp>
 #include <feedline/python/run_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::python {
@@ -24,13 +27,13 @@ namespace feedline::inline FEEDLINE_ABI::python {
 ///       }, py::arg("shards"), py::arg("batch_size") = 64);
 ///     }
 ///
-/// `extra` are pybind11's: the names and defaults of the parameters of `make`, and a documentation string. A parameter of
-/// type file_patterns takes a text or a path, or a sequence of them. `make` may also return an any_pipeline.
+/// `extra` are pybind11's: a name for each parameter of `make`, some with defaults, and a documentation string. A parameter of
+/// type file_patterns takes a text or a path, or a sequence of them. `make` may also return an any_pipeline; it runs without
+/// Python's lock, unless it takes Python objects.
 ///
-/// The class's constructor also takes, by name: infinite, epochs, first_epoch, seed, rank and world_size (by default what the
-/// launcher's environment says), on_error ("fail" or "skip"), failure_limit, on_failure, on_notice, memory_budget, resume and
-/// fields ("dict", "namedtuple" or "tuple": how a struct arrives). A parameter of `make` with a type in python::option is that
-/// option, at its place among the parameters and with a default of yours:
+/// The class's constructor also takes the options of a run by name; its documentation lists them. CMake's function
+/// feedline_python_stubs writes that of all functions, with their types, to a .pyi file. A parameter of `make` with a type in
+/// python::option is that option, at its place among the parameters and with a default of yours:
 ///
 ///     [](const fl::file_patterns& shards, fl::python::option::infinite) { … }, py::arg("shards"), py::arg("infinite") = true
 ///
@@ -44,41 +47,58 @@ namespace feedline::inline FEEDLINE_ABI::python {
 ///   close(drain=True) ends a run, but still yields the items that are ready.
 /// - A sample that fails raises PipelineError, with the attributes stage, sample, epoch, origin and message.
 ///
-/// Python's lock is free while the class waits, so other threads go on; Ctrl-C ends a wait at once. One thread at a time may
-/// use a loader, except for stop(), metrics() and close(drain=True). In a child of fork() the functions that need its threads raise RuntimeError.
-template <class Make, class... Extra>
+/// Python's lock is free while the class waits, so other threads go on. Ctrl-C ends a wait for an item at once; it also stops a
+/// start, which takes effect when the source and the stages notice it: the next pass then starts there. One thread at a time may
+/// use a loader, except for stop(), metrics(), memory() and close(drain=True). In a child of fork() all functions raise
+/// RuntimeError, except repr().
+template <class Make, class... Extra, class Unique = decltype([] {})>
 auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&... extra) {
   namespace py = pybind11;
   std::function function(std::move(make)); // knows the types of its parameters
-  using pipeline = decltype(detail::erased(std::declval<typename decltype(function)::result_type>()));
-  using bound = detail::class_of<typename pipeline::item, Make>;
+  using made = typename decltype(function)::result_type;
+  using item = typename decltype(detail::as_any_pipeline(std::declval<made>()))::item;
+  using bound = detail::class_of<item, Unique>;
+  using shown = typename detail::python_check<detail::item<item>>::shown;
+  using object = detail::python_object<shown>;
   detail::prepare(m);
-  py::class_<bound> c(m, name, py::module_local());
+  py::class_<bound, std::shared_ptr<bound>> c(m, name, py::module_local(), detail::collected<bound>());
+  if (const std::string doc = detail::class_doc<shown>(extra...); !doc.empty()) c.attr("__doc__") = doc;
   detail::define_constructor(c, std::move(function), extra...);
-  c.def("__iter__", [](const py::object& self) {
-    self.cast<bound&>().begin();
-    return self;
-  });
-  c.def("__next__", [](bound& self) { return self.next(std::nullopt); });
-  c.def("__len__", [](bound& self) { return self.size(); });
-  c.def("__enter__", [](const py::object& self) { return self; });
-  c.def("__exit__", [](bound& self, const py::args&) { self.close(); });
-  c.def("__reduce_ex__", [](bound&, int) -> py::object { // for pickle and copy
-    throw py::type_error(
-        "a loader can't be pickled or copied, as it has threads of its own: pickle its state_dict(), and "
-        "with PyTorch's DataLoader set num_workers=0");
-  });
-  c.def("__repr__",
-        [name = std::string(name)](bound& self) { return "<" + name + ": " + self.summary() + ">"; });
   c.def(
-      "next", [](bound& self, std::optional<double> timeout) { return self.next(timeout); },
+      "__reduce_ex__",
+      [](bound&, int) -> py::object {
+        throw py::type_error(
+            "a loader can't be pickled or copied, as it has threads of its own: pickle its state_dict(), and "
+            "with PyTorch's DataLoader set num_workers=0");
+      },
+      "Refuses pickle and copy.");
+  c.def(
+      "__iter__",
+      [](bound& self) -> bound& {
+        self.begin();
+        return self;
+      },
+      "Begins the next pass if the last one has ended.");
+  c.def(
+      "__next__", [](bound& self) { return object(self.next({})); }, "The next item.");
+  c.def("__len__", &bound::size, "The number of items in a pass. Raises TypeError where it isn't known.");
+  c.def(
+      "__enter__", [](bound& self) -> bound& { return self; },
+      "The loader, which close() ends with the block.");
+  c.def(
+      "__exit__", [](bound& self, const py::args&) { self.close(); }, "As close().");
+  c.def(
+      "__repr__",
+      [name = std::string(name)](bound& self) { return "<" + name + ": " + self.summary() + ">"; },
+      "The mode, the rank and the number of the pass.");
+  c.def(
+      "next", [](bound& self, std::optional<double> timeout) { return object(self.next(timeout)); },
       py::arg("timeout") = py::none(),
       "The next item. Raises TimeoutError after `timeout` seconds, and StopIteration at the end.");
+  c.def("state_dict", &bound::state_dict,
+        "The position behind the last item, as a dict that can be pickled.");
   c.def(
-      "state_dict", [](bound& self) { return self.state_dict(); },
-      "The position behind the last item, as a dict that can be pickled.");
-  c.def(
-      "load_state_dict", [](bound& self, const py::object& state) { self.load_state_dict(state); },
+      "load_state_dict", [](bound& self, const py::dict& state) { self.load_state_dict(state); },
       py::arg("state"), "Continues behind the item after which state_dict() was called.");
   c.def(
       "metrics", [](bound& self) { return detail::as_python(self.metrics()); },
@@ -86,17 +106,14 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
       "the same since "
       "the last call.");
   c.def(
-      "metrics_text", [](bound& self) { return to_string(self.metrics()); },
+      "metrics_text", [](bound& self) { return detail::text_of(to_string(self.metrics())); },
       "The same as a table for people.");
+  c.def("failures", &bound::failures_so_far,
+        "The samples that were skipped, as dicts with stage, sample, epoch, origin and message.");
   c.def(
-      "failures", [](bound& self) { return self.failures_so_far(); },
-      "The samples that were skipped, as dicts with stage, sample, epoch, origin and message.");
-  c.def(
-      "memory", [](bound& self) { return to_string(self.memory()); },
+      "memory", [](bound& self) { return detail::text_of(to_string(self.memory())); },
       "What the run may hold in memory at most, as a table.");
-  c.def(
-      "stop", [](bound& self) { self.stop(); },
-      "Asks the run to stop, from any thread. No more items are delivered.");
+  c.def("stop", &bound::stop, "Asks the run to stop, from any thread. No more items are delivered.");
   c.def(
       "close", [](bound& self, bool drain) { drain ? self.drain() : self.close(); }, py::arg("drain") = false,
       "Stops the run and waits for its threads. With `drain` the iteration still yields the items that are "

@@ -10,6 +10,50 @@
 
 #include <feedline/core/options.hpp>
 
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// Arguments whose types Python shows.
+struct [[gnu::visibility("hidden")]] python_function : pybind11::object {
+  using object::object;
+
+  python_function() : object(pybind11::none()) {}
+
+  static bool check_(pybind11::handle h) { return h.is_none() || PyCallable_Check(h.ptr()) != 0; }
+};
+
+struct [[gnu::visibility("hidden")]] function_of_failure : python_function {
+  using python_function::python_function;
+};
+
+struct [[gnu::visibility("hidden")]] function_of_text : python_function {
+  using python_function::python_function;
+};
+
+struct [[gnu::visibility("hidden")]] optional_state : pybind11::object {
+  using object::object;
+
+  optional_state() : object(pybind11::none()) {}
+
+  static bool check_(pybind11::handle) { return true; } // resume_from() says more about a wrong one
+};
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+template <>
+struct pybind11::detail::handle_type_name<feedline::detail::function_of_failure> {
+  static constexpr auto name = const_name("Optional[Callable[[Dict[str, Any]], Any]]");
+};
+
+template <>
+struct pybind11::detail::handle_type_name<feedline::detail::function_of_text> {
+  static constexpr auto name = const_name("Optional[Callable[[str], Any]]");
+};
+
+template <>
+struct pybind11::detail::handle_type_name<feedline::detail::optional_state> {
+  static constexpr auto name = const_name("Optional[Dict[str, Any]]");
+};
+
 /// The options of a run that the constructor of a bound class takes as keywords. A parameter of bind_loader's function with
 /// one of these types is that option, at its place among the parameters and with a default of its own.
 namespace feedline::inline FEEDLINE_ABI::python::option {
@@ -65,13 +109,13 @@ struct failure_limit {
 /// A function that receives each failure that is skipped, or None.
 struct [[gnu::visibility("hidden")]] on_failure {
   static constexpr const char* name = "on_failure"; ///< in Python
-  pybind11::object value = pybind11::none();        ///< what Python gave, or the default
+  detail::function_of_failure value{};              ///< what Python gave, or the default
 };
 
 /// A function that receives sentences about something unusual, or None.
 struct [[gnu::visibility("hidden")]] on_notice {
   static constexpr const char* name = "on_notice"; ///< in Python
-  pybind11::object value = pybind11::none();       ///< what Python gave, or the default
+  detail::function_of_text value{};                ///< what Python gave, or the default
 };
 
 /// The most bytes that the run may hold; 0: no limit.
@@ -83,7 +127,7 @@ struct memory_budget {
 /// Where to continue: what state_dict() returned, or None.
 struct [[gnu::visibility("hidden")]] resume {
   static constexpr const char* name = "resume"; ///< in Python
-  pybind11::object value = pybind11::none();    ///< what Python gave, or the default
+  detail::optional_state value{};               ///< what Python gave, or the default
 };
 
 /// How a struct arrives: "dict", "namedtuple" or "tuple".

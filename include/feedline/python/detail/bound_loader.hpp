@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +18,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,39 +33,53 @@
 #include <feedline/core/options.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/python/detail/to_python.hpp>
+#include <feedline/queue/queue_status.hpp>
+#include <feedline/queue/spsc_queue.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// What a user of Python chooses for a run.
 struct python_options {
-  finite_options run;       // for both modes
-  std::uint32_t passes = 0; // that were begun before the one to resume
+  finite_options run;                                 // for both modes
+  std::uint32_t passes = 0;                           // that were begun before the one to resume
+  std::vector<std::shared_ptr<py::object>> functions; // which options call
   bool infinite = false;
   field_container fields = field_container::dict;
 };
 
+/// Any bytes as a text: those that aren't UTF-8 as in os.fsdecode().
+inline py::str text_of(std::string_view bytes) {
+  PyObject* const text =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(text);
+}
+
 inline py::object as_python(const failure& f) {
   py::dict d;
-  d["stage"] = f.stage;
+  d["stage"] = text_of(f.stage);
   d["sample"] = f.index == sample_id::no_index ? py::none() : py::object(py::int_(f.index));
   d["epoch"] = f.epoch;
-  d["origin"] = f.origin;
-  d["message"] = f.message;
+  d["origin"] = text_of(f.origin);
+  d["message"] = text_of(f.message);
   return d;
 }
 
 /// The part of a bound loader that doesn't depend on its items.
-class [[gnu::visibility("hidden")]] python_loader {
+class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_from_this<python_loader> {
  public:
   explicit python_loader(python_options options) : options_(std::move(options)) { all().insert(this); }
 
   python_loader(python_loader&&) = delete;
 
-  virtual ~python_loader() { all().erase(this); }
+  virtual ~python_loader() {
+    all().erase(this);
+    ++gone();
+    gone().notify_all();
+  }
 
   /// Stops the run and joins its threads. The next pass starts another one.
   void close() {
-    check_process();
     stop();
     const inside here(*this);
     ready_.clear();
@@ -83,11 +100,15 @@ class [[gnu::visibility("hidden")]] python_loader {
   }
 
   /// Asks the run to stop. Any thread may call it at any time.
-  void stop() { stopping_.request_stop(); }
+  void stop() {
+    check_process();
+    std::stop_source run = stopping_;
+    const py::gil_scoped_release unlocked; // what a stop calls may wait for a thread that needs Python's lock
+    run.request_stop();
+  }
 
   /// Begins the next pass if the last one has ended.
   void begin() {
-    check_process();
     const inside here(*this);
     if (is_draining_) keep_ready(here);
     if (is_running() || !ready_.empty()) return;
@@ -96,46 +117,40 @@ class [[gnu::visibility("hidden")]] python_loader {
 
   /// The next item. Throws StopIteration at the end, and TimeoutError.
   py::object next(std::optional<double> timeout) {
-    check_process();
     const inside here(*this);
+    if (timeout && std::isnan(*timeout)) throw py::value_error("timeout isn't a number");
     if (!has_begun_) start(here);
-    using seconds = std::chrono::duration<double>;
-    constexpr std::chrono::nanoseconds step = std::chrono::hours(1);
-    const auto begin = std::chrono::steady_clock::now();
-    for (;;) {
-      if (is_draining_) keep_ready(here);
-      if (!ready_.empty()) return next_ready();
-      bool is_over = false;
-      if (py::object item = next_for(std::chrono::nanoseconds(0), is_over)) return item;
-      if (!is_over) {
-        std::chrono::nanoseconds longest = step;
-        if (timeout) {
-          const seconds left = seconds(*timeout) - (std::chrono::steady_clock::now() - begin);
-          if (left < step)
-            longest = std::max(std::chrono::nanoseconds(0),
-                               std::chrono::duration_cast<std::chrono::nanoseconds>(left));
+    py::object item;
+    bool is_over = false;
+    const bool is_in_time = wait(timeout, [&](std::chrono::nanoseconds longest) {
+      for (;;) {
+        if (is_draining_) keep_ready(here);
+        if (!ready_.empty()) {
+          item = next_ready();
+          return true;
         }
-        // It is marked before it looks at is_draining_; drain() does it the other way round.
-        const marked waiting(is_waiting_);
-        if (!is_draining_)
-          if (py::object item = next_for(longest, is_over)) return item;
+        item = next_for(std::chrono::nanoseconds(0), is_over);
+        if (!item && !is_over) {
+          // It is marked before it looks at is_draining_; drain() does it the other way round.
+          const marked waiting(is_waiting_);
+          if (!is_draining_) item = next_for(longest, is_over);
+        }
+        if (item || !is_draining_) return item || is_over;
       }
-      if (is_draining_) continue;
-      if (is_over) throw py::stop_iteration();
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set(); // such as Ctrl-C, which ends a wait
-      if (timeout && seconds(std::chrono::steady_clock::now() - begin).count() >= *timeout) {
-        PyErr_SetString(PyExc_TimeoutError, "no batch was ready in time");
-        throw py::error_already_set();
-      }
-    }
+    });
+    if (item) return item;
+    if (is_in_time) throw py::stop_iteration();
+    PyErr_SetString(PyExc_TimeoutError, "no batch was ready in time");
+    throw py::error_already_set();
   }
 
   py::dict state_dict() {
-    check_process();
     const inside here(*this);
     if (!has_begun_) start(here);
-    const std::vector<std::byte> bytes =
-        (ended_ && ended_->position ? *ended_->position : position()).to_bytes();
+    const std::vector<std::byte> bytes = [&] {
+      const py::gil_scoped_release unlocked; // it may read files
+      return (ended_ && ended_->position ? *ended_->position : position()).to_bytes();
+    }();
     py::dict state;
     state["feedline"] = py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     state["passes"] = options_.passes - 1;
@@ -143,7 +158,6 @@ class [[gnu::visibility("hidden")]] python_loader {
   }
 
   void load_state_dict(const py::object& state) {
-    check_process();
     const inside here(*this);
     resume_from(options_, state);
     ready_.clear();
@@ -157,19 +171,24 @@ class [[gnu::visibility("hidden")]] python_loader {
     if (!py::isinstance<py::dict>(state))
       throw py::type_error("a state is the dict that state_dict() returned");
     const py::dict d(state);
-    if (!d.contains("feedline") || !d.contains("passes"))
+    const auto part = [&](const char* key) { return d.contains(key) ? py::object(d[key]) : py::none(); };
+    const py::object bytes = part("feedline");
+    py::detail::make_caster<std::uint32_t> passes;
+    if (!py::isinstance<py::bytes>(bytes) || !passes.load(part("passes"), false))
       throw py::value_error("this dict isn't one that state_dict() of a feedline loader returned");
-    const auto bytes = d["feedline"].cast<std::string_view>();
-    options.run.resume = checkpoint::from_bytes(std::as_bytes(std::span(bytes)));
-    options.passes = d["passes"].cast<std::uint32_t>();
+    checkpoint at = checkpoint::from_bytes(std::as_bytes(std::span(bytes.cast<std::string_view>())));
+    options.passes = passes;
+    options.run.resume = std::move(at);
   }
 
   std::size_t size() {
     check_process();
     std::optional<std::uint64_t> count;
     if (!options_.infinite) {
-      const py::gil_scoped_release unlocked;
-      count = items_in_epoch();
+      std::stop_source stopping;
+      finite_options o = options_.run;
+      o.stop = stopping.get_token();
+      work(stopping, [&] { count = items_in_epoch(o); });
     }
     if (!count)
       throw py::type_error(
@@ -190,14 +209,31 @@ class [[gnu::visibility("hidden")]] python_loader {
   }
 
   /// Of the current run, or of the last one. Any thread may call it at any time.
-  feedline::metrics metrics() { return ended_ ? ended_->metrics : metrics_so_far(); }
+  feedline::metrics metrics() {
+    check_process();
+    return ended_ ? ended_->metrics : metrics_so_far();
+  }
 
   virtual memory_plan memory() = 0;
 
+  /// For Python's garbage collector: visits the functions of Python's that the loader refers to.
+  int traverse(visitproc visit, void* arg) const {
+    for (const auto& function : options_.functions) Py_VISIT(function->ptr());
+    return 0;
+  }
+
+  /// Drops those functions, when nothing can reach the loader.
+  void clear() {
+    for (const auto& function : options_.functions) *function = py::none();
+  }
+
   /// Ends the runs of all loaders, also those in which another thread waits: no thread may outlive the interpreter.
   static void close_all() {
-    for (python_loader* const loader : std::set<python_loader*>(all())) {
-      if (loader->pid_ != ::getpid()) continue;
+    std::vector<std::shared_ptr<python_loader>> loaders; // which other threads may drop
+    for (python_loader* const loader : all())
+      if (loader->pid_ == ::getpid()) loaders.push_back(loader->weak_from_this().lock());
+    for (const auto& loader : loaders) {
+      if (!loader) continue;
       loader->stop();
       {
         const py::gil_scoped_release unlocked;
@@ -205,18 +241,66 @@ class [[gnu::visibility("hidden")]] python_loader {
       }
       loader->end();
     }
+    // Another thread may be destroying one.
+    const auto is_dying = [](const python_loader* loader) {
+      return loader->pid_ == ::getpid() && loader->weak_from_this().expired();
+    };
+    for (;;) {
+      const std::uint32_t before = gone();
+      if (std::none_of(all().begin(), all().end(), is_dying)) return;
+      const py::gil_scoped_release unlocked;
+      gone().wait(before);
+    }
   }
 
  protected:
   const python_options& options() const noexcept { return options_; }
 
-  virtual void make_run(const finite_options& o) = 0;
+  void check_process() const {
+    if (pid_ != ::getpid())
+      throw std::runtime_error(
+          "this loader belongs to the process that made it: its threads don't exist in a child of fork(). "
+          "Make it in the child, and with PyTorch's DataLoader set num_workers=0: feedline has threads of "
+          "its own");
+  }
+
+  // Does `f` in another thread, without Python's lock, so that this one can act on signals, such as Ctrl-C. If a handler
+  // raises, requests the stop, and waits for the end of `f`.
+  template <class F>
+  static void work(std::stop_source& stopping, F f) {
+    std::exception_ptr error;
+    spsc_queue<bool> ended(1);
+    std::thread worker([&] {
+      try {
+        f();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      ended.close();
+    });
+    try {
+      wait({}, [&](std::chrono::nanoseconds longest) {
+        const py::gil_scoped_release unlocked;
+        bool none = false;
+        return ended.pop_for(none, longest) == queue_status::closed;
+      });
+    } catch (...) {
+      const py::gil_scoped_release unlocked;
+      stopping.request_stop();
+      worker.join();
+      throw;
+    }
+    worker.join();
+    if (error) std::rethrow_exception(error);
+  }
+
+  virtual void make_run(const finite_options& o, std::stop_source& stopping) = 0;
   virtual void end() = 0;
   virtual bool is_running() const = 0;
   virtual py::object next_for(std::chrono::nanoseconds longest, bool& is_over) = 0;
   virtual checkpoint position() const = 0;
   virtual feedline::metrics metrics_so_far() = 0;
-  virtual std::optional<std::uint64_t> items_in_epoch() const = 0;
+  virtual std::optional<std::uint64_t> items_in_epoch(const finite_options& o) const = 0;
   virtual const std::vector<failure>& failures() const = 0;
 
  private:
@@ -224,6 +308,7 @@ class [[gnu::visibility("hidden")]] python_loader {
   class inside {
    public:
     explicit inside(python_loader& of) : of_(of) {
+      of_.check_process();
       if (of_.is_inside_.exchange(true))
         throw std::runtime_error(
             "another thread is inside this loader: call it from one thread, or hold a lock");
@@ -272,28 +357,45 @@ class [[gnu::visibility("hidden")]] python_loader {
     return loaders;
   }
 
-  void check_process() const {
-    if (pid_ != ::getpid())
-      throw std::runtime_error(
-          "this loader belongs to the process that made it: its threads don't exist in a child of fork(). "
-          "Make it in the child, and with PyTorch's DataLoader set num_workers=0: feedline has threads of "
-          "its "
-          "own");
+  static std::atomic<std::uint32_t>& gone() { // loaders
+    static std::atomic<std::uint32_t> count{0};
+    return count;
+  }
+
+  // Calls f(longest) until it returns true, or until `timeout`, in seconds: then false. f also returns when a signal's handler
+  // has run.
+  template <class F>
+  static bool wait(std::optional<double> timeout, F f) {
+    using seconds = std::chrono::duration<double>;
+    constexpr std::chrono::nanoseconds step = std::chrono::hours(1);
+    const auto begin = std::chrono::steady_clock::now();
+    for (;;) {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      std::chrono::nanoseconds longest = step;
+      const seconds left = seconds(timeout.value_or(0)) - (std::chrono::steady_clock::now() - begin);
+      if (timeout && left < step)
+        longest = std::chrono::duration_cast<std::chrono::nanoseconds>(std::max(left, seconds(0)));
+      if (f(longest)) return true;
+      if (timeout && left <= seconds(0)) return false;
+    }
   }
 
   void start(const inside&) {
     finite_options o = options_.run;
     // A further pass goes on with the epochs.
-    if (options_.passes > 0 && !options_.infinite)
-      o.first_epoch = o.first_epoch.value_or(0) + options_.passes * o.epochs;
+    if (options_.passes > 0 && !options_.infinite) {
+      const std::uint64_t first =
+          o.first_epoch.value_or(0) + std::uint64_t{options_.passes} * std::uint64_t{o.epochs};
+      o.first_epoch = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(first, std::numeric_limits<std::uint32_t>::max())); // which a run refuses
+    }
     stopping_ = std::stop_source();
     o.stop = stopping_.get_token();
-    make_run(o);
+    make_run(o, stopping_);
     ended_.reset();
     options_.run.resume.reset(); // not before: after a start that failed, the next one resumes
     ++options_.passes;
     has_begun_ = true;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 
   std::optional<checkpoint> position_if_any() const {
@@ -362,16 +464,22 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
 
   ~bound_loader() override { end(); }
 
-  memory_plan memory() override { return run_->memory(); }
+  memory_plan memory() override {
+    check_process();
+    return run_->memory();
+  }
 
  private:
-  // Python's other threads run while a run starts or ends.
-  void make_run(const finite_options& o) override {
+  void make_run(const finite_options& o, std::stop_source& stopping) override {
     std::shared_ptr<any_loader<Item>> run;
-    {
-      const py::gil_scoped_release unlocked;
-      run = std::make_shared<any_loader<Item>>(options().infinite ? pipeline_.infinite(as_infinite(o))
-                                                                  : pipeline_.finite(o));
+    try {
+      work(stopping, [&] {
+        run = std::make_shared<any_loader<Item>>(options().infinite ? pipeline_.infinite(as_infinite(o))
+                                                                    : pipeline_.finite(o));
+      });
+    } catch (...) {
+      drop(run);
+      throw;
     }
     replace(std::move(run));
   }
@@ -380,7 +488,11 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
 
   void replace(std::shared_ptr<any_loader<Item>> run) {
     run.swap(run_);
-    const py::gil_scoped_release unlocked;
+    drop(run);
+  }
+
+  static void drop(std::shared_ptr<any_loader<Item>>& run) {
+    const py::gil_scoped_release unlocked; // its threads may need Python's lock before they end
     run.reset();
   }
 
@@ -413,12 +525,16 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
   checkpoint position() const override { return run_->checkpoint(); }
 
   feedline::metrics metrics_so_far() override {
-    const std::shared_ptr<any_loader<Item>> run = run_; // another thread may end the pass meanwhile
+    std::shared_ptr<any_loader<Item>> run = run_; // another thread may end the pass meanwhile
     const py::gil_scoped_release unlocked;
-    return run->metrics();
+    feedline::metrics all = run->metrics();
+    run.reset(); // without Python's lock, if it is the last
+    return all;
   }
 
-  std::optional<std::uint64_t> items_in_epoch() const override { return pipeline_.size(options().run); }
+  std::optional<std::uint64_t> items_in_epoch(const finite_options& o) const override {
+    return pipeline_.size(o);
+  }
 
   const std::vector<failure>& failures() const override { return run_->failures(); }
 

@@ -27,6 +27,7 @@
 #include <feedline/python/detail/arguments.hpp>
 #include <feedline/python/detail/bound_loader.hpp>
 #include <feedline/python/detail/dlpack.hpp>
+#include <feedline/python/detail/to_python.hpp>
 #include <feedline/python/run_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -36,8 +37,8 @@ inline py::dict as_python(const interval_metrics& m) {
   py::list stages, segments, queues;
   for (const stage_metrics& s : m.stages) {
     py::dict d, user;
-    for (const user_metric& u : s.user_metrics) user[py::str(u.name)] = u.value;
-    d["name"] = s.name;
+    for (const user_metric& u : s.user_metrics) user[text_of(u.name)] = u.value;
+    d["name"] = text_of(s.name);
     d["received"] = s.received;
     d["emitted"] = s.emitted;
     d["failures"] = s.failures;
@@ -51,7 +52,7 @@ inline py::dict as_python(const interval_metrics& m) {
   }
   for (const segment_metrics& s : m.segments) {
     py::dict d;
-    d["name"] = s.name;
+    d["name"] = text_of(s.name);
     d["workers"] = s.workers.size();
     d["active"] = s.active;
     d["busy_fraction"] = s.busy_fraction();
@@ -61,7 +62,7 @@ inline py::dict as_python(const interval_metrics& m) {
   }
   for (const queue_metrics& q : m.queues) {
     py::dict d;
-    d["name"] = q.name;
+    d["name"] = text_of(q.name);
     d["capacity"] = q.capacity;
     d["put"] = q.put;
     d["taken"] = q.taken;
@@ -78,7 +79,7 @@ inline py::dict as_python(const interval_metrics& m) {
   all["segments"] = segments;
   all["queues"] = queues;
   all["consumer"] = consumer;
-  all["bottleneck"] = m.bottleneck;
+  all["bottleneck"] = text_of(m.bottleneck);
   return all;
 }
 
@@ -92,10 +93,10 @@ inline py::dict as_python(const metrics& m) {
 /// exception with the original message.
 inline void raise(const py::handle& type, const pipeline_error& error) {
   const failure& f = error.failure();
-  const py::object raised = type(error.what());
+  const py::object raised = type(text_of(error.what()));
   const py::dict attributes = as_python(f);
   for (const auto& [name, value] : attributes) py::setattr(raised, name, value);
-  py::object cause = py::module_::import("builtins").attr("RuntimeError")(f.message);
+  py::object cause = py::module_::import("builtins").attr("RuntimeError")(text_of(f.message));
   try {
     if (f.error) std::rethrow_exception(f.error);
   } catch (const py::error_already_set& python) {
@@ -106,16 +107,24 @@ inline void raise(const py::handle& type, const pipeline_error& error) {
   PyErr_SetObject(type.ptr(), raised.ptr());
 }
 
+/// The members of a PipelineError and of an element of failures(), with their types.
+inline py::dict members_of_failure() {
+  return py::dict(py::arg("stage") = "str", py::arg("sample") = "Optional[int]", py::arg("epoch") = "int",
+                  py::arg("origin") = "str", py::arg("message") = "str");
+}
+
 /// What every module with loaders has, once.
-inline void prepare(py::module_& m) {
+[[gnu::visibility("hidden")]] inline void prepare(py::module_& m) {
   if (py::hasattr(m, "PipelineError")) return;
   if (PyInterpreterState_Get() != PyInterpreterState_Main())
     throw py::import_error("feedline's loaders work in the main interpreter only, not in subinterpreters");
   static PyObject* error_type = nullptr; // never destroyed
+  const py::dict members;
+  members["__annotations__"] = members_of_failure();
   error_type = PyErr_NewExceptionWithDoc(
-      "feedline.PipelineError",
-      "A sample failed. Attributes: stage, sample (its index, or None), epoch, origin, message.",
-      PyExc_RuntimeError, nullptr);
+      (m.attr("__name__").cast<std::string>() + ".PipelineError").c_str(),
+      "A sample failed, or a stage for one. `sample` is its index; `origin` names its file, member or line.",
+      PyExc_RuntimeError, members.ptr());
   m.attr("PipelineError") = py::handle(error_type);
   py::register_local_exception_translator([](std::exception_ptr thrown) {
     try {
@@ -126,12 +135,40 @@ inline void prepare(py::module_& m) {
       if (error.code().category() != std::generic_category() &&
           error.code().category() != std::system_category())
         throw;
-      PyErr_SetObject(PyExc_OSError, py::make_tuple(error.code().value(), error.what()).ptr());
+      PyErr_SetObject(PyExc_OSError, py::make_tuple(error.code().value(), text_of(error.what())).ptr());
     }
   });
   bind_bfloat16_tensor(m);
   // Threads must not outlive the interpreter.
   py::module_::import("atexit").attr("register")(py::cpp_function(&python_loader::close_all));
+}
+
+/// Lets Python's garbage collector see the functions that a loader refers to, which often refer to it.
+template <class Class>
+py::custom_type_setup collected() {
+  return py::custom_type_setup([](PyHeapTypeObject* heap) {
+    static constexpr auto loader_of = [](PyObject* self) -> Class* {
+      auto& instance = *reinterpret_cast<py::detail::instance*>(self);
+      if (!instance.simple_layout && !instance.nonsimple.values_and_holders) return nullptr; // being made
+      const auto part = instance.get_value_and_holder();
+      return part.holder_constructed() ? part.template value_ptr<Class>() : nullptr;
+    };
+    PyTypeObject& type = heap->ht_type;
+    type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+    type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
+      Py_VISIT(Py_TYPE(self));
+      const Class* const loader = loader_of(self);
+      return loader ? loader->traverse(visit, arg) : 0;
+    };
+    type.tp_clear = [](PyObject* self) {
+      if (Class* const loader = loader_of(self)) loader->clear();
+      return 0;
+    };
+    type.tp_dealloc = [](PyObject* self) {
+      PyObject_GC_UnTrack(self); // its destructor lets other threads run
+      py::detail::pybind11_object_dealloc(self);
+    };
+  });
 }
 
 inline field_container field_container_of(const std::string& name) {
@@ -143,35 +180,40 @@ inline field_container field_container_of(const std::string& name) {
 
 /// Python's function as a callback. It runs in next(), which raises what it raises.
 template <class Argument, class Convert>
-callback<Argument> callback_of(const py::object& function, Convert convert) {
+callback<Argument> callback_of(python_options& options, const py::object& function, Convert convert) {
   if (function.is_none()) return {};
   // The thread that drops the last copy may not have the lock.
   const std::shared_ptr<py::object> shared(new py::object(function), [](py::object* last) {
     const py::gil_scoped_acquire lock;
     delete last;
   });
+  options.functions.push_back(shared);
   return [shared, convert](const Argument& argument) {
     const py::gil_scoped_acquire lock;
-    (*shared)(convert(argument));
+    const py::object called = *shared;
+    called(convert(argument));
   };
 }
 
-/// A type of its own for each class of Python.
-template <class Item, class Make>
+/// What a user's function returns, a source or a pipeline, with a type that has only the items.
+template <class T>
+auto as_any_pipeline(T made) {
+  auto pipeline = as_pipeline(std::move(made));
+  return any_pipeline<typename decltype(pipeline)::item>(std::move(pipeline));
+}
+
+template <class Item>
+any_pipeline<Item> as_any_pipeline(any_pipeline<Item> made) {
+  return made;
+}
+
+/// A type of its own for each class of Python, as `Unique` is.
+template <class Item, class Unique>
 class [[gnu::visibility("hidden")]] class_of : public bound_loader<Item> {
  public:
   using item = Item;
   using bound_loader<Item>::bound_loader;
 };
-
-/// What `make` of bind_loader returns, without the types of its stages.
-template <class Made>
-auto erased(Made made) {
-  if constexpr (
-      requires { typename Made::item; } && requires { any_pipeline<typename Made::item>(made); })
-    return any_pipeline<typename Made::item>(std::move(made));
-  else return erased(as_pipeline(std::move(made)));
-}
 
 /// What the constructor's arguments say about the run.
 struct chosen_run {
@@ -204,12 +246,13 @@ inline void choose(chosen_run& to, const python::option::failure_limit& o) {
 }
 
 inline void choose(chosen_run& to, const python::option::on_failure& o) {
-  to.options.run.on_failure = callback_of<failure>(o.value, [](const failure& f) { return as_python(f); });
+  to.options.run.on_failure =
+      callback_of<failure>(to.options, o.value, [](const failure& f) { return as_python(f); });
 }
 
 inline void choose(chosen_run& to, const python::option::on_notice& o) {
   to.options.run.on_notice =
-      callback_of<std::string>(o.value, [](const std::string& s) { return py::str(s); });
+      callback_of<std::string>(to.options, o.value, [](const std::string& s) { return text_of(s); });
 }
 
 inline void choose(chosen_run& to, const python::option::memory_budget& o) {
@@ -227,9 +270,57 @@ inline void choose(chosen_run& to, const python::option::fields& o) {
 template <class T>
 void choose(chosen_run&, const T&) {} // an argument of `make` alone
 
-template <class Class, class Pipeline, class... Argument, class... Extra, class... Option>
-void define_constructor_with(const std::tuple<Option...>* others, py::class_<Class>& c,
+template <class Item>
+struct python_check;
+
+template <class Item>
+struct python_check<item<Item>> {
+  static_assert(
+      becomes_python<Item>,
+      "feedline: `item`, which the pipeline of bind_loader yields, can't become Python objects: let "
+      "the pipeline yield numbers, strings, tensors, vectors, arrays, optional or variant values or "
+      "plain structs of those (no constructor, at most 12 fields), or batches of them");
+  using shown = std::conditional_t<becomes_python<Item>, Item, int>; // after an error: so that there is one
+};
+
+/// The user's text and the fields of an item.
+template <class Item, class... Extra>
+std::string class_doc(const Extra&... extra) {
+  std::string text;
+  const auto look = [&]<class E>(const E& e) {
+    if constexpr (std::is_convertible_v<const E&, const char*>) text = e;
+  };
+  (look(extra), ...);
+  const std::string fields = fields_of_item(std::type_identity<Item>());
+  if (!fields.empty()) text += (text.empty() ? "" : "\n\n") + ("The fields of an item: " + fields + ".");
+  return text;
+}
+
+inline constexpr const char* constructor_doc =
+    "By keyword:\n"
+    "- infinite: whether the loader goes on for ever; otherwise a pass has `epochs` epochs, from "
+    "`first_epoch` on\n"
+    "- seed: keys every random decision\n"
+    "- rank, world_size: this process's share of the data; by default from the launcher's environment\n"
+    "- on_error: \"fail\", or \"skip\" to leave out up to `failure_limit` samples that fail; on_failure "
+    "receives "
+    "each as a dict\n"
+    "- on_notice: receives a sentence about something unusual, which otherwise goes to stderr\n"
+    "- memory_budget: the most bytes that the run may hold; 0: no limit\n"
+    "- resume: what state_dict() returned\n"
+    "- fields: \"dict\", \"namedtuple\" or \"tuple\": how a struct arrives";
+
+/// Whether an argument has objects of Python, so that its lock is needed to copy it.
+template <class T>
+inline constexpr bool has_python_objects = std::is_base_of_v<py::handle, T>;
+template <python_option T>
+inline constexpr bool has_python_objects<T> = std::is_base_of_v<py::handle, decltype(T::value)>;
+
+template <class Class, class Holder, class Pipeline, class... Argument, class... Extra, class... Option>
+void define_constructor_with(const std::tuple<Option...>* others, py::class_<Class, Holder>& c,
                              std::function<Pipeline(Argument...)> make, const Extra&... extra) {
+  static_assert((std::size_t{0} + ... + std::is_base_of_v<py::arg, Extra>) == sizeof...(Argument),
+                "feedline: bind_loader needs a pybind11::arg for each parameter of its function, in order");
   (check_name(extra, others), ...);
   c.def(py::init([make = std::move(make)](Argument... arguments, Option... options) {
           chosen_run chosen;
@@ -239,18 +330,18 @@ void define_constructor_with(const std::tuple<Option...>* others, py::class_<Cla
             throw py::value_error("rank and world_size belong together");
           chosen.options.run.rank = chosen.rank ? feedline::rank{*chosen.rank, *chosen.world_size}
                                                 : feedline::rank::from_environment();
-          auto pipeline = [&] {
-            const py::gil_scoped_release unlocked;
-            return erased(make(std::forward<Argument>(arguments)...));
-          }();
-          return std::make_unique<Class>(std::move(pipeline), std::move(chosen.options));
+          std::optional<py::gil_scoped_release> unlocked;
+          if constexpr (!(has_python_objects<std::remove_cvref_t<Argument>> || ...)) unlocked.emplace();
+          auto pipeline = as_any_pipeline(make(std::forward<Argument>(arguments)...));
+          unlocked.reset();
+          return std::make_shared<Class>(std::move(pipeline), std::move(chosen.options));
         }),
-        extra..., py::kw_only(), py::arg(Option::name) = Option().value...);
+        extra..., py::kw_only(), py::arg(Option::name) = Option().value..., constructor_doc);
 }
 
 /// Adds the constructor, which takes the arguments of `make`, then those options of a run that aren't among them.
-template <class Class, class Pipeline, class... Argument, class... Extra>
-void define_constructor(py::class_<Class>& c, std::function<Pipeline(Argument...)> make,
+template <class Class, class Holder, class Pipeline, class... Argument, class... Extra>
+void define_constructor(py::class_<Class, Holder>& c, std::function<Pipeline(Argument...)> make,
                         const Extra&... extra) {
   using given = std::tuple<std::remove_cvref_t<Argument>...>;
   using others = typename options_without<given, run_options_of_python>::type;

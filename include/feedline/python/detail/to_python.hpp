@@ -27,6 +27,151 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 namespace py = pybind11;
 
+/// `name` is the type in Python of what becomes of a T. Types that can't become objects have none.
+template <class T>
+struct python_type {};
+
+template <class T>
+concept becomes_python = requires { python_type<T>::name; };
+
+template <>
+struct python_type<std::string> {
+  static constexpr auto name = py::detail::const_name("bytes");
+};
+
+template <>
+struct python_type<std::string_view> : python_type<std::string> {};
+
+template <number T>
+struct python_type<T> {
+  static constexpr auto name = py::detail::const_name < std::is_integral_v<T> ||
+                               std::is_enum_v < T >>
+                                   (py::detail::const_name<std::is_same_v<T, bool>>("bool", "int"),
+                                    py::detail::const_name("float"));
+};
+
+template <becomes_python T>
+struct python_type<std::optional<T>> {
+  static constexpr auto name =
+      py::detail::const_name("Optional[") + python_type<T>::name + py::detail::const_name("]");
+};
+
+template <class T>
+struct dtype_name : py::detail::npy_format_descriptor<T> {};
+
+template <>
+struct dtype_name<bool> {
+  static constexpr auto name = py::detail::const_name("numpy.bool_");
+};
+
+template <>
+struct dtype_name<float16> {
+  static constexpr auto name = py::detail::const_name("numpy.float16");
+};
+
+template <class T, std::size_t... Extents>
+struct python_type<tensor<T, Extents...>> {
+  static constexpr auto name =
+      py::detail::const_name("numpy.typing.NDArray[") + dtype_name<T>::name + py::detail::const_name("]");
+};
+
+template <std::size_t... Extents>
+struct python_type<tensor<bfloat16, Extents...>> {
+  static constexpr auto name = py::detail::const_name("Bfloat16Tensor");
+};
+
+template <becomes_python T>
+  requires(!number<T> || std::is_same_v<T, bool>)
+struct python_type<std::vector<T>> {
+  static constexpr auto name =
+      py::detail::const_name("List[") + python_type<T>::name + py::detail::const_name("]");
+};
+
+template <number T>
+  requires(!std::is_same_v<T, bool>)
+struct python_type<std::vector<T>> : python_type<tensor<T>> {};
+
+template <becomes_python T, std::size_t N>
+struct python_type<std::array<T, N>> : python_type<std::vector<T>> {};
+
+template <std::size_t N>
+struct python_type<std::array<bool, N>> : python_type<tensor<bool>> {};
+
+/// What `fields` decides: a dict, a namedtuple or a tuple.
+struct any_fields {
+  static constexpr auto name = py::detail::const_name("Any");
+};
+
+template <class T, class Mode>
+struct python_type<struct_columns<T, Mode>> : any_fields {};
+
+template <class T, class Mode>
+struct python_type<batch_of<T, Mode>> : any_fields {};
+
+template <class T, class Mode>
+  requires is_one_column<Mode, T>
+struct python_type<batch_of<T, Mode>>
+    : python_type<std::remove_cvref_t<decltype(std::declval<batch_of<T, Mode>&>().values())>> {};
+
+template <becomes_python... T>
+struct python_type<std::variant<T...>> {
+  static constexpr auto name = py::detail::const_name("Union[") +
+                               py::detail::concat(python_type<T>::name...) + py::detail::const_name("]");
+};
+
+template <class Fields>
+inline constexpr bool all_become_python = false;
+template <becomes_python... Field>
+inline constexpr bool all_become_python<std::tuple<Field&...>> = true;
+
+template <class T>
+  requires(has_fields<T> && all_become_python<decltype(fields_of(std::declval<T&>()))>)
+struct python_type<T> : any_fields {};
+
+/// A class with a function fields(), which returns references to what it has.
+template <class T>
+  requires(!has_fields<T>) && requires(T& value) { value.fields(); }
+struct python_type<T> : any_fields {};
+
+template <class T, class Mode>
+auto all_columns(struct_columns<T, Mode>& columns) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::tie(columns.template get<I>()...);
+  }(std::make_index_sequence<std::tuple_size_v<decltype(fields_of(std::declval<T&>()))>>());
+}
+
+template <class T, class... Value>
+std::string list_fields(std::type_identity<std::tuple<Value&...>>) {
+  constexpr auto names = names_of_fields<T>();
+  std::string all;
+  if constexpr (names.size() == sizeof...(Value)) {
+    std::size_t i = 0;
+    ((all += (i == 0 ? "" : ", ") + std::string(names[i]) + ": " + python_type<Value>::name.text, ++i), ...);
+  }
+  return all;
+}
+
+/// The fields of an item with their types in Python; empty if it has none with names.
+template <class Item>
+std::string fields_of_item(std::type_identity<Item>) {
+  if constexpr (!has_fields<Item>) return {};
+  else return list_fields<Item>(std::type_identity<decltype(fields_of(std::declval<Item&>()))>());
+}
+
+template <class T, class Mode>
+std::string fields_of_item(std::type_identity<batch_of<T, Mode>>) {
+  if constexpr (is_one_column<Mode, T>) return {};
+  else
+    return list_fields<T>(
+        std::type_identity<decltype(all_columns(std::declval<struct_columns<T, Mode>&>()))>());
+}
+
+/// A Python object that an item of this type has become.
+template <class Item>
+struct python_object : py::object {
+  python_object(py::object made) : py::object(std::move(made)) {}
+};
+
 /// How the fields of a struct arrive in Python.
 enum class field_container { dict, named_tuple, tuple };
 
@@ -44,15 +189,14 @@ class [[gnu::visibility("hidden")]] to_python {
 
   py::object operator()(std::string_view text) const { return py::bytes(text.data(), text.size()); }
 
-  template <class T>
-    requires std::is_arithmetic_v<T>
-  py::object operator()(T& number) const {
-    return py::cast(number);
+  template <number T>
+  py::object operator()(T& value) const {
+    if constexpr (std::is_same_v<T, bool>) return py::bool_(value);
+    else if constexpr (std::is_enum_v<T>) return py::int_(static_cast<std::underlying_type_t<T>>(value));
+    else if constexpr (std::is_integral_v<T>) return py::int_(value);
+    else if constexpr (std::is_floating_point_v<T>) return py::float_(static_cast<double>(value));
+    else return py::float_(static_cast<float>(value));
   }
-
-  py::object operator()(float16& number) const { return py::float_(static_cast<float>(number)); }
-
-  py::object operator()(bfloat16& number) const { return py::float_(static_cast<float>(number)); }
 
   template <class T>
   py::object operator()(std::optional<T>& value) const {
@@ -100,12 +244,10 @@ class [[gnu::visibility("hidden")]] to_python {
 
   template <class T, class Mode>
   py::object operator()(struct_columns<T, Mode>& columns) const {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return named<sizeof...(I)>(names_of_fields<T>(), std::tie(columns.template get<I>()...));
-    }(std::make_index_sequence<std::tuple_size_v<decltype(fields_of(std::declval<T&>()))>>());
+    const auto all = all_columns(columns);
+    return named<std::tuple_size_v<decltype(all)>>(names_of_fields<T>(), all);
   }
 
-  /// A class with a function fields(), which returns references to what it has.
   template <class T>
     requires(!has_fields<T>) && requires(T& value) { value.fields(); }
   py::object operator()(T& value) const {
@@ -159,7 +301,10 @@ class [[gnu::visibility("hidden")]] to_python {
   py::object list(List& values) const {
     py::list all(std::size(values));
     std::size_t i = 0;
-    for (auto&& value : values) all[i++] = (*this)(value);
+    for (auto&& value : values) {
+      if constexpr (std::is_same_v<List, std::vector<bool>>) all[i++] = py::bool_(value);
+      else all[i++] = (*this)(value);
+    }
     return all;
   }
 
@@ -202,7 +347,13 @@ py::object as_python(Item item, field_container fields) {
   Item& kept = *held;
   const py::capsule owner(held.get(), [](void* memory) { delete static_cast<Item*>(memory); });
   static_cast<void>(held.release());
-  return to_python(owner, fields)(kept);
+  if constexpr (becomes_python<Item>) return to_python(owner, fields)(kept); // else the user sees one error
+  else return {};
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
+
+template <class Item>
+struct pybind11::detail::handle_type_name<feedline::detail::python_object<Item>> {
+  static constexpr auto name = feedline::detail::python_type<Item>::name;
+};
