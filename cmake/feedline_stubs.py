@@ -81,7 +81,7 @@ def stubs(module):
     needed = [t for t in ("Any", "Callable", "Dict", "Iterable", "Iterator", "List", "Optional", "Sequence", "Set", "Tuple", "Union",
                           "overload") if re.search(rf"\b{t}\b", written)]
     imports = f"from typing import {', '.join(needed)}\n" if needed else ""
-    for package in ("datetime", "numpy", "numpy.typing"):
+    for package in ("datetime", "numpy", "numpy.typing", "os"):
         if re.search(rf"\b{package}\.\w", written):
             imports += f"import {package}\n"
     return text_of(module.__doc__, "") + imports + written

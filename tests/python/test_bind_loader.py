@@ -480,7 +480,7 @@ def test_options_of_the_run_may_stand_among_the_parameters():
 
 def test_a_parameter_cant_have_the_name_of_an_option():
     with pytest.raises(ValueError, match="`seed`.*python::option::seed or another name"):
-        fl.bind_a_name_that_an_option_has(fl)
+        fl.bind_a_name_that_an_option_has()
 
 
 def test_names_of_files_are_texts_and_paths():
@@ -545,7 +545,7 @@ def test_a_drained_loader_delivers_a_failure_in_its_place():
 
 
 def test_draining_ends_the_wait_of_another_thread():
-    loader = fl.Numbers(4, seconds=3600)
+    loader = fl.Numbers(4, waits=True)
     iter(loader)
     ended = []
 
@@ -699,7 +699,7 @@ assert loader.metrics() and len(loader.next()) == 4
 
 def test_a_signal_handler_may_drain():
     outcome = run_python("""
-loader = fl.Numbers(4, seconds=3600)
+loader = fl.Numbers(4, waits=True)
 signal.signal(signal.SIGTERM, lambda *_: loader.close(drain=True))
 threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
 print("batches", len(list(loader)))

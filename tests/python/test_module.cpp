@@ -253,7 +253,7 @@ PYBIND11_MODULE(feedline_test_module, m) {
         return either(names.names());
       },
       py::arg("names"), py::arg("seed") = 5, py::arg("as_numbers") = false, py::arg("infinite") = true);
-  m.def("bind_a_name_that_an_option_has", [](py::module_ to) {
+  m.def("bind_a_name_that_an_option_has", [to = m]() mutable {
     fl::python::bind_loader(
         to, "Wrong", [](int seed) { return fl::from(numbers(seed)); }, py::arg("seed"));
   });

@@ -60,13 +60,14 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
   using bound = detail::class_of<item, Unique>;
   using shown = typename detail::python_check<detail::item<item>>::shown;
   using object = detail::python_object<shown>;
+  detail::check_names(function, extra...);
   detail::prepare(m);
   py::class_<bound, std::shared_ptr<bound>> c(m, name, py::module_local(), detail::collected<bound>());
   if (const std::string doc = detail::class_doc<shown>(extra...); !doc.empty()) c.attr("__doc__") = doc;
   detail::define_constructor(c, std::move(function), extra...);
   c.def(
-      "__reduce_ex__",
-      [](bound&, int) -> py::object {
+      "__reduce__",
+      [](bound&) -> py::tuple {
         throw py::type_error(
             "a loader can't be pickled or copied, as it has threads of its own: pickle its state_dict(), and "
             "with PyTorch's DataLoader set num_workers=0");

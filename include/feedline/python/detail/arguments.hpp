@@ -81,7 +81,8 @@ class type_caster<Option, std::enable_if_t<feedline::detail::python_option<Optio
 template <>
 class type_caster<feedline::file_patterns> {
  public:
-  static constexpr auto name = const_name("Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]]");
+  static constexpr auto name =
+      const_name("Union[str, os.PathLike[str], Sequence[Union[str, os.PathLike[str]]]]");
 
   template <class T>
   using cast_op_type = movable_cast_op_type<T>;

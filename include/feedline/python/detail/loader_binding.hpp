@@ -316,12 +316,21 @@ inline constexpr bool has_python_objects = std::is_base_of_v<py::handle, T>;
 template <python_option T>
 inline constexpr bool has_python_objects<T> = std::is_base_of_v<py::handle, decltype(T::value)>;
 
+template <class... Argument>
+using other_options =
+    typename options_without<std::tuple<std::remove_cvref_t<Argument>...>, run_options_of_python>::type;
+
+/// Refuses names of options of the run for other parameters.
+template <class Made, class... Argument, class... Extra>
+void check_names(const std::function<Made(Argument...)>&, const Extra&... extra) {
+  (check_name(extra, static_cast<const other_options<Argument...>*>(nullptr)), ...);
+}
+
 template <class Class, class Holder, class Pipeline, class... Argument, class... Extra, class... Option>
-void define_constructor_with(const std::tuple<Option...>* others, py::class_<Class, Holder>& c,
+void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Holder>& c,
                              std::function<Pipeline(Argument...)> make, const Extra&... extra) {
   static_assert((std::size_t{0} + ... + std::is_base_of_v<py::arg, Extra>) == sizeof...(Argument),
                 "feedline: bind_loader needs a pybind11::arg for each parameter of its function, in order");
-  (check_name(extra, others), ...);
   c.def(py::init([make = std::move(make)](Argument... arguments, Option... options) {
           chosen_run chosen;
           (choose(chosen, arguments), ...);
@@ -343,9 +352,8 @@ void define_constructor_with(const std::tuple<Option...>* others, py::class_<Cla
 template <class Class, class Holder, class Pipeline, class... Argument, class... Extra>
 void define_constructor(py::class_<Class, Holder>& c, std::function<Pipeline(Argument...)> make,
                         const Extra&... extra) {
-  using given = std::tuple<std::remove_cvref_t<Argument>...>;
-  using others = typename options_without<given, run_options_of_python>::type;
-  define_constructor_with(static_cast<const others*>(nullptr), c, std::move(make), extra...);
+  define_constructor_with(static_cast<const other_options<Argument...>*>(nullptr), c, std::move(make),
+                          extra...);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
