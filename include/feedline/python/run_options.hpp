@@ -39,20 +39,24 @@ struct [[gnu::visibility("hidden")]] optional_state : pybind11::object {
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
+namespace pybind11::detail {
+
 template <>
-struct pybind11::detail::handle_type_name<feedline::detail::function_of_failure> {
+struct handle_type_name<feedline::detail::function_of_failure> {
   static constexpr auto name = const_name("Optional[Callable[[Dict[str, Any]], Any]]");
 };
 
 template <>
-struct pybind11::detail::handle_type_name<feedline::detail::function_of_text> {
+struct handle_type_name<feedline::detail::function_of_text> {
   static constexpr auto name = const_name("Optional[Callable[[str], Any]]");
 };
 
 template <>
-struct pybind11::detail::handle_type_name<feedline::detail::optional_state> {
+struct handle_type_name<feedline::detail::optional_state> {
   static constexpr auto name = const_name("Optional[Dict[str, Any]]");
 };
+
+} // namespace pybind11::detail
 
 /// The options of a run that the constructor of a bound class takes as keywords. A parameter of bind_loader's function with
 /// one of these types is that option, at its place among the parameters and with a default of its own.
