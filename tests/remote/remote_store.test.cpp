@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,6 +24,7 @@
 #include "support/catch.hpp"
 #include "support/misbehaving_server.hpp"
 #include "support/remote_reads.hpp"
+#include "support/sanitizers.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
 
@@ -205,6 +205,8 @@ TEST_CASE("a server whose ETag differs for each request is read if its date is t
 }
 
 TEST_CASE("too few file descriptors are named") {
+  if (fl::test::is_sanitized)
+    return; // the sanitizer of undefined behaviour needs some itself to see an object's type
   misbehaving_server server([](connection& c, const http_request& r) { c.send_range(r, "hello"); });
   const auto store = fl::remote(quick(2));
   ::rlimit before{};
@@ -213,26 +215,15 @@ TEST_CASE("too few file descriptors are named") {
   REQUIRE(next > 0);
   ::close(next);
   const ::rlimit none{static_cast<::rlim_t>(next), before.rlim_max};
-  // Exceptions are looked at later: for that the undefined behaviour sanitizer needs a descriptor itself.
-  const auto failure_of = [](const auto& call) {
-    try {
-      call();
-    } catch (...) {
-      return std::current_exception();
-    }
-    return std::exception_ptr();
-  };
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  const std::exception_ptr read = failure_of([&] { part_of(*store, server.url()); });
-  const std::exception_ptr start = failure_of([] { fl::remote(quick(2)); });
+  const std::string problem = problem_of(*store, server.url());
+  const bool refuses = fl::test::throws_saying<std::system_error>("feedline::remote: Too many open files",
+                                                                  [] { fl::remote(quick(2)); });
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  REQUIRE((read && start));
-  CHECK_THROWS_WITH(std::rethrow_exception(read),
-                    server.url() +
-                        ": the process has too few file descriptors (EMFILE): raise their limit (ulimit -n), "
-                        "or lower remote_options::in_flight, at offset 0; tried 2 times");
-  CHECK(fl::test::throws_saying<std::system_error>("feedline::remote: Too many open files",
-                                                   [&] { std::rethrow_exception(start); }));
+  CHECK(problem == server.url() +
+                       ": the process has too few file descriptors (EMFILE): raise their limit (ulimit -n), "
+                       "or lower remote_options::in_flight, at offset 0; tried 2 times");
+  CHECK(refuses);
   CHECK(text_of(part_of(*store, server.url())) == "hello");
 }
 
