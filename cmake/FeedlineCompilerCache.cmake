@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-# Compiles through ccache if it is installed, unless the caller has chosen a launcher.
+# Compiles through ccache if it is installed, unless the caller has chosen a launcher. Not with clang: its precompiled
+# headers contain paths and times, so that nothing would be found for another clone.
 find_program(FEEDLINE_CCACHE ccache)
 mark_as_advanced(FEEDLINE_CCACHE)
-if(FEEDLINE_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+if(FEEDLINE_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   # Compare precompiled headers by content, not by time stamp; let all clones on a machine share the cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER
     "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
