@@ -47,25 +47,13 @@ void consume(Loader loader) {
   for (const auto& batch : loader) benchmark::DoNotOptimize(batch.values().front().data());
 }
 
-auto photo_pipeline() {
-  return fl::tar_samples(photo_shards()) | fl::map(decode, fl::workers{threads}, fl::name{"decode"}) |
-         fl::batch(batch_size, fl::as_list);
-}
-
 void feedline_pipeline(benchmark::State& state) {
   const auto& all = photos(state);
   if (all.empty()) return;
-  const auto pipeline = photo_pipeline();
+  const auto pipeline = fl::tar_samples(photo_shards()) |
+                        fl::map(decode, fl::workers{threads}, fl::name{"decode"}) |
+                        fl::batch(batch_size, fl::as_list);
   for (auto _ : state) consume(pipeline.finite());
-  report_photos(state, all.size());
-}
-
-// The same without metrics, to show their cost.
-void feedline_without_metrics(benchmark::State& state) {
-  const auto& all = photos(state);
-  if (all.empty()) return;
-  const auto pipeline = photo_pipeline();
-  for (auto _ : state) consume(pipeline.finite_without_metrics());
   report_photos(state, all.size());
 }
 
@@ -144,7 +132,6 @@ BENCHMARK(tbb_parallel_pipeline)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 BENCHMARK(bare_threads)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(feedline_pipeline)->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(feedline_without_metrics)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(hand_written_pool)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 } // namespace

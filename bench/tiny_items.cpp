@@ -46,17 +46,6 @@ void feedline_two_workers(benchmark::State& state) {
   report(state);
 }
 
-// The same without metrics, to show their cost.
-void feedline_without_metrics(benchmark::State& state) {
-  const auto pipeline = numbers() | fl::map(work, fl::workers{2}) | fl::batch(batch_size) | fl::prefetch(64);
-  for (auto _ : state) {
-    std::uint64_t sum = 0;
-    for (const auto& batch : pipeline.finite_without_metrics()) sum += batch.values()[batch.size() - 1];
-    benchmark::DoNotOptimize(sum);
-  }
-  report(state);
-}
-
 #ifdef FEEDLINE_WITH_TBB
 void tbb_item_by_item(benchmark::State& state) {
   const tbb::global_control two(tbb::global_control::max_allowed_parallelism, 2);
@@ -173,7 +162,6 @@ void hand_written_serial_chain(benchmark::State& state) {
   report(state);
 }
 
-BENCHMARK(feedline_without_metrics)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(feedline_two_workers)->UseRealTime()->Unit(benchmark::kMillisecond);
 #ifdef FEEDLINE_WITH_TBB
 BENCHMARK(tbb_item_by_item)->UseRealTime()->Unit(benchmark::kMillisecond);

@@ -94,7 +94,6 @@ TABLES = {
     "photos": ("photographs", [("bare_threads", {
         "bare_threads": "the limit: two bare threads that only decode",
         "feedline_pipeline": "feedline, two workers",
-        "feedline_without_metrics": "feedline without metrics, two workers",
         "tbb_parallel_pipeline": "TBB `parallel_pipeline`, two threads",
         "hand_written_pool": "a pool of two threads with a mutex queue, written by hand",
         "pytorch_torchvision.io": "PyTorch's DataLoader with torchvision.io, {} workers",
@@ -193,7 +192,6 @@ TABLES = {
     "tiny_items": ("numbers", [
         ("tbb_hand_chunked", {
             "feedline_two_workers": "feedline, a map on two workers",
-            "feedline_without_metrics": "feedline without metrics, a map on two workers",
             "tbb_item_by_item": "TBB `parallel_pipeline`, item by item",
             "tbb_hand_chunked": "TBB `parallel_pipeline` with chunks made by hand",
         }),

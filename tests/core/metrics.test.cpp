@@ -385,10 +385,6 @@ TEST_CASE("Time that more busy workers than processors wait for a processor is c
   const fl::interval_metrics m = loader.metrics().total;
   CHECK(preempted(loader) >= at_work); // of threads that have ended
   for (const fl::worker_metrics& w : m.segments[1].workers) CHECK(w.preempted <= w.time());
-
-  auto without = pipeline.finite_without_metrics();
-  for (int i = 0; i < 100; ++i) without.next();
-  CHECK(preempted(without) == 0);
 }
 
 TEST_CASE("Metrics report how long items were ready in the last queue") {
@@ -549,10 +545,6 @@ TEST_CASE("A source reports custom numbers, current values and totals") {
   CHECK(numbers(end.total) == std::map<std::string, double>{{"left", 0}, {"given", 100}});
   CHECK(numbers(end.recent) == numbers(end.total));
   CHECK(numbers(loader.metrics().recent) == std::map<std::string, double>{{"left", 0}, {"given", 0}});
-
-  auto without = (fl::from(reporting_source()) | fl::prefetch(1)).finite_without_metrics();
-  while (without.next()) continue;
-  CHECK(numbers(without.metrics().total).empty());
 }
 
 TEST_CASE("Metrics report each stage's time per item, without the stages downstream") {
@@ -716,5 +708,4 @@ TEST_CASE("Metrics only read a stage's state") {
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i % 10);
   const auto pipeline = fl::from(numbers) | unique_ones() | fl::prefetch(1);
   CHECK(collect(pipeline.finite()).size() == 10);
-  CHECK(collect(pipeline.finite_without_metrics()).size() == 10);
 }

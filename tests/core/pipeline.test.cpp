@@ -34,6 +34,22 @@ struct as_text {
 
 const auto plus_one = [](int n) { return n + 1; };
 
+/// Names that the library uses, too.
+namespace with_own_functions {
+
+struct twice {
+  int operator()(int n) const { return 2 * n; }
+};
+
+template <class T>
+void share(T&&);
+template <class... T>
+void serial(T...);
+template <class... T>
+void append(const T&...);
+
+} // namespace with_own_functions
+
 template <class Pipeline>
 using item_of = typename Pipeline::item;
 
@@ -215,6 +231,12 @@ TEST_CASE("The number of items in an epoch is known without running, if sources 
   CHECK(!(numbers | flat_map | fl::batch(10)).size());
   const auto generate = fl::generate([] { return std::optional(1); });
   CHECK(!(generate | fl::batch(10)).size());
+}
+
+TEST_CASE("functions in the namespace of a user's function don't replace the library's") {
+  const auto p =
+      fl::from(count_to(3)) | fl::map(with_own_functions::twice()) | fl::cache({.memory_bytes = 1 << 20});
+  CHECK(collect(p.finite()) == std::vector{0, 2, 4});
 }
 
 TEST_CASE("size() is the number of items that a run of each rank yields") {

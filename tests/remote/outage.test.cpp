@@ -37,6 +37,7 @@ namespace {
 struct shard_server {
   shard_server()
       : server([this](connection& c, const http_request& r) {
+          const std::lock_guard one_at_a_time(answering); // no answer comes after a refusal
           if (is_down && ++refused > 0) {
             c.send_status("503 busy");
             if (refused % 3 == 0) c.close();
@@ -54,6 +55,7 @@ struct shard_server {
   std::atomic<std::size_t> refused{0};
   std::atomic<std::size_t> answered{0};
   std::atomic<std::size_t> answers_before_outage{0};
+  std::mutex answering;
   misbehaving_server server;
 };
 

@@ -286,6 +286,18 @@ TEST_CASE("the result of a function that was asked to stop isn't stored") {
   CHECK(collect(p.finite()) == count_to(10));
 }
 
+TEST_CASE("a queue that drops items stays between a cache and the stages upstream of the queue") {
+  const counted upstream, cached;
+  const auto p = fl::from(count_to(20)) | fl::map(upstream, fl::workers{2}) |
+                 fl::prefetch<fl::overflow::drop_oldest>(4) | fl::map(cached) |
+                 fl::cache({.memory_bytes = plenty});
+  static_assert(decltype(p)::segments::drops);
+  CHECK(collect(p.finite()).size() <= 20);
+  CHECK(upstream.since_last() == 20);
+  collect(p.finite());
+  CHECK(upstream.since_last() == 20); // not cached
+}
+
 TEST_CASE("unordered workers emit everything, in some order") {
   const counted f;
   const auto p = fl::from(count_to(200)) | fl::map(f, fl::workers{4}, fl::unordered) |

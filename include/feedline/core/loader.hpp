@@ -8,8 +8,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,10 +17,8 @@
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/delivery.hpp>
-#include <feedline/core/run/elastic.hpp>
+#include <feedline/core/run/run_base.hpp>
 #include <feedline/core/sample.hpp>
-#include <feedline/core/snapshot/snapshot.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/core/transport/packet.hpp>
 #include <feedline/queue/queue_status.hpp>
 
@@ -110,26 +106,68 @@ enum class run_state {
 
 namespace detail {
 
-/// Iterates over the items of `From::next()`; `From::current` keeps the current one.
-template <class From>
+/// A run and its consumer's side.
+struct owned_run {
+  explicit owned_run(std::unique_ptr<run_base> started);
+  owned_run(owned_run&&) = delete;
+  virtual ~owned_run();
+
+  feedline::checkpoint checkpoint() const;
+
+  std::unique_ptr<run_base> run;
+  delivery at;
+};
+
+/// The same with the type of the items. Allocated separately, so that threads and iterators keep their pointers when the
+/// loader moves.
+template <class Item>
+struct owned_run_of final : owned_run {
+  using owned_run::owned_run;
+
+  next_result<Item> take(std::chrono::nanoseconds longest) {
+#ifndef NDEBUG
+    const one_caller check(at.is_inside);
+#endif
+    const queue_status status = at.advance(longest);
+    if (status != queue_status::success) return {std::nullopt, status == queue_status::closed};
+    Item& item = at.packet->template values<Item>()[at.input.items];
+    at.last = at.packet->ids()[at.input.items++];
+    at.came = true;
+    add_relaxed(at.consumer.items, 1);
+    if constexpr (comes_in_batches<Item>) {
+      at.count_queued(1);
+      at.digest.add(item.ids());
+      at.samples_passed += item.size();
+    } else {
+      at.digest.add(at.last);
+      ++at.samples_passed;
+    }
+    return {std::in_place, std::move(item)};
+  }
+
+  std::optional<Item> current; // of the iterator
+};
+
+/// Iterates over the items of a run.
+template <class Item>
 class item_iterator {
  public:
   using iterator_concept = std::input_iterator_tag;
-  using value_type = typename From::value_type;
+  using value_type = Item;
   using difference_type = std::ptrdiff_t;
 
   item_iterator() = default;
 
-  explicit item_iterator(From* from) : from_(from) { ++*this; }
+  explicit item_iterator(owned_run_of<Item>* from) : from_(from) { ++*this; }
 
-  value_type& operator*() const { return *from_->current; }
+  Item& operator*() const { return *from_->current; }
 
-  value_type* operator->() const { return &*from_->current; }
+  Item* operator->() const { return &*from_->current; }
 
   item_iterator& operator++() {
     if (from_) {
       from_->current.reset(); // so that the next item can use its memory
-      if (auto next = from_->next()) from_->current.emplace(*std::move(next));
+      if (auto next = from_->take(delivery::for_ever)) from_->current.emplace(*std::move(next));
       else from_ = nullptr;
     }
     return *this;
@@ -140,16 +178,71 @@ class item_iterator {
   friend bool operator==(const item_iterator& it, std::default_sentinel_t) { return it.from_ == nullptr; }
 
  private:
-  From* from_ = nullptr;
+  owned_run_of<Item>* from_ = nullptr;
 };
 
-[[noreturn]] inline void refuse_spent() {
-  throw std::logic_error(
-      "feedline: the run of this loader has ended: start another run with finite() or infinite() for "
-      "another pass over the data");
-}
-
 } // namespace detail
+
+/// What can be asked of a loader whatever its items are.
+class run_handle {
+ public:
+  /// Asks every thread of the run to stop, and returns at once. No more items are delivered.
+  void stop();
+
+  /// Whether the run was stopped, by `stop()` or through its stop token.
+  bool stopped() const;
+
+  /// Whether more items may arrive, or why not. For the thread that calls next(), whose calls determine the
+  /// state.
+  run_state state() const;
+
+  /// The samples skipped so far, in the order of the stream: those before the item returned last. If an
+  /// infinite run has skipped more than 1,000, these are the most recent ones, at least 1,000.
+  const std::vector<failure>& failures() const;
+
+  /// The number of failures of each stage and message, since the run began or was resumed.
+  const std::vector<failure_count>& failure_counts() const;
+
+  /// The work of every stage, worker and queue since the start and since the last call.
+  feedline::metrics metrics();
+
+  /// The most memory that the run can hold, fixed before it starts. Empty for a loader that was moved from.
+  memory_plan memory() const;
+
+  /// Whether the run has checkpoints: it isn't of unordered workers or stages, queues that drop samples, or a live source.
+  bool can_be_resumed() const;
+
+  /// As that of the loader, for any run: throws std::logic_error if the run can't be resumed.
+  feedline::checkpoint checkpoint() const;
+
+  /// Identifies the delivered samples and their order. Two runs have equal digests if these are equal, and
+  /// otherwise with a probability of 2^-64. A resumed run includes the samples before the checkpoint.
+  std::uint64_t digest() const;
+
+ protected:
+  run_handle() = default;
+
+  explicit run_handle(detail::owned_run* owned) : owned_(owned) {}
+
+  run_handle(run_handle&&) noexcept;
+  run_handle& operator=(run_handle&&) noexcept;
+  ~run_handle();
+
+  // Null after a move.
+  detail::owned_run* get() const noexcept { return owned_.get(); }
+
+  // Throws std::logic_error if the run has ended.
+  void refuse_spent() const;
+
+ private:
+  // A child of fork() inherits the loader without its threads, whose locks may never be released: it leaves
+  // the memory as it is.
+  struct delete_in_own_process {
+    void operator()(detail::owned_run* r) const;
+  };
+
+  std::unique_ptr<detail::owned_run, delete_in_own_process> owned_;
+};
 
 /// Owns the threads and queues of one run of a pipeline, and returns its items. Move-only; may be moved while
 /// the run is active. Its destructor stops and joins all threads, whatever the run is doing; in a child of
@@ -173,71 +266,44 @@ class item_iterator {
 /// function or coroutine may call `stop()`. All else is for one thread at a time, which may be another one each time: in a
 /// debug build next() throws std::logic_error if another thread is inside it. The loader must not be destroyed by its own
 /// threads, nor while another thread uses it. A loader that was moved from behaves as a stopped one without metrics.
-template <class Run>
-class loader {
-  struct inside;
+///
+/// The second parameter is the library's: whether a checkpoint can be taken is known at compile time for what finite() and
+/// infinite() return. A `loader<Item>` takes over any loader of such items, for a class member or a file that is compiled
+/// separately; its checkpoint() throws where that of the other wouldn't compile. A default-constructed one behaves as a
+/// stopped one.
+template <class Item, detail::checkpoints Checkpoints = detail::checkpoints::unknown>
+class loader : public run_handle {
+  using running = detail::owned_run_of<Item>;
 
  public:
-  using value_type = typename Run::item; ///< the type of an item
+  using value_type = Item; ///< the type of an item
   /// Whether checkpoint() compiles.
-  static constexpr bool has_checkpoints = Run::is_ordered && !Run::is_live && !Run::drops;
+  static constexpr bool has_checkpoints =
+      Checkpoints == detail::checkpoints::always || Checkpoints == detail::checkpoints::unknown;
 
-  /// Starts the run. Throws std::system_error if a thread can't be started.
-  template <class... Arguments>
-  explicit loader(std::in_place_t, const Arguments&... of_run) : state_(new inside(of_run...)) {}
+  loader() = default;
+
+  /// For the library: takes over a started run of such items.
+  explicit loader(std::unique_ptr<detail::run_base> started) : run_handle(new running(std::move(started))) {}
+
+  /// Takes over a loader of the same items.
+  template <detail::checkpoints Known>
+    requires(Checkpoints == detail::checkpoints::unknown && Known != Checkpoints)
+  loader(loader<Item, Known> other) : run_handle(std::move(other)) {}
 
   /// Waits for the next item. Returns nothing if the stream has ended or was stopped. Throws pipeline_error
   /// at the position of a failed sample, or when more samples were skipped than `failure_limit` allows; and what
   /// `on_failure` throws.
-  next_result<value_type> next() {
-    return state_ ? state_->next() : next_result<value_type>(std::nullopt, true);
-  }
+  next_result<Item> next() { return take(detail::delivery::for_ever); }
 
   /// The next item if one is ready. Throws as next() does.
-  next_result<value_type> try_next() { return next_for(std::chrono::nanoseconds(0)); }
+  next_result<Item> try_next() { return next_for(std::chrono::nanoseconds(0)); }
 
   /// The next item if it arrives within that time. A signal whose handler runs in this thread ends the wait earlier.
   /// Throws as next() does.
-  next_result<value_type> next_for(std::chrono::nanoseconds longest) {
-    return state_ ? state_->next_for(longest) : next_result<value_type>(std::nullopt, true);
+  next_result<Item> next_for(std::chrono::nanoseconds longest) {
+    return take(std::max(longest, std::chrono::nanoseconds(0)));
   }
-
-  /// Asks every thread of the run to stop, and returns at once. No more items are delivered.
-  void stop() {
-    if (state_) state_->run.stop();
-  }
-
-  /// Whether the run was stopped, by `stop()` or through its stop token.
-  bool stopped() const { return !state_ || state_->run.stopped(); }
-
-  /// Whether more items may arrive, or why not. For the thread that calls next(), whose calls determine the
-  /// state.
-  run_state state() const {
-    if (state_ && (state_->at.failed || state_->run.panic())) return run_state::failed;
-    if (stopped()) return run_state::stopped;
-    return state_->at.spent ? run_state::finished : run_state::running;
-  }
-
-  /// The samples skipped so far, in the order of the stream: those before the item returned last. If an
-  /// infinite run has skipped more than 1,000, these are the most recent ones, at least 1,000.
-  const std::vector<failure>& failures() const {
-    static const std::vector<failure> none;
-    return state_ ? state_->at.failures.last() : none;
-  }
-
-  /// The number of failures of each stage and message, since the run began or was resumed.
-  const std::vector<failure_count>& failure_counts() const {
-    static const std::vector<failure_count> none;
-    return state_ ? state_->at.failures.counts() : none;
-  }
-
-  /// The work of every stage, worker and queue since the start and since the last call.
-  feedline::metrics metrics() {
-    return state_ ? state_->at.collector.report(state_->run, state_->at.consumer) : feedline::metrics{};
-  }
-
-  /// The most memory that the run can hold, fixed before it starts. Empty for a loader that was moved from.
-  memory_plan memory() const { return state_ ? state_->run.memory() : memory_plan{}; }
 
   /// The position of the run: after the item returned last, or at its beginning. A run with this checkpoint
   /// as `resume` yields the items that this one would deliver next. The run continues; later calls of next()
@@ -248,95 +314,39 @@ class loader {
   /// the data has changed. Throws std::logic_error for a loader that was moved from.
   feedline::checkpoint checkpoint() const {
     static_assert(
-        Run::is_ordered,
+        Checkpoints != detail::checkpoints::unordered,
         "feedline: a run with unordered workers or stages can't be resumed: which samples came before "
         "a checkpoint depends on timing");
-    static_assert(!Run::drops,
+    static_assert(Checkpoints != detail::checkpoints::dropping,
                   "feedline: a run with a queue that drops samples can't be resumed: which samples it drops "
                   "depends on timing");
     static_assert(
-        !Run::is_live,
+        Checkpoints != detail::checkpoints::live,
         "feedline: a run of a live source can't be resumed: if the source can yield its data again, give "
         "it a state(auto& archive)");
-    if (!state_) throw std::logic_error("feedline: a loader that was moved from has no checkpoint");
-    return state_->checkpoint();
+    return run_handle::checkpoint();
   }
 
-  /// Identifies the delivered samples and their order. Two runs have equal digests if these are equal, and
-  /// otherwise with a probability of 2^-64. A resumed run includes the samples before the checkpoint.
-  std::uint64_t digest() const { return state_ ? state_->at.digest.value() : 0; }
-
-  using iterator = detail::item_iterator<inside>;
+  using iterator = detail::item_iterator<Item>;
 
   /// Takes the next item. A loader can be iterated over once: `begin()` continues where `next()` stopped, and
   /// throws std::logic_error if the run had already ended.
   iterator begin() {
-    if (state() == run_state::finished) detail::refuse_spent();
-    return iterator(state_.get());
+    refuse_spent();
+    return iterator(static_cast<running*>(get()));
   }
 
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  // Allocated separately, so that threads and iterators keep their pointers when the loader moves.
-  struct inside {
-    using value_type = loader::value_type;
-
-    template <class... Arguments>
-    explicit inside(const Arguments&... of_run)
-        : run(of_run...),
-          at(run, Run::keeps_over_epochs, Run::is_measured && !detail::comes_in_batches<value_type>) {
-      run.start();
-    }
-
-    next_result<value_type> next() { return take(detail::delivery::for_ever); }
-
-    next_result<value_type> next_for(std::chrono::nanoseconds longest) {
-      return take(std::max(longest, std::chrono::nanoseconds(0)));
-    }
-
-    next_result<value_type> take(std::chrono::nanoseconds longest) {
-#ifndef NDEBUG
-      const detail::one_caller check(at.is_inside);
-#endif
-      const queue_status status = at.advance(longest);
-      if (status != queue_status::success) return {std::nullopt, status == queue_status::closed};
-      value_type& item = at.packet->template values<value_type>()[at.input.items];
-      at.last = at.packet->ids()[at.input.items++];
-      at.came = true;
-      if constexpr (Run::is_measured) detail::add_relaxed(at.consumer.items, 1);
-      if constexpr (detail::comes_in_batches<value_type>) {
-        if constexpr (Run::is_measured) at.count_queued(1);
-        at.digest.add(item.ids());
-        at.samples_passed += item.size();
-      } else {
-        at.digest.add(at.last);
-        ++at.samples_passed;
-      }
-      return {std::in_place, std::move(item)};
-    }
-
-    feedline::checkpoint checkpoint() const {
-      std::optional<detail::snapshot> exact;
-      if constexpr (Run::is_elastic)
-        if (detail::comes_once(run.options())) exact = run.snapshot_behind(at.last, at.last_failed);
-      return at.checkpoint(std::move(exact));
-    }
-
-    Run run;
-    detail::delivery at;
-    std::optional<value_type> current; // of the iterator
-  };
-
-  // A child of fork() inherits the loader without its threads, whose locks may never be released: it leaves
-  // the memory as it is.
-  struct delete_in_own_process {
-    void operator()(inside* s) const {
-      if (!s->run.is_inherited()) delete s;
-    }
-  };
-
-  std::unique_ptr<inside, delete_in_own_process> state_;
+  next_result<Item> take(std::chrono::nanoseconds longest) {
+    if (!get()) return {std::nullopt, true};
+    return static_cast<running*>(get())->take(longest);
+  }
 };
 
 } // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/loader.ipp>
+#endif

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Composition: source | stage | stage … makes a pipeline, a value that describes the work and starts nothing.
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <optional>
 #include <type_traits>
@@ -138,7 +140,6 @@ struct refused_pipeline {
 
   refused_pipeline finite(const finite_options& = {}) const;
   refused_pipeline infinite(const infinite_options& = {}) const;
-  refused_pipeline finite_without_metrics(const finite_options& = {}) const;
   refused_pipeline memory(const infinite_options& = {}) const;
   template <class... Arguments>
   refused_pipeline replay(const Arguments&...) const;
@@ -171,11 +172,11 @@ struct stage_row {
   using feedline_part = void;
   using segments = detail::segment_list<Segments...>; ///< the stages by the threads that they share
 
-  segments stages; ///< in order
+  detail::composed_stages composed; ///< in order
 };
 
 /// A source and its stages, grouped into segments that share threads. An inexpensive value: copies share the
-/// functions and the source's data. It can be run many times, also concurrently.
+/// stages and the source's data. It can be run many times, also concurrently.
 template <source Source, class... Segments>
 class pipeline {
   static_assert(
@@ -190,38 +191,33 @@ class pipeline {
   using item = typename segments::stage_types::template output<source_item_t<Source>>;
 
   /// For the library; `from(source)` makes a pipeline from a custom source.
-  pipeline(Source source, segments stages) : source_(std::move(source)), stages_(std::move(stages)) {}
+  pipeline(Source source, detail::composed_stages stages)
+      : source_(std::move(source)), composed_(std::move(stages)) {}
 
   /// Starts a run over all of the data, `epochs` times: each sample exactly once per epoch. With several
   /// epochs each has its own order. Stages emit the items that they hold at each epoch's end.
-  auto finite(const finite_options& o = {}) const { return start<true>(detail::as_run_options(o)); }
+  auto finite(const finite_options& o = {}) const { return start(detail::as_run_options(o)); }
 
   /// Starts a run that never ends by itself: epoch after epoch, each in its own order, without a pause
   /// between them.
-  auto infinite(const infinite_options& o = {}) const { return start<true>(detail::as_run_options(o)); }
-
-  /// As finite(), but without counters: its metrics() have only times. Use it to measure the cost of the
-  /// counters.
-  auto finite_without_metrics(const finite_options& o = {}) const {
-    return start<false>(detail::as_run_options(o));
-  }
+  auto infinite(const infinite_options& o = {}) const { return start(detail::as_run_options(o)); }
 
   /// The most memory that a run with these options can hold, also a finite one. Throws what starting it would
   /// throw.
   memory_plan memory(const infinite_options& o = {}) const {
-    return detail::run<true, Source, Segments...>(source_, stages_, detail::as_run_options(o)).memory();
+    return run(source_, composed_, detail::as_run_options(o)).memory();
   }
 
   /// The number of items in an epoch of a run with these options, if nothing fails. Nothing if it can't be
   /// known without running, because the source doesn't know its number of samples or a stage leaves out some.
   /// May read a data set's index; throws what starting a run would throw.
   std::optional<std::uint64_t> size(const finite_options& o = {}) const {
-    return detail::items_in_epoch(source_, stages_, detail::as_run_options(o));
+    return detail::items_in_epoch(source_, stages(), detail::as_run_options(o));
   }
 
   /// The same on average, rounded down, because batches continue from one epoch into the next.
   std::optional<std::uint64_t> size(const infinite_options& o) const {
-    return detail::items_in_epoch(source_, stages_, detail::as_run_options(o));
+    return detail::items_in_epoch(source_, stages(), detail::as_run_options(o));
   }
 
   /// One sample as a run with that seed processed it in its epoch, with the same random numbers. `id`: as in
@@ -244,12 +240,12 @@ class pipeline {
   /// The same for a run with these options. A finite run of one epoch reads files in another order than any
   /// other run, so a `zip` of them makes other pairs.
   auto replay(const infinite_options& options, const sample_id& id) const {
-    return detail::replay(source_, stages_, detail::as_run_options(options), id);
+    return detail::replay(source_, stages(), detail::as_run_options(options), id);
   }
 
   /// The same for a finite run with these options.
   auto replay(const finite_options& options, const sample_id& id) const {
-    return detail::replay(source_, stages_, detail::as_run_options(options), id);
+    return detail::replay(source_, stages(), detail::as_run_options(options), id);
   }
 
   /// Explains that a pipeline must run before it can be iterated over.
@@ -272,20 +268,19 @@ class pipeline {
 
   ///@}
 
-  ///@{
   /// The stages, as described.
-  const segments& stages() const& { return stages_; }
-
-  segments&& stages() && { return std::move(stages_); }
-
-  ///@}
+  const detail::composed_stages& composed() const noexcept { return composed_; }
 
  private:
-  template <bool Measured>
+  using run = detail::run<Source, Segments...>;
+
+  segments stages() const noexcept { return segments(composed_); }
+
   [[gnu::cold]] auto start(const detail::run_options& options) const {
-    using run = detail::run<Measured, Source, Segments...>;
     try {
-      loader<run> started(std::in_place, source_, stages_, options);
+      auto* const made = new run(source_, composed_, options);
+      loader<item, run::has> started{std::unique_ptr<detail::run_base>(made)};
+      made->start();
       if constexpr (has_random_order) repeated_.note(options);
       return started;
     } catch (const std::bad_alloc&) {
@@ -298,8 +293,8 @@ class pipeline {
   }(typename segments::stage_types());
 
   Source source_;
-  segments stages_;
-  [[no_unique_address]] std::conditional_t<has_random_order, detail::repeated_order, detail::empty_list>
+  detail::composed_stages composed_;
+  [[no_unique_address]] std::conditional_t<has_random_order, detail::repeated_order, detail::types<>>
       repeated_;
 };
 
@@ -327,7 +322,7 @@ consteval bool keep_any_order(types<Stages...>) {
 /// The pipeline with another source.
 template <class NewSource, class Source, class... Segments>
 pipeline<NewSource, Segments...> with_source(NewSource source, const pipeline<Source, Segments...>& p) {
-  return {std::move(source), p.stages()};
+  return {std::move(source), p.composed()};
 }
 
 /// The source, or the last stage if there are stages.
@@ -343,13 +338,8 @@ template <class Source, class... Stages>
 std::type_identity<typename last_of<Source, Stages...>::type> last_stage(types<Stages...>);
 
 template <class... Segments>
-stage_row<Segments...> row_of(segment_list<Segments...> segments) {
-  return {std::move(segments)};
-}
-
-template <segment_traits Traits, class... Stages>
-stage_row<segment<Traits, Stages...>> as_row(segment<Traits, Stages...> s) {
-  return {{{{}, std::move(s)}}};
+stage_row<Segments...> row_of(types<Segments...>, composed_stages stages) {
+  return {std::move(stages)};
 }
 
 template <class... Segments>
@@ -359,17 +349,21 @@ stage_row<Segments...> as_row(stage_row<Segments...> row) {
 
 template <class S>
 stage_row<segment<segment_traits{}, S>> as_row(S stage) {
-  return {{{{}, {{{}, std::move(stage)}}}}};
+  static_assert(
+      std::copy_constructible<S>,
+      "feedline: the stage S can't be copied, but each run has its own copy: give it a copy constructor");
+  return {detail::serial(std::move(stage))};
 }
 
 template <class... Before, class... After>
 auto append(const stage_row<Before...>& before, const stage_row<After...>& after) {
-  return row_of(as_segments(with_segments(before.stages.all, after.stages.all)));
+  return row_of(typename joined_segments<types<>, Before..., After...>::type(),
+                joined(before.composed, after.composed));
 }
 
 template <class Source, class... Segments>
-pipeline<Source, Segments...> pipeline_of(Source source, segment_list<Segments...> segments) {
-  return {std::move(source), std::move(segments)};
+pipeline<Source, Segments...> pipeline_of(Source source, types<Segments...>, composed_stages stages) {
+  return {std::move(source), std::move(stages)};
 }
 
 template <class Source, class... Before, class... After>
@@ -378,7 +372,8 @@ auto append(const pipeline<Source, Before...>& p, const stage_row<After...>& aft
   using last = typename decltype(last_stage<Source>(typename before::segments::stage_types()))::type;
   using stages = typename stage_row<After...>::segments::stage_types;
   if constexpr (composition_of<last, typename before::item, stages>::type::fits)
-    return pipeline_of(p.source(), as_segments(with_segments(p.stages().all, after.stages.all)));
+    return pipeline_of(p.source(), typename joined_segments<types<>, Before..., After...>::type(),
+                       joined(p.composed(), after.composed));
   else return refused_pipeline();
 }
 
@@ -406,8 +401,8 @@ auto as_pipeline(T source) {
   if constexpr (is_pipeline<T>) return source;
   else if constexpr (only_indexed<T>)
     return pipeline<samples_in_order<T>, segment<segment_traits{}>>(samples_in_order<T>(std::move(source)),
-                                                                    {});
-  else return pipeline<T, segment<segment_traits{}>>(std::move(source), {});
+                                                                    serial());
+  else return pipeline<T, segment<segment_traits{}>>(std::move(source), serial());
 }
 
 template <class T>

@@ -59,7 +59,7 @@ inline constexpr unordered_t unordered{};
 namespace detail {
 
 template <bool Ordered, class... Stages>
-auto make_parallel(workers w, list_of<Stages...> stages, types<Stages...>) {
+auto make_parallel(workers w, const shared_stages& stages, types<Stages...>) {
   static_assert((stateless<Stages> && ...),
                 "feedline: only stateless stages (map, filter, flat_map, tap) can "
                 "run on several workers");
@@ -68,8 +68,8 @@ auto make_parallel(workers w, list_of<Stages...> stages, types<Stages...>) {
     throw std::invalid_argument("feedline::workers: " + size_text(w.count.number) +
                                 (w.max == 0 ? "" : " to " + size_text(w.max.number)) +
                                 " requested, but it must be 1 to " + std::to_string(workers::limit));
-  using parallel = segment<segment_traits{.parallel = true, .ordered = Ordered}, Stages...>;
-  return as_row(parallel{std::move(stages), {w.count, max, w.io_bound}});
+  constexpr segment_traits traits{.parallel = true, .ordered = Ordered};
+  return row_of(types<segment<traits, Stages...>>(), {traits, stages, {w.count, max, w.io_bound}});
 }
 
 /// The same for the stages of a row that has no workers or queues.
@@ -78,8 +78,7 @@ auto make_parallel(workers w, const Row& row) {
   static_assert(Row::segments::size == 1 && Row::segments::traits[0].ordered &&
                     !Row::segments::traits[0].parallel && !Row::segments::traits[0].has_queue,
                 "feedline: stages that share workers can't have separate workers or queues between them");
-  return make_parallel<Ordered>(w, row.stages.template get<0>().stages,
-                                typename Row::segments::stage_types());
+  return make_parallel<Ordered>(w, row.composed.stages, typename Row::segments::stage_types());
 }
 
 } // namespace detail

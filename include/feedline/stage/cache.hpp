@@ -11,6 +11,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/stored_value.hpp>
+#include <feedline/detail/share.hpp>
 #include <feedline/stage/cache_options.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/cached_stage.hpp>
@@ -52,44 +53,36 @@ struct cache_check<input_item<In>, cached_item<Out>, Key, Stages> {
 
 /// The number of stages at the end of the segments that may run in any order and on any thread, with no queue
 /// between them.
-template <class... Segments, class... Stages>
-consteval std::size_t stages_to_cache(const segment_list<Segments...>*, types<Stages...>) {
-  using all = segment_list<Segments...>;
-  std::size_t count = 0, number = 0;
-  const auto look = [&](bool is_stateless) {
-    count = is_stateless ? count + 1 : 0;
-    ++number;
-    const std::size_t i = all::segment_of(number - 1);
-    if (number == all::first_stage[i + 1] && all::traits[i].has_queue) count = 0;
+template <class... Segments>
+consteval std::size_t stages_to_cache(const segment_list<Segments...>*) {
+  std::size_t count = 0;
+  const auto look = [&]<segment_traits Traits, class... Of>(const segment<Traits, Of...>*) {
+    ((count = stateless<Of> ? count + 1 : 0), ...);
+    if (Traits.has_queue) count = 0;
   };
-  (look(stateless<Stages>), ...);
+  (look(static_cast<const Segments*>(nullptr)), ...);
   return count;
 }
 
-/// The first N elements of a list.
-template <std::size_t N, class List>
-auto first_of(const List& list) {
-  if constexpr (N == List::size) return list;
-  else return first_of<N>(list.front);
-}
+template <segment_traits Traits, class Stages, std::size_t... N>
+segment<Traits, typename Stages::template element<N>...> first_stages(std::index_sequence<N...>);
 
-template <segment_traits Traits, class List, class... Stages>
-auto segment_with(List stages, types<Stages...>) {
-  return segment<Traits, Stages...>{std::move(stages)};
-}
+/// The type of the first `Count` stages and the queue after them, as composed_stages::first() returns them.
+template <std::size_t Count, class Done, class... Segments>
+struct first_segments;
 
-/// A list of segments without its last `Count` stages: all stages of a parallel segment or none.
-template <std::size_t Count, class Front, segment_traits Traits, class... Stages>
-auto without_last(const longer_list<Front, segment<Traits, Stages...>>& list) {
-  if constexpr (Count == 0) {
-    return list;
-  } else if constexpr (Count < sizeof...(Stages) || Front::size == 0) {
-    auto stages = first_of<sizeof...(Stages) - Count>(list.last.stages);
-    return listed(list.front, segment_with<Traits>(stages, typename elements_of<decltype(stages)>::type()));
-  } else {
-    return without_last<Count - sizeof...(Stages)>(list.front);
-  }
-}
+template <std::size_t Count, class... Done, class... Segments>
+struct first_segments<Count, types<Done...>, Segments...> {
+  using type = types<Done...>;
+};
+
+template <std::size_t Count, class... Done, segment_traits Traits, class... Stages, class... Rest>
+  requires(Count > 0 || sizeof...(Stages) == 0 || sizeof...(Done) == 0)
+struct first_segments<Count, types<Done...>, segment<Traits, Stages...>, Rest...> {
+  static constexpr std::size_t kept = std::min(Count, sizeof...(Stages));
+  using cut = decltype(first_stages<Traits, types<Stages...>>(std::make_index_sequence<kept>()));
+  using type = typename first_segments<Count - kept, types<Done..., cut>, Rest...>::type;
+};
 
 /// Replaces the last stages of the pipeline upstream by one that stores their results. Copies share the
 /// stored results.
@@ -108,20 +101,23 @@ class cache_part {
   auto changed(const pipeline<Source, Segments...>& p) const {
     using segments = segment_list<Segments...>;
     using stages = typename segments::stage_types;
-    constexpr std::size_t count = stages_to_cache(static_cast<const segments*>(nullptr), stages());
+    constexpr std::size_t count = stages_to_cache(static_cast<const segments*>(nullptr));
     constexpr std::size_t first = segments::stage_count - count;
     using in = typename stages::template output_of_first<first, source_item_t<Source>>;
     using out = typename pipeline<Source, Segments...>::item;
     if constexpr (cache_check<input_item<in>, cached_item<out>, Key, count>::passed)
-      return append(pipeline_of(p.source(), as_segments(without_last<count>(p.stages().all))),
-                    cached<Source, first>(p.stages(), std::make_index_sequence<count>()));
+      return detail::append(
+          pipeline_of(p.source(), typename first_segments<first, types<>, Segments...>::type(),
+                      p.composed().first(first)),
+          cached<Source, first>(segments(p.composed()), p.composed(), std::make_index_sequence<count>()));
     else return refused_pipeline();
   }
 
  private:
   /// Those stages as one stage, in a separate row.
   template <class Source, std::size_t First, class... Segments, std::size_t... Cached>
-  auto cached(const segment_list<Segments...>& segments, std::index_sequence<Cached...>) const {
+  auto cached(const segment_list<Segments...>& segments, const composed_stages& described,
+              std::index_sequence<Cached...>) const {
     using all = segment_list<Segments...>;
     constexpr auto is_parallel = [](std::size_t stage) {
       return all::traits[all::segment_of(stage)].parallel;
@@ -129,7 +125,7 @@ class cache_part {
     constexpr bool any_parallel = (is_parallel(First + Cached) || ...);
     const auto one = [&](auto... inner) {
       return cached_stage<Key, yields_file_names<Source>, decltype(inner)...>(
-          listed(empty_list(), std::move(inner)...), key_, store_->next_pipeline(), store_);
+          detail::serial(std::move(inner)...), key_, store_->next_pipeline(), store_);
     };
     if constexpr (any_parallel) {
       // One worker at a time calls a stage that had no workers.
@@ -139,11 +135,12 @@ class cache_part {
         else return one_at_a_time<std::remove_cvref_t<decltype(s)>>(s);
       }()...);
       constexpr bool ordered = (all::traits[all::segment_of(First + Cached)].ordered && ...);
-      using parallel = segment<segment_traits{.parallel = true, .ordered = ordered}, decltype(stage)>;
+      constexpr segment_traits traits{.parallel = true, .ordered = ordered};
       const auto fewer = [](const worker_range& a, const worker_range& b) { return a.most < b.most; };
-      return as_row(
-          parallel{listed(empty_list(), std::move(stage)),
-                   std::max({segments.template get<all::segment_of(First + Cached)>().workers...}, fewer)});
+      const worker_range range =
+          std::max({described.segments[all::segment_of(First + Cached)].workers...}, fewer);
+      return row_of(types<segment<traits, decltype(stage)>>(),
+                    {traits, {detail::share(std::move(stage))}, range});
     } else {
       return as_row(one(segments.template stage<First + Cached>()...));
     }

@@ -4,80 +4,16 @@
 // each segment.
 #include <array>
 #include <cstddef>
+#include <memory>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/share.hpp>
 #include <feedline/queue/overflow.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-struct empty_list {
-  static constexpr std::size_t size = 0;
-};
-
-/// Like a tuple, but nested to the left: a list contains the list that is shorter by one element. So a pipeline
-/// of n stages costs the compiler n small classes, not n tuples of up to n members.
-template <class Front, class Last>
-struct longer_list {
-  static constexpr std::size_t size = Front::size + 1;
-
-  template <std::size_t I>
-  const auto& get() const {
-    if constexpr (I + 1 == size) return last;
-    else return front.template get<I>();
-  }
-
-  Front front;
-  Last last;
-};
-
-template <class List, class... Elements>
-struct append_to {
-  using type = List;
-};
-
-template <class List, class E, class... Rest>
-struct append_to<List, E, Rest...> : append_to<longer_list<List, E>, Rest...> {};
-
-template <class... Elements>
-using list_of = typename append_to<empty_list, Elements...>::type;
-
-template <class List>
-List listed(List list) {
-  return list;
-}
-
-/// The list with more elements appended.
-template <class List, class E, class... Rest>
-auto listed(List list, E element, Rest... rest) {
-  return listed(longer_list<List, E>{std::move(list), std::move(element)}, std::move(rest)...);
-}
-
-/// Calls f with each element in order.
-template <class F>
-void for_each_in(const empty_list&, F&) {}
-
-template <class Front, class Last, class F>
-void for_each_in(const longer_list<Front, Last>& list, F& f) {
-  for_each_in(list.front, f);
-  f(list.last);
-}
-
-/// `front` with the elements of another list appended.
-template <class Front>
-Front joined(Front front, const empty_list&) {
-  return front;
-}
-
-template <class Front, class Before, class Last>
-auto joined(Front front, const longer_list<Before, Last>& after) {
-  if constexpr (Before::size == 0) {
-    return longer_list<Front, Last>{std::move(front), after.last};
-  } else {
-    auto all = joined(std::move(front), after.front);
-    return longer_list<decltype(all), Last>{std::move(all), after.last};
-  }
-}
 
 /// The fewest and the most threads of a segment.
 struct worker_range {
@@ -104,18 +40,62 @@ struct segment_traits {
   constexpr bool drops() const { return overflow != feedline::overflow::block; }
 };
 
-/// Stages that share threads.
+/// Stages that share threads, as a type.
 template <segment_traits Traits, class... Stages>
 struct segment {
   static constexpr segment_traits traits = Traits;
   static constexpr std::size_t size = sizeof...(Stages);
-  /// Whether stages may be added to it.
-  static constexpr bool is_open = !Traits.parallel && !Traits.has_queue;
-
-  list_of<Stages...> stages{};
-  worker_range workers{1, 1, false};
-  std::size_t capacity = 0; ///< of the user's queue, in items
 };
+
+/// Whether segment `b` joins the one before it. Serial stages join serial ones. A queue without stages belongs to
+/// the segment before it, unless the queue drops items and the segment is parallel, as one thread fills such a
+/// queue.
+constexpr bool joins(const segment_traits& a, const segment_traits& b, std::size_t stages_of_b) {
+  if (b.parallel) return false;
+  const bool is_open = !a.parallel && !a.has_queue;
+  const bool is_queue = stages_of_b == 0 && !a.drops() && !(a.parallel && b.drops());
+  return is_open || is_queue;
+}
+
+/// The traits of two segments that have joined.
+constexpr segment_traits joined(const segment_traits& a, const segment_traits& b) {
+  return {a.parallel, a.ordered, a.has_queue || b.has_queue, b.overflow};
+}
+
+/// What the type of a segment doesn't say, and what code without types must know.
+struct segment_description {
+  segment_traits traits;
+  std::size_t stages;
+  worker_range workers;
+  std::size_t capacity; ///< of the user's queue, in items
+};
+
+using shared_stages = std::vector<std::shared_ptr<const void>>;
+
+/// Stages and segments as described, without their types. Copies share the stages.
+class composed_stages {
+ public:
+  composed_stages() = default;
+
+  /// A segment.
+  composed_stages(segment_traits traits, shared_stages all, worker_range workers = {1, 1, false},
+                  std::size_t capacity = 0);
+
+  /// The first `count` of the stages, with the queue after them.
+  composed_stages first(std::size_t count) const;
+
+  shared_stages stages;
+  std::vector<segment_description> segments;
+};
+
+/// Both in order. Neighbours that can join become one segment.
+composed_stages joined(composed_stages before, const composed_stages& after);
+
+/// Serial stages.
+template <class... Stages>
+composed_stages serial(Stages... stages) {
+  return {segment_traits(), {detail::share(std::move(stages))...}};
+}
 
 /// The output type of consecutive stages whose first receives items of type In.
 template <class In, class... Stages>
@@ -141,6 +121,9 @@ template <class... T>
 struct types {
   static constexpr std::size_t size = sizeof...(T);
 
+  template <std::size_t N>
+  using element = std::tuple_element_t<N, std::tuple<T...>>;
+
   template <class In>
   using output = typename output_of<In, T...>::type;
 
@@ -156,9 +139,11 @@ types<A..., B...> operator+(types<A...>, types<B...>) {
 template <segment_traits Traits, class... Stages>
 types<Stages...> stages_of(const segment<Traits, Stages...>*);
 
-/// The segments of a pipeline. The first one shares the source's thread and may have no stages.
+/// The segments of a pipeline with their types, as a view of its stages. The first one shares the source's thread and may
+/// have no stages.
 template <class... Segments>
-struct segment_list {
+class segment_list {
+ public:
   /// The types of all their stages, in order.
   using stage_types = decltype((types<>() + ... + stages_of(static_cast<const Segments*>(nullptr))));
 
@@ -182,16 +167,15 @@ struct segment_list {
     return i;
   }
 
-  template <std::size_t I>
-  const auto& get() const {
-    return all.template get<I>();
-  }
+  /// `all` must be of these types.
+  explicit segment_list(const composed_stages& all) noexcept : all_(all) {}
 
-  /// The stage with that number, counted through all segments.
+  explicit segment_list(composed_stages&&) = delete;
+
+  /// The stage with that number, counted through all segments. It lives as long as a copy of its composed_stages.
   template <std::size_t N>
   const auto& stage() const {
-    constexpr std::size_t i = segment_of(N);
-    return get<i>().stages.template get<N - first_stage[i]>();
+    return *static_cast<const typename stage_types::template element<N>*>(all_.stages[N].get());
   }
 
   template <class F>
@@ -201,63 +185,31 @@ struct segment_list {
     }(std::make_index_sequence<stage_count>());
   }
 
-  list_of<Segments...> all;
+ private:
+  const composed_stages& all_;
 };
 
-/// The types of a list's elements.
-template <class List>
-struct elements_of;
+/// The types of segments after those that can have joined. `Done` have their final types.
+template <class Done, class... Segments>
+struct joined_segments;
 
-template <>
-struct elements_of<empty_list> {
-  using type = types<>;
+template <class... Done, class Last>
+struct joined_segments<types<Done...>, Last> {
+  using type = types<Done..., Last>;
 };
 
-template <class Front, class Last>
-struct elements_of<longer_list<Front, Last>> {
-  using type = decltype(typename elements_of<Front>::type() + types<Last>());
-};
+template <class... Done, segment_traits A, class... Before, segment_traits B, class... After, class... Rest>
+  requires(joins(A, B, sizeof...(After)))
+struct joined_segments<types<Done...>, segment<A, Before...>, segment<B, After...>, Rest...>
+    : joined_segments<types<Done...>, segment<joined(A, B), Before..., After...>, Rest...> {};
 
-template <class... Segments>
-segment_list<Segments...> segments_of(types<Segments...>);
-
-/// The segment_list with the segments of a list.
-template <class List>
-using segments_in = decltype(segments_of(typename elements_of<List>::type()));
-
-template <class List>
-segments_in<List> as_segments(List list) {
-  return {std::move(list)};
-}
-
-/// Appends a segment. Its stages join the last segment if that is open and they are serial. A queue without
-/// stages belongs to the segment before it, unless the queue drops items and the segment is parallel, as one
-/// thread fills such a queue.
-template <class Front, segment_traits A, class... Before, segment_traits B, class... After>
-auto with_segment(const longer_list<Front, segment<A, Before...>>& list, const segment<B, After...>& next) {
-  constexpr bool joins = !B.parallel && segment<A, Before...>::is_open;
-  constexpr bool is_queue = !B.parallel && sizeof...(After) == 0 && !A.drops() && !(A.parallel && B.drops());
-  if constexpr (joins || is_queue) {
-    constexpr segment_traits traits{A.parallel, A.ordered, A.has_queue || B.has_queue, B.overflow};
-    using both = segment<traits, Before..., After...>;
-    return longer_list<Front, both>{list.front,
-                                    {joined(list.last.stages, next.stages), list.last.workers,
-                                     B.has_queue ? next.capacity : list.last.capacity}};
-  } else {
-    return longer_list<longer_list<Front, segment<A, Before...>>, segment<B, After...>>{list, next};
-  }
-}
-
-template <segment_traits B, class... After>
-longer_list<empty_list, segment<B, After...>> with_segment(const empty_list&,
-                                                           const segment<B, After...>& next) {
-  return {{}, next};
-}
-
-template <class List, class Front, class Last>
-auto with_segments(const List& list, const longer_list<Front, Last>& more) {
-  if constexpr (Front::size == 0) return with_segment(list, more.last);
-  else return with_segment(with_segments(list, more.front), more.last);
-}
+template <class... Done, segment_traits A, class... Before, segment_traits B, class... After, class... Rest>
+  requires(!joins(A, B, sizeof...(After)))
+struct joined_segments<types<Done...>, segment<A, Before...>, segment<B, After...>, Rest...>
+    : joined_segments<types<Done..., segment<A, Before...>>, segment<B, After...>, Rest...> {};
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/plan/segments.ipp>
+#endif

@@ -125,7 +125,7 @@ class node {
     if constexpr (is_measured) ++received_;
     if constexpr (can_fail_again)
       if (known_ && known_->take({place_.number, s.id})) [[unlikely]]
-        return failed_before(s.id);
+        return next_.skipped(place_.note_again(s.id));
     if constexpr (!is_measured) {
       return call_or_push_own(std::move(s));
     } else {
@@ -178,7 +178,7 @@ class node {
     try {
       stage_.commit(count, ids, emit);
     } catch (...) {
-      failed = noted(emit.id());
+      failed = place_.note(emit.id());
     }
     if (failed) [[unlikely]]
       return caught(std::move(failed));
@@ -202,7 +202,7 @@ class node {
       try {
         stage_.end_epoch();
       } catch (...) {
-        failed = noted({.epoch = epoch});
+        failed = place_.note({.epoch = epoch});
       }
       if (failed && caught(std::move(failed)) == flow::stop) return flow::stop;
     }
@@ -298,7 +298,7 @@ class node {
         stage_(std::move(s), emit, c);
       }
     } catch (...) {
-      failed = noted(emit.id()).release();
+      failed = place_.note(emit.id()).release();
     }
     if (failed) [[unlikely]]
       return caught(failure_ptr(failed));
@@ -335,12 +335,6 @@ class node {
     if (wanted == flow::enough) p.enough = true;
     const flow settled = p.calls == 0 ? sink().settle() : flow::more;
     return settled == flow::more ? wanted : settled;
-  }
-
-  // The sample failed in the earlier run, which had gone further.
-  [[gnu::noinline, gnu::cold]] flow failed_before(const sample_id& id) {
-    return next_.skipped(note_failure(place_.name, id, {place_.number, id},
-                                      std::runtime_error("it failed in the earlier run")));
   }
 
   bool shows_empty_run(const epoch_end& e) noexcept {
@@ -390,7 +384,7 @@ class node {
       }
       if constexpr (is_measured) ended = now_ns();
     } catch (...) {
-      failed = noted(ids[made]);
+      failed = place_.note(ids[made]);
       if constexpr (is_measured) ended = now_ns();
     }
     taken += made;
@@ -411,13 +405,8 @@ class node {
     if constexpr (runs_stages_inside<Stage>) add_relaxed(counters_.failures, emit.failures());
   }
 
-  // The error being handled. It is passed on when its catch clause has ended: the thread that receives it is then its only
-  // owner.
-  [[gnu::noinline, gnu::cold]] failure_ptr noted(sample_id id) const {
-    return note_failure(place_.name, id, {place_.number, id});
-  }
-
-  // A failure ends the epoch for this stage. The stages downstream decide whether it ends the run: if they had
+  // Called when the catch clause has ended: the thread that receives the failure is then the exception's only owner. A
+  // failure ends the epoch for this stage. The stages downstream decide whether it ends the run: if they had
   // enough of the epoch before it, a run on one thread would never have reached it.
   [[gnu::noinline, gnu::cold]] flow caught(failure_ptr f) {
     add_relaxed(counters_.failures, 1);
@@ -434,7 +423,7 @@ class node {
       try {
         stage_.finish(emit);
       } catch (...) {
-        failed = noted(id);
+        failed = place_.note(id);
       }
       const flow result = failed ? caught(std::move(failed)) : emit.flow();
       progress().calls -= !Traits.checkpoints_mid_call;

@@ -64,7 +64,7 @@ class dealer final : public channel_base {
     p->generation = next->generation;
     p->last = true;
     p->put_at = now_ns(); // reading counts as work on the packet
-    packet_writer<item> writer;
+    packet_writer writer;
     writer.open(std::move(p), next->count);
     const std::uint64_t given = fill(writer, *next, thread);
     if (next->ends_epoch) {
@@ -72,12 +72,10 @@ class dealer final : public channel_base {
       writer.current().events().back().samples = next->first + next->count;
     }
     put_snapshot(writer, *next);
-    if (config().is_measured) {
-      stage_counters_->given.fetch_add(given, std::memory_order_relaxed);
-      counters().put.fetch_add(given, std::memory_order_relaxed);
-      counters().taken.fetch_add(given, std::memory_order_relaxed);
-      publish_numbers(*next);
-    }
+    stage_counters_->given.fetch_add(given, std::memory_order_relaxed);
+    counters().put.fetch_add(given, std::memory_order_relaxed);
+    counters().taken.fetch_add(given, std::memory_order_relaxed);
+    publish_numbers(*next);
     return writer.close();
   }
 
@@ -152,7 +150,7 @@ class dealer final : public channel_base {
   }
 
   // Writes the position in the epoch after these samples.
-  void put_snapshot(packet_writer<item>& writer, const share& s) {
+  void put_snapshot(packet_writer& writer, const share& s) {
     packet& p = writer.current();
     p.snapshot.words.assign(1, 0);
     write_section(p.snapshot, [&](state_writer& state) {
@@ -165,7 +163,7 @@ class dealer final : public channel_base {
   }
 
   // Reads the samples; failures become events. Returns how many samples it read.
-  std::uint64_t fill(packet_writer<item>& writer, share& s, thread_counters& thread) {
+  std::uint64_t fill(packet_writer& writer, share& s, thread_counters& thread) {
     if (s.failed) writer.add(event_kind::failed, s.epoch, std::move(s.failed));
     std::uint64_t given = 0;
     for (std::uint64_t i = s.first; i < s.first + s.count; ++i) {

@@ -39,9 +39,7 @@ class one_caller {
 
 /// What the consumer of a run has received, and the packet in hand.
 struct delivery {
-  /// `keeps_over_epochs`: samples may come in a later epoch than they belong to. `counts_packets`: the time that items
-  /// wait in the queue is measured for the items of a packet together.
-  delivery(run_base& of, bool keeps_over_epochs, bool counts_packets);
+  explicit delivery(run_base& of);
   delivery(delivery&&) = delete;
   ~delivery();
 
@@ -107,8 +105,6 @@ struct delivery {
 
   [[noreturn]] void fail(failure f, std::string why);
 
-  bool keeps_over_epochs_;
-  bool counts_packets_;
   empty_run_watch empty_run_;
 };
 

@@ -22,11 +22,7 @@ FEEDLINE_INLINE one_caller::one_caller(std::atomic<bool>& is_inside) : is_inside
                            "or hold a lock");
 }
 
-FEEDLINE_INLINE delivery::delivery(run_base& of, bool keeps_over_epochs, bool counts_packets)
-    : run(of),
-      failures(of.options()),
-      keeps_over_epochs_(keeps_over_epochs),
-      counts_packets_(counts_packets) {
+FEEDLINE_INLINE delivery::delivery(run_base& of) : run(of), failures(of.options()) {
   const std::size_t end = run.segments().size();
   state_reader reader(run.resumed().words(end));
   input.resume(run.resumed().before(end, run.places().size()), read_place(reader));
@@ -64,7 +60,7 @@ FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
       return ended();
     }
     input.begin(*packet);
-    if (counts_packets_) count_queued(packet->size());
+    if (!run.emits_batches()) count_queued(packet->size());
   }
 }
 
@@ -111,7 +107,8 @@ FEEDLINE_INLINE checkpoint delivery::checkpoint(std::optional<snapshot> exact) c
 
 FEEDLINE_INLINE void delivery::note_end(const epoch_end& e) {
   if (!run.is_endless()) return;
-  if (!empty_run_.sees_end(e, std::exchange(came, false), keeps_over_epochs_, run.empty_epochs())) return;
+  if (!empty_run_.sees_end(e, std::exchange(came, false), run.keeps_over_epochs(), run.empty_epochs()))
+    return;
   const auto f = note_empty_run(run.places().back().name, run.filters(), {.epoch = e.epoch}, {});
   fail(*f, remark_on(*f));
 }

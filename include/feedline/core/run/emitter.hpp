@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -86,6 +87,16 @@ struct stage_place {
   std::string filters{};           // names of the stages upstream that may leave out samples
 
   std::uint64_t random_key() const noexcept { return key(run.seed, number); }
+
+  /// The error being handled, as a failure of the stage.
+  [[gnu::noinline, gnu::cold]] failure_ptr note(const sample_id& id) const {
+    return note_failure(name, id, {number, id});
+  }
+
+  /// A sample that failed in the earlier run, which had gone further.
+  [[gnu::noinline, gnu::cold]] failure_ptr note_again(const sample_id& id) const {
+    return note_failure(name, id, {number, id}, std::runtime_error("it failed in the earlier run"));
+  }
 };
 
 /// Whether a stage there may end an epoch early, as that makes no difference later.

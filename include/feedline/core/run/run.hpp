@@ -40,8 +40,8 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-template <bool Measured, source Source, class... Segments>
-class run : public run_base {
+template <source Source, class... Segments>
+class run final : public run_base {
   using segment_types = segment_list<Segments...>;
   using stage_types = typename segment_types::stage_types;
 
@@ -67,46 +67,46 @@ class run : public run_base {
   static constexpr bool is_dealt = dealt_source<Source> && segment_types::first_stage[1] == 0 &&
                                    !segment_types::traits[0].has_queue && is_parallel_segment(1);
 
- public:
-  static constexpr bool is_measured = Measured;
   static constexpr bool is_ordered = (Segments::traits.ordered && ...) && []<class... S>(types<S...>) {
     return !(traits_of<S>().unordered || ...);
   }(stage_types());
-  using item = segment_output<segment_count - 1>;
   static constexpr bool is_live = !can_be_resumed<Source>;
-  /// Whether some queue may drop samples.
+  // Whether some queue may drop samples.
   static constexpr bool drops = segment_types::drops;
-  /// Whether samples may be emitted in a later epoch than they arrived in.
-  static constexpr bool keeps_over_epochs = []<class... S>(types<S...>) {
-    return (detail::keeps_over_epochs<S> || ...);
-  }(stage_types());
+  // Whether the last delivered sample determines the position of the whole run.
+  static constexpr bool is_elastic = detail::is_elastic<Source>(stage_types());
 
-  [[gnu::cold]] run(const Source& source, const segment_types& stages, const run_options& options)
+ public:
+  static constexpr checkpoints has = !is_ordered ? checkpoints::unordered
+                                     : drops     ? checkpoints::dropping
+                                     : is_live   ? checkpoints::live
+                                                 : checkpoints::always;
+
+  [[gnu::cold]] run(const Source& source, const composed_stages& composed, const run_options& options)
       : run_base(as_run_of_source(options), &origin_in_source, empty_epochs_of<Source>(options.rank)),
         source_(source),
-        stages_(stages) {
+        composed_(composed) {
     source_facts facts = facts_of_source(source_);
     const known_bytes bytes = facts.size.bytes;
     prepare(std::move(facts),
             // Where the world size may change, the global batch must stay the same.
-            facts_of_stages<source_item_t<Source>>(stages_, bytes, is_elastic ? options.rank.world_size : 1,
+            facts_of_stages<source_item_t<Source>>(stages(), bytes, is_elastic ? options.rank.world_size : 1,
                                                    live_source<Source>),
             facts_of_segments(std::make_index_sequence<segment_count>()),
-            {.is_measured = Measured,
-             .is_ordered = is_ordered,
+            {.is_ordered = is_ordered,
              .is_dealt = is_dealt,
              .drops = drops,
              .fingerprint = &fingerprint_at,
              .outage = &outage_in_source,
              .at_other_rank = other_rank()});
-    if constexpr (is_live && is_measured) context().outcomes = &outcomes_;
+    if constexpr (is_live) context().outcomes = &outcomes_;
     if constexpr (is_dealt)
       static_cast<dealer<Source>&>(*queues()[0])
           .attach(source_, this->options(), context(), places()[0], segments()[0].workers[0]->stages[0],
                   resumed());
   }
 
-  ~run() { end(); }
+  ~run() override { end(); }
 
   /// Reads the samples again that stages held at the checkpoint, then starts the threads.
   void start() {
@@ -121,13 +121,10 @@ class run : public run_base {
     start_segments_after_first(std::make_index_sequence<segment_count - 1>());
   }
 
-  /// Whether the last delivered sample determines the position of the whole run.
-  static constexpr bool is_elastic = detail::is_elastic<Source>(stage_types());
-
-  /// The snapshot of a run that delivered `last` last and left out `failed` last.
   std::optional<snapshot> snapshot_behind(const sample_id& last,
-                                          const std::optional<sample_id>& failed) const {
-    return detail::snapshot_behind(source_, options(), last, failed, segment_count);
+                                          const std::optional<sample_id>& failed) const override {
+    if constexpr (is_elastic) return detail::snapshot_behind(source_, options(), last, failed, segment_count);
+    else return std::nullopt;
   }
 
  private:
@@ -167,11 +164,12 @@ class run : public run_base {
 
   template <std::size_t... I>
   std::vector<segment_facts> facts_of_segments(std::index_sequence<I...>) const {
+    const std::vector<segment_description>& described = composed_.segments;
     return {segment_facts{.traits = traits<I>,
                           .first_stage = segment_types::first_stage[I],
                           .stages = Segments::size,
-                          .workers = stages_.template get<I>().workers.on(processors()),
-                          .capacity = stages_.template get<I>().capacity,
+                          .workers = described[I].workers.on(processors()),
+                          .capacity = described[I].capacity,
                           .item_size = sizeof(segment_output<I>),
                           .emits_batches = comes_in_batches<segment_output<I>>,
                           .make_queue =
@@ -187,7 +185,7 @@ class run : public run_base {
   template <std::size_t N>
   void read_held_by() {
     if constexpr (N < segment_types::stage_count) {
-      using stage = std::remove_cvref_t<decltype(stages_.template stage<N>())>;
+      using stage = std::remove_cvref_t<decltype(stages().template stage<N>())>;
       using in = typename stage_types::template output_of_first<N, source_item_t<Source>>;
       if constexpr (may_hold_samples<stage> && has_state<bound_t<stage, in>>) {
         if (resumed().has_values_of(N + 1)) {
@@ -195,7 +193,7 @@ class run : public run_base {
         } else if constexpr (N <= stages_of_one_sample(stage_types())) {
           const std::vector<sample_id> ids = resumed().held_by(N + 1);
           if (!ids.empty())
-            found_again(N + 1, read_held<N>(source_, stages_, options(), ids, threads_for(N), context().stop,
+            found_again(N + 1, read_held<N>(source_, stages(), options(), ids, threads_for(N), context().stop,
                                             context().stopped));
         }
       }
@@ -211,10 +209,12 @@ class run : public run_base {
   template <std::size_t I>
   static constexpr segment_function body_of() {
     if constexpr (is_dealt && I == 0) return nullptr;
-    else
-      return [](run_base& self, thread_counters& thread) {
-        static_cast<run&>(self).template run_segment<I>(thread);
-      };
+    else return &thread_of<I>;
+  }
+
+  template <std::size_t I>
+  static void thread_of(run_base& self, thread_counters& thread) {
+    static_cast<run&>(self).template run_segment<I>(thread);
   }
 
   template <std::size_t I>
@@ -222,10 +222,9 @@ class run : public run_base {
     // After a stop the held samples may not have been read again. A live source runs nevertheless, so that it
     // learns of the run's begin and end.
     if (stopped() && !(is_live && I == 0)) return;
-    std::optional<preemption_watch> watch;
-    if constexpr (Measured) watch.emplace(thread);
+    const preemption_watch watch(thread);
     segment_progress progress(I, options().rank, options().first_epoch.value_or(0));
-    packer<segment_output<I>, traits<I>.parallel, Measured> sink(*queues()[I], thread, progress);
+    packer<segment_output<I>> sink(traits<I>.parallel, *queues()[I], thread, progress);
     if constexpr (I == 0) {
       auto chain = chain_of<I, source_item_t<Source>>(sink, thread, 1);
       const state_reader rest = take_up<I>(chain);
@@ -288,11 +287,13 @@ class run : public run_base {
   auto chain_of(Sink& sink, thread_counters& thread, std::size_t counter) {
     const stage_place* place = places().data() + segments()[I].first_place + counter;
     return make_chain<In, segment_types::first_stage[I], segment_types::first_stage[I + 1]>(
-        stages_, std::move(sink), thread, counter, place);
+        stages(), std::move(sink), thread, counter, place);
   }
 
+  segment_types stages() const noexcept { return segment_types(composed_); }
+
   Source source_;
-  segment_types stages_;
+  composed_stages composed_;
   stage_outcomes outcomes_{*this};
 };
 

@@ -45,12 +45,26 @@ struct segment_record {
   std::unique_ptr<worker_pool> pool;                     // null: their number is fixed
 };
 
-/// The threads of a run, their shared data and their counters. The derived class owns the stages and queues.
+/// Whether a run has checkpoints, or why not.
+enum class checkpoints : std::uint8_t {
+  always,
+  unordered,
+  dropping,
+  live,
+  unknown ///< the run knows it
+};
+
+/// The threads of a run, their shared data, queues and counters. The derived class knows the types of its stages.
 class run_base {
  public:
   run_base(run_base&&) = delete;
+  virtual ~run_base();
 
   void stop();
+
+  /// The snapshot of a run that delivered `last` last and left out `failed` last. Nothing if these don't determine it.
+  virtual std::optional<snapshot> snapshot_behind(const sample_id& last,
+                                                  const std::optional<sample_id>& failed) const = 0;
 
   /// Whether this process is a forked child of the one that started the run.
   bool is_inherited() const noexcept { return ::getpid() != process_; }
@@ -62,6 +76,15 @@ class run_base {
   std::uint32_t empty_epochs() const { return context_.empty_epochs; }
 
   bool is_endless() const { return options_.epochs == run_options::for_ever; }
+
+  /// Whether a checkpoint of the run can be resumed.
+  bool has_checkpoints() const { return has_checkpoints_; }
+
+  /// Whether samples may be emitted in a later epoch than they arrived in.
+  bool keeps_over_epochs() const { return after_state_; }
+
+  /// Whether the items that arrive at the consumer are batches.
+  bool emits_batches() const { return plan_->segments().back().emits_batches; }
 
   /// The names of the stages that may leave out samples.
   const std::string& filters() const { return filters_; }
@@ -111,14 +134,11 @@ class run_base {
 
   run_base(const run_options& options, origin_function origin_of_sample, std::uint32_t empty_epochs);
 
-  // The derived class calls end() before it destroys what its threads use.
-  ~run_base();
-
+  // The derived class calls it before it destroys what its threads use.
   void end();
 
   /// What a run knows of its pipeline as a whole.
   struct pipeline_facts {
-    bool is_measured;
     bool is_ordered;
     bool is_dealt; // workers read the source themselves
     bool drops;    // some queue may drop samples
@@ -147,7 +167,7 @@ class run_base {
   const run_context& context() const { return context_; }
 
  private:
-  void make_queues(bool are_measured);
+  void make_queues();
   void add_places(const source_facts& source, bool is_ordered);
   void add_place(std::string name, std::uint64_t hash, std::uint64_t size = 0);
   void add_segments(bool source_is_dealt);
@@ -196,6 +216,7 @@ class run_base {
   run_context context_;
   std::vector<stage_place> places_;
   std::string filters_;
+  bool has_checkpoints_ = false;
   bool after_state_ = false; // some stage so far keeps samples over epochs
   thread_counters consumer_{0};
   std::vector<segment_record> segments_;

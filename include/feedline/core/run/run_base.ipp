@@ -76,9 +76,10 @@ FEEDLINE_INLINE void run_base::end() {
 
 FEEDLINE_INLINE void run_base::prepare(source_facts source, std::vector<stage_facts> stages,
                                        std::vector<segment_facts> segments, const pipeline_facts& all) {
+  has_checkpoints_ = all.is_ordered && !all.drops && source.can_be_resumed;
   plan_.emplace(source.size, std::move(stages), std::move(segments), all.is_dealt, source.is_live,
                 options_.memory_budget, options_.queue_capacity);
-  make_queues(all.is_measured);
+  make_queues();
   add_places(source, all.is_ordered);
   check_failure_limits();
   identify(source, all);
@@ -86,7 +87,7 @@ FEEDLINE_INLINE void run_base::prepare(source_facts source, std::vector<stage_fa
   add_segments(all.is_dealt);
 }
 
-FEEDLINE_INLINE void run_base::make_queues(bool are_measured) {
+FEEDLINE_INLINE void run_base::make_queues() {
   for (std::size_t i = 0; i < plan_->segments().size(); ++i) {
     const segment_facts& s = plan_->segments()[i];
     const packet_plan p = plan_->packets(i);
@@ -95,7 +96,6 @@ FEEDLINE_INLINE void run_base::make_queues(bool are_measured) {
                                 .ends = plan_->takers(i) + s.workers.most + 1,
                                 .to_workers = plan_->is_parallel(i + 1),
                                 .unordered = !s.traits.ordered,
-                                .is_measured = are_measured,
                                 .overflow = s.traits.overflow,
                                 .stop = context_.stop,
                                 .attention = &context_.attention};

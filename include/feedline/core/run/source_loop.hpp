@@ -128,8 +128,7 @@ class source_loop {
 
   /// Publishes the metrics of the source.
   void publish_numbers() noexcept {
-    if constexpr (Chain::is_measured &&
-                  requires(const Source& source, reported_numbers out) { source.metrics(out); }) {
+    if constexpr (requires(const Source& source, reported_numbers out) { source.metrics(out); }) {
       try {
         reported_numbers out{thread_.stages[0].numbers};
         reader_.get().metrics(out);

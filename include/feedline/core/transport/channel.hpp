@@ -42,12 +42,11 @@ constexpr transport transport_between(bool from_workers, bool to_workers) {
 }
 
 struct channel_config {
-  std::size_t packets;      ///< capacity in packets
-  std::size_t packet_items; ///< the most samples in a packet
-  std::size_t ends;         ///< threads on both sides: each may hold a packet
-  bool to_workers;          ///< workers pop from it: a packet is also a unit of work
-  bool unordered;           ///< workers push into it, and their packets leave in completion order
-  bool is_measured; ///< without that it counts nothing, so that the cost of the counters can be measured
+  std::size_t packets;         ///< capacity in packets
+  std::size_t packet_items;    ///< the most samples in a packet
+  std::size_t ends;            ///< threads on both sides: each may hold a packet
+  bool to_workers;             ///< workers pop from it: a packet is also a unit of work
+  bool unordered;              ///< workers push into it, and their packets leave in completion order
   feedline::overflow overflow; ///< of a dropping queue
   std::stop_token stop;
   std::atomic<bool>* attention; ///< flag of the run, set when an epoch is abandoned
@@ -180,7 +179,7 @@ class channel final : public channel_base {
       p->sequence = *number;
       p->last = true;
     }
-    if (config().is_measured) p->put_at = now_ns();
+    p->put_at = now_ns();
     queue_status status = try_put(p);
     if (status == queue_status::full) {
       const wait_timer timer(thread, wait_kind::blocked);
@@ -188,7 +187,7 @@ class channel final : public channel_base {
     }
     if (status != queue_status::success) return false;
     if (Transport == transport::dropping && p) recycle(std::move(p));
-    if (config().is_measured) count_put(samples);
+    count_put(samples);
     return true;
   }
 
@@ -263,7 +262,7 @@ class channel final : public channel_base {
   }
 
   void count_taken(const packet_ptr& p) noexcept {
-    if (config().is_measured && p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
+    if (p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
   }
 
   void count_put(std::size_t samples) noexcept {

@@ -77,7 +77,7 @@ class packet {
         (capacity * sizeof(T) + alignof(sample_id) - 1) / alignof(sample_id) * alignof(sample_id);
     return std::unique_ptr<packet>(
         new packet(::operator new(ids_at + capacity * sizeof(sample_id), alignment), capacity, ids_at,
-                   alignment, [](packet& p) noexcept { std::destroy_n(p.values<T>(), p.size_); }));
+                   alignment, &destroy_all<T>));
   }
 
   packet(packet&&) = delete;
@@ -141,8 +141,12 @@ class packet {
   std::size_t snapshot_events = 0; ///< … and this many of its events
 
  private:
-  template <class T>
   friend class packet_writer;
+
+  template <class T>
+  static void destroy_all(packet& p) noexcept {
+    std::destroy_n(p.values<T>(), p.size_);
+  }
 
   using destroyer = void (*)(packet&) noexcept;
 
@@ -171,17 +175,15 @@ class packet {
 
 using packet_ptr = std::unique_ptr<packet>;
 
-/// Fills one packet at a time with samples of type T.
-template <class T>
+/// Fills one packet at a time with samples of the type that the packet was made for.
 class packet_writer {
  public:
   packet_writer() = default;
 
   packet_writer(packet_writer&& other) noexcept
       : packet_(std::move(other.packet_)),
-        begin_(std::exchange(other.begin_, nullptr)),
-        at_(std::exchange(other.at_, nullptr)),
-        end_(std::exchange(other.end_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        limit_(std::exchange(other.limit_, 0)),
         first_id_(other.first_id_),
         id_list_(other.id_list_) {}
 
@@ -189,77 +191,80 @@ class packet_writer {
 
   bool is_open() const noexcept { return packet_ != nullptr; }
 
-  bool has_room() const noexcept { return at_ != end_; }
+  bool has_room() const noexcept { return size_ != limit_; }
 
   /// Starts to fill an empty packet with at most `limit` samples.
   void open(packet_ptr p, std::size_t limit) noexcept {
     packet_ = std::move(p);
-    begin_ = at_ = packet_->values<T>();
-    end_ = at_ + limit;
+    size_ = 0;
+    limit_ = limit;
     first_id_ = {};
     id_list_ = nullptr;
   }
 
+  template <class T>
   void add(sample<T>&& s) noexcept {
     add_ids({s.id}, 1);
-    std::construct_at(at_, std::move(s.value));
-    ++at_;
+    std::construct_at(packet_->values<T>() + size_, std::move(s.value));
+    ++size_;
   }
 
   /// The space for the next values: memory without objects.
-  std::span<T> room() const noexcept { return {at_, end_}; }
+  template <class T>
+  std::span<T> room() const noexcept {
+    return {packet_->values<T>() + size_, limit_ - size_};
+  }
 
   /// Adds the first `count` values, which the caller has constructed in room().
   void commit(std::size_t count, const id_row& ids) noexcept {
     add_ids(ids, count);
-    at_ += count;
+    size_ += count;
   }
 
   void add(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
     const failed_call call = cause ? cause->call : failed_call();
-    packet_->events_.push_back({size(), kind, epoch, std::move(cause), call});
+    packet_->events_.push_back({size_, kind, epoch, std::move(cause), call});
   }
 
   /// The open packet.
   packet& current() noexcept { return *packet_; }
 
   /// The number of samples in it.
-  std::size_t size() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
+  std::size_t size() const noexcept { return size_; }
 
   packet_ptr close() noexcept {
     if (packet_) {
-      packet_->size_ = size();
+      packet_->size_ = size_;
       packet_->first_id_ = first_id_;
       packet_->ids_are_listed_ = id_list_ != nullptr;
     }
-    begin_ = at_ = end_ = nullptr;
+    size_ = limit_ = 0;
     return std::move(packet_);
   }
 
  private:
   void add_ids(const id_row& ids, std::size_t count) noexcept {
     if (!id_list_) {
-      if (!ids.listed && ids.first == id_row{first_id_}[size()]) return;
+      if (!ids.listed && ids.first == id_row{first_id_}[size_]) return;
       if (begin_id_row(ids)) return;
     }
-    ids.copy_to(id_list_ + size(), count);
+    ids.copy_to(id_list_ + size_, count);
   }
 
   // The identities don't count up, or these are the first. True if no list is needed yet.
   [[gnu::noinline]] bool begin_id_row(id_row ids) noexcept {
-    if (size() == 0 && !ids.listed) {
+    if (size_ == 0 && !ids.listed) {
       first_id_ = ids.first;
       return true;
     }
     id_list_ = packet_->id_list();
-    id_row{first_id_}.copy_to(id_list_, size());
+    id_row{first_id_}.copy_to(id_list_, size_);
     return false;
   }
 
   packet_ptr packet_;
-  T* begin_ = nullptr;
-  T* at_ = nullptr; // the position of the next value
-  T* end_ = nullptr;
+  std::size_t size_ = 0; // of the packet so far
+  std::size_t limit_ = 0;
   sample_id first_id_;
   sample_id* id_list_ = nullptr; // null: so far the indices count up from the first
 };

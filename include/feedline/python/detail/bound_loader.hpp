@@ -149,7 +149,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     if (!has_begun_) start(here);
     const std::vector<std::byte> bytes = [&] {
       const py::gil_scoped_release unlocked; // it may read files
-      return (ended_ && ended_->position ? *ended_->position : position()).to_bytes();
+      return (ended_ && ended_->position ? *ended_->position : run()->checkpoint()).to_bytes();
     }();
     py::dict state;
     state["feedline"] = py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -199,7 +199,8 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   py::list failures_so_far() {
     const inside here(*this);
     py::list all;
-    for (const failure& f : ended_ ? ended_->failures : failures()) all.append(as_python(f));
+    const std::shared_ptr<const run_handle> run = this->run();
+    for (const failure& f : ended_ ? ended_->failures : run->failures()) all.append(as_python(f));
     return all;
   }
 
@@ -214,7 +215,10 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     return ended_ ? ended_->metrics : metrics_so_far();
   }
 
-  virtual memory_plan memory() = 0;
+  memory_plan memory() const {
+    check_process();
+    return run()->memory();
+  }
 
   /// For Python's garbage collector: visits the functions of Python's that the loader refers to.
   int traverse(visitproc visit, void* arg) const {
@@ -296,12 +300,9 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
 
   virtual void make_run(const finite_options& o, std::stop_source& stopping) = 0;
   virtual void end() = 0;
-  virtual bool is_running() const = 0;
+  virtual std::shared_ptr<run_handle> run() const = 0; // never null
   virtual py::object next_for(std::chrono::nanoseconds longest, bool& is_over) = 0;
-  virtual checkpoint position() const = 0;
-  virtual feedline::metrics metrics_so_far() = 0;
   virtual std::optional<std::uint64_t> items_in_epoch(const finite_options& o) const = 0;
-  virtual const std::vector<failure>& failures() const = 0;
 
  private:
   // One thread at a time.
@@ -398,24 +399,36 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     has_begun_ = true;
   }
 
-  std::optional<checkpoint> position_if_any() const {
-    try {
-      return position();
-    } catch (const std::logic_error&) {
-      return std::nullopt;
-    }
+  bool is_running() const { return run()->state() == run_state::running; }
+
+  std::optional<checkpoint> position() const {
+    const std::shared_ptr<const run_handle> run = this->run();
+    return run->can_be_resumed() ? std::optional(run->checkpoint()) : std::nullopt;
+  }
+
+  feedline::metrics metrics_so_far() const {
+    std::shared_ptr<run_handle> run = this->run(); // another thread may end the pass meanwhile
+    const py::gil_scoped_release unlocked;
+    feedline::metrics all = run->metrics();
+    run.reset(); // without Python's lock, if it is the last
+    return all;
   }
 
   // Ends the run and keeps what is known of it.
   void finish(const inside&) {
-    if (has_begun_ && !ended_) ended_ = ended_run{metrics_so_far(), failures(), position_if_any()};
+    try {
+      if (has_begun_ && !ended_) ended_ = ended_run{metrics_so_far(), run()->failures(), position()};
+    } catch (...) { // the data has gone
+      end();
+      throw;
+    }
     end();
   }
 
   // Takes what is ready, not more than fits into the last queue, which may be filled meanwhile; then ends the run.
   void keep_ready(const inside& here) {
     is_draining_ = false;
-    const std::optional<checkpoint> delivered = ended_ ? ended_->position : position_if_any();
+    const std::optional<checkpoint> delivered = ended_ ? ended_->position : position();
     if (is_running()) {
       const interval_metrics now = metrics_so_far().total;
       const std::size_t most = now.queues.empty() ? 1 : static_cast<std::size_t>(now.queues.back().capacity);
@@ -423,10 +436,10 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
         for (bool is_over = false; ready_.size() < most;) {
           py::object item = next_for(std::chrono::nanoseconds(0), is_over);
           if (!item) break;
-          ready_.push_back({std::move(item), nullptr, position_if_any()});
+          ready_.push_back({std::move(item), nullptr, position()});
         }
       } catch (...) {
-        ready_.push_back({py::object(), std::current_exception(), position_if_any()});
+        ready_.push_back({py::object(), std::current_exception(), position()});
       }
     }
     finish(here);
@@ -463,11 +476,6 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
       : python_loader(std::move(options)), pipeline_(std::move(pipeline)) {}
 
   ~bound_loader() override { end(); }
-
-  memory_plan memory() override {
-    check_process();
-    return run_->memory();
-  }
 
  private:
   void make_run(const finite_options& o, std::stop_source& stopping) override {
@@ -511,7 +519,7 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
             .on_notice = o.on_notice};
   }
 
-  bool is_running() const override { return run_->state() == run_state::running; }
+  std::shared_ptr<run_handle> run() const override { return run_; }
 
   py::object next_for(std::chrono::nanoseconds longest, bool& is_over) override {
     auto next = [&] {
@@ -522,21 +530,9 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
     return next ? as_python(*std::move(next), options().fields) : py::object();
   }
 
-  checkpoint position() const override { return run_->checkpoint(); }
-
-  feedline::metrics metrics_so_far() override {
-    std::shared_ptr<any_loader<Item>> run = run_; // another thread may end the pass meanwhile
-    const py::gil_scoped_release unlocked;
-    feedline::metrics all = run->metrics();
-    run.reset(); // without Python's lock, if it is the last
-    return all;
-  }
-
   std::optional<std::uint64_t> items_in_epoch(const finite_options& o) const override {
     return pipeline_.size(o);
   }
-
-  const std::vector<failure>& failures() const override { return run_->failures(); }
 
   any_pipeline<Item> pipeline_;
   std::shared_ptr<any_loader<Item>> run_ = std::make_shared<any_loader<Item>>(); // never null

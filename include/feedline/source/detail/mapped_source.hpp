@@ -67,9 +67,10 @@ class mapped_source {
     return t;
   }();
 
-  mapped_source(Source source, Segments stages) : source_(std::move(source)), stages_(std::move(stages)) {}
+  mapped_source(Source source, composed_stages stages)
+      : source_(std::move(source)), composed_(std::move(stages)) {}
 
-  mapped_source(const mapped_source& other) : mapped_source(other.source_, other.stages_) {}
+  mapped_source(const mapped_source& other) : mapped_source(other.source_, other.composed_) {}
 
   mapped_source(mapped_source&&) noexcept = default;
 
@@ -78,7 +79,7 @@ class mapped_source {
     stop_ = e.stop;
     // The stages after the whole source are numbered separately: they must not get the same random numbers.
     at_work_ =
-        std::make_unique<at_work>(source_, stages_, key(e.seed, stable_hash("inside a source")), stop_);
+        std::make_unique<at_work>(source_, stages(), key(e.seed, stable_hash("inside a source")), stop_);
     if constexpr (requires { source_.start_epoch(e); }) source_.start_epoch(e);
   }
 
@@ -140,20 +141,20 @@ class mapped_source {
     const auto add = [&]<class S>(const S& stage) {
       if (!traits_of<S>().data_independent_count) add_name(names, stage_name(stage));
     };
-    stages_.for_each_stage(add);
+    stages().for_each_stage(add);
     return names;
   }
 
   std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
     std::uint64_t hash = fingerprint_of(source_, extent, stop);
     const auto add = [&](const auto& stage) { hash = key_with_stage(hash, stage); };
-    stages_.for_each_stage(add);
+    stages().for_each_stage(add);
     return hash;
   }
 
   std::optional<std::size_t> max_item_bytes() const {
     if (const known_bytes known = bytes_of_type<item>()) return known;
-    return bytes_behind<item_of_source, 0>(stages_.template get<0>().stages, max_item_bytes_of(source_));
+    return bytes_behind<item_of_source, 0>(stages(), max_item_bytes_of(source_));
   }
 
   std::size_t bytes_held() const { return bytes_held_by(source_); }
@@ -163,10 +164,12 @@ class mapped_source {
     return (traits_of<S>().one_to_one && ...);
   }(typename Segments::stage_types());
 
+  Segments stages() const noexcept { return Segments(composed_); }
+
   /// The stages at work in an epoch.
   struct at_work {
-    at_work(const Source& source, const Segments& described, std::uint64_t seed, const std::stop_token& stop)
-        : stages(described), worker(stage_name(source), stages, seed, on_error::fail, stop, made, failed) {}
+    at_work(const Source& source, const Segments& stages, std::uint64_t seed, const std::stop_token& stop)
+        : worker(stage_name(source), stages, seed, on_error::fail, stop, made, failed) {}
 
     at_work(at_work&&) = delete;
 
@@ -178,14 +181,13 @@ class mapped_source {
       return std::move(made);
     }
 
-    Segments stages; // running stages refer to it
     std::optional<item> made;
     failure_ptr failed;
     sample_worker<item_of_source, Segments::stage_count, one_item_sink<item>, Segments> worker;
   };
 
   Source source_;
-  Segments stages_;
+  composed_stages composed_;
   std::unique_ptr<at_work> at_work_;
   std::uint32_t epoch_ = 0;
   std::stop_token stop_;

@@ -37,7 +37,7 @@ template <source Source, class... Stages>
   requires(sizeof...(Stages) > 0 && (can_stand_in_source<Stages> && ...))
 auto source_of(pipeline<Source, segment<segment_traits{}, Stages...>> p) {
   using segments = typename decltype(p)::segments;
-  return mapped_source<Source, segments>(p.source(), p.stages());
+  return mapped_source<Source, segments>(p.source(), p.composed());
 }
 
 template <only_indexed D>

@@ -78,6 +78,8 @@ void add_identity(byte_hash& hash, const T& item) {
 
 template <class Key, bool NamesFiles, class... Inner>
 class cached_stage {
+  using segments = segment_list<segment<segment_traits{}, Inner...>>;
+
  public:
   using feedline_part = void;
   static constexpr stage_traits traits{
@@ -88,9 +90,9 @@ class cached_stage {
       .position_from_last_sample = (traits_of<Inner>().position_from_last_sample && ...),
       .checkpoints_mid_call = true};
 
-  cached_stage(list_of<Inner...> stages, Key key_of_item, std::uint64_t pipeline,
+  cached_stage(composed_stages stages, Key key_of_item, std::uint64_t pipeline,
                std::shared_ptr<cache_store> store)
-      : stages_(std::move(stages)),
+      : composed_(std::move(stages)),
         key_(std::move(key_of_item)),
         pipeline_(pipeline),
         store_(std::move(store)) {}
@@ -99,14 +101,14 @@ class cached_stage {
   std::string whole_name() const {
     std::string text;
     const auto add = [&](const auto& s) { text += (text.empty() ? "" : " + ") + stage_name(s); };
-    for_each_in(stages_, add);
+    stages().for_each_stage(add);
     return text + " | cache";
   }
 
   std::uint64_t fingerprint() const {
     std::uint64_t hash = 0;
     const auto add = [&](const auto& s) { hash = key_with_stage(hash, s); };
-    for_each_in(stages_, add);
+    stages().for_each_stage(add);
     return hash;
   }
 
@@ -124,7 +126,7 @@ class cached_stage {
     running(const cached_stage& stage, const std::stop_token& stop)
         : stage_(stage),
           table_(stage.store_->open(stage.template table_fingerprint<In, output>())),
-          inner_(std::make_unique<inner_run<In, output, Inner...>>(stage.stages_, stop,
+          inner_(std::make_unique<inner_run<In, output, Inner...>>(stage.stages(), stop,
                                                                    stage.store_->items_per_sample())) {}
 
     void operator()(sample<In>&& s, auto& emit) {
@@ -222,7 +224,7 @@ class cached_stage {
 
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
-    return bytes_behind<In, 0>(stages_, in);
+    return bytes_behind<In, 0>(stages(), in);
   }
 
   std::size_t bytes_held() const noexcept { return store_->memory(); }
@@ -236,7 +238,7 @@ class cached_stage {
     const known_bytes item = bytes_given<In>(in);
     if (items == 0) return std::nullopt;
     return sum_of(
-        bytes_between<In, 0>(stages_, in),
+        bytes_between<In, 0>(stages(), in),
         product_of(items, sum_of(product_of(store_->memory() > 0 ? 1 : 2, item), 2 * sizeof(sample<out>))));
   }
 
@@ -249,6 +251,8 @@ class cached_stage {
   }
 
  private:
+  segments stages() const noexcept { return segments(composed_); }
+
   // Depends on everything that decides the stored values, and not on workers.
   template <class In, class Out>
   std::uint64_t table_fingerprint() const {
@@ -261,7 +265,7 @@ class cached_stage {
         hash = detail::key(hash, hash_of(typeid(typename S::on_one_thread)));
       else hash = detail::key(hash, hash_of(typeid(S)));
     };
-    for_each_in(stages_, add);
+    stages().for_each_stage(add);
     return hash;
   }
 
@@ -285,7 +289,7 @@ class cached_stage {
     return {id.index, rest.value()};
   }
 
-  list_of<Inner...> stages_;
+  composed_stages composed_;
   [[no_unique_address]] Key key_;
   std::uint64_t pipeline_;
   std::shared_ptr<cache_store> store_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The users' functions inside stages: stored, shared by workers and called.
-#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -12,6 +11,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
+#include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -39,7 +39,7 @@ class shared_function {
   using called = const F;
   using changing = F;
 
-  explicit shared_function(F f) : f_(std::make_shared<const F>(std::move(f))) {}
+  explicit shared_function(F f) : f_(std::move(f)) {}
 
   auto bind() const {
     struct reference {
@@ -48,11 +48,11 @@ class shared_function {
       const F& get() const noexcept { return *f; }
     };
 
-    return reference{f_.get()}; // the run's pipeline keeps it alive
+    return reference{&*f_}; // the run's pipeline keeps it alive
   }
 
  private:
-  std::shared_ptr<const F> f_;
+  shared<F> f_;
 };
 
 template <class Factory>
@@ -63,8 +63,7 @@ class made_function {
   using called = made;
   using changing = made;
 
-  explicit made_function(per_worker_t<Factory> f)
-      : factory_(std::make_shared<const Factory>(std::move(f.factory))) {}
+  explicit made_function(per_worker_t<Factory> f) : factory_(std::move(f.factory)) {}
 
   auto bind() const {
     struct value {
@@ -77,7 +76,7 @@ class made_function {
   }
 
  private:
-  std::shared_ptr<const Factory> factory_;
+  shared<Factory> factory_;
 };
 
 template <class F>

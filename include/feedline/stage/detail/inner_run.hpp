@@ -76,10 +76,11 @@ class outcome_sink : public sample_sink {
 template <class In, class Out, class... Stages>
 class inner_run {
  public:
-  inner_run(const list_of<Stages...>& stages, const std::stop_token& stop, std::size_t max_values)
-      : stop_(stop),
-        stages_(as_segments(listed(empty_list(), all{stages}))),
-        worker_({}, stages_, 0, on_error::skip, stop_, outcomes_, stop_, max_values) {}
+  using segments = segment_list<segment<segment_traits{}, Stages...>>;
+
+  /// The stages must outlive it.
+  inner_run(const segments& stages, const std::stop_token& stop, std::size_t max_values)
+      : stop_(stop), worker_({}, stages, 0, on_error::skip, stop_, outcomes_, stop_, max_values) {}
 
   inner_run(inner_run&&) = delete;
 
@@ -95,12 +96,9 @@ class inner_run {
   bool is_stopped() const noexcept { return stop_.stop_requested(); }
 
  private:
-  using all = segment<segment_traits{}, Stages...>;
-
   std::stop_token stop_;
   outcomes<Out> outcomes_;
-  segment_list<all> stages_; // referred to by running stages
-  sample_worker<In, sizeof...(Stages), outcome_sink<Out>, segment_list<all>> worker_;
+  sample_worker<In, sizeof...(Stages), outcome_sink<Out>, segments> worker_;
 };
 
 /// Lets workers share a stage that was to run on one thread: one worker at a time calls its function.

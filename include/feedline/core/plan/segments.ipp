@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include <feedline/core/plan/segments.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE composed_stages::composed_stages(segment_traits traits, shared_stages all,
+                                                 worker_range workers, std::size_t capacity)
+    : stages(std::move(all)), segments{{traits, stages.size(), workers, capacity}} {}
+
+FEEDLINE_INLINE composed_stages joined(composed_stages before, const composed_stages& after) {
+  before.stages.insert(before.stages.end(), after.stages.begin(), after.stages.end());
+  for (const segment_description& next : after.segments) {
+    if (!joins(before.segments.back().traits, next.traits, next.stages)) {
+      before.segments.push_back(next);
+      continue;
+    }
+    segment_description& last = before.segments.back();
+    last.traits = joined(last.traits, next.traits);
+    last.stages += next.stages;
+    if (next.traits.has_queue) last.capacity = next.capacity;
+  }
+  return before;
+}
+
+FEEDLINE_INLINE composed_stages composed_stages::first(std::size_t count) const {
+  composed_stages result;
+  result.stages.assign(stages.begin(), stages.begin() + static_cast<std::ptrdiff_t>(count));
+  for (const segment_description& s : segments) {
+    if (count == 0 && s.stages > 0 && !result.segments.empty()) break; // else it is the queue after them
+    result.segments.push_back(s);
+    result.segments.back().stages = count < s.stages ? count : s.stages;
+    count -= result.segments.back().stages;
+  }
+  return result;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
