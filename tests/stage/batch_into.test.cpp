@@ -117,6 +117,21 @@ TEST_CASE("in infinite mode batches continue across epochs, also after a global 
                      100) == text);
 }
 
+TEST_CASE("runs of one pipeline have separate rows at the same time") {
+  const auto p = fl::from(numbers(200)) | fl::batch_into<example>(7, fill, fl::workers{3});
+  const std::string alone = as_text_of(p.finite(skipping(2)));
+  auto left = p.finite(skipping(2)), right = p.finite(skipping(2));
+  while (const auto a = left.next()) {
+    const auto b = right.next();
+    REQUIRE(b);
+    CHECK(std::ranges::equal(a->get<&example::label>(), b->get<&example::label>()));
+    CHECK(std::ranges::equal(a->get<&example::pixels>(), b->get<&example::pixels>()));
+  }
+  auto begun = p.finite(skipping(2));
+  begun.next();
+  CHECK(as_text_of(p.finite(skipping(2))) == alone);
+}
+
 TEST_CASE("an error arrives in its position, after the batches that are complete before it") {
   const auto p = fl::from(numbers(100)) | fl::batch_into<example>(5, fill, fl::workers{4}, fl::name{"load"});
   auto loader = p.finite();

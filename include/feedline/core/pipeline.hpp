@@ -351,7 +351,7 @@ template <class S>
 stage_row<segment<segment_traits{}, S>> as_row(S stage) {
   static_assert(
       std::copy_constructible<S>,
-      "feedline: the stage S can't be copied, but each run has its own copy: give it a copy constructor");
+      "feedline: the stage S can't be copied, but each thread has its own copy: give it a copy constructor");
   return {detail::serial(std::move(stage))};
 }
 

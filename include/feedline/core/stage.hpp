@@ -229,9 +229,9 @@ std::uint64_t key_with_stage(std::uint64_t hash, const S& stage) {
 ///   gives it no more items of the epoch. At the beginning of an epoch, after `end_epoch()`, only a stage
 ///   that needs no items of any epoch returns true.
 ///
-/// Each run has its own copy, called from one thread. The copies, and what is asked before a run begins, come from one const
-/// stage that all copies of the pipeline share. `check_stage` of feedline/testing.hpp tests a stage
-/// against this contract.
+/// Each thread of a run has its own copy. The copies, and what is asked before a run begins, come from one const stage that
+/// all runs of the pipeline and its copies share, unless it has `S for_run() const`: then each run has the stage that it
+/// returns. `check_stage` of feedline/testing.hpp tests a stage against this contract.
 template <class S, class In>
 concept stage_for = detail::fit_of<S, In>() == fit::yes;
 

@@ -38,7 +38,7 @@ namespace detail {
 template <class F, class In, class Slot>
 concept fills_slot = std::is_invocable_v<F&, In, Slot&> || std::is_invocable_v<F&, In, Slot&, context&>;
 
-/// Lets a function fill rows of batches. Each run has a copy with separate row_places.
+/// Lets a function fill rows of batches.
 template <class T, class Held>
 class fill_stage {
  public:
@@ -52,9 +52,7 @@ class fill_stage {
   fill_stage(row_plan plan, Held f, std::string name)
       : f_(std::move(f)), name_(std::move(name)), places_(std::make_shared<row_places<T>>(std::move(plan))) {}
 
-  fill_stage(const fill_stage& other) : fill_stage(other.places_->plan(), other.f_, other.name_) {}
-
-  fill_stage(fill_stage&&) = default;
+  fill_stage for_run() const { return {places_->plan(), f_, name_}; }
 
   const std::string& name() const { return name_; }
 

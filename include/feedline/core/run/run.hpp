@@ -37,6 +37,7 @@
 #include <feedline/core/state.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
+#include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -86,6 +87,7 @@ class run final : public run_base {
       : run_base(as_run_of_source(options), &origin_in_source, empty_epochs_of<Source>(options.rank)),
         source_(source),
         composed_(composed) {
+    take_stages_of_run(std::make_index_sequence<segment_types::stage_count>());
     source_facts facts = facts_of_source(source_);
     const known_bytes bytes = facts.size.bytes;
     prepare(std::move(facts),
@@ -160,6 +162,14 @@ class run final : public run_base {
   static std::unique_ptr<channel_base> make_dealer(const channel_config& config) {
     if constexpr (is_dealt) return std::make_unique<dealer<Source>>(config);
     else return nullptr;
+  }
+
+  template <std::size_t... N>
+  void take_stages_of_run(std::index_sequence<N...>) {
+    const auto take = [this]<class S>(std::shared_ptr<const void>& shared, const S& stage) {
+      if constexpr (requires { stage.for_run(); }) shared = detail::share(stage.for_run());
+    };
+    (take(composed_.stages[N], stages().template stage<N>()), ...);
   }
 
   template <std::size_t... I>

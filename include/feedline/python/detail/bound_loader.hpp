@@ -147,9 +147,12 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   py::dict state_dict() {
     const inside here(*this);
     if (!has_begun_) start(here);
+    if (ended_ && !ended_->position)
+      throw std::runtime_error(
+          "this loader was closed where it can't be resumed: its run has no states, or its data had gone");
     const std::vector<std::byte> bytes = [&] {
       const py::gil_scoped_release unlocked; // it may read files
-      return (ended_ && ended_->position ? *ended_->position : run()->checkpoint()).to_bytes();
+      return (ended_ ? *ended_->position : run()->checkpoint()).to_bytes();
     }();
     py::dict state;
     state["feedline"] = py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -343,7 +346,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   struct ended_run {
     feedline::metrics metrics;
     std::vector<failure> failures;
-    std::optional<checkpoint> position; // none: such runs have no checkpoints
+    std::optional<checkpoint> position; // none: it can't be resumed
   };
 
   // An item that was ready when the run was closed, or the error in its place.
@@ -403,7 +406,11 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
 
   std::optional<checkpoint> position() const {
     const std::shared_ptr<const run_handle> run = this->run();
-    return run->can_be_resumed() ? std::optional(run->checkpoint()) : std::nullopt;
+    try {
+      if (run->can_be_resumed()) return run->checkpoint();
+    } catch (const std::exception&) { // without its data the run has no identity
+    }
+    return std::nullopt;
   }
 
   feedline::metrics metrics_so_far() const {
@@ -416,12 +423,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
 
   // Ends the run and keeps what is known of it.
   void finish(const inside&) {
-    try {
-      if (has_begun_ && !ended_) ended_ = ended_run{metrics_so_far(), run()->failures(), position()};
-    } catch (...) { // the data has gone
-      end();
-      throw;
-    }
+    if (has_begun_ && !ended_) ended_ = ended_run{metrics_so_far(), run()->failures(), position()};
     end();
   }
 
