@@ -166,7 +166,7 @@ class run final : public run_base {
 
   template <std::size_t... N>
   void take_stages_of_run(std::index_sequence<N...>) {
-    const auto take = [this]<class S>(std::shared_ptr<const void>& shared, const S& stage) {
+    [[maybe_unused]] const auto take = []<class S>(std::shared_ptr<const void>& shared, const S& stage) {
       if constexpr (requires { stage.for_run(); }) shared = detail::share(stage.for_run());
     };
     (take(composed_.stages[N], stages().template stage<N>()), ...);
