@@ -360,7 +360,7 @@ TEST_CASE("A run with async_map is resumed exactly") {
 TEST_CASE("A resumed run waits for the samples that a shuffle buffer held all at once") {
   const fl::test::watchdog guard("samples read again");
   waiting_count waiting;
-  std::atomic<bool> is_resumed = false;  // coroutines of the earlier run may still read it
+  std::atomic<bool> is_resumed = false; // coroutines of the earlier run may still read it
   const fetching wait = [&](int i, async_context& c) -> asio::awaitable<int> {
     if (is_resumed) co_await waiting.wait_for(15, c);
     co_return i;

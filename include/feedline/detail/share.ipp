@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <memory>
-
 #include <feedline/detail/share.hpp>
+
+#include <memory>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <feedline/core/plan/segments.hpp>
+
 #include <cstddef>
 #include <utility>
-
-#include <feedline/core/plan/segments.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
