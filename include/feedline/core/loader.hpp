@@ -222,16 +222,17 @@ class run_handle {
  protected:
   run_handle() = default;
 
+  /// For the library: owns a run.
   explicit run_handle(detail::owned_run* owned) : owned_(owned) {}
 
   run_handle(run_handle&&) noexcept;
   run_handle& operator=(run_handle&&) noexcept;
   ~run_handle();
 
-  // Null after a move.
+  /// For the library: null after a move.
   detail::owned_run* get() const noexcept { return owned_.get(); }
 
-  // Throws std::logic_error if the run has ended.
+  /// For the library: throws std::logic_error if the run has ended.
   void refuse_spent() const;
 
  private:
