@@ -588,6 +588,18 @@ def test_a_closed_loader_still_has_its_metrics_failures_and_position():
         [batch for batch, _ in zip(fl.Numbers(10, fails_at=3, on_error="skip", infinite=True), range(10))])
 
 
+def test_a_loader_closes_when_its_data_has_gone():
+    loader = fl.Gated(20)
+    assert list(loader.next()) == [0, 1, 2, 3]
+    fl.set_gate(fl.Gate.broken)
+    loader.close()
+    fl.set_gate(fl.Gate.open)
+    with pytest.raises(RuntimeError, match="its data had gone"):
+        loader.state_dict()
+    assert loader.metrics()["consumer"]["items"] == 1
+    assert list(next(iter(loader))) == [0, 1, 2, 3]  # a new pass
+
+
 def run_python(code, *arguments):
     imports = "import os, pickle, signal, sys, threading, time\nimport feedline_test_module as fl\n"
     return subprocess.run(

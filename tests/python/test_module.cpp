@@ -92,7 +92,7 @@ class counted_memory : public std::pmr::memory_resource {
 
 counted_memory the_memory;
 
-// A source whose opening passes the gate.
+// A source whose opening and fingerprint pass the gate.
 struct gated_source {
   int count;
   int at = 0;
@@ -108,7 +108,10 @@ struct gated_source {
 
   std::uint64_t extent() const { return size(); }
 
-  std::uint64_t fingerprint(std::uint64_t) const { return 1; }
+  std::uint64_t fingerprint(std::uint64_t) const {
+    the_gate.pass();
+    return 1;
+  }
 };
 
 struct box {
