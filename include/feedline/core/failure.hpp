@@ -135,15 +135,12 @@ using failure_ptr = std::unique_ptr<noted_failure>;
 /// The error being handled, as the failure of a call.
 failure_ptr note_failure(const std::string& stage, const sample_id& id, const failed_call& call);
 
-/// The same for an error that wasn't thrown.
-template <class Error>
+/// The same for an error that isn't being handled.
 failure_ptr note_failure(const std::string& stage, const sample_id& id, const failed_call& call,
-                         Error error) {
-  std::string message = error.what();
-  return std::make_unique<noted_failure>(
-      failure{stage, id.index, id.epoch, {}, std::move(message), std::make_exception_ptr(std::move(error))},
-      call);
-}
+                         const std::exception_ptr& error);
+
+/// The failure of a call that failed in the earlier run, which had gone further.
+failure_ptr note_again(const std::string& stage, const sample_id& id, const failed_call& call);
 
 [[noreturn]] void throw_pipeline_error(const failure& f, const std::string& remark = {});
 

@@ -74,6 +74,21 @@ FEEDLINE_INLINE failure_ptr note_failure(const std::string& stage, const sample_
   return noted;
 }
 
+FEEDLINE_INLINE failure_ptr note_failure(const std::string& stage, const sample_id& id,
+                                         const failed_call& call, const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (...) {
+    return std::make_unique<noted_failure>(current_failure(stage, id), call);
+  }
+}
+
+FEEDLINE_INLINE failure_ptr note_again(const std::string& stage, const sample_id& id,
+                                       const failed_call& call) {
+  return note_failure(stage, id, call,
+                      std::make_exception_ptr(std::runtime_error("it failed in the earlier run")));
+}
+
 FEEDLINE_INLINE void throw_pipeline_error(const failure& f, const std::string& remark) {
   try {
     std::rethrow_exception(f.error);

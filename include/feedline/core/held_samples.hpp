@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // held_samples: a buffer of samples that checkpoints save and restore by themselves.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -27,28 +26,20 @@ namespace detail {
 template <class T>
 class samples_read_again : public read_again {
  public:
-  explicit samples_read_again(std::vector<sample<T>> all) : all_(std::move(all)), is_taken_(all_.size()) {
-    // Stable, as users' stages in a row may give several items the same identity: they stay in order.
-    std::stable_sort(all_.begin(), all_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-  }
+  explicit samples_read_again(std::vector<sample<T>> all) : read_again(ids_of(all)), all_(std::move(all)) {}
 
   void clear() noexcept override { std::vector<sample<T>>().swap(all_); }
 
-  /// Throws std::runtime_error if the sample wasn't found.
-  sample<T> take(const sample_id& id) {
-    const auto first = std::lower_bound(all_.begin(), all_.end(), id,
-                                        [](const auto& s, const sample_id& i) { return s.id < i; });
-    for (auto i = static_cast<std::size_t>(first - all_.begin()); i < all_.size() && all_[i].id == id; ++i) {
-      if (is_taken_[i]) continue;
-      is_taken_[i] = true;
-      return std::move(all_[i]);
-    }
-    throw lost_sample(id);
-  }
+  sample<T> take(const sample_id& id) { return std::move(all_[take_place(id)]); }
 
  private:
-  std::vector<sample<T>> all_; // sorted by identity
-  std::vector<bool> is_taken_;
+  static std::vector<sample_id> ids_of(const std::vector<sample<T>>& all) {
+    std::vector<sample_id> ids;
+    for (const sample<T>& s : all) ids.push_back(s.id);
+    return ids;
+  }
+
+  std::vector<sample<T>> all_;
 };
 
 /// Those of buffers whose values a checkpoint contains. Throws std::invalid_argument if they aren't whole.

@@ -112,8 +112,6 @@ struct owned_run {
   owned_run(owned_run&&) = delete;
   virtual ~owned_run();
 
-  feedline::checkpoint checkpoint() const;
-
   std::unique_ptr<run_base> run;
   delivery at;
 };
@@ -135,9 +133,7 @@ struct owned_run_of final : owned_run {
     at.came = true;
     add_relaxed(at.consumer.items, 1);
     if constexpr (comes_in_batches<Item>) {
-      at.count_queued(1);
-      at.digest.add(item.ids());
-      at.samples_passed += item.size();
+      at.count_batch(item.ids());
     } else {
       at.digest.add(at.last);
       ++at.samples_passed;

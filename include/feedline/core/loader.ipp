@@ -17,16 +17,6 @@ FEEDLINE_INLINE owned_run::owned_run(std::unique_ptr<run_base> started) : run(st
 
 FEEDLINE_INLINE owned_run::~owned_run() = default;
 
-FEEDLINE_INLINE checkpoint owned_run::checkpoint() const {
-  if (!run->has_checkpoints())
-    throw std::logic_error(
-        "feedline: a run with unordered workers or stages, a queue that drops samples or a live "
-        "source can't be resumed");
-  std::optional<snapshot> exact;
-  if (comes_once(run->options())) exact = run->snapshot_behind(at.last, at.last_failed);
-  return at.checkpoint(std::move(exact));
-}
-
 } // namespace detail
 
 FEEDLINE_INLINE run_handle::run_handle(run_handle&&) noexcept = default;
@@ -75,7 +65,14 @@ FEEDLINE_INLINE bool run_handle::can_be_resumed() const { return owned_ && owned
 
 FEEDLINE_INLINE checkpoint run_handle::checkpoint() const {
   if (!owned_) throw std::logic_error("feedline: a loader that was moved from has no checkpoint");
-  return owned_->checkpoint();
+  const detail::run_base& run = *owned_->run;
+  if (!run.has_checkpoints())
+    throw std::logic_error(
+        "feedline: a run with unordered workers or stages, a queue that drops samples or a live "
+        "source can't be resumed");
+  std::optional<detail::snapshot> exact;
+  if (detail::comes_once(run.options())) exact = run.snapshot_behind(owned_->at.last, owned_->at.last_failed);
+  return owned_->at.checkpoint(std::move(exact));
 }
 
 FEEDLINE_INLINE void run_handle::refuse_spent() const {

@@ -411,8 +411,8 @@ inline empty_run nothing_came() {
 /// The failure where one of these comes. `filters`: names of the stages upstream that may leave out samples.
 inline failure_ptr note_empty_run(const std::string& stage, const std::string& filters, const sample_id& id,
                                   const failed_call& call) {
-  return filters.empty() ? note_failure(stage, id, call, nothing_came())
-                         : note_failure(filters, id, call, nothing_left());
+  return filters.empty() ? note_failure(stage, id, call, std::make_exception_ptr(nothing_came()))
+                         : note_failure(filters, id, call, std::make_exception_ptr(nothing_left()));
 }
 
 /// How many samples of this epoch stages inside a source have left out.

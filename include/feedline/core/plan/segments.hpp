@@ -75,7 +75,12 @@ using shared_stages = std::vector<std::shared_ptr<const void>>;
 /// Stages and segments as described, without their types. Copies share the stages.
 class composed_stages {
  public:
-  composed_stages() = default;
+  composed_stages();
+  composed_stages(const composed_stages&);
+  composed_stages(composed_stages&&) noexcept;
+  composed_stages& operator=(const composed_stages&);
+  composed_stages& operator=(composed_stages&&) noexcept;
+  ~composed_stages();
 
   /// A segment.
   composed_stages(segment_traits traits, shared_stages all, worker_range workers = {1, 1, false},

@@ -7,6 +7,13 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+FEEDLINE_INLINE composed_stages::composed_stages() = default;
+FEEDLINE_INLINE composed_stages::composed_stages(const composed_stages&) = default;
+FEEDLINE_INLINE composed_stages::composed_stages(composed_stages&&) noexcept = default;
+FEEDLINE_INLINE composed_stages& composed_stages::operator=(const composed_stages&) = default;
+FEEDLINE_INLINE composed_stages& composed_stages::operator=(composed_stages&&) noexcept = default;
+FEEDLINE_INLINE composed_stages::~composed_stages() = default;
+
 FEEDLINE_INLINE composed_stages::composed_stages(segment_traits traits, shared_stages all,
                                                  worker_range workers, std::size_t capacity)
     : stages(std::move(all)), segments{{traits, stages.size(), workers, capacity}} {}

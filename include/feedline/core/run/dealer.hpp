@@ -176,9 +176,7 @@ class dealer final : public channel_base {
         id.index = s.source->index_at(place);
         if constexpr (requires { s.source->repetition_at(i); }) id.repetition = s.source->repetition_at(i);
         if (known_ && known_->take(call)) [[unlikely]] {
-          writer.add(
-              event_kind::skipped, s.epoch,
-              note_failure(place_->name, id, call, std::runtime_error("it failed in the earlier run")));
+          writer.add(event_kind::skipped, s.epoch, note_again(place_->name, id, call));
           continue;
         }
         writer.add(sample<item>{sample_at(*s.source, place, thread), id});

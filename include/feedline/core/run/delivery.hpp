@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,9 @@ struct delivery {
 
   /// `exact`: the snapshot after the last sample, if that sample alone determines the position.
   feedline::checkpoint checkpoint(std::optional<snapshot> exact) const;
+
+  /// Counts a batch of these samples, which was taken.
+  void count_batch(std::span<const sample_id> ids) noexcept;
 
   // Small items of a packet count as taken from the queue together; batches one by one.
   void count_queued(std::uint64_t items) noexcept {

@@ -64,6 +64,12 @@ FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
   }
 }
 
+FEEDLINE_INLINE void delivery::count_batch(std::span<const sample_id> ids) noexcept {
+  count_queued(1);
+  digest.add(ids);
+  samples_passed += ids.size();
+}
+
 FEEDLINE_INLINE void delivery::take_events() {
   std::vector<event>& events = packet->events();
   while (input.events < events.size() && events[input.events].position <= input.items) {

@@ -95,7 +95,7 @@ struct stage_place {
 
   /// A sample that failed in the earlier run, which had gone further.
   [[gnu::noinline, gnu::cold]] failure_ptr note_again(const sample_id& id) const {
-    return note_failure(name, id, {number, id}, std::runtime_error("it failed in the earlier run"));
+    return detail::note_again(name, id, {number, id});
   }
 };
 

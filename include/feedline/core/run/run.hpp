@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <feedline/core/checkpoint.hpp>
-#include <feedline/core/metrics/preemption.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
@@ -29,14 +28,12 @@
 #include <feedline/core/run/run_base.hpp>
 #include <feedline/core/run/source_loop.hpp>
 #include <feedline/core/run/stage_outcomes.hpp>
-#include <feedline/core/run/worker_pool.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/transport/channel.hpp>
-#include <feedline/core/transport/packet.hpp>
 #include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -95,9 +92,8 @@ class run final : public run_base {
             facts_of_stages<source_item_t<Source>>(stages(), bytes, is_elastic ? options.rank.world_size : 1,
                                                    live_source<Source>),
             facts_of_segments(std::make_index_sequence<segment_count>()),
-            {.is_ordered = is_ordered,
-             .is_dealt = is_dealt,
-             .drops = drops,
+            {.is_dealt = is_dealt,
+             .has = has,
              .fingerprint = &fingerprint_at,
              .outage = &outage_in_source,
              .at_other_rank = other_rank()});
@@ -232,7 +228,6 @@ class run final : public run_base {
     // After a stop the held samples may not have been read again. A live source runs nevertheless, so that it
     // learns of the run's begin and end.
     if (stopped() && !(is_live && I == 0)) return;
-    const preemption_watch watch(thread);
     segment_progress progress(I, options().rank, options().first_epoch.value_or(0));
     packer<segment_output<I>> sink(traits<I>.parallel, *queues()[I], thread, progress);
     if constexpr (I == 0) {
@@ -240,26 +235,11 @@ class run final : public run_base {
       const state_reader rest = take_up<I>(chain);
       source_loop(source_, options(), context(), places()[0], chain, thread).run(rest);
     } else {
-      channel_base& from = *queues()[I - 1];
-      const pool_member member(segments()[I].pool.get(), thread);
-      member.wait_turn();
-      auto chain = chain_of<I, segment_output<I - 1>>(sink, thread, 0);
+      using in = segment_output<I - 1>;
+      auto chain = chain_of<I, in>(sink, thread, 0);
       if constexpr (!is_parallel_segment(I)) take_up<I>(chain);
-      bool wanted = true;
-      std::uint64_t used = 0;
-      while (wanted) {
-        member.wait_turn();
-        auto p = from.pop(thread, [&] { chain.sink().hand_over(); });
-        if (!p) return;
-        if constexpr (is_parallel_segment(I))
-          wanted =
-              work<segment_output<I - 1>>(chain, *p, from, is_dealt && I == 1 ? p->put_at : now_ns(), used);
-        else wanted = feed<segment_output<I - 1>>(chain, *p, from, context()) != flow::stop;
-        member.worked(p->size());
-        from.recycle(std::move(p));
-        chain.publish();
-      }
-      from.stop(); // no thread may wait for room in a queue that nothing is taken from
+      packet_chain_of<in, decltype(chain)> packets(chain);
+      take_packets(I, thread, packets);
     }
   }
 
@@ -268,29 +248,9 @@ class run final : public run_base {
   template <std::size_t I, class Chain>
   state_reader take_up(Chain& chain) {
     chain.attach();
-    state_reader reader(resumed().words(I));
-    if (!resumed().has(I)) return reader;
-    const std::size_t first = segments()[I].first_place;
-    chain.progress().load(reader, resumed().before(I, first), I > 0 && places()[first].after_state);
-    chain.load(reader, resumed());
+    state_reader reader = resume_progress(I, chain.progress());
+    if (resumed().has(I)) chain.load(reader, resumed());
     return reader;
-  }
-
-  /// A worker processes one packet. False if no more is wanted. `used_before`: the thread's processor time at
-  /// the last measurement.
-  template <class In, class Chain>
-  bool work(Chain& chain, packet& p, channel_base& from, std::uint64_t began, std::uint64_t& used_before) {
-    chain.sink().open(p);
-    chain.begin_packet(p.first_place);
-    const flow result = feed<In>(chain, p, from, context());
-    const std::uint64_t ns = now_ns() - began;
-    bool waited = false;
-    if (ns > channel_base::slow_packet_ns) { // otherwise it doesn't matter, and measuring takes time
-      const std::uint64_t used = thread_ns();
-      waited = used - std::exchange(used_before, used) < ns / 4;
-    }
-    from.worked(ns, p.size(), waited);
-    return chain.sink().complete(p) && result != flow::stop;
   }
 
   template <std::size_t I, class In, class Sink>

@@ -25,11 +25,13 @@
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/processors.hpp>
 #include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/feed.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/worker_pool.hpp>
 #include <feedline/core/snapshot/held.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
+#include <feedline/core/state.hpp>
 #include <feedline/core/transport/channel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -78,7 +80,7 @@ class run_base {
   bool is_endless() const { return options_.epochs == run_options::for_ever; }
 
   /// Whether a checkpoint of the run can be resumed.
-  bool has_checkpoints() const { return has_checkpoints_; }
+  bool has_checkpoints() const { return has_ == checkpoints::always; }
 
   /// Whether samples may be emitted in a later epoch than they arrived in.
   bool keeps_over_epochs() const { return after_state_; }
@@ -139,9 +141,8 @@ class run_base {
 
   /// What a run knows of its pipeline as a whole.
   struct pipeline_facts {
-    bool is_ordered;
     bool is_dealt; // workers read the source themselves
-    bool drops;    // some queue may drop samples
+    checkpoints has;
     fingerprint_function fingerprint;
     outage_function outage;
     other_rank_function at_other_rank; // null: the position of other ranks is unknown
@@ -159,6 +160,13 @@ class run_base {
   /// The number of threads on which the first `stages` stages may run outside of the run.
   std::size_t threads_for(std::size_t stages) const;
 
+  /// Restores the numbers of a serial segment's progress, if there is an earlier run. The rest of the reader is the state of
+  /// its parts.
+  state_reader resume_progress(std::size_t segment, segment_progress& progress) const;
+
+  /// Feeds the packets that arrive at a segment to a thread's chain, until no more arrive or are wanted.
+  void take_packets(std::size_t segment, thread_counters& thread, packet_chain& chain);
+
   /// Starts the threads of a segment, unless `body` is null; the last one to end closes the queue after it.
   void start_segment(std::size_t number, segment_function body);
 
@@ -168,7 +176,7 @@ class run_base {
 
  private:
   void make_queues();
-  void add_places(const source_facts& source, bool is_ordered);
+  void add_places(const source_facts& source);
   void add_place(std::string name, std::uint64_t hash, std::uint64_t size = 0);
   void add_segments(bool source_is_dealt);
   void check_failure_limits() const;
@@ -176,7 +184,10 @@ class run_base {
 
   // Sets the identity that a checkpoint must match to be resumed here, and checks the rank.
   void identify(const source_facts& source, const pipeline_facts& all);
-  void check_ranks(const source_facts& source, bool drops) const;
+  void check_ranks(const source_facts& source) const;
+
+  // Whether some queue may drop samples.
+  bool drops() const;
 
   // Continues the run of a checkpoint. Throws std::invalid_argument if this is another one.
   void resume(const checkpoint_state& earlier, const source_facts& source, const pipeline_facts& all);
@@ -195,6 +206,11 @@ class run_base {
 
     void operator()() const { self->stop(); }
   };
+
+  // A worker processes one packet. False if no more is wanted. `used_before`: the thread's processor time at the last
+  // measurement.
+  bool work(packet_chain& chain, packet& p, channel_base& from, std::uint64_t began,
+            std::uint64_t& used_before) const;
 
   void run_thread(std::size_t segment, thread_counters& thread, segment_function body,
                   std::atomic<std::size_t>& working);
@@ -216,7 +232,7 @@ class run_base {
   run_context context_;
   std::vector<stage_place> places_;
   std::string filters_;
-  bool has_checkpoints_ = false;
+  checkpoints has_ = checkpoints::always;
   bool after_state_ = false; // some stage so far keeps samples over epochs
   thread_counters consumer_{0};
   std::vector<segment_record> segments_;

@@ -6,9 +6,11 @@
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/preemption.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/run/build_chain.hpp>
@@ -76,11 +78,11 @@ FEEDLINE_INLINE void run_base::end() {
 
 FEEDLINE_INLINE void run_base::prepare(source_facts source, std::vector<stage_facts> stages,
                                        std::vector<segment_facts> segments, const pipeline_facts& all) {
-  has_checkpoints_ = all.is_ordered && !all.drops && source.can_be_resumed;
+  has_ = all.has;
   plan_.emplace(source.size, std::move(stages), std::move(segments), all.is_dealt, source.is_live,
                 options_.memory_budget, options_.queue_capacity);
   make_queues();
-  add_places(source, all.is_ordered);
+  add_places(source);
   check_failure_limits();
   identify(source, all);
   if (options_.resume) resume(options_.resume->state(), source, all);
@@ -111,12 +113,12 @@ FEEDLINE_INLINE void run_base::make_queues() {
   }
 }
 
-FEEDLINE_INLINE void run_base::add_places(const source_facts& source, bool is_ordered) {
+FEEDLINE_INLINE void run_base::add_places(const source_facts& source) {
   context_.counts_ranks = !source.shares_itself && !options_.rank.is_alone();
   add_place(source.size.name, 0);
   for (std::size_t i = 0; i < plan_->stages().size(); ++i) {
     const stage_facts& stage = plan_->stages()[i];
-    std::uint64_t hash = key(plan_->segment_of(i), is_ordered);
+    std::uint64_t hash = key(plan_->segment_of(i), has_ != checkpoints::unordered);
     if (stage.fingerprint) hash = key(hash, *stage.fingerprint);
     if (stage.fingerprint_of_ranks) hash = key(hash, *stage.fingerprint_of_ranks);
     // What goes into one item of a batch is also its size.
@@ -187,11 +189,16 @@ FEEDLINE_INLINE void run_base::identify(const source_facts& source, const pipeli
       options_.rank.is_alone() || identity_.for_ever ? remainder::drop : options_.rank.remainder;
   fingerprint_ = all.fingerprint;
   outage_ = all.outage;
-  check_ranks(source, all.drops);
+  check_ranks(source);
 }
 
 // Ranks receive equally many samples, and must also deliver equally many items.
-FEEDLINE_INLINE void run_base::check_ranks(const source_facts& source, bool drops) const {
+FEEDLINE_INLINE bool run_base::drops() const {
+  return std::any_of(plan_->segments().begin(), plan_->segments().end(),
+                     [](const segment_facts& s) { return s.traits.drops(); });
+}
+
+FEEDLINE_INLINE void run_base::check_ranks(const source_facts& source) const {
   if (options_.rank.is_alone() || is_endless() || options_.rank.remainder == remainder::keep) return;
   if (!options_.endless && (source.splits_files_by_rank || source.is_live))
     throw std::invalid_argument(
@@ -205,7 +212,7 @@ FEEDLINE_INLINE void run_base::check_ranks(const source_facts& source, bool drop
           " may leave out more samples on one rank than on another, so in finite mode some ranks would wait "
           "for others: "
           "use infinite() or remainder::keep, or leave out the samples in the source's data");
-  if (drops)
+  if (drops())
     throw std::invalid_argument("feedline: a queue may drop more samples on one rank than on another, so in "
                                 "finite mode some ranks would wait "
                                 "for others: use infinite() or remainder::keep");
@@ -233,7 +240,7 @@ FEEDLINE_INLINE void run_base::resume(const checkpoint_state& earlier, const sou
                                       const pipeline_facts& all) {
   check_same_run(earlier.run);
   if (!source.can_be_resumed) refuse("its source is live, so its samples can't be read again");
-  if (all.drops) refuse("a queue of its pipeline drops samples");
+  if (drops()) refuse("a queue of its pipeline drops samples");
   resume_at(earlier.at);
   check_data(earlier.run);
   if (earlier.run.rank != identity_.rank || earlier.run.ranks != identity_.ranks)
@@ -311,6 +318,50 @@ FEEDLINE_INLINE void run_base::start_segment(std::size_t number, segment_functio
   }
 }
 
+FEEDLINE_INLINE state_reader run_base::resume_progress(std::size_t segment,
+                                                       segment_progress& progress) const {
+  state_reader reader(resumed_.words(segment));
+  if (!resumed_.has(segment)) return reader;
+  const std::size_t first = segments_[segment].first_place;
+  progress.load(reader, resumed_.before(segment, first), segment > 0 && places_[first].after_state);
+  return reader;
+}
+
+FEEDLINE_INLINE void run_base::take_packets(std::size_t segment, thread_counters& thread,
+                                            packet_chain& chain) {
+  worker_pool* const pool = segments_[segment].pool.get();
+  const bool reads_source = !segments_[segment - 1].has_threads;
+  channel_base& from = *queues_[segment - 1];
+  std::uint64_t used = 0;
+  for (bool wanted = true; wanted;) {
+    if (pool) pool->wait_turn(thread);
+    packet_ptr p = from.pop(thread, [&] { chain.sink().hand_over(); });
+    if (!p) return;
+    if (segments_[segment].parallel)
+      wanted = work(chain, *p, from, reads_source ? p->put_at : now_ns(), used);
+    else wanted = chain.feed(*p, from, context_) != flow::stop;
+    if (pool) pool->worked(p->size());
+    from.recycle(std::move(p));
+    chain.publish();
+  }
+  from.stop(); // no thread may wait for room in a queue that nothing is taken from
+}
+
+FEEDLINE_INLINE bool run_base::work(packet_chain& chain, packet& p, channel_base& from, std::uint64_t began,
+                                    std::uint64_t& used_before) const {
+  chain.sink().open(p);
+  chain.begin_packet(p.first_place);
+  const flow result = chain.feed(p, from, context_);
+  const std::uint64_t ns = now_ns() - began;
+  bool waited = false;
+  if (ns > channel_base::slow_packet_ns) { // otherwise it doesn't matter, and measuring takes time
+    const std::uint64_t used = thread_ns();
+    waited = used - std::exchange(used_before, used) < ns / 4;
+  }
+  from.worked(ns, p.size(), waited);
+  return chain.sink().complete(p) && result != flow::stop;
+}
+
 FEEDLINE_INLINE void run_base::check_same_run(const run_identity& earlier) const {
   if (earlier.for_ever != identity_.for_ever)
     refuse(std::string("it was taken from ") + (earlier.for_ever ? "an infinite" : "a finite") +
@@ -361,7 +412,10 @@ FEEDLINE_INLINE std::string run_base::difference_of_stage(const run_identity& ea
 FEEDLINE_INLINE void run_base::run_thread(std::size_t segment, thread_counters& thread, segment_function body,
                                           std::atomic<std::size_t>& working) {
   thread.began.store(now_ns(), std::memory_order_relaxed);
+  worker_pool* const pool = segments_[segment].pool.get();
   try {
+    const preemption_watch watch(thread);
+    if (pool) pool->wait_turn(thread);
     body(*this, thread);
   } catch (...) {
     const std::exception_ptr error = error_of(segments_[segment]);
@@ -371,6 +425,7 @@ FEEDLINE_INLINE void run_base::run_thread(std::size_t segment, thread_counters& 
     }
     stop();
   }
+  if (pool) pool->end(); // there is no more work for the others either
   if (working.fetch_sub(1, std::memory_order_acq_rel) == 1) queues_[segment]->close();
   thread.ended.store(now_ns(), std::memory_order_relaxed);
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -174,7 +175,8 @@ class source_loop {
       if (!known_ || !known_->take(call_of_source(at_.given - 1))) [[likely]]
         return true;
       --at_.given;
-      failed_ = source_failure(std::runtime_error("it failed in the earlier run"), failed_sample());
+      failed_ = note_again(place_.name, failed_sample(), call_of_source(at_.given));
+      add_relaxed(thread_.stages[0].failures, 1);
       failed_before_ = true;
     } catch (...) {
       --at_.given;
@@ -187,8 +189,8 @@ class source_loop {
   bool ends_as_empty() {
     if (!reader_.is_endless() || failed_for_good_ || !reader_.is_empty()) return false;
     if (left_out_in(reader_.get()) == 0)
-      return chain_.fail(source_failure(empty_epoch(), no_sample())) == flow::stop;
-    failure_ptr f = source_failure(nothing_left(), no_sample());
+      return chain_.fail(source_failure(std::make_exception_ptr(empty_epoch()))) == flow::stop;
+    failure_ptr f = source_failure(std::make_exception_ptr(nothing_left()));
     f->stage = filters_in(reader_.get()) + " in " + f->stage;
     return chain_.fail(std::move(f)) == flow::stop;
   }
@@ -228,10 +230,9 @@ class source_loop {
     return note_failure(place_.name, id, call_of_source(at_.given));
   }
 
-  template <class Error>
-  failure_ptr source_failure(Error error, const sample_id& id) {
+  failure_ptr source_failure(const std::exception_ptr& error) {
     add_relaxed(thread_.stages[0].failures, 1);
-    return note_failure(place_.name, id, call_of_source(at_.given), std::move(error));
+    return note_failure(place_.name, no_sample(), call_of_source(at_.given), error);
   }
 
   const run_options& options_;

@@ -64,27 +64,10 @@ class stream_position {
 
   /// Starts on the next packet: `items` and `events` are then where to start in it. `may_have_enough`: epochs
   /// may end early, so failures in epochs that are passed over may have had no effect.
-  void begin(packet& p, bool may_have_enough = false) {
-    ignores_failures_ = may_have_enough;
-    packet_ = &p;
-    items = events = first_item_ = first_event_ = 0;
-    if (to_pass_over_.is_beginning()) return;
-    pass_over(p);
-    if (!to_pass_over_.is_beginning()) return;
-    since_ = taken_before_;
-    first_item_ = items;
-    first_event_ = events;
-  }
+  void begin(packet& p, bool may_have_enough = false);
 
   /// Called when the whole packet was processed.
-  void end() {
-    if (to_pass_over_.is_beginning()) {
-      auto [base, since] = place(packet_->ends_epoch());
-      since_ = std::move(since);
-      if (base != &before_) std::swap(before_, packet_->snapshot);
-    }
-    packet_ = nullptr;
-  }
+  void end();
 
   /// The last snapshot, and the position since then. `ends_epoch`: the current packet, which ends an epoch, was
   /// processed.

@@ -3,6 +3,7 @@
 #include <feedline/core/run/stream_position.hpp>
 
 #include <stdexcept>
+#include <utility>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -26,6 +27,27 @@ FEEDLINE_INLINE stream_place read_place(state_reader& reader) {
     reader(f.place, f.id);
   }
   return p;
+}
+
+FEEDLINE_INLINE void stream_position::begin(packet& p, bool may_have_enough) {
+  ignores_failures_ = may_have_enough;
+  packet_ = &p;
+  items = events = first_item_ = first_event_ = 0;
+  if (to_pass_over_.is_beginning()) return;
+  pass_over(p);
+  if (!to_pass_over_.is_beginning()) return;
+  since_ = taken_before_;
+  first_item_ = items;
+  first_event_ = events;
+}
+
+FEEDLINE_INLINE void stream_position::end() {
+  if (to_pass_over_.is_beginning()) {
+    auto [base, since] = place(packet_->ends_epoch());
+    since_ = std::move(since);
+    if (base != &before_) std::swap(before_, packet_->snapshot);
+  }
+  packet_ = nullptr;
 }
 
 FEEDLINE_INLINE std::pair<const snapshot*, stream_place> stream_position::place(bool ends_epoch) const {
@@ -117,8 +139,9 @@ FEEDLINE_INLINE void stream_position::lost(packet& p, const std::string& why) {
   sample_id id;
   if (!to_pass_over_.failures.empty()) id = to_pass_over_.failures.front().id;
   else if (items > 0) id = p.ids()[items - 1];
-  failure_ptr f = note_failure(
-      "resuming", id, {}, std::runtime_error("the run can't return to the checkpoint's position: " + why));
+  failure_ptr f = note_failure("resuming", id, {},
+                               std::make_exception_ptr(std::runtime_error(
+                                   "the run can't return to the checkpoint's position: " + why)));
   f->ends_at_once = true;
   p.events().insert(p.events().begin() + static_cast<std::ptrdiff_t>(events),
                     event{items, event_kind::failed, id.epoch, std::move(f), {}});

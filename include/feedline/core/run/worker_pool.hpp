@@ -125,31 +125,6 @@ class worker_pool {
   bool ending_ = false;
 };
 
-/// A worker's membership in its pool, if there is one. When a worker leaves, there is no more work for the
-/// others either.
-class pool_member {
- public:
-  pool_member(worker_pool* all, thread_counters& thread) : pool_(all), thread_(thread) {}
-
-  pool_member(const pool_member&) = delete;
-
-  ~pool_member() {
-    if (pool_) pool_->end();
-  }
-
-  void wait_turn() const {
-    if (pool_) pool_->wait_turn(thread_);
-  }
-
-  void worked(std::size_t items) const {
-    if (pool_) pool_->worked(items);
-  }
-
- private:
-  worker_pool* pool_;
-  thread_counters& thread_;
-};
-
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #ifndef FEEDLINE_COMPILED

@@ -3,16 +3,13 @@
 // The samples that stages hold, as checkpoints store them: by their identities.
 #include <cstddef>
 #include <memory>
-#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <feedline/core/sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-/// The error for a sample that some stage held and that can't be read again.
-std::runtime_error lost_sample(const sample_id& id);
 
 /// The content of a buffer at one moment, and notes of all changes since. A reader finds the content at a later
 /// moment by applying the notes to the identities, while the buffer continues to add notes.
@@ -138,14 +135,22 @@ class held_parts {
 /// The samples that a stage held, after they were read again.
 class read_again {
  public:
-  read_again() = default;
+  /// The identities of the samples, whatever their type is. Users' stages in a row may give several items the same one.
+  explicit read_again(const std::vector<sample_id>& ids);
   read_again(read_again&&) = delete;
   virtual ~read_again() = default;
 
   /// Discards the samples that weren't used.
   virtual void clear() noexcept = 0;
 
+  /// The place of the first sample with this identity that wasn't taken. Throws std::runtime_error if there is none.
+  std::size_t take_place(const sample_id& id);
+
   std::string why_lost; ///< the first failure while reading them; empty if there was none
+
+ private:
+  std::vector<std::pair<sample_id, std::size_t>> places_; // sorted
+  std::vector<bool> is_taken_;
 };
 
 /// A buffer of samples that is part of a stage's state: held_samples.

@@ -2,15 +2,12 @@
 #pragma once
 #include <feedline/core/snapshot/held.hpp>
 
+#include <algorithm>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-FEEDLINE_INLINE std::runtime_error lost_sample(const sample_id& id) {
-  return std::runtime_error("feedline: sample " + std::to_string(id.index) + " of epoch " +
-                            std::to_string(id.epoch) +
-                            ", which the run held when the checkpoint was taken, can't be read again");
-}
 
 FEEDLINE_INLINE held_log::held_log(std::size_t max_size) : max_size_(max_size), notes_(new note[max_size]) {}
 
@@ -40,6 +37,23 @@ FEEDLINE_INLINE held_parts& held_parts::operator=(held_parts&& other) noexcept {
   parts_.swap(other.parts_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+FEEDLINE_INLINE read_again::read_again(const std::vector<sample_id>& ids) : is_taken_(ids.size()) {
+  for (const sample_id& id : ids) places_.emplace_back(id, places_.size());
+  std::sort(places_.begin(), places_.end());
+}
+
+FEEDLINE_INLINE std::size_t read_again::take_place(const sample_id& id) {
+  for (auto i = std::lower_bound(places_.begin(), places_.end(), std::pair(id, std::size_t{0}));
+       i != places_.end() && i->first == id; ++i) {
+    if (is_taken_[i->second]) continue;
+    is_taken_[i->second] = true;
+    return i->second;
+  }
+  throw std::runtime_error("feedline: sample " + std::to_string(id.index) + " of epoch " +
+                           std::to_string(id.epoch) +
+                           ", which the run held when the checkpoint was taken, can't be read again");
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
