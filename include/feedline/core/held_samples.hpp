@@ -28,13 +28,15 @@ class samples_read_again : public read_again {
  public:
   explicit samples_read_again(std::vector<sample<T>> all) : read_again(ids_of(all)), all_(std::move(all)) {}
 
-  void clear() noexcept override { std::vector<sample<T>>().swap(all_); }
-
+  /// Throws std::runtime_error if the sample wasn't found.
   sample<T> take(const sample_id& id) { return std::move(all_[take_place(id)]); }
 
  private:
+  void clear_values() noexcept override { std::vector<sample<T>>().swap(all_); }
+
   static std::vector<sample_id> ids_of(const std::vector<sample<T>>& all) {
     std::vector<sample_id> ids;
+    ids.reserve(all.size());
     for (const sample<T>& s : all) ids.push_back(s.id);
     return ids;
   }

@@ -2,8 +2,6 @@
 #pragma once
 #include <feedline/core/run/feed.hpp>
 
-#include <utility>
-
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/stream_position.hpp>
 

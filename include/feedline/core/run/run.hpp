@@ -34,6 +34,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/transport/channel.hpp>
+#include <feedline/core/transport/packet.hpp>
 #include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

@@ -172,8 +172,6 @@ class run_base {
 
   run_context& context() { return context_; }
 
-  const run_context& context() const { return context_; }
-
  private:
   void make_queues();
   void add_places(const source_facts& source);

@@ -6,7 +6,6 @@
 #include <new>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
 #include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
@@ -192,12 +191,12 @@ FEEDLINE_INLINE void run_base::identify(const source_facts& source, const pipeli
   check_ranks(source);
 }
 
-// Ranks receive equally many samples, and must also deliver equally many items.
 FEEDLINE_INLINE bool run_base::drops() const {
   return std::any_of(plan_->segments().begin(), plan_->segments().end(),
                      [](const segment_facts& s) { return s.traits.drops(); });
 }
 
+// Ranks receive equally many samples, and must also deliver equally many items.
 FEEDLINE_INLINE void run_base::check_ranks(const source_facts& source) const {
   if (options_.rank.is_alone() || is_endless() || options_.rank.remainder == remainder::keep) return;
   if (!options_.endless && (source.splits_files_by_rank || source.is_live))

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 #include <feedline/core/failure.hpp>
@@ -188,10 +187,9 @@ class source_loop {
   /// Whether the epoch shows that the source never yields a sample, and the failure for that ends the run.
   bool ends_as_empty() {
     if (!reader_.is_endless() || failed_for_good_ || !reader_.is_empty()) return false;
-    if (left_out_in(reader_.get()) == 0)
-      return chain_.fail(source_failure(std::make_exception_ptr(empty_epoch()))) == flow::stop;
-    failure_ptr f = source_failure(std::make_exception_ptr(nothing_left()));
-    f->stage = filters_in(reader_.get()) + " in " + f->stage;
+    const bool none_came = left_out_in(reader_.get()) == 0;
+    failure_ptr f = source_failure(std::make_exception_ptr(none_came ? empty_epoch() : nothing_left()));
+    if (!none_came) f->stage = filters_in(reader_.get()) + " in " + f->stage;
     return chain_.fail(std::move(f)) == flow::stop;
   }
 

@@ -3,7 +3,6 @@
 #include <feedline/core/run/stream_position.hpp>
 
 #include <stdexcept>
-#include <utility>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

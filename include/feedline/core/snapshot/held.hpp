@@ -141,7 +141,7 @@ class read_again {
   virtual ~read_again() = default;
 
   /// Discards the samples that weren't used.
-  virtual void clear() noexcept = 0;
+  void clear() noexcept;
 
   /// The place of the first sample with this identity that wasn't taken. Throws std::runtime_error if there is none.
   std::size_t take_place(const sample_id& id);
@@ -149,6 +149,8 @@ class read_again {
   std::string why_lost; ///< the first failure while reading them; empty if there was none
 
  private:
+  virtual void clear_values() noexcept = 0;
+
   std::vector<std::pair<sample_id, std::size_t>> places_; // sorted
   std::vector<bool> is_taken_;
 };

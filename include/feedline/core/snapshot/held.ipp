@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -40,8 +38,14 @@ FEEDLINE_INLINE held_parts& held_parts::operator=(held_parts&& other) noexcept {
 }
 
 FEEDLINE_INLINE read_again::read_again(const std::vector<sample_id>& ids) : is_taken_(ids.size()) {
+  places_.reserve(ids.size());
   for (const sample_id& id : ids) places_.emplace_back(id, places_.size());
   std::sort(places_.begin(), places_.end());
+}
+
+FEEDLINE_INLINE void read_again::clear() noexcept {
+  clear_values();
+  std::vector<std::pair<sample_id, std::size_t>>().swap(places_);
 }
 
 FEEDLINE_INLINE std::size_t read_again::take_place(const sample_id& id) {
