@@ -334,7 +334,8 @@ FEEDLINE_INLINE void transfers::note_outage(request& r, bool is_tried_again) {
   {
     const std::lock_guard lock(mutex_);
     outage_ = problem;
-    if (has_outage_) return;
+    // An attempt that began before the last outage ended shows nothing of the time after it.
+    if (has_outage_ || (is_tried_again && r.began < outage_ended_)) return;
     has_outage_ = true;
     outage_began_ = std::max(r.failing_since, outage_ended_); // no time counts twice
   }
