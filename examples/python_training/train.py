@@ -187,6 +187,7 @@ def processor_seconds():
 
 def train(options):
     """Trains with one loader, and returns what was measured. Ctrl-C ends it as the last step would."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a program started in the background inherits that it is ignored
     for module in MODULES[options.loader]:
         importlib.import_module(module)
     torch.set_num_threads(1)  # the loaders have the other processors
