@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include <feedline/core/run/worker_pool.hpp>
 #include <feedline/feedline.hpp>
 
 #include "support/asleep.hpp"
@@ -100,14 +101,14 @@ class simulated_pool {
   }
 
  private:
-  static std::vector<std::unique_ptr<fl::detail::thread_counters>> members(std::size_t count) {
-    std::vector<std::unique_ptr<fl::detail::thread_counters>> all;
+  static std::vector<std::shared_ptr<fl::detail::thread_counters>> members(std::size_t count) {
+    std::vector<std::shared_ptr<fl::detail::thread_counters>> all;
     for (std::size_t i = 0; i < count; ++i)
-      all.push_back(std::make_unique<fl::detail::thread_counters>(1, i));
+      all.push_back(std::make_shared<fl::detail::thread_counters>(1, i));
     return all;
   }
 
-  std::vector<std::unique_ptr<fl::detail::thread_counters>> members_;
+  std::vector<std::shared_ptr<fl::detail::thread_counters>> members_;
   fl::detail::thread_counters taker_{1}, consumer_{1};
   fl::detail::worker_pool pool_;
 };

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The position of a run: a small value from which another process continues.
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <span>
 #include <string>
@@ -61,38 +59,8 @@ struct checkpoint_state {
   snapshot at; // with a section for the caller
 };
 
-class byte_writer {
- public:
-  /// Seven bits per byte, the low ones first.
-  void number(std::uint64_t n);
-
-  void fixed(std::uint64_t n, int size);
-
-  std::vector<std::byte>& bytes() noexcept { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-/// Throws std::invalid_argument when there are no more bytes.
-class byte_reader {
- public:
-  explicit byte_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-
-  std::uint64_t number();
-
-  std::uint64_t fixed(std::size_t size);
-
-  /// How many elements follow, each of at least one byte.
-  std::size_t count();
-
-  std::vector<std::byte> take(std::uint64_t size);
-
-  std::size_t left() const noexcept { return bytes_.size(); }
-
- private:
-  std::span<const std::byte> bytes_;
-};
+class byte_writer;
+class byte_reader;
 
 std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept;
 
@@ -145,7 +113,7 @@ class checkpoint {
   const detail::checkpoint_state& state() const noexcept { return state_; }
 
   /// Whether both have the same bytes.
-  friend bool operator==(const checkpoint& a, const checkpoint& b) { return a.to_bytes() == b.to_bytes(); }
+  bool operator==(const checkpoint& other) const;
 
  private:
   static constexpr std::uint64_t magic = 0x6b6c66; // "flk"

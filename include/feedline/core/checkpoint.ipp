@@ -3,6 +3,8 @@
 #include <feedline/core/checkpoint.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <stdexcept>
 #include <system_error>
 
@@ -12,45 +14,70 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE void byte_writer::number(std::uint64_t n) {
-  for (; n >= 0x80; n >>= 7) bytes_.push_back(static_cast<std::byte>(n | 0x80));
-  bytes_.push_back(static_cast<std::byte>(n));
-}
-
-FEEDLINE_INLINE void byte_writer::fixed(std::uint64_t n, int size) {
-  for (int i = 0; i < size; ++i) bytes_.push_back(static_cast<std::byte>(n >> (8 * i)));
-}
-
-FEEDLINE_INLINE std::uint64_t byte_reader::number() {
-  std::uint64_t n = 0;
-  for (int shift = 0; shift < 64; shift += 7) {
-    const std::uint64_t byte = fixed(1);
-    n |= (byte & 0x7f) << shift;
-    if (byte < 0x80) return n;
+class byte_writer {
+ public:
+  /// Seven bits per byte, the low ones first.
+  void number(std::uint64_t n) {
+    for (; n >= 0x80; n >>= 7) bytes_.push_back(static_cast<std::byte>(n | 0x80));
+    bytes_.push_back(static_cast<std::byte>(n));
   }
-  throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
-}
 
-FEEDLINE_INLINE std::uint64_t byte_reader::fixed(std::size_t size) {
-  if (bytes_.size() < size) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
-  std::uint64_t n = 0;
-  for (std::size_t i = 0; i < size; ++i) n |= std::to_integer<std::uint64_t>(bytes_[i]) << (8 * i);
-  bytes_ = bytes_.subspan(size);
-  return n;
-}
+  void fixed(std::uint64_t n, int size) {
+    for (int i = 0; i < size; ++i) bytes_.push_back(static_cast<std::byte>(n >> (8 * i)));
+  }
 
-FEEDLINE_INLINE std::vector<std::byte> byte_reader::take(std::uint64_t size) {
-  if (bytes_.size() < size) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
-  const std::span<const std::byte> taken = bytes_.first(static_cast<std::size_t>(size));
-  bytes_ = bytes_.subspan(taken.size());
-  return {taken.begin(), taken.end()};
-}
+  std::vector<std::byte>& bytes() noexcept { return bytes_; }
 
-FEEDLINE_INLINE std::size_t byte_reader::count() {
-  const std::uint64_t n = number();
-  if (n > bytes_.size()) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
-  return static_cast<std::size_t>(n);
-}
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Throws std::invalid_argument when there are no more bytes.
+class byte_reader {
+ public:
+  explicit byte_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  std::uint64_t number() {
+    std::uint64_t n = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::uint64_t byte = fixed(1);
+      n |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return n;
+    }
+    throw_state_not_whole();
+  }
+
+  std::uint64_t fixed(std::size_t size) {
+    expect(size);
+    std::uint64_t n = 0;
+    for (std::size_t i = 0; i < size; ++i) n |= std::to_integer<std::uint64_t>(bytes_[i]) << (8 * i);
+    bytes_ = bytes_.subspan(size);
+    return n;
+  }
+
+  /// How many elements follow, each of at least one byte.
+  std::size_t count() {
+    const std::uint64_t n = number();
+    expect(n);
+    return static_cast<std::size_t>(n);
+  }
+
+  std::vector<std::byte> take(std::uint64_t size) {
+    expect(size);
+    const std::span<const std::byte> taken = bytes_.first(static_cast<std::size_t>(size));
+    bytes_ = bytes_.subspan(taken.size());
+    return {taken.begin(), taken.end()};
+  }
+
+  std::size_t left() const noexcept { return bytes_.size(); }
+
+ private:
+  void expect(std::uint64_t bytes) const {
+    if (bytes_.size() < bytes) throw_state_not_whole();
+  }
+
+  std::span<const std::byte> bytes_;
+};
 
 FEEDLINE_INLINE std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept {
   std::uint64_t sum = key(bytes.size());
@@ -67,6 +94,10 @@ FEEDLINE_INLINE checkpoint::checkpoint(checkpoint&&) noexcept = default;
 FEEDLINE_INLINE checkpoint& checkpoint::operator=(const checkpoint&) = default;
 FEEDLINE_INLINE checkpoint& checkpoint::operator=(checkpoint&&) noexcept = default;
 FEEDLINE_INLINE checkpoint::~checkpoint() = default;
+
+FEEDLINE_INLINE bool checkpoint::operator==(const checkpoint& other) const {
+  return to_bytes() == other.to_bytes();
+}
 
 FEEDLINE_INLINE std::vector<std::byte> checkpoint::to_bytes() const {
   detail::byte_writer out;

@@ -142,6 +142,22 @@ failure_ptr note_failure(const std::string& stage, const sample_id& id, const fa
 /// The failure of a call that failed in the earlier run, which had gone further.
 failure_ptr note_again(const std::string& stage, const sample_id& id, const failed_call& call);
 
+/// Why an infinite run ends by itself.
+struct empty_run : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The error of a source that yields no sample in an epoch of infinite mode, …
+empty_run empty_epoch();
+
+/// … and of stages that let no sample through.
+empty_run nothing_left();
+
+/// The failure of a stage that receives nothing from upstream in infinite mode. `filters`: names of the stages upstream that may
+/// leave out samples.
+failure_ptr note_empty_run(const std::string& stage, const std::string& filters, const sample_id& id,
+                           const failed_call& call);
+
 [[noreturn]] void throw_pipeline_error(const failure& f, const std::string& remark = {});
 
 } // namespace detail

@@ -89,6 +89,23 @@ FEEDLINE_INLINE failure_ptr note_again(const std::string& stage, const sample_id
                       std::make_exception_ptr(std::runtime_error("it failed in the earlier run")));
 }
 
+FEEDLINE_INLINE empty_run empty_epoch() {
+  return empty_run("it yielded no sample in a whole epoch, so an infinite run would never yield anything");
+}
+
+FEEDLINE_INLINE empty_run nothing_left() {
+  return empty_run("it let no sample through in several consecutive epochs, so an infinite run would never "
+                   "yield anything");
+}
+
+FEEDLINE_INLINE failure_ptr note_empty_run(const std::string& stage, const std::string& filters,
+                                           const sample_id& id, const failed_call& call) {
+  if (!filters.empty()) return note_failure(filters, id, call, std::make_exception_ptr(nothing_left()));
+  const empty_run nothing_came("the stages upstream emitted nothing in several consecutive epochs, so an "
+                               "infinite run would never yield anything");
+  return note_failure(stage, id, call, std::make_exception_ptr(nothing_came));
+}
+
 FEEDLINE_INLINE void throw_pipeline_error(const failure& f, const std::string& remark) {
   try {
     std::rethrow_exception(f.error);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // held_samples: a buffer of samples that checkpoints save and restore by themselves.
-#include <array>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <span>
 #include <stdexcept>
@@ -17,6 +15,7 @@
 #include <feedline/core/state.hpp>
 #include <feedline/core/stored_value.hpp>
 #include <feedline/detail/given_size.hpp>
+#include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -46,7 +45,7 @@ class samples_read_again : public read_again {
 
 /// Those of buffers whose values a checkpoint contains. Throws std::invalid_argument if they aren't whole.
 template <storable T>
-std::unique_ptr<read_again> stored_samples(const held_parts& all, std::size_t place) {
+std::shared_ptr<read_again> stored_samples(const held_parts& all, std::size_t place) {
   std::vector<sample<T>> found;
   for (const held& h : all) {
     if (h.place != place) continue;
@@ -58,7 +57,7 @@ std::unique_ptr<read_again> stored_samples(const held_parts& all, std::size_t pl
     }
     if (from.left() > 0) throw_state_not_whole();
   }
-  return std::make_unique<samples_read_again<T>>(std::move(found));
+  return owned<read_again>(new samples_read_again<T>(std::move(found)));
 }
 
 /// The samples of a stage that receives items of type T. Throws std::logic_error if it receives another type.
@@ -68,18 +67,11 @@ samples_read_again<T>& samples_of(read_again& found) {
   throw std::logic_error("feedline: the T of held_samples<T> must be the type of the stage's input");
 }
 
-/// Reuses logs that no checkpoint needs any more: most runs never read their logs, but all of them keep
-/// starting new ones.
-class held_logs : public std::enable_shared_from_this<held_logs> {
- public:
-  std::shared_ptr<held_log> take(std::size_t max_notes);
+class held_logs;
 
- private:
-  void give_back(held_log* used) noexcept;
-
-  std::mutex mutex_;
-  std::array<std::unique_ptr<held_log>, 2> spares_; // not a vector: returning a log must not allocate
-};
+/// A log that no checkpoint needs any more, or a new one: most runs never read their logs, but all of them keep starting
+/// new ones. `used`: those of one buffer; null at first.
+std::shared_ptr<held_log> take_log(std::shared_ptr<held_logs>& used, std::size_t max_notes);
 
 /// Notes for checkpoints: each takes `bytes` and covers the changes of `samples` samples. A note stays in
 /// memory while a sample that it covers is still in the pipeline.
@@ -193,8 +185,7 @@ class held_samples {
       return;
     }
     if (!log_) {
-      if (!logs_) logs_ = std::make_shared<detail::held_logs>();
-      auto next = logs_->take(detail::held_log::most_notes(capacity_));
+      auto next = detail::take_log(logs_, detail::held_log::most_notes(capacity_));
       next->begin(samples_);
       log_ = std::move(next); // only now: begin() may run out of memory
     }

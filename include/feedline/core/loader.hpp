@@ -108,11 +108,11 @@ namespace detail {
 
 /// A run and its consumer's side.
 struct owned_run {
-  explicit owned_run(std::unique_ptr<run_base> started);
+  explicit owned_run(std::shared_ptr<run_base> started);
   owned_run(owned_run&&) = delete;
   virtual ~owned_run();
 
-  std::unique_ptr<run_base> run;
+  std::shared_ptr<run_base> run;
   delivery at;
 };
 
@@ -218,8 +218,9 @@ class run_handle {
  protected:
   run_handle() = default;
 
-  /// For the library: owns a run.
-  explicit run_handle(detail::owned_run* owned) : owned_(owned) {}
+  /// For the library: owns a run. A child of fork() inherits it without its threads, whose locks may never be released: there
+  /// it leaves the memory as it is.
+  explicit run_handle(detail::owned_run* owned);
 
   run_handle(run_handle&&) noexcept;
   run_handle& operator=(run_handle&&) noexcept;
@@ -232,13 +233,7 @@ class run_handle {
   void refuse_spent() const;
 
  private:
-  // A child of fork() inherits the loader without its threads, whose locks may never be released: it leaves
-  // the memory as it is.
-  struct delete_in_own_process {
-    void operator()(detail::owned_run* r) const;
-  };
-
-  std::unique_ptr<detail::owned_run, delete_in_own_process> owned_;
+  std::shared_ptr<detail::owned_run> owned_;
 };
 
 /// Owns the threads and queues of one run of a pipeline, and returns its items. Move-only; may be moved while
@@ -281,7 +276,7 @@ class loader : public run_handle {
   loader() = default;
 
   /// For the library: takes over a started run of such items.
-  explicit loader(std::unique_ptr<detail::run_base> started) : run_handle(new running(std::move(started))) {}
+  explicit loader(std::shared_ptr<detail::run_base> started) : run_handle(new running(std::move(started))) {}
 
   /// Takes over a loader of the same items.
   template <detail::checkpoints Known>

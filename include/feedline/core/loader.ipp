@@ -7,13 +7,15 @@
 #include <utility>
 
 #include <feedline/core/run/elastic.hpp>
+#include <feedline/core/run/failure_list.hpp>
+#include <feedline/core/run/metrics_collector.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
-FEEDLINE_INLINE owned_run::owned_run(std::unique_ptr<run_base> started) : run(std::move(started)), at(*run) {}
+FEEDLINE_INLINE owned_run::owned_run(std::shared_ptr<run_base> started) : run(std::move(started)), at(*run) {}
 
 FEEDLINE_INLINE owned_run::~owned_run() = default;
 
@@ -25,9 +27,10 @@ FEEDLINE_INLINE run_handle& run_handle::operator=(run_handle&&) noexcept = defau
 
 FEEDLINE_INLINE run_handle::~run_handle() = default;
 
-FEEDLINE_INLINE void run_handle::delete_in_own_process::operator()(detail::owned_run* r) const {
-  if (!r->run->is_inherited()) delete r;
-}
+FEEDLINE_INLINE run_handle::run_handle(detail::owned_run* owned)
+    : owned_(owned, [](detail::owned_run* r) {
+        if (!r->run->is_inherited()) delete r;
+      }) {}
 
 FEEDLINE_INLINE void run_handle::stop() {
   if (owned_) owned_->run->stop();
@@ -43,16 +46,16 @@ FEEDLINE_INLINE run_state run_handle::state() const {
 
 FEEDLINE_INLINE const std::vector<failure>& run_handle::failures() const {
   static const std::vector<failure> none;
-  return owned_ ? owned_->at.failures.last() : none;
+  return owned_ ? owned_->at.failures->last() : none;
 }
 
 FEEDLINE_INLINE const std::vector<failure_count>& run_handle::failure_counts() const {
   static const std::vector<failure_count> none;
-  return owned_ ? owned_->at.failures.counts() : none;
+  return owned_ ? owned_->at.failures->counts() : none;
 }
 
 FEEDLINE_INLINE metrics run_handle::metrics() {
-  return owned_ ? owned_->at.collector.report(*owned_->run, owned_->at.consumer) : feedline::metrics{};
+  return owned_ ? owned_->at.collector->report(*owned_->run, owned_->at.consumer) : feedline::metrics{};
 }
 
 FEEDLINE_INLINE memory_plan run_handle::memory() const {

@@ -2,11 +2,9 @@
 #pragma once
 // Partitions of a data set, such as training, validation and test, by a hash of each sample's key.
 #include <bit>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -18,7 +16,7 @@ namespace feedline::inline FEEDLINE_ABI {
 class parts {
  public:
   /// Throws std::invalid_argument if there are no weights, one is negative or infinite, or all are 0.
-  explicit parts(std::span<const double> weights);
+  explicit parts(const std::vector<double>& weights);
 
   /// The number of partitions.
   std::size_t size() const noexcept { return ends_.size(); }

@@ -2,12 +2,13 @@
 #pragma once
 #include <feedline/core/parts.hpp>
 
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
 namespace feedline::inline FEEDLINE_ABI {
 
-FEEDLINE_INLINE parts::parts(std::span<const double> weights) {
+FEEDLINE_INLINE parts::parts(const std::vector<double>& weights) {
   double sum = 0;
   for (const double weight : weights) {
     if (!(weight >= 0) || std::isinf(weight))

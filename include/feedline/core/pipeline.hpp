@@ -191,7 +191,7 @@ class pipeline {
   using item = typename segments::stage_types::template output<source_item_t<Source>>;
 
   /// For the library; `from(source)` makes a pipeline from a custom source.
-  pipeline(Source source, detail::composed_stages stages)
+  pipeline(detail::shared<Source> source, detail::composed_stages stages)
       : source_(std::move(source)), composed_(std::move(stages)) {}
 
   /// Starts a run over all of the data, `epochs` times: each sample exactly once per epoch. With several
@@ -205,19 +205,19 @@ class pipeline {
   /// The most memory that a run with these options can hold, also a finite one. Throws what starting it would
   /// throw.
   memory_plan memory(const infinite_options& o = {}) const {
-    return run(source_, composed_, detail::as_run_options(o)).memory();
+    return run(source(), composed_, detail::as_run_options(o)).memory();
   }
 
   /// The number of items in an epoch of a run with these options, if nothing fails. Nothing if it can't be
   /// known without running, because the source doesn't know its number of samples or a stage leaves out some.
   /// May read a data set's index; throws what starting a run would throw.
   std::optional<std::uint64_t> size(const finite_options& o = {}) const {
-    return detail::items_in_epoch(source_, stages(), detail::as_run_options(o));
+    return detail::items_in_epoch(source(), stages(), detail::as_run_options(o));
   }
 
   /// The same on average, rounded down, because batches continue from one epoch into the next.
   std::optional<std::uint64_t> size(const infinite_options& o) const {
-    return detail::items_in_epoch(source_, stages(), detail::as_run_options(o));
+    return detail::items_in_epoch(source(), stages(), detail::as_run_options(o));
   }
 
   /// One sample as a run with that seed processed it in its epoch, with the same random numbers. `id`: as in
@@ -240,12 +240,12 @@ class pipeline {
   /// The same for a run with these options. A finite run of one epoch reads files in another order than any
   /// other run, so a `zip` of them makes other pairs.
   auto replay(const infinite_options& options, const sample_id& id) const {
-    return detail::replay(source_, stages(), detail::as_run_options(options), id);
+    return detail::replay(source(), stages(), detail::as_run_options(options), id);
   }
 
   /// The same for a finite run with these options.
   auto replay(const finite_options& options, const sample_id& id) const {
-    return detail::replay(source_, stages(), detail::as_run_options(options), id);
+    return detail::replay(source(), stages(), detail::as_run_options(options), id);
   }
 
   /// Explains that a pipeline must run before it can be iterated over.
@@ -260,13 +260,11 @@ class pipeline {
 
   detail::refused_pipeline* end() const { return nullptr; }
 
-  ///@{
   /// The source, as described.
-  const Source& source() const& { return source_; }
+  const Source& source() const& { return *source_; }
 
-  Source&& source() && { return std::move(source_); }
-
-  ///@}
+  /// For the library: the same, to be shared.
+  const detail::shared<Source>& shared_source() const { return source_; }
 
   /// The stages, as described.
   const detail::composed_stages& composed() const noexcept { return composed_; }
@@ -278,8 +276,8 @@ class pipeline {
 
   [[gnu::cold]] auto start(const detail::run_options& options) const {
     try {
-      auto* const made = new run(source_, composed_, options);
-      loader<item, run::has> started{std::unique_ptr<detail::run_base>(made)};
+      auto* const made = new run(source(), composed_, options);
+      loader<item, run::has> started{detail::owned<detail::run_base>(made)};
       made->start();
       if constexpr (has_random_order) repeated_.note(options);
       return started;
@@ -292,7 +290,7 @@ class pipeline {
     return (detail::source_traits_of<Source>().random_order || ... || detail::traits_of<S>().random_order);
   }(typename segments::stage_types());
 
-  Source source_;
+  detail::shared<Source> source_;
   detail::composed_stages composed_;
   [[no_unique_address]] std::conditional_t<has_random_order, detail::repeated_order, detail::types<>>
       repeated_;
@@ -322,7 +320,7 @@ consteval bool keep_any_order(types<Stages...>) {
 /// The pipeline with another source.
 template <class NewSource, class Source, class... Segments>
 pipeline<NewSource, Segments...> with_source(NewSource source, const pipeline<Source, Segments...>& p) {
-  return {std::move(source), p.composed()};
+  return {shared<NewSource>(std::move(source)), p.composed()};
 }
 
 /// The source, or the last stage if there are stages.
@@ -362,8 +360,9 @@ auto append(const stage_row<Before...>& before, const stage_row<After...>& after
 }
 
 template <class Source, class... Segments>
-pipeline<Source, Segments...> pipeline_of(Source source, types<Segments...>, composed_stages stages) {
-  return {std::move(source), std::move(stages)};
+pipeline<Source, Segments...> pipeline_of(const shared<Source>& source, types<Segments...>,
+                                          composed_stages stages) {
+  return {source, std::move(stages)};
 }
 
 template <class Source, class... Before, class... After>
@@ -372,7 +371,7 @@ auto append(const pipeline<Source, Before...>& p, const stage_row<After...>& aft
   using last = typename decltype(last_stage<Source>(typename before::segments::stage_types()))::type;
   using stages = typename stage_row<After...>::segments::stage_types;
   if constexpr (composition_of<last, typename before::item, stages>::type::fits)
-    return pipeline_of(p.source(), typename joined_segments<types<>, Before..., After...>::type(),
+    return pipeline_of(p.shared_source(), typename joined_segments<types<>, Before..., After...>::type(),
                        joined(p.composed(), after.composed));
   else return refused_pipeline();
 }
@@ -400,9 +399,9 @@ template <class T>
 auto as_pipeline(T source) {
   if constexpr (is_pipeline<T>) return source;
   else if constexpr (only_indexed<T>)
-    return pipeline<samples_in_order<T>, segment<segment_traits{}>>(samples_in_order<T>(std::move(source)),
-                                                                    serial());
-  else return pipeline<T, segment<segment_traits{}>>(std::move(source), serial());
+    return pipeline<samples_in_order<T>, segment<segment_traits{}>>(
+        shared(samples_in_order<T>(std::move(source))), serial());
+  else return pipeline<T, segment<segment_traits{}>>(shared(std::move(source)), serial());
 }
 
 template <class T>

@@ -2,7 +2,6 @@
 #pragma once
 // retry: how often something that failed is tried again, and after which pauses.
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <stdexcept>
 #include <string>

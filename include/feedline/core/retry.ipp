@@ -3,6 +3,7 @@
 #include <feedline/core/retry.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace feedline::inline FEEDLINE_ABI {

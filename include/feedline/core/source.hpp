@@ -49,7 +49,7 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 } // namespace detail
 
 /// A source: `next()` yields the samples of one epoch one by one, then nothing. The pipeline keeps the source
-/// as it was described; each epoch of each run uses a fresh copy, from one thread. After an exception
+/// as it was described, and its copies share that; each epoch of each run uses a fresh copy, from one thread. After an exception
 /// `next()` may be called again and continues after the part that it couldn't read. A source may also have
 /// - `void start_epoch(const epoch&)`: called on the fresh copy before its first `next()`;
 /// - `bool ready() const`: whether next() would return a sample, or end the epoch, without waiting. If not,
@@ -327,18 +327,29 @@ concept says_when_ready = requires(const S& s) {
 template <class S>
 concept can_be_resumed = !live_source<S> || requires(S& s, state_writer& archive) { s.state(archive); };
 
-/// A source of which each rank uses every sample: it yields only the rank's share, or each rank has its own.
-template <class S>
-concept shares_itself = splits_files_by_rank<S> || splits_samples_by_rank<S> || live_source<S>;
+/// How the ranks of a run divide the samples of a source.
+enum class rank_division : std::uint8_t {
+  by_run,    ///< the source doesn't know ranks: the run passes over the samples of the others
+  by_file,   ///< the source yields only the files of its rank
+  by_sample, ///< it yields only the positions of its rank
+  none       ///< each rank has its own live source
+};
 
-/// A source that knows its number of samples once an epoch has started and can return each from any thread:
-/// the position of the epoch's i-th sample, the sample and the index at a position, and the position of an
-/// index.
+template <source Source>
+consteval rank_division division_of() {
+  return splits_samples_by_rank<Source> ? rank_division::by_sample
+         : splits_files_by_rank<Source> ? rank_division::by_file
+         : live_source<Source>          ? rank_division::none
+                                        : rank_division::by_run;
+}
+
+struct place_share;
+
+/// A source that knows this rank's share of the positions once an epoch has started and can return each sample from any
+/// thread: the position of the epoch's i-th sample, the sample and the index at a position, and the position of an index.
 template <class S>
 concept dealt_source = source<S> && requires(const S& s, std::uint64_t i) {
-  { s.epoch_size() } -> std::same_as<std::uint64_t>;
-  { s.places() } -> std::same_as<std::uint64_t>;
-  { s.next_first() } -> std::same_as<std::uint64_t>;
+  { s.share() } -> std::same_as<const place_share&>;
   { s.place_of(i) } -> std::same_as<std::uint64_t>;
   { s.sample_at(i) } -> std::same_as<source_item_t<S>>;
   { s.index_at(i) } -> std::same_as<std::uint64_t>;
@@ -384,35 +395,6 @@ template <can_seek Source>
 void seek_sample(Source& source, std::uint64_t index, std::uint32_t repetition) {
   if constexpr (has_repetition<Source>) source.seek(index, repetition);
   else source.seek(index);
-}
-
-/// Why an infinite run ends by itself.
-struct empty_run : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// The error of a source that yields no sample in an epoch of infinite mode, …
-inline empty_run empty_epoch() {
-  return empty_run("it yielded no sample in a whole epoch, so an infinite run would never yield anything");
-}
-
-/// … of stages that let no sample through, …
-inline empty_run nothing_left() {
-  return empty_run("it let no sample through in several consecutive epochs, so an infinite run would never "
-                   "yield anything");
-}
-
-/// … and of a stage that receives nothing from upstream.
-inline empty_run nothing_came() {
-  return empty_run("the stages upstream emitted nothing in several consecutive epochs, so an "
-                   "infinite run would never yield anything");
-}
-
-/// The failure where one of these comes. `filters`: names of the stages upstream that may leave out samples.
-inline failure_ptr note_empty_run(const std::string& stage, const std::string& filters, const sample_id& id,
-                                  const failed_call& call) {
-  return filters.empty() ? note_failure(stage, id, call, std::make_exception_ptr(nothing_came()))
-                         : note_failure(filters, id, call, std::make_exception_ptr(nothing_left()));
 }
 
 /// How many samples of this epoch stages inside a source have left out.

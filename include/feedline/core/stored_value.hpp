@@ -250,14 +250,14 @@ class scratch_memory {
   std::byte* of(std::size_t size) {
     if (size > size_) {
       bytes_.reset();
-      bytes_ = std::make_unique_for_overwrite<std::byte[]>(size);
+      bytes_ = std::make_shared_for_overwrite<std::byte[]>(size);
       size_ = size;
     }
     return bytes_.get();
   }
 
  private:
-  std::unique_ptr<std::byte[]> bytes_;
+  std::shared_ptr<std::byte[]> bytes_;
   std::size_t size_ = 0;
 };
 

@@ -21,6 +21,12 @@ std::shared_ptr<const void> share(T value) {
   return share(static_cast<const void*>(::new const T(std::move(value))), &destroy<T>);
 }
 
+/// Owns an object of a class derived from Base, whose destructor is virtual; compiled once for all of them.
+template <class Base>
+std::shared_ptr<Base> owned(Base* object) {
+  return std::shared_ptr<Base>(object);
+}
+
 /// A value that all copies share.
 template <class T>
 class shared {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
 #include <feedline/detail/kernel.hpp>
 #include <feedline/detail/queue_checks.hpp>
@@ -46,7 +47,7 @@ class reorder_queue {
   explicit reorder_queue(std::size_t capacity, std::stop_token stop = {})
       : capacity_(
             detail::checked_capacity(capacity, std::numeric_limits<std::size_t>::max() / 2 / sizeof(slot))),
-        slots_(std::make_unique<slot[]>(capacity)),
+        slots_(capacity),
         on_stop_(std::move(stop), detail::stop_queue<reorder_queue>{this}) {}
 
   reorder_queue(const reorder_queue&) = delete;
@@ -240,7 +241,7 @@ class reorder_queue {
   }
 
   const std::size_t capacity_;
-  const std::unique_ptr<slot[]> slots_;
+  std::vector<slot> slots_;
   std::atomic<bool> stopped_{false};
   std::atomic<bool> closed_{false};
   detail::patience producers_;

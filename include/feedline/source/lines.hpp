@@ -117,7 +117,7 @@ class lines_source {
 
     ~unzipped() = default;
 
-    std::unique_ptr<text_stream> stream{};
+    std::shared_ptr<text_stream> stream{};
     std::string text{}; // not yet yielded from `begin` on
     std::size_t begin = 0;
     bool has_all = false; // nothing follows the text

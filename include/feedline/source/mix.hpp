@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -249,7 +249,7 @@ struct mix_arguments {
 template <class... Source>
 auto make_mix(mix_options options, weighted_source<Source>... sources) {
   static_assert(sizeof...(Source) <= part_index::most_parts, "feedline::mix: it takes 1 to 255 sources");
-  if (std::isinf((0.0 + ... + sources.weight)))
+  if ((0.0 + ... + sources.weight) == std::numeric_limits<double>::infinity())
     throw std::invalid_argument("feedline::mix: the sum of the weights is more than a double can hold");
   return as_pipeline(mix_source<Source...>(options, std::move(sources)...));
 }
@@ -260,7 +260,7 @@ auto make_mix(mix_options options, weighted_source<Source>... sources) {
 /// any unit, above 0.
 template <class Source>
 auto weighted(Source source, double weight) {
-  if (!(weight > 0) || std::isinf(weight))
+  if (!(weight > 0) || weight == std::numeric_limits<double>::infinity())
     throw std::invalid_argument("feedline::mix: a weight must be a finite number above 0, not " +
                                 std::to_string(weight));
   if constexpr (!detail::part_source<Source>) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // with_replacement: independent random draws from the samples of an indexed source, optionally by weight.
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <vector>

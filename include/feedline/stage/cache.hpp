@@ -107,7 +107,7 @@ class cache_part {
     using out = typename pipeline<Source, Segments...>::item;
     if constexpr (cache_check<input_item<in>, cached_item<out>, Key, count>::passed)
       return detail::append(
-          pipeline_of(p.source(), typename first_segments<first, types<>, Segments...>::type(),
+          pipeline_of(p.shared_source(), typename first_segments<first, types<>, Segments...>::type(),
                       p.composed().first(first)),
           cached<Source, first>(segments(p.composed()), p.composed(), std::make_index_sequence<count>()));
     else return refused_pipeline();

@@ -161,7 +161,7 @@ struct alignas(64) thread_counters {
   std::array<std::atomic<std::uint64_t>, 5> waits{}; // by kind, in ns
   // A wait in progress: its start in ns, with its kind in the three lowest bits; 0: none.
   std::atomic<std::uint64_t> waiting{0};
-  std::unique_ptr<stage_counters[]> stages;
+  std::vector<stage_counters> stages;
   std::atomic<int> id{0};                     // the system's; 0: not watched, or ended
   std::atomic<std::uint64_t> preempted_ns{0}; // stored when it ends
 
@@ -189,6 +189,15 @@ class wait_timer {
   thread_counters& thread_;
   wait_kind kind_;
   std::uint64_t begin_;
+};
+
+/// The counters of the consumer's thread.
+struct consumer_counters {
+  using histogram = duration_histogram<16, std::uint64_t>;
+
+  std::atomic<std::uint64_t> items{0};
+  std::atomic<std::uint64_t> queued_ns{0}; // of all items together
+  histogram queued;
 };
 
 /// The times of a thread at one moment, including a wait in progress; in ns.

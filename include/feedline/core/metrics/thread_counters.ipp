@@ -31,8 +31,8 @@ FEEDLINE_INLINE user_numbers::number& user_numbers::find(std::string_view name, 
 }
 
 FEEDLINE_INLINE thread_counters::thread_counters(std::size_t stage_count, std::size_t number_among_workers)
-    : number(number_among_workers), stages(std::make_unique<stage_counters[]>(stage_count)) {
-  for (std::size_t i = 0; i < stage_count; ++i) stages[i].thread = this;
+    : number(number_among_workers), stages(stage_count) {
+  for (stage_counters& s : stages) s.thread = this;
 }
 
 FEEDLINE_INLINE worker_times read_times(const thread_counters& a, std::uint64_t now) noexcept {

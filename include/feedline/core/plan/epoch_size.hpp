@@ -19,9 +19,9 @@ std::optional<std::uint64_t> samples_in_epoch(const Source& described, const run
   if constexpr (dealt_source<Source>) {
     Source source(described);
     start_source(source, e);
-    return source.epoch_size();
+    return source.share().size;
   } else if constexpr (requires { std::uint64_t{described.size()}; } && !live_source<Source>) {
-    if (!shares_itself<Source>) return place_share(described.size(), e).size;
+    if (division_of<Source>() == rank_division::by_run) return place_share(described.size(), e).size;
     if (options.rank.is_alone()) return described.size();
   }
   return std::nullopt;

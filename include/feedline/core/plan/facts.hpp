@@ -22,8 +22,7 @@ struct source_facts {
   std::uint64_t extent;
   bool is_live;
   bool can_be_resumed; // its samples can be read again
-  bool splits_files_by_rank;
-  bool shares_itself; // among the ranks
+  rank_division division;
 };
 
 template <source Source>
@@ -32,8 +31,7 @@ source_facts facts_of_source(const Source& source) {
           .extent = extent_of(source),
           .is_live = live_source<Source>,
           .can_be_resumed = can_be_resumed<Source>,
-          .splits_files_by_rank = splits_files_by_rank<Source>,
-          .shares_itself = shares_itself<Source>};
+          .division = division_of<Source>()};
 }
 
 struct stage_facts {
@@ -102,7 +100,7 @@ struct segment_facts {
   std::size_t capacity;  // of the user's queue, in items
   std::size_t item_size; // of the type that it emits
   bool emits_batches;
-  std::unique_ptr<channel_base> (*make_queue)(const channel_config&);
+  std::shared_ptr<channel_base> (*make_queue)(const channel_config&);
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

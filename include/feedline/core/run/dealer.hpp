@@ -9,75 +9,35 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/plan/place_share.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/source_reader.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/core/state.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
 #include <feedline/detail/function_ref.hpp>
+#include <feedline/detail/share.hpp>
 #include <feedline/queue/queue_status.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// A channel for the workers downstream, which nobody pushes into.
-template <class Source>
-class dealer final : public channel_base {
-  using item = source_item_t<Source>;
-
+class dealer : public channel_base {
  public:
   using channel_base::channel_base;
-
-  /// Sets the source and its context; the references must stay valid.
-  void attach(const Source& source, const run_options& options, const run_context& context,
-              const stage_place& place, stage_counters& counters, const resumption& resumed) {
-    context_ = &context;
-    place_ = &place;
-    stage_counters_ = &counters;
-    segment_progress progress(0, options.rank, options.first_epoch.value_or(0));
-    state_reader reader(resumed.words(0));
-    progress.load(reader, {}, false);
-    known_ = context.known;
-    at_ = progress.source;
-    reader_.emplace(source, options, context.stop, at_);
-  }
 
   bool push(packet_ptr&&, thread_counters&) override { return false; }
 
   /// The worker's next samples. Null: there are no more.
-  packet_ptr pop(thread_counters& thread, function_ref<void()>) override {
-    std::optional<share> next = take_share();
-    if (!next) return nullptr;
-    packet_ptr p = spare(&packet::make<item>, next->count);
-    p->sequence = next->sequence;
-    p->first_place = next->first_item;
-    p->generation = next->generation;
-    p->last = true;
-    p->put_at = now_ns(); // reading counts as work on the packet
-    packet_writer writer;
-    writer.open(std::move(p), next->count);
-    const std::uint64_t given = fill(writer, *next, thread);
-    if (next->ends_epoch) {
-      writer.add(event_kind::epoch_end, next->epoch, nullptr);
-      writer.current().events().back().samples = next->first + next->count;
-    }
-    put_snapshot(writer, *next);
-    stage_counters_->given.fetch_add(given, std::memory_order_relaxed);
-    counters().put.fetch_add(given, std::memory_order_relaxed);
-    counters().taken.fetch_add(given, std::memory_order_relaxed);
-    publish_numbers(*next);
-    return writer.close();
-  }
+  packet_ptr pop(thread_counters& thread, function_ref<void()>) override;
 
   queue_status pop_for(packet_ptr&, std::chrono::nanoseconds, thread_counters&) override {
     return queue_status::closed; // only workers pop from it
@@ -87,10 +47,10 @@ class dealer final : public channel_base {
 
   void close() override {}
 
- private:
+ protected:
   /// Consecutive positions of an epoch.
   struct share {
-    std::shared_ptr<const Source> source;
+    std::shared_ptr<const void> source;
     std::uint64_t first = 0;
     std::uint64_t count = 0;
     std::uint64_t first_item = 0; // of the run
@@ -103,89 +63,79 @@ class dealer final : public channel_base {
     std::uint64_t next_first = 0;  // of this rank in the next epoch's order
   };
 
-  std::optional<share> take_share() {
-    const std::lock_guard lock(mutex_);
-    if (context_->stopped.load(std::memory_order_relaxed) || ended_.load(std::memory_order_relaxed))
-      return {};
-    share s;
-    s.source = reader_->epoch();
-    if (!s.source) {
-      if (!reader_->has_epoch()) return {};
-      begin_epoch(s.failed);
-      s.source = reader_->epoch();
-    }
-    s.epoch = static_cast<std::uint32_t>(at_.epoch);
-    s.sequence = sequence_++;
-    s.generation = generation_;
-    if (is_abandoned(generation_)) at_.given = size_;
-    s.first = at_.given;
-    s.count = std::min<std::uint64_t>(target(), size_ - at_.given);
-    at_.given += s.count;
-    s.first_item = std::exchange(dealt_, dealt_ + s.count);
-    s.ends_epoch = at_.given == size_;
-    s.first_place = at_.first;
-    if (s.ends_epoch) {
-      reader_->end_epoch(false);
-      s.next_first = at_.next_first;
-      reader_->go_to_next_epoch();
-      ++generation_;
-    }
-    return s;
-  }
+  /// The references must stay valid; the reader begins where the earlier run was.
+  void attach(std::shared_ptr<source_reader> reader, const run_options& options, const run_context& context,
+              const stage_place& place, stage_counters& counters, const resumption& resumed);
 
-  void begin_epoch(failure_ptr& failed) {
-    size_ = 0;
-    at_.given = std::exchange(at_.failed, 0) + at_.given; // it counts the positions that were taken
-    try {
-      reader_->begin_epoch();
-      size_ = reader_->get().epoch_size();
-      if (at_.given > size_)
-        throw std::runtime_error("the epoch has " + std::to_string(size_) +
-                                 " samples, but the checkpoint is at " + std::to_string(at_.given));
-      if (reader_->is_endless() && reader_->is_empty()) throw empty_epoch();
-    } catch (...) {
-      at_.given = size_;
-      failed = current_source_failure({.epoch = static_cast<std::uint32_t>(at_.epoch)}, sample_id::no_index);
-    }
-  }
+  bool is_stopped() const noexcept { return context_->stopped.load(std::memory_order_relaxed); }
 
-  // Writes the position in the epoch after these samples.
-  void put_snapshot(packet_writer& writer, const share& s) {
-    packet& p = writer.current();
-    p.snapshot.words.assign(1, 0);
-    write_section(p.snapshot, [&](state_writer& state) {
-      if (s.ends_epoch) state(s.epoch + std::uint64_t{1}, 0, 0, s.next_first);
-      else state(s.epoch, s.first + s.count, 0, s.first_place);
-    });
-    p.has_snapshot = true;
-    p.snapshot_items = writer.size();
-    p.snapshot_events = p.events().size();
-  }
+  /// Whether the sample with that number in its epoch failed in the earlier run; then it fails again.
+  bool failed_before(packet_writer& writer, const sample_id& id, std::uint64_t number);
+
+  /// The exception being handled becomes the failure of that sample. False if the others of the epoch aren't wanted any more.
+  [[gnu::cold]] bool add_failure(packet_writer& writer, const sample_id& id, std::uint64_t number);
+
+  known_failures* known_ = nullptr;
+  source_place at_; // guarded by mutex_
+
+ private:
+  virtual packet_ptr spare_packet(std::size_t room) = 0;
 
   // Reads the samples; failures become events. Returns how many samples it read.
-  std::uint64_t fill(packet_writer& writer, share& s, thread_counters& thread) {
-    if (s.failed) writer.add(event_kind::failed, s.epoch, std::move(s.failed));
+  virtual std::uint64_t fill(packet_writer& writer, const share& s, thread_counters& thread) = 0;
+
+  std::optional<share> take_share();
+  void begin_epoch(failure_ptr& failed);
+  static void put_snapshot(packet_writer& writer, const share& s);
+  failure_ptr current_failure(const sample_id& id, std::uint64_t number);
+
+  const run_context* context_ = nullptr;
+  const stage_place* place_ = nullptr;
+  stage_counters* stage_counters_ = nullptr;
+  std::atomic<bool> ended_{false};
+
+  std::mutex mutex_; // guards the members below
+  std::shared_ptr<source_reader> reader_;
+  std::uint64_t size_ = 0; // of the epoch in at_
+  std::uint64_t dealt_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t generation_ = 0;
+};
+
+/// The dealer of a source of one type.
+template <class Source>
+class dealer_of final : public dealer {
+  using item = source_item_t<Source>;
+
+ public:
+  using dealer::dealer;
+
+  /// Sets the source and its context; the references must stay valid.
+  void attach(const Source& source, const run_options& options, const run_context& context,
+              const stage_place& place, stage_counters& counters, const resumption& resumed) {
+    dealer::attach(owned<source_reader>(new source_reader_of<Source>(source, options, context, at_)), options,
+                   context, place, counters, resumed);
+  }
+
+ private:
+  packet_ptr spare_packet(std::size_t room) override { return spare(&packet::make<item>, room); }
+
+  std::uint64_t fill(packet_writer& writer, const share& s, thread_counters& thread) override {
+    const Source& source = *static_cast<const Source*>(s.source.get());
     std::uint64_t given = 0;
-    for (std::uint64_t i = s.first; i < s.first + s.count; ++i) {
-      if (context_->stopped.load(std::memory_order_relaxed)) break;
+    for (std::uint64_t i = s.first; i < s.first + s.count && !is_stopped(); ++i) {
       sample_id id{.epoch = s.epoch};
-      const failed_call call{0, {i, 0, s.epoch}};
       try {
-        announce(*s.source, i);
-        const std::uint64_t place = s.source->place_of(i);
-        id.index = s.source->index_at(place);
-        if constexpr (requires { s.source->repetition_at(i); }) id.repetition = s.source->repetition_at(i);
-        if (known_ && known_->take(call)) [[unlikely]] {
-          writer.add(event_kind::skipped, s.epoch, note_again(place_->name, id, call));
+        announce(source, i);
+        const std::uint64_t place = source.place_of(i);
+        id.index = source.index_at(place);
+        if constexpr (requires { source.repetition_at(i); }) id.repetition = source.repetition_at(i);
+        if (known_ && failed_before(writer, id, i)) [[unlikely]]
           continue;
-        }
-        writer.add(sample<item>{sample_at(*s.source, place, thread), id});
+        writer.add(sample<item>{sample_at(source, place, thread), id});
         ++given;
       } catch (...) {
-        failure_ptr failed = current_source_failure(id, i);
-        const bool skips = context_->skips(*failed);
-        writer.add(skips ? event_kind::skipped : event_kind::failed, s.epoch, std::move(failed));
-        if (!skips) break;
+        if (!add_failure(writer, id, i)) break;
       }
     }
     return given;
@@ -201,46 +151,19 @@ class dealer final : public channel_base {
     return source.sample_at(place);
   }
 
-  // Publishes the metrics of the source.
-  void publish_numbers(const share& s) noexcept {
-    if constexpr (requires(const Source& source, reported_numbers out) { source.metrics(out); }) {
-      try {
-        reported_numbers out{stage_counters_->numbers};
-        if (s.source) s.source->metrics(out);
-      } catch (...) { // metrics aren't worth a failure
-      }
-    }
-  }
-
   // The system reads files ahead while workers process earlier samples.
   static void announce(const Source& source, std::uint64_t reached) {
     if constexpr (requires(std::uint64_t place) { source.will_need(place); }) {
       constexpr std::uint64_t ahead = 64; // samples
-      const std::uint64_t end = std::min(source.epoch_size(), reached + ahead + 1);
+      const std::uint64_t end = std::min(source.share().size, reached + ahead + 1);
       for (std::uint64_t i = reached == 0 ? 1 : reached + ahead; i < end; ++i)
         source.will_need(source.place_of(i));
     }
   }
-
-  // `number` is that of the sample in the epoch.
-  failure_ptr current_source_failure(const sample_id& id, std::uint64_t number) {
-    stage_counters_->failures.fetch_add(1, std::memory_order_relaxed);
-    return note_failure(place_->name, id, {0, {number, 0, id.epoch}});
-  }
-
-  const run_context* context_ = nullptr;
-  const stage_place* place_ = nullptr;
-  stage_counters* stage_counters_ = nullptr;
-  known_failures* known_ = nullptr;
-  std::atomic<bool> ended_{false};
-
-  std::mutex mutex_; // guards the members below
-  source_place at_;
-  std::optional<source_reader<Source>> reader_;
-  std::uint64_t size_ = 0; // of the epoch in at_
-  std::uint64_t dealt_ = 0;
-  std::uint64_t sequence_ = 0;
-  std::uint64_t generation_ = 0;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/dealer.ipp>
+#endif

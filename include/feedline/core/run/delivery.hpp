@@ -14,8 +14,6 @@
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/emitter.hpp>
-#include <feedline/core/run/failure_list.hpp>
-#include <feedline/core/run/metrics_collector.hpp>
 #include <feedline/core/run/run_base.hpp>
 #include <feedline/core/run/stream_position.hpp>
 #include <feedline/core/sample.hpp>
@@ -25,6 +23,9 @@
 #include <feedline/queue/queue_status.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+class failure_list;
+class metrics_collector;
 
 /// Detects two threads that are inside at once.
 class one_caller {
@@ -67,16 +68,16 @@ struct delivery {
 
   run_base& run;
   consumer_counters consumer;
-  metrics_collector collector;
+  const std::shared_ptr<metrics_collector> collector;
   packet_ptr packet;
   stream_position input; // position in packet
   sample_id last;        // delivered last; of a batch its last one
   running_digest digest; // of all delivered samples
-  failure_list failures;
+  const std::shared_ptr<failure_list> failures;
   std::uint64_t samples_passed = 0;     // since the run began or was resumed, including failed ones
   std::optional<sample_id> last_failed; // and was skipped
   bool came = false;                    // the current epoch has yielded something
-  std::unique_ptr<failure> failed;
+  std::shared_ptr<const failure> failed;
   std::string remark;
   bool spent = false;                 // next() has reached the end
   std::atomic<bool> is_inside{false}; // a thread is inside next(); used in debug builds

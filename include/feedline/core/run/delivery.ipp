@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <feedline/core/options.hpp>
+#include <feedline/core/run/failure_list.hpp>
+#include <feedline/core/run/metrics_collector.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/transport/channel.hpp>
@@ -22,12 +24,15 @@ FEEDLINE_INLINE one_caller::one_caller(std::atomic<bool>& is_inside) : is_inside
                            "or hold a lock");
 }
 
-FEEDLINE_INLINE delivery::delivery(run_base& of) : run(of), failures(of.options()) {
+FEEDLINE_INLINE delivery::delivery(run_base& of)
+    : run(of),
+      collector(std::make_shared<metrics_collector>()),
+      failures(std::make_shared<failure_list>(of.options())) {
   const std::size_t end = run.segments().size();
   state_reader reader(run.resumed().words(end));
   input.resume(run.resumed().before(end, run.places().size()), read_place(reader));
   if (const auto& from = run.options().resume) {
-    failures.resume(from->state().failed);
+    failures->resume(from->state().failed);
     came = true;
     digest = running_digest(from->state().digest);
   }
@@ -80,12 +85,12 @@ FEEDLINE_INLINE void delivery::take_events() {
     else fail(*e.cause, remark_on(*e.cause));
     ++input.events; // now a checkpoint is after it
     if (e.kind == event_kind::skipped && run.options().on_failure)
-      run.options().on_failure(failures.last().back());
+      run.options().on_failure(failures->last().back());
   }
 }
 
 FEEDLINE_INLINE void delivery::skip(const failure& f) {
-  const std::string too_many = failures.add(f, samples_passed++);
+  const std::string too_many = failures->add(f, samples_passed++);
   if (!too_many.empty()) fail(f, too_many);
   last_failed = {f.index, 0, f.epoch};
 }
@@ -100,7 +105,7 @@ FEEDLINE_INLINE queue_status delivery::ended() {
 FEEDLINE_INLINE checkpoint delivery::checkpoint(std::optional<snapshot> exact) const {
   const auto place = input.now();
   const auto& [before, since] = place;
-  checkpoint_state s{run.identity(*before), failures.samples(), digest.value(), *before};
+  checkpoint_state s{run.identity(*before), failures->samples(), digest.value(), *before};
   const bool is_exact = exact.has_value();
   if (is_exact) s.at = *std::move(exact);
   s.at.held.leave_run();
@@ -120,11 +125,11 @@ FEEDLINE_INLINE void delivery::note_end(const epoch_end& e) {
 }
 
 FEEDLINE_INLINE std::string delivery::remark_on(const failure& f) const {
-  if (failures.last().empty()) return {};
+  if (failures->last().empty()) return {};
   try {
     std::rethrow_exception(f.error);
   } catch (const empty_run&) {
-    return "; the last sample that failed: " + to_string(failures.last().back());
+    return "; the last sample that failed: " + to_string(failures->last().back());
   } catch (...) {
     return {};
   }
@@ -140,7 +145,7 @@ FEEDLINE_INLINE std::string delivery::origin_of(const failure& f) const {
 }
 
 FEEDLINE_INLINE void delivery::fail(failure f, std::string why) {
-  failed = std::make_unique<failure>(std::move(f));
+  failed = std::make_shared<const failure>(std::move(f));
   remark = std::move(why);
   run.stop();
   throw_pipeline_error(*failed, remark);

@@ -8,6 +8,7 @@
 
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/plan/place_share.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/sample.hpp>
@@ -63,7 +64,7 @@ std::optional<snapshot> snapshot_of_other_rank(Source source, const run_options&
   if (!comes_once(options)) return {};
   std::uint64_t epoch = epoch_of(earlier.at);
   source.start_epoch(make_epoch(options, static_cast<std::uint32_t>(epoch), {}, 0));
-  const std::uint64_t places = source.places();
+  const std::uint64_t places = source.share().places;
   std::uint64_t next = source_word(earlier.at, 3) + source_word(earlier.at, 1) * earlier.run.ranks;
   if (next < earlier.run.rank) { // its round began in the previous epoch
     if (epoch == first_epoch) return {};

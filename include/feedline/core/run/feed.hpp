@@ -13,20 +13,36 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// A segment's chain of stages as its run sees it, which calls it for each packet, but not for each item.
-class packet_chain {
+/// A segment's chain of stages as its run sees it, which calls it for each packet or end of an epoch, but not for each item.
+class segment_chain {
+ public:
+  explicit segment_chain(packer_base& sink) noexcept : sink_(sink) {}
+
+  segment_chain(segment_chain&&) = delete;
+
+  packer_base& sink() const noexcept { return sink_; }
+
+  /// See node.
+  virtual void publish() noexcept = 0;
+
+ protected:
+  ~segment_chain() = default;
+
+  virtual flow end_epoch(const epoch_end& e, bool drain) = 0;
+
+ private:
+  packer_base& sink_;
+};
+
+/// A chain that packets are fed into.
+class packet_chain : public segment_chain {
  public:
   /// `is_after_state`: see stage_place.
   packet_chain(packer_base& sink, bool is_after_state) noexcept
-      : sink_(sink), is_after_state_(is_after_state) {}
-
-  packet_chain(packet_chain&&) = delete;
-
-  packer_base& sink() noexcept { return sink_; }
+      : segment_chain(sink), is_after_state_(is_after_state) {}
 
   /// See node.
   virtual void begin_packet(std::uint64_t first_place) = 0;
-  virtual void publish() noexcept = 0;
 
   /// Pushes a packet's samples and events through the chain.
   flow feed(packet& p, channel_base& from, const run_context& run);
@@ -37,9 +53,7 @@ class packet_chain {
  private:
   // Pushes some of a packet's samples.
   virtual flow feed_samples(packet& p, std::size_t begin, std::size_t end, const watch& wanted) = 0;
-  virtual flow end_epoch(const epoch_end& e, bool drain) = 0;
 
-  packer_base& sink_;
   bool is_after_state_;
 };
 

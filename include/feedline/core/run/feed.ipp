@@ -8,8 +8,8 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE flow packet_chain::feed(packet& p, channel_base& from, const run_context& run) {
-  const segment_progress& progress = sink_.progress();
-  stream_position& position = sink_.progress().input;
+  const segment_progress& progress = sink().progress();
+  stream_position& position = sink().progress().input;
   const bool passes_over_epoch = position.passes_over_epoch();
   position.begin(p, run.may_have_enough);
   // Only if nothing upstream carries samples into the next epoch.
@@ -19,7 +19,7 @@ FEEDLINE_INLINE flow packet_chain::feed(packet& p, channel_base& from, const run
   // If a worker has enough, others may still process earlier samples of the same epoch.
   const auto want = [&](flow result) {
     wanted = result;
-    if (wanted == flow::enough && !sink_.is_worker()) from.abandon(p.generation);
+    if (wanted == flow::enough && !sink().is_worker()) from.abandon(p.generation);
   };
   // The earlier run had already received all that it wanted of this epoch.
   if ((progress.ending != 0 || progress.enough) && !passes_over_epoch) {
@@ -42,9 +42,9 @@ FEEDLINE_INLINE flow packet_chain::feed(packet& p, channel_base& from, const run
                (!may_cut_short && e.cause->ends_at_once)) {
       if (e.kind == event_kind::skipped) {
         position.events = number + 1;
-        result = sink_.skipped(std::move(e.cause));
+        result = sink().skipped(std::move(e.cause));
       } else {
-        result = sink_.fail(std::move(e.cause));
+        result = sink().fail(std::move(e.cause));
         position.events = number + 1;
         if (result != flow::stop) want(flow::enough);
       }
@@ -52,7 +52,7 @@ FEEDLINE_INLINE flow packet_chain::feed(packet& p, channel_base& from, const run
     if (result == flow::stop) return flow::stop;
   }
   if (wanted == flow::more) want(feed_samples(p, i, p.size(), {run, from, p.generation}));
-  if (!sink_.is_worker()) position.end(); // a worker's packet carries its snapshot
+  if (!sink().is_worker()) position.end(); // a worker's packet carries its snapshot
   return wanted == flow::stop ? flow::stop : flow::more;
 }
 

@@ -15,15 +15,6 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// The counters of the consumer's thread.
-struct consumer_counters {
-  using histogram = duration_histogram<16, std::uint64_t>;
-
-  std::atomic<std::uint64_t> items{0};
-  std::atomic<std::uint64_t> queued_ns{0}; // of all items together
-  histogram queued;
-};
-
 /// All counters of a run at one moment.
 struct counter_values {
   struct stage {

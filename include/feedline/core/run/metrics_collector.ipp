@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <feedline/core/metrics/preemption.hpp>
+#include <feedline/core/run/worker_pool.hpp>
 #include <feedline/core/transport/channel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -146,33 +145,21 @@ class resumption {
   const held_parts& held() const noexcept { return snapshot_.held; }
 
   /// In how many buffers the stage at that position held samples.
-  std::size_t buffers_of(std::size_t place) const noexcept {
-    std::size_t count = 0;
-    for (const detail::held& h : snapshot_.held) count += h.place == place;
-    return count;
-  }
+  std::size_t buffers_of(std::size_t place) const noexcept;
 
   /// The samples that the stage at that position held.
   std::vector<sample_id> held_by(std::size_t place) const;
 
   /// Whether the checkpoint has the values of the samples that the stage at that position held.
-  bool has_values_of(std::size_t place) const noexcept {
-    bool has = false;
-    for (const detail::held& h : snapshot_.held) has |= h.place == place && h.values;
-    return has;
-  }
+  bool has_values_of(std::size_t place) const noexcept;
 
   /// The samples that the stage at that position held, read again; null if it held none, or if they weren't read.
   read_again* samples_of(std::size_t place) const noexcept;
 
-  void found_again(std::size_t place, std::unique_ptr<read_again> samples);
+  void found_again(std::size_t place, std::shared_ptr<read_again> samples);
 
   /// The last epoch that any part of the earlier run had reached.
-  std::uint64_t last_epoch() const {
-    std::uint64_t epoch = epoch_of(snapshot_);
-    for (const stream_place& p : places()) epoch += p.epochs;
-    return epoch;
-  }
+  std::uint64_t last_epoch() const;
 
   /// The failures of the earlier run among the samples that are recomputed.
   std::vector<failed_call> failures() const;
@@ -190,8 +177,7 @@ class resumption {
 
   snapshot snapshot_;
   std::vector<section> sections_;
-  std::map<std::size_t, std::unique_ptr<read_again>>
-      read_again_; // by the position of the stage that held them
+  std::vector<std::shared_ptr<read_again>> read_again_; // by the position of the stage that held them
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -112,6 +112,24 @@ FEEDLINE_INLINE snapshot resumption::before(std::size_t segment, std::size_t fir
   return part;
 }
 
+FEEDLINE_INLINE std::size_t resumption::buffers_of(std::size_t place) const noexcept {
+  std::size_t count = 0;
+  for (const detail::held& h : snapshot_.held) count += h.place == place;
+  return count;
+}
+
+FEEDLINE_INLINE bool resumption::has_values_of(std::size_t place) const noexcept {
+  bool has = false;
+  for (const detail::held& h : snapshot_.held) has |= h.place == place && h.values;
+  return has;
+}
+
+FEEDLINE_INLINE std::uint64_t resumption::last_epoch() const {
+  std::uint64_t epoch = epoch_of(snapshot_);
+  for (const stream_place& p : places()) epoch += p.epochs;
+  return epoch;
+}
+
 FEEDLINE_INLINE std::vector<sample_id> resumption::held_by(std::size_t place) const {
   std::vector<sample_id> all;
   for (const detail::held& h : snapshot_.held) {
@@ -123,11 +141,11 @@ FEEDLINE_INLINE std::vector<sample_id> resumption::held_by(std::size_t place) co
 }
 
 FEEDLINE_INLINE read_again* resumption::samples_of(std::size_t place) const noexcept {
-  const auto found = read_again_.find(place);
-  return found == read_again_.end() ? nullptr : found->second.get();
+  return place < read_again_.size() ? read_again_[place].get() : nullptr;
 }
 
-FEEDLINE_INLINE void resumption::found_again(std::size_t place, std::unique_ptr<read_again> samples) {
+FEEDLINE_INLINE void resumption::found_again(std::size_t place, std::shared_ptr<read_again> samples) {
+  if (place >= read_again_.size()) read_again_.resize(place + 1);
   read_again_[place] = std::move(samples);
 }
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <exception>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -23,35 +23,63 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/function_ref.hpp>
+#include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// The samples that are read again, and why some can't be. Any thread may use it.
+class held_search {
+ public:
+  held_search(std::string source_name, std::vector<sample_id> ids);
+
+  const std::string& source_name() const noexcept { return source_name_; }
+
+  bool wants(const sample_id& id) const noexcept;
+
+  /// Calls `read` for each epoch of these samples. If it throws, those of that epoch are lost, but an outage is passed on.
+  void for_each_epoch(function_ref<void(std::uint32_t epoch, const std::vector<wanted_sample>& wanted)> read);
+
+  /// A sample is lost. Throws an outage.
+  void lost(const failure& f);
+
+  /// The sample is lost for which an exception is being handled. Throws an outage.
+  void lost(const sample_id& id);
+
+  void lost(const std::string& why);
+
+  /// The first reason; empty if there was none.
+  std::string why_lost() const;
+
+ private:
+  const std::string source_name_;
+  const std::vector<sample_id> ids_;  // sorted
+  std::atomic<bool> is_known_{false}; // why_lost_
+  mutable std::mutex mutex_;
+  std::string why_lost_;
+};
 
 /// The end of the chains through which samples are read again: keeps those that are wanted.
 template <class T>
 class held_sink : public sample_sink {
  public:
-  /// `wanted` must be sorted.
-  held_sink(segment_progress& progress, const std::vector<sample_id>& wanted, std::vector<sample<T>>& found,
-            std::string& why_lost)
-      : sample_sink(progress), wanted_(wanted), found_(found), why_lost_(why_lost) {}
+  held_sink(segment_progress& progress, held_search& search, std::vector<sample<T>>& found)
+      : sample_sink(progress), search_(search), found_(found) {}
 
   flow push(sample<T>&& s) {
-    if (std::binary_search(wanted_.begin(), wanted_.end(), s.id)) found_.push_back(std::move(s));
+    if (search_.wants(s.id)) found_.push_back(std::move(s));
     return flow::more;
   }
 
   flow skipped(failure_ptr f) {
-    if (f->is_outage) throw_pipeline_error(*f);
-    if (why_lost_.empty()) why_lost_ = to_string(*f);
+    search_.lost(*f);
     return flow::more;
   }
 
   flow fail(failure_ptr f) { return skipped(std::move(f)); }
 
  private:
-  const std::vector<sample_id>& wanted_;
+  held_search& search_;
   std::vector<sample<T>>& found_;
-  std::string& why_lost_;
 };
 
 /// Calls `work` on `count` threads at once, including the caller's, and returns when all have finished.
@@ -61,53 +89,32 @@ void run_on_threads(std::size_t count, function_ref<void()> work);
 /// Reads the samples with these identities again, as they arrive at the stage after the first `Count`, on up to
 /// `threads` threads. Leaves out samples that can't be read, but passes on an outage. `stop` and `stopped` are the run's.
 template <std::size_t Count, source Source, class Segments>
-auto read_held(const Source& described, const Segments& stages, const run_options& options,
-               std::vector<sample_id> ids, std::size_t threads, const std::stop_token& stop,
-               const std::atomic<bool>& stopped) {
+std::shared_ptr<read_again> read_held(const Source& described, const Segments& stages,
+                                      const run_options& options, std::vector<sample_id> ids,
+                                      std::size_t threads, const std::stop_token& stop,
+                                      const std::atomic<bool>& stopped) {
   using item = source_item_t<Source>;
   using result = typename Segments::stage_types::template output_of_first<Count, item>;
-  const std::string name = stage_name(described);
-  const auto by_epoch = wanted_by_epoch(ids);
-  std::sort(ids.begin(), ids.end());
   std::mutex mutex;
   std::vector<sample<result>> all;
   all.reserve(ids.size());
-  std::string why_lost;
-  const auto lost = [&](const std::string& why) {
-    if (why_lost.empty()) why_lost = why;
-  };
-  for (const auto& [epoch, wanted] : by_epoch) {
-    try {
-      Source source(described);
-      start_source(source, make_epoch(options, epoch, stop, 0));
-      sample_finder<Source> finder(std::move(source), wanted, epoch, stopped, 100'000'000);
-      run_on_threads(std::min(threads, wanted.size()), [&] {
-        std::vector<sample<result>> found;
-        std::string why;
-        sample_worker<item, Count, held_sink<result>, Segments> worker(name, stages, options.seed,
-                                                                       on_error::skip, stop, ids, found, why);
-        const auto failed = [&](const sample_id& id) {
-          if (is_outage(std::current_exception())) throw;
-          if (why.empty()) why = to_string(current_failure(name, id));
-        };
-        while (auto s = finder.next(failed)) worker.push(std::move(*s));
-        const std::lock_guard lock(mutex);
-        lost(why);
-        std::move(found.begin(), found.end(), std::back_inserter(all));
-      });
-      if (finder.gave_up()) lost(std::string("the source ") + finder.gave_up());
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const pipeline_error&) { // the outage of a stage
-      throw;
-    } catch (...) { // no sample of this epoch can be read
-      const failure f = current_failure(name, {.epoch = epoch});
-      if (is_outage(f.error)) throw_pipeline_error(f);
-      lost(to_string(f));
-    }
-  }
-  auto found = std::make_unique<samples_read_again<result>>(std::move(all));
-  found->why_lost = std::move(why_lost);
+  held_search search(stage_name(described), std::move(ids));
+  search.for_each_epoch([&](std::uint32_t epoch, const std::vector<wanted_sample>& wanted) {
+    Source source(described);
+    start_source(source, make_epoch(options, epoch, stop, 0));
+    sample_finder<Source> finder(std::move(source), wanted, epoch, stopped, 100'000'000);
+    run_on_threads(std::min(threads, wanted.size()), [&] {
+      std::vector<sample<result>> found;
+      sample_worker<item, Count, held_sink<result>, Segments> worker(
+          search.source_name(), stages, options.seed, on_error::skip, stop, search, found);
+      while (auto s = finder.next([&](const sample_id& id) { search.lost(id); })) worker.push(std::move(*s));
+      const std::lock_guard lock(mutex);
+      std::move(found.begin(), found.end(), std::back_inserter(all));
+    });
+    if (finder.gave_up()) search.lost(std::string("the source ") + finder.gave_up());
+  });
+  auto found = owned<read_again>(new samples_read_again<result>(std::move(all)));
+  found->why_lost = search.why_lost();
   return found;
 }
 

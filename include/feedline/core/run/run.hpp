@@ -27,7 +27,7 @@
 #include <feedline/core/run/read_held.hpp>
 #include <feedline/core/run/run_base.hpp>
 #include <feedline/core/run/source_loop.hpp>
-#include <feedline/core/run/stage_outcomes.hpp>
+#include <feedline/core/run/source_reader.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
 #include <feedline/core/source.hpp>
@@ -98,9 +98,8 @@ class run final : public run_base {
              .fingerprint = &fingerprint_at,
              .outage = &outage_in_source,
              .at_other_rank = other_rank()});
-    if constexpr (is_live) context().outcomes = &outcomes_;
     if constexpr (is_dealt)
-      static_cast<dealer<Source>&>(*queues()[0])
+      static_cast<dealer_of<Source>&>(*queues()[0])
           .attach(source_, this->options(), context(), places()[0], segments()[0].workers[0]->stages[0],
                   resumed());
   }
@@ -156,8 +155,8 @@ class run final : public run_base {
     else return nullptr;
   }
 
-  static std::unique_ptr<channel_base> make_dealer(const channel_config& config) {
-    if constexpr (is_dealt) return std::make_unique<dealer<Source>>(config);
+  static std::shared_ptr<channel_base> make_dealer(const channel_config& config) {
+    if constexpr (is_dealt) return owned<channel_base>(new dealer_of<Source>(config));
     else return nullptr;
   }
 
@@ -234,7 +233,8 @@ class run final : public run_base {
     if constexpr (I == 0) {
       auto chain = chain_of<I, source_item_t<Source>>(sink, thread, 1);
       const state_reader rest = take_up<I>(chain);
-      source_loop(source_, options(), context(), places()[0], chain, thread).run(rest);
+      source_reader_of<Source> reader(source_, options(), context(), progress.source);
+      source_loop_of(options(), context(), places()[0], chain, reader, thread).run(rest);
     } else {
       using in = segment_output<I - 1>;
       auto chain = chain_of<I, in>(sink, thread, 0);
@@ -265,7 +265,6 @@ class run final : public run_base {
 
   Source source_;
   composed_stages composed_;
-  stage_outcomes outcomes_{*this};
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -21,13 +21,11 @@
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
-#include <feedline/core/plan/run_plan.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/processors.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/feed.hpp>
 #include <feedline/core/run/progress.hpp>
-#include <feedline/core/run/worker_pool.hpp>
 #include <feedline/core/snapshot/held.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
@@ -36,6 +34,10 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+class run_plan;
+class stage_outcomes;
+class worker_pool;
+
 /// A segment of a run, with its threads.
 struct segment_record {
   std::size_t first_place; // its first stage in run_base::places
@@ -43,8 +45,8 @@ struct segment_record {
   bool parallel;
   bool has_threads; // false: a source that the workers downstream read themselves
   worker_range range;
-  std::vector<std::unique_ptr<thread_counters>> workers; // the most that there may be
-  std::unique_ptr<worker_pool> pool;                     // null: their number is fixed
+  std::vector<std::shared_ptr<thread_counters>> workers; // the most that there may be
+  std::shared_ptr<worker_pool> pool;                     // null: their number is fixed
 };
 
 /// Whether a run has checkpoints, or why not.
@@ -86,7 +88,7 @@ class run_base {
   bool keeps_over_epochs() const { return after_state_; }
 
   /// Whether the items that arrive at the consumer are batches.
-  bool emits_batches() const { return plan_->segments().back().emits_batches; }
+  bool emits_batches() const;
 
   /// The names of the stages that may leave out samples.
   const std::string& filters() const { return filters_; }
@@ -102,10 +104,10 @@ class run_base {
   const thread_counters& consumer() const { return consumer_; }
 
   /// Queue i follows segment i; the last one leads to the consumer.
-  const std::vector<std::unique_ptr<channel_base>>& queues() const { return queues_; }
+  const std::vector<std::shared_ptr<channel_base>>& queues() const { return queues_; }
 
   /// The most memory that the run holds.
-  memory_plan memory() const { return plan_->memory(); }
+  memory_plan memory() const;
 
   /// The names of a segment's stages.
   std::string name_of(const segment_record& segment) const;
@@ -153,7 +155,7 @@ class run_base {
   void prepare(source_facts source, std::vector<stage_facts> stages, std::vector<segment_facts> segments,
                const pipeline_facts& all);
 
-  void found_again(std::size_t place, std::unique_ptr<read_again> samples);
+  void found_again(std::size_t place, std::shared_ptr<read_again> samples);
 
   std::size_t processors() const { return processors_; }
 
@@ -222,10 +224,12 @@ class run_base {
   run_identity identity_; // without the hash of the data
   fingerprint_function fingerprint_ = nullptr;
   outage_function outage_ = nullptr;
-  mutable std::optional<std::pair<std::uint64_t, std::uint32_t>> data_; // a number of parts, and their hash
+  mutable std::optional<std::uint32_t> data_; // the hash of …
+  mutable std::uint64_t data_parts_ = 0;      // … so many parts of the data
   origin_function origin_;
   resumption resumed_;
-  std::unique_ptr<known_failures> known_;
+  std::shared_ptr<known_failures> known_;
+  std::shared_ptr<stage_outcomes> outcomes_; // of samples that can't be read again
   std::stop_source stopping_;
   run_context context_;
   std::vector<stage_place> places_;
@@ -234,8 +238,8 @@ class run_base {
   bool after_state_ = false; // some stage so far keeps samples over epochs
   thread_counters consumer_{0};
   std::vector<segment_record> segments_;
-  std::optional<run_plan> plan_;
-  std::vector<std::unique_ptr<channel_base>> queues_;
+  std::shared_ptr<const run_plan> plan_;
+  std::vector<std::shared_ptr<channel_base>> queues_;
   mutable std::mutex panic_mutex_;
   std::exception_ptr panic_;
   std::vector<std::thread> threads_;

@@ -10,10 +10,13 @@
 #include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/preemption.hpp>
+#include <feedline/core/plan/run_plan.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/run/build_chain.hpp>
 #include <feedline/core/run/failure_list.hpp>
+#include <feedline/core/run/stage_outcomes.hpp>
+#include <feedline/core/run/worker_pool.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -22,6 +25,10 @@ FEEDLINE_INLINE void run_base::stop() {
   context_.attention.store(true, std::memory_order_relaxed);
   stopping_.request_stop();
 }
+
+FEEDLINE_INLINE bool run_base::emits_batches() const { return plan_->segments().back().emits_batches; }
+
+FEEDLINE_INLINE memory_plan run_base::memory() const { return plan_->memory(); }
 
 FEEDLINE_INLINE std::string run_base::name_of(const segment_record& segment) const {
   std::string names;
@@ -36,17 +43,18 @@ FEEDLINE_INLINE run_identity run_base::identity(const snapshot& at) const {
     now.old_extent = options_.old_extent;
     now.old_extent_until = options_.old_extent_until;
   }
-  if (!data_ || data_->first != now.extent) {
+  if (!data_ || data_parts_ != now.extent) {
     const bool was_stopped = stopped(); // a checkpoint after a stop is whole
     try {
-      data_ = {now.extent, fingerprint_(*this, now.extent, was_stopped ? std::stop_token() : context_.stop)};
+      data_ = fingerprint_(*this, now.extent, was_stopped ? std::stop_token() : context_.stop);
+      data_parts_ = now.extent;
     } catch (...) {
       if (!is_outage(std::current_exception()) && was_stopped == stopped()) throw;
       now.data = run_identity::unknown_data;
       return now;
     }
   }
-  now.data = data_->second;
+  now.data = *data_;
   return now;
 }
 
@@ -78,8 +86,12 @@ FEEDLINE_INLINE void run_base::end() {
 FEEDLINE_INLINE void run_base::prepare(source_facts source, std::vector<stage_facts> stages,
                                        std::vector<segment_facts> segments, const pipeline_facts& all) {
   has_ = all.has;
-  plan_.emplace(source.size, std::move(stages), std::move(segments), all.is_dealt, source.is_live,
-                options_.memory_budget, options_.queue_capacity);
+  plan_ = std::make_shared<const run_plan>(source.size, std::move(stages), std::move(segments), all.is_dealt,
+                                           source.is_live, options_.memory_budget, options_.queue_capacity);
+  if (!source.can_be_resumed) {
+    outcomes_ = std::make_shared<stage_outcomes>(*this);
+    context_.outcomes = outcomes_.get();
+  }
   make_queues();
   add_places(source);
   check_failure_limits();
@@ -113,7 +125,7 @@ FEEDLINE_INLINE void run_base::make_queues() {
 }
 
 FEEDLINE_INLINE void run_base::add_places(const source_facts& source) {
-  context_.counts_ranks = !source.shares_itself && !options_.rank.is_alone();
+  context_.counts_ranks = source.division == rank_division::by_run && !options_.rank.is_alone();
   add_place(source.size.name, 0);
   for (std::size_t i = 0; i < plan_->stages().size(); ++i) {
     const stage_facts& stage = plan_->stages()[i];
@@ -163,7 +175,7 @@ FEEDLINE_INLINE void run_base::add_segments(bool source_is_dealt) {
     segment_record& record = segments_.emplace_back(segment_record{
         first_place, stages, s.traits.parallel, !(source_is_dealt && i == 0), s.workers, {}, {}});
     for (std::size_t n = 0; n < s.workers.most; ++n)
-      record.workers.push_back(std::make_unique<thread_counters>(stages, n));
+      record.workers.push_back(std::make_shared<thread_counters>(stages, n));
   }
   make_worker_pools();
 }
@@ -199,7 +211,7 @@ FEEDLINE_INLINE bool run_base::drops() const {
 // Ranks receive equally many samples, and must also deliver equally many items.
 FEEDLINE_INLINE void run_base::check_ranks(const source_facts& source) const {
   if (options_.rank.is_alone() || is_endless() || options_.rank.remainder == remainder::keep) return;
-  if (!options_.endless && (source.splits_files_by_rank || source.is_live))
+  if (!options_.endless && (source.division == rank_division::by_file || source.is_live))
     throw std::invalid_argument(
         "feedline: ranks that divide files among themselves have different numbers of samples, so in finite "
         "mode some "
@@ -274,11 +286,11 @@ FEEDLINE_INLINE void run_base::check_data(const run_identity& earlier) {
 
 FEEDLINE_INLINE void run_base::resume_at(const snapshot& at) {
   resumed_ = resumption(at, plan_->segments().size());
-  known_ = std::make_unique<known_failures>(resumed_.failures());
+  known_ = std::make_shared<known_failures>(resumed_.failures());
   context_.known = known_->is_empty() ? nullptr : known_.get();
 }
 
-FEEDLINE_INLINE void run_base::found_again(std::size_t place, std::unique_ptr<read_again> samples) {
+FEEDLINE_INLINE void run_base::found_again(std::size_t place, std::shared_ptr<read_again> samples) {
   resumed_.found_again(place, std::move(samples));
 }
 
@@ -294,7 +306,7 @@ FEEDLINE_INLINE void run_base::make_worker_pools() {
     if (i + 1 == segments_.size()) takers.push_back(&consumer_);
     else
       for (const auto& a : segments_[i + 1].workers) takers.push_back(a.get());
-    record.pool = std::make_unique<worker_pool>(record.range, processors_, record.workers, std::move(takers),
+    record.pool = std::make_shared<worker_pool>(record.range, processors_, record.workers, std::move(takers),
                                                 consumer_, context_.stop);
   }
 }

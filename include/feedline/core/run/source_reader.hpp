@@ -1,43 +1,36 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Reads a run's source for one rank, epoch after epoch.
-#include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
-#include <stop_token>
+#include <string>
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
-#include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
-#include <feedline/core/rank.hpp>
+#include <feedline/core/plan/place_share.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
+#include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/state.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// Reads a source either for the source's thread, which calls next() for one sample after another, or for
-/// workers, which take positions of the epoch and read them themselves. `at` is the position that it has
-/// reached: next() counts what the source yielded, and the caller counts the failures that it passes on.
-template <source Source>
+/// Reads a source either for the source's thread, which takes one sample after another, or for workers, which take
+/// positions of the epoch and read them themselves. No virtual function is called for each sample, unless the run passes over
+/// those of other ranks.
 class source_reader {
-  using value = decltype(std::declval<Source&>().next());
-
  public:
-  source_reader(const Source& described, const run_options& options, const std::stop_token& stop,
-                source_place& at, sample_outcomes* outcomes = nullptr)
-      : described_(described),
-        options_(options),
-        stop_(stop),
-        at_(at),
-        outcomes_(outcomes),
-        passes_over_others_(!shares_itself<Source> && !options.rank.is_alone()) {}
+  /// `at` is the position that it has reached: the reader counts what the source yielded, and the caller counts the failures
+  /// that it passes on.
+  source_reader(const run_options& options, const run_context& context, rank_division division,
+                source_place& at);
 
-  source_reader(source_reader&&) = delete; // get() returns a reference to a member
+  source_reader(source_reader&&) = delete;
+  virtual ~source_reader() = default;
 
   bool is_endless() const noexcept { return options_.epochs == run_options::for_ever; }
 
@@ -47,169 +40,182 @@ class source_reader {
   }
 
   /// Starts that epoch at its beginning. Throws what the source throws.
-  void begin_epoch() {
-    auto source = std::make_shared<Source>(described_);
-    start(*source, at_.epoch);
-    source_ = std::move(source);
-  }
+  void begin_epoch();
 
   /// Moves to the position in `at`. `rest`: the saved state of the source.
-  void take_up(state_reader& rest) {
-    if (at_.calls() == 0) return;
-    if constexpr (has_state<Source>) read_state(*source_, rest);
-    else skip_samples(*source_, at_.calls(), at_.failed, stop_, !passes_over_others_);
-  }
+  virtual void take_up(state_reader& rest) = 0;
 
   /// Whether the last sample can be read again by the number of its call.
   bool can_repeat() const noexcept { return !passes_over_others_; }
 
+  /// The source in the current epoch; null before the epoch has begun. Workers that read from it may keep it
+  /// longer.
+  const std::shared_ptr<void>& epoch() const noexcept { return source_; }
+
+  /// Adds the source's state to that of its segment, if it has one.
+  virtual void add_state_to(segment_progress& progress) const = 0;
+
+  /// The sample for which the last call failed, as far as the source knows it.
+  sample_id failed_sample() const noexcept;
+
+  /// Finds where this rank continues in the next epoch. Call it when no more of this epoch will be read.
+  /// `cut_short`: stages can end an epoch early, so the number of other ranks' samples that were read depends
+  /// on timing and isn't used.
+  void end_epoch(bool cut_short);
+
+  /// Whether end_epoch() needs the epoch to have begun, even if none of it is wanted.
+  bool needs_begun_epoch() const noexcept { return division_ == rank_division::by_sample && is_endless(); }
+
+  void go_to_next_epoch() noexcept;
+
+  /// Whether the epoch that has ended shows that there are no samples at all; the files of a single rank may be
+  /// empty.
+  bool is_empty();
+
+  /// The positions of this rank in the current epoch. Null: the source doesn't divide positions.
+  virtual const place_share* share() const noexcept = 0;
+
+  /// See left_out_in() and filters_in().
+  virtual std::uint64_t left_out() const = 0;
+  virtual std::string filters() const = 0;
+
+  /// Publishes the metrics of a source that was epoch().
+  void publish_numbers(const void* source, stage_counters& counters) const noexcept;
+
+ protected:
+  /// A fresh copy of the source, with which an epoch was started.
+  virtual std::shared_ptr<void> started(const feedline::epoch& e) const = 0;
+
+  // Reads the next sample, of whatever rank, and keeps it if it is wanted. False if there are no more.
+  virtual bool read(bool is_wanted) = 0;
+
+  // The identity of that sample, the epoch's `ordinal`-th.
+  virtual sample_id id_of_last(std::uint64_t ordinal) const = 0;
+
+  // The index of the sample for which the last call failed; sample_id::no_index if it is unknown.
+  virtual std::uint64_t failed_index() const = 0;
+
+  virtual void report_metrics(const void* source, reported_numbers& out) const = 0;
+
+  // Reads the next sample of this rank, and passes over those of the others, also if they fail. False if the epoch has ended.
+  bool read_of_rank();
+
+  const run_options& options_;
+  const run_context& context_;
+  source_place& at_;
+  const bool passes_over_others_;
+  sample_id id_; // of the last sample, if others are passed over
+
+ private:
+  static constexpr std::uint64_t no_more =
+      ~std::uint64_t{0}; // in source_place::first: nothing follows for this rank
+
+  // False if there are no more.
+  bool pass_over();
+
+  // Called when the epoch has ended after `ranks` ranks received their next sample: the others get one from its beginning.
+  bool wrap(std::uint64_t ranks);
+
+  const rank_division division_;
+  std::shared_ptr<void> source_;   // of this epoch
+  std::uint32_t empty_epochs_ = 0; // in a row
+  empty_run_watch filtered_;
+};
+
+/// The reader of a source of one type.
+template <source Source>
+class source_reader_of final : public source_reader {
+ public:
+  using item = source_item_t<Source>;
+
+  source_reader_of(const Source& described, const run_options& options, const run_context& context,
+                   source_place& at)
+      : source_reader(options, context, division_of<Source>(), at), described_(described) {}
+
+  void take_up(state_reader& rest) override {
+    if (at_.calls() == 0) return;
+    if constexpr (has_state<Source>) read_state(source(), rest);
+    else skip_samples(source(), at_.calls(), at_.failed, context_.stop, !passes_over_others_);
+  }
+
   /// The next sample of this rank; nothing if the epoch has ended. If the source doesn't know ranks, it passes
   /// over the samples of the others. Throws what the source throws.
-  value next() {
+  std::optional<item> next() {
     if (passes_over_others_) [[unlikely]]
       return next_of_rank();
-    value own = source_->next();
+    auto own = source().next();
     at_.given += own.has_value();
     return own;
   }
 
   /// The identity of that sample.
-  sample_id id() const { return passes_over_others_ ? id_ : id_of_last(*source_, at_.given - 1); }
+  sample_id id() const { return passes_over_others_ ? id_ : id_of_last(at_.given - 1); }
 
-  /// The source in the current epoch; null before the epoch has begun. Workers that read from it may keep it
-  /// longer.
-  std::shared_ptr<const Source> epoch() const noexcept { return source_; }
+  Source& source() const noexcept { return *static_cast<Source*>(epoch().get()); }
 
-  const Source& get() const noexcept { return *source_; }
+  void add_state_to(segment_progress& progress) const override {
+    if constexpr (has_state<Source>) progress.add(*this, 0, true);
+  }
 
   /// The state of the source in the current epoch.
   void state(auto& archive)
     requires has_state<Source>
   {
-    if (source_) source_->state(archive);
+    if (epoch()) source().state(archive);
   }
 
-  /// Finds where this rank continues in the next epoch. Call it when no more of this epoch will be read.
-  /// `cut_short`: stages can end an epoch early, so the number of other ranks' samples that were read depends
-  /// on timing and isn't used.
-  void end_epoch(bool cut_short) {
-    at_.next_first = options_.rank.number;
-    if (!is_endless()) return;
-    if constexpr (splits_samples_by_rank<Source>) {
-      if (source_) at_.next_first = source_->next_first();
-    } else if constexpr (!splits_files_by_rank<Source>) {
-      if (!cut_short) at_.next_first = at_.first;
-    }
+  const place_share* share() const noexcept override {
+    if constexpr (splits_samples_by_rank<Source>) return &source().share();
+    else return nullptr;
   }
 
-  /// Whether end_epoch() needs the epoch to have begun, even if none of it is wanted.
-  bool needs_begun_epoch() const noexcept { return splits_samples_by_rank<Source> && is_endless(); }
+  std::uint64_t left_out() const override { return left_out_in(source()); }
 
-  void go_to_next_epoch() noexcept {
-    at_ = {at_.epoch + 1, 0, 0, at_.next_first};
-    source_.reset();
-  }
-
-  /// Whether the epoch that has ended shows that there are no samples at all; the files of a single rank may be
-  /// empty.
-  bool is_empty() {
-    if constexpr (splits_samples_by_rank<Source>) return source_->places() == 0;
-    const std::uint32_t least = empty_epochs_of<Source>(options_.rank);
-    const std::uint64_t left_out = left_out_in(*source_); // it may be the whole epoch, by chance
-    const bool is_filtered = filtered_.sees_end({0, left_out}, at_.given > 0, false, least);
-    empty_epochs_ = at_.given == 0 && left_out == 0 ? empty_epochs_ + 1 : 0;
-    return is_filtered || empty_epochs_ >= least;
-  }
+  std::string filters() const override { return filters_in(source()); }
 
  private:
-  static constexpr std::uint64_t no_more = ~std::uint64_t{0};
-
-  void start(Source& source, std::uint64_t number) const {
-    auto e = make_epoch(options_, static_cast<std::uint32_t>(number), stop_, at_.first);
-    e.outcomes = outcomes_;
-    start_source(source, e);
+  std::shared_ptr<void> started(const feedline::epoch& e) const override {
+    auto source = std::make_shared<Source>(described_);
+    start_source(*source, e);
+    return source;
   }
 
-  sample_id id_of_last(const Source& source, std::uint64_t ordinal) const {
-    return id_of(source, ordinal, static_cast<std::uint32_t>(at_.epoch));
-  }
-
-  // Passes over samples of other ranks, also those that fail.
-  value next_of_rank() {
-    const rank& r = options_.rank;
-    if (at_.first == no_more) return std::nullopt;
-    for (; at_.first > 0; --at_.first)
-      if (!pass_over()) return wrapped(r.number - std::min<std::uint64_t>(at_.first, r.number));
-    at_.first = r.world_size - 1;
-    std::exception_ptr error;
-    value own = [&]() -> value {
-      try {
-        return source_->next();
-      } catch (...) {
-        error = std::current_exception();
-        return std::nullopt;
-      }
-    }();
-    if (!own && !error) {
-      at_.first = 0; // continues with the next sample there is
-      return wrapped(r.number);
-    }
-    if (own) id_ = id_of_last(*source_, at_.given++);
-    if (!is_endless() && r.remainder != remainder::keep) {
-      // Checks whether every rank gets a sample.
-      at_.first = r.number;
-      for (std::uint32_t other = r.number + 1; other < r.world_size; ++other) {
-        if (pass_over()) continue;
-        if (r.remainder == remainder::drop) return std::nullopt;
-        at_.first = no_more;
-        break;
-      }
-    }
-    if (error) std::rethrow_exception(error);
+  std::optional<item> next_of_rank() {
+    read_.reset(); // also if the last call threw
+    const bool has_own = read_of_rank();
+    std::optional<item> own = has_own ? std::move(read_) : std::nullopt;
+    read_.reset(); // so that it is destroyed with the item
     return own;
   }
 
-  // False if there are no more.
-  bool pass_over() {
-    try {
-      if (!source_->next()) return false;
-      ++at_.given;
-    } catch (...) { // reported by the rank that it belongs to
-      if (is_outage(std::current_exception())) throw;
-      ++at_.failed;
-    }
-    return true;
+  bool read(bool is_wanted) override {
+    auto next = source().next();
+    const bool has_value = next.has_value();
+    if (is_wanted && next) read_.emplace(*std::move(next));
+    return has_value;
   }
 
-  // Called when the epoch has ended after `ranks` ranks received their next sample.
-  value wrapped(std::uint64_t ranks) {
-    const rank& r = options_.rank;
-    if (ranks == 0 || r.remainder != remainder::wrap || is_endless() || at_.given == 0) return std::nullopt;
-    at_.first = no_more;
-    Source again(described_);
-    start(again, at_.epoch);
-    const std::uint64_t number = (r.number - ranks) % at_.given;
-    for (std::uint64_t given = 0;;) {
-      try {
-        value found = again.next();
-        if (found) id_ = id_of_last(again, given);
-        if (!found || given++ == number) return found;
-      } catch (...) { // was reported before
-        if (is_outage(std::current_exception())) throw;
-      }
-    }
+  sample_id id_of_last(std::uint64_t ordinal) const override {
+    return id_of(source(), ordinal, static_cast<std::uint32_t>(at_.epoch));
+  }
+
+  std::uint64_t failed_index() const override {
+    if constexpr (splits_samples_by_rank<Source>) return source().index();
+    else return sample_id::no_index;
+  }
+
+  void report_metrics([[maybe_unused]] const void* source,
+                      [[maybe_unused]] reported_numbers& out) const override {
+    if constexpr (requires(const Source& s, reported_numbers to) { s.metrics(to); })
+      static_cast<const Source*>(source)->metrics(out);
   }
 
   const Source& described_;
-  const run_options& options_;
-  const std::stop_token& stop_;
-  source_place& at_;
-  sample_outcomes* const outcomes_;
-  const bool passes_over_others_;
-  std::shared_ptr<Source> source_; // of this epoch
-  sample_id id_;                   // of the last sample, if others are passed over
-  std::uint32_t empty_epochs_ = 0; // in a row
-  empty_run_watch filtered_;
+  std::optional<item> read_; // by read()
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/source_reader.ipp>
+#endif

@@ -10,9 +10,11 @@
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/run/run_base.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+class run_base;
+struct segment_record;
 
 /// Reads what the threads of a run count for its metrics.
 class stage_outcomes final : public sample_outcomes {

@@ -2,6 +2,9 @@
 #pragma once
 #include <feedline/core/run/stage_outcomes.hpp>
 
+#include <feedline/core/run/run_base.hpp>
+#include <feedline/core/transport/channel.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE std::uint64_t stage_outcomes::failed_in_row() {

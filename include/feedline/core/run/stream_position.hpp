@@ -48,10 +48,7 @@ class stream_position {
   std::size_t events = 0; ///< events taken from the current packet
 
   /// Restarts the stream at `before`. The reader will pass over `taken`, which was taken since then.
-  void resume(snapshot before, stream_place taken) {
-    before_ = std::move(before);
-    taken_before_ = to_pass_over_ = std::move(taken);
-  }
+  void resume(snapshot before, stream_place taken);
 
   /// True until the reader has reached its position.
   bool passes_over() const noexcept { return !to_pass_over_.is_beginning(); }
@@ -71,10 +68,7 @@ class stream_position {
 
   /// The last snapshot, and the position since then. `ends_epoch`: the current packet, which ends an epoch, was
   /// processed.
-  std::pair<const snapshot*, stream_place> now(bool ends_epoch = false) const {
-    if (!to_pass_over_.is_beginning()) return {&before_, taken_before_};
-    return place(ends_epoch);
-  }
+  std::pair<const snapshot*, stream_place> now(bool ends_epoch = false) const;
 
  private:
   std::pair<const snapshot*, stream_place> place(bool ends_epoch) const;

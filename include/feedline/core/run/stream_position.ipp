@@ -28,6 +28,16 @@ FEEDLINE_INLINE stream_place read_place(state_reader& reader) {
   return p;
 }
 
+FEEDLINE_INLINE void stream_position::resume(snapshot before, stream_place taken) {
+  before_ = std::move(before);
+  taken_before_ = to_pass_over_ = std::move(taken);
+}
+
+FEEDLINE_INLINE std::pair<const snapshot*, stream_place> stream_position::now(bool ends_epoch) const {
+  if (!to_pass_over_.is_beginning()) return {&before_, taken_before_};
+  return place(ends_epoch);
+}
+
 FEEDLINE_INLINE void stream_position::begin(packet& p, bool may_have_enough) {
   ignores_failures_ = may_have_enough;
   packet_ = &p;

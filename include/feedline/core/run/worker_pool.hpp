@@ -78,7 +78,7 @@ class worker_pool {
   /// `members`, `takers` (the threads downstream) and `consumer` must outlive the pool. It starts with as many
   /// workers as there are processors. Tests pass their own clock.
   worker_pool(worker_range range, std::size_t processors,
-              const std::vector<std::unique_ptr<thread_counters>>& members,
+              const std::vector<std::shared_ptr<thread_counters>>& members,
               std::vector<const thread_counters*> takers, const thread_counters& consumer,
               std::stop_token stop, clock now = now_ns);
 
@@ -112,7 +112,7 @@ class worker_pool {
 
   clock now_;
   worker_policy policy_;
-  const std::vector<std::unique_ptr<thread_counters>>& members_;
+  const std::vector<std::shared_ptr<thread_counters>>& members_;
   waiting_share takers_, consumer_;
   std::stop_token stop_;
   std::atomic<std::size_t> active_;

@@ -70,7 +70,7 @@ FEEDLINE_INLINE double waiting_share::waited(std::uint64_t now) {
 }
 
 FEEDLINE_INLINE worker_pool::worker_pool(worker_range range, std::size_t processors,
-                                         const std::vector<std::unique_ptr<thread_counters>>& members,
+                                         const std::vector<std::shared_ptr<thread_counters>>& members,
                                          std::vector<const thread_counters*> takers,
                                          const thread_counters& consumer, std::stop_token stop, clock now)
     : now_(now),

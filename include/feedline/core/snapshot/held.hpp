@@ -59,7 +59,7 @@ class held_log {
 
   std::vector<sample_id> ids_;
   std::size_t max_size_;
-  std::unique_ptr<note[]> notes_; // one thread appends, others read earlier ones
+  std::vector<note> notes_; // one thread appends, others read earlier ones
   std::size_t size_ = 0;
 };
 
@@ -74,41 +74,25 @@ struct held {
   std::shared_ptr<const std::vector<std::byte>> values; // of those listed, as store() writes them; null: none
   std::shared_ptr<const void> in_run;                   // as long as the run itself has these values
 
-  std::vector<sample_id> ids() const { return log ? log->at(moment) : listed; }
+  std::vector<sample_id> ids() const;
 
-  void clear() noexcept {
-    log.reset();
-    listed.clear();
-    values.reset();
-    in_run.reset();
-  }
+  void clear() noexcept;
 };
 
 /// What the stages hold, in order. It keeps its memory for reuse.
 class held_parts {
  public:
-  held_parts() = default;
-
-  held_parts(const held_parts& other) { *this = other; }
-
+  held_parts();
+  held_parts(const held_parts& other);
   held_parts(held_parts&& other) noexcept;
-
-  held_parts& operator=(const held_parts& other) {
-    if (this == &other) return *this;
-    clear();
-    for (const held& h : other) add() = h;
-    return *this;
-  }
-
+  held_parts& operator=(const held_parts& other);
   held_parts& operator=(held_parts&& other) noexcept;
+  ~held_parts();
 
   /// Adds an empty entry.
-  held& add() {
-    if (size_ == parts_.size()) parts_.emplace_back();
-    return parts_[size_++];
-  }
+  held& add();
 
-  void drop_last() noexcept { parts_[--size_].clear(); }
+  void drop_last() noexcept;
 
   void clear() noexcept {
     while (size_ > 0) drop_last();
@@ -119,9 +103,7 @@ class held_parts {
   held& last() noexcept { return parts_[size_ - 1]; }
 
   /// The contents leave the run, for a checkpoint.
-  void leave_run() noexcept {
-    for (held& h : parts_) h.in_run.reset();
-  }
+  void leave_run() noexcept;
 
   const held* begin() const noexcept { return parts_.data(); }
 

@@ -7,7 +7,7 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE held_log::held_log(std::size_t max_size) : max_size_(max_size), notes_(new note[max_size]) {}
+FEEDLINE_INLINE held_log::held_log(std::size_t max_size) : max_size_(max_size), notes_(max_size) {}
 
 FEEDLINE_INLINE std::vector<sample_id> held_log::at(std::size_t moment) const {
   std::vector<sample_id> ids = ids_;
@@ -28,13 +28,46 @@ FEEDLINE_INLINE std::vector<sample_id> held_log::at(std::size_t moment) const {
   return ids;
 }
 
+FEEDLINE_INLINE std::vector<sample_id> held::ids() const { return log ? log->at(moment) : listed; }
+
+FEEDLINE_INLINE void held::clear() noexcept {
+  log.reset();
+  listed.clear();
+  values.reset();
+  in_run.reset();
+}
+
+FEEDLINE_INLINE held_parts::held_parts() = default;
+
+FEEDLINE_INLINE held_parts::~held_parts() = default;
+
+FEEDLINE_INLINE held_parts::held_parts(const held_parts& other) { *this = other; }
+
 FEEDLINE_INLINE held_parts::held_parts(held_parts&& other) noexcept
     : parts_(std::move(other.parts_)), size_(std::exchange(other.size_, 0)) {}
+
+FEEDLINE_INLINE held_parts& held_parts::operator=(const held_parts& other) {
+  if (this == &other) return *this;
+  clear();
+  for (const held& h : other) add() = h;
+  return *this;
+}
 
 FEEDLINE_INLINE held_parts& held_parts::operator=(held_parts&& other) noexcept {
   parts_.swap(other.parts_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+FEEDLINE_INLINE held& held_parts::add() {
+  if (size_ == parts_.size()) parts_.emplace_back();
+  return parts_[size_++];
+}
+
+FEEDLINE_INLINE void held_parts::drop_last() noexcept { parts_[--size_].clear(); }
+
+FEEDLINE_INLINE void held_parts::leave_run() noexcept {
+  for (held& h : parts_) h.in_run.reset();
 }
 
 FEEDLINE_INLINE read_again::read_again(const std::vector<sample_id>& ids) : is_taken_(ids.size()) {

@@ -3,7 +3,6 @@
 // The failures that the resumed run had among the samples that are recomputed.
 #include <atomic>
 #include <cstddef>
-#include <memory>
 #include <vector>
 
 #include <feedline/core/failure.hpp>
@@ -30,7 +29,7 @@ class known_failures {
   bool find(const failed_call& call) noexcept;
 
   std::vector<failed_call> calls_;
-  std::unique_ptr<std::atomic<bool>[]> taken_;
+  std::vector<std::atomic<bool>> taken_;
   std::atomic<std::size_t> left_{0};
 };
 

@@ -8,9 +8,7 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE known_failures::known_failures(std::vector<failed_call> calls)
-    : calls_(std::move(calls)),
-      taken_(std::make_unique<std::atomic<bool>[]>(calls_.size())),
-      left_(calls_.size()) {
+    : calls_(std::move(calls)), taken_(calls_.size()), left_(calls_.size()) {
   std::sort(calls_.begin(), calls_.end());
 }
 

@@ -3,6 +3,7 @@
 #include <feedline/core/snapshot/value_hash.hpp>
 
 #include <bit>
+#include <cmath>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

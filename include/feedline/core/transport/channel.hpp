@@ -4,25 +4,18 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
-#include <type_traits>
 #include <utility>
 
 #include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/transport/dropping_queue.hpp>
 #include <feedline/core/transport/packet.hpp>
 #include <feedline/detail/function_ref.hpp>
-#include <feedline/queue/mpmc_queue.hpp>
 #include <feedline/queue/overflow.hpp>
 #include <feedline/queue/queue_status.hpp>
-#include <feedline/queue/reorder_queue.hpp>
-#include <feedline/queue/spsc_queue.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -67,9 +60,7 @@ struct channel_counters {
 class channel_base {
  public:
   explicit channel_base(const channel_config& config)
-      : config_(config),
-        target_(config.to_workers ? 1 : config.packet_items),
-        spares_(std::min(config.packets + config.ends, most_spares), config.stop) {}
+      : config_(config), target_(config.to_workers ? 1 : config.packet_items), spares_(make_spares(config)) {}
 
   channel_base(channel_base&&) = delete;
   virtual ~channel_base() = default;
@@ -136,190 +127,24 @@ class channel_base {
     return std::clamp<std::uint64_t>(config_.ends * 200'000, slow_packet_ns, 20'000'000);
   }
 
-  static constexpr std::size_t most_spares = 1'000'000; // further ones are freed
+  struct spare_packets;
+
+  static std::shared_ptr<spare_packets> make_spares(const channel_config& config);
 
   channel_config config_;
   channel_counters counters_;
   std::atomic<std::uint64_t> abandoned_{0}; // all generations below this one
   std::atomic<std::size_t> target_;
-  mpmc_queue<packet_ptr> spares_;
+  const std::shared_ptr<spare_packets> spares_;
   channel_base* upstream_ = nullptr;
 };
 
-/// Numbers the packets of unordered workers in completion order, but keeps epochs apart: the end of an epoch
-/// follows all packets of its epoch, and later packets wait for it.
-class epoch_gate {
- public:
-  /// Returns the packet's number, after a wait if necessary; nothing if the run was stopped.
-  std::optional<std::uint64_t> enter(const packet& p, const std::stop_token& stop);
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::size_t waiting_ = 0;     // threads
-  std::uint64_t completed_ = 0; // sequence numbers whose last packet has entered
-  std::uint64_t passed_ = 0;    // ends of epochs that have entered
-  std::uint64_t next_ = 0;
-};
-
-/// A channel for one kind of queue.
+/// Makes a channel for one kind of queue.
 template <transport Transport>
-class channel final : public channel_base {
-  static constexpr bool restores_order =
-      Transport == transport::ordered || Transport == transport::ordered_spread;
-
- public:
-  explicit channel(const channel_config& config) : channel_base(config), queue_(make_queue(config)) {}
-
-  bool push(packet_ptr&& p, thread_counters& thread) override {
-    const std::size_t samples = p->size();
-    if (restores_order && config().unordered) {
-      const std::optional<std::uint64_t> number = gate_.enter(*p, config().stop);
-      if (!number) return false;
-      p->sequence = *number;
-      p->last = true;
-    }
-    p->put_at = now_ns();
-    queue_status status = try_put(p);
-    if (status == queue_status::full) {
-      const wait_timer timer(thread, wait_kind::blocked);
-      status = put(p);
-    }
-    if (status != queue_status::success) return false;
-    if (Transport == transport::dropping && p) recycle(std::move(p));
-    count_put(samples);
-    return true;
-  }
-
-  packet_ptr pop(thread_counters& thread, function_ref<void()> before_wait) override {
-    packet_ptr p;
-    if constexpr (Transport == transport::ordered_spread) {
-      pop_in_turn(p, thread);
-    } else if (queue_.try_pop(p) == queue_status::empty) {
-      before_wait();
-      const wait_timer timer(thread, wait_kind::starved);
-      if (queue_.pop(p) != queue_status::success) return nullptr;
-    }
-    count_taken(p);
-    return p;
-  }
-
-  queue_status pop_for(packet_ptr& p, std::chrono::nanoseconds longest, thread_counters& thread) override {
-    queue_status status = queue_.try_pop(p);
-    if (status == queue_status::empty && longest.count() > 0) {
-      const wait_timer timer(thread, wait_kind::starved);
-      status = queue_.pop_for(p, longest);
-    }
-    count_taken(p);
-    return status;
-  }
-
-  void close() override { queue_.close(); }
-
-  void stop() override { queue_.stop(); }
-
- private:
-  using queue = std::conditional_t<
-      restores_order, reorder_queue<packet_ptr>,
-      std::conditional_t<Transport == transport::dropping, dropping_queue,
-                         std::conditional_t<Transport == transport::serial, spsc_queue<packet_ptr>,
-                                            mpmc_queue<packet_ptr>>>>;
-
-  queue make_queue(const channel_config& config) {
-    if constexpr (Transport == transport::dropping)
-      return queue(config.packets, config.overflow, counters().dropped, config.stop);
-    else return queue(config.packets, config.stop);
-  }
-
-  queue_status try_put(packet_ptr& p) {
-    if constexpr (restores_order) return queue_.try_push(p->sequence, std::move(p), p->last);
-    else return queue_.try_push(std::move(p));
-  }
-
-  queue_status put(packet_ptr& p) {
-    if constexpr (restores_order) return queue_.push(p->sequence, std::move(p), p->last);
-    else return queue_.push(std::move(p));
-  }
-
-  // Several packets may have the same sequence number here, but the workers downstream need one each.
-  void pop_in_turn(packet_ptr& p, thread_counters& thread) {
-    std::unique_lock turn(turn_, std::try_to_lock);
-    std::optional<wait_timer> timer;
-    if (!turn) {
-      timer.emplace(thread, wait_kind::starved);
-      turn.lock();
-    }
-    if (queue_.try_pop(p) == queue_status::empty) {
-      if (!timer) timer.emplace(thread, wait_kind::starved);
-      if (queue_.pop(p) != queue_status::success) return;
-    }
-    if (!p) return;
-    p->sequence = next_sequence_++;
-    p->generation = generation_;
-    p->first_place = std::exchange(items_, items_ + p->size());
-    p->last = true;
-    if (p->ends_epoch()) ++generation_;
-  }
-
-  void count_taken(const packet_ptr& p) noexcept {
-    if (p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
-  }
-
-  void count_put(std::size_t samples) noexcept {
-    channel_counters& c = counters();
-    const std::uint64_t put = c.put.fetch_add(samples, std::memory_order_relaxed) + samples;
-    const std::uint64_t taken =
-        c.taken.load(std::memory_order_relaxed) + c.dropped.load(std::memory_order_relaxed);
-    raise(c.largest, samples);
-    // Both counters lag slightly: a packet that is being handed over counts as inside.
-    const std::uint64_t limit = config().packets * c.largest.load(std::memory_order_relaxed);
-    const std::uint64_t fill = std::clamp<std::uint64_t>(put > taken ? put - taken : 0, samples, limit);
-    c.puts.fetch_add(1, std::memory_order_relaxed);
-    c.fill_sum.fetch_add(fill, std::memory_order_relaxed);
-    raise(c.peak, fill);
-    raise(c.recent_peak, fill);
-  }
-
-  static void raise(std::atomic<std::uint64_t>& peak, std::uint64_t value) noexcept {
-    std::uint64_t seen = peak.load(std::memory_order_relaxed);
-    while (seen < value && !peak.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-    }
-  }
-
-  queue queue_;
-  epoch_gate gate_;
-  std::mutex turn_;
-  std::uint64_t next_sequence_ = 0;
-  std::uint64_t generation_ = 0;
-  std::uint64_t items_ = 0; // popped in turn
-};
-
-template <transport Transport>
-std::unique_ptr<channel_base> make_channel(const channel_config& config) {
-  return std::make_unique<channel<Transport>>(config);
-}
+std::shared_ptr<channel_base> make_channel(const channel_config& config);
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
-#ifdef FEEDLINE_COMPILED
-// Pipelines of all types share these.
-namespace feedline::inline FEEDLINE_ABI {
-
-extern template class spsc_queue<detail::packet_ptr>;
-extern template class mpmc_queue<detail::packet_ptr>;
-extern template class reorder_queue<detail::packet_ptr>;
-extern template std::unique_ptr<detail::channel_base>
-detail::make_channel<detail::transport::serial>(const detail::channel_config&);
-extern template std::unique_ptr<detail::channel_base>
-detail::make_channel<detail::transport::spread>(const detail::channel_config&);
-extern template std::unique_ptr<detail::channel_base>
-detail::make_channel<detail::transport::ordered>(const detail::channel_config&);
-extern template std::unique_ptr<detail::channel_base>
-detail::make_channel<detail::transport::ordered_spread>(const detail::channel_config&);
-extern template std::unique_ptr<detail::channel_base>
-detail::make_channel<detail::transport::dropping>(const detail::channel_config&);
-
-} // namespace feedline::inline FEEDLINE_ABI
-#else
+#ifndef FEEDLINE_COMPILED
 #include <feedline/core/transport/channel.ipp>
 #endif

@@ -77,7 +77,7 @@ class reordered_source {
     if (again_) {
       place_ = *std::exchange(again_, std::nullopt);
     } else {
-      if (reached_ == epoch_size()) return std::nullopt;
+      if (reached_ == share_.size) return std::nullopt;
       announce();
       repetition_ = repetition_at(reached_);
       place_ = place_of(reached_++);
@@ -90,7 +90,7 @@ class reordered_source {
     requires says_when_sample_ready<samples>
   {
     if (again_) return samples_->ready(*again_);
-    return reached_ == epoch_size() || samples_->ready(place_of(reached_));
+    return reached_ == share_.size || samples_->ready(place_of(reached_));
   }
 
   std::uint64_t index() const { return index_at(place_); }
@@ -101,21 +101,16 @@ class reordered_source {
     return repetition_;
   }
 
-  void skip(std::uint64_t count) { reached_ += std::min(count, epoch_size() - reached_); }
+  void skip(std::uint64_t count) { reached_ += std::min(count, share_.size - reached_); }
 
   void seek(std::uint64_t index, std::uint32_t repetition = 0) {
     again_ = find(index);
     repetition_ = repetition;
-    reached_ = epoch_size(); // nothing follows
+    reached_ = share_.size; // nothing follows
   }
 
-  /// How many samples this rank has in this epoch; places(): all ranks together.
-  std::uint64_t epoch_size() const { return share_.size; }
-
-  std::uint64_t places() const { return share_.places; }
-
-  /// Where this rank continues in the next epoch's order.
-  std::uint64_t next_first() const { return share_.next_first(); }
+  /// The positions of this rank in this epoch.
+  const place_share& share() const noexcept { return share_; }
 
   /// The position of sample number i of this rank's epoch.
   std::uint64_t place_of(std::uint64_t i) const { return (*order_)[share_.place_of(i)]; }
@@ -182,7 +177,7 @@ class reordered_source {
     if constexpr (announced_samples<samples>) {
       constexpr std::uint64_t ahead = 64; // samples
       announced_ = std::max(announced_, reached_ + 1);
-      for (; announced_ < std::min(epoch_size(), reached_ + ahead + 1); ++announced_)
+      for (; announced_ < std::min(share_.size, reached_ + ahead + 1); ++announced_)
         will_need(place_of(announced_));
     }
   }

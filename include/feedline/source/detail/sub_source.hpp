@@ -30,7 +30,7 @@ Source source_of(Source source) {
 
 template <source Source>
 Source source_of(pipeline<Source, segment<segment_traits{}>> p) {
-  return std::move(p).source();
+  return p.source();
 }
 
 template <source Source, class... Stages>

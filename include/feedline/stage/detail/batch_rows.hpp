@@ -66,7 +66,7 @@ struct row_facts<tensor<T, Extents...>> {
             "feedline::batch_into: the shape of a tensor is missing, as its type has none: "
             "add it after the function, as shapes{{{3, 224, 224}}}");
       const shape s = shapes.front();
-      shapes = shapes.subspan(1);
+      shapes = {shapes.data() + 1, shapes.size() - 1};
       return s;
     }
   }
