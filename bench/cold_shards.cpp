@@ -16,6 +16,7 @@
 #include <benchmark/benchmark.h>
 #include <feedline/feedline.hpp>
 #include <feedline/image.hpp>
+#include <feedline/source/detail/tar_shard.hpp>
 
 #include "photos.hpp"
 

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include <feedline/core/random.hpp>
+#include <feedline/source/detail/file_cache.hpp>
 
 #include "support/catch.hpp"
 #include "support/tar_writer.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/source/global_shuffle.hpp>
 
+#include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/files.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/source/records.hpp>

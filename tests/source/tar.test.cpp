@@ -16,6 +16,8 @@
 
 #include <feedline/core/rank.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/records.hpp>

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <feedline/core/random.hpp>
+#include <feedline/detail/tar_reader.hpp>
 
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"

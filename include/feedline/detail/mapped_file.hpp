@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A whole file as read-only memory.
-#include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,97 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-
-#include <feedline/detail/open_file.hpp>
+#include <feedline/detail/file_state.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// Identifies a file and its version.
-struct file_state {
-  explicit file_state(const struct stat& status) noexcept
-      : device(status.st_dev),
-        number(status.st_ino),
-        size(static_cast<std::uint64_t>(status.st_size)),
-        modified_ns(std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec) {}
-
-  friend auto operator<=>(const file_state&, const file_state&) = default;
-
-  ::dev_t device;
-  ::ino_t number;
-  std::uint64_t size;
-  std::int64_t modified_ns;
-};
-
-/// Whether all users in the process share a file's bytes in memory, or this user has its own.
-enum class sharing { all, alone };
-
-/// A file's bytes in memory: mapped, or read where that is cheaper or the system has no more maps. A process can have about
-/// 65,530 maps (vm.max_map_count), and this class leaves some for others.
-class file_memory {
- public:
-  /// The memory of the file with this path; files with several names share it. Throws as mapped_file does.
-  static std::shared_ptr<const file_memory> of(const std::string& path, sharing with);
-
-  file_memory(const open_file& file, const file_state& state, const std::string& path);
-
-  file_memory(const file_memory&) = delete;
-  file_memory& operator=(const file_memory&) = delete;
-
-  ~file_memory() {
-    unmap();
-    in_use::of_process().forget(state_);
-  }
-
-  std::span<const std::byte> bytes() const noexcept { return bytes_; }
-
-  bool is_mapped() const noexcept;
-
-  const file_state& state() const noexcept { return state_; }
-
- private:
-  /// The files that the process has in memory. It keeps none of them alive.
-  class in_use {
-   public:
-    // Its symbol is visible, so that libraries that hide theirs share it.
-    [[gnu::visibility("default")]] static in_use& of_process() {
-      static in_use* const files = make();
-      return *files;
-    }
-
-    std::shared_ptr<const file_memory> find(const file_state& state);
-
-    /// The existing memory of the same file and version, or else this one.
-    std::shared_ptr<const file_memory> add(const std::shared_ptr<const file_memory>& memory);
-
-    void forget(const file_state& state) noexcept;
-
-    std::atomic<std::size_t> maps{0};
-
-   private:
-    static in_use* make();
-
-    std::mutex mutex_;
-    std::map<file_state, std::weak_ptr<const file_memory>> files_;
-  };
-
-  static constexpr std::size_t most_maps = 60'000;
-
-  // False if there are too many maps, or the file system has none.
-  bool map(const open_file& file) noexcept;
-
-  void unmap() noexcept;
-
-  // Reads to the end of the file: some files, such as those of /proc, are longer than their size says.
-  void read(const open_file& file, const std::string& path);
-
-  [[noreturn]] static void fail(int reason, const std::string& path);
-
-  file_state state_;
-  std::vector<std::byte> read_;
-  std::span<const std::byte> bytes_;
-};
+class file_memory;
 
 /// The name of a file or an object, and what identifies its version.
 struct named_version {
@@ -123,14 +34,14 @@ class mapped_file {
   /// file.
   explicit mapped_file(std::string path, sharing with = sharing::all);
 
-  std::span<const std::byte> bytes() const noexcept { return memory_->bytes(); }
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
   const std::string& path() const noexcept { return version_.path; }
 
   const named_version& version() const noexcept { return version_; }
 
   /// Whether keeping it takes no memory of the process.
-  bool is_mapped() const noexcept { return memory_->is_mapped(); }
+  bool is_mapped() const noexcept;
 
   /// When the file was last written, in nanoseconds since 1970.
   std::int64_t modified_ns() const noexcept;
@@ -144,6 +55,7 @@ class mapped_file {
 
  private:
   std::shared_ptr<const file_memory> memory_;
+  std::span<const std::byte> bytes_;
   named_version version_;
 };
 

@@ -11,11 +11,20 @@
 #include <string_view>
 #include <vector>
 
-#include <feedline/detail/mapped_file.hpp>
-#include <feedline/source/detail/file_cache.hpp>
+#include <feedline/detail/file_state.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
+
+namespace detail {
+
+class file_cache;
+struct opened_file;
+
+/// Files that stay open between reads of their chunks, at most so many at once.
+std::shared_ptr<file_cache> make_file_cache(std::size_t max_files);
+
+} // namespace detail
 
 /// The chunks of bytes in a file: one per member if its name ends with `.tar`, else the whole file. Directories, links,
 /// hidden members (see tar_options::hidden) and members named LICENSE in a TAR file are left out.
@@ -70,10 +79,7 @@ class chunk_file {
     std::uint64_t name_end; // in `names`; it begins where the previous one ends
   };
 
-  struct members {
-    std::vector<place> places;
-    std::string names;
-  };
+  struct members;
 
   bool is_tar() const noexcept;
 
@@ -89,7 +95,7 @@ class chunk_file {
   std::shared_ptr<detail::file_cache> files_;
   std::uint64_t max_size_ = ~std::uint64_t{0};
   std::optional<detail::file_state> state_; // when it was indexed
-  std::unique_ptr<members> members_;        // of a TAR file
+  std::shared_ptr<members> members_;        // of a TAR file
   std::string problem_;
   mutable std::atomic<bool> is_gone_ = false;
 };

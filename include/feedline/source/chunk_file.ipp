@@ -6,11 +6,22 @@
 #include <system_error>
 #include <utility>
 
+#include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/detail/file_cache.hpp>
 #include <feedline/source/detail/tar_on_disk.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE std::shared_ptr<detail::file_cache> detail::make_file_cache(std::size_t max_files) {
+  return std::make_shared<file_cache>(max_files);
+}
+
+struct chunk_file::members {
+  std::vector<place> places;
+  std::string names;
+};
 
 FEEDLINE_INLINE chunk_file::chunk_file(std::string path) : path_(std::move(path)) {}
 
@@ -83,7 +94,7 @@ FEEDLINE_INLINE std::string_view chunk_file::name_of(std::uint64_t i) const {
 
 FEEDLINE_INLINE void chunk_file::index_tar(std::stop_token stop) {
   const detail::opened_file opened = detail::opened_file::at(path_);
-  auto found = std::make_unique<members>();
+  auto found = std::make_shared<members>();
   detail::basic_tar_reader reader(detail::tar_on_disk(opened.file, opened.state.size, std::move(stop)));
   std::uint64_t problems = 0;
   detail::tar_member member;

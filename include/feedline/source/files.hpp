@@ -2,24 +2,16 @@
 #pragma once
 // files: a source of the names of a directory's files; a stage reads them, on any number of workers.
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
-
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/detail/readable_text.hpp>
 #include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -80,6 +72,8 @@ class files_source {
   std::size_t end_;
 };
 
+std::vector<std::byte> contents_of_file(const std::string& path);
+
 } // namespace detail
 
 /// Lists the names of a directory's files.
@@ -99,26 +93,7 @@ inline auto files(const std::string& directory, const file_patterns& patterns = 
 
 /// Reads a whole file. Throws std::system_error, whose what() is "PATH: REASON".
 inline constexpr auto read_file = [](const std::string& path) -> std::vector<std::byte> {
-  const auto fail = [&]() {
-    throw std::system_error(errno, std::generic_category(), detail::readable(path));
-  };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) fail();
-  std::vector<std::byte> bytes;
-  struct stat status {};
-  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISREG(status.st_mode))
-    bytes.reserve(static_cast<std::size_t>(status.st_size));
-  constexpr std::size_t step = 1 << 16;
-  for (std::size_t size = 0;;) {
-    bytes.resize(size + step);
-    const std::size_t got = std::fread(bytes.data() + size, 1, step, file.get());
-    size += got;
-    if (got < step) {
-      bytes.resize(size);
-      if (std::ferror(file.get())) fail();
-      return bytes;
-    }
-  }
+  return detail::contents_of_file(path);
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

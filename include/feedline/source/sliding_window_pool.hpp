@@ -19,7 +19,6 @@
 #include <feedline/core/stream_shuffler.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/source/chunk_file.hpp>
-#include <feedline/source/detail/file_cache.hpp>
 #include <feedline/source/detail/pool_run.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 #include <feedline/source/pool_chunk.hpp>
@@ -34,7 +33,7 @@ namespace detail {
 class make_chunks {
  public:
   explicit make_chunks(const pool_options& options)
-      : files_(std::make_shared<file_cache>(options.max_open_files)), max_size_(options.max_chunk_bytes) {}
+      : files_(make_file_cache(options.max_open_files)), max_size_(options.max_chunk_bytes) {}
 
   chunk_file operator()(watched_file&& file) const { return at(std::move(file.path)); }
 

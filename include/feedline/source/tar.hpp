@@ -15,16 +15,20 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
-#include <feedline/source/detail/object_list.hpp>
+#include <feedline/source/detail/indexed_tar.hpp>
 #include <feedline/source/detail/tar_in_order.hpp>
-#include <feedline/source/detail/tar_index.hpp>
-#include <feedline/source/detail/tar_objects.hpp>
 #include <feedline/source/detail/tar_shards.hpp>
 #include <feedline/source/file_patterns.hpp>
 #include <feedline/source/object_store.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
+
+namespace detail {
+
+class tar_names;
+
+} // namespace detail
 
 /// Options of tar_samples.
 struct tar_options {
@@ -97,14 +101,10 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
 
   /// The samples of all shards whose names match. Throws std::invalid_argument for a URL that `options.remote`
   /// doesn't serve, and for a negative max_sample_bytes.
-  explicit tar_samples(const file_patterns& shards, tar_options options = {})
-      : tar_samples(detail::list_files_and_objects(shards, traits.kind, options.remote), options) {}
+  explicit tar_samples(const file_patterns& shards, tar_options options = {});
 
   /// Access to the samples by position; reads the headers of all shards. Throws object_error after a stop.
-  detail::indexed_tar indexed(const std::stop_token& stop = {}) const {
-    files().expect_files();
-    return {{files(), objects()}, keep_index_, opener().settings(), stop};
-  }
+  detail::indexed_tar indexed(const std::stop_token& stop = {}) const;
 
   /// Whether next() would return a sample, or end the epoch, without waiting for an object.
   bool ready() const { return opener().ready(files(), shard()); }
@@ -124,9 +124,9 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
   /// The numbers of the object store, and how long threads waited for parts of objects.
   void metrics(auto& out) const {
     if (!objects()) return;
-    out.total("seconds waited for parts", objects()->seconds_waited());
-    objects()->store().metrics([&](const char* name, double value) { out(name, value); },
-                               [&](const char* name, double value) { out.total(name, value); });
+    out.total("seconds waited for parts", seconds_waited());
+    store().metrics([&](const char* name, double value) { out(name, value); },
+                    [&](const char* name, double value) { out.total(name, value); });
   }
 
   /// "photos-0003.tar: dir/17.jpg, .cls", found by reading the shard's headers again; "photos-0003.tar:
@@ -140,8 +140,12 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
 
   const std::shared_ptr<detail::object_list>& objects() const noexcept { return opener().objects(); }
 
+  object_store& store() const noexcept;
+
+  double seconds_waited() const noexcept;
+
   bool keep_index_;
-  std::shared_ptr<detail::tar_names> names_ = std::make_shared<detail::tar_names>(opener().settings());
+  std::shared_ptr<detail::tar_names> names_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

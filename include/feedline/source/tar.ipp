@@ -3,8 +3,23 @@
 #include <feedline/source/tar.hpp>
 
 #include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/object_list.hpp>
+#include <feedline/source/detail/tar_index.hpp>
+#include <feedline/source/detail/tar_shard.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE tar_samples::tar_samples(const file_patterns& shards, tar_options options)
+    : tar_samples(detail::list_files_and_objects(shards, traits.kind, options.remote), options) {}
+
+FEEDLINE_INLINE detail::indexed_tar tar_samples::indexed(const std::stop_token& stop) const {
+  files().expect_files();
+  return {{files(), objects()}, keep_index_, opener().settings(), stop};
+}
+
+FEEDLINE_INLINE object_store& tar_samples::store() const noexcept { return objects()->store(); }
+
+FEEDLINE_INLINE double tar_samples::seconds_waited() const noexcept { return objects()->seconds_waited(); }
 
 FEEDLINE_INLINE std::uint64_t tar_samples::fingerprint(std::uint64_t extent,
                                                        const std::stop_token& stop) const {
@@ -13,7 +28,7 @@ FEEDLINE_INLINE std::uint64_t tar_samples::fingerprint(std::uint64_t extent,
 }
 
 FEEDLINE_INLINE std::string tar_samples::outage() const {
-  return objects() ? objects()->store().outage() : std::string();
+  return objects() ? store().outage() : std::string();
 }
 
 FEEDLINE_INLINE std::optional<std::size_t> tar_samples::max_item_bytes() const noexcept {
@@ -21,7 +36,7 @@ FEEDLINE_INLINE std::optional<std::size_t> tar_samples::max_item_bytes() const n
 }
 
 FEEDLINE_INLINE std::size_t tar_samples::bytes_held() const {
-  return (objects() ? objects()->store().bytes_ahead() : 0) +
+  return (objects() ? store().bytes_ahead() : 0) +
          (opener().settings().notice ? detail::seen_keys::most_bytes : 0);
 }
 
@@ -34,7 +49,8 @@ FEEDLINE_INLINE std::string tar_samples::origin(std::uint64_t index) const {
 
 FEEDLINE_INLINE tar_samples::tar_samples(detail::listed_files all, const tar_options& options)
     : tar_in_order(std::move(all.files), detail::tar_shards(std::move(all.objects), checked(options))),
-      keep_index_(options.keep_index) {}
+      keep_index_(options.keep_index),
+      names_(std::make_shared<detail::tar_names>(opener().settings())) {}
 
 FEEDLINE_INLINE detail::tar_settings tar_samples::checked(const tar_options& options) {
   detail::refuse_negative(options.max_sample_bytes, "feedline::tar_samples: max_sample_bytes");

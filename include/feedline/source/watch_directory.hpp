@@ -10,7 +10,6 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/source/detail/watched_tree.hpp>
 #include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -39,6 +38,8 @@ struct watched_file {
 
 namespace detail {
 
+class watched_tree;
+
 class directory_source {
  public:
   static constexpr source_traits traits{.kind = "watch_directory", .live = true};
@@ -55,7 +56,9 @@ class directory_source {
   std::optional<std::size_t> max_item_bytes() const noexcept;
 
  private:
-  watched_tree::settings settings_;
+  std::string directory_;
+  file_patterns patterns_;
+  watch_options options_;
   std::shared_ptr<watched_tree> tree_;
 };
 

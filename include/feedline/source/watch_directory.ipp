@@ -6,11 +6,13 @@
 
 #include <feedline/detail/file_search.hpp>
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/source/detail/watched_tree.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE directory_source::directory_source(std::string directory, const file_patterns& patterns,
-                                                   const watch_options& options) {
+                                                   const watch_options& options)
+    : directory_(std::move(directory)), patterns_(patterns), options_(options) {
   if (patterns.names().empty())
     throw std::invalid_argument("feedline::watch_directory: the list of patterns is empty");
   for (const std::string& pattern : patterns.names())
@@ -18,13 +20,14 @@ FEEDLINE_INLINE directory_source::directory_source(std::string directory, const 
       throw std::invalid_argument(
           "feedline::watch_directory: the pattern " + in_backticks(pattern) +
           " must match names of files, in all directories below: it can't contain a slash");
-  file_search::expect_folder(directory);
-  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-  settings_ = {std::move(directory), patterns.names(), options.newest_first, options.hidden};
+  file_search::expect_folder(directory_);
+  while (directory_.size() > 1 && directory_.back() == '/') directory_.pop_back();
 }
 
 FEEDLINE_INLINE void directory_source::start_epoch(const epoch& e) {
-  tree_ = std::make_shared<watched_tree>(settings_, e.endless, e.stop);
+  const watched_tree::settings settings{directory_, patterns_.names(), options_.newest_first,
+                                        options_.hidden};
+  tree_ = std::make_shared<watched_tree>(settings, e.endless, e.stop);
 }
 
 FEEDLINE_INLINE bool directory_source::ready() const { return tree_->ready(); }

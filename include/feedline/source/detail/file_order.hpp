@@ -7,47 +7,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <feedline/core/epoch.hpp>
-#include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/detail/file_search.hpp>
-#include <feedline/detail/mapped_file.hpp>
-#include <feedline/detail/readable_text.hpp>
+#include <feedline/detail/function_ref.hpp>
 #include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// Throws std::invalid_argument if a name is listed twice, also with extra slashes or `./` if it isn't a URL. The message
-/// has `shown(name)`.
-template <class Shown>
-void refuse_doubles(const std::vector<std::string>& names, Shown shown) {
-  const auto plain = [](std::string_view name) {
-    if (!scheme_of(name).empty()) return std::string(name);
-    std::string text(name.starts_with('/') ? "/" : "");
-    while (!name.empty()) {
-      const std::string_view part = name.substr(0, name.find('/'));
-      if (!part.empty() && part != ".") text.append(part).append("/");
-      name.remove_prefix(std::min(part.size() + 1, name.size()));
-    }
-    return text;
-  };
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> hashes;
-  hashes.reserve(names.size());
-  for (const std::string& name : names)
-    hashes.emplace_back(stable_hash(plain(name)), static_cast<std::uint32_t>(hashes.size()));
-  std::sort(hashes.begin(), hashes.end());
-  for (std::size_t i = 1; i < hashes.size(); ++i)
-    if (hashes[i].first == hashes[i - 1].first &&
-        plain(names[hashes[i].second]) == plain(names[hashes[i - 1].second]))
-      throw std::invalid_argument(in_backticks(shown(names[hashes[i].second])) +
-                                  " is listed twice: an epoch would yield each of its samples twice");
-}
+class mapped_file;
 
 /// Lists files once, and goes through them in listed order or, in a shuffled epoch, in a keyed random order.
 /// A sample's index is `number of its file << 40 | position in the file`, files counted in listed order.
@@ -60,22 +30,10 @@ class file_order {
 
   /// The names of files and other things: `append(names, pattern)` adds those that a pattern names, and
   /// `shown(name)` is a name or a pattern for messages. Throws as the constructor does.
-  template <class Append, class Shown>
-  static std::vector<std::string> list(const file_patterns& files, const char* source, Append append,
-                                       Shown shown) {
-    const auto refuse = [&](const char* reason) {
-      throw std::invalid_argument("feedline::" + std::string(source) + ": " + reason);
-    };
-    if (files.names().empty()) refuse("the list of files is empty: it needs at least one name or pattern");
-    std::vector<std::string> names;
-    for (const std::string& pattern : files.names()) {
-      if (pattern.empty()) refuse("a file in the list has an empty name");
-      append(names, pattern);
-      if (names.size() > most_files) too_many_files(shown(pattern));
-    }
-    refuse_doubles(names, shown);
-    return names;
-  }
+  static std::vector<std::string>
+  list(const file_patterns& files, const char* source,
+       function_ref<void(std::vector<std::string>& names, const std::string& pattern)> append,
+       function_ref<std::string(const std::string& name)> shown);
 
   /// Files that were listed before. `objects`: which of them aren't files on this machine; empty: none.
   file_order(std::vector<std::string> names, const char* source, const std::vector<bool>& objects = {});
@@ -111,13 +69,7 @@ class file_order {
   std::uint64_t fingerprint(std::uint64_t extent) const;
 
   /// The same for files that have a hash of their own, `hash_of(number)`.
-  template <class HashOf>
-  std::uint64_t fingerprint(std::uint64_t extent, HashOf hash_of) const {
-    std::uint64_t hash = key(extent);
-    for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, names().size()); ++i)
-      hash = key(hash, stable_hash(last_name(names()[i])), hash_of(i));
-    return hash;
-  }
+  std::uint64_t fingerprint(std::uint64_t extent, function_ref<std::uint64_t(std::size_t)> hash_of) const;
 
   const std::vector<std::string>& names() const noexcept;
 
@@ -149,6 +101,10 @@ class file_order {
   };
 
   enum class file_type { missing, directory, other };
+
+  // Throws std::invalid_argument if a name is listed twice, also with extra slashes or `./` if it isn't a URL.
+  static void refuse_doubles(const std::vector<std::string>& names,
+                             function_ref<std::string(const std::string& name)> shown);
 
   static file_type type_of(const std::string& name) noexcept;
 

@@ -3,14 +3,70 @@
 #include <feedline/source/detail/file_order.hpp>
 
 #include <cerrno>
+#include <stdexcept>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <sys/stat.h>
+
+#include <feedline/core/random.hpp>
+#include <feedline/detail/file_search.hpp>
+#include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE file_order::file_order(const file_patterns& files, const char* source)
-    : file_order(list(files, source, append_files, [](const std::string& name) { return name; }), source) {}
+    : file_order(list(
+                     files, source,
+                     [](std::vector<std::string>& names, const std::string& pattern) {
+                       append_files(names, pattern);
+                     },
+                     [](const std::string& name) { return name; }),
+                 source) {}
+
+FEEDLINE_INLINE std::vector<std::string>
+file_order::list(const file_patterns& files, const char* source,
+                 function_ref<void(std::vector<std::string>& names, const std::string& pattern)> append,
+                 function_ref<std::string(const std::string& name)> shown) {
+  const auto refuse = [&](const char* reason) {
+    throw std::invalid_argument("feedline::" + std::string(source) + ": " + reason);
+  };
+  if (files.names().empty()) refuse("the list of files is empty: it needs at least one name or pattern");
+  std::vector<std::string> names;
+  for (const std::string& pattern : files.names()) {
+    if (pattern.empty()) refuse("a file in the list has an empty name");
+    append(names, pattern);
+    if (names.size() > most_files) too_many_files(shown(pattern));
+  }
+  refuse_doubles(names, shown);
+  return names;
+}
+
+FEEDLINE_INLINE void file_order::refuse_doubles(const std::vector<std::string>& names,
+                                                function_ref<std::string(const std::string& name)> shown) {
+  const auto plain = [](std::string_view name) {
+    if (!scheme_of(name).empty()) return std::string(name);
+    std::string text(name.starts_with('/') ? "/" : "");
+    while (!name.empty()) {
+      const std::string_view part = name.substr(0, name.find('/'));
+      if (!part.empty() && part != ".") text.append(part).append("/");
+      name.remove_prefix(std::min(part.size() + 1, name.size()));
+    }
+    return text;
+  };
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> hashes;
+  hashes.reserve(names.size());
+  for (const std::string& name : names)
+    hashes.emplace_back(stable_hash(plain(name)), static_cast<std::uint32_t>(hashes.size()));
+  std::sort(hashes.begin(), hashes.end());
+  for (std::size_t i = 1; i < hashes.size(); ++i)
+    if (hashes[i].first == hashes[i - 1].first &&
+        plain(names[hashes[i].second]) == plain(names[hashes[i - 1].second]))
+      throw std::invalid_argument(in_backticks(shown(names[hashes[i].second])) +
+                                  " is listed twice: an epoch would yield each of its samples twice");
+}
 
 FEEDLINE_INLINE file_order::file_order(std::vector<std::string> names, const char* source,
                                        const std::vector<bool>& objects)
@@ -113,6 +169,14 @@ FEEDLINE_INLINE std::uint64_t file_order::extent() const noexcept { return names
 
 FEEDLINE_INLINE std::uint64_t file_order::fingerprint(std::uint64_t extent) const {
   return fingerprint(extent, [this](std::size_t i) { return fingerprint_of_file(names()[i]); });
+}
+
+FEEDLINE_INLINE std::uint64_t
+file_order::fingerprint(std::uint64_t extent, function_ref<std::uint64_t(std::size_t)> hash_of) const {
+  std::uint64_t hash = key(extent);
+  for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, names().size()); ++i)
+    hash = key(hash, stable_hash(last_name(names()[i])), hash_of(i));
+  return hash;
 }
 
 FEEDLINE_INLINE const std::vector<std::string>& file_order::names() const noexcept { return list_->names; }

@@ -13,7 +13,7 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/source/detail/file_order.hpp>
-#include <feedline/source/detail/tar_shard.hpp>
+#include <feedline/source/detail/tar_settings.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include <feedline/detail/mapped_file.hpp>
-#include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/object_list.hpp>
+#include <feedline/source/detail/object_shard.hpp>
 #include <feedline/source/detail/tar_index.hpp>
-#include <feedline/source/detail/tar_shards.hpp>
+#include <feedline/source/detail/tar_settings.hpp>
 #include <feedline/source/object_store.hpp>
 #include <feedline/source/tar_sample.hpp>
 
@@ -114,43 +114,6 @@ class tar_objects {
   mutable std::mutex mutex_; // guards the members below
   mutable std::map<std::pair<std::size_t, std::size_t>, announced_read> announced_;
   mutable std::size_t announced_bytes_ = 0;
-};
-
-/// Access to the samples of shards by position, counted over all shards. Shards that are files are mapped when first
-/// needed.
-class indexed_tar {
- public:
-  indexed_tar(const listed_files& all, bool keep_index, const tar_settings& how, const std::stop_token& stop);
-
-  std::uint64_t size() const noexcept { return places_.size(); }
-
-  /// Throws tar_error as reading the shard in order would, and for a shard that has changed since it was
-  /// indexed.
-  tar_sample at(std::uint64_t place, const std::stop_token& stop = {}) const;
-
-  /// Has the system or the store start to read a sample's bytes, if they are worth the request.
-  void will_need(std::uint64_t place) const noexcept;
-
-  /// Whether at() would return without waiting for an object.
-  bool ready(std::uint64_t place) const;
-
-  std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
-
-  std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
-
-  std::uint64_t size_of_first(std::uint64_t shards) const { return places_.size_of_first(shards); }
-
- private:
-  bool is_object(std::size_t number) const noexcept;
-
-  std::shared_ptr<const mapped_file> map(std::size_t number) const;
-
-  file_order files_;
-  places_in_files places_;
-  std::shared_ptr<const std::vector<tar_index>> shards_; // of files
-  std::shared_ptr<lazy_maps> maps_;
-  tar_settings how_;
-  std::optional<tar_objects> objects_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

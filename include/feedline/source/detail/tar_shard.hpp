@@ -20,23 +20,10 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/detail/tar_settings.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-/// Where a later pass over a shard continues.
-struct tar_place {
-  static constexpr std::uint64_t none = ~std::uint64_t{0};
-
-  std::uint64_t position = none;        ///< in the shard; none: no shard is open
-  std::uint64_t begin = 0;              ///< the offset of the next member; none: there is none
-  std::uint64_t usual_size = 0;         ///< see basic_tar_shard::usual_size()
-  std::vector<std::uint64_t> globals{}; ///< offsets of headers that apply to all members after them
-
-  bool is_open() const noexcept { return position != none; }
-
-  void state(auto& archive) { archive(position, begin, usual_size, globals); }
-};
 
 /// Passes the first notice about samples whose members aren't neighbours to a user's function. Any thread may use it.
 class tar_notice {
@@ -50,16 +37,6 @@ class tar_notice {
  private:
   const callback<std::string> on_notice_;
   std::atomic<bool> was_given_{false};
-};
-
-/// How shards are read.
-struct tar_settings {
-  std::size_t max_sample_bytes;         ///< of shards that aren't mapped
-  bool hidden = false;                  ///< whether hidden files are members
-  std::shared_ptr<tar_notice> notice{}; ///< null: nobody wants it
-
-  /// The same for a pass of which nobody wants a notice.
-  tar_settings quiet() const { return {max_sample_bytes, hidden, nullptr}; }
 };
 
 /// The hashes of a shard's keys so far, at most 2^20.

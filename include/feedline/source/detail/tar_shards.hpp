@@ -6,59 +6,40 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/detail/mapped_file.hpp>
-#include <feedline/detail/tar_reader.hpp>
 #include <feedline/source/detail/file_order.hpp>
-#include <feedline/source/detail/object_ahead.hpp>
-#include <feedline/source/detail/object_list.hpp>
-#include <feedline/source/detail/object_stream.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
-#include <feedline/source/detail/stream_archive.hpp>
-#include <feedline/source/detail/tar_shard.hpp>
+#include <feedline/source/detail/tar_settings.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-using object_archive = basic_stream_archive<object_stream>;
-using object_shard = basic_tar_shard<object_archive>;
-using tar_globals = std::shared_ptr<const std::vector<tar_global>>;
+class object_ahead;
+class object_list;
 
-/// Reads the headers at these offsets of an object, as far as they are what they were. Throws tar_error.
-tar_globals read_tar_globals(const std::shared_ptr<object_list>& objects, std::size_t number,
-                             const std::vector<std::uint64_t>& offsets, std::size_t most_bytes,
-                             const std::stop_token& stop);
-
-/// The samples of a shard that is a file or an object.
-class any_tar_shard {
+/// A shard that is open, which is a file or an object.
+class open_tar_shard {
  public:
-  template <class Shard, class... Arguments>
-  explicit any_tar_shard(std::in_place_type_t<Shard> type, Arguments&&... arguments)
-      : shard_(type, std::forward<Arguments>(arguments)...) {}
+  open_tar_shard() = default;
+  open_tar_shard(open_tar_shard&&) = delete;
+  virtual ~open_tar_shard() = default;
 
-  std::optional<tar_sample> next();
+  /// As those of basic_tar_shard.
+  virtual std::optional<tar_sample> next() = 0;
+  virtual std::uint64_t position() const noexcept = 0;
+  virtual std::uint64_t begin() const noexcept = 0;
+  virtual tar_place place() const = 0;
 
-  std::uint64_t position() const noexcept;
-
-  std::uint64_t begin() const noexcept;
-
-  tar_place place() const;
-
-  /// Null if it is a file.
-  const object_shard* object() const noexcept;
-
- private:
-  std::variant<tar_shard, object_shard> shard_;
+  /// Whether so many bytes can be read without waiting for an object, or reading will fail.
+  virtual bool is_ready(std::uint64_t bytes) const noexcept = 0;
 };
 
 /// Maps shards that are files, and requests objects in parts; reads both ahead.
 class tar_shards {
  public:
-  using shard = any_tar_shard;
+  using shard = open_tar_shard;
 
   /// `objects`: null if all shards are files.
   tar_shards(std::shared_ptr<object_list> objects, tar_settings how);
@@ -76,11 +57,7 @@ class tar_shards {
 
   std::unique_ptr<shard> open(const file_order& files, std::size_t number, const tar_place& from);
 
-  void yielded_sample(const file_order& files, const shard& from) {
-    if (!is_object_) [[likely]]
-      return files_ahead_.announce(files, file_, from.begin());
-    last_bytes_ = from.begin() - std::exchange(last_begin_, from.begin());
-  }
+  void yielded_sample(const file_order& files, const shard& from);
 
   /// Whether a stop may have cut the shard off: not one that is mapped.
   bool is_stopped() const noexcept;

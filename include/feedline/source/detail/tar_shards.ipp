@@ -2,56 +2,48 @@
 #pragma once
 #include <feedline/source/detail/tar_shards.hpp>
 
-#include <string>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
-#include <feedline/detail/readable_text.hpp>
-#include <feedline/detail/tar_header.hpp>
+#include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/detail/object_ahead.hpp>
+#include <feedline/source/detail/object_list.hpp>
+#include <feedline/source/detail/object_shard.hpp>
+#include <feedline/source/detail/object_stream.hpp>
+#include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE tar_globals read_tar_globals(const std::shared_ptr<object_list>& objects, std::size_t number,
-                                             const std::vector<std::uint64_t>& offsets,
-                                             std::size_t most_bytes, const std::stop_token& stop) {
-  if (offsets.empty()) return nullptr;
-  constexpr std::size_t step = 16 << 10;
-  std::vector<tar_global> globals;
-  for (const std::uint64_t offset : offsets) {
-    basic_stream_archive<object_stream> header(
-        object_stream(objects->shown(number), read_when_needed(objects, number, step, tar_place::none, stop),
-                      offset),
-        most_bytes, offset);
-    const auto block = header.read(tar_block);
-    if (block.size() == tar_block && tar_header(block).type() == 'g')
-      if (const auto size = tar_header(block).size(); size && header.has_room_for(*size))
-        globals.push_back({offset, std::string(header.read(*size))});
-    if (!header.problem().empty())
-      throw tar_error(readable(objects->shown(number)) + ": " + header.problem());
+/// Reads the samples of a shard of one type.
+template <class Shard>
+class opened_tar_shard final : public open_tar_shard {
+ public:
+  template <class... Arguments>
+  explicit opened_tar_shard(Arguments&&... arguments) : shard_(std::forward<Arguments>(arguments)...) {}
+
+  std::optional<tar_sample> next() override { return shard_.next(); }
+
+  std::uint64_t position() const noexcept override { return shard_.position(); }
+
+  std::uint64_t begin() const noexcept override { return shard_.begin(); }
+
+  tar_place place() const override { return shard_.place(); }
+
+  bool is_ready([[maybe_unused]] std::uint64_t bytes) const noexcept override {
+    if constexpr (std::is_same_v<Shard, tar_shard>) {
+      return true;
+    } else {
+      const object_stream& stream = shard_.archive().stream();
+      return !stream.problem().empty() || stream.left_in_part() >= bytes;
+    }
   }
-  return std::make_shared<const std::vector<tar_global>>(std::move(globals));
-}
 
-FEEDLINE_INLINE std::optional<tar_sample> any_tar_shard::next() {
-  if (tar_shard* const file = std::get_if<tar_shard>(&shard_)) [[likely]]
-    return file->next();
-  return std::get<object_shard>(shard_).next();
-}
-
-FEEDLINE_INLINE std::uint64_t any_tar_shard::position() const noexcept {
-  return std::visit([](const auto& shard) { return shard.position(); }, shard_);
-}
-
-FEEDLINE_INLINE std::uint64_t any_tar_shard::begin() const noexcept {
-  return std::visit([](const auto& shard) { return shard.begin(); }, shard_);
-}
-
-FEEDLINE_INLINE tar_place any_tar_shard::place() const {
-  return std::visit([](const auto& shard) { return shard.place(); }, shard_);
-}
-
-FEEDLINE_INLINE const object_shard* any_tar_shard::object() const noexcept {
-  return std::get_if<object_shard>(&shard_);
-}
+ private:
+  Shard shard_;
+};
 
 FEEDLINE_INLINE tar_shards::tar_shards(std::shared_ptr<object_list> objects, tar_settings how)
     : objects_(std::move(objects)), how_(std::move(how)) {}
@@ -75,8 +67,13 @@ tar_shards::open(const file_order& files, std::size_t number, const tar_place& f
   if (is_object_) return open_object(files, number, from);
   file_ = files_ahead_.take(number);
   if (!file_) file_ = tar_shard::map(files.names()[number]);
-  if (!from.is_open()) return std::make_unique<shard>(std::in_place_type<tar_shard>, file_, how_);
-  return std::make_unique<shard>(std::in_place_type<tar_shard>, file_, how_, from);
+  using opened = opened_tar_shard<tar_shard>;
+  return from.is_open() ? std::make_unique<opened>(file_, how_, from) : std::make_unique<opened>(file_, how_);
+}
+
+FEEDLINE_INLINE void tar_shards::yielded_sample(const file_order& files, const shard& from) {
+  if (!is_object_) return files_ahead_.announce(files, file_, from.begin());
+  last_bytes_ = from.begin() - std::exchange(last_begin_, from.begin());
 }
 
 FEEDLINE_INLINE bool tar_shards::is_stopped() const noexcept { return is_object_ && stop_.stop_requested(); }
@@ -84,11 +81,8 @@ FEEDLINE_INLINE bool tar_shards::is_stopped() const noexcept { return is_object_
 FEEDLINE_INLINE bool tar_shards::ready(const file_order& files, const shard* open) const {
   if (!objects_) [[likely]]
     return true;
-  if (open && !open->object()) return true;
   if (open) {
-    const object_stream& stream = open->object()->archive().stream();
-    // The next sample is probably as large as the last one.
-    if (!stream.problem().empty() || stream.left_in_part() >= last_bytes_) return true;
+    if (open->is_ready(last_bytes_)) return true; // the next sample is probably as large as the last one
   } else if (const auto number = files.peek(); !number || !objects_->has(*number)) {
     return true;
   }
@@ -131,8 +125,8 @@ tar_shards::open_object(const file_order& files, std::size_t number, const tar_p
   object_stream stream(objects_->shown(number), take, at.begin);
   last_begin_ = at.begin;
   last_bytes_ = 1;
-  return std::make_unique<shard>(
-      std::in_place_type<object_shard>, version,
+  return std::make_unique<opened_tar_shard<object_shard>>(
+      version,
       basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, at.begin),
                                        at.begin, globals),
       how_, at);

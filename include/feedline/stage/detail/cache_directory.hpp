@@ -26,6 +26,7 @@
 #include <feedline/core/stored_value.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
+#include <feedline/stage/detail/shared_map.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -51,10 +51,10 @@ class cache_store {
  private:
   struct open_table {
     std::uint64_t fingerprint;
-    std::unique_ptr<cache_table> table;
+    std::shared_ptr<cache_table> table;
   };
 
-  std::unique_ptr<cache_table> make(std::uint64_t fingerprint);
+  std::shared_ptr<cache_table> make(std::uint64_t fingerprint);
 
   cache_options options_;
   cache_counters counters_;

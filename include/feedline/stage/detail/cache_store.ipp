@@ -7,6 +7,7 @@
 
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/cache_directory.hpp>
+#include <feedline/stage/detail/memory_table.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -29,15 +30,15 @@ FEEDLINE_INLINE cache_table& cache_store::open(std::uint64_t fingerprint) {
   return *tables_.back().table;
 }
 
-FEEDLINE_INLINE std::unique_ptr<cache_table> cache_store::make(std::uint64_t fingerprint) {
-  if (options_.memory_bytes > 0) return std::make_unique<memory_table>(options_.memory_bytes, counters_);
+FEEDLINE_INLINE std::shared_ptr<cache_table> cache_store::make(std::uint64_t fingerprint) {
+  if (options_.memory_bytes > 0) return std::make_shared<memory_table>(options_.memory_bytes, counters_);
   const auto warn = [](void* listener, const std::string& sentence) {
     try {
       notify(*static_cast<const callback<std::string>*>(listener), sentence);
     } catch (...) { // the sample in hand isn't to blame
     }
   };
-  return std::make_unique<directory_table>(options_.directory, options_.directory_bytes, fingerprint,
+  return std::make_shared<directory_table>(options_.directory, options_.directory_bytes, fingerprint,
                                            counters_, warn, &options_.on_notice);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/stage/detail/cache_table.hpp>
+#include <feedline/stage/detail/memory_table.hpp>
 
+#include <atomic>
 #include <memory>
 #include <new>
 

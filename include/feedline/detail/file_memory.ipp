@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/detail/file_memory.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <feedline/detail/kernel.hpp>
+#include <feedline/detail/readable_text.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::shared_ptr<const file_memory> file_memory::of(const std::string& path, sharing with) {
+  struct stat status {};
+
+  if (::stat(path.c_str(), &status) != 0) fail(errno, path);
+  // Checked before opening, as opening a device may have side effects.
+  if (S_ISDIR(status.st_mode)) fail(EISDIR, path);
+  if (!S_ISREG(status.st_mode)) throw std::runtime_error(readable(path) + ": is not a regular file");
+  if (with == sharing::all)
+    if (auto memory = in_use::of_process().find(file_state(status))) return memory;
+  // Without O_NONBLOCK opening a named pipe would wait for its writer.
+  const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file || ::fstat(file.number(), &status) != 0) fail(errno, path);
+  auto memory = std::make_shared<const file_memory>(file, file_state(status), path);
+  return with == sharing::all ? in_use::of_process().add(memory) : memory;
+}
+
+FEEDLINE_INLINE file_memory::file_memory(const open_file& file, const file_state& state,
+                                         const std::string& path)
+    : state_(state) {
+  constexpr std::uint64_t few = 16 << 10; // bytes
+  if (state.size > std::numeric_limits<std::size_t>::max()) fail(EFBIG, path);
+  if (state.size > few && map(file)) return;
+  try {
+    read(file, path);
+  } catch (const std::bad_alloc&) {
+    fail(ENOMEM, path);
+  }
+}
+
+FEEDLINE_INLINE bool file_memory::is_mapped() const noexcept { return bytes_.data() != read_.data(); }
+
+FEEDLINE_INLINE bool file_memory::map(const open_file& file) noexcept {
+  std::atomic<std::size_t>& maps = in_use::of_process().maps;
+  const auto size = static_cast<std::size_t>(state_.size);
+  void* const memory = maps.fetch_add(1) < most_maps
+                           ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0)
+                           : MAP_FAILED;
+  if (memory == MAP_FAILED) {
+    --maps;
+    return false;
+  }
+  bytes_ = {static_cast<const std::byte*>(memory), size};
+  return true;
+}
+
+FEEDLINE_INLINE void file_memory::unmap() noexcept {
+  if (!is_mapped()) return;
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  --in_use::of_process().maps;
+}
+
+FEEDLINE_INLINE std::shared_ptr<const file_memory> file_memory::in_use::find(const file_state& state) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(state);
+  return found == files_.end() ? nullptr : found->second.lock();
+}
+
+FEEDLINE_INLINE std::shared_ptr<const file_memory>
+file_memory::in_use::add(const std::shared_ptr<const file_memory>& memory) {
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<const file_memory>& known = files_[memory->state()];
+  if (auto earlier = known.lock()) return earlier;
+  known = memory;
+  return memory;
+}
+
+FEEDLINE_INLINE void file_memory::in_use::forget(const file_state& state) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(state);
+  if (found != files_.end() && found->second.expired()) files_.erase(found);
+}
+
+FEEDLINE_INLINE file_memory::in_use* file_memory::in_use::make() {
+  // Otherwise a child forked by another thread could find the mutex locked forever.
+  around_fork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); });
+  return new in_use(); // never destroyed: static samples may outlive anything
+}
+
+FEEDLINE_INLINE void file_memory::read(const open_file& file, const std::string& path) {
+  constexpr std::size_t step = 4096;
+  const std::size_t size = state_.size > 0 ? static_cast<std::size_t>(state_.size) + 1 : step;
+  for (std::size_t got = 0;;) {
+    if (got == read_.size()) read_.resize(std::max(size, 2 * got));
+    const ::ssize_t count = ::read(file.number(), read_.data() + got, read_.size() - got);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(errno, path);
+    got += static_cast<std::size_t>(count);
+    if (count > 0) continue;
+    read_.resize(got);
+    read_.shrink_to_fit();
+    bytes_ = read_;
+    return;
+  }
+}
+
+FEEDLINE_INLINE void file_memory::fail(int reason, const std::string& path) {
+  throw std::system_error(reason, std::generic_category(), readable(path));
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/source/detail/indexed_tar.hpp>
+
+#include <stdexcept>
+#include <utility>
+
+#include <feedline/detail/readable_text.hpp>
+#include <feedline/source/detail/object_list.hpp>
+#include <feedline/source/detail/tar_index.hpp>
+#include <feedline/source/detail/tar_objects.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_index, const tar_settings& how,
+                                         const std::stop_token& stop)
+    : files_(all.files), how_(how.quiet()) {
+  std::vector<object_index> of_objects;
+  if (all.objects) of_objects = object_indexer(all.objects, how, stop).all();
+  std::vector<tar_index> shards;
+  for (std::size_t i = 0; i < files_.names().size(); ++i) {
+    const bool is_object = all.objects && all.objects->has(i);
+    shards.push_back(is_object ? tar_index() : index_of_tar(files_.names()[i], how, keep_index));
+    places_.add_file((is_object ? of_objects[i].samples : shards.back()).begins.size());
+  }
+  shards_ = std::make_shared<const std::vector<tar_index>>(std::move(shards));
+  maps_ = std::make_shared<lazy_maps>(files_.names());
+  if (all.objects) objects_ = std::make_shared<const tar_objects>(all.objects, how, std::move(of_objects));
+}
+
+FEEDLINE_INLINE indexed_tar::indexed_tar(const indexed_tar& other)
+    : files_(other.files_),
+      places_(other.places_),
+      shards_(other.shards_),
+      maps_(other.maps_),
+      how_(other.how_),
+      objects_(other.objects_ ? std::make_shared<const tar_objects>(*other.objects_) : nullptr) {}
+
+FEEDLINE_INLINE tar_sample indexed_tar::at(std::uint64_t place, const std::stop_token& stop) const {
+  const std::size_t number = places_.file_of(place);
+  const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
+  if (is_object(number)) return objects_->at(number, position, stop);
+  const tar_index& index = (*shards_)[number];
+  if (!index.problem.empty()) throw tar_error(index.problem);
+  const auto file = map(number);
+  if (!index.is_of(*file)) throw tar_error(readable(file->path()) + " has changed since it was indexed");
+  return sample_at(file, how_, index, position);
+}
+
+FEEDLINE_INLINE void indexed_tar::will_need(std::uint64_t place) const noexcept {
+  const std::size_t number = places_.file_of(place);
+  const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
+  try {
+    if (is_object(number)) return objects_->will_need(number, position);
+    const std::vector<std::uint64_t>& begins = (*shards_)[number].begins;
+    const std::uint64_t begin = begins[position];
+    const std::uint64_t end = position + 1 < begins.size() ? begins[position + 1] : (*shards_)[number].bytes;
+    constexpr std::uint64_t few = 16 << 10; // bytes; reading them costs less than the request
+    if (end < begin + few) return;
+    maps_->at(number)->will_need(begin, end - begin);
+  } catch (...) { // at() throws it
+  }
+}
+
+FEEDLINE_INLINE bool indexed_tar::ready(std::uint64_t place) const {
+  if (!objects_) return true;
+  const std::size_t number = places_.file_of(place);
+  return !is_object(number) ||
+         objects_->ready(number, static_cast<std::size_t>(place - places_.first_of(number)));
+}
+
+FEEDLINE_INLINE bool indexed_tar::is_object(std::size_t number) const noexcept {
+  return objects_ && objects_->has(number);
+}
+
+FEEDLINE_INLINE std::shared_ptr<const mapped_file> indexed_tar::map(std::size_t number) const {
+  try {
+    return maps_->at(number);
+  } catch (const std::runtime_error& error) {
+    throw tar_error(error.what());
+  }
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail

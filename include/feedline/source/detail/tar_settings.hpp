@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// How TAR shards are read, and from where on.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+class tar_notice;
+
+/// Where a later pass over a shard continues.
+struct tar_place {
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+
+  std::uint64_t position = none;        ///< in the shard; none: no shard is open
+  std::uint64_t begin = 0;              ///< the offset of the next member; none: there is none
+  std::uint64_t usual_size = 0;         ///< see basic_tar_shard::usual_size()
+  std::vector<std::uint64_t> globals{}; ///< offsets of headers that apply to all members after them
+
+  bool is_open() const noexcept { return position != none; }
+
+  void state(auto& archive) { archive(position, begin, usual_size, globals); }
+};
+
+/// How shards are read.
+struct tar_settings {
+  std::size_t max_sample_bytes;         ///< of shards that aren't mapped
+  bool hidden = false;                  ///< whether hidden files are members
+  std::shared_ptr<tar_notice> notice{}; ///< null: nobody wants it
+
+  /// The same for a pass of which nobody wants a notice.
+  tar_settings quiet() const { return {max_sample_bytes, hidden, nullptr}; }
+};
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
