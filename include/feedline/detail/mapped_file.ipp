@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
-#include <new>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -16,7 +13,6 @@
 #include <unistd.h>
 
 #include <feedline/detail/file_memory.hpp>
-#include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
