@@ -14,11 +14,13 @@
 #include <feedline/core/loader.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/plan/composition.hpp>
 #include <feedline/core/plan/epoch_size.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/repeated_order.hpp>
 #include <feedline/core/run/replay.hpp>
 #include <feedline/core/run/run.hpp>
+#include <feedline/core/samples_in_order.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 
@@ -29,140 +31,6 @@ namespace detail {
 /// A part of the library, which makes `operator|` apply; the other operand may be a user's plain class.
 template <class T>
 concept part = requires { typename T::feedline_part; };
-
-// The roles in a composition: compiler messages show these names, and the sentences refer to them.
-template <class S>
-struct stage_before;
-template <class T>
-struct item;
-template <class S>
-struct stage;
-template <class Type, auto Name>
-struct field;
-
-/// A mistake shows in two lines of a compiler's message: one has the stages and the item, the other the
-/// sentence.
-template <class Before, class Item, class Stage, class... Field>
-struct fit_check;
-
-template <class Before, class Item, class Stage, class... Field>
-struct fit_check<stage_before<Before>, item<Item>, stage<Stage>, Field...> {
-  static constexpr fit f = fit_of<Stage, Item>();
-
-  static_assert(
-      f != fit::no_output,
-      "feedline: `stage` doesn't name the type of the items that it emits: add `using output = …;` to a "
-      "class of your own, or pass a function to map or flat_map");
-  static_assert(f != fit::wrong_argument,
-                "feedline: `stage` can't be called with `item`, which is the output of `stage_before`");
-  static_assert(
-      f != fit::not_const,
-      "feedline: the function of `stage` changes itself when called (a mutable lambda?), but workers may "
-      "share it: make it const, or make a separate function for each worker with "
-      "per_worker(factory)");
-  static_assert(
-      f != fit::returns_void,
-      "feedline: the function of `stage` returns nothing: use tap to look at items without changing "
-      "them");
-  static_assert(f != fit::returns_reference,
-                "feedline: the function of `stage` returns a reference, which would dangle as soon as its "
-                "`item` is destroyed: return a value");
-  static_assert(
-      f != fit::returns_view,
-      "feedline: the function of `stage` returns a view of its `item`, which would dangle: return a "
-      "std::string or a std::vector");
-  static_assert(f != fit::returns_no_bool, "feedline: the function of `stage` must return a bool");
-  static_assert(f != fit::returns_no_range,
-                "feedline: the function of `stage` must return a range with begin() and end()");
-  static_assert(
-      sizeof...(Field) == 0,
-      "feedline: the `field` of `item` can't be stacked, so `stage` can't make tensors of it: make it a "
-      "number, an array of numbers, a tensor, a string, a vector of numbers or a plain struct of those (no "
-      "constructor, at most 12 fields), or collect whole items with as_list");
-  static_assert(f != fit::no_shape || sizeof...(Field) > 0,
-                "feedline: `item` has no shape, so `stage` can't make tensors of it: use numbers, "
-                "arrays, tensors, strings, vectors or a plain struct of those (no constructor, at most 12 "
-                "fields), or collect whole items with as_list");
-  static_assert(
-      f != fit::no_length,
-      "feedline: `stage` doesn't know the length of `item`: pass a function of the item that returns "
-      "an unsigned integer; without one it calls item.size()");
-  static_assert(f != fit::item_cannot_move,
-                "feedline: the items that `stage` emits can't be moved without throwing, so a queue can't "
-                "pass them on: declare their move constructor noexcept");
-};
-
-template <class Before, class Item, class Stage>
-struct fit_check_of {
-  using type = fit_check<stage_before<Before>, item<Item>, stage<Stage>>;
-};
-
-template <class Before, class Item, class Stage>
-  requires requires { Stage::template unfit_field<Item>(); }
-struct fit_check_of<Before, Item, Stage> {
-  using type = fit_check<stage_before<Before>, item<Item>, stage<Stage>,
-                         typename decltype(Stage::template unfit_field<Item>())::type>;
-};
-
-/// Checks stages in order, up to the first that doesn't fit.
-template <class Before, class Item, class... Stages>
-struct composition {
-  using last = Before;
-  using item = Item;
-  static constexpr bool fits = true;
-};
-
-// Only stages that fit are examined further: else there would be a second message.
-template <bool Fits, class Item, class S, class... Rest>
-inline constexpr bool rest_fits = false;
-template <class Item, class S, class... Rest>
-inline constexpr bool rest_fits<true, Item, S, Rest...> =
-    composition<S, stage_output_t<S, Item>, Rest...>::fits;
-
-template <class Before, class Item, class S, class... Rest>
-struct composition<Before, Item, S, Rest...> : fit_check_of<Before, Item, S>::type {
-  static constexpr bool fits = rest_fits<fit_of<S, Item>() == fit::yes, Item, S, Rest...>;
-};
-
-/// The same for a list of stages. (A variable instead of this class would cause a second message.)
-template <class Before, class Item, class Stages>
-struct composition_of;
-
-template <class Before, class Item, class... Stages>
-struct composition_of<Before, Item, types<Stages...>> {
-  using type = composition<Before, Item, Stages...>;
-};
-
-/// Stands in for a refused pipeline, its loader, its batches and everything else made from it, so that one
-/// mistake causes one message.
-struct refused_pipeline {
-  using feedline_part = void;
-
-  refused_pipeline finite(const finite_options& = {}) const;
-  refused_pipeline infinite(const infinite_options& = {}) const;
-  refused_pipeline memory(const infinite_options& = {}) const;
-  template <class... Arguments>
-  refused_pipeline replay(const Arguments&...) const;
-
-  refused_pipeline next() const;
-  void stop() const;
-  refused_pipeline metrics() const;
-  refused_pipeline failures() const;
-  refused_pipeline checkpoint() const;
-  refused_pipeline* begin() const;
-  refused_pipeline* end() const;
-
-  template <auto Member>
-  refused_pipeline get() const;
-  refused_pipeline values() const;
-  refused_pipeline ids() const;
-  std::size_t size() const;
-
-  refused_pipeline& operator*() const;
-  refused_pipeline* operator->() const;
-  template <class T>
-  operator T() const;
-};
 
 } // namespace detail
 
@@ -191,7 +59,7 @@ class pipeline {
   using item = typename segments::stage_types::template output<source_item_t<Source>>;
 
   /// For the library; `from(source)` makes a pipeline from a custom source.
-  pipeline(detail::shared<Source> source, detail::composed_stages stages)
+  pipeline(detail::shared<Source> source, detail::composed_stages&& stages)
       : source_(std::move(source)), composed_(std::move(stages)) {}
 
   /// Starts a run over all of the data, `epochs` times: each sample exactly once per epoch. With several
@@ -320,7 +188,7 @@ consteval bool keep_any_order(types<Stages...>) {
 /// The pipeline with another source.
 template <class NewSource, class Source, class... Segments>
 pipeline<NewSource, Segments...> with_source(NewSource source, const pipeline<Source, Segments...>& p) {
-  return {shared<NewSource>(std::move(source)), p.composed()};
+  return {shared<NewSource>(std::move(source)), composed_stages(p.composed())};
 }
 
 /// The source, or the last stage if there are stages.
@@ -336,7 +204,7 @@ template <class Source, class... Stages>
 std::type_identity<typename last_of<Source, Stages...>::type> last_stage(types<Stages...>);
 
 template <class... Segments>
-stage_row<Segments...> row_of(types<Segments...>, composed_stages stages) {
+stage_row<Segments...> row_of(types<Segments...>, composed_stages&& stages) {
   return {std::move(stages)};
 }
 
@@ -361,7 +229,7 @@ auto append(const stage_row<Before...>& before, const stage_row<After...>& after
 
 template <class Source, class... Segments>
 pipeline<Source, Segments...> pipeline_of(const shared<Source>& source, types<Segments...>,
-                                          composed_stages stages) {
+                                          composed_stages&& stages) {
   return {source, std::move(stages)};
 }
 

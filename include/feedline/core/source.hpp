@@ -5,19 +5,17 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <optional>
-#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
-#include <feedline/core/failure.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/state.hpp>
+#include <feedline/detail/function_ref.hpp>
 #include <feedline/detail/type_name.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -181,7 +179,7 @@ template <class S>
 consteval source_traits source_traits_of() {
   source_traits t;
   if constexpr (requires { S::traits; }) t = S::traits;
-  if (!t.kind) t.kind = type_name<S>.data();
+  if constexpr (!requires { requires S::traits.kind != nullptr; }) t.kind = type_name<S>.data();
   return t;
 }
 
@@ -211,94 +209,23 @@ std::string outage_of(const S& source) {
 template <class T>
 concept only_indexed = indexed_samples<T> && !source<T> && !requires(const T& t) { t.begin(); };
 
-/// The source made from such a class: it yields the samples in order of position.
-template <only_indexed D>
-class samples_in_order {
- public:
-  static constexpr source_traits traits = source_traits_of<D>();
-
-  explicit samples_in_order(D samples) : samples_(std::move(samples)) {}
-
-  void start_epoch(const epoch& e) {
-    stop_ = e.stop;
-    size_ = samples_.size();
-    if constexpr (requires { samples_.size_of_first(e.extent); }) size_ = samples_.size_of_first(e.extent);
-    else if constexpr (!requires { samples_.extent(); }) size_ = std::min(size_, e.extent);
-  }
-
-  // The position advances before the sample is read, so that a failed sample isn't read again.
-  auto next() -> std::optional<std::decay_t<decltype(std::declval<const D&>().at(0))>> {
-    if (next_ >= size_) return std::nullopt;
-    return sample_at(samples_, next_++, stop_);
-  }
-
-  std::uint64_t index() const { return index_at(samples_, next_ - 1); }
-
-  void skip(std::uint64_t count) { next_ += std::min(count, size_ - next_); }
-
-  void seek(std::uint64_t index) { next_ = find_index(samples_, index).value_or(size_); }
-
-  D indexed() const { return samples_; }
-
-  std::uint64_t extent() const {
-    if constexpr (requires { samples_.extent(); }) return samples_.extent();
-    else return samples_.size();
-  }
-
-  std::uint64_t fingerprint(std::uint64_t extent) const {
-    if constexpr (requires { samples_.fingerprint(extent); }) return samples_.fingerprint(extent);
-    else return extent;
-  }
-
-  std::optional<std::size_t> max_item_bytes() const {
-    if constexpr (requires { samples_.max_item_bytes(); }) return samples_.max_item_bytes();
-    else return std::nullopt;
-  }
-
-  std::string origin(std::uint64_t index) const {
-    if constexpr (requires { samples_.origin(index); }) return samples_.origin(index);
-    else return {};
-  }
-
- private:
-  D samples_;
-  std::uint64_t next_ = 0; // position
-  std::uint64_t size_ = 0; // number of samples in the epoch
-  std::stop_token stop_;
-};
+/// Calls `next` that many times; it returns false at the end. `failures`: see below.
+void skip_calls(std::uint64_t calls, std::uint64_t failures, const std::stop_token& stop,
+                function_ref<bool()> next);
 
 /// Has the effect of `calls` calls of next(), of which `failures` threw. Throws std::runtime_error if the
 /// epoch ends too early or another number of calls throws this time.
 template <source S>
 void skip_samples(S& source, std::uint64_t calls, std::uint64_t failures, const std::stop_token& stop,
                   bool with_index = false) {
-  if constexpr (requires { source.skip(calls); }) {
-    source.skip(calls);
-  } else {
-    constexpr const char* lost = "the run can't return to the checkpoint's position: ";
-    std::uint64_t failed = 0;
-    std::string last;
-    for (; calls > 0 && !stop.stop_requested(); --calls) {
-      bool has_ended = false;
-      try {
-        has_ended = !source.next();
-        if constexpr (requires { source.index(); })
-          if (with_index && !has_ended) static_cast<void>(source.index());
-      } catch (const std::exception& error) {
-        if (is_outage(std::current_exception())) throw;
-        ++failed;
-        last = error.what();
-      } catch (...) {
-        ++failed;
-      }
-      if (has_ended)
-        throw std::runtime_error(lost + ("the epoch ended " + std::to_string(calls)) + " samples before it");
-    }
-    if (failed != failures && !stop.stop_requested())
-      throw std::runtime_error(lost + std::to_string(failed) + " samples before it failed now, " +
-                               std::to_string(failures) + " when the checkpoint was taken" +
-                               (last.empty() ? last : "; the last error is: " + last));
-  }
+  if constexpr (requires { source.skip(calls); }) source.skip(calls);
+  else
+    skip_calls(calls, failures, stop, [&] {
+      const bool has_next = source.next().has_value();
+      if constexpr (requires { source.index(); })
+        if (with_index && has_next) static_cast<void>(source.index());
+      return has_next;
+    });
 }
 
 /// A source of files that yields only the rank's share of them.
@@ -428,3 +355,7 @@ std::string origin_of(const S& source, std::uint64_t index) {
 } // namespace detail
 
 } // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/source.ipp>
+#endif

@@ -168,11 +168,8 @@ consteval fit fit_of() {
 /// The kind of a source or a stage, or its type where it names none.
 template <class S>
 consteval const char* kind_of() {
-  if constexpr (requires { S::traits.kind; }) {
-    const char* const given = S::traits.kind;
-    if (given) return given;
-  }
-  return type_name<S>.data();
+  if constexpr (requires { requires S::traits.kind != nullptr; }) return S::traits.kind;
+  else return type_name<S>.data();
 }
 
 /// "map `decode`", or the kind alone for a stage without a name.

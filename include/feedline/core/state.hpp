@@ -372,6 +372,12 @@ void read_state(Part& part, state_reader& reader) {
   if constexpr (requires { part.resumed(); }) part.resumed();
 }
 
+/// Writes a part's state. The part isn't const in it, because state() also reads.
+template <has_state Part>
+void save_state(const void* part, state_writer& writer) {
+  const_cast<Part*>(static_cast<const Part*>(part))->state(writer);
+}
+
 } // namespace detail
 
 } // namespace feedline::inline FEEDLINE_ABI

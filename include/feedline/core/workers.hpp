@@ -3,14 +3,11 @@
 // Which stages run on several threads.
 #include <concepts>
 #include <cstddef>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/stage.hpp>
-#include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -58,27 +55,26 @@ inline constexpr unordered_t unordered{};
 
 namespace detail {
 
-template <bool Ordered, class... Stages>
-auto make_parallel(workers w, const shared_stages& stages, types<Stages...>) {
+/// The stages of a row of one segment, on workers. Throws std::invalid_argument for an invalid number of them.
+composed_stages on_workers(const workers& w, const segment_traits& traits, composed_stages&& row);
+
+template <segment_traits Traits, class... Stages>
+stage_row<segment<Traits, Stages...>> parallel_row(types<Stages...>, composed_stages&& on_workers) {
   static_assert((stateless<Stages> && ...),
                 "feedline: only stateless stages (map, filter, flat_map, tap) can "
                 "run on several workers");
-  const std::size_t max = w.max == 0 ? w.count : w.max;
-  if (w.count < 1 || max < w.count || max > workers::limit)
-    throw std::invalid_argument("feedline::workers: " + size_text(w.count.number) +
-                                (w.max == 0 ? "" : " to " + size_text(w.max.number)) +
-                                " requested, but it must be 1 to " + std::to_string(workers::limit));
-  constexpr segment_traits traits{.parallel = true, .ordered = Ordered};
-  return row_of(types<segment<traits, Stages...>>(), {traits, stages, {w.count, max, w.io_bound}});
+  return {std::move(on_workers)};
 }
 
-/// The same for the stages of a row that has no workers or queues.
+/// Puts the stages of a row on workers.
 template <bool Ordered, class Row>
-auto make_parallel(workers w, const Row& row) {
+auto make_parallel(const workers& w, Row&& row) {
   static_assert(Row::segments::size == 1 && Row::segments::traits[0].ordered &&
                     !Row::segments::traits[0].parallel && !Row::segments::traits[0].has_queue,
                 "feedline: stages that share workers can't have separate workers or queues between them");
-  return make_parallel<Ordered>(w, row.composed.stages, typename Row::segments::stage_types());
+  constexpr segment_traits traits{.parallel = true, .ordered = Ordered};
+  return parallel_row<traits>(typename Row::segments::stage_types(),
+                              on_workers(w, traits, std::move(row.composed)));
 }
 
 } // namespace detail
@@ -101,3 +97,7 @@ auto parallel(workers w, Row row, unordered_t) {
 }
 
 } // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/workers.ipp>
+#endif

@@ -25,7 +25,8 @@ consteval auto spelled() {
   std::array<char, whole.size() - begin> name{};
   std::string_view rest = whole.substr(begin, name.size() - 1);
   for (std::size_t at = 0; !rest.empty(); rest.remove_prefix(1)) {
-    if (rest.starts_with(abi_name) && rest.substr(abi_name.size()).starts_with("::"))
+    if (rest.front() == abi_name.front() && rest.starts_with(abi_name) &&
+        rest.substr(abi_name.size()).starts_with("::"))
       rest.remove_prefix(abi_name.size() + 2);
     name[at++] = rest.front();
   }

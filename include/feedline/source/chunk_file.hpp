@@ -21,7 +21,7 @@ namespace detail {
 class file_cache;
 struct opened_file;
 
-/// Files that stay open between reads of their chunks, at most so many at once.
+/// Keeps up to `max_files` files open between reads of their chunks.
 std::shared_ptr<file_cache> make_file_cache(std::size_t max_files);
 
 } // namespace detail

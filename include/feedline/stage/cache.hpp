@@ -15,7 +15,7 @@
 #include <feedline/stage/cache_options.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/cached_stage.hpp>
-#include <feedline/stage/detail/inner_run.hpp>
+#include <feedline/stage/detail/one_at_a_time.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -139,8 +139,9 @@ class cache_part {
       const auto fewer = [](const worker_range& a, const worker_range& b) { return a.most < b.most; };
       const worker_range range =
           std::max({described.segments[all::segment_of(First + Cached)].workers...}, fewer);
-      return row_of(types<segment<traits, decltype(stage)>>(),
-                    {traits, {detail::share(std::move(stage))}, range});
+      composed_stages composed = serial(std::move(stage));
+      composed.segments.front() = {traits, 1, range, 0};
+      return row_of(types<segment<traits, decltype(stage)>>(), std::move(composed));
     } else {
       return as_row(one(segments.template stage<First + Cached>()...));
     }

@@ -37,7 +37,7 @@ auto prefetch(std::size_t items) {
   if (items == 0) throw std::invalid_argument("feedline::prefetch: a queue needs room for at least one item");
   detail::refuse_negative(items, "feedline::prefetch: the number of items");
   constexpr detail::segment_traits traits{.has_queue = true, .overflow = Overflow};
-  return detail::row_of(detail::types<detail::segment<traits>>(), {traits, {}, {1, 1, false}, items});
+  return detail::row_of(detail::types<detail::segment<traits>>(), {traits, {}, items});
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

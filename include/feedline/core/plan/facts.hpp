@@ -67,29 +67,38 @@ stage_facts facts_of_stage(const S& stage, known_bytes in, std::uint64_t ranks) 
   return facts;
 }
 
+/// Collects the facts of stages in order. `is_live`: the samples can't be read again.
+class stage_list {
+ public:
+  stage_list(known_bytes bytes_of_source, bool is_live, std::size_t stages);
+
+  /// The bytes of an item that the next stage receives.
+  known_bytes bytes() const noexcept { return bytes_; }
+
+  /// `is_stored`: checkpoints can contain the items that it receives.
+  void add(stage_facts&& facts, bool is_stored);
+
+  std::vector<stage_facts>& all() noexcept { return all_; }
+
+ private:
+  known_bytes bytes_;
+  bool after_opaque_;
+  std::vector<stage_facts> all_;
+};
+
 /// The facts of all stages, the first of which receives items of type In with `in` bytes.
-/// `is_live`: the samples can't be read again.
 template <class In, class Segments>
 std::vector<stage_facts> facts_of_stages(const Segments& stages, known_bytes in, std::uint64_t ranks,
                                          bool is_live) {
-  using types = typename Segments::stage_types;
-  std::vector<stage_facts> all;
-  all.reserve(Segments::stage_count);
-  bool after_opaque = is_live;
-  const auto add = [&]<std::size_t N>() {
-    using input = typename types::template output_of_first<N, In>;
-    stage_facts& facts = all.emplace_back(facts_of_stage<input>(stages.template stage<N>(), in, ranks));
-    facts.after_opaque = after_opaque;
-    // What it holds is also, by value, in two snapshots and in the checkpoint from which the run was resumed.
-    if (storable<input> && after_opaque)
-      facts.size.kept = sum_of(facts.size.kept, product_of(3 * facts.size.held, in));
-    after_opaque |= !facts.makes_of_one_sample;
-    in = facts.size.emitted;
-  };
+  stage_list list(in, is_live, Segments::stage_count);
   [&]<std::size_t... N>(std::index_sequence<N...>) {
-    (add.template operator()<N>(), ...);
+    using types = typename Segments::stage_types;
+    (list.add(facts_of_stage<typename types::template output_of_first<N, In>>(stages.template stage<N>(),
+                                                                              list.bytes(), ranks),
+              storable<typename types::template output_of_first<N, In>>),
+     ...);
   }(std::make_index_sequence<Segments::stage_count>());
-  return all;
+  return std::move(list.all());
 }
 
 struct segment_facts {
@@ -104,3 +113,7 @@ struct segment_facts {
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/plan/facts.ipp>
+#endif

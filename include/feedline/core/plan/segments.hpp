@@ -83,7 +83,7 @@ class composed_stages {
   ~composed_stages();
 
   /// A segment.
-  composed_stages(segment_traits traits, shared_stages all, worker_range workers = {1, 1, false},
+  composed_stages(segment_traits traits, std::initializer_list<std::shared_ptr<const void>> all,
                   std::size_t capacity = 0);
 
   /// The first `count` of the stages, with the queue after them.
@@ -94,7 +94,7 @@ class composed_stages {
 };
 
 /// Both in order. Neighbours that can join become one segment.
-composed_stages joined(composed_stages before, const composed_stages& after);
+composed_stages joined(const composed_stages& before, const composed_stages& after);
 
 /// Serial stages.
 template <class... Stages>

@@ -14,23 +14,25 @@ FEEDLINE_INLINE composed_stages& composed_stages::operator=(const composed_stage
 FEEDLINE_INLINE composed_stages& composed_stages::operator=(composed_stages&&) noexcept = default;
 FEEDLINE_INLINE composed_stages::~composed_stages() = default;
 
-FEEDLINE_INLINE composed_stages::composed_stages(segment_traits traits, shared_stages all,
-                                                 worker_range workers, std::size_t capacity)
-    : stages(std::move(all)), segments{{traits, stages.size(), workers, capacity}} {}
+FEEDLINE_INLINE composed_stages::composed_stages(segment_traits traits,
+                                                 std::initializer_list<std::shared_ptr<const void>> all,
+                                                 std::size_t capacity)
+    : stages(all), segments{{traits, stages.size(), {1, 1, false}, capacity}} {}
 
-FEEDLINE_INLINE composed_stages joined(composed_stages before, const composed_stages& after) {
-  before.stages.insert(before.stages.end(), after.stages.begin(), after.stages.end());
+FEEDLINE_INLINE composed_stages joined(const composed_stages& before, const composed_stages& after) {
+  composed_stages all = before;
+  all.stages.insert(all.stages.end(), after.stages.begin(), after.stages.end());
   for (const segment_description& next : after.segments) {
-    if (!joins(before.segments.back().traits, next.traits, next.stages)) {
-      before.segments.push_back(next);
+    if (!joins(all.segments.back().traits, next.traits, next.stages)) {
+      all.segments.push_back(next);
       continue;
     }
-    segment_description& last = before.segments.back();
+    segment_description& last = all.segments.back();
     last.traits = joined(last.traits, next.traits);
     last.stages += next.stages;
     if (next.traits.has_queue) last.capacity = next.capacity;
   }
-  return before;
+  return all;
 }
 
 FEEDLINE_INLINE composed_stages composed_stages::first(std::size_t count) const {

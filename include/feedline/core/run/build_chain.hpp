@@ -3,6 +3,7 @@
 // Builds chains of stages: for a segment of a run, or for samples that are processed outside of a run.
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <type_traits>
@@ -14,6 +15,7 @@
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/chain.hpp>
 #include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/node_base.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
@@ -33,30 +35,34 @@ bound_t<Stage, In> started(const Stage& stage, const stage_place& place) {
   }
 }
 
-/// Builds the chain of stages First to Last - 1 of some segments, which ends in a sink. `place` is that of the
-/// first stage. `SkipUnchanged` leaves out stages that only pass samples on.
+/// Builds the chain of stages First to Last - 1 of some segments, which ends in the sink that `make_sink` returns. `place` is
+/// that of the first stage. `SkipUnchanged` leaves out stages that only pass samples on.
 template <class In, std::size_t First, std::size_t Last, bool SkipUnchanged = false, class Segments,
-          class Sink>
-auto make_chain(const Segments& segments, Sink sink, thread_counters& thread, std::size_t counter,
-                const stage_place* place) {
+          class MakeSink>
+auto make_chain(const Segments& segments, const MakeSink& make_sink, thread_counters& thread,
+                std::size_t counter, const stage_place* place) {
   if constexpr (First == Last) {
-    return sink;
+    return make_sink();
   } else {
     const auto& stage = segments.template stage<First>();
     using stage_type = std::remove_cvref_t<decltype(stage)>;
     using running = bound_t<stage_type, In>;
-    auto next = make_chain<typename running::output, First + 1, Last, SkipUnchanged>(
-        segments, std::move(sink), thread, counter + 1, place + 1);
+    const auto make_next = [&] {
+      return make_chain<typename running::output, First + 1, Last, SkipUnchanged>(segments, make_sink, thread,
+                                                                                  counter + 1, place + 1);
+    };
     if constexpr (SkipUnchanged && traits_of<stage_type>().unchanged) {
-      return next;
+      return make_next();
     } else {
-      constexpr node_traits traits{.is_stateless = stateless<stage_type>,
-                                   .position_from_last_sample =
-                                       traits_of<stage_type>().position_from_last_sample,
-                                   .keeps_over_epochs = keeps_over_epochs<stage_type>,
-                                   .checkpoints_mid_call = traits_of<stage_type>().checkpoints_mid_call};
-      return node<running, In, decltype(next), traits>(started<In>(stage, *place), *place,
-                                                       thread.stages[counter], std::move(next));
+      constexpr node_traits traits{
+          .is_stateless = stateless<stage_type>,
+          .position_from_last_sample = traits_of<stage_type>().position_from_last_sample,
+          .keeps_over_epochs = keeps_over_epochs<stage_type>,
+          .checkpoints_mid_call = traits_of<stage_type>().checkpoints_mid_call,
+          .can_fail_again = stateless<stage_type> && traits_of<stage_type>().position_from_last_sample &&
+                            !runs_stages_inside<running>};
+      return node<running, In, decltype(make_next()), traits>(*place, thread.stages[counter], make_next,
+                                                              [&] { return started<In>(stage, *place); });
     }
   }
 }
@@ -70,17 +76,51 @@ consteval std::size_t stages_of_one_sample(types<Stages...>) {
   return count;
 }
 
-/// The base of sinks at the end of a chain outside of a run.
-class sample_sink {
+/// What stages make of one sample: values and failures, in their order.
+template <class T>
+struct outcomes {
+  struct failed {
+    std::size_t position; // the number of values before it
+    failure_ptr failure;
+  };
+
+  std::vector<sample<T>> values;
+  std::vector<failed> failures;
+
+  void clear() noexcept {
+    values.clear();
+    failures.clear();
+  }
+};
+
+/// The end of a chain outside of a run.
+template <class T>
+class outcome_sink final : public chain_end {
  public:
   static constexpr bool is_measured = false;
   static constexpr bool has_room = false;
 
-  explicit sample_sink(segment_progress& progress) : progress_(progress) {}
+  /// `max_values`: the most values of a sample; 0: no limit.
+  outcome_sink(segment_progress& progress, outcomes<T>& into, const std::stop_token& stop,
+               std::size_t max_values)
+      : chain_end(progress), into_(into), stop_(stop), max_values_(max_values) {}
 
-  sample_sink& sink() noexcept { return *this; }
+  outcome_sink& sink() noexcept { return *this; }
 
-  segment_progress& progress() noexcept { return progress_; }
+  flow push(sample<T>&& s) {
+    if (max_values_ > 0 && into_.values.size() == max_values_)
+      throw std::length_error("its sample becomes more than the " + std::to_string(max_values_) +
+                              " items that items_per_sample of the cache allows");
+    into_.values.push_back(std::move(s));
+    return stop_.stop_requested() ? flow::stop : flow::more;
+  }
+
+  flow skipped(failure_ptr f) override {
+    into_.failures.push_back({into_.values.size(), std::move(f)});
+    return flow::more;
+  }
+
+  flow fail(failure_ptr f) override { return skipped(std::move(f)); }
 
   flow settle() noexcept { return flow::more; }
 
@@ -88,10 +128,10 @@ class sample_sink {
 
   void take_owed_snapshot() noexcept {}
 
-  void begin_packet(std::uint64_t) noexcept {}
-
  private:
-  segment_progress& progress_;
+  outcomes<T>& into_;
+  const std::stop_token& stop_;
+  std::size_t max_values_;
 };
 
 /// The names of the source and all stages.
@@ -111,38 +151,56 @@ void number_equal_names(std::vector<stage_place>& places);
 std::vector<stage_place> places_outside_run(const run_context& context, std::vector<std::string> names);
 
 /// One thread's copy of the first `Last` stages of some segments, for samples that pass through them outside of
-/// a run: to replay them, to read them again, or inside another stage. A Sink receives the output.
-template <class In, std::size_t Last, class Sink, class Segments>
+/// a run: to replay them, to read them again, or inside another stage or source.
+template <class In, std::size_t Last, class Segments>
 class sample_worker {
  public:
-  /// `rest`: the sink's arguments after its segment_progress.
-  template <class... Rest>
+  using output = typename Segments::stage_types::template output_of_first<Last, In>;
+
+  /// The stages must outlive it. `max_values`: the most values that a sample may become, as otherwise it fails; 0: no limit.
   sample_worker(std::string source_name, const Segments& stages, std::uint64_t seed, on_error how,
-                const std::stop_token& stop, Rest&&... rest)
-      : context_{seed, how, false, stop},
+                const std::stop_token& stop, std::size_t max_values = 0)
+      : context_{.seed = seed, .on_error = how, .drain = false, .stop = stop},
         places_(places_outside_run(context_, names_of(std::move(source_name), stages))),
         thread_(places_.size()),
         progress_(0),
-        chain_(make_chain<In, 0, Last, true>(stages, Sink(progress_, std::forward<Rest>(rest)...), thread_, 0,
+        chain_(make_chain<In, 0, Last, true>(stages, sink_maker{*this, max_values}, thread_, 0,
                                              places_.data() + 1)) {
-    chain_.begin_packet(~std::uint64_t{0}); // no position in a stream
+    chain_.sink().begin_packet(~std::uint64_t{0}); // no position in a stream
   }
 
   sample_worker(sample_worker&&) = delete;
 
-  flow push(sample<In>&& s) { return chain_.push(std::move(s)); }
+  /// What the stages make of the sample; valid until the next call.
+  outcomes<output>& run(sample<In>&& s) {
+    made_.clear();
+    chain_.push(std::move(s));
+    return made_;
+  }
 
-  run_context& context() noexcept { return context_; }
+  outcomes<output>& made() noexcept { return made_; }
+
+  bool is_stopped() const noexcept { return context_.stop.stop_requested(); }
 
  private:
-  using chain = decltype(make_chain<In, 0, Last, true>(std::declval<const Segments&>(), std::declval<Sink>(),
-                                                       std::declval<thread_counters&>(), 0,
-                                                       std::declval<const stage_place*>()));
+  struct sink_maker {
+    sample_worker& self;
+    std::size_t max_values;
+
+    outcome_sink<output> operator()() const {
+      return {self.progress_, self.made_, self.context_.stop, max_values};
+    }
+  };
+
+  using chain = decltype(make_chain<In, 0, Last, true>(
+      std::declval<const Segments&>(), std::declval<const sink_maker&>(), std::declval<thread_counters&>(), 0,
+      std::declval<const stage_place*>()));
 
   run_context context_;
   std::vector<stage_place> places_;
   thread_counters thread_;
   segment_progress progress_;
+  outcomes<output> made_;
   chain chain_;
 };
 

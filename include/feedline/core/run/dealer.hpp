@@ -63,9 +63,9 @@ class dealer : public channel_base {
     std::uint64_t next_first = 0;  // of this rank in the next epoch's order
   };
 
-  /// The references must stay valid; the reader begins where the earlier run was.
-  void attach(std::shared_ptr<source_reader> reader, const run_options& options, const run_context& context,
-              const stage_place& place, stage_counters& counters, const resumption& resumed);
+  /// The references must stay valid.
+  void attach(std::shared_ptr<source_reader> reader, const run_context& context, const stage_place& place,
+              stage_counters& counters);
 
   bool is_stopped() const noexcept { return context_->stopped.load(std::memory_order_relaxed); }
 
@@ -110,11 +110,12 @@ class dealer_of final : public dealer {
  public:
   using dealer::dealer;
 
-  /// Sets the source and its context; the references must stay valid.
+  /// Sets the source, its context and where it begins; the references must stay valid.
   void attach(const Source& source, const run_options& options, const run_context& context,
-              const stage_place& place, stage_counters& counters, const resumption& resumed) {
-    dealer::attach(owned<source_reader>(new source_reader_of<Source>(source, options, context, at_)), options,
-                   context, place, counters, resumed);
+              const stage_place& place, stage_counters& counters, const source_place& begin) {
+    at_ = begin;
+    dealer::attach(owned<source_reader>(new source_reader_of<Source>(source, options, context, at_)), context,
+                   place, counters);
   }
 
  private:

@@ -10,18 +10,13 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE void dealer::attach(std::shared_ptr<source_reader> reader, const run_options& options,
-                                    const run_context& context, const stage_place& place,
-                                    stage_counters& counters, const resumption& resumed) {
+FEEDLINE_INLINE void dealer::attach(std::shared_ptr<source_reader> reader, const run_context& context,
+                                    const stage_place& place, stage_counters& counters) {
   reader_ = std::move(reader);
   context_ = &context;
   place_ = &place;
   stage_counters_ = &counters;
   known_ = context.known;
-  segment_progress progress(0, options.rank, options.first_epoch.value_or(0));
-  state_reader words(resumed.words(0));
-  progress.load(words, {}, false);
-  at_ = progress.source;
 }
 
 FEEDLINE_INLINE packet_ptr dealer::pop(thread_counters& thread, function_ref<void()>) {

@@ -91,11 +91,6 @@ struct stage_place {
   [[gnu::noinline, gnu::cold]] failure_ptr note(const sample_id& id) const {
     return note_failure(name, id, {number, id});
   }
-
-  /// A sample that failed in the earlier run, which had gone further.
-  [[gnu::noinline, gnu::cold]] failure_ptr note_again(const sample_id& id) const {
-    return detail::note_again(name, id, {number, id});
-  }
 };
 
 /// Whether a stage there may end an epoch early, as that makes no difference later.
@@ -141,8 +136,10 @@ class emitter {
     if (flow_ != detail::flow::more) return false;
     ++failures_;
     f->call = {place_.number, id_};
-    if (place_.run.skips(*f)) flow_ = next_.skipped(std::move(f));
-    else flow_ = next_.fail(std::move(f)) == detail::flow::stop ? detail::flow::stop : detail::flow::enough;
+    if (place_.run.skips(*f)) flow_ = next_.sink().skipped(std::move(f));
+    else
+      flow_ =
+          next_.sink().fail(std::move(f)) == detail::flow::stop ? detail::flow::stop : detail::flow::enough;
     return flow_ == detail::flow::more;
   }
 

@@ -11,6 +11,7 @@
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/node_base.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/state.hpp>
@@ -24,7 +25,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// In a serial segment each packet gets the next sequence number. A worker's packet has the sequence number of
 /// the packet that the worker processes, and is complete when that one is done. A worker pushes parts if it
 /// produces more than fit into a packet, or than workers downstream want at once.
-class packer_base {
+class packer_base : public chain_end {
  public:
   using packet_maker = packet_ptr (*)(std::size_t capacity);
 
@@ -33,17 +34,9 @@ class packer_base {
   static constexpr bool takes_rows = false;
 
   packer_base(packet_maker make, bool packs_batches, bool is_worker, channel_base& channel,
-              thread_counters& thread, segment_progress& progress)
-      : make_(make),
-        packs_batches_(packs_batches),
-        is_worker_(is_worker),
-        channel_(channel),
-        thread_(thread),
-        progress_(progress) {}
+              thread_counters& thread, segment_progress& progress);
 
-  packer_base(packer_base&&) noexcept = default;
-
-  flow skipped(failure_ptr f);
+  flow skipped(failure_ptr f) final;
 
   /// Called when a user's stage has returned: its output can now be pushed with the state that it left.
   flow settle() {
@@ -59,27 +52,21 @@ class packer_base {
     if (owes_snapshot_ && packet_.is_open() && !waits()) take_snapshot(false);
   }
 
-  flow end_epoch(const epoch_end& e, bool);
-
   /// Passes on a failure that ends the stream, unless a stage downstream had enough of the epoch before it.
-  flow fail(failure_ptr f);
+  flow fail(failure_ptr f) final;
+
+  /// Ends an epoch for the stages and in the stream. Finite mode drains the stages, infinite mode doesn't.
+  flow end_epoch(epoch_end e, bool drain);
+
+  /// Restores the state that the stages had in the earlier run, if there is one. The rest of the reader is the source's.
+  void load(state_reader& reader, const resumption& from);
+
+  /// Makes the counts of the stages visible to other threads.
+  void publish() noexcept;
 
   bool is_worker() const noexcept { return is_worker_; }
 
-  // For a segment without stages, whose thread only passes samples on.
-  static constexpr bool is_after_state() noexcept { return false; }
-
   packer_base& sink() noexcept { return *this; }
-
-  segment_progress& progress() noexcept { return progress_; }
-
-  void attach() noexcept {}
-
-  void load(state_reader&, const resumption&) noexcept {}
-
-  void begin_packet(std::uint64_t) noexcept {}
-
-  void publish() noexcept {}
 
   /// How many packets have been pushed.
   std::uint64_t pushes() const noexcept { return pushes_; }
@@ -100,14 +87,16 @@ class packer_base {
   }
 
   /// A worker starts on a packet.
-  void open(const packet& p) noexcept;
+  void open(const packet& p);
 
   /// A worker has finished a packet. False if no thread will take the result.
   bool complete(packet& p);
 
  protected:
+  ~packer_base();
+
   // Opens the next packet, after it has pushed a full one.
-  flow begin_packet();
+  flow open_packet();
 
   // Stores the state of all parts up to the current end of the packet. Without memory for it the packet has no
   // snapshot, and an earlier one must do.
@@ -115,7 +104,7 @@ class packer_base {
 
   // A worker's packet waits until the worker's share is done, and the output of a user's stage until its call
   // has returned.
-  bool waits() const noexcept { return is_worker_ || progress_.calls > 0; }
+  bool waits() const noexcept { return is_worker_ || progress().calls > 0; }
 
   // Pushes the packet with a snapshot at its end.
   flow flush(bool last);
@@ -135,7 +124,6 @@ class packer_base {
   bool is_due_ = false;        // the packet reports a failure and must not wait
   channel_base& channel_;
   thread_counters& thread_;
-  segment_progress& progress_;
   // The samples that a packet should have room for. A worker begins with the size of the packet that it processes,
   // and doubles that of its own packet when it is full.
   std::size_t fill_target_ = 1;
@@ -149,14 +137,14 @@ class packer_base {
 
 /// The end of a chain of samples of type T.
 template <class T>
-class packer : public packer_base {
+class packer final : public packer_base {
  public:
   packer(bool is_worker, channel_base& channel, thread_counters& thread, segment_progress& progress)
       : packer_base(&packet::make<T>, comes_in_batches<T>, is_worker, channel, thread, progress) {}
 
   flow push(sample<T>&& s) {
     if (!packet_.has_room()) [[unlikely]]
-      if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
+      if (const flow wanted = open_packet(); wanted != flow::more) return wanted;
     packet_.add(std::move(s));
     // After a batch its stage holds no samples; later, when the packet is pushed, it may hold some.
     if constexpr (comes_in_batches<T>) {
@@ -170,7 +158,7 @@ class packer : public packer_base {
 
   flow room(std::span<T>& lent) {
     if (!packet_.has_room())
-      if (const flow wanted = begin_packet(); wanted != flow::more) return wanted;
+      if (const flow wanted = open_packet(); wanted != flow::more) return wanted;
     lent = packet_.room<T>();
     return flow::more;
   }

@@ -9,6 +9,18 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+FEEDLINE_INLINE packer_base::packer_base(packet_maker make, bool packs_batches, bool is_worker,
+                                         channel_base& channel, thread_counters& thread,
+                                         segment_progress& progress)
+    : chain_end(progress),
+      make_(make),
+      packs_batches_(packs_batches),
+      is_worker_(is_worker),
+      channel_(channel),
+      thread_(thread) {}
+
+FEEDLINE_INLINE packer_base::~packer_base() = default;
+
 FEEDLINE_INLINE flow packer_base::skipped(failure_ptr f) {
   const std::uint32_t epoch = f->epoch;
   add_event(event_kind::skipped, epoch, std::move(f));
@@ -16,32 +28,43 @@ FEEDLINE_INLINE flow packer_base::skipped(failure_ptr f) {
   return waits() ? flow::more : flush(true);
 }
 
-FEEDLINE_INLINE flow packer_base::end_epoch(const epoch_end& e, bool) {
+FEEDLINE_INLINE flow packer_base::end_epoch(epoch_end e, bool drain) {
+  for (node_base* n = first_node(); n; n = n->next_node())
+    if (n->end_epoch(e, drain) == flow::stop) return flow::stop;
   add_event(event_kind::epoch_end, e.epoch, nullptr);
   packet_.current().events().back().samples = e.samples;
-  progress_.has_failed = false;
+  progress().has_failed = false;
   take_snapshot(true);
-  progress_.ending = 0;
-  progress_.enough = progress_.is_resumed = false;
+  progress().ending = 0;
+  progress().enough = progress().is_resumed = false;
   return is_worker_ ? flow::more : flush(true);
 }
 
+FEEDLINE_INLINE void packer_base::load(state_reader& reader, const resumption& from) {
+  for (node_base* n = first_node(); n; n = n->next_node()) n->load(reader, from);
+}
+
+FEEDLINE_INLINE void packer_base::publish() noexcept {
+  for (node_base* n = first_node(); n; n = n->next_node()) n->publish();
+}
+
 FEEDLINE_INLINE flow packer_base::fail(failure_ptr f) {
-  progress_.has_failed = true;
+  progress().has_failed = true;
   const std::uint32_t epoch = f->epoch;
   add_event(event_kind::failed, epoch, std::move(f));
   return is_worker_ ? flow::more : flush(true);
 }
 
-FEEDLINE_INLINE void packer_base::open(const packet& p) noexcept {
+FEEDLINE_INLINE void packer_base::open(const packet& p) {
   sequence_ = p.sequence;
   generation_ = p.generation;
   first_place_ = p.first_place;
   fill_target_ = std::max(fill_target_, p.size());
+  begin_packet(p.first_place);
 }
 
 FEEDLINE_INLINE bool packer_base::complete(packet& p) {
-  if (!packet_.is_open()) begin_packet();
+  if (!packet_.is_open()) open_packet();
   packet& made = packet_.current();
   made.has_snapshot =
       p.has_snapshot && p.snapshot_items == p.size() && p.snapshot_events == p.events().size();
@@ -52,7 +75,7 @@ FEEDLINE_INLINE bool packer_base::complete(packet& p) {
   return flush(true) != flow::stop;
 }
 
-FEEDLINE_INLINE flow packer_base::begin_packet() {
+FEEDLINE_INLINE flow packer_base::open_packet() {
   if (packet_.is_open()) {
     if (is_worker_) set_fill_target(std::max(fill_target_, 2 * packet_.size()));
     if (const flow wanted = push_packet(!is_worker_); wanted != flow::more) return wanted;
@@ -70,7 +93,7 @@ FEEDLINE_INLINE void packer_base::take_snapshot(bool ends_epoch) {
   packet& p = packet_.current();
   if (is_worker_) return;
   try {
-    if (!progress_.save(p.snapshot, ends_epoch)) return;
+    if (!progress().save(p.snapshot, ends_epoch)) return;
   } catch (const std::bad_alloc&) {
     p.has_snapshot = false;
     return;
@@ -82,7 +105,7 @@ FEEDLINE_INLINE void packer_base::take_snapshot(bool ends_epoch) {
 }
 
 FEEDLINE_INLINE void packer_base::add_event(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
-  if (!packet_.is_open()) begin_packet();
+  if (!packet_.is_open()) open_packet();
   packet_.add(kind, epoch, std::move(cause));
 }
 
@@ -109,7 +132,7 @@ FEEDLINE_INLINE flow packer_base::push_packet(bool last) {
     adjust_fill_target(is_full);
   }
   ++pushes_;
-  timed_item& timed = progress_.timed_stages;
+  timed_item& timed = progress().timed_stages;
   const std::uint64_t began = timed.is_timed ? now_ns() : 0;
   if (!channel_.push(std::move(p), thread_)) return flow::stop;
   if (!is_worker_ || timed.is_timed) filled_at_ = now_ns();

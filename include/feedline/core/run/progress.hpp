@@ -42,11 +42,9 @@ struct timed_item {
 /// or, for a user's stage, after its call returned.
 class segment_progress {
  public:
-  explicit segment_progress(std::size_t segment, const rank& r = {}, std::uint32_t first_epoch = 0)
-      : segment_(segment) {
-    source.epoch = first_epoch;
-    source.first = r.number;
-  }
+  explicit segment_progress(std::size_t segment, const rank& r = {}, std::uint32_t first_epoch = 0);
+
+  ~segment_progress();
 
   segment_progress(segment_progress&&) = delete;
 
@@ -59,12 +57,19 @@ class segment_progress {
   bool is_resumed = false; ///< the current epoch began in the earlier run
   bool has_failed = false; ///< the current epoch: its last snapshot is from before the failure
 
-  /// Registers the source or a stage whose state belongs to this segment's. The source is registered last.
-  /// `can_read_again`: the samples that it holds can be read again by their identities.
-  template <class Part>
-  void add(const Part& object, std::size_t place, bool can_read_again) {
-    parts_.push_back({&object, place, can_read_again, &is_at_rest<Part>, &write<Part>, {}, 0});
-  }
+  /// The source, or a stage whose state belongs to this segment's.
+  struct part {
+    const void* object;
+    std::size_t place;
+    bool can_read_again;                               // the samples that it holds, by their identities
+    bool (*at_rest)(const void*);                      // null: it always is
+    void (*save)(const void*, state_writer&);          // null: it has no state
+    std::array<std::weak_ptr<const void>, 2> copies{}; // of the values, in the run
+    std::uint64_t copy_due_at = 0;                     // in ns
+  };
+
+  /// The source is added last.
+  void add(part p);
 
   /// Some stage's state can't be saved: a resumed run repeats this segment from the beginning of the run.
   void cannot_save() noexcept { can_save_ = false; }
@@ -83,16 +88,6 @@ class segment_progress {
   }
 
  private:
-  struct part {
-    const void* object;
-    std::size_t place;
-    bool can_read_again;
-    bool (*is_at_rest)(const void*);
-    void (*write)(const void*, state_writer&);
-    std::array<std::weak_ptr<const void>, 2> copies{}; // of the values, in the run
-    std::uint64_t copy_due_at = 0;                     // in ns
-  };
-
   // Whether a snapshot may contain the part now. If its samples must be saved by value, that is as expensive as it holds
   // many: then it takes at most a twentieth of the time, and a run has no more than two such copies.
   bool may_save(const part& p) const;
@@ -102,19 +97,6 @@ class segment_progress {
     reader(what);
     enough = (what & 1) != 0;
     if ((what & 2) != 0) reader(ending);
-  }
-
-  template <class Part>
-  static bool is_at_rest(const void* object) {
-    if constexpr (requires(const Part& p) { p.at_rest(); })
-      return static_cast<const Part*>(object)->at_rest();
-    else return true;
-  }
-
-  // state() both reads and writes, and so isn't const.
-  template <class Part>
-  static void write(const void* object, state_writer& writer) {
-    if constexpr (has_state<Part>) const_cast<Part*>(static_cast<const Part*>(object))->state(writer);
   }
 
   std::size_t segment_;

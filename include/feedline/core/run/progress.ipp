@@ -9,10 +9,21 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+FEEDLINE_INLINE segment_progress::segment_progress(std::size_t segment, const rank& r,
+                                                   std::uint32_t first_epoch)
+    : segment_(segment) {
+  source.epoch = first_epoch;
+  source.first = r.number;
+}
+
+FEEDLINE_INLINE segment_progress::~segment_progress() = default;
+
+FEEDLINE_INLINE void segment_progress::add(part p) { parts_.push_back(std::move(p)); }
+
 FEEDLINE_INLINE bool segment_progress::save(snapshot& target, bool ends_epoch) const {
   if (!can_save_ || calls > 0 || has_failed) return false;
   for (const part& p : parts_)
-    if (!p.is_at_rest(p.object) || (!p.can_read_again && !may_save(p))) return false;
+    if ((p.at_rest && !p.at_rest(p.object)) || (!p.can_read_again && !may_save(p))) return false;
   stream_place since;
   if (segment_ == 0) {
     target.words.assign(1, 0);
@@ -34,7 +45,7 @@ FEEDLINE_INLINE bool segment_progress::save(snapshot& target, bool ends_epoch) c
       const std::size_t held_before = target.held.size();
       const std::uint64_t began = p.can_read_again ? 0 : now_ns();
       state_writer writer_of_part(target.words, target.held, p.place, !p.can_read_again);
-      p.write(p.object, writer_of_part);
+      if (p.save) p.save(p.object, writer_of_part);
       if (p.can_read_again || target.held.size() == held_before) continue;
       const auto copy = std::make_shared<char>();
       target.held.last().in_run = copy;
@@ -65,7 +76,7 @@ FEEDLINE_INLINE void segment_progress::load(state_reader& reader, snapshot befor
 FEEDLINE_INLINE bool segment_progress::may_save(const part& p) const {
   scratch_.clear();
   state_writer writer(scratch_);
-  p.write(p.object, writer);
+  if (p.save) p.save(p.object, writer);
   if (writer.held() == 0) return true;
   return writer.can_save_values() && (p.copies[0].expired() || p.copies[1].expired()) &&
          now_ns() >= p.copy_due_at;

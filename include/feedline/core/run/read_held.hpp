@@ -17,8 +17,6 @@
 #include <feedline/core/held_samples.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/run/build_chain.hpp>
-#include <feedline/core/run/emitter.hpp>
-#include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/sample_finder.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
@@ -58,30 +56,6 @@ class held_search {
   std::string why_lost_;
 };
 
-/// The end of the chains through which samples are read again: keeps those that are wanted.
-template <class T>
-class held_sink : public sample_sink {
- public:
-  held_sink(segment_progress& progress, held_search& search, std::vector<sample<T>>& found)
-      : sample_sink(progress), search_(search), found_(found) {}
-
-  flow push(sample<T>&& s) {
-    if (search_.wants(s.id)) found_.push_back(std::move(s));
-    return flow::more;
-  }
-
-  flow skipped(failure_ptr f) {
-    search_.lost(*f);
-    return flow::more;
-  }
-
-  flow fail(failure_ptr f) { return skipped(std::move(f)); }
-
- private:
-  held_search& search_;
-  std::vector<sample<T>>& found_;
-};
-
 /// Calls `work` on `count` threads at once, including the caller's, and returns when all have finished.
 /// Rethrows an error of one of them.
 void run_on_threads(std::size_t count, function_ref<void()> work);
@@ -105,9 +79,14 @@ std::shared_ptr<read_again> read_held(const Source& described, const Segments& s
     sample_finder<Source> finder(std::move(source), wanted, epoch, stopped, 100'000'000);
     run_on_threads(std::min(threads, wanted.size()), [&] {
       std::vector<sample<result>> found;
-      sample_worker<item, Count, held_sink<result>, Segments> worker(
-          search.source_name(), stages, options.seed, on_error::skip, stop, search, found);
-      while (auto s = finder.next([&](const sample_id& id) { search.lost(id); })) worker.push(std::move(*s));
+      sample_worker<item, Count, Segments> worker(search.source_name(), stages, options.seed, on_error::skip,
+                                                  stop);
+      while (auto s = finder.next([&](const sample_id& id) { search.lost(id); })) {
+        auto& made = worker.run(std::move(*s));
+        for (sample<result>& one : made.values)
+          if (search.wants(one.id)) found.push_back(std::move(one));
+        for (const auto& one : made.failures) search.lost(*one.failure);
+      }
       const std::lock_guard lock(mutex);
       std::move(found.begin(), found.end(), std::back_inserter(all));
     });

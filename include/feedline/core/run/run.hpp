@@ -82,7 +82,7 @@ class run final : public run_base {
                                                  : checkpoints::always;
 
   [[gnu::cold]] run(const Source& source, const composed_stages& composed, const run_options& options)
-      : run_base(as_run_of_source(options), &origin_in_source, empty_epochs_of<Source>(options.rank)),
+      : run_base(options, live_source<Source>, &origin_in_source, empty_epochs_of<Source>(options.rank)),
         source_(source),
         composed_(composed) {
     take_stages_of_run(std::make_index_sequence<segment_types::stage_count>());
@@ -98,10 +98,13 @@ class run final : public run_base {
              .fingerprint = &fingerprint_at,
              .outage = &outage_in_source,
              .at_other_rank = other_rank()});
-    if constexpr (is_dealt)
+    if constexpr (is_dealt) {
+      segment_progress begin(0, this->options().rank, this->options().first_epoch.value_or(0));
+      resume_progress(0, begin);
       static_cast<dealer_of<Source>&>(*queues()[0])
           .attach(source_, this->options(), context(), places()[0], segments()[0].workers[0]->stages[0],
-                  resumed());
+                  begin.source);
+    }
   }
 
   ~run() override { end(); }
@@ -126,12 +129,6 @@ class run final : public run_base {
   }
 
  private:
-  // A run of a live source has one epoch.
-  static run_options as_run_of_source(run_options options) {
-    if (live_source<Source> && options.endless) options.epochs = 1;
-    return options;
-  }
-
   static std::string origin_in_source(const run_base& self, std::uint64_t index) {
     return origin_of(static_cast<const run&>(self).source_, index);
   }
@@ -224,41 +221,27 @@ class run final : public run_base {
   }
 
   template <std::size_t I>
-  void run_segment(thread_counters& thread) {
+  [[gnu::cold]] void run_segment(thread_counters& thread) {
     // After a stop the held samples may not have been read again. A live source runs nevertheless, so that it
     // learns of the run's begin and end.
     if (stopped() && !(is_live && I == 0)) return;
     segment_progress progress(I, options().rank, options().first_epoch.value_or(0));
-    packer<segment_output<I>> sink(traits<I>.parallel, *queues()[I], thread, progress);
+    const auto make_sink = [&] {
+      return packer<segment_output<I>>(traits<I>.parallel, *queues()[I], thread, progress);
+    };
+    const stage_place* place = places().data() + segments()[I].first_place + (I == 0);
+    constexpr std::size_t first = segment_types::first_stage[I], last = segment_types::first_stage[I + 1];
     if constexpr (I == 0) {
-      auto chain = chain_of<I, source_item_t<Source>>(sink, thread, 1);
-      const state_reader rest = take_up<I>(chain);
+      auto chain = make_chain<source_item_t<Source>, first, last>(stages(), make_sink, thread, 1, place);
+      const state_reader rest = resume_segment(I, chain.sink());
       source_reader_of<Source> reader(source_, options(), context(), progress.source);
       source_loop_of(options(), context(), places()[0], chain, reader, thread).run(rest);
     } else {
       using in = segment_output<I - 1>;
-      auto chain = chain_of<I, in>(sink, thread, 0);
-      if constexpr (!is_parallel_segment(I)) take_up<I>(chain);
-      packet_chain_of<in, decltype(chain)> packets(chain);
-      take_packets(I, thread, packets);
+      auto chain = make_chain<in, first, last>(stages(), make_sink, thread, 0, place);
+      if constexpr (!is_parallel_segment(I)) resume_segment(I, chain.sink());
+      take_packets(I, thread, {chain.sink(), &chain, &feed_chain<in, decltype(chain)>});
     }
-  }
-
-  // Restores the state that a chain had in the earlier run, if there is one. The rest of the reader is the
-  // source's state.
-  template <std::size_t I, class Chain>
-  state_reader take_up(Chain& chain) {
-    chain.attach();
-    state_reader reader = resume_progress(I, chain.progress());
-    if (resumed().has(I)) chain.load(reader, resumed());
-    return reader;
-  }
-
-  template <std::size_t I, class In, class Sink>
-  auto chain_of(Sink& sink, thread_counters& thread, std::size_t counter) {
-    const stage_place* place = places().data() + segments()[I].first_place + counter;
-    return make_chain<In, segment_types::first_stage[I], segment_types::first_stage[I + 1]>(
-        stages(), std::move(sink), thread, counter, place);
   }
 
   segment_types stages() const noexcept { return segment_types(composed_); }

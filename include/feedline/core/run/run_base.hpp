@@ -136,7 +136,8 @@ class run_base {
   using outage_function = std::string (*)(const run_base&);
   using other_rank_function = std::optional<snapshot> (*)(const run_base&, const checkpoint_state& earlier);
 
-  run_base(const run_options& options, origin_function origin_of_sample, std::uint32_t empty_epochs);
+  run_base(const run_options& options, bool is_live, origin_function origin_of_sample,
+           std::uint32_t empty_epochs);
 
   // The derived class calls it before it destroys what its threads use.
   void end();
@@ -162,12 +163,14 @@ class run_base {
   /// The number of threads on which the first `stages` stages may run outside of the run.
   std::size_t threads_for(std::size_t stages) const;
 
-  /// Restores the numbers of a serial segment's progress, if there is an earlier run. The rest of the reader is the state of
-  /// its parts.
+  /// Restores the progress of a serial segment, if there is an earlier run. The rest of the reader is the state of its parts.
   state_reader resume_progress(std::size_t segment, segment_progress& progress) const;
 
+  /// Restores the whole state of a serial segment, if there is an earlier run. The rest of the reader is the source's state.
+  state_reader resume_segment(std::size_t segment, packer_base& sink) const;
+
   /// Feeds the packets that arrive at a segment to a thread's chain, until no more arrive or are wanted.
-  void take_packets(std::size_t segment, thread_counters& thread, packet_chain& chain);
+  void take_packets(std::size_t segment, thread_counters& thread, const packet_chain& chain);
 
   /// Starts the threads of a segment, unless `body` is null; the last one to end closes the queue after it.
   void start_segment(std::size_t number, segment_function body);
@@ -201,6 +204,11 @@ class run_base {
 
   [[noreturn]] static void refuse(const std::string& why);
 
+  struct data_hash {
+    std::uint32_t hash;
+    std::uint64_t parts; // of the data
+  };
+
   struct stopper {
     run_base* self;
 
@@ -209,7 +217,7 @@ class run_base {
 
   // A worker processes one packet. False if no more is wanted. `used_before`: the thread's processor time at the last
   // measurement.
-  bool work(packet_chain& chain, packet& p, channel_base& from, std::uint64_t began,
+  bool work(const packet_chain& chain, packet& p, channel_base& from, std::uint64_t began,
             std::uint64_t& used_before) const;
 
   void run_thread(std::size_t segment, thread_counters& thread, segment_function body,
@@ -224,8 +232,7 @@ class run_base {
   run_identity identity_; // without the hash of the data
   fingerprint_function fingerprint_ = nullptr;
   outage_function outage_ = nullptr;
-  mutable std::optional<std::uint32_t> data_; // the hash of …
-  mutable std::uint64_t data_parts_ = 0;      // … so many parts of the data
+  mutable std::optional<data_hash> data_; // as computed last
   origin_function origin_;
   resumption resumed_;
   std::shared_ptr<known_failures> known_;

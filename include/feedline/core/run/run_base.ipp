@@ -43,18 +43,17 @@ FEEDLINE_INLINE run_identity run_base::identity(const snapshot& at) const {
     now.old_extent = options_.old_extent;
     now.old_extent_until = options_.old_extent_until;
   }
-  if (!data_ || data_parts_ != now.extent) {
+  if (!data_ || data_->parts != now.extent) {
     const bool was_stopped = stopped(); // a checkpoint after a stop is whole
     try {
-      data_ = fingerprint_(*this, now.extent, was_stopped ? std::stop_token() : context_.stop);
-      data_parts_ = now.extent;
+      data_ = {fingerprint_(*this, now.extent, was_stopped ? std::stop_token() : context_.stop), now.extent};
     } catch (...) {
       if (!is_outage(std::current_exception()) && was_stopped == stopped()) throw;
       now.data = run_identity::unknown_data;
       return now;
     }
   }
-  now.data = *data_;
+  now.data = data_->hash;
   return now;
 }
 
@@ -63,13 +62,17 @@ FEEDLINE_INLINE std::exception_ptr run_base::panic() const {
   return panic_;
 }
 
-FEEDLINE_INLINE run_base::run_base(const run_options& options, origin_function origin_of_sample,
+FEEDLINE_INLINE run_base::run_base(const run_options& options, bool is_live, origin_function origin_of_sample,
                                    std::uint32_t empty_epochs)
-    : options_(options),
+    : options_([&] {
+        run_options own = options;
+        if (is_live && own.endless) own.epochs = 1; // a live source has only one
+        return own;
+      }()),
       origin_(origin_of_sample),
       context_{.seed = options.seed,
                .on_error = options.on_error,
-               .drain = options.epochs != run_options::for_ever,
+               .drain = options_.epochs != run_options::for_ever,
                .stop = stopping_.get_token(),
                .first_epoch = options.first_epoch.value_or(0),
                .empty_epochs = empty_epochs},
@@ -338,31 +341,37 @@ FEEDLINE_INLINE state_reader run_base::resume_progress(std::size_t segment,
   return reader;
 }
 
+FEEDLINE_INLINE state_reader run_base::resume_segment(std::size_t segment, packer_base& sink) const {
+  for (node_base* n = sink.first_node(); n; n = n->next_node()) n->attach();
+  state_reader reader = resume_progress(segment, sink.progress());
+  if (resumed_.has(segment)) sink.load(reader, resumed_);
+  return reader;
+}
+
 FEEDLINE_INLINE void run_base::take_packets(std::size_t segment, thread_counters& thread,
-                                            packet_chain& chain) {
+                                            const packet_chain& chain) {
   worker_pool* const pool = segments_[segment].pool.get();
   const bool reads_source = !segments_[segment - 1].has_threads;
   channel_base& from = *queues_[segment - 1];
   std::uint64_t used = 0;
   for (bool wanted = true; wanted;) {
     if (pool) pool->wait_turn(thread);
-    packet_ptr p = from.pop(thread, [&] { chain.sink().hand_over(); });
+    packet_ptr p = from.pop(thread, [&] { chain.sink.hand_over(); });
     if (!p) return;
     if (segments_[segment].parallel)
       wanted = work(chain, *p, from, reads_source ? p->put_at : now_ns(), used);
-    else wanted = chain.feed(*p, from, context_) != flow::stop;
+    else wanted = feed(chain, *p, from, context_) != flow::stop;
     if (pool) pool->worked(p->size());
     from.recycle(std::move(p));
-    chain.publish();
+    chain.sink.publish();
   }
   from.stop(); // no thread may wait for room in a queue that nothing is taken from
 }
 
-FEEDLINE_INLINE bool run_base::work(packet_chain& chain, packet& p, channel_base& from, std::uint64_t began,
-                                    std::uint64_t& used_before) const {
-  chain.sink().open(p);
-  chain.begin_packet(p.first_place);
-  const flow result = chain.feed(p, from, context_);
+FEEDLINE_INLINE bool run_base::work(const packet_chain& chain, packet& p, channel_base& from,
+                                    std::uint64_t began, std::uint64_t& used_before) const {
+  chain.sink.open(p);
+  const flow result = feed(chain, p, from, context_);
   const std::uint64_t ns = now_ns() - began;
   bool waited = false;
   if (ns > channel_base::slow_packet_ns) { // otherwise it doesn't matter, and measuring takes time
@@ -370,7 +379,7 @@ FEEDLINE_INLINE bool run_base::work(packet_chain& chain, packet& p, channel_base
     waited = used - std::exchange(used_before, used) < ns / 4;
   }
   from.worked(ns, p.size(), waited);
-  return chain.sink().complete(p) && result != flow::stop;
+  return chain.sink.complete(p) && result != flow::stop;
 }
 
 FEEDLINE_INLINE void run_base::check_same_run(const run_identity& earlier) const {

@@ -13,7 +13,7 @@
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/run/emitter.hpp>
-#include <feedline/core/run/feed.hpp>
+#include <feedline/core/run/packer.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/source_reader.hpp>
 #include <feedline/core/sample.hpp>
@@ -24,7 +24,7 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The loop as far as it depends on no type.
-class source_loop : public segment_chain {
+class source_loop {
  public:
   source_loop(const run_options& options, const run_context& context, const stage_place& place,
               packer_base& sink, source_reader& reader, thread_counters& thread);
@@ -35,12 +35,14 @@ class source_loop : public segment_chain {
  protected:
   ~source_loop() = default;
 
+  packer_base& sink() const noexcept { return sink_; }
+
   bool is_stopped() const noexcept { return context_.stopped.load(std::memory_order_relaxed); }
 
   /// Publishes the metrics of the source.
   void publish_numbers() const noexcept;
 
-  /// Records the exception being handled, which the source threw.
+  /// Notes the exception being handled, which the source threw.
   [[gnu::cold]] void note_failed(const sample_id& id);
 
   /// Whether the sample that the source yielded last had failed in the earlier run.
@@ -61,8 +63,12 @@ class source_loop : public segment_chain {
   bool run_epoch();
   bool ends_as_empty();
   flow push_failure();
+
+  void count_failure() noexcept { add_relaxed(thread_.stages[0].failures, 1); }
+
   failed_call call_of_source(std::uint64_t given) const noexcept;
 
+  packer_base& sink_;
   const run_context& context_;
   const stage_place& place_;
   source_reader& reader_;
@@ -81,16 +87,12 @@ class source_loop_of final : public source_loop {
                  Chain& chain, source_reader_of<Source>& reader, thread_counters& thread)
       : source_loop(options, context, place, chain.sink(), reader, thread), chain_(chain), reader_(reader) {}
 
-  void publish() noexcept override { chain_.publish(); }
-
  private:
   flow push_samples() override {
     if constexpr (Chain::has_room && !has_index<Source> && !has_state<Source> && !says_when_ready<Source>)
       if (options_.rank.is_alone() && !known_) return push_row();
     return push_each();
   }
-
-  flow end_epoch(const epoch_end& e, bool drain) override { return chain_.end_epoch(e, drain); }
 
   flow push_each() {
     const std::uint64_t pushes = sink().pushes();
@@ -111,7 +113,7 @@ class source_loop_of final : public source_loop {
       }
       sample_id id;
       if (!may_push(id)) break;
-      chain_.progress().timed_stages.is_timed = left == 256;
+      sink().progress().timed_stages.is_timed = left == 256;
       const flow wanted = chain_.push(sample<item>{std::move(*value), id});
       if (wanted != flow::more) return wanted;
     }

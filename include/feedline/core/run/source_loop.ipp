@@ -9,10 +9,10 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 FEEDLINE_INLINE source_loop::source_loop(const run_options& options, const run_context& context,
                                          const stage_place& place, packer_base& sink, source_reader& reader,
                                          thread_counters& thread)
-    : segment_chain(sink),
-      options_(options),
+    : options_(options),
       at_(sink.progress().source),
       thread_(thread),
+      sink_(sink),
       context_(context),
       place_(place),
       reader_(reader) {
@@ -34,9 +34,9 @@ FEEDLINE_INLINE void source_loop::run(state_reader rest) {
       }
     }
     reader_.end_epoch(context_.may_end_epochs);
-    if (end_epoch({number, at_.given}, context_.drain) == flow::stop) return;
+    if (sink().end_epoch({number, at_.given}, context_.drain) == flow::stop) return;
     reader_.go_to_next_epoch();
-    publish();
+    sink().publish();
   }
 }
 
@@ -69,7 +69,7 @@ FEEDLINE_INLINE bool source_loop::run_epoch() {
     if (wanted == flow::stop) return false;
     counter.store(given_before + at_.given, std::memory_order_relaxed);
     publish_numbers();
-    publish();
+    sink().publish();
   }
   failed_.reset();
   return true;
@@ -79,7 +79,7 @@ FEEDLINE_INLINE bool source_loop::run_epoch() {
 FEEDLINE_INLINE bool source_loop::ends_as_empty() {
   if (!reader_.is_endless() || failed_for_good_ || !reader_.is_empty()) return false;
   const bool none_came = reader_.left_out() == 0;
-  add_relaxed(thread_.stages[0].failures, 1);
+  count_failure();
   failure_ptr f =
       note_failure(place_.name, {.epoch = static_cast<std::uint32_t>(at_.epoch)}, call_of_source(at_.given),
                    std::make_exception_ptr(none_came ? empty_epoch() : nothing_left()));
@@ -101,7 +101,7 @@ FEEDLINE_INLINE void source_loop::publish_numbers() const noexcept {
 }
 
 FEEDLINE_INLINE void source_loop::note_failed(const sample_id& id) {
-  add_relaxed(thread_.stages[0].failures, 1);
+  count_failure();
   failed_ = note_failure(place_.name, id, call_of_source(at_.given));
 }
 
@@ -110,7 +110,7 @@ FEEDLINE_INLINE bool source_loop::failed_before() {
   if (!known_->take(call)) return false;
   failed_ = note_again(place_.name, reader_.failed_sample(), call);
   failed_in_earlier_run_ = true;
-  add_relaxed(thread_.stages[0].failures, 1);
+  count_failure();
   --at_.given;
   return true;
 }

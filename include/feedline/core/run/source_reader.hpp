@@ -154,14 +154,11 @@ class source_reader_of final : public source_reader {
   Source& source() const noexcept { return *static_cast<Source*>(epoch().get()); }
 
   void add_state_to(segment_progress& progress) const override {
-    if constexpr (has_state<Source>) progress.add(*this, 0, true);
-  }
-
-  /// The state of the source in the current epoch.
-  void state(auto& archive)
-    requires has_state<Source>
-  {
-    if (epoch()) source().state(archive);
+    if constexpr (has_state<Source>)
+      progress.add({this, 0, true, nullptr, [](const void* reader, state_writer& writer) {
+                      const auto& self = *static_cast<const source_reader_of*>(reader);
+                      if (self.epoch()) self.source().state(writer);
+                    }});
   }
 
   const place_share* share() const noexcept override {

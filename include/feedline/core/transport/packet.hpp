@@ -70,30 +70,14 @@ class packet {
  public:
   template <class T>
   static std::unique_ptr<packet> make(std::size_t capacity) {
-    constexpr std::align_val_t alignment{std::max<std::size_t>(alignof(T), 64)};
-    constexpr std::size_t max = ~std::size_t{0} / 2 / (sizeof(T) + sizeof(sample_id) + alignof(sample_id));
-    if (capacity > max) throw std::bad_array_new_length();
-    const std::size_t ids_at =
-        (capacity * sizeof(T) + alignof(sample_id) - 1) / alignof(sample_id) * alignof(sample_id);
-    return std::unique_ptr<packet>(
-        new packet(::operator new(ids_at + capacity * sizeof(sample_id), alignment), capacity, ids_at,
-                   alignment, &destroy_all<T>));
+    return allocate(capacity, sizeof(T), std::max<std::size_t>(alignof(T), 64), &destroy_all<T>);
   }
 
   packet(packet&&) = delete;
 
-  ~packet() {
-    clear();
-    ::operator delete(memory_, alignment_);
-  }
+  ~packet();
 
-  void clear() noexcept {
-    destroy_values_(*this);
-    size_ = 0;
-    events_.clear();
-    snapshot.clear();
-    has_snapshot = false;
-  }
+  void clear() noexcept;
 
   std::size_t size() const noexcept { return size_; }
 
@@ -101,12 +85,7 @@ class packet {
   std::size_t capacity() const noexcept { return capacity_; }
 
   /// Destroys the samples and returns their number; events stay.
-  std::size_t drop_samples() noexcept {
-    destroy_values_(*this);
-    for (event& e : events_) e.position = 0;
-    has_snapshot = false;
-    return std::exchange(size_, 0);
-  }
+  std::size_t drop_samples() noexcept;
 
   /// The values, of the type that the packet was made for.
   template <class T>
@@ -150,13 +129,11 @@ class packet {
 
   using destroyer = void (*)(packet&) noexcept;
 
+  static std::unique_ptr<packet> allocate(std::size_t capacity, std::size_t value_size, std::size_t alignment,
+                                          destroyer destroy_values);
+
   packet(void* memory, std::size_t capacity, std::size_t ids_at, std::align_val_t alignment,
-         destroyer destroy_values)
-      : memory_(memory),
-        capacity_(capacity),
-        ids_at_(ids_at),
-        alignment_(alignment),
-        destroy_values_(destroy_values) {}
+         destroyer destroy_values);
 
   sample_id* id_list() const noexcept {
     return reinterpret_cast<sample_id*>(static_cast<std::byte*>(memory_) + ids_at_);
@@ -180,12 +157,7 @@ class packet_writer {
  public:
   packet_writer() = default;
 
-  packet_writer(packet_writer&& other) noexcept
-      : packet_(std::move(other.packet_)),
-        size_(std::exchange(other.size_, 0)),
-        limit_(std::exchange(other.limit_, 0)),
-        first_id_(other.first_id_),
-        id_list_(other.id_list_) {}
+  packet_writer(packet_writer&&) = delete;
 
   ~packet_writer() { close(); }
 
@@ -194,13 +166,7 @@ class packet_writer {
   bool has_room() const noexcept { return size_ != limit_; }
 
   /// Starts to fill an empty packet with at most `limit` samples.
-  void open(packet_ptr p, std::size_t limit) noexcept {
-    packet_ = std::move(p);
-    size_ = 0;
-    limit_ = limit;
-    first_id_ = {};
-    id_list_ = nullptr;
-  }
+  void open(packet_ptr p, std::size_t limit) noexcept;
 
   template <class T>
   void add(sample<T>&& s) noexcept {
@@ -221,10 +187,7 @@ class packet_writer {
     size_ += count;
   }
 
-  void add(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
-    const failed_call call = cause ? cause->call : failed_call();
-    packet_->events_.push_back({size_, kind, epoch, std::move(cause), call});
-  }
+  void add(event_kind kind, std::uint32_t epoch, failure_ptr cause);
 
   /// The open packet.
   packet& current() noexcept { return *packet_; }
@@ -232,15 +195,8 @@ class packet_writer {
   /// The number of samples in it.
   std::size_t size() const noexcept { return size_; }
 
-  packet_ptr close() noexcept {
-    if (packet_) {
-      packet_->size_ = size_;
-      packet_->first_id_ = first_id_;
-      packet_->ids_are_listed_ = id_list_ != nullptr;
-    }
-    size_ = limit_ = 0;
-    return std::move(packet_);
-  }
+  /// Returns the packet with the samples; null if none is open.
+  packet_ptr close() noexcept;
 
  private:
   void add_ids(const id_row& ids, std::size_t count) noexcept {
@@ -252,15 +208,7 @@ class packet_writer {
   }
 
   // The identities don't count up, or these are the first. True if no list is needed yet.
-  [[gnu::noinline]] bool begin_id_row(id_row ids) noexcept {
-    if (size_ == 0 && !ids.listed) {
-      first_id_ = ids.first;
-      return true;
-    }
-    id_list_ = packet_->id_list();
-    id_row{first_id_}.copy_to(id_list_, size_);
-    return false;
-  }
+  bool begin_id_row(id_row ids) noexcept;
 
   packet_ptr packet_;
   std::size_t size_ = 0; // of the packet so far
@@ -273,3 +221,7 @@ template <class T>
 inline constexpr bool comes_in_batches = requires { typename T::feedline_batch; };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/transport/packet.ipp>
+#endif

@@ -29,30 +29,6 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 template <class S>
 concept can_stand_in_source = stateless<S> && traits_of<S>().position_from_last_sample;
 
-/// The end of the chain of stages inside a source. Holds at most one item.
-template <class T>
-class one_item_sink : public sample_sink {
- public:
-  one_item_sink(segment_progress& progress, std::optional<T>& made, failure_ptr& failed)
-      : sample_sink(progress), made_(made), failed_(failed) {}
-
-  flow push(sample<T>&& s) {
-    made_.emplace(std::move(s.value));
-    return flow::more;
-  }
-
-  flow skipped(failure_ptr f) { return fail(std::move(f)); }
-
-  flow fail(failure_ptr f) {
-    failed_ = std::move(f);
-    return flow::more;
-  }
-
- private:
-  std::optional<T>& made_;
-  failure_ptr& failed_;
-};
-
 /// Yields what the stages emit for the source's samples, on the source's thread. Continues after samples that
 /// a stage filters out.
 template <source Source, class Segments>
@@ -169,21 +145,18 @@ class mapped_source {
   /// The stages at work in an epoch.
   struct at_work {
     at_work(const Source& source, const Segments& stages, std::uint64_t seed, const std::stop_token& stop)
-        : worker(stage_name(source), stages, seed, on_error::fail, stop, made, failed) {}
+        : worker(stage_name(source), stages, seed, on_error::fail, stop) {}
 
     at_work(at_work&&) = delete;
 
     std::optional<item> make(sample<item_of_source>&& s) {
-      made.reset();
-      failed.reset();
-      worker.push(std::move(s));
-      if (failed) throw failure_inside(std::move(*failed));
-      return std::move(made);
+      outcomes<item>& made = worker.run(std::move(s));
+      if (!made.failures.empty()) throw failure_inside(std::move(*made.failures.back().failure));
+      if (made.values.empty()) return std::nullopt;
+      return std::move(made.values.back().value);
     }
 
-    std::optional<item> made;
-    failure_ptr failed;
-    sample_worker<item_of_source, Segments::stage_count, one_item_sink<item>, Segments> worker;
+    sample_worker<item_of_source, Segments::stage_count, Segments> worker;
   };
 
   Source source_;

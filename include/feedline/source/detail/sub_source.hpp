@@ -17,6 +17,7 @@
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/samples_in_order.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/source/detail/mapped_source.hpp>

@@ -32,7 +32,7 @@ class open_tar_shard {
   virtual std::uint64_t begin() const noexcept = 0;
   virtual tar_place place() const = 0;
 
-  /// Whether so many bytes can be read without waiting for an object, or reading will fail.
+  /// Whether reading that many bytes wouldn't wait for an object; true also if it would fail.
   virtual bool is_ready(std::uint64_t bytes) const noexcept = 0;
 };
 

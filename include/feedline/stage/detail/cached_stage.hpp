@@ -17,10 +17,12 @@
 
 #include <sys/stat.h>
 
+#include <feedline/core/failure.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/run/build_chain.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/stored_value.hpp>
@@ -28,7 +30,6 @@
 #include <feedline/detail/type_name.hpp>
 #include <feedline/stage/detail/cache_store.hpp>
 #include <feedline/stage/detail/cache_table.hpp>
-#include <feedline/stage/detail/inner_run.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -126,8 +127,8 @@ class cached_stage {
     running(const cached_stage& stage, const std::stop_token& stop)
         : stage_(stage),
           table_(stage.store_->open(stage.template table_fingerprint<In, output>())),
-          inner_(std::make_unique<inner_run<In, output, Inner...>>(stage.stages(), stop,
-                                                                   stage.store_->items_per_sample())) {}
+          inner_(std::make_unique<worker>(std::string(), stage.stages(), 0, on_error::skip, stop,
+                                          stage.store_->items_per_sample())) {}
 
     void operator()(sample<In>&& s, auto& emit) {
       const struct leave {
@@ -163,13 +164,16 @@ class cached_stage {
     }
 
    private:
+    // It sees each sample as that of a run with seed 0 in its epoch 0, so that the results depend on the sample alone.
+    using worker = sample_worker<In, sizeof...(Inner), segments>;
+
     outcomes<output>& outcome_of(sample<In>&& s) {
       sample_id id{s.id.index, s.id.sub_index, 0};
       const cache_key k = stage_.key_of(s.value, id);
       const bool hit = read(k, id.index);
       stage_.store_->count(hit);
-      if (hit) return inner_->outcome();
-      outcomes<output>& out = inner_->run(std::move(s.value), id);
+      if (hit) return inner_->made();
+      outcomes<output>& out = inner_->run({std::move(s.value), id});
       // A function that was asked to stop may have returned early.
       if (out.failures.empty() && !inner_->is_stopped()) write(k, out.values);
       return out;
@@ -177,8 +181,8 @@ class cached_stage {
 
     bool read(const cache_key& k, std::uint64_t index) {
       stored_bytes from(table_.find(k, scratch_));
-      std::vector<sample<output>>& values = inner_->outcome().values;
-      inner_->outcome().clear();
+      std::vector<sample<output>>& values = inner_->made().values;
+      inner_->made().clear();
       std::uint64_t count = 0;
       if (!from.take(&count, sizeof count)) return false;
       while (count > 0) {
@@ -212,7 +216,7 @@ class cached_stage {
 
     const cached_stage& stage_;
     cache_table& table_;
-    std::unique_ptr<inner_run<In, output, Inner...>> inner_;
+    std::unique_ptr<worker> inner_;
     scratch_memory scratch_;
     bool is_whole_ = true; // all results of the sample in hand were emitted
   };

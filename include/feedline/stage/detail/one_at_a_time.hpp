@@ -1,105 +1,23 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Runs stages inside another stage and collects all that they emit for one sample.
+// A stage that one worker at a time calls.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
-#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/item_bytes.hpp>
-#include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/build_chain.hpp>
-#include <feedline/core/run/emitter.hpp>
-#include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-/// The results of a sample: values and failures, in their order.
-template <class T>
-struct outcomes {
-  struct failed {
-    std::size_t position; // the number of values before it
-    failure_ptr failure;
-  };
-
-  std::vector<sample<T>> values;
-  std::vector<failed> failures;
-
-  void clear() noexcept {
-    values.clear();
-    failures.clear();
-  }
-};
-
-/// Where the chain of the inner stages ends.
-template <class T>
-class outcome_sink : public sample_sink {
- public:
-  /// `max_values`: the most values of a sample; 0: no limit.
-  outcome_sink(segment_progress& progress, outcomes<T>& into, const std::stop_token& stop,
-               std::size_t max_values)
-      : sample_sink(progress), into_(into), stop_(stop), max_values_(max_values) {}
-
-  flow push(sample<T>&& s) {
-    if (max_values_ > 0 && into_.values.size() == max_values_)
-      throw std::length_error("its sample becomes more than the " + std::to_string(max_values_) +
-                              " items that items_per_sample of the cache allows");
-    into_.values.push_back(std::move(s));
-    return stop_.stop_requested() ? flow::stop : flow::more;
-  }
-
-  flow skipped(failure_ptr f) {
-    into_.failures.push_back({into_.values.size(), std::move(f)});
-    return flow::more;
-  }
-
-  flow fail(failure_ptr f) { return skipped(std::move(f)); }
-
- private:
-  outcomes<T>& into_;
-  const std::stop_token& stop_;
-  std::size_t max_values_;
-};
-
-/// Runs the stages for one worker. They see each sample as that of a run with seed 0 in its epoch 0, and are
-/// numbered from 1, so that their results depend on the sample alone.
-template <class In, class Out, class... Stages>
-class inner_run {
- public:
-  using segments = segment_list<segment<segment_traits{}, Stages...>>;
-
-  /// The stages must outlive it.
-  inner_run(const segments& stages, const std::stop_token& stop, std::size_t max_values)
-      : stop_(stop), worker_({}, stages, 0, on_error::skip, stop_, outcomes_, stop_, max_values) {}
-
-  inner_run(inner_run&&) = delete;
-
-  /// Returns the results of the sample, valid until the next call.
-  outcomes<Out>& run(In&& value, const sample_id& id) {
-    outcomes_.clear();
-    worker_.push(sample<In>{std::move(value), id});
-    return outcomes_;
-  }
-
-  outcomes<Out>& outcome() noexcept { return outcomes_; }
-
-  bool is_stopped() const noexcept { return stop_.stop_requested(); }
-
- private:
-  std::stop_token stop_;
-  outcomes<Out> outcomes_;
-  sample_worker<In, sizeof...(Stages), outcome_sink<Out>, segments> worker_;
-};
 
 /// Lets workers share a stage that was to run on one thread: one worker at a time calls its function.
 template <class S>

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// One stage of a chain, and the chain's end, as far as they don't depend on types.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/progress.hpp>
+#include <feedline/core/snapshot/known_failures.hpp>
+#include <feedline/core/state.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// What a stage is asked for between its samples. Null: it doesn't have that.
+struct stage_calls {
+  void (*save)(const void* stage, state_writer& writer) = nullptr;
+  void (*load)(void* stage, state_reader& reader) = nullptr;
+  bool (*at_rest)(const void* stage) = nullptr; // its state is known only while it is
+  bool (*has_enough)(const void* stage) = nullptr;
+  void (*end_epoch)(void* stage) = nullptr;
+  void (*begin_packet)(void* stage, std::uint64_t first_place) = nullptr;
+  void (*report)(void* stage, const reported_numbers& out) = nullptr;
+};
+
+template <class Stage>
+consteval stage_calls calls_of() {
+  stage_calls calls;
+  if constexpr (has_state<Stage>) {
+    calls.save = &save_state<Stage>;
+    calls.load = [](void* stage, state_reader& reader) { read_state(*static_cast<Stage*>(stage), reader); };
+  }
+  if constexpr (requires(const Stage& stage) { stage.at_rest(); })
+    calls.at_rest = [](const void* stage) { return static_cast<const Stage*>(stage)->at_rest(); };
+  if constexpr (requires(const Stage& stage) { stage.has_enough(); })
+    calls.has_enough = [](const void* stage) -> bool {
+      return static_cast<const Stage*>(stage)->has_enough();
+    };
+  if constexpr (requires(Stage& stage) { stage.end_epoch(); })
+    calls.end_epoch = [](void* stage) { static_cast<Stage*>(stage)->end_epoch(); };
+  if constexpr (requires(Stage& stage, std::uint64_t place) { stage.begin_packet(place); })
+    calls.begin_packet = [](void* stage, std::uint64_t place) {
+      static_cast<Stage*>(stage)->begin_packet(place);
+    };
+  if constexpr (requires(Stage& stage, reported_numbers out) { stage.metrics(out); })
+    calls.report = [](void* stage, const reported_numbers& out) { static_cast<Stage*>(stage)->metrics(out); };
+  return calls;
+}
+
+template <class Stage>
+inline constexpr stage_calls calls_to = calls_of<Stage>();
+
+/// The facts that a node needs about its stage.
+struct node_traits {
+  bool is_stateless;
+  bool position_from_last_sample; // see stage_traits
+  bool keeps_over_epochs;         // it may emit samples in a later epoch than it received them
+  bool checkpoints_mid_call;      // see stage_traits
+  bool can_fail_again;            // a sample that failed in the earlier run produced nothing else
+};
+
+class node_base;
+
+/// The end of a chain of stages, which knows the chain's nodes.
+class chain_end {
+ public:
+  explicit chain_end(segment_progress& progress) noexcept : progress_(progress) {}
+
+  chain_end(chain_end&&) = delete;
+
+  segment_progress& progress() const noexcept { return progress_; }
+
+  /// A sample was left out because of a failure.
+  virtual flow skipped(failure_ptr f) = 0;
+
+  /// Passes a failure on as one thread would throw it: what the stages hold isn't delivered.
+  virtual flow fail(failure_ptr f) = 0;
+
+  /// Null: the chain has no stages.
+  node_base* first_node() const noexcept { return first_node_; }
+
+  /// Called from the last node to the first.
+  void add_first(node_base& n) noexcept;
+
+  /// Called before a worker's packet with the position of its first item in the stream.
+  void begin_packet(std::uint64_t first_place);
+
+ protected:
+  ~chain_end() = default;
+
+ private:
+  segment_progress& progress_;
+  node_base* first_node_ = nullptr;
+};
+
+/// The part of a node that runs between the samples of a packet, and when a stage fails.
+class node_base {
+ public:
+  /// `finish` lets the stage emit the items that it holds; null: it holds none.
+  node_base(const stage_place& place, stage_counters& counters, const stage_calls& calls,
+            flow (*finish)(node_base&, std::uint32_t epoch), node_traits traits) noexcept;
+
+  node_base(node_base&&) = delete;
+
+  /// The node downstream; null for the last one.
+  node_base* next_node() const noexcept { return next_node_; }
+
+  /// Finite mode drains the stages at the end of an epoch, infinite mode doesn't. Sets `e` for the stages downstream.
+  flow end_epoch(epoch_end& e, bool drain);
+
+  /// See stage_place.
+  bool is_after_state() const noexcept { return place_.after_state; }
+
+  /// Adds the state of the stage to its segment's.
+  void attach();
+
+  /// Restores that state from a checkpoint.
+  void load(state_reader& reader, const resumption& from);
+
+  void begin_packet(std::uint64_t first_place) {
+    if (calls_.begin_packet) calls_.begin_packet(stage_object_, first_place);
+  }
+
+  /// Makes the counts visible to other threads.
+  void publish() noexcept;
+
+ protected:
+  ~node_base() = default;
+
+  // Called when the node is complete.
+  void join(chain_end& end, void* stage) noexcept;
+
+  // Called when the catch clause has ended: the thread that receives the failure is then the exception's only owner. A
+  // failure ends the epoch for this stage. The stages downstream decide whether it ends the run: if they had
+  // enough of the epoch before it, a run on one thread would never have reached it.
+  [[gnu::cold]] flow caught(failure_ptr f);
+
+  // A sample had failed here in the earlier run.
+  [[gnu::cold]] flow fail_again(const sample_id& id);
+
+  const stage_place& place_;
+  const std::uint64_t key_;
+  std::uint64_t received_ = 0;
+  stage_counters& counters_;
+  known_failures* known_ = nullptr;      // null: none of them is of this stage
+  bool received_some_ = false;           // that didn't fail here, in this epoch
+  bool has_enough_ = false;              // of this epoch, as the stage declared
+  std::uint64_t calls_that_emitted_ = 0; // in this epoch
+
+ private:
+  friend class chain_end;
+
+  void publish_held() noexcept;
+  bool shows_empty_run(const epoch_end& e) noexcept;
+
+  const stage_calls& calls_;
+  flow (*const finish_)(node_base&, std::uint32_t);
+  const node_traits traits_;
+  bool has_buffers_; // whether its state has buffers, as far as is known
+  void* stage_object_ = nullptr;
+  chain_end* end_ = nullptr;
+  node_base* next_node_ = nullptr;
+  std::vector<std::uint64_t> words_; // scratch space of publish_held()
+  empty_run_watch empty_run_;
+};
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/run/node_base.ipp>
+#endif
