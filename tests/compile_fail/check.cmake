@@ -10,6 +10,9 @@ cmake_minimum_required(VERSION 3.25)
 # "In file included from" and similar lines aren't counted: they don't describe the mistake.
 set(first_lines 12)
 
+# A user must not have to search for the mistake.
+set(most_lines 40)
+
 # The source that compilers show isn't counted either: it would repeat the expectation.
 set(no_source -fno-diagnostics-show-caret)
 if(COMPILER_ID MATCHES "Clang")
@@ -44,6 +47,10 @@ endfunction()
 flatten("${output}" lines)
 string(REPLACE "\n" ";" lines "${lines}")
 list(FILTER lines EXCLUDE REGEX "^(In file included from|  +from) ")
+list(LENGTH lines count)
+if(count GREATER most_lines)
+  message(FATAL_ERROR "These are ${count} lines:\n${output}")
+endif()
 list(SUBLIST lines 0 ${first_lines} lines)
 string(REPLACE ";" "\n" beginning "${lines}")
 

@@ -3,7 +3,6 @@
 // async_flat_map: emits the values that a coroutine yields for each item.
 #include <cstdint>
 #include <optional>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -123,7 +122,7 @@ auto async_flat_map(F&& f, Options... options) {
   if constexpr (!are_options || !detail::each_once<Options...>) {
     return detail::refused_pipeline();
   } else {
-    const detail::async_stage_options given = detail::async_options_of(std::tuple<Options...>(options...));
+    const detail::async_stage_options given = detail::async_options_of(options...);
     return detail::asynchronous<detail::several_results>(std::decay_t<F>(std::forward<F>(f)), given,
                                                          detail::tickets(given));
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // async_map: emits one item for each item, made by a coroutine. Many coroutines wait at once on few threads.
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -149,7 +148,7 @@ auto async_map(F&& f, Options... options) {
   if constexpr (!(detail::is_async_option<Options> && ...) || !detail::async_options_once<Options...>) {
     return detail::refused_pipeline();
   } else {
-    const detail::async_stage_options given = detail::async_options_of(std::tuple<Options...>(options...));
+    const detail::async_stage_options given = detail::async_options_of(options...);
     auto whole = detail::with_options(std::decay_t<F>(std::forward<F>(f)), options...);
     const auto tickets = detail::tickets(given);
     if constexpr (detail::has_option<unordered_t, Options...>)

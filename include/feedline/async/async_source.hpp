@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
-#include <tuple>
 #include <utility>
 
 #include <feedline/async/async_context.hpp>
@@ -128,8 +127,8 @@ auto async_source(F f, Options... options) {
   if constexpr (!are_options || !is_coroutine || !detail::each_once<Options...>)
     return detail::refused_pipeline();
   else
-    return detail::as_pipeline(detail::coroutine_source<F>(
-        std::move(f), detail::async_options_of(std::tuple<Options...>(options...))));
+    return detail::as_pipeline(
+        detail::coroutine_source<F>(std::move(f), detail::async_options_of(options...)));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -9,7 +9,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -215,12 +214,6 @@ struct gather_stage {
   known_bytes bytes_of_rows;
 };
 
-template <class Option, class... Options>
-Option option_or(Option otherwise, const std::tuple<Options...>& given) {
-  if constexpr (has_option<Option, Options...>) return std::get<Option>(given);
-  else return otherwise;
-}
-
 } // namespace detail
 
 /// Gathers samples of type T into batches as map and batch would, but without a copy of each: workers write
@@ -256,17 +249,17 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
   detail::refuse_negative(size, "feedline::batch_into: the size");
   using held = detail::held_function_t<F>;
-  const std::tuple<Options...> given(std::move(options)...);
-  const auto options_of_batch = detail::option_or(batch_options{}, given);
+  const auto options_of_batch = detail::option_or(batch_options{}, options...);
   using columns = detail::row_columns_of<T>;
-  const auto shapes_of_row = columns::shapes(detail::option_or(shapes{}, given).of_tensors);
+  const auto shapes_of_row = columns::shapes(detail::option_or(shapes{}, options...).of_tensors);
   const detail::gather_stage<T> gather{size, options_of_batch, columns::bytes(shapes_of_row, size)};
   detail::fill_stage<T, held> fill({size, shapes_of_row, options_of_batch.memory}, held(std::forward<F>(f)),
-                                   detail::option_or(name{}, given).text);
+                                   detail::option_or(name{}, options...).text);
   if constexpr (detail::has_option<workers, Options...>)
-    return detail::append(detail::as_row(detail::make_parallel<true>(std::get<workers>(given),
-                                                                     detail::as_row(std::move(fill)))),
-                          detail::as_row(gather));
+    return detail::append(
+        detail::as_row(detail::make_parallel<true>(detail::option_or(workers::automatic, options...),
+                                                   detail::as_row(std::move(fill)))),
+        detail::as_row(gather));
   else return detail::append(detail::as_row(std::move(fill)), detail::as_row(gather));
 }
 

@@ -3,7 +3,6 @@
 // filter: emits the items for which a predicate holds.
 #include <concepts>
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include <feedline/core/sample.hpp>
@@ -15,21 +14,18 @@ namespace feedline::inline FEEDLINE_ABI {
 namespace detail {
 
 template <class Held>
-class filter_stage {
+class filter_stage : public function_stage<Held> {
  public:
-  using feedline_part = void;
+  using function_stage<Held>::function_stage;
+
   static constexpr stage_traits traits{
       .kind = "filter", .stateless = true, .position_from_last_sample = true, .checkpoints_mid_call = true};
-
-  filter_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
-
-  const std::string& name() const { return name_; }
 
   /// For the library's own predicates that have parameters.
   std::uint64_t fingerprint() const
     requires requires(const typename Held::called& f) { f.feedline_fingerprint(); }
   {
-    return f_.bind().get().feedline_fingerprint();
+    return this->f_.bind().get().feedline_fingerprint();
   }
 
   template <class In>
@@ -56,12 +52,8 @@ class filter_stage {
   template <class In>
     requires(filter_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
-    return {f_.bind()};
+    return {this->f_.bind()};
   }
-
- private:
-  Held f_;
-  std::string name_;
 };
 
 } // namespace detail

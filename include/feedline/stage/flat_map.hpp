@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -13,7 +12,6 @@
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
-#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -61,24 +59,15 @@ inline constexpr bool owns_elements<R> =
      (!std::is_copy_constructible_v<element_of_t<R>> && !std::is_trivially_destructible_v<R>));
 
 template <class Held>
-class flat_map_stage {
+class flat_map_stage : public limited_function_stage<Held> {
  public:
-  using feedline_part = void;
+  using limited_function_stage<Held>::limited_function_stage;
+
   static constexpr stage_traits traits{.kind = "flat_map", .stateless = true, .checkpoints_mid_call = true};
-
-  flat_map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
-
-  const std::string& name() const { return name_; }
-
-  void limit_items(max_item_bytes limit) {
-    refuse_negative(limit.bytes, "feedline: the max_item_bytes");
-    limit_ = limit;
-  }
 
   template <class In>
   known_bytes bytes_given(known_bytes) const {
-    if (limit_.bytes > 0) return limit_.bytes;
-    return bytes_of_type<stage_output_t<flat_map_stage, In>>();
+    return this->template bytes_of_one<stage_output_t<flat_map_stage, In>>();
   }
 
   template <class In>
@@ -142,13 +131,8 @@ class flat_map_stage {
   template <class In>
     requires(flat_map_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
-    return running<In>(f_.bind(), limit_);
+    return running<In>(this->f_.bind(), this->limit_);
   }
-
- private:
-  Held f_;
-  std::string name_;
-  max_item_bytes limit_{};
 };
 
 } // namespace detail

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -16,7 +15,6 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/tensor.hpp>
-#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -48,28 +46,19 @@ template <class T, class Allocator, class Item>
 inline constexpr bool views_item<std::vector<T, Allocator>, Item> = views_item<T, Item>;
 
 template <class Held>
-class map_stage {
+class map_stage : public limited_function_stage<Held> {
  public:
-  using feedline_part = void;
+  using limited_function_stage<Held>::limited_function_stage;
+
   static constexpr stage_traits traits{.kind = "map",
                                        .stateless = true,
                                        .one_to_one = true,
                                        .position_from_last_sample = true,
                                        .checkpoints_mid_call = true};
 
-  map_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
-
-  const std::string& name() const { return name_; }
-
-  void limit_items(max_item_bytes limit) {
-    refuse_negative(limit.bytes, "feedline: the max_item_bytes");
-    limit_ = limit;
-  }
-
   template <class In>
   known_bytes bytes_given(known_bytes) const {
-    if (limit_.bytes > 0) return limit_.bytes;
-    return bytes_of_type<stage_output_t<map_stage, In>>();
+    return this->template bytes_of_one<stage_output_t<map_stage, In>>();
   }
 
   template <class In>
@@ -138,16 +127,12 @@ class map_stage {
   template <class In>
     requires(map_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
-    return {f_.bind(), limit_, {}};
+    return {this->f_.bind(), this->limit_, {}};
   }
 
  private:
   // A member is copied out of the item at once, so a reference to it is safe.
   static constexpr bool is_member = std::is_member_object_pointer_v<std::remove_cv_t<typename Held::called>>;
-
-  Held f_;
-  std::string name_;
-  max_item_bytes limit_{};
 };
 
 } // namespace detail

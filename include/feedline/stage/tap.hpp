@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // tap: shows items to a function without changing them.
-#include <string>
 #include <utility>
 
 #include <feedline/core/sample.hpp>
@@ -13,18 +12,15 @@ namespace feedline::inline FEEDLINE_ABI {
 namespace detail {
 
 template <class Held>
-class tap_stage {
+class tap_stage : public function_stage<Held> {
  public:
-  using feedline_part = void;
+  using function_stage<Held>::function_stage;
+
   static constexpr stage_traits traits{.kind = "tap",
                                        .stateless = true,
                                        .one_to_one = true,
                                        .position_from_last_sample = true,
                                        .checkpoints_mid_call = true};
-
-  tap_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
-
-  const std::string& name() const { return name_; }
 
   template <class In>
   static consteval fit fits() {
@@ -50,12 +46,8 @@ class tap_stage {
   template <class In>
     requires(tap_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
-    return {f_.bind()};
+    return {this->f_.bind()};
   }
-
- private:
-  Held f_;
-  std::string name_;
 };
 
 } // namespace detail

@@ -5,7 +5,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include <feedline/async/async_options.hpp>
@@ -30,18 +29,18 @@ struct async_stage_options {
 };
 
 template <class... Options>
-async_stage_options async_options_of(const std::tuple<Options...>& given) {
+async_stage_options async_options_of(const Options&... given) {
   const auto check = [](std::size_t count, std::size_t limit, const char* what) {
     if (count < 1 || count > limit)
       throw std::invalid_argument("feedline::" + (what + (": " + size_text(count))) +
                                   " requested, but it must be 1 to " + std::to_string(limit));
   };
   async_stage_options all;
-  if constexpr (has_option<in_flight, Options...>) all.in_flight = std::get<in_flight>(given).count;
-  if constexpr (has_option<threads, Options...>) all.threads = std::get<threads>(given).count;
-  if constexpr (has_option<ahead, Options...>) all.ahead = std::get<ahead>(given).count;
-  if constexpr (has_option<name, Options...>) all.name = std::get<name>(given).text;
-  if constexpr (has_option<max_item_bytes, Options...>) all.limit = std::get<max_item_bytes>(given);
+  all.in_flight = option_or(in_flight{all.in_flight}, given...).count;
+  all.threads = option_or(threads{all.threads}, given...).count;
+  all.ahead = option_or(ahead{all.ahead}, given...).count;
+  all.name = option_or(feedline::name{}, given...).text;
+  all.limit = option_or(max_item_bytes{}, given...);
   check(all.in_flight, in_flight::limit, "in_flight");
   check(all.threads, threads::limit, "threads");
   check(all.ahead, ahead::limit, "ahead");

@@ -2,15 +2,16 @@
 #pragma once
 // The users' functions inside stages: stored, shared by workers and called.
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -134,6 +135,56 @@ inline constexpr bool each_once = true;
 template <class Option, class... Rest>
 inline constexpr bool each_once<Option, Rest...> = !has_option<Option, Rest...> && each_once<Rest...>;
 
+/// The function and the name of a stage.
+template <class Held>
+class function_stage {
+ public:
+  using feedline_part = void;
+
+  function_stage(Held f, std::string name) : f_(std::move(f)), name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+
+ protected:
+  Held f_;
+
+ private:
+  std::string name_;
+};
+
+/// The same, with the most bytes of an item that the function makes.
+template <class Held>
+class limited_function_stage : public function_stage<Held> {
+ public:
+  using function_stage<Held>::function_stage;
+
+  void limit_items(max_item_bytes limit) {
+    refuse_negative(limit.bytes, "feedline: the max_item_bytes");
+    limit_ = limit;
+  }
+
+ protected:
+  /// The bytes of an item of type Out.
+  template <class Out>
+  known_bytes bytes_of_one() const {
+    return limit_.bytes > 0 ? known_bytes(limit_.bytes) : bytes_of_type<Out>();
+  }
+
+  max_item_bytes limit_{};
+};
+
+/// The option with that type; `otherwise` if it isn't given.
+template <class Option>
+Option option_or(Option otherwise) {
+  return otherwise;
+}
+
+template <class Option, class First, class... Rest>
+Option option_or(Option otherwise, const First& first, const Rest&... rest) {
+  if constexpr (std::is_same_v<Option, First>) return first;
+  else return option_or(std::move(otherwise), rest...);
+}
+
 /// Makes a stage from a function and options in any order: name, workers, unordered, max_item_bytes.
 template <template <class> class Stage, class F, class... Options>
 auto make_function_stage(F&& f, Options... options) {
@@ -147,13 +198,12 @@ auto make_function_stage(F&& f, Options... options) {
                 !each_once<Options...>) {
     return refused_pipeline();
   } else {
-    const std::tuple<Options...> given(std::move(options)...);
-    std::string title;
-    if constexpr (has_option<name, Options...>) title = std::get<name>(given).text;
-    Stage<held_function_t<F>> stage(held_function_t<F>(std::forward<F>(f)), std::move(title));
-    if constexpr (has_option<max_item_bytes, Options...>) stage.limit_items(std::get<max_item_bytes>(given));
+    Stage<held_function_t<F>> stage(held_function_t<F>(std::forward<F>(f)),
+                                    option_or(name{}, options...).text);
+    if constexpr (has_option<max_item_bytes, Options...>)
+      stage.limit_items(option_or(max_item_bytes{}, options...));
     if constexpr (has_option<workers, Options...>)
-      return make_parallel<!has_option<unordered_t, Options...>>(std::get<workers>(given),
+      return make_parallel<!has_option<unordered_t, Options...>>(option_or(workers::automatic, options...),
                                                                  as_row(std::move(stage)));
     else return stage;
   }
