@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/checkpoint.hpp>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -9,6 +11,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <ranges>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -466,6 +469,48 @@ TEST_CASE("replay() returns a sample as the run saw it") {
   const mapping refuse = [](int n) -> int { throw std::runtime_error("bad " + std::to_string(n)); };
   const auto bad = fl::from(iota(10)) | fl::map(refuse) | fl::batch(2);
   CHECK(throws_saying<fl::pipeline_error>("map failed on sample 3: bad 3", [&] { bad.replay(0, {3}); }));
+}
+
+TEST_CASE("replay() makes no more parts of a sample than up to the wanted one") {
+  const watchdog guard("a sample of endless parts");
+  int made = 0;
+  const auto endless = fl::from(iota(3)) | fl::flat_map([](int n) { return std::views::iota(n); }) |
+                       fl::tap([&](int) { ++made; }) | fl::take(100);
+  CHECK(endless.replay(0, {1, 5}) == 6);
+  CHECK(made == 6);
+}
+
+TEST_CASE("A resumed run holds no more parts of a sample that it reads again than its buffer has") {
+  static std::atomic<int> alive = 0, most = 0;
+
+  struct counted {
+    counted(int n) : value(n) { most = std::max<int>(most, ++alive); }
+
+    counted(const counted& other) : counted(other.value) {}
+
+    counted(counted&& other) noexcept : counted(other.value) {}
+
+    counted& operator=(const counted&) = default;
+
+    ~counted() { --alive; }
+
+    int value;
+  };
+
+  const auto p = fl::from(iota(1)) | fl::flat_map([](int) {
+                   return std::views::iota(0, 5000) | std::views::transform([](int n) { return counted(n); });
+                 }) |
+                 fl::shuffle({.capacity = 10}) | fl::map([](const counted& c) { return c.value; });
+  auto loader = p.infinite();
+  for (int i = 0; i < 100; ++i) REQUIRE(loader.next());
+  const auto left = loader.checkpoint();
+  const auto expected = *loader.next();
+  loader.stop();
+  loader = {};
+  most = 0;
+  auto resumed = p.infinite({.resume = left});
+  CHECK(most < 100);
+  CHECK(*resumed.next() == expected);
 }
 
 TEST_CASE("A checkpoint can be taken before the first item, after the last and after a stop") {

@@ -225,6 +225,10 @@ TEST_CASE("Of several stages with the same name a message tells which one it mea
     }
   }));
   CHECK(throws_saying<fl::pipeline_error>("map (2 of 2) failed on sample 7", [&] { p.replay(0, {7}); }));
+  const auto batched = numbers(9) | fl::map(unlucky_from_7) | fl::batch(2) |
+                       fl::map([](const fl::batch_of<int>& b) { return b.size(); });
+  CHECK(
+      throws_saying<fl::pipeline_error>("map (1 of 2) failed on sample 7", [&] { batched.replay(0, {7}); }));
   // A limit for the name concerns all of them.
   auto limited = p.finite({.on_error = fl::on_error::skip, .stage_failure_limits = {{"map", 0}}});
   CHECK(throws_saying<fl::pipeline_error>("more failed samples of this stage than its limit of 0", [&] {

@@ -332,10 +332,13 @@ struct ticker {
 
   std::optional<int> next() { return (*ticks)++; }
 
+  void start_epoch(const fl::epoch&) { has_started->store(true); }
+
   void state(auto& archive) { archive(given); }
 
   std::shared_ptr<std::atomic<int>> ticks;
   int given = 0;
+  std::shared_ptr<std::atomic<bool>> has_started = std::make_shared<std::atomic<bool>>(false);
 };
 
 } // namespace
@@ -355,6 +358,14 @@ TEST_CASE("A resumed run doesn't read items of a live source again") {
     for (int i = 0; i < 30; ++i) CHECK(seen.insert(*again.next()).second);
   } catch (const fl::pipeline_error&) { // the items of the buffer can't be read again
   }
+}
+
+TEST_CASE("A live source that can save its position isn't started after a stop") {
+  const ticker source{std::make_shared<std::atomic<int>>(0)};
+  std::stop_source stopped;
+  stopped.request_stop();
+  CHECK_FALSE((source | fl::prefetch(1)).infinite({.stop = stopped.get_token()}).next());
+  CHECK_FALSE(*source.has_started);
 }
 
 TEST_CASE("Producers don't wait for a run whose thread can't be started") {

@@ -17,7 +17,7 @@
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/delivery.hpp>
-#include <feedline/core/run/run_base.hpp>
+#include <feedline/core/run/pipeline_run.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/transport/packet.hpp>
 #include <feedline/queue/queue_status.hpp>
@@ -108,11 +108,12 @@ namespace detail {
 
 /// A run and its consumer's side.
 struct owned_run {
-  explicit owned_run(std::shared_ptr<run_base> started);
+  /// Starts the run.
+  explicit owned_run(std::shared_ptr<pipeline_run> planned);
   owned_run(owned_run&&) = delete;
   virtual ~owned_run();
 
-  std::shared_ptr<run_base> run;
+  std::shared_ptr<pipeline_run> run;
   delivery at;
 };
 
@@ -275,8 +276,9 @@ class loader : public run_handle {
 
   loader() = default;
 
-  /// For the library: takes over a started run of such items.
-  explicit loader(std::shared_ptr<detail::run_base> started) : run_handle(new running(std::move(started))) {}
+  /// For the library: takes over a run of such items and starts it.
+  explicit loader(std::shared_ptr<detail::pipeline_run> planned)
+      : run_handle(new running(std::move(planned))) {}
 
   /// Takes over a loader of the same items.
   template <detail::checkpoints Known>

@@ -15,7 +15,10 @@ namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
-FEEDLINE_INLINE owned_run::owned_run(std::shared_ptr<run_base> started) : run(std::move(started)), at(*run) {}
+FEEDLINE_INLINE owned_run::owned_run(std::shared_ptr<pipeline_run> planned)
+    : run(std::move(planned)), at(*run) {
+  run->start();
+}
 
 FEEDLINE_INLINE owned_run::~owned_run() = default;
 
@@ -68,7 +71,7 @@ FEEDLINE_INLINE bool run_handle::can_be_resumed() const { return owned_ && owned
 
 FEEDLINE_INLINE checkpoint run_handle::checkpoint() const {
   if (!owned_) throw std::logic_error("feedline: a loader that was moved from has no checkpoint");
-  const detail::run_base& run = *owned_->run;
+  const detail::pipeline_run& run = *owned_->run;
   if (!run.has_checkpoints())
     throw std::logic_error(
         "feedline: a run with unordered workers or stages, a queue that drops samples or a live "

@@ -5,10 +5,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <stdexcept>
 #include <stop_token>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <feedline/core/callback.hpp>
@@ -16,7 +14,6 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/rank.hpp>
-#include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

@@ -19,7 +19,7 @@
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/repeated_order.hpp>
 #include <feedline/core/run/replay.hpp>
-#include <feedline/core/run/run.hpp>
+#include <feedline/core/run/tables.hpp>
 #include <feedline/core/samples_in_order.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
@@ -73,7 +73,7 @@ class pipeline {
   /// The most memory that a run with these options can hold, also a finite one. Throws what starting it would
   /// throw.
   memory_plan memory(const infinite_options& o = {}) const {
-    return run(source(), composed_, detail::as_run_options(o)).memory();
+    return detail::plan_run(run, source_.object(), composed_, detail::as_run_options(o))->memory();
   }
 
   /// The number of items in an epoch of a run with these options, if nothing fails. Nothing if it can't be
@@ -108,12 +108,12 @@ class pipeline {
   /// The same for a run with these options. A finite run of one epoch reads files in another order than any
   /// other run, so a `zip` of them makes other pairs.
   auto replay(const infinite_options& options, const sample_id& id) const {
-    return detail::replay(source(), stages(), detail::as_run_options(options), id);
+    return detail::replay<stage_types>(source(), composed_, detail::as_run_options(options), id);
   }
 
   /// The same for a finite run with these options.
   auto replay(const finite_options& options, const sample_id& id) const {
-    return detail::replay(source(), stages(), detail::as_run_options(options), id);
+    return detail::replay<stage_types>(source(), composed_, detail::as_run_options(options), id);
   }
 
   /// Explains that a pipeline must run before it can be iterated over.
@@ -138,19 +138,18 @@ class pipeline {
   const detail::composed_stages& composed() const noexcept { return composed_; }
 
  private:
-  using run = detail::run<Source, Segments...>;
+  using stage_types = typename segments::stage_types;
+  static constexpr const detail::run_type& run = detail::tables<Source, Segments...>::run;
 
   segments stages() const noexcept { return segments(composed_); }
 
   [[gnu::cold]] auto start(const detail::run_options& options) const {
     try {
-      auto* const made = new run(source(), composed_, options);
-      loader<item, run::has> started{detail::owned<detail::run_base>(made)};
-      made->start();
+      loader<item, run.has> started(detail::plan_run(run, source_.object(), composed_, options));
       if constexpr (has_random_order) repeated_.note(options);
       return started;
     } catch (const std::bad_alloc&) {
-      throw pipeline_error(detail::current_failure("the start of the run", {}));
+      detail::throw_no_memory_to_start();
     }
   }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What a source is: a plain copyable class with `std::optional<T> next()`.
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -340,10 +339,9 @@ std::string filters_in(const S& source) {
 
 /// The number of consecutive empty epochs after which a rank is sure to stay empty. There may be fewer
 /// samples than ranks; and by chance a rank may get only empty files in several consecutive epochs.
-template <source S>
-std::uint32_t empty_epochs_of(const rank& r) noexcept {
+inline std::uint32_t empty_epochs(const rank& r, bool splits_files) noexcept {
   if (r.is_alone()) return 1;
-  return splits_files_by_rank<S> ? 64 + 64 * r.world_size : r.world_size;
+  return splits_files ? 64 + 64 * r.world_size : r.world_size;
 }
 
 template <source S>

@@ -59,16 +59,16 @@ namespace detail {
 composed_stages on_workers(const workers& w, const segment_traits& traits, composed_stages&& row);
 
 template <segment_traits Traits, class... Stages>
-stage_row<segment<Traits, Stages...>> parallel_row(types<Stages...>, composed_stages&& on_workers) {
+stage_row<segment<Traits, Stages...>> parallel_row(types<Stages...>, composed_stages&& composed) {
   static_assert((stateless<Stages> && ...),
                 "feedline: only stateless stages (map, filter, flat_map, tap) can "
                 "run on several workers");
-  return {std::move(on_workers)};
+  return {std::move(composed)};
 }
 
 /// Puts the stages of a row on workers.
 template <bool Ordered, class Row>
-auto make_parallel(const workers& w, Row&& row) {
+auto make_parallel(const workers& w, Row row) {
   static_assert(Row::segments::size == 1 && Row::segments::traits[0].ordered &&
                     !Row::segments::traits[0].parallel && !Row::segments::traits[0].has_queue,
                 "feedline: stages that share workers can't have separate workers or queues between them");

@@ -16,9 +16,9 @@ FEEDLINE_INLINE composed_stages on_workers(const workers& w, const segment_trait
     throw std::invalid_argument("feedline::workers: " + size_text(w.count.number) +
                                 (w.max == 0 ? "" : " to " + size_text(w.max.number)) +
                                 " requested, but it must be 1 to " + std::to_string(workers::limit));
-  segment_description& on_workers = row.segments.front();
-  on_workers.traits = traits;
-  on_workers.workers = {w.count, max, w.io_bound};
+  segment_description& segment = row.segments.front();
+  segment.traits = traits;
+  segment.workers = {w.count, max, w.io_bound};
   return std::move(row);
 }
 

@@ -33,6 +33,8 @@ class shared {
  public:
   explicit shared(T value) : object_(detail::share(std::move(value))) {}
 
+  const std::shared_ptr<const void>& object() const noexcept { return object_; }
+
   const T& operator*() const noexcept { return *static_cast<const T*>(object_.get()); }
 
  private:

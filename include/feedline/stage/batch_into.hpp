@@ -246,21 +246,25 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   static_assert(detail::has_row_columns<T>(),
                 "feedline: the samples of batch_into must be numbers, std::optional numbers, std::arrays and "
                 "tensors, or plain structs of those (no constructor, at most 12 fields)");
-  if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
-  detail::refuse_negative(size, "feedline::batch_into: the size");
-  using held = detail::held_function_t<F>;
-  const auto options_of_batch = detail::option_or(batch_options{}, options...);
-  using columns = detail::row_columns_of<T>;
-  const auto shapes_of_row = columns::shapes(detail::option_or(shapes{}, options...).of_tensors);
-  const detail::gather_stage<T> gather{size, options_of_batch, columns::bytes(shapes_of_row, size)};
-  detail::fill_stage<T, held> fill({size, shapes_of_row, options_of_batch.memory}, held(std::forward<F>(f)),
-                                   detail::option_or(name{}, options...).text);
-  if constexpr (detail::has_option<workers, Options...>)
-    return detail::append(
-        detail::as_row(detail::make_parallel<true>(detail::option_or(workers::automatic, options...),
-                                                   detail::as_row(std::move(fill)))),
-        detail::as_row(gather));
-  else return detail::append(detail::as_row(std::move(fill)), detail::as_row(gather));
+  if constexpr (!detail::has_row_columns<T>()) {
+    return detail::refused_pipeline();
+  } else {
+    if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
+    detail::refuse_negative(size, "feedline::batch_into: the size");
+    using held = detail::held_function_t<F>;
+    const auto options_of_batch = detail::option_or(batch_options{}, options...);
+    using columns = detail::row_columns_of<T>;
+    const auto shapes_of_row = columns::shapes(detail::option_or(shapes{}, options...).of_tensors);
+    const detail::gather_stage<T> gather{size, options_of_batch, columns::bytes(shapes_of_row, size)};
+    detail::fill_stage<T, held> fill({size, shapes_of_row, options_of_batch.memory}, held(std::forward<F>(f)),
+                                     detail::option_or(name{}, options...).text);
+    if constexpr (detail::has_option<workers, Options...>)
+      return detail::append(
+          detail::as_row(detail::make_parallel<true>(detail::option_or(workers::automatic, options...),
+                                                     detail::as_row(std::move(fill)))),
+          detail::as_row(gather));
+    else return detail::append(detail::as_row(std::move(fill)), detail::as_row(gather));
+  }
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

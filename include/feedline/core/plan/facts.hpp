@@ -5,14 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
-#include <feedline/core/stored_value.hpp>
 #include <feedline/core/transport/channel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -47,10 +44,11 @@ struct stage_facts {
   bool after_opaque = false; // what it receives can't be made again from a single sample
 };
 
-/// The facts of a stage that receives items of type In with `in` bytes. `ranks`: their number in the run.
+/// The facts of a stage of type S that receives items of type In with `in` bytes. `ranks`: their number in the run.
 template <class In, class S>
-stage_facts facts_of_stage(const S& stage, known_bytes in, std::uint64_t ranks) {
+stage_facts facts_of_stage(const void* described, known_bytes in, std::uint64_t ranks) {
   constexpr stage_traits traits = traits_of<S>();
+  const S& stage = *static_cast<const S*>(described);
   stage_facts facts{.size = size_of_stage<In>(stage, in),
                     .fingerprint = {},
                     .fingerprint_of_ranks = {},
@@ -67,53 +65,23 @@ stage_facts facts_of_stage(const S& stage, known_bytes in, std::uint64_t ranks) 
   return facts;
 }
 
-/// Collects the facts of stages in order. `is_live`: the samples can't be read again.
-class stage_list {
- public:
-  stage_list(known_bytes bytes_of_source, bool is_live, std::size_t stages);
+class pipeline_run;
+struct thread_counters;
 
-  /// The bytes of an item that the next stage receives.
-  known_bytes bytes() const noexcept { return bytes_; }
-
-  /// `is_stored`: checkpoints can contain the items that it receives.
-  void add(stage_facts&& facts, bool is_stored);
-
-  std::vector<stage_facts>& all() noexcept { return all_; }
-
- private:
-  known_bytes bytes_;
-  bool after_opaque_;
-  std::vector<stage_facts> all_;
-};
-
-/// The facts of all stages, the first of which receives items of type In with `in` bytes.
-template <class In, class Segments>
-std::vector<stage_facts> facts_of_stages(const Segments& stages, known_bytes in, std::uint64_t ranks,
-                                         bool is_live) {
-  stage_list list(in, is_live, Segments::stage_count);
-  [&]<std::size_t... N>(std::index_sequence<N...>) {
-    using types = typename Segments::stage_types;
-    (list.add(facts_of_stage<typename types::template output_of_first<N, In>>(stages.template stage<N>(),
-                                                                              list.bytes(), ranks),
-              storable<typename types::template output_of_first<N, In>>),
-     ...);
-  }(std::make_index_sequence<Segments::stage_count>());
-  return std::move(list.all());
-}
-
-struct segment_facts {
+struct segment_type {
   segment_traits traits;
   std::size_t first_stage;
   std::size_t stages;
-  worker_range workers;
-  std::size_t capacity;  // of the user's queue, in items
   std::size_t item_size; // of the type that it emits
   bool emits_batches;
   std::shared_ptr<channel_base> (*make_queue)(const channel_config&);
+  /// What one of its threads does; null: it has no threads.
+  void (*body)(pipeline_run& run, std::size_t segment, thread_counters& thread);
+};
+
+struct segment_facts : segment_type {
+  worker_range workers;
+  std::size_t capacity; // of the user's queue, in items
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/core/plan/facts.ipp>
-#endif

@@ -4,6 +4,7 @@
 // each segment.
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -70,8 +71,6 @@ struct segment_description {
   std::size_t capacity; ///< of the user's queue, in items
 };
 
-using shared_stages = std::vector<std::shared_ptr<const void>>;
-
 /// Stages and segments as described, without their types. Copies share the stages.
 class composed_stages {
  public:
@@ -89,7 +88,7 @@ class composed_stages {
   /// The first `count` of the stages, with the queue after them.
   composed_stages first(std::size_t count) const;
 
-  shared_stages stages;
+  std::vector<std::shared_ptr<const void>> stages;
   std::vector<segment_description> segments;
 };
 
@@ -134,6 +133,12 @@ struct types {
 
   template <std::size_t N, class In>
   using output_of_first = typename detail::output_of_first<N, In, T...>::type;
+
+  /// The first N types.
+  template <std::size_t N>
+  using first = decltype([]<std::size_t... I>(std::index_sequence<I...>) {
+    return types<element<I>...>();
+  }(std::make_index_sequence<N>()));
 };
 
 template <class... A, class... B>

@@ -72,29 +72,55 @@ class stage_timing {
   std::uint64_t downstream_ = 0; // saved for the previous stage: time of its downstream stages so far, in ns
 };
 
+/// A thread's copy of a stage. Throws pipeline_error if it can't be made.
+template <class In, class Stage>
+bound_t<Stage, In> started(const void* described, const stage_place& place) {
+  const Stage& stage = *static_cast<const Stage*>(described);
+  try {
+    if constexpr (binds_to<Stage, In>)
+      return stage.template bind<In>(
+          stage_info{place.random_key(), place.run.stop, place.items_in_flight, place.run.first_epoch});
+    else return stage;
+  } catch (...) {
+    throw_not_started(place);
+  }
+}
+
 /// Runs one stage: calls it, counts, and catches what it throws. Downstream nodes catch their own exceptions.
 ///
 /// Samples arrive one at a time, or as a row where that costs less than passing on each: the values then go
 /// directly into space that the next stage lends.
-template <class Stage, class In, class Next, node_traits Traits>
+///
+/// `Stage` is the stage as composed. The next node's stage is `Step` further on.
+template <class Stage, class In, class Next, std::size_t Step>
 class node final : public node_base {
-  using output = typename Stage::output;
+  using running = bound_t<Stage, In>;
+  using output = typename running::output;
+
+  static constexpr node_traits Traits{
+      .is_stateless = stateless<Stage>,
+      .position_from_last_sample = traits_of<Stage>().position_from_last_sample,
+      .keeps_over_epochs = feedline::detail::keeps_over_epochs<Stage>,
+      .checkpoints_mid_call = traits_of<Stage>().checkpoints_mid_call,
+      .can_fail_again =
+          stateless<Stage> && traits_of<Stage>().position_from_last_sample && !runs_stages_inside<running>};
+
   using emitter_type = emitter<output, Next, !Traits.checkpoints_mid_call>;
 
-  static_assert(!Traits.is_stateless || !has_state<Stage>,
+  static_assert(!Traits.is_stateless || !has_state<running>,
                 "feedline: `Stage` is declared stateless but has a state: remove one of the two");
 
  public:
   static constexpr bool is_measured = Next::is_measured;
-  static constexpr bool has_room = lends_room<Stage, In>;
-  static constexpr bool takes_rows = has_room || (converts<Stage, In> && Next::has_room);
+  static constexpr bool has_room = lends_room<running, In>;
+  static constexpr bool takes_rows = has_room || (converts<running, In> && Next::has_room);
 
-  /// `make_next` and `make_stage` return the rest of the chain and the stage: nothing of a chain is ever moved.
-  template <class MakeNext, class MakeStage>
-  node(const stage_place& place, stage_counters& counters, MakeNext make_next, MakeStage make_stage)
-      : node_base(place, counters, calls_to<Stage>, finish(), Traits),
-        next_(make_next()),
-        stage_(make_stage()) {
+  /// Builds the chain in its place: nothing of it is ever moved.
+  template <class Sink>
+  explicit node(const chain_parts<Sink>& parts)
+      : node_base(*parts.places, parts.thread.stages[parts.counter], calls_to<running>, finisher(), Traits),
+        next_(parts.behind(Step)),
+        stage_(started<In, Stage>(parts.stages->get(), *parts.places)) {
     join(next_.sink(), &stage_);
   }
 
@@ -174,17 +200,17 @@ class node final : public node_base {
 
   [[gnu::always_inline]] flow call(sample<In>&& s) {
     // A stage that receives the whole sample may replace it.
-    constexpr bool takes_id = takes_sample<Stage, In> || takes_sample_and_context<Stage, In>;
+    constexpr bool takes_id = takes_sample<running, In> || takes_sample_and_context<running, In>;
     const std::conditional_t<takes_id, sample_id, const sample_id&> id = s.id;
     emitter_type emit(next_, place_, id);
     noted_failure* failed = nullptr; // owned, but a destructor would take time for each item
     try {
-      if constexpr (takes_value_and_context<Stage, In>) {
+      if constexpr (takes_value_and_context<running, In>) {
         context c = make_context(s.id, key_, place_.run.stop, &counters_);
         stage_(std::move(s.value), emit, c);
-      } else if constexpr (takes_value<Stage, In>) {
+      } else if constexpr (takes_value<running, In>) {
         stage_(std::move(s.value), emit);
-      } else if constexpr (takes_sample<Stage, In>) {
+      } else if constexpr (takes_sample<running, In>) {
         stage_(std::move(s), emit);
       } else {
         context c = make_context(s.id, key_, place_.run.stop, &counters_);
@@ -201,7 +227,7 @@ class node final : public node_base {
       calls_that_emitted_ += emit.emitted_some();
     }
     if constexpr (!Traits.checkpoints_mid_call) has_enough_ |= emit.said_enough();
-    if constexpr (requires(const Stage& stage) { stage.at_rest(); }) sink().take_owed_snapshot();
+    if constexpr (requires(const running& stage) { stage.at_rest(); }) sink().take_owed_snapshot();
     return emit.flow();
   }
 
@@ -273,11 +299,11 @@ class node final : public node_base {
 
   // Counts the failures that a stage passed on from the stages inside it.
   void count_failures_inside(const emitter_type& emit) noexcept {
-    if constexpr (runs_stages_inside<Stage>) add_relaxed(counters_.failures, emit.failures());
+    if constexpr (runs_stages_inside<running>) add_relaxed(counters_.failures, emit.failures());
   }
 
-  static constexpr auto finish() noexcept {
-    if constexpr (requires(Stage& stage, emitter_type& emit) { stage.finish(emit); }) return &finish_stage;
+  static constexpr auto finisher() noexcept {
+    if constexpr (requires(running& stage, emitter_type& emit) { stage.finish(emit); }) return &finish_stage;
     else return nullptr;
   }
 
@@ -299,7 +325,29 @@ class node final : public node_base {
   }
 
   Next next_;
-  Stage stage_;
+  running stage_;
+};
+
+/// The type of the chain of some stages in front of a sink. `SkipUnchanged` leaves out stages that only pass samples on.
+template <class In, class Sink, bool SkipUnchanged, class... Stages>
+struct chain_of {
+  using type = Sink;
+  static constexpr std::size_t skipped = 0; // at the beginning
+};
+
+template <class In, class Sink, bool SkipUnchanged, class Stage, class... Rest>
+struct chain_of<In, Sink, SkipUnchanged, Stage, Rest...> {
+  using next = chain_of<stage_output_t<Stage, In>, Sink, SkipUnchanged, Rest...>;
+  using type = node<Stage, In, typename next::type, 1 + next::skipped>;
+  static constexpr std::size_t skipped = 0;
+};
+
+template <class In, class Sink, class Stage, class... Rest>
+  requires(traits_of<Stage>().unchanged)
+struct chain_of<In, Sink, true, Stage, Rest...> {
+  using next = chain_of<In, Sink, true, Rest...>;
+  using type = typename next::type;
+  static constexpr std::size_t skipped = next::skipped + 1;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

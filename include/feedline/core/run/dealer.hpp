@@ -17,6 +17,7 @@
 #include <feedline/core/plan/place_share.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/run_type.hpp>
 #include <feedline/core/run/source_reader.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
@@ -24,7 +25,6 @@
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
 #include <feedline/detail/function_ref.hpp>
-#include <feedline/detail/share.hpp>
 #include <feedline/queue/queue_status.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -33,6 +33,11 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 class dealer : public channel_base {
  public:
   using channel_base::channel_base;
+
+  /// Sets the source and where it begins; the references must stay valid.
+  void attach(const source_type& type, const void* source, const run_options& options,
+              const run_context& context, const stage_place& place, stage_counters& counters,
+              const source_place& begin);
 
   bool push(packet_ptr&&, thread_counters&) override { return false; }
 
@@ -62,10 +67,6 @@ class dealer : public channel_base {
     std::uint64_t first_place = 0; // of this rank in the epoch's order
     std::uint64_t next_first = 0;  // of this rank in the next epoch's order
   };
-
-  /// The references must stay valid.
-  void attach(std::shared_ptr<source_reader> reader, const run_context& context, const stage_place& place,
-              stage_counters& counters);
 
   bool is_stopped() const noexcept { return context_->stopped.load(std::memory_order_relaxed); }
 
@@ -109,14 +110,6 @@ class dealer_of final : public dealer {
 
  public:
   using dealer::dealer;
-
-  /// Sets the source, its context and where it begins; the references must stay valid.
-  void attach(const Source& source, const run_options& options, const run_context& context,
-              const stage_place& place, stage_counters& counters, const source_place& begin) {
-    at_ = begin;
-    dealer::attach(owned<source_reader>(new source_reader_of<Source>(source, options, context, at_)), context,
-                   place, counters);
-  }
 
  private:
   packet_ptr spare_packet(std::size_t room) override { return spare(&packet::make<item>, room); }

@@ -10,9 +10,11 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE void dealer::attach(std::shared_ptr<source_reader> reader, const run_context& context,
-                                    const stage_place& place, stage_counters& counters) {
-  reader_ = std::move(reader);
+FEEDLINE_INLINE void dealer::attach(const source_type& type, const void* source, const run_options& options,
+                                    const run_context& context, const stage_place& place,
+                                    stage_counters& counters, const source_place& begin) {
+  at_ = begin;
+  reader_ = type.reader(source, options, context, at_);
   context_ = &context;
   place_ = &place;
   stage_counters_ = &counters;

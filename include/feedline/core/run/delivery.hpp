@@ -14,7 +14,7 @@
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/emitter.hpp>
-#include <feedline/core/run/run_base.hpp>
+#include <feedline/core/run/pipeline_run.hpp>
 #include <feedline/core/run/stream_position.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/digest.hpp>
@@ -41,7 +41,7 @@ class one_caller {
 
 /// What the consumer of a run has received, and the packet in hand.
 struct delivery {
-  explicit delivery(run_base& of);
+  explicit delivery(pipeline_run& of);
   delivery(delivery&&) = delete;
   ~delivery();
 
@@ -66,7 +66,7 @@ struct delivery {
     consumer.queued.add(queued, items);
   }
 
-  run_base& run;
+  pipeline_run& run;
   consumer_counters consumer;
   const std::shared_ptr<metrics_collector> collector;
   packet_ptr packet;

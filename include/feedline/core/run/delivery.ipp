@@ -24,7 +24,7 @@ FEEDLINE_INLINE one_caller::one_caller(std::atomic<bool>& is_inside) : is_inside
                            "or hold a lock");
 }
 
-FEEDLINE_INLINE delivery::delivery(run_base& of)
+FEEDLINE_INLINE delivery::delivery(pipeline_run& of)
     : run(of),
       collector(std::make_shared<metrics_collector>()),
       failures(std::make_shared<failure_list>(of.options())) {

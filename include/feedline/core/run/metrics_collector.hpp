@@ -11,7 +11,7 @@
 
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/run/run_base.hpp>
+#include <feedline/core/run/pipeline_run.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -37,7 +37,7 @@ struct counter_values {
   consumer_counters::histogram::counts queued{};
 };
 
-counter_values read_counters(const run_base& run, const consumer_counters& consumer);
+counter_values read_counters(const pipeline_run& run, const consumer_counters& consumer);
 
 inline double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -56,7 +56,7 @@ std::vector<user_metric> numbers_between(const std::vector<user_numbers::number>
 void share_out_busy(const segment_metrics& segment, std::size_t number, bool has_source,
                     std::span<stage_metrics> stages);
 
-interval_metrics interval_between(const run_base& run, const counter_values& before,
+interval_metrics interval_between(const pipeline_run& run, const counter_values& before,
                                   const counter_values& now, bool whole);
 
 /// The counters of a run at its beginning.
@@ -68,7 +68,7 @@ class metrics_collector {
   metrics_collector();
   ~metrics_collector();
 
-  metrics report(const run_base& run, const consumer_counters& consumer);
+  metrics report(const pipeline_run& run, const consumer_counters& consumer);
 
  private:
   std::mutex mutex_;

@@ -30,7 +30,7 @@ FEEDLINE_INLINE void counter_values::stage::add(const stage_counters& c) {
   }
 }
 
-FEEDLINE_INLINE counter_values read_counters(const run_base& run, const consumer_counters& consumer) {
+FEEDLINE_INLINE counter_values read_counters(const pipeline_run& run, const consumer_counters& consumer) {
   counter_values s;
   const std::uint64_t ended = run.consumer().ended.load(std::memory_order_relaxed);
   s.time = ended != 0 ? ended : now_ns();
@@ -102,7 +102,7 @@ FEEDLINE_INLINE void share_out_busy(const segment_metrics& segment, std::size_t 
   stages.front().busy += std::max(0.0, busy - timed * part);
 }
 
-FEEDLINE_INLINE interval_metrics interval_between(const run_base& run, const counter_values& before,
+FEEDLINE_INLINE interval_metrics interval_between(const pipeline_run& run, const counter_values& before,
                                                   const counter_values& now, bool whole) {
   interval_metrics m;
   m.seconds = seconds(since(now.time, before.time));
@@ -178,7 +178,8 @@ FEEDLINE_INLINE metrics_collector::metrics_collector() = default;
 
 FEEDLINE_INLINE metrics_collector::~metrics_collector() = default;
 
-FEEDLINE_INLINE metrics metrics_collector::report(const run_base& run, const consumer_counters& consumer) {
+FEEDLINE_INLINE metrics metrics_collector::report(const pipeline_run& run,
+                                                  const consumer_counters& consumer) {
   const std::lock_guard lock(mutex_);
   counter_values now = read_counters(run, consumer);
   const counter_values start = beginning_of(now, run.consumer().began.load(std::memory_order_relaxed));

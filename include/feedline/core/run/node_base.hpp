@@ -3,6 +3,7 @@
 // One stage of a chain, and the chain's end, as far as they don't depend on types.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <feedline/core/failure.hpp>
@@ -19,10 +20,10 @@ struct stage_calls {
   void (*save)(const void* stage, state_writer& writer) = nullptr;
   void (*load)(void* stage, state_reader& reader) = nullptr;
   bool (*at_rest)(const void* stage) = nullptr; // its state is known only while it is
-  bool (*has_enough)(const void* stage) = nullptr;
+  bool (*has_enough)(void* stage) = nullptr;
   void (*end_epoch)(void* stage) = nullptr;
   void (*begin_packet)(void* stage, std::uint64_t first_place) = nullptr;
-  void (*report)(void* stage, const reported_numbers& out) = nullptr;
+  void (*report)(void* stage, reported_numbers& out) = nullptr;
 };
 
 template <class Stage>
@@ -33,11 +34,9 @@ consteval stage_calls calls_of() {
     calls.load = [](void* stage, state_reader& reader) { read_state(*static_cast<Stage*>(stage), reader); };
   }
   if constexpr (requires(const Stage& stage) { stage.at_rest(); })
-    calls.at_rest = [](const void* stage) { return static_cast<const Stage*>(stage)->at_rest(); };
-  if constexpr (requires(const Stage& stage) { stage.has_enough(); })
-    calls.has_enough = [](const void* stage) -> bool {
-      return static_cast<const Stage*>(stage)->has_enough();
-    };
+    calls.at_rest = [](const void* stage) -> bool { return static_cast<const Stage*>(stage)->at_rest(); };
+  if constexpr (requires(Stage& stage) { stage.has_enough(); })
+    calls.has_enough = [](void* stage) -> bool { return static_cast<Stage*>(stage)->has_enough(); };
   if constexpr (requires(Stage& stage) { stage.end_epoch(); })
     calls.end_epoch = [](void* stage) { static_cast<Stage*>(stage)->end_epoch(); };
   if constexpr (requires(Stage& stage, std::uint64_t place) { stage.begin_packet(place); })
@@ -45,7 +44,7 @@ consteval stage_calls calls_of() {
       static_cast<Stage*>(stage)->begin_packet(place);
     };
   if constexpr (requires(Stage& stage, reported_numbers out) { stage.metrics(out); })
-    calls.report = [](void* stage, const reported_numbers& out) { static_cast<Stage*>(stage)->metrics(out); };
+    calls.report = [](void* stage, reported_numbers& out) { static_cast<Stage*>(stage)->metrics(out); };
   return calls;
 }
 
@@ -59,6 +58,23 @@ struct node_traits {
   bool keeps_over_epochs;         // it may emit samples in a later epoch than it received them
   bool checkpoints_mid_call;      // see stage_traits
   bool can_fail_again;            // a sample that failed in the earlier run produced nothing else
+};
+
+/// Throws the error being handled, which prevents that a thread gets its copy of the stage.
+[[noreturn]] void throw_not_started(const stage_place& place);
+
+/// Stages, their places and their thread, from which a chain is built. `Sink`: what its end is built from.
+template <class Sink>
+struct chain_parts {
+  const std::shared_ptr<const void>* stages;
+  const stage_place* places;
+  thread_counters& thread;
+  std::size_t counter; // of the first stage
+  const Sink& sink;
+
+  chain_parts behind(std::size_t count) const noexcept {
+    return {stages + count, places + count, thread, counter + count, sink};
+  }
 };
 
 class node_base;

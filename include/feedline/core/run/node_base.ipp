@@ -12,6 +12,10 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+FEEDLINE_INLINE void throw_not_started(const stage_place& place) {
+  throw pipeline_error(current_failure(place.name, {}));
+}
+
 FEEDLINE_INLINE void chain_end::add_first(node_base& n) noexcept {
   n.next_node_ = first_node_;
   first_node_ = &n;
@@ -111,7 +115,8 @@ FEEDLINE_INLINE void node_base::publish() noexcept {
   if (has_buffers_) publish_held();
   if (!calls_.report) return;
   try {
-    calls_.report(stage_object_, {counters_.numbers});
+    reported_numbers out{counters_.numbers};
+    calls_.report(stage_object_, out);
   } catch (...) { // metrics aren't worth a failure
   }
 }

@@ -20,6 +20,13 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+/// What the end of a segment's chain is built from.
+struct packer_parts {
+  segment_progress& progress;
+  channel_base& channel;
+  bool is_worker;
+};
+
 /// The end of every chain, whatever its samples are: fills packets and pushes them.
 ///
 /// In a serial segment each packet gets the next sequence number. A worker's packet has the sequence number of
@@ -33,8 +40,7 @@ class packer_base : public chain_end {
   static constexpr bool has_room = true;
   static constexpr bool takes_rows = false;
 
-  packer_base(packet_maker make, bool packs_batches, bool is_worker, channel_base& channel,
-              thread_counters& thread, segment_progress& progress);
+  packer_base(packet_maker make, bool packs_batches, const chain_parts<packer_parts>& from);
 
   flow skipped(failure_ptr f) final;
 
@@ -139,8 +145,8 @@ class packer_base : public chain_end {
 template <class T>
 class packer final : public packer_base {
  public:
-  packer(bool is_worker, channel_base& channel, thread_counters& thread, segment_progress& progress)
-      : packer_base(&packet::make<T>, comes_in_batches<T>, is_worker, channel, thread, progress) {}
+  explicit packer(const chain_parts<packer_parts>& from)
+      : packer_base(&packet::make<T>, comes_in_batches<T>, from) {}
 
   flow push(sample<T>&& s) {
     if (!packet_.has_room()) [[unlikely]]

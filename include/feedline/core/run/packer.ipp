@@ -9,15 +9,14 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE packer_base::packer_base(packet_maker make, bool packs_batches, bool is_worker,
-                                         channel_base& channel, thread_counters& thread,
-                                         segment_progress& progress)
-    : chain_end(progress),
+FEEDLINE_INLINE packer_base::packer_base(packet_maker make, bool packs_batches,
+                                         const chain_parts<packer_parts>& from)
+    : chain_end(from.sink.progress),
       make_(make),
       packs_batches_(packs_batches),
-      is_worker_(is_worker),
-      channel_(channel),
-      thread_(thread) {}
+      is_worker_(from.sink.is_worker),
+      channel_(from.sink.channel),
+      thread_(from.thread) {}
 
 FEEDLINE_INLINE packer_base::~packer_base() = default;
 

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +15,10 @@
 #include <feedline/core/failure.hpp>
 #include <feedline/core/held_samples.hpp>
 #include <feedline/core/options.hpp>
-#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/emitter.hpp>
+#include <feedline/core/run/run_type.hpp>
 #include <feedline/core/run/sample_finder.hpp>
+#include <feedline/core/run/sample_worker.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/function_ref.hpp>
@@ -60,31 +61,32 @@ class held_search {
 /// Rethrows an error of one of them.
 void run_on_threads(std::size_t count, function_ref<void()> work);
 
-/// Reads the samples with these identities again, as they arrive at the stage after the first `Count`, on up to
-/// `threads` threads. Leaves out samples that can't be read, but passes on an outage. `stop` and `stopped` are the run's.
-template <std::size_t Count, source Source, class Segments>
-std::shared_ptr<read_again> read_held(const Source& described, const Segments& stages,
-                                      const run_options& options, std::vector<sample_id> ids,
-                                      std::size_t threads, const std::stop_token& stop,
-                                      const std::atomic<bool>& stopped) {
+/// Reads the samples again, as they arrive at the stage after `Stages`. Leaves out samples that can't be read, but passes on an
+/// outage.
+template <source Source, class Stages>
+std::shared_ptr<read_again> read_held(held_request request) {
   using item = source_item_t<Source>;
-  using result = typename Segments::stage_types::template output_of_first<Count, item>;
+  using worker = sample_worker<item, Stages>;
+  using result = typename worker::output;
+  const Source& described = *static_cast<const Source*>(request.source);
+  const run_context& context = request.context;
   std::mutex mutex;
   std::vector<sample<result>> all;
-  all.reserve(ids.size());
-  held_search search(stage_name(described), std::move(ids));
+  all.reserve(request.ids.size());
+  held_search search(request.names.front(), std::move(request.ids));
+  const auto is_wanted = [&](const sample_id& id) { return search.wants(id); };
+  const function_ref<bool(const sample_id&)> wanted_part(is_wanted);
   search.for_each_epoch([&](std::uint32_t epoch, const std::vector<wanted_sample>& wanted) {
     Source source(described);
-    start_source(source, make_epoch(options, epoch, stop, 0));
-    sample_finder<Source> finder(std::move(source), wanted, epoch, stopped, 100'000'000);
-    run_on_threads(std::min(threads, wanted.size()), [&] {
+    start_source(source, make_epoch(request.options, epoch, context.stop, 0));
+    sample_finder<Source> finder(std::move(source), wanted, epoch, context.stopped, 100'000'000);
+    run_on_threads(std::min(request.threads, wanted.size()), [&] {
       std::vector<sample<result>> found;
-      sample_worker<item, Count, Segments> worker(search.source_name(), stages, options.seed, on_error::skip,
-                                                  stop);
+      worker through(request.names, request.stages, context.seed, on_error::skip, context.stop,
+                     {.wants = &wanted_part});
       while (auto s = finder.next([&](const sample_id& id) { search.lost(id); })) {
-        auto& made = worker.run(std::move(*s));
-        for (sample<result>& one : made.values)
-          if (search.wants(one.id)) found.push_back(std::move(one));
+        outcomes<result>& made = through.run(std::move(*s));
+        std::move(made.values.begin(), made.values.end(), std::back_inserter(found));
         for (const auto& one : made.failures) search.lost(*one.failure);
       }
       const std::lock_guard lock(mutex);

@@ -2,8 +2,8 @@
 #pragma once
 // Replays one sample as a run processed it: from the source through the stages, on the caller's thread.
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -12,22 +12,27 @@
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
-#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/sample_finder.hpp>
+#include <feedline/core/run/sample_worker.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/detail/function_ref.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-template <source Source, class Segments>
-auto replay(const Source& described, const Segments& stages, const run_options& options,
+/// `Stages`: the types of all stages.
+template <class Stages, source Source>
+auto replay(const Source& described, const composed_stages& composed, const run_options& options,
             const sample_id& id) {
-  using all = typename Segments::stage_types;
-  constexpr std::size_t count = stages_of_one_sample(all());
-  using item = source_item_t<Source>;
-  using result = typename all::template output_of_first<count, item>;
-  sample_worker<item, count, Segments> worker(stage_name(described), stages, options.seed, on_error::fail,
-                                              options.stop);
+  using used = typename Stages::template first<stages_of_one_sample(Stages())>;
+  using worker = sample_worker<source_item_t<Source>, used>;
+  using result = typename worker::output;
+  const std::shared_ptr<const void>* const stages = composed.stages.data();
+  const auto is_wanted = [&](const sample_id& made) { return made.sub_index == id.sub_index; };
+  const function_ref<bool(const sample_id&)> wanted_part(is_wanted);
+  worker through(names_of(stage_name(described), stages, Stages()), stages, options.seed, on_error::fail,
+                 options.stop, {.wants = &wanted_part, .only_first = true});
   std::atomic<bool> stopped = false;
   const auto stop = [&] { stopped.store(true, std::memory_order_relaxed); };
   const std::stop_callback<decltype(stop)> at_stop(options.stop, stop);
@@ -39,10 +44,10 @@ auto replay(const Source& described, const Segments& stages, const run_options& 
   if (auto s = finder.next([](const sample_id&) {
         if (is_outage(std::current_exception())) throw;
       })) {
-    outcomes<result>& made = worker.run(std::move(*s));
-    for (sample<result>& one : made.values)
-      if (one.id.sub_index == id.sub_index && !found) found.emplace(std::move(one.value));
-    if (!found && !made.failures.empty()) {
+    outcomes<result>& made = through.run(std::move(*s));
+    if (!made.values.empty()) {
+      found.emplace(std::move(made.values.front().value));
+    } else if (!made.failures.empty()) {
       noted_failure& failed = *made.failures.front().failure;
       failed.origin = origin_of(described, id.index);
       throw_pipeline_error(failed);

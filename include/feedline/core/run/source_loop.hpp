@@ -77,15 +77,73 @@ class source_loop {
   bool failed_in_earlier_run_ = false;
 };
 
-/// The loop of a source of one type that pushes into a chain of one type.
-template <source Source, class Chain>
-class source_loop_of final : public source_loop {
+/// The loop of a source of one type.
+template <source Source>
+class source_loop_from : public source_loop {
   using item = source_item_t<Source>;
+
+ public:
+  source_loop_from(const run_options& options, const run_context& context, const stage_place& place,
+                   packer_base& sink, source_reader_of<Source>& reader, thread_counters& thread)
+      : source_loop(options, context, place, sink, reader, thread), reader_(reader) {}
+
+ protected:
+  ~source_loop_from() = default;
+
+  // Whether next() returns without waiting.
+  bool is_ready() const {
+    if constexpr (says_when_ready<Source>) return reader_.source().ready();
+    else return true;
+  }
+
+  // The next sample; nothing if the epoch has ended or the sample failed.
+  std::optional<item> next() {
+    try {
+      std::optional<item> value = reader_.next();
+      if (!value) ended_ = true;
+      return value;
+    } catch (...) {
+      note_failed(reader_.failed_sample());
+      return std::nullopt;
+    }
+  }
+
+  // The same where that waits.
+  std::optional<item> next_after_wait() {
+    const wait_timer timer(thread_, wait_kind::starved);
+    return next();
+  }
+
+  // Finds the identity of the sample that next() returned. False if that failed, or if the sample had failed in
+  // the earlier run.
+  bool may_push(sample_id& id) {
+    try {
+      id = reader_.id();
+      if (!known_ || !failed_before()) [[likely]]
+        return true;
+    } catch (...) {
+      --at_.given;
+      note_failed(reader_.failed_sample());
+    }
+    return false;
+  }
+
+  source_reader_of<Source>& reader_;
+};
+
+/// The same that pushes into a chain of one type.
+template <source Source, class Chain>
+class source_loop_of final : public source_loop_from<Source> {
+  using base = source_loop_from<Source>;
+  using item = source_item_t<Source>;
+  using base::at_, base::known_, base::options_;
+  using base::is_ready, base::is_stopped, base::may_push, base::next, base::next_after_wait;
+  using base::publish_numbers, base::sink;
 
  public:
   source_loop_of(const run_options& options, const run_context& context, const stage_place& place,
                  Chain& chain, source_reader_of<Source>& reader, thread_counters& thread)
-      : source_loop(options, context, place, chain.sink(), reader, thread), chain_(chain), reader_(reader) {}
+      : base(options, context, place, chain.sink(), reader, thread), chain_(chain) {}
 
  private:
   flow push_samples() override {
@@ -97,20 +155,14 @@ class source_loop_of final : public source_loop {
   flow push_each() {
     const std::uint64_t pushes = sink().pushes();
     for (int left = 256; left > 0 && !is_stopped() && pushes == sink().pushes(); --left) {
-      std::optional<wait_timer> wait;
-      if constexpr (says_when_ready<Source>)
-        if (!reader_.source().ready()) {
-          publish_numbers();
-          const flow wanted = sink().hand_over();
-          if (wanted != flow::more || left < 256) return wanted;
-          wait.emplace(thread_, wait_kind::starved);
-        }
-      auto value = next();
-      wait.reset();
-      if (!value) {
-        ended_ = !failed_;
-        break;
+      const bool ready = is_ready();
+      if (!ready) {
+        publish_numbers();
+        const flow wanted = sink().hand_over();
+        if (wanted != flow::more || left < 256) return wanted;
       }
+      std::optional<item> value = ready ? next() : next_after_wait();
+      if (!value) break;
       sample_id id;
       if (!may_push(id)) break;
       sink().progress().timed_stages.is_timed = left == 256;
@@ -128,42 +180,14 @@ class source_loop_of final : public source_loop {
     const sample_id first{at_.given, 0, static_cast<std::uint32_t>(at_.epoch)};
     std::size_t count = 0;
     for (; count < target.size() && !is_stopped(); ++count) {
-      auto value = next();
-      if (!value) {
-        ended_ = !failed_;
-        break;
-      }
+      std::optional<item> value = next();
+      if (!value) break;
       std::construct_at(&target[count], std::move(*value));
     }
     return chain_.commit(count, {first});
   }
 
-  // The next sample; nothing if the epoch has ended or the sample failed.
-  std::optional<item> next() {
-    try {
-      return reader_.next();
-    } catch (...) {
-      note_failed(reader_.failed_sample());
-      return std::nullopt;
-    }
-  }
-
-  // Finds the identity of the sample that next() returned. False if that failed, or if the sample had failed in
-  // the earlier run.
-  bool may_push(sample_id& id) {
-    try {
-      id = reader_.id();
-      if (!known_ || !failed_before()) [[likely]]
-        return true;
-    } catch (...) {
-      --at_.given;
-      note_failed(reader_.failed_sample());
-    }
-    return false;
-  }
-
   Chain& chain_;
-  source_reader_of<Source>& reader_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

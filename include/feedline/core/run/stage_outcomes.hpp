@@ -13,13 +13,13 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-class run_base;
+class pipeline_run;
 struct segment_record;
 
 /// Reads what the threads of a run count for its metrics.
 class stage_outcomes final : public sample_outcomes {
  public:
-  explicit stage_outcomes(const run_base& run) noexcept : run_(run) {}
+  explicit stage_outcomes(const pipeline_run& run) noexcept : run_(run) {}
 
   std::uint64_t failed_in_row() override;
 
@@ -40,7 +40,7 @@ class stage_outcomes final : public sample_outcomes {
   static std::uint64_t sum(const segment_record& record, std::size_t stage,
                            std::atomic<std::uint64_t> stage_counters::*counter);
 
-  const run_base& run_;
+  const pipeline_run& run_;
   std::mutex mutex_;
   std::vector<seen> seen_; // of each stage, when it last let something through
 };

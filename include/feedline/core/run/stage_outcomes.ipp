@@ -2,7 +2,7 @@
 #pragma once
 #include <feedline/core/run/stage_outcomes.hpp>
 
-#include <feedline/core/run/run_base.hpp>
+#include <feedline/core/run/pipeline_run.hpp>
 #include <feedline/core/transport/channel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

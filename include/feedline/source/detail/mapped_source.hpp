@@ -15,9 +15,7 @@
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
-#include <feedline/core/run/build_chain.hpp>
-#include <feedline/core/run/emitter.hpp>
-#include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/sample_worker.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
@@ -34,7 +32,8 @@ concept can_stand_in_source = stateless<S> && traits_of<S>().position_from_last_
 template <source Source, class Segments>
 class mapped_source {
   using item_of_source = source_item_t<Source>;
-  using item = typename Segments::stage_types::template output<item_of_source>;
+  using stage_types = typename Segments::stage_types;
+  using item = typename stage_types::template output<item_of_source>;
 
  public:
   static constexpr source_traits traits = [] {
@@ -54,8 +53,8 @@ class mapped_source {
     epoch_ = e.number;
     stop_ = e.stop;
     // The stages after the whole source are numbered separately: they must not get the same random numbers.
-    at_work_ =
-        std::make_unique<at_work>(source_, stages(), key(e.seed, stable_hash("inside a source")), stop_);
+    at_work_ = std::make_unique<at_work>(source_, composed_.stages.data(),
+                                         key(e.seed, stable_hash("inside a source")), stop_);
     if constexpr (requires { source_.start_epoch(e); }) source_.start_epoch(e);
   }
 
@@ -144,8 +143,9 @@ class mapped_source {
 
   /// The stages at work in an epoch.
   struct at_work {
-    at_work(const Source& source, const Segments& stages, std::uint64_t seed, const std::stop_token& stop)
-        : worker(stage_name(source), stages, seed, on_error::fail, stop) {}
+    at_work(const Source& source, const std::shared_ptr<const void>* stages, std::uint64_t seed,
+            const std::stop_token& stop)
+        : worker(names_of(stage_name(source), stages, stage_types()), stages, seed, on_error::fail, stop) {}
 
     at_work(at_work&&) = delete;
 
@@ -156,7 +156,7 @@ class mapped_source {
       return std::move(made.values.back().value);
     }
 
-    sample_worker<item_of_source, Segments::stage_count, Segments> worker;
+    sample_worker<item_of_source, stage_types> worker;
   };
 
   Source source_;

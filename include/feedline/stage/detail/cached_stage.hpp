@@ -22,7 +22,7 @@
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
-#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/sample_worker.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/stored_value.hpp>
@@ -127,8 +127,9 @@ class cached_stage {
     running(const cached_stage& stage, const std::stop_token& stop)
         : stage_(stage),
           table_(stage.store_->open(stage.template table_fingerprint<In, output>())),
-          inner_(std::make_unique<worker>(std::string(), stage.stages(), 0, on_error::skip, stop,
-                                          stage.store_->items_per_sample())) {}
+          inner_(std::make_unique<worker>(stage.names(), stage.composed_.stages.data(), 0, on_error::skip,
+                                          stop,
+                                          outcome_limits{.max_values = stage.store_->items_per_sample()})) {}
 
     void operator()(sample<In>&& s, auto& emit) {
       const struct leave {
@@ -165,7 +166,7 @@ class cached_stage {
 
    private:
     // It sees each sample as that of a run with seed 0 in its epoch 0, so that the results depend on the sample alone.
-    using worker = sample_worker<In, sizeof...(Inner), segments>;
+    using worker = sample_worker<In, types<Inner...>>;
 
     outcomes<output>& outcome_of(sample<In>&& s) {
       sample_id id{s.id.index, s.id.sub_index, 0};
@@ -256,6 +257,10 @@ class cached_stage {
 
  private:
   segments stages() const noexcept { return segments(composed_); }
+
+  std::vector<std::string> names() const {
+    return names_of(std::string(), composed_.stages.data(), types<Inner...>());
+  }
 
   // Depends on everything that decides the stored values, and not on workers.
   template <class In, class Out>

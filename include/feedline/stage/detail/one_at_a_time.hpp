@@ -9,11 +9,10 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/item_bytes.hpp>
-#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/sample_worker.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/core/run/run_base.hpp>
+#include <feedline/core/run/pipeline_run.hpp>
 
 #include <algorithm>
 #include <new>
@@ -9,35 +9,38 @@
 
 #include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/metrics/preemption.hpp>
 #include <feedline/core/plan/run_plan.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
-#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/dealer.hpp>
+#include <feedline/core/run/elastic.hpp>
 #include <feedline/core/run/failure_list.hpp>
+#include <feedline/core/run/sample_worker.hpp>
 #include <feedline/core/run/stage_outcomes.hpp>
 #include <feedline/core/run/worker_pool.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE void run_base::stop() {
+FEEDLINE_INLINE void pipeline_run::stop() {
   context_.stopped.store(true, std::memory_order_relaxed);
   context_.attention.store(true, std::memory_order_relaxed);
   stopping_.request_stop();
 }
 
-FEEDLINE_INLINE bool run_base::emits_batches() const { return plan_->segments().back().emits_batches; }
+FEEDLINE_INLINE bool pipeline_run::emits_batches() const { return plan_->segments().back().emits_batches; }
 
-FEEDLINE_INLINE memory_plan run_base::memory() const { return plan_->memory(); }
+FEEDLINE_INLINE memory_plan pipeline_run::memory() const { return plan_->memory(); }
 
-FEEDLINE_INLINE std::string run_base::name_of(const segment_record& segment) const {
+FEEDLINE_INLINE std::string pipeline_run::name_of(const segment_record& segment) const {
   std::string names;
   for (std::size_t i = 0; i < segment.stages; ++i)
     names += (i == 0 ? "" : " + ") + places_[segment.first_place + i].name;
   return names.empty() ? "prefetch" : names; // without stages it is a queue and its thread
 }
 
-FEEDLINE_INLINE run_identity run_base::identity(const snapshot& at) const {
+FEEDLINE_INLINE run_identity pipeline_run::identity(const snapshot& at) const {
   run_identity now = identity_;
   if (epoch_of(at) < options_.old_extent_until) {
     now.old_extent = options_.old_extent;
@@ -46,7 +49,7 @@ FEEDLINE_INLINE run_identity run_base::identity(const snapshot& at) const {
   if (!data_ || data_->parts != now.extent) {
     const bool was_stopped = stopped(); // a checkpoint after a stop is whole
     try {
-      data_ = {fingerprint_(*this, now.extent, was_stopped ? std::stop_token() : context_.stop), now.extent};
+      data_ = {fingerprint(now.extent, was_stopped ? std::stop_token() : context_.stop), now.extent};
     } catch (...) {
       if (!is_outage(std::current_exception()) && was_stopped == stopped()) throw;
       now.data = run_identity::unknown_data;
@@ -57,53 +60,81 @@ FEEDLINE_INLINE run_identity run_base::identity(const snapshot& at) const {
   return now;
 }
 
-FEEDLINE_INLINE std::exception_ptr run_base::panic() const {
+FEEDLINE_INLINE std::exception_ptr pipeline_run::panic() const {
   const std::lock_guard lock(panic_mutex_);
   return panic_;
 }
 
-FEEDLINE_INLINE run_base::run_base(const run_options& options, bool is_live, origin_function origin_of_sample,
-                                   std::uint32_t empty_epochs)
-    : options_([&] {
+FEEDLINE_INLINE pipeline_run::pipeline_run(const run_type& type, std::shared_ptr<const void> source,
+                                           const composed_stages& composed, const run_options& options)
+    : type_(type),
+      source_(std::move(source)),
+      composed_(composed),
+      options_([&] {
         run_options own = options;
-        if (is_live && own.endless) own.epochs = 1; // a live source has only one
+        if (type.source.is_live && own.endless) own.epochs = 1; // a live source has only one
         return own;
       }()),
-      origin_(origin_of_sample),
       context_{.seed = options.seed,
                .on_error = options.on_error,
                .drain = options_.epochs != run_options::for_ever,
                .stop = stopping_.get_token(),
                .first_epoch = options.first_epoch.value_or(0),
-               .empty_epochs = empty_epochs},
-      external_stop_(options.stop, stopper{this}) {}
-
-FEEDLINE_INLINE run_base::~run_base() = default;
-
-FEEDLINE_INLINE void run_base::end() {
-  stop();
-  for (std::thread& t : threads_) t.join();
-  queues_.clear(); // items in them may use what the derived class has
-}
-
-FEEDLINE_INLINE void run_base::prepare(source_facts source, std::vector<stage_facts> stages,
-                                       std::vector<segment_facts> segments, const pipeline_facts& all) {
-  has_ = all.has;
-  plan_ = std::make_shared<const run_plan>(source.size, std::move(stages), std::move(segments), all.is_dealt,
-                                           source.is_live, options_.memory_budget, options_.queue_capacity);
-  if (!source.can_be_resumed) {
+               .empty_epochs = detail::empty_epochs(options.rank, type.source.splits_files)},
+      external_stop_(options.stop, stopper{this}) {
+  for (std::size_t i = 0; i < type.stages.size(); ++i)
+    if (type.stages[i].for_run) composed_.stages[i] = type.stages[i].for_run(composed_.stages[i].get());
+  const source_facts facts = type.source.facts(this->source());
+  plan_ = std::make_shared<const run_plan>(facts.size, facts_of_stages(facts.size.bytes), facts_of_segments(),
+                                           type.is_dealt, facts.is_live, options_.memory_budget,
+                                           options_.queue_capacity);
+  if (!facts.can_be_resumed) {
     outcomes_ = std::make_shared<stage_outcomes>(*this);
     context_.outcomes = outcomes_.get();
   }
   make_queues();
-  add_places(source);
+  add_places(facts);
   check_failure_limits();
-  identify(source, all);
-  if (options_.resume) resume(options_.resume->state(), source, all);
-  add_segments(all.is_dealt);
+  identify(facts);
+  if (options_.resume) resume(options_.resume->state(), facts);
+  add_segments();
+  if (type.is_dealt) attach_dealer();
 }
 
-FEEDLINE_INLINE void run_base::make_queues() {
+FEEDLINE_INLINE pipeline_run::~pipeline_run() {
+  stop();
+  for (std::thread& t : threads_) t.join();
+  queues_.clear(); // items in them may use what the stages have
+}
+
+FEEDLINE_INLINE std::vector<stage_facts> pipeline_run::facts_of_stages(known_bytes bytes) const {
+  // Where the world size may change, the global batch must stay the same.
+  const std::uint64_t ranks = type_.is_elastic ? options_.rank.world_size : 1;
+  bool after_opaque = type_.source.is_live;
+  std::vector<stage_facts> all;
+  for (std::size_t i = 0; i < type_.stages.size(); ++i) {
+    stage_facts facts = type_.stages[i].facts(composed_.stages[i].get(), bytes, ranks);
+    facts.after_opaque = after_opaque;
+    // What it holds is also, by value, in two snapshots and in the checkpoint from which the run was resumed.
+    if (type_.stages[i].is_stored && after_opaque)
+      facts.size.kept = sum_of(facts.size.kept, product_of(3 * facts.size.held, bytes));
+    after_opaque |= !facts.makes_of_one_sample;
+    bytes = facts.size.emitted;
+    all.push_back(std::move(facts));
+  }
+  return all;
+}
+
+FEEDLINE_INLINE std::vector<segment_facts> pipeline_run::facts_of_segments() const {
+  std::vector<segment_facts> all;
+  for (std::size_t i = 0; i < type_.segments.size(); ++i) {
+    const segment_description& described = composed_.segments[i];
+    all.push_back({type_.segments[i], described.workers.on(processors_), described.capacity});
+  }
+  return all;
+}
+
+FEEDLINE_INLINE void pipeline_run::make_queues() {
   for (std::size_t i = 0; i < plan_->segments().size(); ++i) {
     const segment_facts& s = plan_->segments()[i];
     const packet_plan p = plan_->packets(i);
@@ -127,12 +158,12 @@ FEEDLINE_INLINE void run_base::make_queues() {
   }
 }
 
-FEEDLINE_INLINE void run_base::add_places(const source_facts& source) {
+FEEDLINE_INLINE void pipeline_run::add_places(const source_facts& source) {
   context_.counts_ranks = source.division == rank_division::by_run && !options_.rank.is_alone();
   add_place(source.size.name, 0);
   for (std::size_t i = 0; i < plan_->stages().size(); ++i) {
     const stage_facts& stage = plan_->stages()[i];
-    std::uint64_t hash = key(plan_->segment_of(i), has_ != checkpoints::unordered);
+    std::uint64_t hash = key(plan_->segment_of(i), type_.has != checkpoints::unordered);
     if (stage.fingerprint) hash = key(hash, *stage.fingerprint);
     if (stage.fingerprint_of_ranks) hash = key(hash, *stage.fingerprint_of_ranks);
     // What goes into one item of a batch is also its size.
@@ -149,7 +180,7 @@ FEEDLINE_INLINE void run_base::add_places(const source_facts& source) {
 }
 
 // A notice, because the limit may also name a stage inside the source.
-FEEDLINE_INLINE void run_base::check_failure_limits() const {
+FEEDLINE_INLINE void pipeline_run::check_failure_limits() const {
   for (const stage_failure_limit& limit : options_.stage_failure_limits) {
     const auto is_meant = [&](const stage_place& p) { return failure_list::concerns(limit, p.name); };
     if (std::any_of(places_.begin(), places_.end(), is_meant)) continue;
@@ -160,14 +191,14 @@ FEEDLINE_INLINE void run_base::check_failure_limits() const {
   }
 }
 
-FEEDLINE_INLINE void run_base::add_place(std::string name, std::uint64_t hash, std::uint64_t size) {
+FEEDLINE_INLINE void pipeline_run::add_place(std::string name, std::uint64_t hash, std::uint64_t size) {
   identity_.stages.push_back({static_cast<std::uint8_t>(key(stable_hash(name), hash)), size});
   identity_.pipeline = static_cast<std::uint16_t>(key(identity_.pipeline, stable_hash(name), hash));
   places_.push_back({context_, std::move(name), places_.size(), after_state_});
   places_.back().filters = filters_;
 }
 
-FEEDLINE_INLINE void run_base::add_segments(bool source_is_dealt) {
+FEEDLINE_INLINE void pipeline_run::add_segments() {
   for (std::size_t i = 0; i < plan_->segments().size(); ++i) {
     const segment_facts& s = plan_->segments()[i];
     // The source is at position 0, before the first stage.
@@ -175,22 +206,76 @@ FEEDLINE_INLINE void run_base::add_segments(bool source_is_dealt) {
     if (s.traits.parallel)
       for (std::size_t n = 0; n < stages; ++n)
         places_[first_place + n].items_in_flight = plan_->items_in_flight(i);
-    segment_record& record = segments_.emplace_back(segment_record{
-        first_place, stages, s.traits.parallel, !(source_is_dealt && i == 0), s.workers, {}, {}});
+    segment_record& record = segments_.emplace_back(
+        segment_record{first_place, stages, s.traits.parallel, s.body != nullptr, s.workers, {}, {}});
     for (std::size_t n = 0; n < s.workers.most; ++n)
       record.workers.push_back(std::make_shared<thread_counters>(stages, n));
   }
   make_worker_pools();
 }
 
-FEEDLINE_INLINE std::size_t run_base::threads_for(std::size_t stages) const {
+FEEDLINE_INLINE chain_parts<packer_parts> pipeline_run::parts(std::size_t segment, thread_counters& thread,
+                                                              const packer_parts& sink) const {
+  // The source is at the first place and has the first counter.
+  const std::size_t first = type_.segments[segment].first_stage;
+  return {composed_.stages.data() + first, places_.data() + 1 + first, thread, segment == 0 ? 1u : 0u, sink};
+}
+
+FEEDLINE_INLINE void pipeline_run::attach_dealer() {
+  segment_progress begin(0, options_.rank, options_.first_epoch.value_or(0));
+  resume_progress(0, begin);
+  static_cast<dealer&>(*queues_[0])
+      .attach(type_.source, source(), options_, context_, places_[0], segments_[0].workers[0]->stages[0],
+              begin.source);
+}
+
+FEEDLINE_INLINE void pipeline_run::start() {
+  if (type_.source.run_begins) type_.source.run_begins(source());
+  try {
+    read_held();
+    start_segment(0);
+  } catch (...) { // the source's thread, from which it would learn of the run's end, wasn't started
+    if (type_.source.run_failed_to_begin) type_.source.run_failed_to_begin(source());
+    throw;
+  }
+  for (std::size_t i = 1; i < segments_.size(); ++i) start_segment(i);
+}
+
+FEEDLINE_INLINE void pipeline_run::read_held() {
+  for (std::size_t i = 0; i < type_.stages.size(); ++i) {
+    const stage_type& stage = type_.stages[i];
+    const std::size_t place = i + 1;
+    if (resumed_.has_values_of(place)) {
+      if (stage.from_values) resumed_.found_again(place, stage.from_values(resumed_.held(), place));
+    } else if (stage.from_source) {
+      held_request request{
+          source(), composed_.stages.data(), {}, resumed_.held_by(place), threads_for(i), options_, context_};
+      if (request.ids.empty()) continue;
+      for (std::size_t p = 0; p < place; ++p) request.names.push_back(places_[p].name);
+      resumed_.found_again(place, stage.from_source(std::move(request)));
+    }
+  }
+}
+
+FEEDLINE_INLINE std::optional<snapshot>
+pipeline_run::snapshot_behind(const sample_id& last, const std::optional<sample_id>& failed) const {
+  if (!type_.is_elastic) return std::nullopt;
+  return detail::snapshot_behind(type_.source, source(), options_, last, failed, segments_.size());
+}
+
+FEEDLINE_INLINE std::uint32_t pipeline_run::fingerprint(std::uint64_t extent,
+                                                        const std::stop_token& stop) const {
+  return static_cast<std::uint32_t>(mix(type_.source.fingerprint(source(), extent, stop)));
+}
+
+FEEDLINE_INLINE std::size_t pipeline_run::threads_for(std::size_t stages) const {
   std::size_t most = 1;
   for (const segment_record& s : segments_)
     most = std::max(most, s.pool ? s.pool->active() : s.workers.size());
   return plan_->threads_for(stages, most);
 }
 
-FEEDLINE_INLINE void run_base::identify(const source_facts& source, const pipeline_facts& all) {
+FEEDLINE_INLINE void pipeline_run::identify(const source_facts& source) {
   options_.rank.check();
   identity_.seed = options_.seed;
   identity_.for_ever = options_.epochs == run_options::for_ever;
@@ -201,18 +286,16 @@ FEEDLINE_INLINE void run_base::identify(const source_facts& source, const pipeli
   identity_.ranks = options_.rank.world_size;
   identity_.remainder =
       options_.rank.is_alone() || identity_.for_ever ? remainder::drop : options_.rank.remainder;
-  fingerprint_ = all.fingerprint;
-  outage_ = all.outage;
   check_ranks(source);
 }
 
-FEEDLINE_INLINE bool run_base::drops() const {
+FEEDLINE_INLINE bool pipeline_run::drops() const {
   return std::any_of(plan_->segments().begin(), plan_->segments().end(),
                      [](const segment_facts& s) { return s.traits.drops(); });
 }
 
 // Ranks receive equally many samples, and must also deliver equally many items.
-FEEDLINE_INLINE void run_base::check_ranks(const source_facts& source) const {
+FEEDLINE_INLINE void pipeline_run::check_ranks(const source_facts& source) const {
   if (options_.rank.is_alone() || is_endless() || options_.rank.remainder == remainder::keep) return;
   if (!options_.endless && (source.division == rank_division::by_file || source.is_live))
     throw std::invalid_argument(
@@ -232,12 +315,11 @@ FEEDLINE_INLINE void run_base::check_ranks(const source_facts& source) const {
                                 "for others: use infinite() or remainder::keep");
 }
 
-FEEDLINE_INLINE void run_base::resume_on_other_rank(const checkpoint_state& earlier,
-                                                    const pipeline_facts& all) {
+FEEDLINE_INLINE void pipeline_run::resume_on_other_rank(const checkpoint_state& earlier) {
   const std::string ranks = "it was taken on " + to_string(rank{earlier.run.rank, earlier.run.ranks}) +
                             ", this is " + to_string(options_.rank);
   // Ranks that delivered equally many items have taken equally many samples.
-  bool take_equally_many = all.at_other_rank;
+  bool take_equally_many = type_.is_elastic;
   for (const stage_facts& stage : plan_->stages()) take_equally_many &= stage.data_independent_count;
   if (!take_equally_many)
     refuse(
@@ -245,29 +327,28 @@ FEEDLINE_INLINE void run_base::resume_on_other_rank(const checkpoint_state& earl
         ": other ranks can continue only if map, tap and batch are the only stages after global_shuffle()");
   if (earlier.failed.count() > 0)
     refuse(ranks + ", and because of skipped failures the ranks are not equally far");
-  const auto at = all.at_other_rank(*this, earlier);
+  const auto at = snapshot_of_other_rank(type_.source, source(), options_, earlier, type_.segments.size());
   if (!at) refuse(ranks + ", and the position is known only for that rank");
   resume_at(*at);
 }
 
-FEEDLINE_INLINE void run_base::resume(const checkpoint_state& earlier, const source_facts& source,
-                                      const pipeline_facts& all) {
+FEEDLINE_INLINE void pipeline_run::resume(const checkpoint_state& earlier, const source_facts& source) {
   check_same_run(earlier.run);
   if (!source.can_be_resumed) refuse("its source is live, so its samples can't be read again");
   if (drops()) refuse("a queue of its pipeline drops samples");
   resume_at(earlier.at);
   check_data(earlier.run);
   if (earlier.run.rank != identity_.rank || earlier.run.ranks != identity_.ranks)
-    resume_on_other_rank(earlier, all);
+    resume_on_other_rank(earlier);
 }
 
-FEEDLINE_INLINE void run_base::check_data(const run_identity& earlier) {
+FEEDLINE_INLINE void pipeline_run::check_data(const run_identity& earlier) {
   const std::uint64_t extent = identity_.extent;
   if (extent < earlier.extent)
     refuse("the data set of " + places_[0].name + " has shrunk from " + std::to_string(earlier.extent) +
            " to " + std::to_string(extent) + " parts since the checkpoint");
   if (earlier.data != run_identity::unknown_data &&
-      fingerprint_(*this, earlier.extent, context_.stop) != earlier.data)
+      fingerprint(earlier.extent, context_.stop) != earlier.data)
     refuse("the data set of " + places_[0].name +
            " has changed since the checkpoint: a file was replaced or removed");
   if (extent == earlier.extent) {
@@ -287,21 +368,17 @@ FEEDLINE_INLINE void run_base::check_data(const run_identity& earlier) {
   options_.old_extent_until = resumed_.last_epoch() + 1;
 }
 
-FEEDLINE_INLINE void run_base::resume_at(const snapshot& at) {
+FEEDLINE_INLINE void pipeline_run::resume_at(const snapshot& at) {
   resumed_ = resumption(at, plan_->segments().size());
   known_ = std::make_shared<known_failures>(resumed_.failures());
   context_.known = known_->is_empty() ? nullptr : known_.get();
 }
 
-FEEDLINE_INLINE void run_base::found_again(std::size_t place, std::shared_ptr<read_again> samples) {
-  resumed_.found_again(place, std::move(samples));
-}
-
-FEEDLINE_INLINE void run_base::refuse(const std::string& why) {
+FEEDLINE_INLINE void pipeline_run::refuse(const std::string& why) {
   throw std::invalid_argument("feedline: can't resume from this checkpoint: " + why);
 }
 
-FEEDLINE_INLINE void run_base::make_worker_pools() {
+FEEDLINE_INLINE void pipeline_run::make_worker_pools() {
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     segment_record& record = segments_[i];
     if (record.range.is_fixed()) continue;
@@ -314,13 +391,13 @@ FEEDLINE_INLINE void run_base::make_worker_pools() {
   }
 }
 
-FEEDLINE_INLINE void run_base::start_segment(std::size_t number, segment_function body) {
-  if (!body) return;
+FEEDLINE_INLINE void pipeline_run::start_segment(std::size_t number) {
   segment_record& record = segments_[number];
+  if (!record.has_threads) return;
   auto working = std::make_shared<std::atomic<std::size_t>>(record.workers.size());
   for (const auto& worker : record.workers) {
     try {
-      threads_.emplace_back([=, this, &thread = *worker] { run_thread(number, thread, body, *working); });
+      threads_.emplace_back([=, this, &thread = *worker] { run_thread(number, thread, *working); });
     } catch (const std::system_error& error) {
       std::size_t all = 0;
       for (const segment_record& s : segments_) all += s.has_threads ? s.workers.size() : 0;
@@ -332,8 +409,8 @@ FEEDLINE_INLINE void run_base::start_segment(std::size_t number, segment_functio
   }
 }
 
-FEEDLINE_INLINE state_reader run_base::resume_progress(std::size_t segment,
-                                                       segment_progress& progress) const {
+FEEDLINE_INLINE state_reader pipeline_run::resume_progress(std::size_t segment,
+                                                           segment_progress& progress) const {
   state_reader reader(resumed_.words(segment));
   if (!resumed_.has(segment)) return reader;
   const std::size_t first = segments_[segment].first_place;
@@ -341,15 +418,16 @@ FEEDLINE_INLINE state_reader run_base::resume_progress(std::size_t segment,
   return reader;
 }
 
-FEEDLINE_INLINE state_reader run_base::resume_segment(std::size_t segment, packer_base& sink) const {
+FEEDLINE_INLINE state_reader pipeline_run::resume_segment(std::size_t segment, packer_base& sink) const {
   for (node_base* n = sink.first_node(); n; n = n->next_node()) n->attach();
   state_reader reader = resume_progress(segment, sink.progress());
   if (resumed_.has(segment)) sink.load(reader, resumed_);
   return reader;
 }
 
-FEEDLINE_INLINE void run_base::take_packets(std::size_t segment, thread_counters& thread,
-                                            const packet_chain& chain) {
+FEEDLINE_INLINE void pipeline_run::take_packets(std::size_t segment, thread_counters& thread,
+                                                const packet_chain& chain) {
+  if (!segments_[segment].parallel) resume_segment(segment, chain.sink);
   worker_pool* const pool = segments_[segment].pool.get();
   const bool reads_source = !segments_[segment - 1].has_threads;
   channel_base& from = *queues_[segment - 1];
@@ -368,8 +446,8 @@ FEEDLINE_INLINE void run_base::take_packets(std::size_t segment, thread_counters
   from.stop(); // no thread may wait for room in a queue that nothing is taken from
 }
 
-FEEDLINE_INLINE bool run_base::work(const packet_chain& chain, packet& p, channel_base& from,
-                                    std::uint64_t began, std::uint64_t& used_before) const {
+FEEDLINE_INLINE bool pipeline_run::work(const packet_chain& chain, packet& p, channel_base& from,
+                                        std::uint64_t began, std::uint64_t& used_before) const {
   chain.sink.open(p);
   const flow result = feed(chain, p, from, context_);
   const std::uint64_t ns = now_ns() - began;
@@ -382,7 +460,7 @@ FEEDLINE_INLINE bool run_base::work(const packet_chain& chain, packet& p, channe
   return chain.sink.complete(p) && result != flow::stop;
 }
 
-FEEDLINE_INLINE void run_base::check_same_run(const run_identity& earlier) const {
+FEEDLINE_INLINE void pipeline_run::check_same_run(const run_identity& earlier) const {
   if (earlier.for_ever != identity_.for_ever)
     refuse(std::string("it was taken from ") + (earlier.for_ever ? "an infinite" : "a finite") +
            " run, but this is " + (identity_.for_ever ? "an infinite" : "a finite") + " one");
@@ -411,8 +489,8 @@ FEEDLINE_INLINE void run_base::check_same_run(const run_identity& earlier) const
   if (earlier.pipeline != identity_.pipeline) refuse("it was taken from another pipeline");
 }
 
-FEEDLINE_INLINE std::string run_base::difference_of_stage(const run_identity& earlier,
-                                                          std::size_t number) const {
+FEEDLINE_INLINE std::string pipeline_run::difference_of_stage(const run_identity& earlier,
+                                                              std::size_t number) const {
   const std::uint64_t before = earlier.stages[number].size, now = identity_.stages[number].size;
   // A batch that is divided among ranks.
   const bool is_shared = number > 0 && plan_->stages()[number - 1].fingerprint_of_ranks;
@@ -429,14 +507,16 @@ FEEDLINE_INLINE std::string run_base::difference_of_stage(const run_identity& ea
   return "the stage, its name, a parameter or the division into threads is different";
 }
 
-FEEDLINE_INLINE void run_base::run_thread(std::size_t segment, thread_counters& thread, segment_function body,
-                                          std::atomic<std::size_t>& working) {
+FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counters& thread,
+                                              std::atomic<std::size_t>& working) {
   thread.began.store(now_ns(), std::memory_order_relaxed);
   worker_pool* const pool = segments_[segment].pool.get();
   try {
     const preemption_watch watch(thread);
     if (pool) pool->wait_turn(thread);
-    body(*this, thread);
+    // After a stop the held samples may not have been read again. A live source runs nevertheless, so that it
+    // learns of the run's begin and end.
+    if (!stopped() || (segment == 0 && outcomes_)) type_.segments[segment].body(*this, segment, thread);
   } catch (...) {
     const std::exception_ptr error = error_of(segments_[segment]);
     {
@@ -450,7 +530,7 @@ FEEDLINE_INLINE void run_base::run_thread(std::size_t segment, thread_counters& 
   thread.ended.store(now_ns(), std::memory_order_relaxed);
 }
 
-FEEDLINE_INLINE std::exception_ptr run_base::error_of(const segment_record& segment) const noexcept {
+FEEDLINE_INLINE std::exception_ptr pipeline_run::error_of(const segment_record& segment) const noexcept {
   const std::exception_ptr error = std::current_exception();
   try {
     throw;
@@ -465,6 +545,23 @@ FEEDLINE_INLINE std::exception_ptr run_base::error_of(const segment_record& segm
       return error;
     }
   }
+}
+
+FEEDLINE_INLINE segment_thread::segment_thread(pipeline_run& run, std::size_t segment,
+                                               thread_counters& thread)
+    : progress(segment, run.options().rank, run.options().first_epoch.value_or(0)),
+      sink{progress, *run.queues()[segment], run.segments()[segment].parallel},
+      parts(run.parts(segment, thread, sink)) {}
+
+FEEDLINE_INLINE std::shared_ptr<pipeline_run> plan_run(const run_type& type,
+                                                       const std::shared_ptr<const void>& source,
+                                                       const composed_stages& composed,
+                                                       const run_options& options) {
+  return std::make_shared<pipeline_run>(type, source, composed, options);
+}
+
+FEEDLINE_INLINE void throw_no_memory_to_start() {
+  throw pipeline_error(current_failure("the start of the run", {}));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

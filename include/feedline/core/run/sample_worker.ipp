@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/core/run/build_chain.hpp>
+#include <feedline/core/run/sample_worker.hpp>
 
 #include <algorithm>
 #include <cstddef>

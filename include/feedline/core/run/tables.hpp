@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Describes a pipeline's types to its run.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <utility>
+
+#include <feedline/core/epoch.hpp>
+#include <feedline/core/held_samples.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/plan/facts.hpp>
+#include <feedline/core/plan/place_share.hpp>
+#include <feedline/core/plan/segments.hpp>
+#include <feedline/core/run/dealer.hpp>
+#include <feedline/core/run/elastic.hpp>
+#include <feedline/core/run/feed.hpp>
+#include <feedline/core/run/packer.hpp>
+#include <feedline/core/run/pipeline_run.hpp>
+#include <feedline/core/run/read_held.hpp>
+#include <feedline/core/run/run_type.hpp>
+#include <feedline/core/run/sample_worker.hpp>
+#include <feedline/core/run/source_loop.hpp>
+#include <feedline/core/run/source_reader.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/core/state.hpp>
+#include <feedline/core/stored_value.hpp>
+#include <feedline/core/transport/channel.hpp>
+#include <feedline/core/transport/packet.hpp>
+#include <feedline/detail/share.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+template <class T>
+const T& as(const void* object) noexcept {
+  return *static_cast<const T*>(object);
+}
+
+template <source Source>
+consteval source_type type_of_source() {
+  source_type t{
+      .facts = [](const void* source) { return facts_of_source(as<Source>(source)); },
+      .is_live = live_source<Source>,
+      .splits_files = splits_files_by_rank<Source>,
+      .origin = [](const void* source, std::uint64_t index) { return origin_of(as<Source>(source), index); },
+      .fingerprint =
+          [](const void* source, std::uint64_t extent, const std::stop_token& stop) {
+            return fingerprint_of(as<Source>(source), extent, stop);
+          },
+      .outage = [](const void* source) { return outage_of(as<Source>(source)); },
+      .run_begins = nullptr,
+      .run_failed_to_begin = nullptr,
+      .reader = nullptr,
+      .places = nullptr,
+      .last_number = nullptr};
+  if constexpr (requires(const Source& source) { source.run_begins(); }) {
+    t.run_begins = [](const void* source) { as<Source>(source).run_begins(); };
+    t.run_failed_to_begin = [](const void* source) { as<Source>(source).run_failed_to_begin(); };
+  }
+  if constexpr (dealt_source<Source>)
+    t.reader = [](const void* source, const run_options& options, const run_context& context,
+                  source_place& at) {
+      return owned<source_reader>(new source_reader_of<Source>(as<Source>(source), options, context, at));
+    };
+  if constexpr (has_numbers<Source>) {
+    t.places = [](const void* source, const epoch& e) {
+      Source own(as<Source>(source));
+      own.start_epoch(e);
+      return own.share().places;
+    };
+    t.last_number = [](const void* source, const epoch& e, std::span<const std::uint64_t> indices) {
+      Source own(as<Source>(source));
+      own.start_epoch(e);
+      std::uint64_t last = 0;
+      for (const std::uint64_t index : indices) last = std::max(last, own.number_of(index));
+      return last;
+    };
+  }
+  return t;
+}
+
+template <source Source>
+inline constexpr source_type source_table = type_of_source<Source>();
+
+/// The type of stage number N.
+template <source Source, class Stages, std::size_t N>
+consteval stage_type type_of_stage() {
+  using stage = typename Stages::template element<N>;
+  using in = typename Stages::template output_of_first<N, source_item_t<Source>>;
+  stage_type t{.facts = &facts_of_stage<in, stage>,
+               .is_stored = storable<in>,
+               .for_run = nullptr,
+               .from_values = nullptr,
+               .from_source = nullptr};
+  if constexpr (requires(const stage& s) { s.for_run(); })
+    t.for_run = [](const void* s) { return share(as<stage>(s).for_run()); };
+  if constexpr (may_hold_samples<stage> && has_state<bound_t<stage, in>>) {
+    if constexpr (storable<in>) t.from_values = &stored_samples<in>;
+    if constexpr (N <= stages_of_one_sample(Stages()))
+      t.from_source = &read_held<Source, typename Stages::template first<N>>;
+  }
+  return t;
+}
+
+/// The thread of a source and its segment's stages.
+template <source Source, class Chain>
+[[gnu::cold]] void run_source(pipeline_run& run, std::size_t segment, thread_counters& thread) {
+  segment_thread here(run, segment, thread);
+  Chain chain(here.parts);
+  const state_reader rest = run.resume_segment(segment, chain.sink());
+  source_reader_of<Source> reader(as<Source>(run.source()), run.options(), run.context(),
+                                  here.progress.source);
+  source_loop_of<Source, Chain>(run.options(), run.context(), run.places()[0], chain, reader, thread)
+      .run(rest);
+}
+
+/// A thread of a segment's stages, the first of which receives items of type In.
+template <class In, class Chain>
+[[gnu::cold]] void run_stages(pipeline_run& run, std::size_t segment, thread_counters& thread) {
+  segment_thread here(run, segment, thread);
+  Chain chain(here.parts);
+  run.take_packets(segment, thread, {chain.sink(), &chain, &feed_chain<In, Chain>});
+}
+
+template <source Source>
+std::shared_ptr<channel_base> make_dealer(const channel_config& config) {
+  return owned<channel_base>(new dealer_of<Source>(config));
+}
+
+/// The tables of a pipeline.
+template <source Source, class... Segments>
+class tables {
+  using list = segment_list<Segments...>;
+  using stages = typename list::stage_types;
+  using item = source_item_t<Source>;
+
+  static constexpr bool is_parallel(std::size_t i) { return i < list::size && list::traits[i].parallel; }
+
+  // A source that workers directly downstream can read at the same time needs neither thread nor queue.
+  static constexpr bool is_dealt =
+      dealt_source<Source> && list::first_stage[1] == 0 && !list::traits[0].has_queue && is_parallel(1);
+
+  static constexpr bool is_ordered = (Segments::traits.ordered && ...) && []<class... S>(types<S...>) {
+    return !(traits_of<S>().unordered || ...);
+  }(stages());
+
+  template <std::size_t I, class... Stages>
+  static constexpr segment_type type_of_segment(types<Stages...> own) {
+    constexpr segment_traits traits = list::traits[I];
+    using in = typename stages::template output_of_first<list::first_stage[I], item>;
+    using out = typename types<Stages...>::template output<in>;
+    constexpr transport after =
+        traits.drops() ? transport::dropping : transport_between(traits.parallel, is_parallel(I + 1));
+    segment_type t{.traits = traits,
+                   .first_stage = list::first_stage[I],
+                   .stages = own.size,
+                   .item_size = sizeof(out),
+                   .emits_batches = comes_in_batches<out>,
+                   .make_queue = nullptr,
+                   .body = nullptr};
+    if constexpr (is_dealt && I == 0) {
+      t.make_queue = &make_dealer<Source>;
+    } else {
+      using chain = typename chain_of<in, packer<out>, false, Stages...>::type;
+      t.make_queue = &make_channel<after>;
+      if constexpr (I == 0) t.body = &run_source<Source, chain>;
+      else t.body = &run_stages<in, chain>;
+    }
+    return t;
+  }
+
+  template <std::size_t... N>
+  static constexpr std::array<stage_type, sizeof...(N)> all_stages(std::index_sequence<N...>) {
+    return {type_of_stage<Source, stages, N>()...};
+  }
+
+  template <std::size_t... I>
+  static constexpr std::array<segment_type, sizeof...(I)> all_segments(std::index_sequence<I...>) {
+    return {type_of_segment<I>(decltype(stages_of(static_cast<const Segments*>(nullptr)))())...};
+  }
+
+  static constexpr std::array stages_ = all_stages(std::make_index_sequence<list::stage_count>());
+  static constexpr std::array segments_ = all_segments(std::make_index_sequence<list::size>());
+
+ public:
+  static constexpr run_type run{.source = source_table<Source>,
+                                .stages = stages_,
+                                .segments = segments_,
+                                .has = !is_ordered               ? checkpoints::unordered
+                                       : list::drops             ? checkpoints::dropping
+                                       : !can_be_resumed<Source> ? checkpoints::live
+                                                                 : checkpoints::always,
+                                .is_dealt = is_dealt,
+                                .is_elastic = detail::is_elastic<Source>(stages())};
+};
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
