@@ -74,7 +74,7 @@ def test_fields_arrive_as_arrays():
 
 def test_other_containers():
     t = next(iter(fl.Examples(1, fields="tuple")))
-    assert isinstance(t, tuple) and t[4][0].tolist() == [0]
+    assert type(t) is tuple and t[4][0].tolist() == [0]
     n = next(iter(fl.Examples(1, fields="namedtuple")))
     assert n.label.tolist() == [0] and n.where.height.tolist() == [0]
     assert type(n) is type(next(iter(fl.Examples(1, fields="namedtuple"))))
@@ -222,6 +222,10 @@ def test_failures_can_be_skipped():
     loader = fl.Numbers(10, fails_at=3, on_error="skip", on_failure=told.append)
     assert sorted(flat(list(loader))) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert told == loader.failures() and told[0]["message"] == "unlucky" and told[0]["sample"] == 3
+    for infinite in (False, True):
+        with pytest.raises(fl.PipelineError, match="limit"):
+            for _ in zip(range(100), fl.Numbers(10, fails_at=3, on_error="skip", failure_limit=0, infinite=infinite)):
+                pass
 
 
 def test_an_exception_of_a_callback_arrives_as_itself():
@@ -393,6 +397,11 @@ def test_arrays_keep_their_batch_alive():
     assert kept[0].tolist() == [[1, 2, 3], [2, 3, 4], [3, 4, 5]]
     drop_in_thread(kept)
     assert fl.live_blocks() == before
+    capsule = fl.Examples(4).next()["brain"].__dlpack__()
+    gc.collect()
+    assert fl.live_blocks() > before
+    del capsule
+    assert fl.live_blocks() == before
 
 
 @pytest.mark.skipif(hasattr(fl, "use_after_free"), reason="AddressSanitizer must see each free, so nothing is kept")
@@ -562,17 +571,30 @@ def test_draining_ends_the_wait_of_another_thread():
 
 
 def test_close_and_stop_drop_what_drain_has_kept():
+    gc.collect()
+    before = fl.live_blocks()
     for end in ("close", "stop"):
         loader = fl.Numbers(50, infinite=True)
         iter(loader)
         wait_until_ready(loader, 2)
         loader.close(drain=True)
         getattr(loader, end)()
+        assert end == "stop" or fl.live_blocks() == before
         with pytest.raises(StopIteration):
             loader.next()
     loader = fl.Numbers(50)
     loader.close(drain=True)  # before it began
     assert len(list(loader)) == 13
+
+
+def test_a_loaded_state_replaces_what_drain_has_kept():
+    loader = fl.Numbers(50, infinite=True)
+    state = loader.state_dict()
+    first = loader.next().tolist()
+    wait_until_ready(loader, 2)
+    loader.close(drain=True)
+    loader.load_state_dict(state)
+    assert loader.next().tolist() == first
 
 
 def test_a_closed_loader_still_has_its_metrics_failures_and_position():
