@@ -97,7 +97,7 @@ class source_loop_from : public source_loop {
   }
 
   // The next sample; nothing if the epoch has ended or the sample failed.
-  std::optional<item> next() {
+  [[gnu::always_inline]] std::optional<item> next() {
     try {
       std::optional<item> value = reader_.next();
       if (!value) ended_ = true;
@@ -116,7 +116,7 @@ class source_loop_from : public source_loop {
 
   // Finds the identity of the sample that next() returned. False if that failed, or if the sample had failed in
   // the earlier run.
-  bool may_push(sample_id& id) {
+  [[gnu::always_inline]] bool may_push(sample_id& id) {
     try {
       id = reader_.id();
       if (!known_ || !failed_before()) [[likely]]
