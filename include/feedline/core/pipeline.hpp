@@ -15,7 +15,6 @@
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/composition.hpp>
-#include <feedline/core/plan/epoch_size.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/repeated_order.hpp>
 #include <feedline/core/run/replay.hpp>
@@ -80,12 +79,12 @@ class pipeline {
   /// known without running, because the source doesn't know its number of samples or a stage leaves out some.
   /// May read a data set's index; throws what starting a run would throw.
   std::optional<std::uint64_t> size(const finite_options& o = {}) const {
-    return detail::items_in_epoch(source(), stages(), detail::as_run_options(o));
+    return detail::items_in_epoch(run, source_.object().get(), composed_, detail::as_run_options(o));
   }
 
   /// The same on average, rounded down, because batches continue from one epoch into the next.
   std::optional<std::uint64_t> size(const infinite_options& o) const {
-    return detail::items_in_epoch(source(), stages(), detail::as_run_options(o));
+    return detail::items_in_epoch(run, source_.object().get(), composed_, detail::as_run_options(o));
   }
 
   /// One sample as a run with that seed processed it in its epoch, with the same random numbers. `id`: as in
@@ -140,8 +139,6 @@ class pipeline {
  private:
   using stage_types = typename segments::stage_types;
   static constexpr const detail::run_type& run = detail::tables<Source, Segments...>::run;
-
-  segments stages() const noexcept { return segments(composed_); }
 
   [[gnu::cold]] auto start(const detail::run_options& options) const {
     try {

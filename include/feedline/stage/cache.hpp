@@ -106,23 +106,24 @@ class cache_part {
     using in = typename stages::template output_of_first<first, source_item_t<Source>>;
     using out = typename pipeline<Source, Segments...>::item;
     if constexpr (cache_check<input_item<in>, cached_item<out>, Key, count>::passed)
-      return detail::append(
-          pipeline_of(p.shared_source(), typename first_segments<first, types<>, Segments...>::type(),
-                      p.composed().first(first)),
-          cached<Source, first>(segments(p.composed()), p.composed(), std::make_index_sequence<count>()));
+      return detail::append(pipeline_of(p.shared_source(),
+                                        typename first_segments<first, types<>, Segments...>::type(),
+                                        p.composed().first(first)),
+                            cached<Source, first, segments>(p.composed(), std::make_index_sequence<count>()));
     else return refused_pipeline();
   }
 
  private:
   /// Those stages as one stage, in a separate row.
-  template <class Source, std::size_t First, class... Segments, std::size_t... Cached>
-  auto cached(const segment_list<Segments...>& segments, const composed_stages& described,
-              std::index_sequence<Cached...>) const {
-    using all = segment_list<Segments...>;
+  template <class Source, std::size_t First, class All, std::size_t... Cached>
+  auto cached(const composed_stages& described, std::index_sequence<Cached...>) const {
     constexpr auto is_parallel = [](std::size_t stage) {
-      return all::traits[all::segment_of(stage)].parallel;
+      return All::traits[All::segment_of(stage)].parallel;
     };
     constexpr bool any_parallel = (is_parallel(First + Cached) || ...);
+    const auto stage_at = [&]<std::size_t N>() -> const auto& {
+      return *static_cast<const typename All::stage_types::template element<N>*>(described.stages[N].get());
+    };
     const auto one = [&](auto... inner) {
       return cached_stage<Key, yields_file_names<Source>, decltype(inner)...>(
           detail::serial(std::move(inner)...), key_, store_->next_pipeline(), store_);
@@ -130,20 +131,20 @@ class cache_part {
     if constexpr (any_parallel) {
       // One worker at a time calls a stage that had no workers.
       auto stage = one([&] {
-        const auto& s = segments.template stage<First + Cached>();
+        const auto& s = stage_at.template operator()<First + Cached>();
         if constexpr (is_parallel(First + Cached)) return s;
         else return one_at_a_time<std::remove_cvref_t<decltype(s)>>(s);
       }()...);
-      constexpr bool ordered = (all::traits[all::segment_of(First + Cached)].ordered && ...);
+      constexpr bool ordered = (All::traits[All::segment_of(First + Cached)].ordered && ...);
       constexpr segment_traits traits{.parallel = true, .ordered = ordered};
       const auto fewer = [](const worker_range& a, const worker_range& b) { return a.most < b.most; };
       const worker_range range =
-          std::max({described.segments[all::segment_of(First + Cached)].workers...}, fewer);
+          std::max({described.segments[All::segment_of(First + Cached)].workers...}, fewer);
       composed_stages composed = serial(std::move(stage));
       composed.segments.front() = {traits, 1, range, 0};
       return row_of(types<segment<traits, decltype(stage)>>(), std::move(composed));
     } else {
-      return as_row(one(segments.template stage<First + Cached>()...));
+      return as_row(one(stage_at.template operator()<First + Cached>()...));
     }
   }
 

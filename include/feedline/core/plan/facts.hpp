@@ -5,31 +5,16 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/transport/channel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-struct source_facts {
-  segment_size size; // with its name
-  std::uint64_t extent;
-  bool is_live;
-  bool can_be_resumed; // its samples can be read again
-  rank_division division;
-};
-
-template <source Source>
-source_facts facts_of_source(const Source& source) {
-  return {.size = size_of_source(source),
-          .extent = extent_of(source),
-          .is_live = live_source<Source>,
-          .can_be_resumed = can_be_resumed<Source>,
-          .division = division_of<Source>()};
-}
 
 struct stage_facts {
   stage_size size;                                   // with its name
@@ -63,6 +48,23 @@ stage_facts facts_of_stage(const void* described, known_bytes in, std::uint64_t 
     facts.fingerprint_of_ranks = stage.fingerprint_of_ranks(ranks);
   if constexpr (requires { stage.items_at_once(); }) facts.items_at_once = stage.items_at_once();
   return facts;
+}
+
+/// The facts of stages outside of a run, the first of which receives items of type In with `in` bytes.
+template <class In, class... Stages>
+std::vector<stage_facts> facts_of(types<Stages...>, const composed_stages& composed, known_bytes in) {
+  std::vector<stage_facts> all;
+  const auto add = [&](stage_facts facts) {
+    in = facts.size.emitted;
+    all.push_back(std::move(facts));
+  };
+  [&]<std::size_t... N>(std::index_sequence<N...>) {
+    using list = types<Stages...>;
+    (add(facts_of_stage<typename list::template output_of_first<N, In>, Stages>(composed.stages[N].get(), in,
+                                                                                1)),
+     ...);
+  }(std::index_sequence_for<Stages...>());
+  return all;
 }
 
 class pipeline_run;

@@ -81,31 +81,6 @@ struct queue_size {
   std::size_t takers;  // threads that pop
 };
 
-/// The bytes of each item after some stages, from number I on.
-template <class In, std::size_t I, class Segments>
-known_bytes bytes_behind(const Segments& stages, known_bytes in) {
-  if constexpr (I == Segments::stage_count) {
-    return in;
-  } else {
-    const auto& stage = stages.template stage<I>();
-    using out = stage_output_t<std::remove_cvref_t<decltype(stage)>, In>;
-    return bytes_behind<out, I + 1>(stages, bytes_given<In>(stage, in));
-  }
-}
-
-/// The bytes of one input item for each of some stages, from number I + 1 on.
-template <class In, std::size_t I, class Segments>
-known_bytes bytes_between(const Segments& stages, known_bytes in) {
-  if constexpr (I == Segments::stage_count) {
-    return 0;
-  } else {
-    const auto& stage = stages.template stage<I>();
-    using stage_type = std::remove_cvref_t<decltype(stage)>;
-    const known_bytes given = bytes_given<In>(stage, in);
-    return sum_of(given, bytes_between<stage_output_t<stage_type, In>, I + 1>(stages, given));
-  }
-}
-
 /// The size of a stage that receives items of type In with `in` bytes.
 template <class In, class S>
 stage_size size_of_stage(const S& stage, known_bytes in) {

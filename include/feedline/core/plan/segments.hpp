@@ -134,6 +134,13 @@ struct types {
   template <std::size_t N, class In>
   using output_of_first = typename detail::output_of_first<N, In, T...>::type;
 
+  /// Calls `f` with each of the stages, which must have these types.
+  template <class F>
+  static void visit(const composed_stages& all, F f) {
+    const std::shared_ptr<const void>* at = all.stages.data();
+    (f(*static_cast<const T*>((at++)->get())), ...);
+  }
+
   /// The first N types.
   template <std::size_t N>
   using first = decltype([]<std::size_t... I>(std::index_sequence<I...>) {
@@ -149,11 +156,9 @@ types<A..., B...> operator+(types<A...>, types<B...>) {
 template <segment_traits Traits, class... Stages>
 types<Stages...> stages_of(const segment<Traits, Stages...>*);
 
-/// The segments of a pipeline with their types, as a view of its stages. The first one shares the source's thread and may
-/// have no stages.
+/// The segments of a pipeline, as types. The first one shares the source's thread and may have no stages.
 template <class... Segments>
-class segment_list {
- public:
+struct segment_list {
   /// The types of all their stages, in order.
   using stage_types = decltype((types<>() + ... + stages_of(static_cast<const Segments*>(nullptr))));
 
@@ -176,27 +181,6 @@ class segment_list {
     while (first_stage[i + 1] <= stage) ++i;
     return i;
   }
-
-  /// `all` must be of these types.
-  explicit segment_list(const composed_stages& all) noexcept : all_(all) {}
-
-  explicit segment_list(composed_stages&&) = delete;
-
-  /// The stage with that number, counted through all segments. It lives as long as a copy of its composed_stages.
-  template <std::size_t N>
-  const auto& stage() const {
-    return *static_cast<const typename stage_types::template element<N>*>(all_.stages[N].get());
-  }
-
-  template <class F>
-  void for_each_stage(F& f) const {
-    [&]<std::size_t... N>(std::index_sequence<N...>) {
-      (f(stage<N>()), ...);
-    }(std::make_index_sequence<stage_count>());
-  }
-
- private:
-  const composed_stages& all_;
 };
 
 /// The types of segments after those that can have joined. `Done` have their final types.

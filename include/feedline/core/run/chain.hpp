@@ -328,7 +328,7 @@ class node final : public node_base {
   running stage_;
 };
 
-/// The type of the chain of some stages in front of a sink. `SkipUnchanged` leaves out stages that only pass samples on.
+/// The chain of these stages, which ends in a sink. `SkipUnchanged`: without stages that only pass samples on.
 template <class In, class Sink, bool SkipUnchanged, class... Stages>
 struct chain_of {
   using type = Sink;

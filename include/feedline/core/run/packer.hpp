@@ -14,7 +14,6 @@
 #include <feedline/core/run/node_base.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>
-#include <feedline/core/state.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
 
@@ -63,9 +62,6 @@ class packer_base : public chain_end {
 
   /// Ends an epoch for the stages and in the stream. Finite mode drains the stages, infinite mode doesn't.
   flow end_epoch(epoch_end e, bool drain);
-
-  /// Restores the state that the stages had in the earlier run, if there is one. The rest of the reader is the source's.
-  void load(state_reader& reader, const resumption& from);
 
   /// Makes the counts of the stages visible to other threads.
   void publish() noexcept;

@@ -39,10 +39,6 @@ FEEDLINE_INLINE flow packer_base::end_epoch(epoch_end e, bool drain) {
   return is_worker_ ? flow::more : flush(true);
 }
 
-FEEDLINE_INLINE void packer_base::load(state_reader& reader, const resumption& from) {
-  for (node_base* n = first_node(); n; n = n->next_node()) n->load(reader, from);
-}
-
 FEEDLINE_INLINE void packer_base::publish() noexcept {
   for (node_base* n = first_node(); n; n = n->next_node()) n->publish();
 }

@@ -149,7 +149,7 @@ class pipeline_run {
   std::vector<stage_facts> facts_of_stages(known_bytes bytes_of_source) const;
   std::vector<segment_facts> facts_of_segments() const;
   void make_queues();
-  void add_places(const source_facts& source);
+  void add_places(std::string source_name);
   void add_place(std::string name, std::uint64_t hash, std::uint64_t size = 0);
   void add_segments();
   void attach_dealer();
@@ -157,14 +157,14 @@ class pipeline_run {
   void make_worker_pools();
 
   // Sets the identity that a checkpoint must match to be resumed here, and checks the rank.
-  void identify(const source_facts& source);
-  void check_ranks(const source_facts& source) const;
+  void identify();
+  void check_ranks() const;
 
   // Whether some queue may drop samples.
   bool drops() const;
 
   // Continues the run of a checkpoint. Throws std::invalid_argument if this is another one.
-  void resume(const checkpoint_state& earlier, const source_facts& source);
+  void resume(const checkpoint_state& earlier);
   void check_same_run(const run_identity& earlier) const;
   std::string difference_of_stage(const run_identity& earlier, std::size_t number) const;
   void check_data(const run_identity& earlier); // none of it is missing
@@ -249,6 +249,10 @@ struct segment_thread {
 /// A run that wasn't started yet.
 std::shared_ptr<pipeline_run> plan_run(const run_type& type, const std::shared_ptr<const void>& source,
                                        const composed_stages& composed, const run_options& options);
+
+/// The number of items in an epoch of such a run; nothing if it isn't known.
+std::optional<std::uint64_t> items_in_epoch(const run_type& type, const void* source,
+                                            const composed_stages& composed, const run_options& options);
 
 /// Memory ran out at the start of a run.
 [[noreturn]] void throw_no_memory_to_start();

@@ -80,23 +80,24 @@ FEEDLINE_INLINE pipeline_run::pipeline_run(const run_type& type, std::shared_ptr
                .drain = options_.epochs != run_options::for_ever,
                .stop = stopping_.get_token(),
                .first_epoch = options.first_epoch.value_or(0),
-               .empty_epochs = detail::empty_epochs(options.rank, type.source.splits_files)},
+               .empty_epochs =
+                   detail::empty_epochs(options.rank, type.source.division == rank_division::by_file)},
       external_stop_(options.stop, stopper{this}) {
   for (std::size_t i = 0; i < type.stages.size(); ++i)
     if (type.stages[i].for_run) composed_.stages[i] = type.stages[i].for_run(composed_.stages[i].get());
-  const source_facts facts = type.source.facts(this->source());
-  plan_ = std::make_shared<const run_plan>(facts.size, facts_of_stages(facts.size.bytes), facts_of_segments(),
-                                           type.is_dealt, facts.is_live, options_.memory_budget,
-                                           options_.queue_capacity);
-  if (!facts.can_be_resumed) {
+  const segment_size size = type.source.size(this->source());
+  plan_ =
+      std::make_shared<const run_plan>(size, facts_of_stages(size.bytes), facts_of_segments(), type.is_dealt,
+                                       type.source.is_live, options_.memory_budget, options_.queue_capacity);
+  if (!type.source.can_be_resumed) {
     outcomes_ = std::make_shared<stage_outcomes>(*this);
     context_.outcomes = outcomes_.get();
   }
   make_queues();
-  add_places(facts);
+  add_places(size.name);
   check_failure_limits();
-  identify(facts);
-  if (options_.resume) resume(options_.resume->state(), facts);
+  identify();
+  if (options_.resume) resume(options_.resume->state());
   add_segments();
   if (type.is_dealt) attach_dealer();
 }
@@ -158,9 +159,9 @@ FEEDLINE_INLINE void pipeline_run::make_queues() {
   }
 }
 
-FEEDLINE_INLINE void pipeline_run::add_places(const source_facts& source) {
-  context_.counts_ranks = source.division == rank_division::by_run && !options_.rank.is_alone();
-  add_place(source.size.name, 0);
+FEEDLINE_INLINE void pipeline_run::add_places(std::string source_name) {
+  context_.counts_ranks = type_.source.division == rank_division::by_run && !options_.rank.is_alone();
+  add_place(std::move(source_name), 0);
   for (std::size_t i = 0; i < plan_->stages().size(); ++i) {
     const stage_facts& stage = plan_->stages()[i];
     std::uint64_t hash = key(plan_->segment_of(i), type_.has != checkpoints::unordered);
@@ -230,12 +231,12 @@ FEEDLINE_INLINE void pipeline_run::attach_dealer() {
 }
 
 FEEDLINE_INLINE void pipeline_run::start() {
-  if (type_.source.run_begins) type_.source.run_begins(source());
+  type_.source.run_begins(source());
   try {
     read_held();
     start_segment(0);
   } catch (...) { // the source's thread, from which it would learn of the run's end, wasn't started
-    if (type_.source.run_failed_to_begin) type_.source.run_failed_to_begin(source());
+    type_.source.run_failed_to_begin(source());
     throw;
   }
   for (std::size_t i = 1; i < segments_.size(); ++i) start_segment(i);
@@ -275,18 +276,18 @@ FEEDLINE_INLINE std::size_t pipeline_run::threads_for(std::size_t stages) const 
   return plan_->threads_for(stages, most);
 }
 
-FEEDLINE_INLINE void pipeline_run::identify(const source_facts& source) {
+FEEDLINE_INLINE void pipeline_run::identify() {
   options_.rank.check();
   identity_.seed = options_.seed;
   identity_.for_ever = options_.epochs == run_options::for_ever;
   identity_.several_epochs = options_.epochs != 1;
   identity_.first_epoch = options_.first_epoch;
-  identity_.extent = source.extent;
+  identity_.extent = type_.source.extent(source());
   identity_.rank = options_.rank.number;
   identity_.ranks = options_.rank.world_size;
   identity_.remainder =
       options_.rank.is_alone() || identity_.for_ever ? remainder::drop : options_.rank.remainder;
-  check_ranks(source);
+  check_ranks();
 }
 
 FEEDLINE_INLINE bool pipeline_run::drops() const {
@@ -295,9 +296,9 @@ FEEDLINE_INLINE bool pipeline_run::drops() const {
 }
 
 // Ranks receive equally many samples, and must also deliver equally many items.
-FEEDLINE_INLINE void pipeline_run::check_ranks(const source_facts& source) const {
+FEEDLINE_INLINE void pipeline_run::check_ranks() const {
   if (options_.rank.is_alone() || is_endless() || options_.rank.remainder == remainder::keep) return;
-  if (!options_.endless && (source.division == rank_division::by_file || source.is_live))
+  if (!options_.endless && (type_.source.division == rank_division::by_file || type_.source.is_live))
     throw std::invalid_argument(
         "feedline: ranks that divide files among themselves have different numbers of samples, so in finite "
         "mode some "
@@ -332,9 +333,9 @@ FEEDLINE_INLINE void pipeline_run::resume_on_other_rank(const checkpoint_state& 
   resume_at(*at);
 }
 
-FEEDLINE_INLINE void pipeline_run::resume(const checkpoint_state& earlier, const source_facts& source) {
+FEEDLINE_INLINE void pipeline_run::resume(const checkpoint_state& earlier) {
   check_same_run(earlier.run);
-  if (!source.can_be_resumed) refuse("its source is live, so its samples can't be read again");
+  if (!type_.source.can_be_resumed) refuse("its source is live, so its samples can't be read again");
   if (drops()) refuse("a queue of its pipeline drops samples");
   resume_at(earlier.at);
   check_data(earlier.run);
@@ -421,7 +422,8 @@ FEEDLINE_INLINE state_reader pipeline_run::resume_progress(std::size_t segment,
 FEEDLINE_INLINE state_reader pipeline_run::resume_segment(std::size_t segment, packer_base& sink) const {
   for (node_base* n = sink.first_node(); n; n = n->next_node()) n->attach();
   state_reader reader = resume_progress(segment, sink.progress());
-  if (resumed_.has(segment)) sink.load(reader, resumed_);
+  if (resumed_.has(segment))
+    for (node_base* n = sink.first_node(); n; n = n->next_node()) n->load(reader, resumed_);
   return reader;
 }
 
@@ -558,6 +560,20 @@ FEEDLINE_INLINE std::shared_ptr<pipeline_run> plan_run(const run_type& type,
                                                        const composed_stages& composed,
                                                        const run_options& options) {
   return std::make_shared<pipeline_run>(type, source, composed, options);
+}
+
+FEEDLINE_INLINE std::optional<std::uint64_t> items_in_epoch(const run_type& type, const void* source,
+                                                            const composed_stages& composed,
+                                                            const run_options& options) {
+  for (const segment_type& s : type.segments)
+    if (s.traits.drops()) return std::nullopt;
+  for (const stage_type& s : type.stages)
+    if (!s.output_count) return std::nullopt;
+  std::optional<std::uint64_t> items = type.source.samples_in_epoch(source, options);
+  const bool drains = options.epochs != run_options::for_ever;
+  for (std::size_t i = 0; items && i < type.stages.size(); ++i)
+    items = type.stages[i].output_count(composed.stages[i].get(), *items, drains);
+  return items;
 }
 
 FEEDLINE_INLINE void throw_no_memory_to_start() {

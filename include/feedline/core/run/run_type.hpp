@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -12,10 +13,12 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
+#include <feedline/core/plan/measure.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/held.hpp>
+#include <feedline/core/source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -31,14 +34,18 @@ enum class checkpoints : std::uint8_t {
 };
 
 struct source_type {
-  source_facts (*facts)(const void* source);
   bool is_live;
-  bool splits_files;
+  bool can_be_resumed; // its samples can be read again
+  rank_division division;
+  segment_size (*size)(const void* source); // with its name
+  std::uint64_t (*extent)(const void* source);
+  /// How many samples it yields in the first epoch; nothing if that isn't known.
+  std::optional<std::uint64_t> (*samples_in_epoch)(const void* source, const run_options& options);
   std::string (*origin)(const void* source, std::uint64_t index);
   std::uint64_t (*fingerprint)(const void* source, std::uint64_t extent, const std::stop_token& stop);
   std::string (*outage)(const void* source);
-  void (*run_begins)(const void* source);          // null: it isn't told
-  void (*run_failed_to_begin)(const void* source); // likewise
+  void (*run_begins)(const void* source);
+  void (*run_failed_to_begin)(const void* source);
   /// Reads it for workers; null if they can't read it at the same time. The references must stay valid.
   std::shared_ptr<source_reader> (*reader)(const void* source, const run_options& options,
                                            const run_context& context, source_place& at);
@@ -61,6 +68,8 @@ struct held_request {
 
 struct stage_type {
   stage_facts (*facts)(const void* stage, known_bytes in, std::uint64_t ranks);
+  /// How many items it emits in an epoch in which it receives `items`; null: that isn't known.
+  std::uint64_t (*output_count)(const void* stage, std::uint64_t items, bool drains);
   bool is_stored; // checkpoints can contain the items that it receives
   std::shared_ptr<const void> (*for_run)(const void* stage); // null: all runs share it
   /// The samples that it held, from a checkpoint with their values; null if there is none.

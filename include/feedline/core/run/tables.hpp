@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <utility>
@@ -15,6 +16,7 @@
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
+#include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/place_share.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/dealer.hpp>
@@ -42,27 +44,55 @@ const T& as(const void* object) noexcept {
   return *static_cast<const T*>(object);
 }
 
+/// The number of samples that a source yields in the first epoch; nothing if it isn't known.
+template <source Source>
+std::optional<std::uint64_t> samples_in_epoch(const void* source_object, const run_options& options) {
+  const Source& described = as<Source>(source_object);
+  const epoch e = make_epoch(options, 0, options.stop, options.rank.number);
+  if constexpr (dealt_source<Source>) {
+    Source source(described);
+    start_source(source, e);
+    return source.share().size;
+  } else if constexpr (requires { std::uint64_t{described.size()}; } && !live_source<Source>) {
+    if (division_of<Source>() == rank_division::by_run) return place_share(described.size(), e).size;
+    if (options.rank.is_alone()) return described.size();
+  }
+  return std::nullopt;
+}
+
+/// A source that learns of the begin of a run, and if it fails to begin.
+template <class Source>
+concept told_of_runs = requires(const Source& source) {
+  source.run_begins();
+  source.run_failed_to_begin();
+};
+
 template <source Source>
 consteval source_type type_of_source() {
   source_type t{
-      .facts = [](const void* source) { return facts_of_source(as<Source>(source)); },
       .is_live = live_source<Source>,
-      .splits_files = splits_files_by_rank<Source>,
+      .can_be_resumed = can_be_resumed<Source>,
+      .division = division_of<Source>(),
+      .size = [](const void* source) { return size_of_source(as<Source>(source)); },
+      .extent = [](const void* source) { return extent_of(as<Source>(source)); },
+      .samples_in_epoch = &samples_in_epoch<Source>,
       .origin = [](const void* source, std::uint64_t index) { return origin_of(as<Source>(source), index); },
       .fingerprint =
           [](const void* source, std::uint64_t extent, const std::stop_token& stop) {
             return fingerprint_of(as<Source>(source), extent, stop);
           },
       .outage = [](const void* source) { return outage_of(as<Source>(source)); },
-      .run_begins = nullptr,
-      .run_failed_to_begin = nullptr,
+      .run_begins =
+          []([[maybe_unused]] const void* source) {
+            if constexpr (told_of_runs<Source>) as<Source>(source).run_begins();
+          },
+      .run_failed_to_begin =
+          []([[maybe_unused]] const void* source) {
+            if constexpr (told_of_runs<Source>) as<Source>(source).run_failed_to_begin();
+          },
       .reader = nullptr,
       .places = nullptr,
       .last_number = nullptr};
-  if constexpr (requires(const Source& source) { source.run_begins(); }) {
-    t.run_begins = [](const void* source) { as<Source>(source).run_begins(); };
-    t.run_failed_to_begin = [](const void* source) { as<Source>(source).run_failed_to_begin(); };
-  }
   if constexpr (dealt_source<Source>)
     t.reader = [](const void* source, const run_options& options, const run_context& context,
                   source_place& at) {
@@ -94,10 +124,17 @@ consteval stage_type type_of_stage() {
   using stage = typename Stages::template element<N>;
   using in = typename Stages::template output_of_first<N, source_item_t<Source>>;
   stage_type t{.facts = &facts_of_stage<in, stage>,
+               .output_count = nullptr,
                .is_stored = storable<in>,
                .for_run = nullptr,
                .from_values = nullptr,
                .from_source = nullptr};
+  if constexpr (requires(const stage& s) { s.output_count(0, true); })
+    t.output_count = [](const void* s, std::uint64_t items, bool drains) -> std::uint64_t {
+      return as<stage>(s).output_count(items, drains);
+    };
+  else if constexpr (traits_of<stage>().one_to_one)
+    t.output_count = [](const void*, std::uint64_t items, bool) { return items; };
   if constexpr (requires(const stage& s) { s.for_run(); })
     t.for_run = [](const void* s) { return share(as<stage>(s).for_run()); };
   if constexpr (may_hold_samples<stage> && has_state<bound_t<stage, in>>) {

@@ -12,7 +12,7 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/item_bytes.hpp>
-#include <feedline/core/plan/measure.hpp>
+#include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/run/sample_worker.hpp>
@@ -27,13 +27,12 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 template <class S>
 concept can_stand_in_source = stateless<S> && traits_of<S>().position_from_last_sample;
 
-/// Yields what the stages emit for the source's samples, on the source's thread. Continues after samples that
+/// Yields what the stages, at least one, emit for the source's samples, on the source's thread. Continues after samples that
 /// a stage filters out.
-template <source Source, class Segments>
+template <source Source, class Stages>
 class mapped_source {
   using item_of_source = source_item_t<Source>;
-  using stage_types = typename Segments::stage_types;
-  using item = typename stage_types::template output<item_of_source>;
+  using item = typename Stages::template output<item_of_source>;
 
  public:
   static constexpr source_traits traits = [] {
@@ -113,23 +112,21 @@ class mapped_source {
 
   std::string filters() const {
     std::string names = filters_in(source_);
-    const auto add = [&]<class S>(const S& stage) {
+    Stages::visit(composed_, [&]<class S>(const S& stage) {
       if (!traits_of<S>().data_independent_count) add_name(names, stage_name(stage));
-    };
-    stages().for_each_stage(add);
+    });
     return names;
   }
 
   std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
     std::uint64_t hash = fingerprint_of(source_, extent, stop);
-    const auto add = [&](const auto& stage) { hash = key_with_stage(hash, stage); };
-    stages().for_each_stage(add);
+    Stages::visit(composed_, [&](const auto& stage) { hash = key_with_stage(hash, stage); });
     return hash;
   }
 
   std::optional<std::size_t> max_item_bytes() const {
     if (const known_bytes known = bytes_of_type<item>()) return known;
-    return bytes_behind<item_of_source, 0>(stages(), max_item_bytes_of(source_));
+    return facts_of<item_of_source>(Stages(), composed_, max_item_bytes_of(source_)).back().size.emitted;
   }
 
   std::size_t bytes_held() const { return bytes_held_by(source_); }
@@ -137,15 +134,13 @@ class mapped_source {
  private:
   static constexpr bool is_one_to_one = []<class... S>(types<S...>) {
     return (traits_of<S>().one_to_one && ...);
-  }(typename Segments::stage_types());
-
-  Segments stages() const noexcept { return Segments(composed_); }
+  }(Stages());
 
   /// The stages at work in an epoch.
   struct at_work {
     at_work(const Source& source, const std::shared_ptr<const void>* stages, std::uint64_t seed,
             const std::stop_token& stop)
-        : worker(names_of(stage_name(source), stages, stage_types()), stages, seed, on_error::fail, stop) {}
+        : worker(names_of(stage_name(source), stages, Stages()), stages, seed, on_error::fail, stop) {}
 
     at_work(at_work&&) = delete;
 
@@ -156,7 +151,7 @@ class mapped_source {
       return std::move(made.values.back().value);
     }
 
-    sample_worker<item_of_source, stage_types> worker;
+    sample_worker<item_of_source, Stages> worker;
   };
 
   Source source_;

@@ -37,8 +37,7 @@ Source source_of(pipeline<Source, segment<segment_traits{}>> p) {
 template <source Source, class... Stages>
   requires(sizeof...(Stages) > 0 && (can_stand_in_source<Stages> && ...))
 auto source_of(pipeline<Source, segment<segment_traits{}, Stages...>> p) {
-  using segments = typename decltype(p)::segments;
-  return mapped_source<Source, segments>(p.source(), p.composed());
+  return mapped_source<Source, types<Stages...>>(p.source(), p.composed());
 }
 
 template <only_indexed D>

@@ -19,7 +19,7 @@
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/item_bytes.hpp>
-#include <feedline/core/plan/measure.hpp>
+#include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/run/sample_worker.hpp>
@@ -79,7 +79,7 @@ void add_identity(byte_hash& hash, const T& item) {
 
 template <class Key, bool NamesFiles, class... Inner>
 class cached_stage {
-  using segments = segment_list<segment<segment_traits{}, Inner...>>;
+  using inner_types = types<Inner...>;
 
  public:
   using feedline_part = void;
@@ -101,15 +101,14 @@ class cached_stage {
   /// "map `decode` + filter | cache"
   std::string whole_name() const {
     std::string text;
-    const auto add = [&](const auto& s) { text += (text.empty() ? "" : " + ") + stage_name(s); };
-    stages().for_each_stage(add);
+    inner_types::visit(composed_,
+                       [&](const auto& s) { text += (text.empty() ? "" : " + ") + stage_name(s); });
     return text + " | cache";
   }
 
   std::uint64_t fingerprint() const {
     std::uint64_t hash = 0;
-    const auto add = [&](const auto& s) { hash = key_with_stage(hash, s); };
-    stages().for_each_stage(add);
+    inner_types::visit(composed_, [&](const auto& s) { hash = key_with_stage(hash, s); });
     return hash;
   }
 
@@ -122,7 +121,7 @@ class cached_stage {
   class running {
    public:
     using feedline_runs_stages = void;
-    using output = typename output_of<In, Inner...>::type;
+    using output = typename inner_types::template output<In>;
 
     running(const cached_stage& stage, const std::stop_token& stop)
         : stage_(stage),
@@ -229,7 +228,7 @@ class cached_stage {
 
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
-    return bytes_behind<In, 0>(stages(), in);
+    return facts_of<In>(inner_types(), composed_, in).back().size.emitted;
   }
 
   std::size_t bytes_held() const noexcept { return store_->memory(); }
@@ -238,13 +237,15 @@ class cached_stage {
   /// and, for a directory, as bytes.
   template <class In>
   known_bytes bytes_gathered(known_bytes in) const {
-    using out = typename output_of<In, Inner...>::type;
+    using out = typename inner_types::template output<In>;
     const std::size_t items = traits.position_from_last_sample ? 1 : store_->items_per_sample();
-    const known_bytes item = bytes_given<In>(in);
     if (items == 0) return std::nullopt;
-    return sum_of(
-        bytes_between<In, 0>(stages(), in),
-        product_of(items, sum_of(product_of(store_->memory() > 0 ? 1 : 2, item), 2 * sizeof(sample<out>))));
+    const std::vector<stage_facts> facts = facts_of<In>(inner_types(), composed_, in);
+    known_bytes between = 0;
+    for (const stage_facts& f : facts) between = sum_of(between, f.size.emitted);
+    const known_bytes item = facts.back().size.emitted;
+    return sum_of(between, product_of(items, sum_of(product_of(store_->memory() > 0 ? 1 : 2, item),
+                                                    2 * sizeof(sample<out>))));
   }
 
   /// Explains why that isn't known although the size of an item is.
@@ -256,10 +257,8 @@ class cached_stage {
   }
 
  private:
-  segments stages() const noexcept { return segments(composed_); }
-
   std::vector<std::string> names() const {
-    return names_of(std::string(), composed_.stages.data(), types<Inner...>());
+    return names_of(std::string(), composed_.stages.data(), inner_types());
   }
 
   // Depends on everything that decides the stored values, and not on workers.
@@ -269,12 +268,11 @@ class cached_stage {
     const auto hash_of = [](const std::type_info& type) { return stable_hash(mangled_name(type)); };
     std::uint64_t hash = detail::key(format, pipeline_, stable_hash(store_->version()), fingerprint(),
                                      hash_of(typeid(In)), hash_of(typeid(Out)), hash_of(typeid(Key)));
-    const auto add = [&]<class S>(const S&) {
+    inner_types::visit(composed_, [&]<class S>(const S&) {
       if constexpr (requires { typename S::on_one_thread; })
         hash = detail::key(hash, hash_of(typeid(typename S::on_one_thread)));
       else hash = detail::key(hash, hash_of(typeid(S)));
-    };
-    stages().for_each_stage(add);
+    });
     return hash;
   }
 
