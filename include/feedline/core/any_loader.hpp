@@ -4,14 +4,13 @@
 // separately.
 #include <concepts>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <utility>
 
 #include <feedline/core/loader.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/run/run_type.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -31,47 +30,31 @@ class any_pipeline {
   /// Takes over a pipeline of the same items.
   template <class Source, class... Segments>
     requires std::same_as<typename pipeline<Source, Segments...>::item, Item>
-  any_pipeline(pipeline<Source, Segments...> p)
-      : pipeline_(std::make_shared<const held<pipeline<Source, Segments...>>>(std::move(p))) {}
+  any_pipeline(const pipeline<Source, Segments...>& p) : type_(&p.type()), described_(p.described()) {}
 
   ///@{
   /// As the member of pipeline with this name.
-  any_loader<Item> finite(const finite_options& o = {}) const { return pipeline_->finite(o); }
+  any_loader<Item> finite(const finite_options& o = {}) const { return start(detail::as_run_options(o)); }
 
-  any_loader<Item> infinite(const infinite_options& o = {}) const { return pipeline_->infinite(o); }
+  any_loader<Item> infinite(const infinite_options& o = {}) const { return start(detail::as_run_options(o)); }
 
-  memory_plan memory(const infinite_options& o = {}) const { return pipeline_->memory(o); }
+  memory_plan memory(const infinite_options& o = {}) const {
+    return described_.memory(*type_, detail::as_run_options(o));
+  }
 
-  std::optional<std::uint64_t> size(const finite_options& o = {}) const { return pipeline_->size(o); }
+  std::optional<std::uint64_t> size(const finite_options& o = {}) const {
+    return described_.size(*type_, detail::as_run_options(o));
+  }
 
   ///@}
 
  private:
-  struct base {
-    virtual ~base() = default;
-    virtual any_loader<Item> finite(const finite_options& o) const = 0;
-    virtual any_loader<Item> infinite(const infinite_options& o) const = 0;
-    virtual memory_plan memory(const infinite_options& o) const = 0;
-    virtual std::optional<std::uint64_t> size(const finite_options& o) const = 0;
-  };
+  any_loader<Item> start(const detail::run_options& options) const {
+    return any_loader<Item>(described_.start(*type_, options, &detail::own<Item>));
+  }
 
-  template <class Pipeline>
-  struct held final : base {
-    explicit held(Pipeline p) : pipeline_(std::move(p)) {}
-
-    any_loader<Item> finite(const finite_options& o) const override { return pipeline_.finite(o); }
-
-    any_loader<Item> infinite(const infinite_options& o) const override { return pipeline_.infinite(o); }
-
-    memory_plan memory(const infinite_options& o) const override { return pipeline_.memory(o); }
-
-    std::optional<std::uint64_t> size(const finite_options& o) const override { return pipeline_.size(o); }
-
-   private:
-    Pipeline pipeline_;
-  };
-
-  std::shared_ptr<const base> pipeline_;
+  const detail::run_type* type_;
+  detail::described_pipeline described_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -145,6 +145,12 @@ struct owned_run_of final : owned_run {
   std::optional<Item> current; // of the iterator
 };
 
+/// Starts a planned run of such items.
+template <class Item>
+owned_run* own(std::shared_ptr<pipeline_run> planned) {
+  return new owned_run_of<Item>(std::move(planned));
+}
+
 /// Iterates over the items of a run.
 template <class Item>
 class item_iterator {
@@ -219,9 +225,8 @@ class run_handle {
  protected:
   run_handle() = default;
 
-  /// For the library: owns a run. A child of fork() inherits it without its threads, whose locks may never be released: there
-  /// it leaves the memory as it is.
-  explicit run_handle(detail::owned_run* owned);
+  /// For the library.
+  explicit run_handle(std::shared_ptr<detail::owned_run> owned) noexcept : owned_(std::move(owned)) {}
 
   run_handle(run_handle&&) noexcept;
   run_handle& operator=(run_handle&&) noexcept;
@@ -276,9 +281,8 @@ class loader : public run_handle {
 
   loader() = default;
 
-  /// For the library: takes over a run of such items and starts it.
-  explicit loader(std::shared_ptr<detail::pipeline_run> planned)
-      : run_handle(new running(std::move(planned))) {}
+  /// For the library: takes over a run of such items.
+  explicit loader(std::shared_ptr<detail::owned_run> owned) noexcept : run_handle(std::move(owned)) {}
 
   /// Takes over a loader of the same items.
   template <detail::checkpoints Known>

@@ -30,11 +30,6 @@ FEEDLINE_INLINE run_handle& run_handle::operator=(run_handle&&) noexcept = defau
 
 FEEDLINE_INLINE run_handle::~run_handle() = default;
 
-FEEDLINE_INLINE run_handle::run_handle(detail::owned_run* owned)
-    : owned_(owned, [](detail::owned_run* r) {
-        if (!r->run->is_inherited()) delete r;
-      }) {}
-
 FEEDLINE_INLINE void run_handle::stop() {
   if (owned_) owned_->run->stop();
 }

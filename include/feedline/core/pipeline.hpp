@@ -5,23 +5,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
-#include <feedline/core/failure.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/composition.hpp>
 #include <feedline/core/plan/segments.hpp>
-#include <feedline/core/run/repeated_order.hpp>
+#include <feedline/core/run/pipeline_run.hpp>
 #include <feedline/core/run/replay.hpp>
+#include <feedline/core/run/run_type.hpp>
 #include <feedline/core/run/tables.hpp>
 #include <feedline/core/samples_in_order.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
+#include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -30,6 +30,31 @@ namespace detail {
 /// A part of the library, which makes `operator|` apply; the other operand may be a user's plain class.
 template <class T>
 concept part = requires { typename T::feedline_part; };
+
+/// A pipeline without its types, which a run_type has. Copies share everything.
+class described_pipeline {
+ public:
+  described_pipeline(std::shared_ptr<const void> source, composed_stages&& stages);
+
+  /// Starts a run. `own` takes it over.
+  std::shared_ptr<owned_run> start(const run_type& type, const run_options& options,
+                                   owned_run* (*own)(std::shared_ptr<pipeline_run> planned)) const;
+
+  /// See pipeline.
+  memory_plan memory(const run_type& type, const run_options& options) const;
+  std::optional<std::uint64_t> size(const run_type& type, const run_options& options) const;
+
+  const std::shared_ptr<const void>& source() const noexcept { return source_; }
+
+  const composed_stages& stages() const noexcept { return stages_; }
+
+ private:
+  struct finite_runs;
+
+  std::shared_ptr<const void> source_;
+  composed_stages stages_;
+  std::shared_ptr<finite_runs> finite_runs_;
+};
 
 } // namespace detail
 
@@ -58,8 +83,8 @@ class pipeline {
   using item = typename segments::stage_types::template output<source_item_t<Source>>;
 
   /// For the library; `from(source)` makes a pipeline from a custom source.
-  pipeline(detail::shared<Source> source, detail::composed_stages&& stages)
-      : source_(std::move(source)), composed_(std::move(stages)) {}
+  pipeline(std::shared_ptr<const void> source, detail::composed_stages&& stages)
+      : described_(std::move(source), std::move(stages)) {}
 
   /// Starts a run over all of the data, `epochs` times: each sample exactly once per epoch. With several
   /// epochs each has its own order. Stages emit the items that they hold at each epoch's end.
@@ -72,19 +97,19 @@ class pipeline {
   /// The most memory that a run with these options can hold, also a finite one. Throws what starting it would
   /// throw.
   memory_plan memory(const infinite_options& o = {}) const {
-    return detail::plan_run(run, source_.object(), composed_, detail::as_run_options(o))->memory();
+    return described_.memory(type(), detail::as_run_options(o));
   }
 
   /// The number of items in an epoch of a run with these options, if nothing fails. Nothing if it can't be
   /// known without running, because the source doesn't know its number of samples or a stage leaves out some.
   /// May read a data set's index; throws what starting a run would throw.
   std::optional<std::uint64_t> size(const finite_options& o = {}) const {
-    return detail::items_in_epoch(run, source_.object().get(), composed_, detail::as_run_options(o));
+    return described_.size(type(), detail::as_run_options(o));
   }
 
   /// The same on average, rounded down, because batches continue from one epoch into the next.
   std::optional<std::uint64_t> size(const infinite_options& o) const {
-    return detail::items_in_epoch(run, source_.object().get(), composed_, detail::as_run_options(o));
+    return described_.size(type(), detail::as_run_options(o));
   }
 
   /// One sample as a run with that seed processed it in its epoch, with the same random numbers. `id`: as in
@@ -107,12 +132,12 @@ class pipeline {
   /// The same for a run with these options. A finite run of one epoch reads files in another order than any
   /// other run, so a `zip` of them makes other pairs.
   auto replay(const infinite_options& options, const sample_id& id) const {
-    return detail::replay<stage_types>(source(), composed_, detail::as_run_options(options), id);
+    return detail::replay<stage_types>(source(), composed(), detail::as_run_options(options), id);
   }
 
   /// The same for a finite run with these options.
   auto replay(const finite_options& options, const sample_id& id) const {
-    return detail::replay<stage_types>(source(), composed_, detail::as_run_options(options), id);
+    return detail::replay<stage_types>(source(), composed(), detail::as_run_options(options), id);
   }
 
   /// Explains that a pipeline must run before it can be iterated over.
@@ -128,36 +153,29 @@ class pipeline {
   detail::refused_pipeline* end() const { return nullptr; }
 
   /// The source, as described.
-  const Source& source() const& { return *source_; }
-
-  /// For the library: the same, to be shared.
-  const detail::shared<Source>& shared_source() const { return source_; }
+  const Source& source() const& { return *static_cast<const Source*>(described_.source().get()); }
 
   /// The stages, as described.
-  const detail::composed_stages& composed() const noexcept { return composed_; }
+  const detail::composed_stages& composed() const noexcept { return described_.stages(); }
+
+  ///@{
+  /// For the library: what the pipeline consists of, and of which types.
+  const detail::described_pipeline& described() const noexcept { return described_; }
+
+  static constexpr const detail::run_type& type() noexcept {
+    return detail::tables<Source, Segments...>::run;
+  }
+
+  ///@}
 
  private:
   using stage_types = typename segments::stage_types;
-  static constexpr const detail::run_type& run = detail::tables<Source, Segments...>::run;
 
-  [[gnu::cold]] auto start(const detail::run_options& options) const {
-    try {
-      loader<item, run.has> started(detail::plan_run(run, source_.object(), composed_, options));
-      if constexpr (has_random_order) repeated_.note(options);
-      return started;
-    } catch (const std::bad_alloc&) {
-      detail::throw_no_memory_to_start();
-    }
+  auto start(const detail::run_options& options) const {
+    return loader<item, type().has>(described_.start(type(), options, &detail::own<item>));
   }
 
-  static constexpr bool has_random_order = []<class... S>(detail::types<S...>) {
-    return (detail::source_traits_of<Source>().random_order || ... || detail::traits_of<S>().random_order);
-  }(typename segments::stage_types());
-
-  detail::shared<Source> source_;
-  detail::composed_stages composed_;
-  [[no_unique_address]] std::conditional_t<has_random_order, detail::repeated_order, detail::types<>>
-      repeated_;
+  detail::described_pipeline described_;
 };
 
 /// The type that `pipeline.infinite()` and `pipeline.finite()` return, for a member or a parameter.
@@ -184,7 +202,7 @@ consteval bool keep_any_order(types<Stages...>) {
 /// The pipeline with another source.
 template <class NewSource, class Source, class... Segments>
 pipeline<NewSource, Segments...> with_source(NewSource source, const pipeline<Source, Segments...>& p) {
-  return {shared<NewSource>(std::move(source)), composed_stages(p.composed())};
+  return {share(std::move(source)), composed_stages(p.composed())};
 }
 
 /// The source, or the last stage if there are stages.
@@ -224,7 +242,7 @@ auto append(const stage_row<Before...>& before, const stage_row<After...>& after
 }
 
 template <class Source, class... Segments>
-pipeline<Source, Segments...> pipeline_of(const shared<Source>& source, types<Segments...>,
+pipeline<Source, Segments...> pipeline_of(const std::shared_ptr<const void>& source, types<Segments...>,
                                           composed_stages&& stages) {
   return {source, std::move(stages)};
 }
@@ -235,8 +253,9 @@ auto append(const pipeline<Source, Before...>& p, const stage_row<After...>& aft
   using last = typename decltype(last_stage<Source>(typename before::segments::stage_types()))::type;
   using stages = typename stage_row<After...>::segments::stage_types;
   if constexpr (composition_of<last, typename before::item, stages>::type::fits)
-    return pipeline_of(p.shared_source(), typename joined_segments<types<>, Before..., After...>::type(),
-                       joined(p.composed(), after.composed));
+    return pipeline_of<Source>(p.described().source(),
+                               typename joined_segments<types<>, Before..., After...>::type(),
+                               joined(p.composed(), after.composed));
   else return refused_pipeline();
 }
 
@@ -264,8 +283,8 @@ auto as_pipeline(T source) {
   if constexpr (is_pipeline<T>) return source;
   else if constexpr (only_indexed<T>)
     return pipeline<samples_in_order<T>, segment<segment_traits{}>>(
-        shared(samples_in_order<T>(std::move(source))), serial());
-  else return pipeline<T, segment<segment_traits{}>>(shared(std::move(source)), serial());
+        share(samples_in_order<T>(std::move(source))), serial());
+  else return pipeline<T, segment<segment_traits{}>>(share(std::move(source)), serial());
 }
 
 template <class T>
@@ -309,3 +328,7 @@ using feedline::operator|; // for a user's source upstream of a stage, whose cla
 } // namespace detail
 
 } // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/core/pipeline.ipp>
+#endif

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <feedline/core/epoch.hpp>
-#include <feedline/core/rank.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/detail/function_ref.hpp>
@@ -28,8 +27,7 @@ struct source_traits {
   bool yields_file_names = false;      ///< its samples are file names; the data is in those files
   /// The content of a sample depends on the order of the files, and so on the run's mode.
   bool depends_on_file_order = false;
-  bool random_order =
-      false; ///< it yields samples in an order that depends on the seed and the epoch, also in a single epoch
+  bool random_order = false; ///< its order depends on the seed and the epoch, also in a single epoch
   /// It yields data as it arrives and can't yield it again. A run has one epoch, which in infinite mode lasts
   /// until the source ends. The run has checkpoints only if the source has a `state`. Each rank has its own
   /// source.
@@ -335,13 +333,6 @@ template <class S>
 std::string filters_in(const S& source) {
   if constexpr (requires { source.filters(); }) return source.filters();
   else return {};
-}
-
-/// The number of consecutive empty epochs after which a rank is sure to stay empty. There may be fewer
-/// samples than ranks; and by chance a rank may get only empty files in several consecutive epochs.
-inline std::uint32_t empty_epochs(const rank& r, bool splits_files) noexcept {
-  if (r.is_alone()) return 1;
-  return splits_files ? 64 + 64 * r.world_size : r.world_size;
 }
 
 template <source S>

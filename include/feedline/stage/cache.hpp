@@ -106,9 +106,9 @@ class cache_part {
     using in = typename stages::template output_of_first<first, source_item_t<Source>>;
     using out = typename pipeline<Source, Segments...>::item;
     if constexpr (cache_check<input_item<in>, cached_item<out>, Key, count>::passed)
-      return detail::append(pipeline_of(p.shared_source(),
-                                        typename first_segments<first, types<>, Segments...>::type(),
-                                        p.composed().first(first)),
+      return detail::append(pipeline_of<Source>(p.described().source(),
+                                                typename first_segments<first, types<>, Segments...>::type(),
+                                                p.composed().first(first)),
                             cached<Source, first, segments>(p.composed(), std::make_index_sequence<count>()));
     else return refused_pipeline();
   }

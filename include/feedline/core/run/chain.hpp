@@ -41,37 +41,6 @@ concept lends_room = requires(Stage& stage) {
 template <class Stage>
 concept runs_stages_inside = requires { typename Stage::feedline_runs_stages; };
 
-/// Times a stage's share of the work on one item, if this item is timed, without the time of the stages
-/// downstream.
-class stage_timing {
- public:
-  explicit stage_timing(timed_item& item) noexcept : item_(item) {
-    if (item.is_timed) [[unlikely]]
-      begin();
-  }
-
-  void end(stage_counters& counters) noexcept {
-    if (began_ != 0) [[unlikely]]
-      note(counters);
-  }
-
- private:
-  [[gnu::noinline]] void begin() noexcept {
-    downstream_ = std::exchange(item_.downstream_ns, 0);
-    began_ = now_ns();
-  }
-
-  [[gnu::noinline]] void note(stage_counters& counters) noexcept {
-    const std::uint64_t all = now_ns() - began_;
-    counters.add_time(all - std::min(all, item_.downstream_ns));
-    item_.downstream_ns = downstream_ + all;
-  }
-
-  timed_item& item_;
-  std::uint64_t began_ = 0;
-  std::uint64_t downstream_ = 0; // saved for the previous stage: time of its downstream stages so far, in ns
-};
-
 /// A thread's copy of a stage. Throws pipeline_error if it can't be made.
 template <class In, class Stage>
 bound_t<Stage, In> started(const void* described, const stage_place& place) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // One stage of a chain, and the chain's end, as far as they don't depend on types.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <feedline/core/failure.hpp>
@@ -50,6 +52,37 @@ consteval stage_calls calls_of() {
 
 template <class Stage>
 inline constexpr stage_calls calls_to = calls_of<Stage>();
+
+/// Times a stage's share of the work on one item, if this item is timed, without the time of the stages
+/// downstream.
+class stage_timing {
+ public:
+  explicit stage_timing(timed_item& item) noexcept : item_(item) {
+    if (item.is_timed) [[unlikely]]
+      begin();
+  }
+
+  void end(stage_counters& counters) noexcept {
+    if (began_ != 0) [[unlikely]]
+      note(counters);
+  }
+
+ private:
+  [[gnu::noinline]] void begin() noexcept {
+    downstream_ = std::exchange(item_.downstream_ns, 0);
+    began_ = now_ns();
+  }
+
+  [[gnu::noinline]] void note(stage_counters& counters) noexcept {
+    const std::uint64_t all = now_ns() - began_;
+    counters.add_time(all - std::min(all, item_.downstream_ns));
+    item_.downstream_ns = downstream_ + all;
+  }
+
+  timed_item& item_;
+  std::uint64_t began_ = 0;
+  std::uint64_t downstream_ = 0; // saved for the previous stage: time of its downstream stages so far, in ns
+};
 
 /// The facts that a node needs about its stage.
 struct node_traits {

@@ -246,17 +246,6 @@ struct segment_thread {
   const chain_parts<packer_parts> parts;
 };
 
-/// A run that wasn't started yet.
-std::shared_ptr<pipeline_run> plan_run(const run_type& type, const std::shared_ptr<const void>& source,
-                                       const composed_stages& composed, const run_options& options);
-
-/// The number of items in an epoch of such a run; nothing if it isn't known.
-std::optional<std::uint64_t> items_in_epoch(const run_type& type, const void* source,
-                                            const composed_stages& composed, const run_options& options);
-
-/// Memory ran out at the start of a run.
-[[noreturn]] void throw_no_memory_to_start();
-
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #ifndef FEEDLINE_COMPILED

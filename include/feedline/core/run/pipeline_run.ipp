@@ -23,6 +23,13 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+/// The number of consecutive empty epochs after which a rank is sure to stay empty. There may be fewer
+/// samples than ranks; and by chance a rank may get only empty files in several consecutive epochs.
+FEEDLINE_INLINE std::uint32_t empty_epochs_of(const rank& r, rank_division division) noexcept {
+  if (r.is_alone()) return 1;
+  return division == rank_division::by_file ? 64 + 64 * r.world_size : r.world_size;
+}
+
 FEEDLINE_INLINE void pipeline_run::stop() {
   context_.stopped.store(true, std::memory_order_relaxed);
   context_.attention.store(true, std::memory_order_relaxed);
@@ -80,8 +87,7 @@ FEEDLINE_INLINE pipeline_run::pipeline_run(const run_type& type, std::shared_ptr
                .drain = options_.epochs != run_options::for_ever,
                .stop = stopping_.get_token(),
                .first_epoch = options.first_epoch.value_or(0),
-               .empty_epochs =
-                   detail::empty_epochs(options.rank, type.source.division == rank_division::by_file)},
+               .empty_epochs = empty_epochs_of(options.rank, type.source.division)},
       external_stop_(options.stop, stopper{this}) {
   for (std::size_t i = 0; i < type.stages.size(); ++i)
     if (type.stages[i].for_run) composed_.stages[i] = type.stages[i].for_run(composed_.stages[i].get());
@@ -554,30 +560,5 @@ FEEDLINE_INLINE segment_thread::segment_thread(pipeline_run& run, std::size_t se
     : progress(segment, run.options().rank, run.options().first_epoch.value_or(0)),
       sink{progress, *run.queues()[segment], run.segments()[segment].parallel},
       parts(run.parts(segment, thread, sink)) {}
-
-FEEDLINE_INLINE std::shared_ptr<pipeline_run> plan_run(const run_type& type,
-                                                       const std::shared_ptr<const void>& source,
-                                                       const composed_stages& composed,
-                                                       const run_options& options) {
-  return std::make_shared<pipeline_run>(type, source, composed, options);
-}
-
-FEEDLINE_INLINE std::optional<std::uint64_t> items_in_epoch(const run_type& type, const void* source,
-                                                            const composed_stages& composed,
-                                                            const run_options& options) {
-  for (const segment_type& s : type.segments)
-    if (s.traits.drops()) return std::nullopt;
-  for (const stage_type& s : type.stages)
-    if (!s.output_count) return std::nullopt;
-  std::optional<std::uint64_t> items = type.source.samples_in_epoch(source, options);
-  const bool drains = options.epochs != run_options::for_ever;
-  for (std::size_t i = 0; items && i < type.stages.size(); ++i)
-    items = type.stages[i].output_count(composed.stages[i].get(), *items, drains);
-  return items;
-}
-
-FEEDLINE_INLINE void throw_no_memory_to_start() {
-  throw pipeline_error(current_failure("the start of the run", {}));
-}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -84,6 +84,7 @@ struct run_type {
   std::span<const stage_type> stages;
   std::span<const segment_type> segments;
   checkpoints has;
+  bool has_random_order;
   bool is_dealt;   // workers read the source themselves
   bool is_elastic; // the last delivered sample determines the position of the whole run
 };

@@ -187,6 +187,10 @@ class tables {
     return !(traits_of<S>().unordered || ...);
   }(stages());
 
+  static constexpr bool has_random_order = []<class... S>(types<S...>) {
+    return (source_traits_of<Source>().random_order || ... || traits_of<S>().random_order);
+  }(stages());
+
   template <std::size_t I, class... Stages>
   static constexpr segment_type type_of_segment(types<Stages...> own) {
     constexpr segment_traits traits = list::traits[I];
@@ -233,6 +237,7 @@ class tables {
                                        : list::drops             ? checkpoints::dropping
                                        : !can_be_resumed<Source> ? checkpoints::live
                                                                  : checkpoints::always,
+                                .has_random_order = has_random_order,
                                 .is_dealt = is_dealt,
                                 .is_elastic = detail::is_elastic<Source>(stages())};
 };
