@@ -36,7 +36,7 @@ class described_pipeline {
  public:
   described_pipeline(std::shared_ptr<const void> source, composed_stages&& stages);
 
-  /// Starts a run. `own` takes it over.
+  /// Starts a run, which `own` takes over.
   std::shared_ptr<owned_run> start(const run_type& type, const run_options& options,
                                    owned_run* (*own)(std::shared_ptr<pipeline_run> planned)) const;
 

@@ -60,8 +60,7 @@ FEEDLINE_INLINE memory_plan described_pipeline::memory(const run_type& type,
 
 FEEDLINE_INLINE std::optional<std::uint64_t> described_pipeline::size(const run_type& type,
                                                                       const run_options& options) const {
-  for (const segment_type& s : type.segments)
-    if (s.traits.drops()) return std::nullopt;
+  if (type.drops) return std::nullopt;
   for (const stage_type& s : type.stages)
     if (!s.output_count) return std::nullopt;
   std::optional<std::uint64_t> items = type.source.samples_in_epoch(source_.get(), options);

@@ -160,9 +160,6 @@ class pipeline_run {
   void identify();
   void check_ranks() const;
 
-  // Whether some queue may drop samples.
-  bool drops() const;
-
   // Continues the run of a checkpoint. Throws std::invalid_argument if this is another one.
   void resume(const checkpoint_state& earlier);
   void check_same_run(const run_identity& earlier) const;

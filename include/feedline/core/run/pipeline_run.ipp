@@ -296,11 +296,6 @@ FEEDLINE_INLINE void pipeline_run::identify() {
   check_ranks();
 }
 
-FEEDLINE_INLINE bool pipeline_run::drops() const {
-  return std::any_of(plan_->segments().begin(), plan_->segments().end(),
-                     [](const segment_facts& s) { return s.traits.drops(); });
-}
-
 // Ranks receive equally many samples, and must also deliver equally many items.
 FEEDLINE_INLINE void pipeline_run::check_ranks() const {
   if (options_.rank.is_alone() || is_endless() || options_.rank.remainder == remainder::keep) return;
@@ -316,7 +311,7 @@ FEEDLINE_INLINE void pipeline_run::check_ranks() const {
           " may leave out more samples on one rank than on another, so in finite mode some ranks would wait "
           "for others: "
           "use infinite() or remainder::keep, or leave out the samples in the source's data");
-  if (drops())
+  if (type_.drops)
     throw std::invalid_argument("feedline: a queue may drop more samples on one rank than on another, so in "
                                 "finite mode some ranks would wait "
                                 "for others: use infinite() or remainder::keep");
@@ -342,7 +337,7 @@ FEEDLINE_INLINE void pipeline_run::resume_on_other_rank(const checkpoint_state& 
 FEEDLINE_INLINE void pipeline_run::resume(const checkpoint_state& earlier) {
   check_same_run(earlier.run);
   if (!type_.source.can_be_resumed) refuse("its source is live, so its samples can't be read again");
-  if (drops()) refuse("a queue of its pipeline drops samples");
+  if (type_.drops) refuse("a queue of its pipeline drops samples");
   resume_at(earlier.at);
   check_data(earlier.run);
   if (earlier.run.rank != identity_.rank || earlier.run.ranks != identity_.ranks)

@@ -31,7 +31,7 @@ auto replay(const Source& described, const composed_stages& composed, const run_
   const std::shared_ptr<const void>* const stages = composed.stages.data();
   const auto is_wanted = [&](const sample_id& made) { return made.sub_index == id.sub_index; };
   const function_ref<bool(const sample_id&)> wanted_part(is_wanted);
-  worker through(names_of(stage_name(described), stages, Stages()), stages, options.seed, on_error::fail,
+  worker through(names_of(stage_name(described), composed, Stages()), stages, options.seed, on_error::fail,
                  options.stop, {.wants = &wanted_part, .only_first = true});
   std::atomic<bool> stopped = false;
   const auto stop = [&] { stopped.store(true, std::memory_order_relaxed); };

@@ -106,11 +106,10 @@ class outcome_sink final : public chain_end {
 };
 
 /// The names of the source and of stages with these types.
-template <class... Stages>
-std::vector<std::string> names_of(std::string source_name, const std::shared_ptr<const void>* stages,
-                                  types<Stages...>) {
+template <class Stages>
+std::vector<std::string> names_of(std::string source_name, const composed_stages& stages, Stages) {
   std::vector<std::string> names{std::move(source_name)};
-  (names.push_back(stage_name(*static_cast<const Stages*>((stages++)->get()))), ...);
+  Stages::visit(stages, [&](const auto& stage) { names.push_back(stage_name(stage)); });
   return names;
 }
 

@@ -238,6 +238,7 @@ class tables {
                                        : !can_be_resumed<Source> ? checkpoints::live
                                                                  : checkpoints::always,
                                 .has_random_order = has_random_order,
+                                .drops = list::drops,
                                 .is_dealt = is_dealt,
                                 .is_elastic = detail::is_elastic<Source>(stages())};
 };

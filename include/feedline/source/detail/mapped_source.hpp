@@ -52,8 +52,8 @@ class mapped_source {
     epoch_ = e.number;
     stop_ = e.stop;
     // The stages after the whole source are numbered separately: they must not get the same random numbers.
-    at_work_ = std::make_unique<at_work>(source_, composed_.stages.data(),
-                                         key(e.seed, stable_hash("inside a source")), stop_);
+    at_work_ =
+        std::make_unique<at_work>(source_, composed_, key(e.seed, stable_hash("inside a source")), stop_);
     if constexpr (requires { source_.start_epoch(e); }) source_.start_epoch(e);
   }
 
@@ -138,9 +138,10 @@ class mapped_source {
 
   /// The stages at work in an epoch.
   struct at_work {
-    at_work(const Source& source, const std::shared_ptr<const void>* stages, std::uint64_t seed,
+    at_work(const Source& source, const composed_stages& stages, std::uint64_t seed,
             const std::stop_token& stop)
-        : worker(names_of(stage_name(source), stages, Stages()), stages, seed, on_error::fail, stop) {}
+        : worker(names_of(stage_name(source), stages, Stages()), stages.stages.data(), seed, on_error::fail,
+                 stop) {}
 
     at_work(at_work&&) = delete;
 

@@ -257,9 +257,7 @@ class cached_stage {
   }
 
  private:
-  std::vector<std::string> names() const {
-    return names_of(std::string(), composed_.stages.data(), inner_types());
-  }
+  std::vector<std::string> names() const { return names_of(std::string(), composed_, inner_types()); }
 
   // Depends on everything that decides the stored values, and not on workers.
   template <class In, class Out>
