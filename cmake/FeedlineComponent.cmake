@@ -20,23 +20,38 @@ macro(feedline_use form scope core)
   endif()
 endmacro()
 
-# feedline_component(<name> HEADERS <file below include/feedline>... [PACKAGES <package>...] [LINKS <target>...]
-#   [OPTIONAL_PACKAGES <package>...] [OPTIONS <variable>...])
+# feedline_component(<name> [PACKAGES <package>...] [OPTIONAL_PACKAGES <package>...] [LINKS <target>...]
+#   [OPTIONS <variable>...] [HEADERS <file>... FOLDERS <folder>...])
 #
-# Adds feedline::<name>. If a package is missing, the target isn't added and a line of output says so; if a
-# package of the core is missing, configuring fails. An optional package is linked as <package>::<package> and
-# FEEDLINE_<NAME>_<PACKAGE> is defined; if it is missing, a line of output says so. OPTIONS are variables that
-# the packages' find modules read: an installed feedline looks for the packages with the same values.
-# The .ipp file next to a header belongs to it and isn't listed.
+# Adds feedline::<name>. Its files in include/feedline are <name>.hpp and those in <name>/, or HEADERS and those in
+# FOLDERS. If a package is missing, the target isn't added and a line of output says so; if a package of the core is
+# missing, configuring fails. An optional package is linked as <package>::<package> and FEEDLINE_<NAME>_<PACKAGE> is
+# defined; if it is missing, a line of output says so. OPTIONS are variables that the packages' find modules read: an
+# installed feedline looks for the packages with the same values.
 #
 # These global properties describe all components, even those whose packages are missing:
 #   FEEDLINE_COMPONENTS: the names of all components except the core
-#   FEEDLINE_HEADERS: all headers, relative to include/feedline
+#   FEEDLINE_HEADERS: all headers
 #   FEEDLINE_<name>_PACKAGES: the packages of a component
 #   FEEDLINE_LIBRARIES: the targets that are compiled
 function(feedline_component name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PACKAGES;OPTIONAL_PACKAGES;LINKS;HEADERS;OPTIONS")
-  set_property(GLOBAL APPEND PROPERTY FEEDLINE_HEADERS ${arg_HEADERS})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PACKAGES;OPTIONAL_PACKAGES;LINKS;OPTIONS;HEADERS;FOLDERS")
+  if(NOT arg_HEADERS)
+    set(arg_HEADERS ${name}.hpp)
+    set(arg_FOLDERS ${name})
+  endif()
+  set(at_each_build "") # so that a new file counts
+  if(PROJECT_IS_TOP_LEVEL)
+    set(at_each_build CONFIGURE_DEPENDS)
+  endif()
+  list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/feedline/")
+  list(TRANSFORM arg_FOLDERS PREPEND "${PROJECT_SOURCE_DIR}/include/feedline/")
+  list(TRANSFORM arg_FOLDERS APPEND "/*.hpp" OUTPUT_VARIABLE headers_of_folders)
+  list(TRANSFORM arg_FOLDERS APPEND "/*.ipp" OUTPUT_VARIABLE definitions_of_folders)
+  file(GLOB_RECURSE all_headers ${at_each_build} ${headers_of_folders})
+  file(GLOB_RECURSE all_definitions ${at_each_build} ${definitions_of_folders})
+  list(PREPEND all_headers ${arg_HEADERS})
+  set_property(GLOBAL APPEND PROPERTY FEEDLINE_HEADERS ${all_headers})
   set_property(GLOBAL PROPERTY FEEDLINE_${name}_PACKAGES ${arg_PACKAGES})
   if(NOT name STREQUAL "feedline")
     set_property(GLOBAL APPEND PROPERTY FEEDLINE_COMPONENTS ${name})
@@ -72,26 +87,9 @@ function(feedline_component name)
     set(target feedline_${name})
     set(compiled_name ${name}_compiled)
   endif()
-  set(at_each_build "") # so that a new file counts
-  if(PROJECT_IS_TOP_LEVEL)
-    set(at_each_build CONFIGURE_DEPENDS)
-  endif()
-  file(GLOB_RECURSE all_definitions ${at_each_build} RELATIVE "${PROJECT_SOURCE_DIR}/include/feedline"
-    "${PROJECT_SOURCE_DIR}/include/feedline/*.ipp")
-  set(headers "") # without definitions
-  set(declarations "")
-  set(definitions_here "")
-  set(includes "")
-  foreach(header IN LISTS arg_HEADERS)
-    string(REGEX REPLACE "hpp$" "ipp" file "${header}")
-    if(file IN_LIST all_definitions)
-      list(APPEND declarations "${PROJECT_SOURCE_DIR}/include/feedline/${header}")
-      list(APPEND definitions_here "${PROJECT_SOURCE_DIR}/include/feedline/${file}")
-      string(APPEND includes "#include <feedline/${file}>\n")
-    else()
-      list(APPEND headers "${PROJECT_SOURCE_DIR}/include/feedline/${header}")
-    endif()
-  endforeach()
+  set(headers ${all_headers}) # without definitions
+  list(TRANSFORM all_definitions REPLACE "ipp$" "hpp" OUTPUT_VARIABLE declarations)
+  list(REMOVE_ITEM headers ${declarations})
 
   add_library(${target} INTERFACE)
   add_library(feedline::${name} ALIAS ${target})
@@ -99,7 +97,7 @@ function(feedline_component name)
   target_sources(${target} INTERFACE
     FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers}
     FILE_SET declarations TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${declarations}
-    FILE_SET definitions TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${definitions_here})
+    FILE_SET definitions TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${all_definitions})
   set(verified declarations) # header-only these end with their definitions; a header without any is the same in both forms
   if(FEEDLINE_COMPILED)
     set(verified HEADERS definitions) # which begin with their declarations
@@ -109,6 +107,8 @@ function(feedline_component name)
 
   set(targets ${target})
   if(FEEDLINE_COMPILED)
+    list(TRANSFORM all_definitions REPLACE ".*/include/(.*)" "#include <\\1>\n" OUTPUT_VARIABLE includes)
+    list(JOIN includes "" includes)
     file(CONFIGURE OUTPUT ${target}.cpp CONTENT "${includes}")
     add_library(${target}_compiled "${CMAKE_CURRENT_BINARY_DIR}/${target}.cpp")
     add_library(feedline::${compiled_name} ALIAS ${target}_compiled)

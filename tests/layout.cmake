@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# Checks the repository's files: CMake lists every header and every test, every public header has a test file of
-# the same name, every .ipp file belongs to the header next to it, and includes point one way. Call it with
-# -DHEADERS=... -DTESTS=...: all listed headers, and the listed tests of this build.
+# Checks the repository's files: every header belongs to a component, every public header has a test file of the same
+# name, every .ipp file belongs to the header next to it, and includes point one way. Call it with -DHEADERS=...
+# -DPYTHON_TESTS=...: the headers of all components, and the files that pytest runs in this build.
 cmake_minimum_required(VERSION 3.25)
-set(root "${CMAKE_CURRENT_LIST_DIR}/..")
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH root)
 set(complaints "")
 
 macro(complain)
@@ -76,8 +76,8 @@ foreach(file IN LISTS files)
       complain("include/feedline/${file} has a definition that begins with `${beginnings}` instead of FEEDLINE_INLINE")
     endif()
   else()
-    if(NOT header IN_LIST HEADERS)
-      complain("include/feedline/${header} isn't listed in CMakeLists.txt")
+    if(NOT "${root}/include/feedline/${header}" IN_LIST HEADERS)
+      complain("include/feedline/${header} belongs to no component of CMakeLists.txt")
     endif()
     set(ending "(\n#ifndef FEEDLINE_COMPILED|#else)\n#include <feedline/${definitions}>\n#endif\n$")
     if(definitions IN_LIST files AND NOT text MATCHES "${ending}")
@@ -121,12 +121,10 @@ foreach(file IN LISTS files)
   endforeach()
 endforeach()
 
-file(GLOB_RECURSE tests RELATIVE "${root}/tests" "${root}/tests/*.test.cpp" "${root}/tests/python/test_*.py")
+file(GLOB tests RELATIVE "${root}/tests/python" "${root}/tests/python/test_*.py")
 foreach(test IN LISTS tests)
-  string(REGEX REPLACE "/.*" "" room "${test}")
-  string(REGEX MATCH "(^|;)${room}/" room_is_built "${TESTS}")
-  if(NOT test IN_LIST TESTS AND (room_is_built OR DEFINED rank_${room}))
-    complain("tests/${test} isn't listed in a CMakeLists.txt of tests")
+  if(PYTHON_TESTS AND NOT test IN_LIST PYTHON_TESTS)
+    complain("tests/python/${test} isn't listed in tests/python/CMakeLists.txt")
   endif()
 endforeach()
 
