@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What test_python_audio.py compares with: the pipeline of the example audio_training, in C++.
 //
+//   audio_reference sounds OUT                             writes one tone as OUT.wav, .flac and .ogg, and OUT.mp3 if feedline reads it
 //   audio_reference arrow OUT {LABEL FILE}...              writes the files as rows; the label `-` is null
 //   audio_reference train|eval OUT SEED BATCHES FILE...    writes the spectrograms of that many batches
 #include <cstddef>
@@ -22,10 +23,27 @@
 #include "../../examples/audio_training/features.hpp"
 #include "../../examples/audio_training/options.hpp"
 #include "support/arrow_writer.hpp"
+#include "support/audio_files.hpp"
+#include "support/mp3_writer.hpp"
 
 namespace fl = feedline;
 
 namespace {
+
+void write_bytes(const std::string& out, const fl::test::bytes& bytes) {
+  std::ofstream(out, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+void write_sounds(const std::string& out) {
+  const std::vector<float> samples = fl::test::tone(6000);
+  write_bytes(out + ".wav", fl::test::write_sound(SF_FORMAT_WAV | SF_FORMAT_PCM_16, samples));
+  write_bytes(out + ".flac", fl::test::write_sound(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, samples));
+  write_bytes(out + ".ogg", fl::test::write_sound(SF_FORMAT_OGG | SF_FORMAT_VORBIS, samples));
+#ifdef FEEDLINE_AUDIO_MPG123
+  write_bytes(out + ".mp3", fl::test::write_mp3(30, {}));
+#endif
+}
 
 void write_rows(const std::string& out, std::span<char*> given) {
   std::vector<std::optional<std::string>> files;
@@ -79,7 +97,8 @@ int main(int count, char** arguments) {
   try {
     const std::span<char*> given(arguments, static_cast<std::size_t>(count));
     const std::string what = given[1];
-    if (what == "arrow") write_rows(given[2], given.subspan(3));
+    if (what == "sounds") write_sounds(given[2]);
+    else if (what == "arrow") write_rows(given[2], given.subspan(3));
     else
       write_spectrograms(what == "train", given[2], std::stoull(given[3]), std::stoi(given[4]),
                          {given.begin() + 5, given.end()});

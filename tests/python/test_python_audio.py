@@ -199,6 +199,20 @@ def test_spectrograms_are_those_of_the_pipeline_in_cpp(clips, tmp_path, augment)
     assert ours == (tmp_path / "out").read_bytes()
 
 
+def test_a_clip_may_be_flac_ogg_or_mp3(tmp_path):
+    reference("sounds", tmp_path / "tone")
+    kinds = [kind for kind in ["wav", "flac", "ogg", "mp3"] if (tmp_path / f"tone.{kind}").exists()]
+    rows = write_rows(tmp_path / "rows.arrow", [(label, tmp_path / f"tone.{kind}") for label, kind in enumerate(kinds)])
+    batches = take(small(rows, augment=False), 6)
+    sounds = {kinds[label]: b["spectrogram"][i] for b in batches for i, label in enumerate(b["label"])}
+    assert len(sounds) == len(kinds) >= 3
+    assert (sounds["flac"] == sounds["wav"]).all()  # neither loses anything
+    assert np.corrcoef(sounds["ogg"].flat, sounds["wav"].flat)[0, 1] > 0.98
+    reference("eval", tmp_path / "out", 0, 6, rows)
+    assert b"".join(b["spectrogram"].tobytes() for b in batches) == (tmp_path / "out").read_bytes()
+    assert "mp3" not in sounds or np.ptp(sounds["mp3"]) > 1
+
+
 def test_a_bad_clip_is_an_error_that_names_it_or_is_skipped(sounds, tmp_path):
     bad = tmp_path / "bad.wav"
     bad.write_bytes(sounds[1].read_bytes()[:500])
