@@ -419,8 +419,9 @@ class held_run final : public any_run {
       s.kind = step_kind::error;
       s.error = std::string("no pipeline_error: ") + e.what();
     }
-    for (std::size_t i = before; i < loader_.failures().size(); ++i)
-      s.failures.push_back(text(loader_.failures()[i], loader_.failures()[i].message));
+    const std::vector<fl::failure>& failures = loader_.failures(); // it drops the first 1,000 of 2,000
+    for (std::size_t i = failures.size() < before ? before - 1000 : before; i < failures.size(); ++i)
+      s.failures.push_back(text(failures[i], failures[i].message));
     return s;
   }
 
