@@ -285,6 +285,8 @@ def main():
     a.add_argument("--json", action="store_true", help="print the results as JSON only")
     a.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     options = a.parse_args()
+    if options.steps < 2:
+        a.error("--steps must be 2 or more: the first batch is measured by itself")
     options.shards = [path for pattern in options.shards for path in sorted(glob.glob(pattern)) or [pattern]]
     options.verbose = not options.json
     if options.loader is None:
