@@ -112,16 +112,18 @@ std::array<double, 2> checked(const char* name, const std::array<double, 2>& ran
 /// Where shards lie that aren't files.
 std::shared_ptr<fl::object_store> store_of(const fl::file_patterns& shards,
                                            const std::optional<std::filesystem::path>& cache_dir,
-                                           std::int64_t cache_bytes) {
+                                           std::int64_t cache_bytes,
+                                           const fl::callback<std::string>& on_notice) {
   const auto is_remote = [](const std::string& name) { return name.find("://") != std::string::npos; };
   if (std::none_of(shards.names().begin(), shards.names().end(), is_remote)) return nullptr;
 #ifdef WITH_REMOTE
-  const auto store = fl::remote();
+  const auto store = fl::remote({.on_notice = on_notice});
   return cache_dir ? fl::cached(store, {.directory = *cache_dir,
-                                        .bytes = checked("cache_bytes", cache_bytes, std::int64_t{1} << 60)})
+                                        .bytes = checked("cache_bytes", cache_bytes, std::int64_t{1} << 60),
+                                        .on_notice = on_notice})
                    : store;
 #else
-  static_cast<void>(cache_dir), static_cast<void>(cache_bytes);
+  static_cast<void>(cache_dir), static_cast<void>(cache_bytes), static_cast<void>(on_notice);
   throw std::invalid_argument("shards: this module was built without feedline::remote, so it reads only "
                               "files: install libcurl's headers (on "
                               "Debian libcurl4-openssl-dev), then feedline and the module again");
@@ -160,7 +162,7 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
        const std::string& dtype, const std::string& layout, const std::string& image,
        const std::optional<std::string>& label, bool drop_last,
        const std::optional<std::filesystem::path>& cache_dir, std::int64_t cache_bytes,
-       fl::python::option::infinite) {
+       fl::python::option::infinite, fl::python::option::on_notice on_notice) {
   require(!shards.names().empty(), "shards is empty: name at least one shard or pattern");
   const bool is_float = is_first("dtype", dtype, "float32", "uint8");
   const bool is_random = is_first("crop", crop, "random", "center");
@@ -192,8 +194,9 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
   require(shuffle.min_fill <= shuffle.capacity,
           "shuffle_min_size " + std::to_string(shuffle_min_size) + " is above shuffle_buffer_size " +
               std::to_string(shuffle_buffer_size) + ": the shuffle buffer would never hold so many");
+  const auto store = store_of(shards, cache_dir, cache_bytes, on_notice.notify);
   const pipeline_options p{.samples =
-                               fl::tar_samples(shards, {.remote = store_of(shards, cache_dir, cache_bytes)}),
+                               fl::tar_samples(shards, {.remote = store, .on_notice = on_notice.notify}),
                            .shuffle = shuffle,
                            .batch_size = checked("batch_size", batch_size, 1'000'000),
                            .workers = checked("n_workers", n_workers, fl::workers::limit),
@@ -213,7 +216,7 @@ PYBIND11_MODULE(feedline_images, m) {
       py::arg("flip") = py::none(), py::arg("mean") = py::none(), py::arg("std") = py::none(),
       py::arg("dtype") = "float32", py::arg("layout") = "NCHW", py::arg("image") = "jpg",
       py::arg("label") = "cls", py::arg("drop_last") = false, py::arg("cache_dir") = py::none(),
-      py::arg("cache_bytes") = 100'000'000'000, py::arg("infinite") = true,
+      py::arg("cache_bytes") = 100'000'000'000, py::arg("infinite") = true, py::arg("on_notice") = py::none(),
       R"(Yields batches of images: dicts of arrays
 
   image  [batch, 3, size, size] (NCHW) or [batch, size, size, 3] (NHWC), float32 or uint8, RGB

@@ -70,6 +70,9 @@ def test_fields_arrive_as_arrays():
     assert (batch["brain"].bits.astype(np.uint32) << 16).view(np.float32).tolist() == [0, 1, 2]
     assert batch["brain"].__dlpack_device__() == (1, 0)
     assert "dltensor" in repr(batch["brain"].__dlpack__())
+    assert "dltensor" in repr(batch["brain"].__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=False))
+    with pytest.raises(BufferError):
+        batch["brain"].__dlpack__(copy=True)
 
 
 def test_other_containers():
@@ -78,6 +81,8 @@ def test_other_containers():
     n = next(iter(fl.Examples(1, fields="namedtuple")))
     assert n.label.tolist() == [0] and n.where.height.tolist() == [0]
     assert type(n) is type(next(iter(fl.Examples(1, fields="namedtuple"))))
+    assert next(fl.OddNames(1)) == {"lambda": 0, "from": 1}
+    assert next(fl.OddNames(1, fields="namedtuple")) == (0, 1)  # Python doesn't allow these names
     with pytest.raises(ValueError, match="fields"):
         fl.Examples(1, fields="list")
 
@@ -597,6 +602,17 @@ def test_a_loaded_state_replaces_what_drain_has_kept():
     assert loader.next().tolist() == first
 
 
+def test_a_loaded_state_replaces_a_drain_that_has_not_begun():
+    drains = iter([True])
+    options = dict(fails_at=3, on_error="skip", infinite=True)
+    state = fl.Numbers(10, **options).state_dict()
+    loader = fl.Numbers(10, on_failure=lambda _: next(drains, False) and loader.close(drain=True), **options)
+    while not loader.failures():
+        loader.next()
+    loader.load_state_dict(state)
+    assert len([loader.next() for _ in range(20)]) == 20
+
+
 def test_a_closed_loader_still_has_its_metrics_failures_and_position():
     loader = fl.Numbers(10, fails_at=3, on_error="skip", infinite=True)
     seen = flat([loader.next() for _ in range(5)])
@@ -622,30 +638,29 @@ def test_a_loader_closes_when_its_data_has_gone():
     assert list(next(iter(loader))) == [0, 1, 2, 3]  # a new pass
 
 
-def run_python(code, *arguments):
-    imports = "import os, pickle, signal, sys, threading, time\nimport feedline_test_module as fl\n"
+def run_python(code, *arguments, before=""):
+    imports = before + "import os, pickle, signal, sys, threading, time\nimport feedline_test_module as fl\n"
     return subprocess.run(
         [sys.executable, "-c", imports + code, *arguments],
         env=dict(os.environ, PYTHONPATH=os.path.dirname(fl.__file__)), capture_output=True, text=True, timeout=120)
 
 
-# Sends Ctrl-C once something waits, again until it has been acted on: a wait that has just begun may miss the first one. Without
-# `again` the caller has seen that something waits.
+# Sends Ctrl-C once something waits, and opens the gate when it has been acted on. Without `awaits` the caller has seen that
+# something waits, and it is acted on after the wait.
 INTERRUPT = """
 acted = threading.Event()
 def handler(*_):
-    if not acted.is_set():
-        acted.set()
-        raise KeyboardInterrupt
+    acted.set()
+    raise KeyboardInterrupt
 signal.signal(signal.SIGINT, handler)
-def interrupt(again):
-    if again: fl.await_waiting()
+def interrupt(awaits):
+    if awaits: fl.await_waiting()
     os.kill(os.getpid(), signal.SIGINT)
-    while again and not acted.wait(0.1): os.kill(os.getpid(), signal.SIGINT)
+    if awaits: acted.wait(60)
     fl.set_gate(fl.Gate.open)
-def expect_interrupt(wait, again=True):
+def expect_interrupt(wait, awaits=True):
     try:
-        threading.Thread(target=interrupt, args=(again,)).start()
+        threading.Thread(target=interrupt, args=(awaits,)).start()
         wait()
     except KeyboardInterrupt: print("interrupted")
 """
@@ -700,7 +715,7 @@ fl.set_gate(fl.Gate.shut)
 loader = fl.Numbers(4)
 iter(loader)
 fl.await_waiting() # else the run may be stopped before its source comes to the gate, and nothing waits
-expect_interrupt(loader.close, again=False)
+expect_interrupt(loader.close, awaits=False)
 """)
     assert outcome.returncode == 0 and outcome.stdout == "interrupted\n", outcome.stderr
 
@@ -778,6 +793,117 @@ def test_a_child_of_fork_may_show_and_drop_a_loader_and_make_its_own():
 def test_the_interpreter_ends_with_a_running_loader(code):
     outcome = run_python(code)
     assert outcome.returncode == 0, outcome.stderr
+
+
+def test_functions_that_run_after_the_end_of_all_loaders_see_what_is_left():
+    outcome = run_python("""
+loader = fl.Numbers(100, infinite=True)
+loader.next()
+def suspended():
+    with loader: yield
+kept = suspended()
+next(kept)
+def late():
+    print(loader.metrics()["consumer"]["items"], loader.failures())
+    for call in loader.state_dict, fl.Numbers(4).next, lambda: list(loader):
+        try: call()
+        except RuntimeError as error: print(error)
+    loader.close()
+""", before="import atexit\natexit.register(lambda: late())\n")
+    assert outcome.returncode == 0 and outcome.stderr == "", outcome.stderr
+    lines = outcome.stdout.splitlines()
+    assert lines[0] == "1 []" and "can't be resumed" in lines[1]
+    assert lines[2] == lines[3] == "the interpreter is ending: no loader can start"
+
+
+# That the main interpreter has imported the module: otherwise pybind11 2.10 waits for ever in its own part of the import.
+def test_a_subinterpreter_is_refused():
+    interpreters = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    outcome = subprocess.run([sys.executable, "-c", f"""
+import sys, feedline_test_module, {interpreters} as interpreters
+code = "import sys; sys.path[:] = %r; import feedline_test_module as m; m.Numbers(3)" % sys.path
+try: print(interpreters.run_string(interpreters.create(), code))
+except Exception as error: print(error)
+"""], env=dict(os.environ, PYTHONPATH=os.path.dirname(fl.__file__)), capture_output=True, text=True, timeout=120)
+    assert outcome.returncode == 0 and "subinterpreters" in outcome.stdout, outcome
+
+
+def test_the_launcher_sets_the_rank(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    loader = fl.Numbers(10)
+    assert "rank 1 of 2, from torchrun's RANK and WORLD_SIZE" in repr(loader)
+    assert sorted(flat(list(loader)) + flat(list(fl.Numbers(10, rank=0, world_size=2)))) == list(range(10))
+    assert sorted(flat(list(fl.Numbers(10, rank=0, world_size=1)))) == list(range(10))
+    with pytest.raises(ValueError, match="rank"):
+        fl.Numbers(10, rank=5, world_size=2)
+    monkeypatch.setenv("RANK", "two")
+    with pytest.raises(ValueError, match="RANK"):
+        fl.Numbers(10)
+
+
+def test_what_cannot_be_divided_is_dropped_repeated_or_kept():
+    def lengths(**options):
+        return [len(flat(list(fl.Numbers(7, rank=rank, world_size=2, **options)))) for rank in (0, 1)]
+    assert lengths() == lengths(remainder="drop") == [3, 3]
+    assert lengths(remainder="wrap") == [4, 4]
+    assert lengths(remainder="keep") == [4, 3]
+    with pytest.raises(ValueError, match='remainder: "all" is none of "drop", "wrap" and "keep"'):
+        fl.Numbers(7, remainder="all")
+
+
+def test_after_a_break_a_pass_goes_on_unless_it_is_closed():
+    whole = [flat(list(loader)) for loader in [fl.Numbers(12)] for _ in range(3)]
+    loader = fl.Numbers(12)
+    seen = next(iter(loader)).tolist()
+    assert seen + flat(list(loader)) == whole[0]
+    next(iter(loader))
+    loader.close()
+    assert flat(list(loader)) == whole[2]
+
+
+def test_passes_after_a_resumed_one_go_on_with_its_seed_and_epochs():
+    def orders(loader, count):
+        return [flat(list(loader)) for _ in range(count)]
+    whole = orders(fl.Numbers(10, seed=5, first_epoch=3), 3)
+    loader = fl.Numbers(10, seed=5, first_epoch=3)
+    list(loader)
+    first = next(iter(loader)).tolist()
+    for resumed in fl.Numbers(10), fl.Numbers(10, seed=5), fl.Numbers(10, first_epoch=3):
+        resumed.load_state_dict(loader.state_dict())
+        rest, after = orders(resumed, 2)
+        assert [first + rest, after] == whole[1:]
+    with pytest.raises(ValueError, match="seed"):
+        next(fl.Numbers(10, seed=7, resume=loader.state_dict()))
+
+
+def test_the_bytes_of_a_checkpoint_are_a_state():
+    loader = fl.Numbers(50, infinite=True)
+    loader.next()
+    resumed = fl.Numbers(50, infinite=True, resume=loader.state_dict()["feedline"])
+    assert resumed.next().tolist() == loader.next().tolist()
+    with pytest.raises(ValueError):
+        fl.Numbers(50, resume=b"no checkpoint")
+    with pytest.raises(TypeError, match="a state is the dict"):
+        fl.Numbers(50, resume=3)
+
+
+def test_data_that_has_grown_is_accepted_on_request():
+    loader = fl.Gated(20)
+    first = loader.next().tolist()
+    state = loader.state_dict()
+    with pytest.raises(ValueError, match="allow_grown_data"):
+        next(fl.Gated(24, resume=state))
+    assert first + flat(list(fl.Gated(24, resume=state, allow_grown_data=True))) == list(range(24))
+
+
+def test_the_cause_is_what_a_function_of_python_raised():
+    def f(n):
+        return {3: 7}[n] if n > 2 else n
+    assert flat(list(fl.Applied(4, f))) == [0, 1, 2, 7]
+    with pytest.raises(fl.PipelineError) as error:
+        list(fl.Applied(5, f))
+    assert error.value.sample == 4 and type(error.value.__cause__) is KeyError and error.value.__cause__.args == (4,)
 
 
 def test_a_killed_process_is_resumed(tmp_path):

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory_resource>
 #include <optional>
 #include <semaphore>
@@ -17,6 +18,7 @@
 
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
+#include <pybind11/functional.h>
 
 namespace fl = feedline;
 namespace py = pybind11;
@@ -203,6 +205,17 @@ oddity make_oddity(int n) {
   return o;
 }
 
+// Keywords of Python.
+struct odd_names {
+  int lambda;
+  int from;
+};
+
+static_assert(fl::detail::has_python_objects<std::vector<py::object>>);
+static_assert(fl::detail::has_python_objects<std::optional<py::list>>);
+static_assert(!fl::detail::has_python_objects<fl::python::option::on_notice>);
+static_assert(!fl::detail::has_python_objects<std::vector<std::string>>);
+
 using numbers_pipeline = fl::any_pipeline<fl::batch_of<int>>;
 
 numbers_pipeline evens(int count) {
@@ -284,6 +297,18 @@ PYBIND11_MODULE(feedline_test_module, m) {
       m, "Listed",
       [](const py::list& values) { return fl::from(values.cast<std::vector<float>>()) | fl::batch(4); },
       py::arg("values"));
+  fl::python::bind_loader(
+      m, "OddNames",
+      [](int count) { return fl::from(numbers(count)) | fl::map([](int n) {
+                               return odd_names{n, n + 1};
+                             }); },
+      py::arg("count"));
+  fl::python::bind_loader(
+      m, "Applied",
+      [](int count, std::function<int(int)> f) {
+        return fl::from(numbers(count)) | fl::map(std::move(f)) | fl::batch(4);
+      },
+      py::arg("count"), py::arg("f"));
   fl::python::bind_loader(m, "Evens", &evens, py::arg("count"), py::doc("Even numbers."));
   fl::python::bind_loader(m, "Odds", &odds, py::arg("count"));
 

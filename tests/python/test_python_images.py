@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import re
 import subprocess
+import sys
 import tarfile
 import threading
 
@@ -75,9 +76,10 @@ def test_the_parameters_have_these_names_and_defaults():
     assert names == ["shards", "seed=0", "batch_size=64", "shuffle_buffer_size=10000", "shuffle_min_size=1", "n_workers=8",
                      "size=224", "crop='random'", "scale=[0.08, 1.0]", "ratio=[0.75, 1.3333333333333333]", "resize=None",
                      "flip=None", "mean=None", "std=None", "dtype='float32'", "layout='NCHW'", "image='jpg'", "label='cls'",
-                     "drop_last=False", "cache_dir=None", "cache_bytes=100000000000", "infinite=True"]
-    assert keywords == ["epochs=1", "first_epoch=None", "rank=None", "world_size=None", "on_error='fail'", "failure_limit=1000",
-                        "on_failure=None", "on_notice=None", "memory_budget=0", "resume=None", "fields='dict'"]
+                     "drop_last=False", "cache_dir=None", "cache_bytes=100000000000", "infinite=True", "on_notice=None"]
+    assert keywords == ["epochs=1", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "on_error='fail'",
+                        "failure_limit=1000", "on_failure=None", "memory_budget=0", "resume=None", "allow_grown_data=False",
+                        "fields='dict'"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
@@ -244,6 +246,25 @@ def test_a_bad_sample_is_an_error_that_names_it_or_is_skipped(jpegs, tmp_path):
     cut.write_bytes(pathlib.Path(shard).read_bytes()[:700])
     with pytest.raises(feedline_images.PipelineError, match="cut.tar.*cut off"):
         list(in_order(cut))
+
+
+def test_ranks_may_evaluate_different_numbers_of_samples(shards):
+    counts = [len(indices(list(evaluation(shards, rank=rank, world_size=2, remainder="keep")))) for rank in (0, 1)]
+    assert sorted(counts) == [3, 7]  # a shard each
+
+
+def test_notices_of_shards_arrive(jpegs, tmp_path):
+    members = [m for pair in zip(sample(jpegs, 0), sample(jpegs, 1)) for m in pair]
+    shard = write_shard(tmp_path / "mixed.tar", members)
+    told = []
+    list(in_order(shard, on_error="skip", on_notice=told.append))
+    assert len(told) == 1 and "mixed.tar" in told[0]
+    outcome = subprocess.run(
+        [sys.executable, "-c", "import sys, feedline_images\n"
+         "def refuse(sentence): raise ValueError('refused')\n"
+         "list(feedline_images.Loader(sys.argv[1], infinite=False, on_error='skip', on_notice=refuse))", shard],
+        env=dict(os.environ, PYTHONPATH=os.path.dirname(feedline_images.__file__)), capture_output=True, text=True, timeout=120)
+    assert outcome.returncode == 0 and "refused" in outcome.stderr  # no thread of the run could raise it
 
 
 def test_memory_stays_flat(shards):

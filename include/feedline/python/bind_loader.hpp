@@ -37,9 +37,11 @@ namespace feedline::inline FEEDLINE_ABI::python {
 ///
 ///     [](const fl::file_patterns& shards, fl::python::option::infinite) { … }, py::arg("shards"), py::arg("infinite") = true
 ///
+/// With python::option::on_notice, its `notify` goes to the options of sources that have notices of their own.
+///
 /// - A tensor arrives as a NumPy array that uses the batch's memory, which lives as long as one of its arrays; one of bfloat16
-///   as an object for torch.from_dlpack. Texts arrive as bytes, padded columns as (values, lengths), optional ones as (values,
-///   mask), a variant as what it holds, and a class as the tuple of references that its function fields() returns.
+///   as an object for torch.from_dlpack. Texts arrive as bytes, padded columns with `values` and `lengths`, optional ones with
+///   `values` and `mask`, a variant as what it holds, and a class as the tuple of references that its function fields() returns.
 /// - `for batch in loader` is one pass; another `for` begins the next one, with the next epochs. next(timeout) raises
 ///   TimeoutError, and StopIteration at the end.
 /// - state_dict() and load_state_dict() save and restore the position behind the last batch; `resume=` takes such a state too.
@@ -95,7 +97,9 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
   c.def(
       "next", [](bound& self, std::optional<double> timeout) { return object(self.next(timeout)); },
       py::arg("timeout") = py::none(),
-      "The next item. Raises TimeoutError after `timeout` seconds, and StopIteration at the end.");
+      "The next item. Raises TimeoutError after `timeout` seconds, in which the start of the first pass "
+      "doesn't "
+      "count, and StopIteration at the end.");
   c.def("state_dict", &bound::state_dict,
         "The position behind the last item, as a dict that can be pickled.");
   c.def(

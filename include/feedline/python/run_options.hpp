@@ -8,6 +8,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -53,7 +54,7 @@ struct handle_type_name<feedline::detail::function_of_text> {
 
 template <>
 struct handle_type_name<feedline::detail::optional_state> {
-  static constexpr auto name = const_name("Optional[Dict[str, Any]]");
+  static constexpr auto name = const_name("Union[Dict[str, Any], bytes, None]");
 };
 
 } // namespace pybind11::detail
@@ -98,6 +99,12 @@ struct world_size {
   std::optional<std::uint32_t> value{};             ///< what Python gave, or the default
 };
 
+/// What happens to samples that can't be divided evenly among ranks: "drop", "wrap" or "keep".
+struct remainder {
+  static constexpr const char* name = "remainder"; ///< in Python
+  std::string value = "drop";                      ///< what Python gave, or the default
+};
+
 /// What happens to a sample that fails: "fail" or "skip".
 struct on_error {
   static constexpr const char* name = "on_error"; ///< in Python
@@ -120,6 +127,7 @@ struct [[gnu::visibility("hidden")]] on_failure {
 struct [[gnu::visibility("hidden")]] on_notice {
   static constexpr const char* name = "on_notice"; ///< in Python
   detail::function_of_text value{};                ///< what Python gave, or the default
+  callback<std::string> notify{}; ///< the same for sources and stages, set where it is a parameter
 };
 
 /// The most bytes that the run may hold; 0: no limit.
@@ -132,6 +140,12 @@ struct memory_budget {
 struct [[gnu::visibility("hidden")]] resume {
   static constexpr const char* name = "resume"; ///< in Python
   detail::optional_state value{};               ///< what Python gave, or the default
+};
+
+/// Whether a state may be resumed with data that was appended since.
+struct allow_grown_data {
+  static constexpr const char* name = "allow_grown_data"; ///< in Python
+  bool value = false;                                     ///< what Python gave, or the default
 };
 
 /// How a struct arrives: "dict", "namedtuple" or "tuple".

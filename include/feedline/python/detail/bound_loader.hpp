@@ -166,22 +166,25 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     ready_.clear();
     ended_.reset();
     end();
-    has_begun_ = false;
+    has_begun_ = is_draining_ = false;
   }
 
-  /// Sets where to continue: a dict that state_dict() returned.
+  /// Sets where to continue: a dict that state_dict() returned, or the bytes of a checkpoint of a program in C++.
   static void resume_from(python_options& options, const py::object& state) {
+    if (py::isinstance<py::bytes>(state)) {
+      options.run.resume = checkpoint_of(state);
+      return;
+    }
     if (!py::isinstance<py::dict>(state))
-      throw py::type_error("a state is the dict that state_dict() returned");
+      throw py::type_error("a state is the dict that state_dict() returned, or the bytes of a checkpoint");
     const py::dict d(state);
     const auto part = [&](const char* key) { return d.contains(key) ? py::object(d[key]) : py::none(); };
     const py::object bytes = part("feedline");
     py::detail::make_caster<std::uint32_t> passes;
     if (!py::isinstance<py::bytes>(bytes) || !passes.load(part("passes"), false))
       throw py::value_error("this dict isn't one that state_dict() of a feedline loader returned");
-    checkpoint at = checkpoint::from_bytes(std::as_bytes(std::span(bytes.cast<std::string_view>())));
+    options.run.resume = checkpoint_of(bytes);
     options.passes = passes;
-    options.run.resume = std::move(at);
   }
 
   std::size_t size() {
@@ -234,8 +237,10 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     for (const auto& function : options_.functions) *function = py::none();
   }
 
-  /// Ends the runs of all loaders, also those in which another thread waits: no thread may outlive the interpreter.
+  /// Ends the runs of all loaders, also those in which another thread waits: no thread may outlive the interpreter. None can
+  /// start after it.
   static void close_all() {
+    is_over_ = true;
     std::vector<std::shared_ptr<python_loader>> loaders; // which other threads may drop
     for (python_loader* const loader : all())
       if (loader->pid_ == ::getpid()) loaders.push_back(loader->weak_from_this().lock());
@@ -246,7 +251,11 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
         const py::gil_scoped_release unlocked;
         while (loader->is_inside_.exchange(true)) loader->is_inside_.wait(true);
       }
+      if (loader->has_begun_ && !loader->ended_)
+        loader->ended_ = ended_run{loader->metrics_so_far(), loader->run()->failures(), std::nullopt};
       loader->end();
+      loader->is_inside_ = false;
+      loader->is_inside_.notify_all();
     }
     // Another thread may be destroying one.
     const auto is_dying = [](const python_loader* loader) {
@@ -356,6 +365,10 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     std::optional<checkpoint> position; // behind it
   };
 
+  static checkpoint checkpoint_of(const py::object& bytes) {
+    return checkpoint::from_bytes(std::as_bytes(std::span(bytes.cast<std::string_view>())));
+  }
+
   static std::set<python_loader*>& all() { // guarded by the GIL
     static auto& loaders = *new std::set<python_loader*>();
     return loaders;
@@ -366,12 +379,12 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     return count;
   }
 
-  // Calls f(longest) until it returns true, or until `timeout`, in seconds: then false. f also returns when a signal's handler
-  // has run.
+  // Calls f(longest) until it returns true, or until `timeout`, in seconds: then false. A signal also ends a wait in f, unless
+  // it arrives just before the system call: therefore none is longer than `step`.
   template <class F>
   static bool wait(std::optional<double> timeout, F f) {
     using seconds = std::chrono::duration<double>;
-    constexpr std::chrono::nanoseconds step = std::chrono::hours(1);
+    constexpr std::chrono::nanoseconds step = std::chrono::milliseconds(50);
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -385,6 +398,8 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   }
 
   void start(const inside&) {
+    if (is_over_) throw std::runtime_error("the interpreter is ending: no loader can start");
+    if (options_.run.resume) take_over(*options_.run.resume);
     finite_options o = options_.run;
     // A further pass goes on with the epochs.
     if (options_.passes > 0 && !options_.infinite) {
@@ -402,11 +417,21 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     has_begun_ = true;
   }
 
+  // The passes after the resumed one go on with its seed and epochs.
+  void take_over(const checkpoint& c) {
+    if (!options_.run.seed) options_.run.seed = c.seed();
+    const std::uint64_t before = std::uint64_t{options_.passes} * options_.run.epochs;
+    const auto first = c.state().run.first_epoch;
+    if (!options_.run.first_epoch && first && *first >= before)
+      options_.run.first_epoch = static_cast<std::uint32_t>(*first - before);
+  }
+
   bool is_running() const { return run()->state() == run_state::running; }
 
   std::optional<checkpoint> position() const {
     const std::shared_ptr<const run_handle> run = this->run();
     try {
+      const py::gil_scoped_release unlocked; // it may read files
       if (run->can_be_resumed()) return run->checkpoint();
     } catch (const std::exception&) { // without its data the run has no identity
     }
@@ -460,6 +485,8 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     return next.item;
   }
 
+  inline static bool is_over_ = false; // the interpreter is ending
+
   python_options options_;
   std::stop_source stopping_; // of the current run
   bool has_begun_ = false;
@@ -477,7 +504,11 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
   bound_loader(any_pipeline<Item> pipeline, python_options options)
       : python_loader(std::move(options)), pipeline_(std::move(pipeline)) {}
 
-  ~bound_loader() override { end(); }
+  ~bound_loader() override {
+    end();
+    const py::gil_scoped_release unlocked; // threads of its source may need Python's lock before they end
+    const auto gone = std::move(pipeline_);
+  }
 
  private:
   void make_run(const finite_options& o, std::stop_source& stopping) override {

@@ -45,6 +45,18 @@ struct dl_managed_tensor {
   void (*deleter)(dl_managed_tensor*) = nullptr;
 };
 
+/// A NumPy array of such elements, in memory that `owner` has.
+template <class T>
+py::array array_over(const py::dtype& type, const std::vector<std::int64_t>& extents, T* data,
+                     const py::object& owner) {
+  // pybind11 before 2.12 would take an element's size from where NumPy 2 no longer has it.
+  std::vector<py::ssize_t> strides(extents.size());
+  py::ssize_t stride = sizeof(T);
+  for (std::size_t i = extents.size(); i-- > 0; stride *= extents[i]) strides[i] = stride;
+  static T none[1]; // without memory NumPy would allocate some
+  return py::array(type, extents, strides, data ? data : none, owner);
+}
+
 /// A view of a bfloat16 tensor that `owner` has.
 class [[gnu::visibility("hidden")]] bfloat16_tensor {
  public:
@@ -67,6 +79,7 @@ class [[gnu::visibility("hidden")]] bfloat16_tensor {
     e->managed.tensor.extents = e->extents.data();
     e->managed.context = e.get();
     e->managed.deleter = [](dl_managed_tensor* used) {
+      if (!Py_IsInitialized()) return;   // the process ends
       const py::gil_scoped_acquire lock; // any thread may drop it
       delete static_cast<exported*>(used->context);
     };
@@ -86,11 +99,7 @@ class [[gnu::visibility("hidden")]] bfloat16_tensor {
   py::tuple shape() const { return py::tuple(py::cast(extents_)); }
 
   /// The bits as an array of uint16, which shares the memory.
-  py::array bits() const {
-    static std::uint16_t none[1];
-    void* const data = data_ ? static_cast<void*>(data_) : none;
-    return py::array(py::dtype::of<std::uint16_t>(), extents_, data, owner_);
-  }
+  py::array bits() const { return array_over(py::dtype::of<std::uint16_t>(), extents_, data_, owner_); }
 
  private:
   py::object owner_;
@@ -104,8 +113,13 @@ inline void bind_bfloat16_tensor(py::module_& m) {
       m, "Bfloat16Tensor", py::module_local(),
       "A tensor of bfloat16 numbers, which NumPy lacks: torch.from_dlpack(tensor) shares its memory.")
       .def(
-          "__dlpack__", [](const bfloat16_tensor& t, const py::object&) { return t.dlpack(); },
-          py::arg("stream") = py::none())
+          "__dlpack__",
+          [](const bfloat16_tensor& t, const py::object&, const py::kwargs& later) {
+            if (later.contains("copy") && py::bool_(later["copy"]))
+              throw py::buffer_error("the memory is shared, not copied");
+            return t.dlpack();
+          },
+          py::arg("stream") = py::none()) // newer versions of DLPack may ask for more
       .def("__dlpack_device__", [](const bfloat16_tensor&) { return bfloat16_tensor::dlpack_device(); })
       .def_property_readonly("shape", &bfloat16_tensor::shape)
       .def_property_readonly("bits", &bfloat16_tensor::bits,

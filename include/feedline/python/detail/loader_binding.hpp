@@ -13,6 +13,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -113,11 +114,15 @@ inline py::dict members_of_failure() {
                   py::arg("origin") = "str", py::arg("message") = "str");
 }
 
+inline void check_interpreter() {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main())
+    throw py::import_error("feedline's loaders work in the main interpreter only, not in subinterpreters");
+}
+
 /// What every module with loaders has, once.
 [[gnu::visibility("hidden")]] inline void prepare(py::module_& m) {
   if (py::hasattr(m, "PipelineError")) return;
-  if (PyInterpreterState_Get() != PyInterpreterState_Main())
-    throw py::import_error("feedline's loaders work in the main interpreter only, not in subinterpreters");
+  check_interpreter();
   static PyObject* error_type = nullptr; // never destroyed
   const py::dict members;
   members["__annotations__"] = members_of_failure();
@@ -219,6 +224,7 @@ class [[gnu::visibility("hidden")]] class_of : public bound_loader<Item> {
 struct chosen_run {
   python_options options;
   std::optional<std::uint32_t> rank, world_size;
+  feedline::remainder remainder = feedline::remainder::drop;
 };
 
 inline void choose(chosen_run& to, const python::option::infinite& o) { to.options.infinite = o.value; }
@@ -235,6 +241,13 @@ inline void choose(chosen_run& to, const python::option::rank& o) { to.rank = o.
 
 inline void choose(chosen_run& to, const python::option::world_size& o) { to.world_size = o.value; }
 
+inline void choose(chosen_run& to, const python::option::remainder& o) {
+  using enum feedline::remainder;
+  if (o.value != "drop" && o.value != "wrap" && o.value != "keep")
+    throw py::value_error("remainder: \"" + o.value + "\" is none of \"drop\", \"wrap\" and \"keep\"");
+  to.remainder = o.value == "drop" ? drop : o.value == "wrap" ? wrap : keep;
+}
+
 inline void choose(chosen_run& to, const python::option::on_error& o) {
   if (o.value != "fail" && o.value != "skip")
     throw py::value_error("on_error: \"" + o.value + "\" is neither \"fail\" nor \"skip\"");
@@ -250,10 +263,22 @@ inline void choose(chosen_run& to, const python::option::on_failure& o) {
       callback_of<failure>(to.options, o.value, [](const failure& f) { return as_python(f); });
 }
 
-inline void choose(chosen_run& to, const python::option::on_notice& o) {
-  to.options.run.on_notice =
+inline void choose(chosen_run& to, python::option::on_notice& o) {
+  const auto function =
       callback_of<std::string>(to.options, o.value, [](const std::string& s) { return text_of(s); });
+  to.options.run.on_notice = function;
+  o.notify = [function](const std::string& sentence) {
+    try {
+      notify(function, sentence);
+    } catch (py::error_already_set& error) { // a thread of a source has nobody to whom it could throw
+      const py::gil_scoped_acquire lock;
+      error.discard_as_unraisable("on_notice");
+    }
+  };
+  o.value.release().dec_ref(); // `make` runs without Python's lock
 }
+
+void choose(chosen_run& to, const python::option::on_notice& o) = delete; // take it by value
 
 inline void choose(chosen_run& to, const python::option::memory_budget& o) {
   to.options.run.memory_budget = o.value;
@@ -261,6 +286,10 @@ inline void choose(chosen_run& to, const python::option::memory_budget& o) {
 
 inline void choose(chosen_run& to, const python::option::resume& o) {
   if (!o.value.is_none()) python_loader::resume_from(to.options, o.value);
+}
+
+inline void choose(chosen_run& to, const python::option::allow_grown_data& o) {
+  to.options.run.allow_grown_data = o.value;
 }
 
 inline void choose(chosen_run& to, const python::option::fields& o) {
@@ -302,19 +331,28 @@ inline constexpr const char* constructor_doc =
     "`first_epoch` on\n"
     "- seed: keys every random decision\n"
     "- rank, world_size: this process's share of the data; by default from the launcher's environment\n"
+    "- remainder: what happens to samples that can't be divided evenly among ranks: \"drop\" leaves them "
+    "out, "
+    "\"wrap\" gives ranks without a sample one from the beginning, \"keep\" lets some ranks yield more\n"
     "- on_error: \"fail\", or \"skip\" to leave out up to `failure_limit` samples that fail; on_failure "
     "receives "
     "each as a dict\n"
     "- on_notice: receives a sentence about something unusual, which otherwise goes to stderr\n"
     "- memory_budget: the most bytes that the run may hold; 0: no limit\n"
-    "- resume: what state_dict() returned\n"
+    "- resume: what state_dict() returned, or the bytes of a checkpoint of a program in C++; "
+    "allow_grown_data: also if data was appended since\n"
     "- fields: \"dict\", \"namedtuple\" or \"tuple\": how a struct arrives";
 
 /// Whether an argument has objects of Python, so that its lock is needed to copy it.
 template <class T>
 inline constexpr bool has_python_objects = std::is_base_of_v<py::handle, T>;
+template <class T>
+inline constexpr bool has_python_objects<std::vector<T>> = has_python_objects<T>;
+template <class T>
+inline constexpr bool has_python_objects<std::optional<T>> = has_python_objects<T>;
 template <python_option T>
-inline constexpr bool has_python_objects<T> = std::is_base_of_v<py::handle, decltype(T::value)>;
+inline constexpr bool has_python_objects<T> =
+    !std::is_same_v<T, python::option::on_notice> && has_python_objects<decltype(T::value)>;
 
 template <class... Argument>
 using other_options =
@@ -332,13 +370,17 @@ void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Hol
   static_assert((std::size_t{0} + ... + std::is_base_of_v<py::arg, Extra>) == sizeof...(Argument),
                 "feedline: bind_loader needs a pybind11::arg for each parameter of its function, in order");
   c.def(py::init([make = std::move(make)](Argument... arguments, Option... options) {
+          check_interpreter(); // a subinterpreter may have got the main one's module
           chosen_run chosen;
           (choose(chosen, arguments), ...);
           (choose(chosen, options), ...);
           if (chosen.rank.has_value() != chosen.world_size.has_value())
             throw py::value_error("rank and world_size belong together");
-          chosen.options.run.rank = chosen.rank ? feedline::rank{*chosen.rank, *chosen.world_size}
-                                                : feedline::rank::from_environment();
+          feedline::rank& rank = chosen.options.run.rank;
+          rank = chosen.rank ? feedline::rank{*chosen.rank, *chosen.world_size}
+                             : feedline::rank::from_environment();
+          rank.remainder = chosen.remainder;
+          rank.check();
           std::optional<py::gil_scoped_release> unlocked;
           if constexpr (!(has_python_objects<std::remove_cvref_t<Argument>> || ...)) unlocked.emplace();
           auto pipeline = as_any_pipeline(make(std::forward<Argument>(arguments)...));

@@ -280,14 +280,7 @@ class [[gnu::visibility("hidden")]] to_python {
     if constexpr (std::is_same_v<T, bfloat16>) {
       return py::cast(new bfloat16_tensor(owner_, data, s), py::return_value_policy::take_ownership);
     } else {
-      const std::vector<py::ssize_t> extents(s.begin(), s.end());
-      // pybind11 before 2.12 would take an element's size from where NumPy 2 no longer has it.
-      std::vector<py::ssize_t> strides(extents.size());
-      py::ssize_t stride = sizeof(T);
-      for (std::size_t i = extents.size(); i-- > 0; stride *= extents[i]) strides[i] = stride;
-      // Without memory NumPy would allocate some.
-      static T none[1];
-      return py::array(dtype<T>(), extents, strides, data ? data : none, owner_);
+      return array_over(dtype<T>(), {s.begin(), s.end()}, data, owner_);
     }
   }
 
@@ -325,14 +318,15 @@ class [[gnu::visibility("hidden")]] to_python {
     return named_tuple(names)(*all);
   }
 
-  // The class for these names, made at its first use in this module.
+  // The class for these names, made at its first use in this module. Names that Python doesn't allow become numbers.
   template <std::size_t N>
   static py::object named_tuple(const std::array<std::string_view, N>& names) {
     py::tuple all(N);
     for (std::size_t i = 0; i < N; ++i) all[i] = py::str(names[i].data(), names[i].size());
     static py::dict& known = *new py::dict(); // never destroyed: the interpreter may be gone before
     if (!known.contains(all))
-      known[all] = py::module_::import("collections").attr("namedtuple")("Batch", all);
+      known[all] =
+          py::module_::import("collections").attr("namedtuple")("Batch", all, py::arg("rename") = true);
     return known[all];
   }
 
