@@ -93,7 +93,8 @@ inline std::string to_table(const feedline::metrics& m) {
               short_number(per_second(value_of(s, "indexed"), m.total)).c_str(), value_of(s, "indexed"));
     std::vector<std::string> more;
     if (s.capacity > 0)
-      more.push_back(std::to_string(s.held) + " of " + std::to_string(s.capacity) + " held");
+      more.push_back(std::to_string(std::llround(s.held.latest)) + " of " + std::to_string(s.capacity) +
+                     " held");
     if (s.failures > 0) more.push_back(std::to_string(s.failures) + " bad");
     if (i == 0 || s.failures > 0) add_numbers(more, s); // the pool's metrics, or the causes of failures
     text += indented(more);
@@ -110,9 +111,9 @@ inline std::string to_table(const feedline::metrics& m) {
     const feedline::queue_metrics &q = m.total.queues[i], &now = m.recent.queues[i];
     const auto rate = [&](std::uint64_t n) { return short_number(per_second(double(n), m.recent)); };
     add_row("%-6zu%7s%7s%8s%10s%7s%8s%8s%8s%8s\n", i + 1, count(q.capacity).c_str(), rate(now.put).c_str(),
-            rate(now.taken).c_str(), rate(now.dropped).c_str(), short_number(now.mean_fill).c_str(),
+            rate(now.taken).c_str(), rate(now.dropped).c_str(), short_number(now.fill.mean).c_str(),
             count(q.put).c_str(), count(q.taken).c_str(), count(q.dropped).c_str(),
-            short_number(q.mean_fill).c_str());
+            short_number(q.fill.mean).c_str());
   }
   return text;
 }

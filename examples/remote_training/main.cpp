@@ -169,8 +169,8 @@ int train(const options& o) {
 
   std::printf("%zu samples in %.1f s\n", samples, seconds());
   const fl::metrics metrics = loader.metrics();
-  for (const auto& [name, value] : metrics.total.stages.front().user_metrics)
-    std::printf("  %s: %.0f\n", name.c_str(), value);
+  for (const fl::user_metric& number : metrics.total.stages.front().user_metrics)
+    std::printf("  %s: %.0f\n", number.name.c_str(), number.value);
   for (const fl::failure_count& f : loader.failure_counts())
     std::printf("  left out %llu times: %s: %s\n", static_cast<unsigned long long>(f.count), f.stage.c_str(),
                 f.message.c_str());

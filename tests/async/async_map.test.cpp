@@ -516,6 +516,7 @@ TEST_CASE("metrics() show how many coroutines of async_map were in flight and ho
   waiting_count waiting;
   const fetching wait = [&](int i, async_context& c) -> asio::awaitable<int> {
     c.count("requests");
+    c.gauge("number", i);
     co_await waiting.wait_for(15, c);
     if (i == 7) throw std::runtime_error("seven");
     co_return i;
@@ -539,6 +540,8 @@ TEST_CASE("metrics() show how many coroutines of async_map were in flight and ho
     return -1.0;
   };
   CHECK(value(start, "requests") == 100);
+  CHECK(value(start, "number") == 99);
+  CHECK(value(ended, "in flight") == 0);
   CHECK(value(ended, "in flight, peak") == 20);
   CHECK(value(ended, "in flight, mean") > 0);
   CHECK(value(ended, "in flight, mean") <= 20);

@@ -159,7 +159,7 @@ TEST_CASE("After the end the counts of every stage and queue are exact") {
       for (std::size_t i = 0; i < 3; ++i) {
         CHECK(m.queues[i].put == passed[i]);
         CHECK(m.queues[i].taken == passed[i]);
-        CHECK(m.queues[i].peak_fill > 0);
+        CHECK(m.queues[i].fill.most > 0);
       }
       CHECK(m.consumer.items == 20);
     }
@@ -190,32 +190,36 @@ TEST_CASE("Fill levels stay within the requested capacity") {
   const fl::interval_metrics m = loader.metrics().total;
   for (const fl::queue_metrics& q : m.queues) {
     CHECK(q.put - q.taken <= 6);
-    CHECK(q.peak_fill <= 6);
+    CHECK(q.fill.most <= 6);
+    CHECK(q.fill.least >= 0);
+    CHECK(q.fill.latest <= q.fill.most);
     CHECK(q.capacity <= 6);
-    CHECK(q.mean_fill <= 6);
-    CHECK(q.mean_fill > 0);
+    CHECK(q.fill.mean <= 6);
+    CHECK(q.fill.mean > 0);
   }
   CHECK(m.queues[1].put - m.queues[1].taken == 6); // the consumer hasn't called next()
   CHECK(m.consumer.items == 0);
   CHECK(contains(m.bottleneck, "the consumer received no item"));
-  CHECK(loader.metrics().recent.queues[1].peak_fill == 6); // it's still full, though nothing was put
+  CHECK(loader.metrics().recent.queues[1].fill.most == 6); // it's still full, though nothing was put
 }
 
 TEST_CASE("The peak of a period starts with the initial fill level") {
   const watchdog guard("peaks");
   auto loader = (fl::from(numbers(6)) | fl::prefetch(6)).finite();
   await_all_others_asleep(); // all six are in the queue
-  const auto recent_peak = [&] { return loader.metrics().recent.queues[0].peak_fill; };
+  const auto recent_peak = [&] { return loader.metrics().recent.queues[0].fill.most; };
   CHECK(recent_peak() == 6);
   CHECK(recent_peak() == 6); // it is still full
   for (int i = 0; i < 4; ++i) REQUIRE(loader.next());
-  const std::uint64_t left = 6 - loader.metrics().total.queues[0].taken;
+  const auto left = 6.0 - static_cast<double>(loader.metrics().total.queues[0].taken);
   CHECK(recent_peak() == left);
   while (loader.next()) {
   }
   CHECK(recent_peak() == left);
   CHECK(recent_peak() == 0);
-  CHECK(loader.metrics().total.queues[0].peak_fill == 6);
+  CHECK(loader.metrics().total.queues[0].fill.least == 0);
+  CHECK(loader.metrics().total.queues[0].fill.latest == 0);
+  CHECK(loader.metrics().total.queues[0].fill.most == 6);
 }
 
 TEST_CASE("Recent numbers are those since the last call, total ones since the start") {
@@ -433,7 +437,9 @@ TEST_CASE("Metrics read as a table and as JSON") {
                           "parallel",    "workers",       "busy",
                           "starved",     "blocked",       "preempted",
                           "queues",      "capacity",      "put",
-                          "taken",       "mean_fill",     "peak_fill",
+                          "taken",       "fill",          "latest",
+                          "least",       "most",          "mean",
+                          "queued",      "up_to",         "held",
                           "consumer",    "items",         "waited",
                           "mean_queued", "median_queued", "percentile99_queued",
                           "bottleneck",  "segment",       "user_metrics"})
@@ -629,8 +635,122 @@ TEST_CASE("Metrics report how full buffers of samples are") {
   for (int i = 0; i < 100; ++i) loader.next();
   const fl::stage_metrics s = stage_of(loader.metrics().total, "shuffle");
   CHECK(s.capacity == 50);
-  CHECK(s.held > 40);
-  CHECK(s.held <= 50);
+  CHECK(s.held.latest > 40);
+  CHECK(s.held.most <= 50);
+  CHECK(s.held.mean <= s.held.most);
+  CHECK(s.held.least <= s.held.mean);
+}
+
+namespace {
+
+const fl::user_metric& number_of(const fl::interval_metrics& m, std::size_t stage, std::string_view name) {
+  for (const fl::user_metric& n : m.stages.at(stage).user_metrics)
+    if (n.name == name) return n;
+  throw std::logic_error("no such number");
+}
+
+bool is(const fl::gauge& g, double latest, double least, double most, double mean) {
+  CAPTURE(g.latest, g.least, g.most, g.mean);
+  CHECK(g.latest == latest);
+  CHECK(g.least == least);
+  CHECK(g.most == most);
+  CHECK(g.mean == mean);
+  return g.latest == latest && g.least == least && g.most == most && g.mean == mean;
+}
+
+} // namespace
+
+TEST_CASE("A gauge has its last value, and the range and mean of an interval") {
+  const watchdog guard("gauges");
+  auto loader = (fl::from(std::vector{4, -1, 3, 10, 6}) | fl::map([](int n, fl::context& c) {
+                   c.gauge("n", n);
+                   c.count("n", 2); // of the same name: another number
+                   return n;
+                 }) |
+                 fl::batch(3))
+                    .finite();
+  REQUIRE(loader.next());
+  REQUIRE(loader.next());
+  REQUIRE_FALSE(loader.next());
+  const fl::metrics m = loader.metrics();
+  CHECK(number_of(m.total, 1, "n").values.has_value());
+  CHECK(number_of(m.total, 1, "n").value == 6);
+  CHECK(is(*number_of(m.total, 1, "n").values, 6, -1, 10, 4.4));
+  CHECK(is(*number_of(m.recent, 1, "n").values, 6, -1, 10, 4.4));
+  CHECK_FALSE(m.total.stages[1].user_metrics[1].values.has_value());
+  CHECK(m.total.stages[1].user_metrics[1].value == 10);
+  const fl::metrics after = loader.metrics(); // no new value
+  CHECK(is(*number_of(after.total, 1, "n").values, 6, -1, 10, 4.4));
+  CHECK(is(*number_of(after.recent, 1, "n").values, 6, 6, 6, 6));
+}
+
+TEST_CASE("A gauge's range begins anew with each report") {
+  const watchdog guard("ranges of gauges");
+  auto loader =
+      (fl::generate([n = 0]() mutable { return std::optional(n++); }) | fl::map([](int n, fl::context& c) {
+         c.gauge("n", n);
+         return n;
+       }) |
+       fl::batch(1))
+          .infinite({.queue_capacity = 1});
+  double before = -1;
+  for (int i = 0; i < 5; ++i) {
+    for (int k = 0; k < 20; ++k) loader.next();
+    const fl::metrics m = loader.metrics();
+    const fl::gauge g = *number_of(m.recent, 1, "n").values;
+    CHECK(g.least >= before); // its value at the report before
+    CHECK(g.most >= g.mean);
+    CHECK(g.mean >= g.least);
+    CHECK(number_of(m.total, 1, "n").values->least == 0);
+    before = g.latest - 1; // a value may come during a report
+  }
+}
+
+TEST_CASE("Gauges of several workers are added up") {
+  const watchdog guard("gauges of workers");
+  auto loader = (fl::from(count_to(1000)) | fl::map(
+                                                [](int n, fl::context& c) {
+                                                  c.gauge("one", 1);
+                                                  return n;
+                                                },
+                                                fl::workers{3}))
+                    .finite();
+  while (loader.next()) continue;
+  const fl::gauge g = *number_of(loader.metrics().total, 1, "one").values;
+  CHECK(g.latest >= 1);
+  CHECK(g.latest <= 3); // a worker without an item has no gauge
+  CHECK(is(g, g.latest, g.latest, g.latest, g.latest));
+}
+
+TEST_CASE("Each batch says how long it was ready, and the metrics have the histogram") {
+  const watchdog guard("times in the last queue");
+  auto loader = (fl::from(count_to(40)) | fl::batch(4)).finite({.queue_capacity = 2});
+  std::chrono::nanoseconds longest{0}, all{0};
+  std::uint64_t batches = 0;
+  await_all_others_asleep(); // the first batches wait
+  while (auto batch = loader.next()) {
+    CHECK(batch->queued().count() > 0);
+    longest = std::max(longest, batch->queued());
+    all += batch->queued();
+    ++batches;
+  }
+  const fl::consumer_metrics c = loader.metrics().total.consumer;
+  REQUIRE_FALSE(c.queued.empty());
+  std::uint64_t items = 0;
+  double shorter = 0;
+  for (const fl::time_bucket& b : c.queued) {
+    CHECK(b.up_to > shorter);
+    shorter = b.up_to;
+    items += b.items;
+  }
+  CHECK(items == batches);
+  CHECK(c.queued.back().items > 0);
+  CHECK(std::chrono::duration<double>(longest).count() <= c.queued.back().up_to);
+  CHECK(std::chrono::duration<double>(longest).count() >= c.queued.back().up_to / 2);
+  CHECK(std::abs(std::chrono::duration<double>(all).count() - c.mean_queued * static_cast<double>(batches)) <
+        1e-6);
+  CHECK(loader.metrics().recent.consumer.queued.empty());
+  CHECK(fl::batch_of<int>().queued().count() == 0);
 }
 
 TEST_CASE("Metrics contain the counters and gauges of users' functions and stages") {

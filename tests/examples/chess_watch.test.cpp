@@ -49,8 +49,8 @@ fl::interval_metrics pipeline(double seconds, std::uint64_t items) {
   m.stages[1].busy = 2 * seconds;
   m.stages[1].segment = m.stages[2].segment = 1;
   m.stages[1].user_metrics = {{"unreadable", 2}};
-  m.queues = {{"pool -> loader", 64, items, items - 10, 0, 7.5, 60},
-              {"loader -> consumer", 32, items, items, 3, 2, 9}};
+  m.queues = {{"pool -> loader", 64, items, items - 10, 0, {.mean = 7.5}},
+              {"loader -> consumer", 32, items, items, 3, {.mean = 2}}};
   return m;
 }
 

@@ -303,7 +303,7 @@ def test_an_anchor_counts_the_games_that_arrived_since(tmp_path):
     wait_for(lambda: loader.chunks_since_anchor == 2)
     assert loader.chunks == 6  # the window
     gauges = loader.metrics()["stages"]["shuffling chunk pool"]["gauges"]
-    assert gauges["window"] == 6 and {"chunks", "since anchor", "passes"} < set(gauges)
+    assert gauges["window"]["latest"] == 6 and {"chunks", "since anchor", "passes"} < set(gauges)
     assert notices
     newest = loader.reset_anchor()
     assert pathlib.Path(newest).name == "6.gz"
@@ -354,6 +354,8 @@ def test_metrics_are_nested_by_stage(games):
     assert stages["chunk unpacker"]["queue"]["put"] == stages["chunk unpacker"]["queue"]["taken"] == 80
     assert stages["chunk unpacker"]["load"]["threads"] == 2 and stages["tensor generator"]["load"]["threads"] == 1
     assert stages["shuffling frame sampler"]["gauges"]["capacity"] == 20
+    assert 1 <= stages["shuffling frame sampler"]["gauges"]["held"]["most"] <= 20
+    assert stages["chunk unpacker"]["queue"]["fill"]["latest"] == 0
     assert metrics["consumer"]["items"] == count == 5
     assert metrics["seconds"] > 0 and isinstance(metrics["bottleneck"], str)
     assert metrics["recent"]["stages"]["chunk loader"]["items"]["emitted"] == 8

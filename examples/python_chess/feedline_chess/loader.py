@@ -123,13 +123,14 @@ class DataLoader:
              "stages": {"chunk loader": {
                  "load": {"threads": 2, "busy": 0.7, "busy_seconds": 8.75, "mean_seconds": 0.002},
                  "items": {"received": 900, "emitted": 899, "failures": 1},
-                 "queue": {"capacity": 32, "put": 899, "taken": 870, "dropped": 0, "mean_fill": 29.5, "peak_fill": 32},
+                 "queue": {"capacity": 32, "put": 899, "taken": 870, "dropped": 0,
+                           "fill": {"latest": 29, "least": 0, "most": 32, "mean": 28.5}},
                  "gauges": {"unreadable": 1}}, …},
              "recent": {…}}
 
         `busy` is the mean number of its threads at work; neighbouring stages may share threads. `queue` is the one after a
-        stage, or None if the next stage shares its threads. `gauges` are a stage's own numbers: what it holds, what the pool
-        knows, and the causes of failures.
+        stage, or None if the next stage shares its threads. `gauges` are a stage's own numbers: what it holds and what the pool
+        knows, as dicts like `fill`, and the causes of failures, as counts.
         """
         metrics = self._loader.metrics()
         return dict(_interval(metrics), recent=_interval(metrics["recent"]))
@@ -209,7 +210,7 @@ def _interval(metrics):
     seconds, stages, segments = metrics["seconds"], metrics["stages"], metrics["segments"]
     all_stages = {}
     for stage, following in zip(stages, stages[1:] + [None]):
-        gauges = dict(stage["user_metrics"])
+        gauges = dict(stage["user_metrics"], **stage["gauges"])
         if stage["capacity"]:
             gauges.update(held=stage["held"], capacity=stage["capacity"])
         segment = stage["segment"]

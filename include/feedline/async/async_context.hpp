@@ -44,6 +44,11 @@ class async_context {
     if (counters_) counters_->numbers.count(name, times);
   }
 
+  /// As context::gauge(); nothing is noted in async_source.
+  void gauge(std::string_view name, double value) const {
+    if (counters_) counters_->numbers.set(name, value);
+  }
+
  private:
   detail::stage_counters* counters_;
 };

@@ -134,7 +134,8 @@ struct owned_run_of final : owned_run {
     at.came = true;
     add_relaxed(at.consumer.items, 1);
     if constexpr (comes_in_batches<Item>) {
-      at.count_batch(item.ids());
+      const std::chrono::nanoseconds queued = at.count_batch(item.ids());
+      if constexpr (requires { item.set_queued(queued); }) item.set_queued(queued);
     } else {
       at.digest.add(at.last);
       ++at.samples_passed;

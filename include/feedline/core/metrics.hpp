@@ -3,6 +3,7 @@
 // The metrics of a run: counts, times and fill levels of every stage, worker and queue.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,21 @@ struct stage_times {
   double percentile99 = 0; ///< to within 25 %
 };
 
-/// A counter or a gauge. Functions report it by context::count(), sources and stages by metrics(out). The values of
-/// several workers are added up.
+/// A number that rises and falls, during an interval. The values of several workers are added up, so that `least` and `most`
+/// are then bounds. All of them are `latest` if it had no new value.
+struct gauge {
+  double latest = 0; ///< the last value, also if it is from before the interval
+  double least = 0;  ///< the smallest value
+  double most = 0;   ///< the largest value
+  double mean = 0;   ///< of all values, each counted once
+};
+
+/// A counter or a gauge. Functions report it by context::count() and context::gauge(), sources and stages by metrics(out).
 struct user_metric {
   std::string name; ///< as reported
-  double value = 0; ///< the sum over the workers
+  /// Of a counter what was added in the interval, by all workers; of a gauge its latest value.
+  double value = 0;
+  std::optional<feedline::gauge> values{}; ///< of a gauge; none: it is a counter
 };
 
 /// One stage or the source. Counts are in items (samples, or batches after a batching stage) and are updated once per
@@ -34,7 +45,7 @@ struct stage_metrics {
   std::uint64_t emitted = 0;               ///< items out
   std::uint64_t failures = 0;              ///< calls that threw
   stage_times time{};                      ///< of one item
-  std::uint64_t held = 0;                  ///< samples in its buffers (held_samples) now
+  gauge held{};                            ///< samples in its buffers (held_samples), after each packet
   std::uint64_t capacity = 0;              ///< the most samples that its buffers hold
   std::vector<user_metric> user_metrics{}; ///< counters and gauges of its functions
   /// Seconds of all its threads together. Threads that it shares with other stages are divided by the times above.
@@ -98,13 +109,18 @@ struct segment_metrics {
 /// The queue after a segment. Fill levels and capacity are in items. Small items cross it in packets; the capacity
 /// assumes packets as large as the largest so far.
 struct queue_metrics {
-  std::string name;            ///< "map `decode` -> shuffle + batch"
-  std::uint64_t capacity = 0;  ///< the most items that it holds
-  std::uint64_t put = 0;       ///< including those that were dropped later
-  std::uint64_t taken = 0;     ///< items that left it
-  std::uint64_t dropped = 0;   ///< because the queue was full
-  double mean_fill = 0;        ///< seen after each push
-  std::uint64_t peak_fill = 0; ///< the largest fill
+  std::string name;           ///< "map `decode` -> shuffle + batch"
+  std::uint64_t capacity = 0; ///< the most items that it holds
+  std::uint64_t put = 0;      ///< including those that were dropped later
+  std::uint64_t taken = 0;    ///< items that left it
+  std::uint64_t dropped = 0;  ///< because the queue was full
+  gauge fill{};               ///< after each push and pop
+};
+
+/// How many items took up to a certain time, but longer than the bucket before this one says.
+struct time_bucket {
+  double up_to = 0;        ///< seconds
+  std::uint64_t items = 0; ///< not counting those of shorter times
 };
 
 /// The consumer; times in seconds.
@@ -114,6 +130,8 @@ struct consumer_metrics {
   double mean_queued = 0;         ///< how long an item was ready in the last queue before it was taken
   double median_queued = 0;       ///< to within 6 %
   double percentile99_queued = 0; ///< to within 6 %
+  /// How long the items were ready, in powers of two from about a microsecond, up to the longest.
+  std::vector<time_bucket> queued{};
 };
 
 /// What happened during an interval of time.

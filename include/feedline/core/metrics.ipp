@@ -108,8 +108,16 @@ FEEDLINE_INLINE std::string json_of(const interval_metrics& m) {
     for (const auto& item : items) text += (text.size() > 1 ? ", " : "") + one(item);
     return text + "]";
   };
+  const auto gauge_of = [&](const gauge& g) {
+    return "{" + number("latest", signed_digits(g.latest)) + ", " + number("least", signed_digits(g.least)) +
+           ", " + number("most", signed_digits(g.most)) + ", " + number("mean", signed_digits(g.mean)) + "}";
+  };
+  const auto bucket = [&](const time_bucket& b) {
+    return "{" + number("up_to", digits(b.up_to)) + ", " + number("items", std::to_string(b.items)) + "}";
+  };
   const auto named = [&](const user_metric& n) {
-    return "{" + number("name", json_string(n.name)) + ", " + number("value", signed_digits(n.value)) + "}";
+    return "{" + number("name", json_string(n.name)) + ", " + number("value", signed_digits(n.value)) +
+           (n.values ? ", " + number("values", gauge_of(*n.values)) : "") + "}";
   };
   const auto stage = [&](const stage_metrics& s) {
     return "{" + number("name", json_string(s.name)) + ", " + number("received", std::to_string(s.received)) +
@@ -118,9 +126,9 @@ FEEDLINE_INLINE std::string json_of(const interval_metrics& m) {
            number("timed", std::to_string(s.time.timed)) + ", " + number("mean_time", digits(s.time.mean)) +
            ", " + number("percentile90_time", digits(s.time.percentile90)) + ", " +
            number("percentile99_time", digits(s.time.percentile99)) + ", " +
-           number("held", std::to_string(s.held)) + ", " + number("capacity", std::to_string(s.capacity)) +
-           ", " + number("user_metrics", list(s.user_metrics, named)) + ", " +
-           number("busy", digits(s.busy)) + ", " + number("segment", std::to_string(s.segment)) + "}";
+           number("held", gauge_of(s.held)) + ", " + number("capacity", std::to_string(s.capacity)) + ", " +
+           number("user_metrics", list(s.user_metrics, named)) + ", " + number("busy", digits(s.busy)) +
+           ", " + number("segment", std::to_string(s.segment)) + "}";
   };
   const auto worker = [&](const worker_metrics& w) {
     return "{" + number("busy", digits(w.busy)) + ", " + number("starved", digits(w.starved)) + ", " +
@@ -136,9 +144,8 @@ FEEDLINE_INLINE std::string json_of(const interval_metrics& m) {
   const auto queue = [&](const queue_metrics& q) {
     return "{" + number("name", json_string(q.name)) + ", " + number("capacity", std::to_string(q.capacity)) +
            ", " + number("put", std::to_string(q.put)) + ", " + number("taken", std::to_string(q.taken)) +
-           ", " + number("dropped", std::to_string(q.dropped)) + ", " +
-           number("mean_fill", digits(q.mean_fill)) + ", " +
-           number("peak_fill", std::to_string(q.peak_fill)) + "}";
+           ", " + number("dropped", std::to_string(q.dropped)) + ", " + number("fill", gauge_of(q.fill)) +
+           "}";
   };
   const consumer_metrics& c = m.consumer;
   return "{" + number("seconds", digits(m.seconds)) + ", " + number("stages", list(m.stages, stage)) + ", " +
@@ -146,8 +153,9 @@ FEEDLINE_INLINE std::string json_of(const interval_metrics& m) {
          ", " + "\"consumer\": {" + number("items", std::to_string(c.items)) + ", " +
          number("waited", digits(c.waited)) + ", " + number("mean_queued", digits(c.mean_queued)) + ", " +
          number("median_queued", digits(c.median_queued)) + ", " +
-         number("percentile99_queued", digits(c.percentile99_queued)) + "}, " +
-         number("bottleneck", json_string(m.bottleneck)) + "}";
+         number("percentile99_queued", digits(c.percentile99_queued)) + ", " +
+         number("queued", list(c.queued, bucket)) + "}, " + number("bottleneck", json_string(m.bottleneck)) +
+         "}";
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
@@ -167,7 +175,7 @@ FEEDLINE_INLINE std::string to_string(const interval_metrics& m) {
             pad_left(std::to_string(s.emitted), 12) + pad_left(std::to_string(s.failures), 10);
     if (s.time.timed > 0)
       text += pad_left(digits(s.time.mean * 1e6), 10) + pad_left(digits(s.time.percentile99 * 1e6), 10);
-    if (s.capacity > 0) text += "  holds " + std::to_string(s.held) + " of " + std::to_string(s.capacity);
+    if (s.capacity > 0) text += "  holds " + digits(s.held.latest) + " of " + std::to_string(s.capacity);
     for (const user_metric& n : s.user_metrics) text += "  " + n.name + " " + detail::signed_digits(n.value);
     text += "\n";
   }
@@ -180,10 +188,11 @@ FEEDLINE_INLINE std::string to_string(const interval_metrics& m) {
             pad_left(percent(sum.blocked / all), 10) + pad_left(percent(sum.waiting / all), 10) +
             pad_left(percent(sum.preempted / all), 10) + "\n";
   }
-  text += pad_right("queue", width) + "    capacity   mean fill      peak\n";
+  text += pad_right("queue", width) + "    capacity        fill     least      mean      most\n";
   for (const queue_metrics& q : m.queues)
     text += pad_right(q.name, width) + pad_left(std::to_string(q.capacity), 12) +
-            pad_left(digits(q.mean_fill), 12) + pad_left(std::to_string(q.peak_fill), 10) +
+            pad_left(digits(q.fill.latest), 12) + pad_left(digits(q.fill.least), 10) +
+            pad_left(digits(q.fill.mean), 10) + pad_left(digits(q.fill.most), 10) +
             (q.dropped > 0 ? "  dropped " + std::to_string(q.dropped) : "") + "\n";
   text += "consumer: " + std::to_string(m.consumer.items) + " items in " + digits(m.seconds) + " s, waited " +
           digits(m.consumer.waited) + " s; items were ready for " + digits(m.consumer.median_queued * 1e3) +

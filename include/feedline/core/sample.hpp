@@ -65,6 +65,11 @@ struct context {
     if (counters) counters->numbers.count(name, times);
   }
 
+  /// Sets a gauge with that name, which metrics() reports in the same way. Each worker has its own, and they are added up.
+  void gauge(std::string_view name, double value) const {
+    if (counters) counters->numbers.set(name, value);
+  }
+
   /// While the returned object exists, the thread counts as waiting, not as busy: for a disk or a network,
   /// say. Only one object at a time.
   detail::waiting_inside waiting() const { return detail::waiting_inside(counters); }

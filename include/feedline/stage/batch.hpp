@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // batch: gathers samples into one object that holds a contiguous tensor for each field.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -308,6 +309,12 @@ class batch_of : public struct_columns<T, Mode> {
     return all;
   }
 
+  /// How long it was ready in the run's last queue before next() returned it; 0 if it didn't come from there.
+  std::chrono::nanoseconds queued() const noexcept { return queued_; }
+
+  /// For the library.
+  void set_queued(std::chrono::nanoseconds time) noexcept { queued_ = time; }
+
   /// The epoch of the last sample. In infinite mode a batch may hold samples of two epochs: see ids().
   std::uint32_t epoch() const noexcept { return ids()[size() - 1].epoch; }
 
@@ -338,6 +345,7 @@ class batch_of : public struct_columns<T, Mode> {
   friend struct detail::batch_maker<T>;
 
   tensor<sample_id> ids_;
+  std::chrono::nanoseconds queued_{0};
 };
 
 namespace detail {

@@ -9,12 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <feedline/core/metrics/gauge_counter.hpp>
 #include <feedline/version.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -59,6 +61,12 @@ class duration_histogram {
     for (std::size_t i = 0; i < buckets; ++i) sum[i] += counts_[i].load(std::memory_order_relaxed);
   }
 
+  /// The shortest duration in a bucket, in ns.
+  static double lower_end(std::size_t bucket) {
+    if (bucket < 2 * Steps) return static_cast<double>(bucket);
+    return static_cast<double>(std::uint64_t{Steps + bucket % Steps} << (bucket / Steps - 1));
+  }
+
   /// The duration in ns below which the given fraction of all durations is.
   static double quantile(const counts& c, double part) {
     std::uint64_t all = 0;
@@ -79,11 +87,6 @@ class duration_histogram {
     return std::min(buckets - 1, Steps * (shift + 1) + ((ns >> shift) - Steps));
   }
 
-  static double lower_end(std::size_t bucket) {
-    if (bucket < 2 * Steps) return static_cast<double>(bucket);
-    return static_cast<double>(std::uint64_t{Steps + bucket % Steps} << (bucket / Steps - 1));
-  }
-
   std::array<std::atomic<Count>, buckets> counts_{};
 };
 
@@ -92,8 +95,9 @@ class user_numbers {
  public:
   struct number {
     std::string name;
-    double value;
-    bool adds_up; // a sum over time, like a counter; otherwise a current value
+    bool adds_up = false;          // a sum over time, like a counter; otherwise a gauge
+    double total = 0;              // of a counter
+    gauge_counter::values gauge{}; // of a gauge
   };
 
   void count(std::string_view name, std::uint64_t times);
@@ -102,13 +106,21 @@ class user_numbers {
 
   void set_total(std::string_view name, double value);
 
-  std::vector<number> read() const;
+  /// Adds the numbers to those of other workers, for a report.
+  void report_to(std::vector<number>& all);
 
  private:
-  number& find(std::string_view name, bool adds_up);
+  struct kept_number {
+    std::string name;
+    bool adds_up;
+    double total = 0;
+    gauge_counter gauge{};
+  };
 
-  mutable std::mutex mutex_;
-  std::vector<number> all_;
+  kept_number& find(std::string_view name, bool adds_up);
+
+  std::mutex mutex_;
+  std::deque<kept_number> all_;
 };
 
 /// The `out` that metrics(out) of a source or stage calls with names and numbers.
@@ -131,7 +143,7 @@ struct stage_counters {
   std::atomic<std::uint64_t> received{0};
   std::atomic<std::uint64_t> given{0};
   std::atomic<std::uint64_t> failures{0};
-  std::atomic<std::uint64_t> held{0};     ///< samples in its buffers
+  gauge_counter held;                     ///< samples in its buffers
   std::atomic<std::uint64_t> capacity{0}; ///< of its buffers, in samples
   std::atomic<std::uint64_t> timed{0};    ///< number of timed items
   std::atomic<std::uint64_t> timed_ns{0}; ///< total time of the timed items

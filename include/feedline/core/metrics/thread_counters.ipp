@@ -6,28 +6,35 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE void user_numbers::count(std::string_view name, std::uint64_t times) {
   const std::lock_guard lock(mutex_);
-  find(name, true).value += static_cast<double>(times);
+  find(name, true).total += static_cast<double>(times);
 }
 
 FEEDLINE_INLINE void user_numbers::set(std::string_view name, double value) {
   const std::lock_guard lock(mutex_);
-  find(name, false).value = value;
+  find(name, false).gauge.set(value);
 }
 
 FEEDLINE_INLINE void user_numbers::set_total(std::string_view name, double value) {
   const std::lock_guard lock(mutex_);
-  find(name, true).value = value;
+  find(name, true).total = value;
 }
 
-FEEDLINE_INLINE std::vector<user_numbers::number> user_numbers::read() const {
+FEEDLINE_INLINE void user_numbers::report_to(std::vector<number>& all) {
   const std::lock_guard lock(mutex_);
-  return all_;
+  for (kept_number& kept : all_) {
+    auto same = std::find_if(all.begin(), all.end(), [&](const number& n) {
+      return n.adds_up == kept.adds_up && n.name == kept.name;
+    });
+    if (same == all.end()) same = all.insert(all.end(), {kept.name, kept.adds_up});
+    same->total += kept.total;
+    same->gauge.add(kept.gauge.report());
+  }
 }
 
-FEEDLINE_INLINE user_numbers::number& user_numbers::find(std::string_view name, bool adds_up) {
-  for (number& n : all_)
-    if (n.name == name) return n;
-  return all_.emplace_back(number{std::string(name), 0, adds_up});
+FEEDLINE_INLINE user_numbers::kept_number& user_numbers::find(std::string_view name, bool adds_up) {
+  for (kept_number& n : all_)
+    if (n.adds_up == adds_up && n.name == name) return n;
+  return all_.emplace_back(std::string(name), adds_up);
 }
 
 FEEDLINE_INLINE thread_counters::thread_counters(std::size_t stage_count, std::size_t number_among_workers)

@@ -56,14 +56,15 @@ struct delivery {
   /// `exact`: the snapshot after the last sample, if that sample alone determines the position.
   feedline::checkpoint checkpoint(std::optional<snapshot> exact) const;
 
-  /// Counts a batch of these samples, which was taken.
-  void count_batch(std::span<const sample_id> ids) noexcept;
+  /// Counts a batch of these samples, which was taken. Returns how long it was ready.
+  std::chrono::nanoseconds count_batch(std::span<const sample_id> ids) noexcept;
 
   // Small items of a packet count as taken from the queue together; batches one by one.
-  void count_queued(std::uint64_t items) noexcept {
+  std::chrono::nanoseconds count_queued(std::uint64_t items) noexcept {
     const std::uint64_t queued = now_ns() - packet->put_at;
     add_relaxed(consumer.queued_ns, queued * items);
     consumer.queued.add(queued, items);
+    return std::chrono::nanoseconds(queued);
   }
 
   pipeline_run& run;

@@ -69,10 +69,10 @@ FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
   }
 }
 
-FEEDLINE_INLINE void delivery::count_batch(std::span<const sample_id> ids) noexcept {
-  count_queued(1);
+FEEDLINE_INLINE std::chrono::nanoseconds delivery::count_batch(std::span<const sample_id> ids) noexcept {
   digest.add(ids);
   samples_passed += ids.size();
+  return count_queued(1);
 }
 
 FEEDLINE_INLINE void delivery::take_events() {

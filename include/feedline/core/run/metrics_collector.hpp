@@ -18,15 +18,17 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// All counters of a run at one moment.
 struct counter_values {
   struct stage {
-    std::uint64_t received = 0, emitted = 0, failures = 0, held = 0, capacity = 0, timed = 0, timed_ns = 0;
+    std::uint64_t received = 0, emitted = 0, failures = 0, capacity = 0, timed = 0, timed_ns = 0;
+    gauge_counter::values held;
     stage_counters::histogram::counts times{};
     std::vector<user_numbers::number> numbers;
 
-    void add(const stage_counters& c);
+    void add(stage_counters& c);
   };
 
   struct queue {
-    std::uint64_t put = 0, taken = 0, dropped = 0, puts = 0, fill_sum = 0, peak = 0, recent_peak = 0;
+    std::uint64_t put = 0, taken = 0, dropped = 0;
+    gauge_counter::values fill;
   };
 
   std::uint64_t time = 0;
@@ -48,8 +50,14 @@ inline std::uint64_t since(std::uint64_t now, std::uint64_t before) {
 
 stage_times times_between(const counter_values::stage& a, const counter_values::stage& b);
 
+/// A gauge between two reports; `whole`: since the run began.
+gauge gauge_between(const gauge_counter::values& before, const gauge_counter::values& now, bool whole);
+
 std::vector<user_metric> numbers_between(const std::vector<user_numbers::number>& before,
-                                         const std::vector<user_numbers::number>& now);
+                                         const std::vector<user_numbers::number>& now, bool whole);
+
+/// The counts of a histogram in powers of two.
+std::vector<time_bucket> buckets_of(const consumer_counters::histogram::counts& counts);
 
 /// Shares out what the threads of a segment worked among its stages, by the times that they take. Of a source those aren't
 /// known: what the others didn't take is its part.

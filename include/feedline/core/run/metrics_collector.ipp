@@ -12,22 +12,17 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE void counter_values::stage::add(const stage_counters& c) {
+FEEDLINE_INLINE void counter_values::stage::add(stage_counters& c) {
   const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
   received += read(c.received);
   emitted += read(c.given);
   failures += read(c.failures);
-  held += read(c.held);
+  held.add(c.held.report());
   capacity += read(c.capacity);
   timed += read(c.timed);
   timed_ns += read(c.timed_ns);
   c.times.add_to(times);
-  for (const user_numbers::number& n : c.numbers.read()) {
-    const auto same =
-        std::find_if(numbers.begin(), numbers.end(), [&](const auto& o) { return o.name == n.name; });
-    if (same == numbers.end()) numbers.push_back(n);
-    else same->value += n.value;
-  }
+  c.numbers.report_to(numbers);
 }
 
 FEEDLINE_INLINE counter_values read_counters(const pipeline_run& run, const consumer_counters& consumer) {
@@ -37,10 +32,8 @@ FEEDLINE_INLINE counter_values read_counters(const pipeline_run& run, const cons
   for (const auto& queue : run.queues()) {
     channel_counters& c = queue->counters();
     const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
-    const std::uint64_t put = read(c.put), taken = read(c.taken), dropped = read(c.dropped);
-    const std::uint64_t gone = taken + dropped;
-    s.queues.push_back({put, taken, dropped, read(c.puts), read(c.fill_sum), read(c.peak),
-                        c.recent_peak.exchange(put > gone ? put - gone : 0, std::memory_order_relaxed)});
+    queue->note_fill(); // the threads at both ends may have noted theirs in another order
+    s.queues.push_back({read(c.put), read(c.taken), read(c.dropped), c.fill.report()});
   }
   s.stages.resize(run.places().size());
   for (const segment_record& record : run.segments()) {
@@ -74,15 +67,39 @@ FEEDLINE_INLINE stage_times times_between(const counter_values::stage& a, const 
           histogram::quantile(times, 0.9) * 1e-9, histogram::quantile(times, 0.99) * 1e-9};
 }
 
+FEEDLINE_INLINE gauge gauge_between(const gauge_counter::values& before, const gauge_counter::values& now,
+                                    bool whole) {
+  const auto times = static_cast<double>(since(now.times, before.times));
+  return {now.latest, whole ? now.least : now.recent_least, whole ? now.most : now.recent_most,
+          times > 0 ? (now.sum - before.sum) / times * static_cast<double>(now.parts) : now.latest};
+}
+
 FEEDLINE_INLINE std::vector<user_metric> numbers_between(const std::vector<user_numbers::number>& before,
-                                                         const std::vector<user_numbers::number>& now) {
+                                                         const std::vector<user_numbers::number>& now,
+                                                         bool whole) {
   std::vector<user_metric> all;
   for (const user_numbers::number& n : now) {
-    double value = n.value;
-    for (const user_numbers::number& b : before)
-      if (n.adds_up && b.name == n.name) value -= b.value;
-    all.push_back({n.name, value});
+    const auto earlier = std::find_if(before.begin(), before.end(), [&](const user_numbers::number& b) {
+      return b.adds_up == n.adds_up && b.name == n.name;
+    });
+    const user_numbers::number b = earlier == before.end() ? user_numbers::number() : *earlier;
+    if (n.adds_up) all.push_back({n.name, n.total - b.total});
+    else all.push_back({n.name, n.gauge.latest, gauge_between(b.gauge, n.gauge, whole)});
   }
+  return all;
+}
+
+FEEDLINE_INLINE std::vector<time_bucket> buckets_of(const consumer_counters::histogram::counts& counts) {
+  std::vector<time_bucket> all;
+  std::uint64_t items = 0;
+  double up_to = 1024; // ns
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    for (; consumer_counters::histogram::lower_end(i) >= up_to; up_to *= 2)
+      all.push_back({up_to * 1e-9, std::exchange(items, 0)});
+    items += counts[i];
+  }
+  all.push_back({up_to * 1e-9, items});
+  while (!all.empty() && all.back().items == 0) all.pop_back();
   return all;
 }
 
@@ -109,8 +126,9 @@ FEEDLINE_INLINE interval_metrics interval_between(const pipeline_run& run, const
   for (std::size_t i = 0; i < now.stages.size(); ++i) {
     const counter_values::stage &a = before.stages[i], &b = now.stages[i];
     m.stages.push_back({run.places()[i].name, since(b.received, a.received), since(b.emitted, a.emitted),
-                        since(b.failures, a.failures), times_between(a, b), b.held, b.capacity,
-                        numbers_between(a.numbers, b.numbers)});
+                        since(b.failures, a.failures), times_between(a, b),
+                        gauge_between(a.held, b.held, whole), b.capacity,
+                        numbers_between(a.numbers, b.numbers, whole)});
   }
   std::string asked;     // the source's name, if the workers read it themselves
   std::size_t first = 0; // the segment's first stage
@@ -143,24 +161,24 @@ FEEDLINE_INLINE interval_metrics interval_between(const pipeline_run& run, const
     if (!run.segments()[i].has_threads) continue; // then it has no queue either
     const channel_base& e = *run.queues()[i];
     const counter_values::queue &a = before.queues[i], &b = now.queues[i];
-    const std::uint64_t puts = since(b.puts, a.puts);
     const std::size_t upstream = m.queues.size();
     const std::string downstream =
         upstream + 1 < m.segments.size() ? m.segments[upstream + 1].name : "consumer";
-    m.queues.push_back(
-        {m.segments[upstream].name + " -> " + downstream,
-         e.config().packets * e.counters().largest.load(std::memory_order_relaxed), since(b.put, a.put),
-         since(b.taken, a.taken), since(b.dropped, a.dropped),
-         puts > 0 ? static_cast<double>(since(b.fill_sum, a.fill_sum)) / static_cast<double>(puts) : 0,
-         whole ? b.peak : b.recent_peak});
+    m.queues.push_back({m.segments[upstream].name + " -> " + downstream,
+                        e.config().packets * e.counters().largest.load(std::memory_order_relaxed),
+                        since(b.put, a.put), since(b.taken, a.taken), since(b.dropped, a.dropped),
+                        gauge_between(a.fill, b.fill, whole)});
   }
   using histogram = consumer_counters::histogram;
   histogram::counts queued;
   for (std::size_t k = 0; k < queued.size(); ++k) queued[k] = since(now.queued[k], before.queued[k]);
   const std::uint64_t items = since(now.items, before.items);
-  m.consumer = {items, seconds(since(now.waited, before.waited)),
+  m.consumer = {items,
+                seconds(since(now.waited, before.waited)),
                 items > 0 ? seconds(since(now.queued_ns, before.queued_ns)) / static_cast<double>(items) : 0,
-                histogram::quantile(queued, 0.5) * 1e-9, histogram::quantile(queued, 0.99) * 1e-9};
+                histogram::quantile(queued, 0.5) * 1e-9,
+                histogram::quantile(queued, 0.99) * 1e-9,
+                buckets_of(queued)};
   m.bottleneck = bottleneck_of(m, run.outage());
   return m;
 }

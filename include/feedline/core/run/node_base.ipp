@@ -127,7 +127,7 @@ FEEDLINE_INLINE void node_base::publish_held() noexcept {
     state_writer writer(words_);
     calls_.save(stage_object_, writer);
     has_buffers_ = writer.capacity() > 0;
-    counters_.held.store(writer.held(), std::memory_order_relaxed);
+    counters_.held.set(static_cast<double>(writer.held()));
     counters_.capacity.store(writer.capacity(), std::memory_order_relaxed);
   } catch (...) { // metrics aren't worth a failure
   }

@@ -48,12 +48,9 @@ struct channel_config {
 struct channel_counters {
   std::atomic<std::uint64_t> put{0};
   std::atomic<std::uint64_t> taken{0};
-  std::atomic<std::uint64_t> dropped{0};  ///< included in `put`
-  std::atomic<std::uint64_t> puts{0};     ///< how often the fill was measured
-  std::atomic<std::uint64_t> fill_sum{0}; ///< sum of the measured fills, in samples
-  std::atomic<std::uint64_t> peak{0};
-  std::atomic<std::uint64_t> recent_peak{0};
+  std::atomic<std::uint64_t> dropped{0}; ///< included in `put`
   std::atomic<std::uint64_t> largest{0}; ///< largest packet so far, in samples
+  gauge_counter fill;                    ///< in samples
 };
 
 /// A channel as the threads on both sides see it.
@@ -98,6 +95,15 @@ class channel_base {
   void set_upstream(channel_base* upstream) noexcept { upstream_ = upstream; }
 
   const channel_config& config() const noexcept { return config_; }
+
+  /// The samples inside. The counters lag slightly: a packet that is being handed over counts.
+  std::uint64_t fill() const noexcept {
+    const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
+    const std::uint64_t gone = read(counters_.taken) + read(counters_.dropped), put = read(counters_.put);
+    return put > gone ? std::min(put - gone, config_.packets * read(counters_.largest)) : 0;
+  }
+
+  void note_fill() noexcept { counters_.fill.set(static_cast<double>(fill())); }
 
   channel_counters& counters() noexcept { return counters_; }
 

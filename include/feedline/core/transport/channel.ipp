@@ -182,22 +182,17 @@ class channel final : public channel_base {
   }
 
   void count_taken(const packet_ptr& p) noexcept {
-    if (p) counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
+    if (!p) return;
+    counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
+    note_fill();
   }
 
   void count_put(std::size_t samples) noexcept {
     channel_counters& c = counters();
-    const std::uint64_t put = c.put.fetch_add(samples, std::memory_order_relaxed) + samples;
-    const std::uint64_t taken =
-        c.taken.load(std::memory_order_relaxed) + c.dropped.load(std::memory_order_relaxed);
+    c.put.fetch_add(samples, std::memory_order_relaxed);
     raise(c.largest, samples);
-    // Both counters lag slightly: a packet that is being handed over counts as inside.
-    const std::uint64_t limit = config().packets * c.largest.load(std::memory_order_relaxed);
-    const std::uint64_t fill = std::clamp<std::uint64_t>(put > taken ? put - taken : 0, samples, limit);
-    c.puts.fetch_add(1, std::memory_order_relaxed);
-    c.fill_sum.fetch_add(fill, std::memory_order_relaxed);
-    raise(c.peak, fill);
-    raise(c.recent_peak, fill);
+    if (fill() < samples) c.fill.set(static_cast<double>(samples)); // they are gone already
+    note_fill();
   }
 
   static void raise(std::atomic<std::uint64_t>& peak, std::uint64_t value) noexcept {

@@ -33,22 +33,31 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+inline py::dict as_python(const gauge& g) {
+  return py::dict(py::arg("latest") = g.latest, py::arg("least") = g.least, py::arg("most") = g.most,
+                  py::arg("mean") = g.mean);
+}
+
 inline py::dict as_python(const interval_metrics& m) {
   py::dict all;
   py::list stages, segments, queues;
   for (const stage_metrics& s : m.stages) {
-    py::dict d, user;
-    for (const user_metric& u : s.user_metrics) user[text_of(u.name)] = u.value;
+    py::dict d, user, gauges;
+    for (const user_metric& u : s.user_metrics) {
+      user[text_of(u.name)] = u.value;
+      if (u.values) gauges[text_of(u.name)] = as_python(*u.values);
+    }
     d["name"] = text_of(s.name);
     d["received"] = s.received;
     d["emitted"] = s.emitted;
     d["failures"] = s.failures;
     d["mean_seconds"] = s.time.mean;
-    d["held"] = s.held;
+    d["held"] = as_python(s.held);
     d["capacity"] = s.capacity;
     d["busy"] = s.busy;
     d["segment"] = s.segment;
     d["user_metrics"] = user;
+    d["gauges"] = gauges;
     stages.append(d);
   }
   for (const segment_metrics& s : m.segments) {
@@ -68,13 +77,15 @@ inline py::dict as_python(const interval_metrics& m) {
     d["put"] = q.put;
     d["taken"] = q.taken;
     d["dropped"] = q.dropped;
-    d["mean_fill"] = q.mean_fill;
-    d["peak_fill"] = q.peak_fill;
+    d["fill"] = as_python(q.fill);
     queues.append(d);
   }
   py::dict consumer;
   consumer["items"] = m.consumer.items;
   consumer["waited"] = m.consumer.waited;
+  py::list queued;
+  for (const time_bucket& b : m.consumer.queued) queued.append(py::make_tuple(b.up_to, b.items));
+  consumer["queued"] = queued;
   all["seconds"] = m.seconds;
   all["stages"] = stages;
   all["segments"] = segments;
