@@ -21,10 +21,9 @@ macro(feedline_use form scope core)
 endmacro()
 
 # feedline_component(<name> [PACKAGES <package>...] [OPTIONAL_PACKAGES <package>...] [LINKS <target>...]
-#   [OPTIONS <variable>...] [HEADERS <file>... FOLDERS <folder>...])
+#   [OPTIONS <variable>...] [FOLDERS <folder>...])
 #
-# Adds feedline::<name>. Its files in include/feedline are <name>.hpp and those in <name>/, or HEADERS and those in
-# FOLDERS. If a package is missing, the target isn't added and a line of output says so; if a package of the core is
+# Adds feedline::<name>. Its files in include/feedline are <folder>.hpp and those in <folder>/, for <name> or all FOLDERS. If a package is missing, the target isn't added and a line of output says so; if a package of the core is
 # missing, configuring fails. An optional package is linked as <package>::<package> and FEEDLINE_<NAME>_<PACKAGE> is
 # defined; if it is missing, a line of output says so. OPTIONS are variables that the packages' find modules read: an
 # installed feedline looks for the packages with the same values.
@@ -35,22 +34,21 @@ endmacro()
 #   FEEDLINE_<name>_PACKAGES: the packages of a component
 #   FEEDLINE_LIBRARIES: the targets that are compiled
 function(feedline_component name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PACKAGES;OPTIONAL_PACKAGES;LINKS;OPTIONS;HEADERS;FOLDERS")
-  if(NOT arg_HEADERS)
-    set(arg_HEADERS ${name}.hpp)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PACKAGES;OPTIONAL_PACKAGES;LINKS;OPTIONS;FOLDERS")
+  if(NOT arg_FOLDERS)
     set(arg_FOLDERS ${name})
   endif()
-  set(at_each_build "") # so that a new file counts
-  if(PROJECT_IS_TOP_LEVEL)
-    set(at_each_build CONFIGURE_DEPENDS)
-  endif()
-  list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/feedline/")
-  list(TRANSFORM arg_FOLDERS PREPEND "${PROJECT_SOURCE_DIR}/include/feedline/")
-  list(TRANSFORM arg_FOLDERS APPEND "/*.hpp" OUTPUT_VARIABLE headers_of_folders)
-  list(TRANSFORM arg_FOLDERS APPEND "/*.ipp" OUTPUT_VARIABLE definitions_of_folders)
-  file(GLOB_RECURSE all_headers ${at_each_build} ${headers_of_folders})
-  file(GLOB_RECURSE all_definitions ${at_each_build} ${definitions_of_folders})
-  list(PREPEND all_headers ${arg_HEADERS})
+  set(all_headers "")
+  foreach(folder IN LISTS arg_FOLDERS)
+    set(path "${PROJECT_SOURCE_DIR}/include/feedline/${folder}")
+    file(GLOB beside CONFIGURE_DEPENDS "${path}.hpp" "${path}.ipp")
+    file(GLOB_RECURSE inside CONFIGURE_DEPENDS "${path}/*.hpp" "${path}/*.ipp")
+    list(APPEND all_headers ${beside} ${inside})
+  endforeach()
+  list(FILTER all_headers INCLUDE REGEX "/[a-z0-9_]+[.][hi]pp$") # not what editors leave
+  set(all_definitions ${all_headers})
+  list(FILTER all_headers INCLUDE REGEX "hpp$")
+  list(FILTER all_definitions INCLUDE REGEX "ipp$")
   set_property(GLOBAL APPEND PROPERTY FEEDLINE_HEADERS ${all_headers})
   set_property(GLOBAL PROPERTY FEEDLINE_${name}_PACKAGES ${arg_PACKAGES})
   if(NOT name STREQUAL "feedline")
