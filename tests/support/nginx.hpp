@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/free_port.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace feedline::test {
@@ -70,19 +71,6 @@ class nginx {
     run("openssl x509 -req -in " + folder_ / "server.csr" + " -CA " + authority() + " -CAkey " +
         folder_ / "authority.key" + " -CAcreateserial -days 2 -extfile " + folder_ / "names" + " -out " +
         folder_ / "server.pem");
-  }
-
-  static std::uint16_t free_port() {
-    const int number = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    const bool is_bound = ::bind(number, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
-                          ::getsockname(number, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-    ::close(number);
-    if (!is_bound) throw std::runtime_error("no port is free on the loopback");
-    return ntohs(address.sin_port);
   }
 
   void configure(const std::string& folder) {

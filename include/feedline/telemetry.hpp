@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// The component feedline::telemetry: what a run does, for other programs and for people.
+#include <feedline/telemetry/prometheus.hpp>
