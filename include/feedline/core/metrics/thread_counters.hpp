@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -110,17 +109,12 @@ class user_numbers {
   void report_to(std::vector<number>& all);
 
  private:
-  struct kept_number {
-    std::string name;
-    bool adds_up;
-    double total = 0;
-    gauge_counter gauge{};
-  };
+  struct kept_number;
 
   kept_number& find(std::string_view name, bool adds_up);
 
   std::mutex mutex_;
-  std::deque<kept_number> all_;
+  std::vector<std::shared_ptr<kept_number>> all_;
 };
 
 /// The `out` that metrics(out) of a source or stage calls with names and numbers.

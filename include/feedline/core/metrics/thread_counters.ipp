@@ -4,6 +4,13 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+struct user_numbers::kept_number {
+  std::string name;
+  bool adds_up;
+  double total = 0;
+  gauge_counter gauge{};
+};
+
 FEEDLINE_INLINE void user_numbers::count(std::string_view name, std::uint64_t times) {
   const std::lock_guard lock(mutex_);
   find(name, true).total += static_cast<double>(times);
@@ -21,20 +28,20 @@ FEEDLINE_INLINE void user_numbers::set_total(std::string_view name, double value
 
 FEEDLINE_INLINE void user_numbers::report_to(std::vector<number>& all) {
   const std::lock_guard lock(mutex_);
-  for (kept_number& kept : all_) {
+  for (const auto& kept : all_) {
     auto same = std::find_if(all.begin(), all.end(), [&](const number& n) {
-      return n.adds_up == kept.adds_up && n.name == kept.name;
+      return n.adds_up == kept->adds_up && n.name == kept->name;
     });
-    if (same == all.end()) same = all.insert(all.end(), {kept.name, kept.adds_up});
-    same->total += kept.total;
-    same->gauge.add(kept.gauge.report());
+    if (same == all.end()) same = all.insert(all.end(), {kept->name, kept->adds_up});
+    same->total += kept->total;
+    same->gauge.add(kept->gauge.report());
   }
 }
 
 FEEDLINE_INLINE user_numbers::kept_number& user_numbers::find(std::string_view name, bool adds_up) {
-  for (kept_number& n : all_)
-    if (n.adds_up == adds_up && n.name == name) return n;
-  return all_.emplace_back(std::string(name), adds_up);
+  for (const auto& kept : all_)
+    if (kept->adds_up == adds_up && kept->name == name) return *kept;
+  return *all_.emplace_back(std::shared_ptr<kept_number>(new kept_number{std::string(name), adds_up}));
 }
 
 FEEDLINE_INLINE thread_counters::thread_counters(std::size_t stage_count, std::size_t number_among_workers)
