@@ -23,7 +23,8 @@ endmacro()
 # feedline_component(<name> [PACKAGES <package>...] [OPTIONAL_PACKAGES <package>...] [LINKS <target>...]
 #   [OPTIONS <variable>...] [FOLDERS <folder>...])
 #
-# Adds feedline::<name>. Its files in include/feedline are <folder>.hpp and those in <folder>/, for <name> or all FOLDERS. If a package is missing, the target isn't added and a line of output says so; if a package of the core is
+# Adds feedline::<name>. Its files in include/feedline are <folder>.hpp and those in <folder>/, for <name> or all
+# FOLDERS. If a package is missing, the target isn't added and a line of output says so; if a package of the core is
 # missing, configuring fails. An optional package is linked as <package>::<package> and FEEDLINE_<NAME>_<PACKAGE> is
 # defined; if it is missing, a line of output says so. OPTIONS are variables that the packages' find modules read: an
 # installed feedline looks for the packages with the same values.

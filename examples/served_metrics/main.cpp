@@ -2,6 +2,8 @@
 // A training whose metrics Prometheus scrapes, from a web server of cpp-httplib in a thread of its own. Point a scrape job at
 // the address that it prints. It ends after --steps batches, or with Ctrl-C.
 // Usage: served_metrics [--port N] [--steps N]     (port 0: any that is free)
+#include <atomic>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -13,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -40,8 +43,12 @@ class metrics_server {
     if (port == 0) port = server_.bind_to_any_port(host);
     else if (!server_.bind_to_port(host, port)) port = -1;
     if (port < 0) throw std::runtime_error("the port can't be used: another program may listen there");
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    while (!server_.is_running()) std::this_thread::yield(); // stop() would be lost before
+    server_.set_keep_alive_timeout(1); // seconds that stop() may take
+    thread_ = std::thread([this] {
+      server_.listen_after_bind();
+      has_ended_ = true;
+    });
+    while (!server_.is_running() && !has_ended_) std::this_thread::yield(); // stop() would be lost before
     std::printf("serving http://%s:%d/metrics\n", host.c_str(), port);
     std::fflush(stdout);
   }
@@ -55,6 +62,7 @@ class metrics_server {
 
  private:
   httplib::Server server_;
+  std::atomic<bool> has_ended_{false};
   std::thread thread_;
 };
 
@@ -67,11 +75,12 @@ float decode(std::uint64_t n, fl::context& context) {
   return static_cast<float>(value);
 }
 
-int number(std::string_view text) {
-  std::size_t used = 0;
-  const int value = std::stoi(std::string(text), &used);
-  if (used != text.size() || value < 0)
-    throw std::invalid_argument(std::string(text) + " is no number from 0 on");
+int number(std::string_view name, std::string_view text, int most) {
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > most)
+    throw std::invalid_argument(std::string(name) + " must be a number from 0 to " + std::to_string(most) +
+                                ", not " + std::string(text));
   return value;
 }
 
@@ -84,7 +93,8 @@ int main(int count, char** arguments) {
       const std::string_view name = arguments[i];
       if (i + 1 == count || (name != "--port" && name != "--steps"))
         throw std::invalid_argument("usage: served_metrics [--port N] [--steps N]");
-      (name == "--port" ? port : steps) = number(arguments[i + 1]);
+      if (name == "--port") port = number(name, arguments[i + 1], 65'535);
+      else steps = number(name, arguments[i + 1], steps);
     }
     const fl::stop_on_signal interrupt(SIGINT, SIGTERM);
     auto loader = (fl::from(std::views::iota(std::uint64_t{0}, std::uint64_t{100'000})) |

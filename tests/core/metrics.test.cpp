@@ -5,11 +5,15 @@
 #include <atomic>
 #include <cctype>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <functional>
+#include <latch>
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -101,6 +105,8 @@ class json_checker {
       return eat("true");
     case 'f':
       return eat("false");
+    case 'n':
+      return eat("null");
     default:
       return number();
     }
@@ -706,20 +712,92 @@ TEST_CASE("A gauge's range begins anew with each report") {
   }
 }
 
-TEST_CASE("Gauges of several workers are added up") {
+TEST_CASE("Gauges of several workers are added up, each by its own mean") {
   const watchdog guard("gauges of workers");
-  auto loader = (fl::from(count_to(1000)) | fl::map(
-                                                [](int n, fl::context& c) {
-                                                  c.gauge("one", 1);
-                                                  return n;
-                                                },
-                                                fl::workers{3}))
+  std::latch both(2); // each worker gets the first item of one of them
+  auto loader = (fl::from(count_to(2)) | fl::map(
+                                             [&](int n, fl::context& c) {
+                                               both.arrive_and_wait();
+                                               for (int i = 0; i < (n == 0 ? 1000 : 1); ++i)
+                                                 c.gauge("one", n == 0 ? 1 : 100);
+                                               return n;
+                                             },
+                                             fl::workers{2}))
+                    .finite({.queue_capacity = 1});
+  while (loader.next()) continue;
+  CHECK(is(*number_of(loader.metrics().total, 1, "one").values, 101, 101, 101, 101));
+  CHECK(is(*number_of(loader.metrics().recent, 1, "one").values, 101, 101, 101, 101));
+}
+
+TEST_CASE("Reports don't change what the next one says of the whole run") {
+  const watchdog guard("two reports");
+  auto loader = (fl::from(count_to(100)) | fl::shuffle({.capacity = 10}) | fl::prefetch(5)).finite();
+  CHECK_FALSE(loader.metrics().total.queues.empty()); // before much has come
+  while (loader.next()) continue;
+  const fl::interval_metrics first = loader.metrics().total;
+  for (int i = 0; i < 5; ++i) loader.metrics();
+  const fl::interval_metrics last = loader.metrics().total;
+  for (std::size_t i = 0; i < first.queues.size(); ++i) {
+    CHECK(first.queues[i].fill.mean > 0);
+    const fl::gauge& f = first.queues[i].fill;
+    CHECK(is(last.queues[i].fill, f.latest, f.least, f.most, f.mean));
+  }
+  CHECK(last.stages[1].held.mean == first.stages[1].held.mean);
+  for (std::size_t i = 0; i < first.segments.size(); ++i) {
+    CHECK(last.segments[i].sum().busy == first.segments[i].sum().busy);
+    CHECK(last.segments[i].sum().starved == first.segments[i].sum().starved);
+  }
+}
+
+TEST_CASE("The times of a thread never fall from one report to the next") {
+  const watchdog guard("times that grow");
+  auto loader = (fl::generate([n = 0]() mutable { return std::optional(n++); }) |
+                 fl::map(same, fl::workers{2}) | fl::batch(4))
+                    .infinite({.queue_capacity = 2});
+  std::vector<fl::worker_metrics> before;
+  for (int round = 0; round < 3000; ++round) {
+    loader.next();
+    std::vector<fl::worker_metrics> now;
+    for (const fl::segment_metrics& s : loader.metrics().total.segments)
+      now.insert(now.end(), s.workers.begin(), s.workers.end());
+    bool grows = true;
+    for (std::size_t i = 0; i < before.size(); ++i)
+      grows &= now[i].busy >= before[i].busy - 1e-9 && now[i].starved >= before[i].starved - 1e-9 &&
+               now[i].blocked >= before[i].blocked - 1e-9;
+    CHECK(grows);
+    before = now;
+    if (!grows) break;
+  }
+}
+
+TEST_CASE("A gauge that isn't a finite number has no range") {
+  const watchdog guard("no finite gauge");
+  const double infinity = std::numeric_limits<double>::infinity();
+  auto loader =
+      (fl::from(std::vector{1.0, infinity, 3.0, std::nan("")}) | fl::map([](double n, fl::context& c) {
+         c.gauge("n", n);
+         c.gauge("inf", -std::numeric_limits<double>::infinity());
+         return n;
+       })).finite();
+  while (loader.next()) continue;
+  const fl::metrics m = loader.metrics();
+  const fl::gauge g = *number_of(m.total, 1, "n").values;
+  CHECK(std::isnan(g.latest));
+  CHECK((g.least == 1 && g.most == 3 && g.mean == 2));
+  CHECK(json_checker::accepts(to_json(m)));
+  CHECK(contains(to_json(m), R"("latest": null)"));
+  CHECK(json_checker::accepts(to_json(loader.metrics())));
+}
+
+TEST_CASE("Threads of queues that follow each other have different names") {
+  auto loader = (fl::from(count_to(10)) | fl::map(same, fl::workers{2}) | fl::prefetch(2) |
+                 fl::map(same, fl::workers{2}) | fl::prefetch(2))
                     .finite();
   while (loader.next()) continue;
-  const fl::gauge g = *number_of(loader.metrics().total, 1, "one").values;
-  CHECK(g.latest >= 1);
-  CHECK(g.latest <= 3); // a worker without an item has no gauge
-  CHECK(is(g, g.latest, g.latest, g.latest, g.latest));
+  std::set<std::string> names;
+  const fl::interval_metrics m = loader.metrics().total;
+  for (const fl::segment_metrics& s : m.segments) names.insert(s.name);
+  CHECK(names.size() == m.segments.size());
 }
 
 TEST_CASE("Each batch says how long it was ready, and the metrics have the histogram") {

@@ -875,6 +875,14 @@ def test_passes_after_a_resumed_one_go_on_with_its_seed_and_epochs():
         assert [first + rest, after] == whole[1:]
     with pytest.raises(ValueError, match="seed"):
         next(fl.Numbers(10, seed=7, resume=loader.state_dict()))
+    resumed = fl.Numbers(10)  # states of other passes and seeds replace each other
+    of_first_pass = fl.Numbers(10)
+    next(of_first_pass)
+    for source in loader, of_first_pass, loader:
+        resumed.load_state_dict(source.state_dict())
+        expected = fl.Numbers(10, **(dict(seed=5, first_epoch=3) if source is loader else {}))
+        expected.load_state_dict(source.state_dict())
+        assert orders(resumed, 2) == orders(expected, 2)
 
 
 def test_the_bytes_of_a_checkpoint_are_a_state():
@@ -882,6 +890,13 @@ def test_the_bytes_of_a_checkpoint_are_a_state():
     loader.next()
     resumed = fl.Numbers(50, infinite=True, resume=loader.state_dict()["feedline"])
     assert resumed.next().tolist() == loader.next().tolist()
+    finite = fl.Numbers(50)
+    first = next(finite).tolist()
+    state = finite.state_dict()["feedline"]
+    rest = flat(list(finite))
+    list(finite)
+    finite.load_state_dict(state)
+    assert flat(list(finite)) == rest and len(first) == 4
     with pytest.raises(ValueError):
         fl.Numbers(50, resume=b"no checkpoint")
     with pytest.raises(TypeError, match="a state is the dict"):

@@ -3,6 +3,7 @@
 #include <feedline/telemetry/prometheus.hpp>
 
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -99,6 +100,7 @@ std::string complaints(const std::string& text) {
       fl::test::run_command(FEEDLINE_PROMTOOL " check metrics < " + (folder / "metrics"), folder);
   return outcome.status == 0 ? outcome.log : "failed: " + outcome.log;
 #else
+  CHECK(std::getenv("CI") == nullptr); // there it is
   static_cast<void>(text);
   return {};
 #endif

@@ -3,6 +3,7 @@
 #include <feedline/core/metrics.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -11,6 +12,7 @@ FEEDLINE_INLINE std::string percent(double fraction) {
 }
 
 FEEDLINE_INLINE std::string digits(double value) {
+  if (!std::isfinite(value)) return "null"; // as JSON has it
   int decimals = 0;
   for (double v = value; v != 0 && v < 100 && decimals < 9; v *= 10) ++decimals;
   std::uint64_t scale = 1;
@@ -24,7 +26,7 @@ FEEDLINE_INLINE std::string digits(double value) {
 }
 
 FEEDLINE_INLINE std::string signed_digits(double value) {
-  return value < 0 ? "-" + digits(-value) : digits(value);
+  return value < 0 && std::isfinite(value) ? "-" + digits(-value) : digits(value);
 }
 
 FEEDLINE_INLINE std::string pad_left(std::string text, std::size_t width) {

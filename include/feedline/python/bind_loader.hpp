@@ -103,8 +103,9 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
   c.def("state_dict", &bound::state_dict,
         "The position behind the last item, as a dict that can be pickled.");
   c.def(
-      "load_state_dict", [](bound& self, const py::dict& state) { self.load_state_dict(state); },
-      py::arg("state"), "Continues behind the item after which state_dict() was called.");
+      "load_state_dict",
+      [](bound& self, const detail::optional_state& state) { self.load_state_dict(state); }, py::arg("state"),
+      "Continues behind the item after which state_dict() was called.");
   c.def(
       "metrics", [](bound& self) { return detail::as_python(self.metrics()); },
       "What the stages, threads and queues did since the start of the pass, as nested dicts; \"recent\" has "

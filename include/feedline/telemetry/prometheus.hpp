@@ -10,7 +10,7 @@ namespace feedline::inline FEEDLINE_ABI {
 
 /// The metrics of one of several loaders.
 struct named_metrics {
-  std::string loader; ///< the value of the label `loader`: "training"; empty: none
+  std::string loader; ///< the value of the label `loader`: "training"; empty: none. Each loader needs its own
   feedline::metrics metrics;
 };
 

@@ -107,7 +107,8 @@ FEEDLINE_INLINE void add_stages(prometheus_text& to) {
        [](const stage_metrics& s) { return s.emitted; });
   each("feedline_stage_failures_total", "counter", "Calls of a stage or source that threw.",
        [](const stage_metrics& s) { return s.failures; });
-  each("feedline_stage_busy_seconds_total", "counter", "Time that all threads of a stage worked in it.",
+  each("feedline_stage_busy_seconds", "gauge",
+       "Time that all threads of a stage worked in it, estimated from some of its items.",
        [](const stage_metrics& s) { return s.busy; });
   const auto buffers = [&](std::string_view name, std::string_view help, auto of) {
     to.family(name, "gauge", help, [&](const interval_metrics& m, auto add) {
@@ -210,7 +211,7 @@ FEEDLINE_INLINE void add_consumer(prometheus_text& to) {
               for (; next != m.consumer.queued.end(); ++next) items += next->items;
               const auto count = static_cast<double>(items);
               add({{"le", "+Inf"}}, count, "_bucket");
-              add({}, m.consumer.mean_queued * static_cast<double>(m.consumer.items), "_sum");
+              add({}, m.consumer.mean_queued * count, "_sum");
               add({}, count, "_count");
             });
 }

@@ -194,7 +194,6 @@ class flight {
     if (finished_ == 0) return;
     const std::uint64_t now = now_ns();
     const double area = area_ + static_cast<double>(count_) * static_cast<double>(now - changed_);
-    out("in flight", static_cast<double>(count_));
     out("in flight, mean", area / static_cast<double>(std::max<std::uint64_t>(now - since_, 1)));
     out("in flight, peak", static_cast<double>(peak_));
     const auto counts = times_.read();

@@ -2,44 +2,44 @@
 #pragma once
 // A number of a run that rises and falls, such as the fill of a queue.
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include <feedline/version.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Keeps the last value, and the range of all values since the run began and since the last report. Any thread may use it;
-/// a value that is set during a report counts for the one before or after it.
+/// a value that is set during a report counts for the one before or after it. Values that aren't finite have no range.
 class gauge_counter {
  public:
   /// The values of one counter or, added up, of one for each worker.
   struct values {
     double latest = 0;
-    double sum = 0;          // of all values
-    std::uint64_t times = 0; // number of values
-    std::uint64_t parts = 0; // counters that have a value
-    double least = 0, most = 0;
-    double recent_least = 0, recent_most = 0;
+    double least = 0, most = 0, mean = 0;
+    double recent_least = 0, recent_most = 0, recent_mean = 0;
 
     void add(const values& other) noexcept;
   };
 
   void set(double value) noexcept {
     latest_.store(value, std::memory_order_relaxed);
-    sum_.fetch_add(value, std::memory_order_relaxed);
-    times_.fetch_add(1, std::memory_order_relaxed);
-    all_.widen(value);
-    recent_.widen(value);
+    if (!std::isfinite(value)) return;
+    all_.note(value);
+    recent_.note(value);
   }
 
-  /// Reads it for a report, which begins a new range.
-  values report() noexcept;
+  /// Reads it for a report, which begins a new range. `latest`: the value now, which counts for the new range only.
+  values report(std::optional<double> latest = {}) noexcept;
 
  private:
   struct range {
     std::atomic<double> least{std::numeric_limits<double>::infinity()};
     std::atomic<double> most{-std::numeric_limits<double>::infinity()};
+    std::atomic<double> sum{0};
+    std::atomic<std::uint64_t> times{0};
 
     void widen(double value) noexcept {
       double seen = least.load(std::memory_order_relaxed);
@@ -49,11 +49,15 @@ class gauge_counter {
       while (value > seen && !most.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
       }
     }
+
+    void note(double value) noexcept {
+      widen(value);
+      sum.fetch_add(value, std::memory_order_relaxed);
+      times.fetch_add(1, std::memory_order_release); // after the rest: a range with a value isn't empty
+    }
   };
 
   std::atomic<double> latest_{0};
-  std::atomic<double> sum_{0};
-  std::atomic<std::uint64_t> times_{0};
   range all_, recent_;
 };
 

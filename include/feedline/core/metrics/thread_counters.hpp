@@ -167,6 +167,7 @@ struct alignas(64) thread_counters {
   std::array<std::atomic<std::uint64_t>, 5> waits{}; // by kind, in ns
   // A wait in progress: its start in ns, with its kind in the three lowest bits; 0: none.
   std::atomic<std::uint64_t> waiting{0};
+  std::atomic<std::uint64_t> changes{0}; // of the two above: it is odd during one
   std::vector<stage_counters> stages;
   std::atomic<int> id{0};                     // the system's; 0: not watched, or ended
   std::atomic<std::uint64_t> preempted_ns{0}; // stored when it ends
@@ -179,19 +180,32 @@ struct alignas(64) thread_counters {
 /// Times a wait.
 class wait_timer {
  public:
-  wait_timer(thread_counters& thread, wait_kind kind) noexcept
-      : thread_(thread), kind_(kind), begin_(now_ns()) {
-    thread_.waiting.store((begin_ << 3) | static_cast<std::uint64_t>(kind), std::memory_order_relaxed);
+  wait_timer(thread_counters& thread, wait_kind kind) noexcept : thread_(thread), kind_(kind) {
+    change([&] {
+      begin_ = now_ns();
+      thread_.waiting.store((begin_ << 3) | static_cast<std::uint64_t>(kind), std::memory_order_release);
+    });
   }
 
   wait_timer(const wait_timer&) = delete;
 
   ~wait_timer() {
-    thread_.waiting.store(0, std::memory_order_relaxed);
-    add_relaxed(thread_.waited(kind_), now_ns() - begin_);
+    change([&] {
+      std::atomic<std::uint64_t>& waited = thread_.waited(kind_);
+      waited.store(waited.load(std::memory_order_relaxed) + now_ns() - begin_, std::memory_order_release);
+      thread_.waiting.store(0, std::memory_order_release);
+    });
   }
 
  private:
+  // read_times() sees all of it or nothing.
+  template <class Change>
+  void change(Change make) noexcept {
+    add_relaxed(thread_.changes, 1);
+    make();
+    thread_.changes.store(thread_.changes.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
   thread_counters& thread_;
   wait_kind kind_;
   std::uint64_t begin_;
@@ -217,7 +231,8 @@ struct worker_times {
   std::uint64_t busy() const noexcept { return alive - std::min(alive, starved + blocked + inside); }
 };
 
-worker_times read_times(const thread_counters& a, std::uint64_t now) noexcept;
+/// `until`: when the run ended; 0: now.
+worker_times read_times(const thread_counters& a, std::uint64_t until = 0) noexcept;
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 

@@ -49,15 +49,22 @@ FEEDLINE_INLINE thread_counters::thread_counters(std::size_t stage_count, std::s
   for (stage_counters& s : stages) s.thread = this;
 }
 
-FEEDLINE_INLINE worker_times read_times(const thread_counters& a, std::uint64_t now) noexcept {
+FEEDLINE_INLINE worker_times read_times(const thread_counters& a, std::uint64_t until) noexcept {
   const std::uint64_t began = a.began.load(std::memory_order_relaxed);
-  const std::uint64_t ended = a.ended.load(std::memory_order_relaxed);
   if (began == 0) return {};
   std::array<std::uint64_t, 5> waited{};
-  for (std::size_t kind = 0; kind < waited.size(); ++kind)
-    waited[kind] = a.waits[kind].load(std::memory_order_relaxed);
-  const std::uint64_t waiting = a.waiting.load(std::memory_order_relaxed);
-  if (const std::uint64_t begin = waiting >> 3; now > begin) waited[waiting & 7] += now - begin;
+  std::uint64_t now = 0;
+  for (int left = 1000; left > 0; --left) { // a thread that lost its processor in the middle isn't waited for
+    const std::uint64_t changes = a.changes.load(std::memory_order_acquire);
+    for (std::size_t kind = 0; kind < waited.size(); ++kind)
+      waited[kind] = a.waits[kind].load(std::memory_order_acquire);
+    const std::uint64_t waiting = a.waiting.load(std::memory_order_acquire);
+    now = until != 0 ? until : now_ns();
+    if (const std::uint64_t begin = waiting >> 3; now > begin && begin > 0)
+      waited[waiting & 7] += now - begin;
+    if (changes % 2 == 0 && changes == a.changes.load(std::memory_order_relaxed)) break;
+  }
+  const std::uint64_t ended = a.ended.load(std::memory_order_relaxed);
   const auto of = [&](wait_kind kind) { return waited[static_cast<std::size_t>(kind)]; };
   const std::uint64_t alive = std::max(ended ? ended : now, began) - began;
   return {alive - std::min(alive, of(wait_kind::parked)), of(wait_kind::starved), of(wait_kind::blocked),

@@ -50,8 +50,8 @@ inline std::uint64_t since(std::uint64_t now, std::uint64_t before) {
 
 stage_times times_between(const counter_values::stage& a, const counter_values::stage& b);
 
-/// A gauge between two reports; `whole`: since the run began.
-gauge gauge_between(const gauge_counter::values& before, const gauge_counter::values& now, bool whole);
+/// A gauge since the run began (`whole`), or since the last report.
+gauge gauge_of(const gauge_counter::values& v, bool whole);
 
 std::vector<user_metric> numbers_between(const std::vector<user_numbers::number>& before,
                                          const std::vector<user_numbers::number>& now, bool whole);

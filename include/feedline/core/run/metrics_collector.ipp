@@ -3,6 +3,7 @@
 #include <feedline/core/run/metrics_collector.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -32,14 +33,14 @@ FEEDLINE_INLINE counter_values read_counters(const pipeline_run& run, const cons
   for (const auto& queue : run.queues()) {
     channel_counters& c = queue->counters();
     const auto read = [](const std::atomic<std::uint64_t>& a) { return a.load(std::memory_order_relaxed); };
-    queue->note_fill(); // the threads at both ends may have noted theirs in another order
-    s.queues.push_back({read(c.put), read(c.taken), read(c.dropped), c.fill.report()});
+    const auto fill = static_cast<double>(queue->fill());
+    s.queues.push_back({read(c.put), read(c.taken), read(c.dropped), c.fill.report(fill)});
   }
   s.stages.resize(run.places().size());
   for (const segment_record& record : run.segments()) {
     auto& workers = s.segments.emplace_back();
     for (const auto& a : record.workers) {
-      workers.push_back(read_times(*a, s.time));
+      workers.push_back(read_times(*a, ended));
       workers.back().preempted = read_preempted(*a);
       for (std::size_t i = 0; i < record.stages; ++i) s.stages[record.first_place + i].add(a->stages[i]);
     }
@@ -51,7 +52,7 @@ FEEDLINE_INLINE counter_values read_counters(const pipeline_run& run, const cons
     }
   }
   s.items = consumer.items.load(std::memory_order_relaxed);
-  s.waited = read_times(run.consumer(), s.time).starved;
+  s.waited = read_times(run.consumer(), ended).starved;
   s.queued_ns = consumer.queued_ns.load(std::memory_order_relaxed);
   consumer.queued.add_to(s.queued);
   return s;
@@ -67,11 +68,9 @@ FEEDLINE_INLINE stage_times times_between(const counter_values::stage& a, const 
           histogram::quantile(times, 0.9) * 1e-9, histogram::quantile(times, 0.99) * 1e-9};
 }
 
-FEEDLINE_INLINE gauge gauge_between(const gauge_counter::values& before, const gauge_counter::values& now,
-                                    bool whole) {
-  const auto times = static_cast<double>(since(now.times, before.times));
-  return {now.latest, whole ? now.least : now.recent_least, whole ? now.most : now.recent_most,
-          times > 0 ? (now.sum - before.sum) / times * static_cast<double>(now.parts) : now.latest};
+FEEDLINE_INLINE gauge gauge_of(const gauge_counter::values& v, bool whole) {
+  if (whole) return {v.latest, v.least, v.most, v.mean};
+  return {v.latest, v.recent_least, v.recent_most, v.recent_mean};
 }
 
 FEEDLINE_INLINE std::vector<user_metric> numbers_between(const std::vector<user_numbers::number>& before,
@@ -79,12 +78,14 @@ FEEDLINE_INLINE std::vector<user_metric> numbers_between(const std::vector<user_
                                                          bool whole) {
   std::vector<user_metric> all;
   for (const user_numbers::number& n : now) {
-    const auto earlier = std::find_if(before.begin(), before.end(), [&](const user_numbers::number& b) {
-      return b.adds_up == n.adds_up && b.name == n.name;
-    });
-    const user_numbers::number b = earlier == before.end() ? user_numbers::number() : *earlier;
-    if (n.adds_up) all.push_back({n.name, n.total - b.total});
-    else all.push_back({n.name, n.gauge.latest, gauge_between(b.gauge, n.gauge, whole)});
+    if (!n.adds_up) {
+      all.push_back({n.name, n.gauge.latest, gauge_of(n.gauge, whole)});
+      continue;
+    }
+    double value = n.total;
+    for (const user_numbers::number& b : before)
+      if (b.adds_up && b.name == n.name) value -= b.total;
+    all.push_back({n.name, value});
   }
   return all;
 }
@@ -126,9 +127,8 @@ FEEDLINE_INLINE interval_metrics interval_between(const pipeline_run& run, const
   for (std::size_t i = 0; i < now.stages.size(); ++i) {
     const counter_values::stage &a = before.stages[i], &b = now.stages[i];
     m.stages.push_back({run.places()[i].name, since(b.received, a.received), since(b.emitted, a.emitted),
-                        since(b.failures, a.failures), times_between(a, b),
-                        gauge_between(a.held, b.held, whole), b.capacity,
-                        numbers_between(a.numbers, b.numbers, whole)});
+                        since(b.failures, a.failures), times_between(a, b), gauge_of(b.held, whole),
+                        b.capacity, numbers_between(a.numbers, b.numbers, whole)});
   }
   std::string asked;     // the source's name, if the workers read it themselves
   std::size_t first = 0; // the segment's first stage
@@ -167,15 +167,17 @@ FEEDLINE_INLINE interval_metrics interval_between(const pipeline_run& run, const
     m.queues.push_back({m.segments[upstream].name + " -> " + downstream,
                         e.config().packets * e.counters().largest.load(std::memory_order_relaxed),
                         since(b.put, a.put), since(b.taken, a.taken), since(b.dropped, a.dropped),
-                        gauge_between(a.fill, b.fill, whole)});
+                        gauge_of(b.fill, whole)});
   }
   using histogram = consumer_counters::histogram;
   histogram::counts queued;
   for (std::size_t k = 0; k < queued.size(); ++k) queued[k] = since(now.queued[k], before.queued[k]);
   const std::uint64_t items = since(now.items, before.items);
+  // Small items count when their packet is taken.
+  const std::uint64_t ready = std::accumulate(queued.begin(), queued.end(), std::uint64_t{0});
   m.consumer = {items,
                 seconds(since(now.waited, before.waited)),
-                items > 0 ? seconds(since(now.queued_ns, before.queued_ns)) / static_cast<double>(items) : 0,
+                ready > 0 ? seconds(since(now.queued_ns, before.queued_ns)) / static_cast<double>(ready) : 0,
                 histogram::quantile(queued, 0.5) * 1e-9,
                 histogram::quantile(queued, 0.99) * 1e-9,
                 buckets_of(queued)};

@@ -44,7 +44,13 @@ FEEDLINE_INLINE std::string pipeline_run::name_of(const segment_record& segment)
   std::string names;
   for (std::size_t i = 0; i < segment.stages; ++i)
     names += (i == 0 ? "" : " + ") + places_[segment.first_place + i].name;
-  return names.empty() ? "prefetch" : names; // without stages it is a queue and its thread
+  if (!names.empty()) return names;
+  // Without stages it is a queue and its thread.
+  const auto is_queue = [](const segment_record& s) { return s.stages == 0; };
+  const auto all = std::count_if(segments_.begin(), segments_.end(), is_queue);
+  const auto before = std::count_if(segments_.data(), &segment, is_queue);
+  return all == 1 ? "prefetch"
+                  : "prefetch (" + std::to_string(before + 1) + " of " + std::to_string(all) + ")";
 }
 
 FEEDLINE_INLINE run_identity pipeline_run::identity(const snapshot& at) const {

@@ -103,8 +103,6 @@ class channel_base {
     return put > gone ? std::min(put - gone, config_.packets * read(counters_.largest)) : 0;
   }
 
-  void note_fill() noexcept { counters_.fill.set(static_cast<double>(fill())); }
-
   channel_counters& counters() noexcept { return counters_; }
 
   const channel_counters& counters() const noexcept { return counters_; }

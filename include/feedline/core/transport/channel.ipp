@@ -184,15 +184,14 @@ class channel final : public channel_base {
   void count_taken(const packet_ptr& p) noexcept {
     if (!p) return;
     counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
-    note_fill();
+    counters().fill.set(static_cast<double>(fill()));
   }
 
   void count_put(std::size_t samples) noexcept {
     channel_counters& c = counters();
     c.put.fetch_add(samples, std::memory_order_relaxed);
     raise(c.largest, samples);
-    if (fill() < samples) c.fill.set(static_cast<double>(samples)); // they are gone already
-    note_fill();
+    c.fill.set(static_cast<double>(std::max<std::uint64_t>(fill(), samples))); // which may be gone already
   }
 
   static void raise(std::atomic<std::uint64_t>& peak, std::uint64_t value) noexcept {

@@ -173,6 +173,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   static void resume_from(python_options& options, const py::object& state) {
     if (py::isinstance<py::bytes>(state)) {
       options.run.resume = checkpoint_of(state);
+      options.passes = 0;
       return;
     }
     if (!py::isinstance<py::dict>(state))
@@ -399,8 +400,16 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
 
   void start(const inside&) {
     if (is_over_) throw std::runtime_error("the interpreter is ending: no loader can start");
-    if (options_.run.resume) take_over(*options_.run.resume);
     finite_options o = options_.run;
+    if (o.resume) { // the passes after the resumed one go on with its seed and epochs
+      const std::uint64_t before = std::uint64_t{options_.passes} * o.epochs;
+      const auto first = o.resume->state().run.first_epoch;
+      resumed_seed_ = o.resume->seed();
+      resumed_epoch_ = first && *first >= before ? std::optional(static_cast<std::uint32_t>(*first - before))
+                                                 : std::nullopt;
+    }
+    if (!o.seed) o.seed = resumed_seed_;
+    if (!o.first_epoch) o.first_epoch = resumed_epoch_;
     // A further pass goes on with the epochs.
     if (options_.passes > 0 && !options_.infinite) {
       const std::uint64_t first =
@@ -415,15 +424,6 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     options_.run.resume.reset(); // not before: after a start that failed, the next one resumes
     ++options_.passes;
     has_begun_ = true;
-  }
-
-  // The passes after the resumed one go on with its seed and epochs.
-  void take_over(const checkpoint& c) {
-    if (!options_.run.seed) options_.run.seed = c.seed();
-    const std::uint64_t before = std::uint64_t{options_.passes} * options_.run.epochs;
-    const auto first = c.state().run.first_epoch;
-    if (!options_.run.first_epoch && first && *first >= before)
-      options_.run.first_epoch = static_cast<std::uint32_t>(*first - before);
   }
 
   bool is_running() const { return run()->state() == run_state::running; }
@@ -488,7 +488,9 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   inline static bool is_over_ = false; // the interpreter is ending
 
   python_options options_;
-  std::stop_source stopping_; // of the current run
+  std::optional<std::uint64_t> resumed_seed_;  // of the last state
+  std::optional<std::uint32_t> resumed_epoch_; // its first one
+  std::stop_source stopping_;                  // of the current run
   bool has_begun_ = false;
   std::optional<ended_run> ended_; // none: its run goes on, or ended by itself
   std::deque<ready_item> ready_;   // of a run that drain() has ended

@@ -44,8 +44,8 @@ inline py::dict as_python(const interval_metrics& m) {
   for (const stage_metrics& s : m.stages) {
     py::dict d, user, gauges;
     for (const user_metric& u : s.user_metrics) {
-      user[text_of(u.name)] = u.value;
       if (u.values) gauges[text_of(u.name)] = as_python(*u.values);
+      else user[text_of(u.name)] = u.value;
     }
     d["name"] = text_of(s.name);
     d["received"] = s.received;
@@ -284,6 +284,7 @@ inline void choose(chosen_run& to, python::option::on_notice& o) {
     } catch (py::error_already_set& error) { // a thread of a source has nobody to whom it could throw
       const py::gil_scoped_acquire lock;
       error.discard_as_unraisable("on_notice");
+    } catch (...) {
     }
   };
   o.value.release().dec_ref(); // `make` runs without Python's lock
