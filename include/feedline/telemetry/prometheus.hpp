@@ -11,7 +11,7 @@ namespace feedline::inline FEEDLINE_ABI {
 /// The metrics of one of several loaders.
 struct named_metrics {
   std::string loader; ///< the value of the label `loader`: "training"; empty: none. Each loader needs its own
-  feedline::metrics metrics;
+  feedline::metrics metrics; ///< as its metrics() returns them
 };
 
 /// Prometheus's text format (0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/): what was counted since each
