@@ -114,7 +114,7 @@ struct queue_metrics {
   std::uint64_t put = 0;      ///< including those that were dropped later
   std::uint64_t taken = 0;    ///< items that left it
   std::uint64_t dropped = 0;  ///< because the queue was full
-  gauge fill{};               ///< after each push and pop
+  gauge fill{};               ///< after each push and pop; its mean is that after each push
 };
 
 /// How many items took up to a certain time, but longer than the bucket before this one says.

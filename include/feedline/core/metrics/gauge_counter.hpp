@@ -27,8 +27,15 @@ class gauge_counter {
   void set(double value) noexcept {
     latest_.store(value, std::memory_order_relaxed);
     if (!std::isfinite(value)) return;
-    all_.note(value);
-    recent_.note(value);
+    pass(value);
+    sum_.fetch_add(value, std::memory_order_relaxed);
+    times_.fetch_add(1, std::memory_order_release); // after the rest: a range with a value isn't empty
+  }
+
+  /// Widens the ranges by a value that doesn't count for the mean.
+  void pass(double value) noexcept {
+    all_.widen(value);
+    recent_.widen(value);
   }
 
   /// Reads it for a report, which begins a new range. `latest`: the value now, which counts for the new range only.
@@ -38,8 +45,6 @@ class gauge_counter {
   struct range {
     std::atomic<double> least{std::numeric_limits<double>::infinity()};
     std::atomic<double> most{-std::numeric_limits<double>::infinity()};
-    std::atomic<double> sum{0};
-    std::atomic<std::uint64_t> times{0};
 
     void widen(double value) noexcept {
       double seen = least.load(std::memory_order_relaxed);
@@ -49,16 +54,14 @@ class gauge_counter {
       while (value > seen && !most.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
       }
     }
-
-    void note(double value) noexcept {
-      widen(value);
-      sum.fetch_add(value, std::memory_order_relaxed);
-      times.fetch_add(1, std::memory_order_release); // after the rest: a range with a value isn't empty
-    }
   };
 
   std::atomic<double> latest_{0};
+  std::atomic<double> sum_{0}; // of all values
+  std::atomic<std::uint64_t> times_{0};
   range all_, recent_;
+  double reported_sum_ = 0; // at the last report; reports take turns
+  std::uint64_t reported_times_ = 0;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

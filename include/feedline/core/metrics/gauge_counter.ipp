@@ -19,23 +19,28 @@ FEEDLINE_INLINE void gauge_counter::values::add(const values& other) noexcept {
 FEEDLINE_INLINE gauge_counter::values gauge_counter::report(std::optional<double> latest) noexcept {
   const double now = latest.value_or(latest_.load(std::memory_order_relaxed));
   values v{now, now, now, now, now, now, now};
-  if (const std::uint64_t times = all_.times.load(std::memory_order_acquire)) {
+  const auto mean = [](double sum, std::uint64_t times, double least, double most) {
+    return std::clamp(sum / static_cast<double>(times), least, most); // its parts may be of different moments
+  };
+  const std::uint64_t times = times_.load(std::memory_order_acquire);
+  const double sum = sum_.load(std::memory_order_relaxed);
+  if (times > 0) {
     v.least = all_.least.load(std::memory_order_relaxed);
     v.most = all_.most.load(std::memory_order_relaxed);
-    v.mean = all_.sum.load(std::memory_order_relaxed) / static_cast<double>(times);
-    v.mean = std::clamp(v.mean, v.least, v.most); // its two parts may be of different moments
+    v.mean = mean(sum, times, v.least, v.most);
   }
   constexpr double none = std::numeric_limits<double>::infinity();
   const bool is_finite = std::isfinite(now);
-  const std::uint64_t times = recent_.times.exchange(0, std::memory_order_acquire);
-  const double sum = recent_.sum.exchange(0, std::memory_order_relaxed);
   const double least = recent_.least.exchange(is_finite ? now : none, std::memory_order_relaxed);
   const double most = recent_.most.exchange(is_finite ? now : -none, std::memory_order_relaxed);
   if (least <= most) {
     v.recent_least = least;
     v.recent_most = most;
-    if (times > 0) v.recent_mean = std::clamp(sum / static_cast<double>(times), least, most);
+    if (times > reported_times_)
+      v.recent_mean = mean(sum - reported_sum_, times - reported_times_, least, most);
   }
+  reported_sum_ = sum;
+  reported_times_ = times;
   // A value that came meanwhile may have widened the old range.
   if (const double newer = latest_.load(std::memory_order_relaxed); !latest && std::isfinite(newer))
     recent_.widen(newer);

@@ -184,7 +184,7 @@ class channel final : public channel_base {
   void count_taken(const packet_ptr& p) noexcept {
     if (!p) return;
     counters().taken.fetch_add(p->size(), std::memory_order_relaxed);
-    counters().fill.set(static_cast<double>(fill()));
+    counters().fill.pass(static_cast<double>(fill()));
   }
 
   void count_put(std::size_t samples) noexcept {
