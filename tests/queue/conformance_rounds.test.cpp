@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random rounds: no item is lost, duplicated or out of order under any interleaving of push, pop, close and
-// stop. FEEDLINE_TEST_ROUNDS sets the number of rounds for each queue; otherwise there are up to 10,000, as many as 20 s allow.
+// stop. FEEDLINE_TEST_ROUNDS sets the number of rounds for each queue. By default there are 10,000, but fewer if they take
+// longer than 20 s.
 #include <feedline/queue/queue_status.hpp>
 
 #include <array>

@@ -134,8 +134,7 @@ struct owned_run_of final : owned_run {
     at.came = true;
     add_relaxed(at.consumer.items, 1);
     if constexpr (comes_in_batches<Item>) {
-      const std::chrono::nanoseconds queued = at.count_batch(item.ids());
-      if constexpr (requires { item.set_queued(queued); }) item.set_queued(queued);
+      item.set_queued(at.count_batch(item.ids()));
     } else {
       at.digest.add(at.last);
       ++at.samples_passed;
