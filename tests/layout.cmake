@@ -24,7 +24,7 @@ set(rank_component 5)
 
 # What the core may include in addition to the standard library: moodycamel's queue, and the system's headers
 # for files, processes, signals and waiting.
-set(outside "^(concurrentqueue|dirent|errno|fcntl|fnmatch|glob|poll|pthread|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
+set(outside "^(concurrentqueue|dirent|errno|fcntl|fnmatch|glob|poll|pthread|sched|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
 
 # The core's layers: each may include itself, the layers before it, and core/*.hpp, the headers for users.
 set(layers metrics snapshot transport plan run)

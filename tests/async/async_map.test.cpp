@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/coroutines.hpp"
 #include "support/leave_and_resume.hpp"
@@ -680,4 +681,23 @@ TEST_CASE("Unordered, async_map ends early and doesn't keep its order in checkpo
   CHECK(collect((p | fl::take(10)).infinite(), 25).size() == 25);
   CHECK(alive.live() == 0);
   static_assert(!decltype(p.finite())::has_checkpoints);
+}
+
+TEST_CASE("a loader names the sample whose coroutine its consumer waits for") {
+  const fl::test::watchdog dog("a coroutine that hangs");
+  const auto hangs = [](int i, async_context& c) -> asio::awaitable<int> {
+    if (i == 5) co_await wait_for_cancellation(c);
+    co_return i;
+  };
+  auto loader =
+      (fl::from(count_to(50)) | fl::async_map(fetching(hangs), fl::name{"fetch"}, fl::in_flight{8})).finite();
+  std::jthread consumer([&] {
+    while (loader.next()) {
+    }
+  });
+  fl::test::await_all_others_asleep();
+  const std::string text = loader.waiting_for();
+  CAPTURE(text);
+  CHECK(text.find("async_map `fetch`, on sample 5, which waits inside its function, for ") != text.npos);
+  loader.stop();
 }

@@ -323,7 +323,7 @@ TEST_CASE("An automatic number of computing workers stays below the number of pr
     threads.insert(std::this_thread::get_id());
     return n;
   };
-  for (const fl::workers w : {fl::workers::automatic, fl::workers{.count = 100, .max = 200}}) {
+  for (const fl::workers& w : {fl::workers::automatic, fl::workers{.count = 100, .max = 200}}) {
     threads.clear();
     const auto p = fl::from(numbers(2000)) | fl::map(noted, w);
     auto loader = p.finite();

@@ -261,6 +261,8 @@ def test_metrics_memory_and_repr():
     assert all(segment["active"] >= 1 for segment in metrics["segments"])
     assert "check" in loader.metrics_text()
     assert "check" in loader.memory()
+    assert metrics["failures"] == [] and metrics["segments"][0]["throttled_fraction"] == 0
+    assert loader.waiting_for().startswith("nothing: ")
     assert repr(loader) .startswith("<Numbers: finite, rank 0 of 1")
 
 
@@ -762,7 +764,7 @@ def test_a_child_of_fork_is_refused():
     outcome = run_python("""
 def accepted():
     for l in (loader, waiting):
-        for call in (l.next, lambda: l.next(timeout=0), l.__next__, l.__iter__, l.__len__, l.state_dict, l.metrics, l.metrics_text,
+        for call in (l.next, lambda: l.next(timeout=0), l.__next__, l.__iter__, l.__len__, l.state_dict, l.metrics, l.metrics_text, l.waiting_for,
                      lambda: l.load_state_dict({}), l.failures, l.memory, l.stop, l.close, l.__exit__):
             try: call()
             except RuntimeError as error:

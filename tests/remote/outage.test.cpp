@@ -12,12 +12,14 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include <feedline/feedline.hpp>
 
+#include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/misbehaving_server.hpp"
 #include "support/remote_reads.hpp"
@@ -180,6 +182,35 @@ TEST_CASE("A stop or an early break in an outage doesn't wait for its end") {
     const auto check = [&](const auto& loader) {
       told.wait();
       CHECK_FALSE(loader.stopped());
+    };
+    if (by_position) check((source | fl::global_shuffle() | fl::map(key_of, fl::workers{2})).infinite());
+    else check((source | fl::map(key_of)).infinite());
+  }
+}
+
+TEST_CASE("A loader says that its consumer waits for a server") {
+  const watchdog guard("waiting for a server");
+  for (const bool by_position : {false, true}) {
+    shard_server all;
+    all.answers_before_outage = 2;
+    fl::remote_options options = quick_parts(1h);
+    std::latch told(1);
+    options.retry.first_pause = 1h;
+    options.retry.attempts = 1;
+    options.on_notice = [&](const std::string&) { told.count_down(); };
+    const fl::tar_samples source(all.names(), {.remote = fl::remote(options)});
+    const auto check = [&](auto loader) {
+      std::jthread consumer([&] {
+        while (loader.next()) {
+        }
+      });
+      told.wait();
+      await_all_others_asleep();
+      const std::string text = loader.waiting_for();
+      CAPTURE(text);
+      CHECK(text.find("tar") != text.npos);
+      CHECK(text.ends_with(" s"));
+      loader.stop();
     };
     if (by_position) check((source | fl::global_shuffle() | fl::map(key_of, fl::workers{2})).infinite());
     else check((source | fl::map(key_of)).infinite());

@@ -135,6 +135,10 @@ class DataLoader:
         metrics = self._loader.metrics()
         return dict(_interval(metrics), recent=_interval(metrics["recent"]))
 
+    def waiting_for(self) -> str:
+        """What the loader waits for now, in a sentence; from any thread."""
+        return self._loader.waiting_for()
+
     def metrics_text(self) -> str:
         """The metrics as a table for people."""
         return self._loader.metrics_text()

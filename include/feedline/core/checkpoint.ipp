@@ -8,8 +8,6 @@
 #include <stdexcept>
 #include <system_error>
 
-#include <unistd.h>
-
 #include <feedline/detail/open_file.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -227,20 +225,7 @@ FEEDLINE_INLINE checkpoint checkpoint::from_json(std::string_view text) {
 }
 
 FEEDLINE_INLINE void checkpoint::save(const std::string& path) const {
-  const auto bytes = to_bytes();
-  const std::string draft = path + ".draft";
-  const detail::file_size_guard guard;
-  std::FILE* const file = std::fopen(draft.c_str(), "wb");
-  if (!file) throw std::system_error(errno, std::generic_category(), draft);
-  bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  // Otherwise the name might reach the disk before the bytes, and after a crash of the machine both would
-  // be lost.
-  whole = whole && std::fflush(file) == 0 && ::fsync(::fileno(file)) == 0;
-  whole = std::fclose(file) == 0 && whole;
-  if (whole && std::rename(draft.c_str(), path.c_str()) == 0) return;
-  const std::system_error error(errno, std::generic_category(), path);
-  std::remove(draft.c_str());
-  throw error;
+  detail::replace_file(path, to_bytes());
 }
 
 FEEDLINE_INLINE checkpoint checkpoint::load(const std::string& path) {

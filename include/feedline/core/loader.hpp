@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -106,6 +107,8 @@ enum class run_state {
 
 namespace detail {
 
+class run_link;
+
 /// A run and its consumer's side.
 struct owned_run {
   /// Starts the run.
@@ -115,6 +118,7 @@ struct owned_run {
 
   std::shared_ptr<pipeline_run> run;
   delivery at;
+  const std::shared_ptr<run_link> link;
 };
 
 /// The same with the type of the items. Allocated separately, so that threads and iterators keep their pointers when the
@@ -209,6 +213,10 @@ class run_handle {
   /// The work of every stage, worker and queue since the start and since the last call.
   feedline::metrics metrics();
 
+  /// What the consumer waits for at this moment, for people: "packet 1,234 is with worker 3 in map `decode`, on sample 5,678
+  /// (shard-0003.tar: 000812.jpg), for 29.8 s". Any thread may call it.
+  std::string waiting_for() const;
+
   /// The most memory that the run can hold, fixed before it starts. Empty for a loader that was moved from.
   memory_plan memory() const;
 
@@ -239,6 +247,8 @@ class run_handle {
   void refuse_spent() const;
 
  private:
+  friend class run_watch;
+
   std::shared_ptr<detail::owned_run> owned_;
 };
 
@@ -260,10 +270,11 @@ class run_handle {
 /// next() has thrown. How far its threads are changes only whether next() waits. A checkpoint is taken after the item that
 /// was returned last.
 ///
-/// Any thread may call `stop()`, `stopped()` and `metrics()` at any time, also while another one waits in next(); a stage's
-/// function or coroutine may call `stop()`. All else is for one thread at a time, which may be another one each time: in a
-/// debug build next() throws std::logic_error if another thread is inside it. The loader must not be destroyed by its own
-/// threads, nor while another thread uses it. A loader that was moved from behaves as a stopped one without metrics.
+/// Any thread may call `stop()`, `stopped()`, `metrics()` and `waiting_for()` at any time, also while another one waits in
+/// next(); a stage's function or coroutine may call `stop()`. All else is for one thread at a time, which may be another one
+/// each time: in a debug build next() throws std::logic_error if another thread is inside it. The loader must not be
+/// destroyed by its own threads, nor while another thread uses it. A loader that was moved from behaves as a stopped one
+/// without metrics.
 ///
 /// The second parameter is the library's: whether a checkpoint can be taken is known at compile time for what finite() and
 /// infinite() return. A `loader<Item>` takes over any loader of such items, for a class member or a file that is compiled

@@ -9,6 +9,8 @@
 #include <feedline/core/run/elastic.hpp>
 #include <feedline/core/run/failure_list.hpp>
 #include <feedline/core/run/metrics_collector.hpp>
+#include <feedline/core/run/run_link.hpp>
+#include <feedline/core/run/waiting_for.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -16,11 +18,11 @@ namespace feedline::inline FEEDLINE_ABI {
 namespace detail {
 
 FEEDLINE_INLINE owned_run::owned_run(std::shared_ptr<pipeline_run> planned)
-    : run(std::move(planned)), at(*run) {
+    : run(std::move(planned)), at(*run), link(std::make_shared<run_link>(at)) {
   run->start();
 }
 
-FEEDLINE_INLINE owned_run::~owned_run() = default;
+FEEDLINE_INLINE owned_run::~owned_run() { link->end(); }
 
 } // namespace detail
 
@@ -53,7 +55,12 @@ FEEDLINE_INLINE const std::vector<failure_count>& run_handle::failure_counts() c
 }
 
 FEEDLINE_INLINE metrics run_handle::metrics() {
-  return owned_ ? owned_->at.collector->report(*owned_->run, owned_->at.consumer) : feedline::metrics{};
+  return owned_ ? owned_->at.collector->report(*owned_->run, owned_->at.consumer, *owned_->at.failures)
+                : feedline::metrics{};
+}
+
+FEEDLINE_INLINE std::string run_handle::waiting_for() const {
+  return owned_ ? detail::find_wait(*owned_->run).to_string() : "nothing: the loader has no run";
 }
 
 FEEDLINE_INLINE memory_plan run_handle::memory() const {

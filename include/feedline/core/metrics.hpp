@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <feedline/version.hpp>
+#include <feedline/core/failure.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -53,7 +53,7 @@ struct stage_metrics {
   std::size_t segment = 0; ///< index of its threads in interval_metrics::segments
 };
 
-/// How a thread spent its time, in seconds: `busy`, `starved`, `blocked` and `waiting` add up to all of it. `preempted`
+/// How a thread spent its time, in seconds. All but `preempted` add up to all of it. `preempted`
 /// is the part of that sum in which the thread was ready to run but had no processor. The system counts it (in
 /// /proc/self/task/`ID`/schedstat); where it doesn't, `preempted` is 0.
 struct worker_metrics {
@@ -62,9 +62,10 @@ struct worker_metrics {
   double blocked = 0;   ///< waiting for room downstream
   double waiting = 0;   ///< in functions that declared a wait with context::waiting()
   double preempted = 0; ///< ready to run, without a processor
+  double throttled = 0; ///< because the run had used its cpu_share
 
   /// All of its time.
-  double time() const { return busy + starved + blocked + waiting; }
+  double time() const { return busy + starved + blocked + waiting + throttled; }
 };
 
 /// Neighbouring stages that share threads.
@@ -83,6 +84,7 @@ struct segment_metrics {
       all.blocked += w.blocked;
       all.waiting += w.waiting;
       all.preempted += w.preempted;
+      all.throttled += w.throttled;
     }
     return all;
   }
@@ -98,6 +100,9 @@ struct segment_metrics {
 
   /// The part of the workers' time in which they waited for a processor, 0 to 1.
   double preempted_fraction() const { return fraction(&worker_metrics::preempted); }
+
+  /// The part of the workers' time in which the run had used its cpu_share, 0 to 1.
+  double throttled_fraction() const { return fraction(&worker_metrics::throttled); }
 
  private:
   double fraction(double worker_metrics::*part) const {
@@ -141,7 +146,9 @@ struct interval_metrics {
   std::vector<segment_metrics> segments; ///< from the source on
   std::vector<queue_metrics> queues;     ///< queue i is after segment i
   consumer_metrics consumer;             ///< the caller's end
-  std::string bottleneck;                ///< a sentence that says what limits the pipeline
+  /// Failures that the consumer received, by stage and message.
+  std::vector<failure_count> failures{};
+  std::string bottleneck; ///< a sentence that says what limits the pipeline
 };
 
 /// What the threads, stages and queues of a run did.
@@ -158,6 +165,9 @@ std::string percent(double fraction);
 std::string digits(double value);
 
 std::string signed_digits(double value);
+
+/// 1234567 as "1,234,567".
+std::string grouped(std::uint64_t number);
 
 std::string pad_left(std::string text, std::size_t width);
 

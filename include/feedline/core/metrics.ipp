@@ -8,7 +8,8 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE std::string percent(double fraction) {
-  return std::to_string(static_cast<int>(fraction * 100 + 0.5)) + " %";
+  if (!(fraction > 0)) return "0 %";
+  return std::to_string(static_cast<int>(std::min(fraction, 1e6) * 100 + 0.5)) + " %";
 }
 
 FEEDLINE_INLINE std::string digits(double value) {
@@ -27,6 +28,12 @@ FEEDLINE_INLINE std::string digits(double value) {
 
 FEEDLINE_INLINE std::string signed_digits(double value) {
   return value < 0 && std::isfinite(value) ? "-" + digits(-value) : digits(value);
+}
+
+FEEDLINE_INLINE std::string grouped(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, 1, ',');
+  return text;
 }
 
 FEEDLINE_INLINE std::string pad_left(std::string text, std::size_t width) {
@@ -53,11 +60,17 @@ FEEDLINE_INLINE std::string bottleneck_of(const interval_metrics& m, const std::
   const auto occupied = [&](const segment_metrics& s) {
     return s.busy_fraction() + s.waiting_fraction() + awaits_data(s);
   };
-  const segment_metrics *busiest = &m.segments.front(), *most_preempted = busiest;
+  const segment_metrics *busiest = &m.segments.front(), *most_preempted = busiest, *throttled = busiest;
   for (const segment_metrics& s : m.segments) {
+    if (s.throttled_fraction() > throttled->throttled_fraction()) throttled = &s;
     if (occupied(s) > occupied(*busiest)) busiest = &s;
     if (s.preempted_fraction() > most_preempted->preempted_fraction()) most_preempted = &s;
   }
+  if (throttled->throttled_fraction() > 0.1)
+    return "cpu_share limits the pipeline: " + throttled->name + " was stopped for " +
+           percent(throttled->throttled_fraction()) +
+           " of the time, as the run had used its share; the consumer waits " + percent(waits) +
+           " of the time";
   const double waiting = busiest->waiting_fraction(), starved = awaits_data(*busiest);
   const bool is_waiting = waiting > busiest->busy_fraction();
   std::string text = busiest->name;
@@ -135,7 +148,7 @@ FEEDLINE_INLINE std::string json_of(const interval_metrics& m) {
   const auto worker = [&](const worker_metrics& w) {
     return "{" + number("busy", digits(w.busy)) + ", " + number("starved", digits(w.starved)) + ", " +
            number("blocked", digits(w.blocked)) + ", " + number("waiting", digits(w.waiting)) + ", " +
-           number("preempted", digits(w.preempted)) + "}";
+           number("preempted", digits(w.preempted)) + ", " + number("throttled", digits(w.throttled)) + "}";
   };
   const auto segment = [&](const segment_metrics& s) {
     return "{" + number("name", json_string(s.name)) + ", " +
@@ -149,6 +162,10 @@ FEEDLINE_INLINE std::string json_of(const interval_metrics& m) {
            ", " + number("dropped", std::to_string(q.dropped)) + ", " + number("fill", gauge_of(q.fill)) +
            "}";
   };
+  const auto failed = [&](const failure_count& f) {
+    return "{" + number("stage", json_string(f.stage)) + ", " + number("message", json_string(f.message)) +
+           ", " + number("count", std::to_string(f.count)) + "}";
+  };
   const consumer_metrics& c = m.consumer;
   return "{" + number("seconds", digits(m.seconds)) + ", " + number("stages", list(m.stages, stage)) + ", " +
          number("segments", list(m.segments, segment)) + ", " + number("queues", list(m.queues, queue)) +
@@ -156,8 +173,8 @@ FEEDLINE_INLINE std::string json_of(const interval_metrics& m) {
          number("waited", digits(c.waited)) + ", " + number("mean_queued", digits(c.mean_queued)) + ", " +
          number("median_queued", digits(c.median_queued)) + ", " +
          number("percentile99_queued", digits(c.percentile99_queued)) + ", " +
-         number("queued", list(c.queued, bucket)) + "}, " + number("bottleneck", json_string(m.bottleneck)) +
-         "}";
+         number("queued", list(c.queued, bucket)) + "}, " + number("failures", list(m.failures, failed)) +
+         ", " + number("bottleneck", json_string(m.bottleneck)) + "}";
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
@@ -188,7 +205,8 @@ FEEDLINE_INLINE std::string to_string(const interval_metrics& m) {
     text += pad_right(s.name, width) + pad_left(std::to_string(s.active), 12) +
             pad_left(percent(sum.busy / all), 12) + pad_left(percent(sum.starved / all), 10) +
             pad_left(percent(sum.blocked / all), 10) + pad_left(percent(sum.waiting / all), 10) +
-            pad_left(percent(sum.preempted / all), 10) + "\n";
+            pad_left(percent(sum.preempted / all), 10) +
+            (sum.throttled > 0 ? "  throttled " + percent(sum.throttled / all) : "") + "\n";
   }
   text += pad_right("queue", width) + "    capacity        fill     least      mean      most\n";
   for (const queue_metrics& q : m.queues)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The options of a run.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -48,6 +49,18 @@ struct infinite_options {
   bool allow_grown_data = false;
   /// Receives a sentence about something unusual; by default it goes to stderr.
   callback<std::string> on_notice{};
+  /// If the consumer waits for more than half of the time up to `starved_after`: receives once a sentence that says what
+  /// limits the run.
+  /// Called by the thread that calls next(); next() then throws what this function throws.
+  callback<std::string> on_starved{};
+  std::chrono::nanoseconds starved_after = std::chrono::seconds(30); ///< since the start
+  /// If next() has waited for that long: on_notice receives a sentence that says for what (see run_handle::waiting_for()), in
+  /// another thread; what it throws is ignored there. 0: never.
+  std::chrono::nanoseconds watchdog{0};
+  /// The part of the processors (see processors()) that the threads of the run may use, from 0 to 1: a thread waits
+  /// between two packets while the run is ahead of that, so packets that take long make it uneven. 0: no limit.
+  double cpu_share = 0;
+  int nice = 0; ///< is added to the nice value of the threads of the run, up to 19, as nice(1) does
 };
 
 /// Options of `pipeline.finite(…)`.
@@ -71,6 +84,11 @@ struct finite_options {
   std::optional<checkpoint> resume{}; ///< where to continue; a checkpoint of another run is refused
   bool allow_grown_data = false;      ///< accepts data that was appended, as in infinite_options
   callback<std::string> on_notice{};  ///< receives a sentence about something unusual, as in infinite_options
+  callback<std::string> on_starved{}; ///< receives what limits a slow run, as in infinite_options
+  std::chrono::nanoseconds starved_after = std::chrono::seconds(30); ///< as in infinite_options
+  std::chrono::nanoseconds watchdog{0}; ///< reports that next() waits for so long, as in infinite_options
+  double cpu_share = 0; ///< the part of the processors that the run may use, as in infinite_options
+  int nice = 0;         ///< lowers the priority of its threads, as in infinite_options
 };
 
 namespace detail {
@@ -87,6 +105,11 @@ struct run_options {
   std::vector<stage_failure_limit> stage_failure_limits;
   callback<failure> on_failure;
   callback<std::string> on_notice;
+  callback<std::string> on_starved;
+  std::chrono::nanoseconds starved_after;
+  std::chrono::nanoseconds watchdog;
+  double cpu_share;
+  int nice;
   std::size_t queue_capacity;
   std::size_t memory_budget;
   feedline::rank rank;

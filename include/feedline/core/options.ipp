@@ -24,6 +24,14 @@ run_options as_run_options(const Options& o, std::uint32_t epochs,
                            const std::optional<std::uint32_t>& first_epoch = {}) {
   refuse_negative(o.queue_capacity, "feedline: the queue_capacity");
   refuse_negative(o.memory_budget, "feedline: the memory_budget");
+  if (o.watchdog < std::chrono::nanoseconds(0) || o.starved_after < std::chrono::nanoseconds(0))
+    throw std::invalid_argument("feedline: the time of the watchdog or of starved_after is negative");
+  if (!(o.cpu_share >= 0 && o.cpu_share <= 1))
+    throw std::invalid_argument("feedline: cpu_share is " + std::to_string(o.cpu_share) +
+                                ", but it must be from 0 (no limit) to 1 (all processors)");
+  if (o.nice < 0 || o.nice > 19)
+    throw std::invalid_argument("feedline: nice is " + std::to_string(o.nice) +
+                                ", but it must be from 0 to 19");
   return {o.seed     ? *o.seed
           : o.resume ? o.resume->seed()
                      : 0,
@@ -35,6 +43,11 @@ run_options as_run_options(const Options& o, std::uint32_t epochs,
           o.stage_failure_limits,
           o.on_failure,
           o.on_notice,
+          o.on_starved,
+          o.starved_after,
+          o.watchdog,
+          o.cpu_share,
+          o.nice,
           o.queue_capacity,
           o.memory_budget,
           o.rank,

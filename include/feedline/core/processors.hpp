@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// How many processors this process may use.
+// How many processors this process may use, and which a thread does.
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -13,6 +15,27 @@
 namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
+
+/// A set of processors, by their numbers in the system.
+class cpu_list {
+ public:
+  static constexpr int limit = 1024; ///< the largest number + 1
+
+  /// False: there can be no such processor.
+  constexpr bool add(int number) noexcept {
+    if (number < 0 || number >= limit) return false;
+    words_[static_cast<std::size_t>(number) / 64] |= std::uint64_t{1} << (number % 64);
+    return true;
+  }
+
+  constexpr bool is_empty() const noexcept { return words_ == std::array<std::uint64_t, limit / 64>{}; }
+
+  /// Lets the calling thread run on these only. Throws std::system_error if it may use none of them.
+  void pin_thread() const;
+
+ private:
+  std::array<std::uint64_t, limit / 64> words_{};
+};
 
 /// The beginning of a small kernel file; nothing if it can't be read.
 std::optional<std::string> read_small_file(const std::string& path);

@@ -3,12 +3,26 @@
 #include <feedline/core/processors.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <memory>
+#include <system_error>
 #include <thread>
+
+#include <sched.h>
 
 #include <feedline/detail/kernel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void cpu_list::pin_thread() const {
+  ::cpu_set_t set;
+  static_assert(sizeof(set) == sizeof(words_));
+  std::memcpy(&set, words_.data(), sizeof(set));
+  if (::sched_setaffinity(0, sizeof(set), &set) != 0)
+    throw std::system_error(errno, std::generic_category(),
+                            "can't run on the processors that workers::on() names");
+}
 
 FEEDLINE_INLINE std::optional<std::string> read_small_file(const std::string& path) {
   struct closer {

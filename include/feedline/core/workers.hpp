@@ -3,10 +3,13 @@
 // Which stages run on several threads.
 #include <concepts>
 #include <cstddef>
+#include <initializer_list>
+#include <span>
 #include <utility>
 
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/plan/segments.hpp>
+#include <feedline/core/processors.hpp>
 #include <feedline/core/stage.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -32,6 +35,7 @@ struct worker_count {
 ///     workers::automatic                                adapts to the load
 ///     workers{.count = 2, .max = 8}                     the same, within bounds
 ///     workers{.count = 1, .max = 64, .io_bound = true}  for a stage that waits for a disk or a network
+///     workers{4}.on({0, 1, 2, 3})                       on these processors only
 ///
 /// An automatic number grows while all of the stage's workers are busy and the threads downstream wait for
 /// its items, and shrinks when workers wait for input or for room. It never exceeds the processors that the
@@ -44,6 +48,15 @@ struct workers {
   detail::worker_count count;   ///< how many, or with `max` the least number, if there are as many processors
   detail::worker_count max = 0; ///< the largest number; 0: the number is fixed
   bool io_bound = false;        ///< waits more than it computes: more workers than processors may help
+  detail::cpu_list cpus{};      ///< see on()
+
+  /// The same on processors with these numbers only, as taskset(1) shows them. A run fails if it may use none of them.
+  /// Throws std::invalid_argument for an empty list or a number that no processor can have.
+  workers on(std::span<const int> processors) const;
+
+  workers on(std::initializer_list<int> processors) const {
+    return on(std::span(processors.begin(), processors.size()));
+  }
 };
 
 inline constexpr workers workers::automatic{.count = 1, .max = workers::limit};

@@ -19,7 +19,23 @@ FEEDLINE_INLINE composed_stages on_workers(const workers& w, const segment_trait
   segment_description& segment = row.segments.front();
   segment.traits = traits;
   segment.workers = {w.count, max, w.io_bound};
+  segment.cpus = w.cpus;
   return std::move(row);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
+
+namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE workers workers::on(std::span<const int> processors) const {
+  workers pinned = *this;
+  pinned.cpus = {};
+  if (processors.empty())
+    throw std::invalid_argument("feedline::workers::on: the list of processors is empty");
+  for (const int number : processors)
+    if (!pinned.cpus.add(number))
+      throw std::invalid_argument("feedline::workers::on: there is no processor " + std::to_string(number));
+  return pinned;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI

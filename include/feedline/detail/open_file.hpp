@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// A file that is read and written at offsets and can be locked.
+// Files that are read and written at offsets and can be locked, or replaced.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <utility>
 
 #include <fcntl.h>
@@ -100,6 +102,10 @@ class open_file {
  private:
   int number_;
 };
+
+/// Writes a file whole or not at all: an earlier one with that name stays until the new one is on the disk. Throws
+/// std::system_error that names the file.
+void replace_file(const std::string& path, std::span<const std::byte> bytes);
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 

@@ -2,6 +2,9 @@
 #pragma once
 #include <feedline/detail/open_file.hpp>
 
+#include <cstdio>
+#include <system_error>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE std::size_t open_file::read(void* to, std::size_t count, std::uint64_t from) const noexcept {
@@ -26,6 +29,23 @@ FEEDLINE_INLINE int open_file::write(const void* bytes, std::size_t count, std::
     put += static_cast<std::size_t>(n);
   }
   return 0;
+}
+
+FEEDLINE_INLINE void replace_file(const std::string& path, std::span<const std::byte> bytes) {
+  const std::string draft = path + ".draft";
+  int failed = 0;
+  {
+    const open_file file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file) throw std::system_error(errno, std::generic_category(), draft);
+    failed = file.write(bytes.data(), bytes.size(), 0);
+    // Otherwise the name might reach the disk before the bytes, and after a crash of the machine both would
+    // be lost.
+    if (failed == 0 && ::fsync(file.number()) != 0) failed = errno;
+  }
+  if (failed == 0 && ::rename(draft.c_str(), path.c_str()) != 0) failed = errno;
+  if (failed == 0) return;
+  ::unlink(draft.c_str());
+  throw std::system_error(failed, std::generic_category(), path);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

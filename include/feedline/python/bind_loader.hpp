@@ -45,14 +45,14 @@ namespace feedline::inline FEEDLINE_ABI::python {
 /// - `for batch in loader` is one pass; another `for` begins the next one, with the next epochs. next(timeout) raises
 ///   TimeoutError, and StopIteration at the end.
 /// - state_dict() and load_state_dict() save and restore the position behind the last batch; `resume=` takes such a state too.
-/// - metrics(), failures(), memory(), stop(), close() and `with`; len(loader) where the number of batches is known.
-///   close(drain=True) ends a run, but still yields the items that are ready.
+/// - metrics(), waiting_for(), failures(), memory(), stop(), close() and `with`; len(loader) where the number of batches is
+///   known. close(drain=True) ends a run, but still yields the items that are ready.
 /// - A sample that fails raises PipelineError, with the attributes stage, sample, epoch, origin and message.
 ///
 /// Python's lock is free while the class waits, so other threads go on. Ctrl-C ends a wait for an item at once; it also stops a
 /// start, which takes effect when the source and the stages notice it: the next pass then starts there. One thread at a time may
-/// use a loader, except for stop(), metrics(), memory() and close(drain=True). In a child of fork() all functions raise
-/// RuntimeError, except repr().
+/// use a loader, except for stop(), metrics(), waiting_for(), memory() and close(drain=True). In a child of fork() all functions
+/// raise RuntimeError, except repr().
 template <class Make, class... Extra, class Unique = decltype([] {})>
 auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&... extra) {
   namespace py = pybind11;
@@ -114,6 +114,9 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
   c.def(
       "metrics_text", [](bound& self) { return detail::text_of(to_string(self.metrics())); },
       "The same as a table for people.");
+  c.def(
+      "waiting_for", [](bound& self) { return detail::text_of(self.waiting_for()); },
+      "What the loader waits for now, in a sentence; from any thread.");
   c.def("failures", &bound::failures_so_far,
         "The samples that were skipped, as dicts with stage, sample, epoch, origin and message.");
   c.def(

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <feedline/core/metrics/gauge_counter.hpp>
+#include <feedline/core/metrics/trace_ring.hpp>
 #include <feedline/version.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -152,11 +153,31 @@ struct stage_counters {
   }
 };
 
-/// The kinds of waits. `inside`: a user's function waits, and reports it.
-enum class wait_kind : std::uint32_t { none, starved, blocked, parked, inside };
+/// The kinds of waits. `inside`: a user's function waits, and reports it. `throttled`: the run used its share of the
+/// processors.
+enum class wait_kind : std::uint32_t { none, starved, blocked, parked, inside, throttled };
 
-/// The counters of one thread. Time counts as busy unless the thread waits for input, for room, for its turn
-/// (parked) or inside a user's function.
+inline constexpr std::size_t wait_kinds = 6;
+
+/// What a thread works on. Another thread may see numbers of different moments.
+struct work_in_hand {
+  std::atomic<std::uint64_t> since{
+      0}; ///< when it took the packet, or a source began with one; in ns. 0: none yet
+  std::atomic<std::uint64_t> packet{0}; ///< its number in the queue that it was taken from
+  std::atomic<std::uint64_t> stage{0};  ///< position in the pipeline; 0: the source
+  std::atomic<std::uint64_t> index{0};  ///< of the sample, unless the thread is in the source
+
+  void take(std::uint64_t number, std::uint64_t now) noexcept {
+    packet.store(number, std::memory_order_relaxed);
+    since.store(now, std::memory_order_relaxed);
+  }
+
+  void enter(std::uint64_t place) noexcept { stage.store(place, std::memory_order_relaxed); }
+
+  void begin_sample(std::uint64_t number) noexcept { index.store(number, std::memory_order_relaxed); }
+};
+
+/// The counters of one thread. Time counts as busy unless the thread waits.
 struct alignas(64) thread_counters {
   explicit thread_counters(std::size_t stage_count, std::size_t number_among_workers = 0);
 
@@ -164,16 +185,32 @@ struct alignas(64) thread_counters {
 
   std::atomic<std::uint64_t> began{0};
   std::atomic<std::uint64_t> ended{0};
-  std::array<std::atomic<std::uint64_t>, 5> waits{}; // by kind, in ns
+  std::array<std::atomic<std::uint64_t>, wait_kinds> waits{}; // by kind, in ns
   // A wait in progress: its start in ns, with its kind in the three lowest bits; 0: none.
   std::atomic<std::uint64_t> waiting{0};
   std::atomic<std::uint64_t> changes{0}; // of the two above: it is odd during one
   std::vector<stage_counters> stages;
   std::atomic<int> id{0};                     // the system's; 0: not watched, or ended
   std::atomic<std::uint64_t> preempted_ns{0}; // stored when it ends
+  work_in_hand at;
+  std::uint64_t paid_ns = 0;              // of its processor time; see cpu_budget
+  std::atomic<trace_ring*> ring{nullptr}; // null: it isn't traced
+  std::shared_ptr<trace_ring> owned_ring; // once it was traced; guarded by the run's report_mutex()
 
   std::atomic<std::uint64_t>& waited(wait_kind kind) noexcept {
     return waits[static_cast<std::size_t>(kind)];
+  }
+
+  bool is_traced() const noexcept { return ring.load(std::memory_order_relaxed) != nullptr; }
+
+  /// An event that ends now.
+  void note(trace_event e) noexcept {
+    trace_ring* const to =
+        ring.load(std::memory_order_acquire); // pairs with the release of a trace that begins
+    if (!to) [[likely]]
+      return;
+    e.end = now_ns();
+    to->add(e);
   }
 };
 
@@ -195,6 +232,7 @@ class wait_timer {
       waited.store(waited.load(std::memory_order_relaxed) + now_ns() - begin_, std::memory_order_release);
       thread_.waiting.store(0, std::memory_order_release);
     });
+    thread_.note({begin_, begin_, static_cast<std::uint64_t>(kind_), 0, 0, trace_event::kind::wait});
   }
 
  private:
@@ -225,10 +263,13 @@ struct worker_times {
   std::uint64_t alive = 0; ///< without the time parked
   std::uint64_t starved = 0;
   std::uint64_t blocked = 0;
-  std::uint64_t inside = 0;    ///< waits of users' functions
+  std::uint64_t inside = 0; ///< waits of users' functions
+  std::uint64_t throttled = 0;
   std::uint64_t preempted = 0; ///< not from read_times(), as it takes a system call
 
-  std::uint64_t busy() const noexcept { return alive - std::min(alive, starved + blocked + inside); }
+  std::uint64_t busy() const noexcept {
+    return alive - std::min(alive, starved + blocked + inside + throttled);
+  }
 };
 
 /// `until`: when the run ended; 0: now.

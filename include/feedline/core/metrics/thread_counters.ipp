@@ -52,7 +52,7 @@ FEEDLINE_INLINE thread_counters::thread_counters(std::size_t stage_count, std::s
 FEEDLINE_INLINE worker_times read_times(const thread_counters& a, std::uint64_t until) noexcept {
   const std::uint64_t began = a.began.load(std::memory_order_relaxed);
   if (began == 0) return {};
-  std::array<std::uint64_t, 5> waited{};
+  std::array<std::uint64_t, wait_kinds> waited{};
   std::uint64_t now = 0;
   for (int left = 1000; left > 0; --left) { // a thread that lost its processor in the middle isn't waited for
     const std::uint64_t changes = a.changes.load(std::memory_order_acquire);
@@ -67,8 +67,12 @@ FEEDLINE_INLINE worker_times read_times(const thread_counters& a, std::uint64_t 
   const std::uint64_t ended = a.ended.load(std::memory_order_relaxed);
   const auto of = [&](wait_kind kind) { return waited[static_cast<std::size_t>(kind)]; };
   const std::uint64_t alive = std::max(ended ? ended : now, began) - began;
-  return {alive - std::min(alive, of(wait_kind::parked)), of(wait_kind::starved), of(wait_kind::blocked),
-          of(wait_kind::inside), 0};
+  return {alive - std::min(alive, of(wait_kind::parked)),
+          of(wait_kind::starved),
+          of(wait_kind::blocked),
+          of(wait_kind::inside),
+          of(wait_kind::throttled),
+          0};
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

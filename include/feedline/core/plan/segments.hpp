@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/processors.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/detail/share.hpp>
 #include <feedline/queue/overflow.hpp>
@@ -69,6 +70,7 @@ struct segment_description {
   std::size_t stages;
   worker_range workers;
   std::size_t capacity; ///< of the user's queue, in items
+  cpu_list cpus{};      ///< on which its workers run; empty: on any
 };
 
 /// Stages and segments as described, without their types. Copies share the stages.

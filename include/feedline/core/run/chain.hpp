@@ -74,7 +74,8 @@ class node final : public node_base {
       .can_fail_again =
           stateless<Stage> && traits_of<Stage>().position_from_last_sample && !runs_stages_inside<running>};
 
-  using emitter_type = emitter<output, Next, !Traits.checkpoints_mid_call>;
+  static constexpr bool emits_once = traits_of<Stage>().one_to_one || traits_of<Stage>().unchanged;
+  using emitter_type = emitter<output, Next, !Traits.checkpoints_mid_call, Next::is_measured && !emits_once>;
 
   static_assert(!Traits.is_stateless || !has_state<running>,
                 "feedline: `Stage` is declared stateless but has a state: remove one of the two");
@@ -95,7 +96,10 @@ class node final : public node_base {
 
   // Always inlined: otherwise two pipelines of a program with the same end might share one function.
   [[gnu::always_inline]] flow push(sample<In>&& s) {
-    if constexpr (is_measured) ++received_;
+    if constexpr (is_measured) {
+      ++received_;
+      at_.enter(place_.number);
+    }
     if constexpr (Traits.can_fail_again)
       if (known_ && known_->take({place_.number, s.id})) [[unlikely]]
         return fail_again(s.id);
@@ -146,7 +150,7 @@ class node final : public node_base {
     if constexpr (Traits.keeps_over_epochs) received_some_ = true;
     received_ += is_measured ? count : 0;
     const sample_id last = ids[count - 1];
-    emitter_type emit(next_, place_, last);
+    emitter_type emit(next_, place_, last, at_);
     failure_ptr failed;
     try {
       stage_.commit(count, ids, emit);
@@ -171,7 +175,7 @@ class node final : public node_base {
     // A stage that receives the whole sample may replace it.
     constexpr bool takes_id = takes_sample<running, In> || takes_sample_and_context<running, In>;
     const std::conditional_t<takes_id, sample_id, const sample_id&> id = s.id;
-    emitter_type emit(next_, place_, id);
+    emitter_type emit(next_, place_, id, at_);
     noted_failure* failed = nullptr; // owned, but a destructor would take time for each item
     try {
       if constexpr (takes_value_and_context<running, In>) {
@@ -241,10 +245,12 @@ class node final : public node_base {
     if constexpr (Traits.can_fail_again)
       if (known_ && !known_->is_empty()) [[unlikely]]
         return push_first(values, ids, taken);
+    if constexpr (is_measured) at_.enter(place_.number);
     const std::uint64_t began = is_measured ? now_ns() : 0;
     std::uint64_t ended = began;
     try {
       for (; made < count && (result = wanted()) == flow::more; ++made) {
+        if constexpr (is_measured) at_.begin_sample(ids[made].index);
         context c = make_context(ids[made], key_, place_.run.stop, &counters_);
         std::construct_at(&target[made], stage_.convert(std::move(values[made]), c));
       }
@@ -279,7 +285,8 @@ class node final : public node_base {
   static flow finish_stage(node_base& base, std::uint32_t epoch) {
     node& self = static_cast<node&>(base);
     const sample_id id{.epoch = epoch};
-    emitter_type emit(self.next_, self.place_, id);
+    if constexpr (is_measured) self.at_.enter(self.place_.number);
+    emitter_type emit(self.next_, self.place_, id, self.at_);
     segment_progress& p = self.sink().progress();
     p.calls += !Traits.checkpoints_mid_call;
     failure_ptr failed;

@@ -123,6 +123,8 @@ class dealer_of final : public dealer {
         announce(source, i);
         const std::uint64_t place = source.place_of(i);
         id.index = source.index_at(place);
+        thread.at.enter(0);
+        thread.at.begin_sample(id.index);
         if constexpr (requires { source.repetition_at(i); }) id.repetition = source.repetition_at(i);
         if (known_ && failed_before(writer, id, i)) [[unlikely]]
           continue;

@@ -22,6 +22,9 @@ FEEDLINE_INLINE void dealer::attach(const source_type& type, const void* source,
 }
 
 FEEDLINE_INLINE packet_ptr dealer::pop(thread_counters& thread, function_ref<void()>) {
+  thread.at.take(~std::uint64_t{0}, now_ns()); // no packet yet, but beginning an epoch may take long
+  thread.at.enter(0);
+  thread.at.begin_sample(sample_id::no_index);
   std::optional<share> next = take_share();
   if (!next) return nullptr;
   packet_ptr p = spare_packet(next->count);
@@ -30,6 +33,7 @@ FEEDLINE_INLINE packet_ptr dealer::pop(thread_counters& thread, function_ref<voi
   p->generation = next->generation;
   p->last = true;
   p->put_at = now_ns(); // reading counts as work on the packet
+  thread.at.take(p->sequence, p->put_at);
   packet_writer writer;
   writer.open(std::move(p), next->count);
   if (next->failed) writer.add(event_kind::failed, next->epoch, std::move(next->failed));

@@ -96,6 +96,12 @@ struct delivery {
   // Handles the events before the next item. Throws the failure that ends the run, and what on_failure throws.
   void take_events();
 
+  // A packet arrived.
+  void note_taken();
+
+  // Reports once what limits the run, if the consumer waits too long.
+  void tell_if_starved(std::uint64_t now);
+
   // Records a skipped sample. Throws if there are too many.
   void skip(const failure& f);
 
@@ -111,6 +117,7 @@ struct delivery {
 
   [[noreturn]] void fail(failure f, std::string why);
 
+  bool may_be_starved_; // and nobody knows yet
   empty_run_watch empty_run_;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/metrics.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/run/failure_list.hpp>
 #include <feedline/core/run/metrics_collector.hpp>
@@ -27,7 +28,8 @@ FEEDLINE_INLINE one_caller::one_caller(std::atomic<bool>& is_inside) : is_inside
 FEEDLINE_INLINE delivery::delivery(pipeline_run& of)
     : run(of),
       collector(std::make_shared<metrics_collector>()),
-      failures(std::make_shared<failure_list>(of.options())) {
+      failures(std::make_shared<failure_list>(of.options())),
+      may_be_starved_(static_cast<bool>(of.options().on_starved)) {
   const std::size_t end = run.segments().size();
   state_reader reader(run.resumed().words(end));
   input.resume(run.resumed().before(end, run.places().size()), read_place(reader));
@@ -65,6 +67,7 @@ FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
       return ended();
     }
     input.begin(*packet);
+    note_taken();
     if (!run.emits_batches()) count_queued(packet->size());
   }
 }
@@ -73,6 +76,27 @@ FEEDLINE_INLINE std::chrono::nanoseconds delivery::count_batch(std::span<const s
   digest.add(ids);
   samples_passed += ids.size();
   return count_queued(1);
+}
+
+FEEDLINE_INLINE void delivery::note_taken() {
+  thread_counters& thread = run.consumer();
+  const std::uint64_t now = now_ns();
+  thread.at.take(packet->sequence, now);
+  if (thread.is_traced()) [[unlikely]]
+    thread.note(
+        {now, now, packet->put_at, packet->size(), run.queues().back()->fill(), trace_event::kind::took});
+  if (may_be_starved_) tell_if_starved(now);
+}
+
+FEEDLINE_INLINE void delivery::tell_if_starved(std::uint64_t now) {
+  const thread_counters& thread = run.consumer();
+  const std::uint64_t passed = now - thread.began.load(std::memory_order_relaxed);
+  if (std::chrono::nanoseconds(passed) < run.options().starved_after) return;
+  may_be_starved_ = false;
+  if (read_times(thread).starved < passed / 2) return;
+  const interval_metrics all = metrics_collector().report(run, consumer, *failures).total;
+  run.options().on_starved("feedline: the consumer waited " + percent(all.consumer.waited / all.seconds) +
+                           " of the first " + digits(all.seconds) + " s: " + all.bottleneck);
 }
 
 FEEDLINE_INLINE void delivery::take_events() {

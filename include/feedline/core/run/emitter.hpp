@@ -12,6 +12,7 @@
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
@@ -25,6 +26,8 @@ enum class flow : unsigned char {
   enough, ///< no more of this epoch
   stop,   ///< no more at all
 };
+
+class cpu_budget;
 
 /// The data that all threads of a run share.
 struct run_context {
@@ -41,6 +44,7 @@ struct run_context {
   std::uint32_t empty_epochs = 1;      // this many in a row show that the source never yields a sample
   known_failures* known = nullptr;     // failures of the earlier run
   sample_outcomes* outcomes = nullptr; // of a live source
+  cpu_budget* budget = nullptr;        // null: no limit
 
   /// Whether a failure leaves out the sample, instead of ending the stream.
   bool skips(const noted_failure& f) const noexcept {
@@ -99,15 +103,16 @@ inline bool may_cut_epoch_short(const stage_place& place) noexcept {
 }
 
 /// A running stage calls it to emit a value. `OfUser`: the stage is a user's, which may make several values
-/// from one sample, and each becomes a part of it; the library's stages name the parts themselves.
-template <class Out, class Next, bool OfUser>
+/// from one sample, and each becomes a part of it; the library's stages name the parts themselves. `Again`: it may go on
+/// after it has emitted a value.
+template <class Out, class Next, bool OfUser, bool Again>
 class emitter {
  public:
-  /// `id` is that of the current sample; it must outlive the emitter and stay unchanged.
-  emitter(Next& next, const stage_place& place, const sample_id& id) noexcept
-      : next_(next), place_(place), id_(id) {}
+  /// `id` is that of the current sample; it must outlive the emitter and stay unchanged. `at`: of the thread.
+  emitter(Next& next, const stage_place& place, const sample_id& id, work_in_hand& at) noexcept
+      : next_(next), place_(place), id_(id), at_(at) {}
 
-  emitter(Next&, const stage_place&, sample_id&&) = delete;
+  emitter(Next&, const stage_place&, sample_id&&, work_in_hand&) = delete;
 
   /// Emits a value that belongs to the current sample; a second one is another part of it. False if no more is
   /// wanted.
@@ -115,19 +120,13 @@ class emitter {
     requires std::constructible_from<Out, V>
   [[gnu::always_inline]] bool operator()(V&& value) {
     const bool is_part = OfUser && given_ > 0;
-    return (*this)(sample<Out>{Out(std::forward<V>(value)), is_part ? part_of(id_, given_) : id_});
+    return pass_on({Out(std::forward<V>(value)), is_part ? part_of(id_, given_) : id_});
   }
 
   /// Emits a value with its own identity.
   [[gnu::always_inline]] bool operator()(sample<Out>&& s) {
-    // The stage's caller checks for a stop between items; a stage that makes many values from one item needs
-    // this check.
-    if (given_ > 0 && place_.run.attention.load(std::memory_order_relaxed) &&
-        place_.run.stopped.load(std::memory_order_relaxed))
-      flow_ = detail::flow::stop;
-    ++given_;
-    if (flow_ == detail::flow::more) flow_ = next_.push(std::move(s));
-    return flow_ == detail::flow::more;
+    at_.begin_sample(s.id.index);
+    return pass_on(std::move(s));
   }
 
   /// Passes on a failure of the current sample that the stage caught from stages inside it. False if no more is
@@ -169,9 +168,22 @@ class emitter {
   detail::flow flow() const noexcept { return flow_; }
 
  private:
+  [[gnu::always_inline]] bool pass_on(sample<Out>&& s) {
+    // The stage's caller checks for a stop between items; a stage that makes many values from one item needs
+    // this check.
+    if (given_ > 0 && place_.run.attention.load(std::memory_order_relaxed) &&
+        place_.run.stopped.load(std::memory_order_relaxed))
+      flow_ = detail::flow::stop;
+    ++given_;
+    if (flow_ == detail::flow::more) flow_ = next_.push(std::move(s));
+    if constexpr (Again) at_.enter(place_.number);
+    return flow_ == detail::flow::more;
+  }
+
   Next& next_;
   const stage_place& place_;
   const sample_id& id_;
+  work_in_hand& at_;
   detail::flow flow_ = detail::flow::more;
   std::uint64_t given_ = 0; // values
   std::uint32_t failures_ = 0;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -63,6 +64,9 @@ class failure_list {
 
   const std::vector<failure_count>& counts() const noexcept { return counts_; }
 
+  /// For any thread.
+  std::vector<failure_count> copy_counts() const;
+
   /// Adds a failure that arrived after this many samples, including failed ones. Returns which limit it
   /// exceeds, or an empty text.
   std::string add(failure f, std::uint64_t samples);
@@ -89,6 +93,7 @@ class failure_list {
   failed_samples samples_;
   std::vector<failure> last_;
   std::vector<failure_count> counts_;
+  mutable std::mutex mutex_; // held while they change
   std::vector<limited> limits_;
 };
 

@@ -32,6 +32,11 @@ FEEDLINE_INLINE std::string failure_list::add(failure f, std::uint64_t samples) 
   return why;
 }
 
+FEEDLINE_INLINE std::vector<failure_count> failure_list::copy_counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
 FEEDLINE_INLINE std::string failure_list::exceeds(limited& l, const failure& f, std::uint64_t samples) {
   const std::string limit = " of this stage than its limit of " + std::to_string(l.limit.max_failures);
   if (l.limit.window == 0) {
@@ -59,6 +64,7 @@ FEEDLINE_INLINE void failure_list::count(const failure& f) {
     return std::find_if(counts_.begin(), counts_.end(),
                         [&](const failure_count& c) { return c.stage == f.stage && c.message == message; });
   };
+  const std::lock_guard lock(mutex_);
   std::string message = f.message;
   auto same = find(message);
   if (same == counts_.end() && counts_.size() >= kept) {

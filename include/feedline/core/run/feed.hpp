@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/packer.hpp>
 #include <feedline/core/sample.hpp>
@@ -37,12 +38,14 @@ flow feed_chain(void* to, packet& p, std::size_t begin, std::size_t end, const w
   if constexpr (Chain::takes_rows) {
     return chain.push_row({values + begin, values + end}, ids.from(begin), wanted, taken);
   } else {
+    work_in_hand& at = chain.sink().at();
     bool& is_timed = progress.timed_stages.is_timed;
     is_timed = true; // the first one
     for (std::size_t i = begin; i < end; ++i) {
       flow result = wanted();
       if (result == flow::more) [[likely]] {
         taken = i + 1;
+        at.begin_sample(ids[i].index);
         result = chain.push(sample<In>{std::move(values[i]), ids[i]});
         is_timed = false;
       }

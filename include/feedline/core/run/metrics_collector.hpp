@@ -5,15 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include <feedline/core/failure.hpp>
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/pipeline_run.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+class failure_list;
 
 /// All counters of a run at one moment.
 struct counter_values {
@@ -37,9 +39,11 @@ struct counter_values {
   std::vector<queue> queues;
   std::uint64_t items = 0, waited = 0, queued_ns = 0;
   consumer_counters::histogram::counts queued{};
+  std::vector<failure_count> failures;
 };
 
-counter_values read_counters(const pipeline_run& run, const consumer_counters& consumer);
+counter_values read_counters(const pipeline_run& run, const consumer_counters& consumer,
+                             const failure_list& failures);
 
 inline double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -70,16 +74,16 @@ interval_metrics interval_between(const pipeline_run& run, const counter_values&
 /// The counters of a run at its beginning.
 counter_values beginning_of(const counter_values& now, std::uint64_t time);
 
-/// Remembers the last report, so that the next one covers the time since then.
+/// Remembers the last report, so that the next one covers the time since then. The range of a gauge is that since the
+/// last report of any collector.
 class metrics_collector {
  public:
   metrics_collector();
   ~metrics_collector();
 
-  metrics report(const pipeline_run& run, const consumer_counters& consumer);
+  metrics report(const pipeline_run& run, const consumer_counters& consumer, const failure_list& failures);
 
  private:
-  std::mutex mutex_;
   std::unique_ptr<const counter_values> previous_;
 };
 

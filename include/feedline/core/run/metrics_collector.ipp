@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <feedline/core/metrics/preemption.hpp>
+#include <feedline/core/run/failure_list.hpp>
 #include <feedline/core/run/worker_pool.hpp>
 #include <feedline/core/transport/channel.hpp>
 
@@ -26,7 +27,8 @@ FEEDLINE_INLINE void counter_values::stage::add(stage_counters& c) {
   c.numbers.report_to(numbers);
 }
 
-FEEDLINE_INLINE counter_values read_counters(const pipeline_run& run, const consumer_counters& consumer) {
+FEEDLINE_INLINE counter_values read_counters(const pipeline_run& run, const consumer_counters& consumer,
+                                             const failure_list& failures) {
   counter_values s;
   const std::uint64_t ended = run.consumer().ended.load(std::memory_order_relaxed);
   s.time = ended != 0 ? ended : now_ns();
@@ -55,6 +57,7 @@ FEEDLINE_INLINE counter_values read_counters(const pipeline_run& run, const cons
   s.waited = read_times(run.consumer(), ended).starved;
   s.queued_ns = consumer.queued_ns.load(std::memory_order_relaxed);
   consumer.queued.add_to(s.queued);
+  s.failures = failures.copy_counts();
   return s;
 }
 
@@ -147,10 +150,11 @@ FEEDLINE_INLINE interval_metrics interval_between(const pipeline_run& run, const
       const double starved = seconds(since(b.starved, a.starved));
       const double blocked = seconds(since(b.blocked, a.blocked));
       const double waiting = seconds(since(b.inside, a.inside));
+      const double throttled = seconds(since(b.throttled, a.throttled));
       const double alive = seconds(since(b.alive, a.alive));
       const double preempted = std::min(alive, seconds(since(b.preempted, a.preempted)));
-      segment.workers.push_back(
-          {std::max(0.0, alive - starved - blocked - waiting), starved, blocked, waiting, preempted});
+      segment.workers.push_back({std::max(0.0, alive - starved - blocked - waiting - throttled), starved,
+                                 blocked, waiting, preempted, throttled});
     }
     const std::size_t end = record.first_place + record.stages;
     share_out_busy(segment, m.segments.size(), first == 0, std::span(m.stages).subspan(first, end - first));
@@ -181,6 +185,13 @@ FEEDLINE_INLINE interval_metrics interval_between(const pipeline_run& run, const
                 histogram::quantile(queued, 0.5) * 1e-9,
                 histogram::quantile(queued, 0.99) * 1e-9,
                 buckets_of(queued)};
+  for (const failure_count& f : now.failures) {
+    const auto earlier = std::find_if(before.failures.begin(), before.failures.end(), [&](const auto& b) {
+      return b.stage == f.stage && b.message == f.message;
+    });
+    const std::uint64_t count = f.count - (earlier != before.failures.end() ? earlier->count : 0);
+    if (count > 0) m.failures.push_back({f.stage, f.message, count});
+  }
   m.bottleneck = bottleneck_of(m, run.outage());
   return m;
 }
@@ -198,10 +209,10 @@ FEEDLINE_INLINE metrics_collector::metrics_collector() = default;
 
 FEEDLINE_INLINE metrics_collector::~metrics_collector() = default;
 
-FEEDLINE_INLINE metrics metrics_collector::report(const pipeline_run& run,
-                                                  const consumer_counters& consumer) {
-  const std::lock_guard lock(mutex_);
-  counter_values now = read_counters(run, consumer);
+FEEDLINE_INLINE metrics metrics_collector::report(const pipeline_run& run, const consumer_counters& consumer,
+                                                  const failure_list& failures) {
+  const std::lock_guard lock(run.report_mutex());
+  counter_values now = read_counters(run, consumer, failures);
   const counter_values start = beginning_of(now, run.consumer().began.load(std::memory_order_relaxed));
   metrics m{interval_between(run, start, now, true),
             interval_between(run, previous_ ? *previous_ : start, now, false)};

@@ -193,6 +193,7 @@ class node_base {
   const std::uint64_t key_;
   std::uint64_t received_ = 0;
   stage_counters& counters_;
+  work_in_hand& at_;
   known_failures* known_ = nullptr;      // null: none of them is of this stage
   bool received_some_ = false;           // that didn't fail here, in this epoch
   bool has_enough_ = false;              // of this epoch, as the stage declared

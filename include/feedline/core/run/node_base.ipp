@@ -31,6 +31,7 @@ FEEDLINE_INLINE node_base::node_base(const stage_place& place, stage_counters& c
     : place_(place),
       key_(place.random_key()),
       counters_(counters),
+      at_(counters.thread->at),
       calls_(calls),
       finish_(finish),
       traits_(traits),

@@ -68,6 +68,9 @@ class packer_base : public chain_end {
 
   bool is_worker() const noexcept { return is_worker_; }
 
+  /// What the thread of the chain works on.
+  work_in_hand& at() const noexcept { return thread_.at; }
+
   packer_base& sink() noexcept { return *this; }
 
   /// How many packets have been pushed.

@@ -35,6 +35,7 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+class cpu_budget;
 class run_plan;
 class stage_outcomes;
 class worker_pool;
@@ -74,6 +75,11 @@ class pipeline_run {
                                           const std::optional<sample_id>& failed) const;
 
   const void* source() const noexcept { return source_.get(); }
+
+  /// For code that may outlive the run.
+  const std::shared_ptr<const void>& shared_source() const noexcept { return source_; }
+
+  const run_type& type() const noexcept { return type_; }
 
   /// Whether this process is a forked child of the one that started the run.
   bool is_inherited() const noexcept { return ::getpid() != process_; }
@@ -139,6 +145,9 @@ class pipeline_run {
   /// Feeds the packets that arrive at a segment to a thread's chain, until no more arrive or are wanted.
   void take_packets(std::size_t segment, thread_counters& thread, const packet_chain& chain);
 
+  /// Reports of metrics take turns.
+  std::mutex& report_mutex() const { return report_mutex_; }
+
   run_context& context() { return context_; }
 
   /// What a thread of the segment builds its chain from.
@@ -202,6 +211,12 @@ class pipeline_run {
   bool work(const packet_chain& chain, packet& p, channel_base& from, std::uint64_t began,
             std::uint64_t& used_before) const;
 
+  // The watchdog's thread.
+  void watch() const;
+
+  // Sets the priority and the processors of the calling thread.
+  void prepare_thread(const cpu_list& cpus) const;
+
   void run_thread(std::size_t segment, thread_counters& thread, std::atomic<std::size_t>& working);
 
   // The exception being handled, with the names of the stages on whose thread it occurred.
@@ -227,6 +242,8 @@ class pipeline_run {
   std::vector<segment_record> segments_;
   std::shared_ptr<const run_plan> plan_;
   std::vector<std::shared_ptr<channel_base>> queues_;
+  std::shared_ptr<cpu_budget> budget_; // null: no limit
+  mutable std::mutex report_mutex_;
   mutable std::mutex panic_mutex_;
   std::exception_ptr panic_;
   std::vector<std::thread> threads_;

@@ -3,22 +3,31 @@
 #include <feedline/core/run/pipeline_run.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
+
+#include <sys/resource.h>
 
 #include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/item_bytes.hpp>
+#include <feedline/core/metrics.hpp>
 #include <feedline/core/metrics/preemption.hpp>
 #include <feedline/core/plan/run_plan.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
+#include <feedline/core/run/cpu_budget.hpp>
 #include <feedline/core/run/dealer.hpp>
 #include <feedline/core/run/elastic.hpp>
 #include <feedline/core/run/failure_list.hpp>
 #include <feedline/core/run/sample_worker.hpp>
 #include <feedline/core/run/stage_outcomes.hpp>
+#include <feedline/core/run/waiting_for.hpp>
 #include <feedline/core/run/worker_pool.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -243,6 +252,10 @@ FEEDLINE_INLINE void pipeline_run::attach_dealer() {
 }
 
 FEEDLINE_INLINE void pipeline_run::start() {
+  if (options_.cpu_share > 0)
+    budget_ =
+        std::make_shared<cpu_budget>(options_.cpu_share * static_cast<double>(processors_), context_.stop);
+  context_.budget = budget_.get();
   type_.source.run_begins(source());
   try {
     read_held();
@@ -252,6 +265,36 @@ FEEDLINE_INLINE void pipeline_run::start() {
     throw;
   }
   for (std::size_t i = 1; i < segments_.size(); ++i) start_segment(i);
+  if (options_.watchdog.count() > 0) threads_.emplace_back([this] { watch(); });
+}
+
+FEEDLINE_INLINE void pipeline_run::watch() const {
+  constexpr std::uint64_t hour = 3'600'000'000'000; // ns
+  const std::stop_token& stop = context_.stop;
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  const auto longest = static_cast<std::uint64_t>(options_.watchdog.count());
+  std::uint64_t reported = 0; // the beginning of that wait
+  while (consumer_.ended.load(std::memory_order_relaxed) == 0) {
+    const std::uint64_t waiting = consumer_.waiting.load(std::memory_order_acquire);
+    const bool waits = static_cast<wait_kind>(waiting & 7) == wait_kind::starved;
+    const std::uint64_t since = waits ? waiting >> 3 : 0, now = now_ns();
+    const bool is_new = since != 0 && since != reported;
+    const std::uint64_t passed = is_new ? now - std::min(now, since) : 0;
+    if (passed < longest) {
+      const auto pause = std::chrono::nanoseconds(std::min(longest - passed, hour));
+      stopped.wait_for(lock, stop, pause, [] { return false; });
+      if (stop.stop_requested()) return;
+      continue;
+    }
+    reported = since;
+    try {
+      notify(options_.on_notice, "feedline: no item came for " + digits(static_cast<double>(passed) * 1e-9) +
+                                     " s. Waiting for: " + find_wait(*this).to_string());
+    } catch (...) { // there is nobody to tell
+    }
+  }
 }
 
 FEEDLINE_INLINE void pipeline_run::read_held() {
@@ -445,12 +488,18 @@ FEEDLINE_INLINE void pipeline_run::take_packets(std::size_t segment, thread_coun
     if (pool) pool->wait_turn(thread);
     packet_ptr p = from.pop(thread, [&] { chain.sink.hand_over(); });
     if (!p) return;
-    if (segments_[segment].parallel)
-      wanted = work(chain, *p, from, reads_source ? p->put_at : now_ns(), used);
+    const std::uint64_t began = reads_source ? p->put_at : now_ns();
+    thread.at.take(p->sequence, began);
+    trace_event done{began, began, p->put_at, p->size(), 0, trace_event::kind::packet};
+    if (thread.is_traced()) [[unlikely]]
+      done.fill = from.fill();
+    if (segments_[segment].parallel) wanted = work(chain, *p, from, began, used);
     else wanted = feed(chain, *p, from, context_) != flow::stop;
+    thread.note(done);
     if (pool) pool->worked(p->size());
     from.recycle(std::move(p));
     chain.sink.publish();
+    if (budget_) budget_->pay(thread);
   }
   from.stop(); // no thread may wait for room in a queue that nothing is taken from
 }
@@ -522,6 +571,7 @@ FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counte
   worker_pool* const pool = segments_[segment].pool.get();
   try {
     const preemption_watch watch(thread);
+    prepare_thread(composed_.segments[segment].cpus);
     if (pool) pool->wait_turn(thread);
     // After a stop the held samples may not have been read again. A live source runs nevertheless, so that it
     // learns of the run's begin and end.
@@ -537,6 +587,14 @@ FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counte
   if (pool) pool->end(); // there is no more work for the others either
   if (working.fetch_sub(1, std::memory_order_acq_rel) == 1) queues_[segment]->close();
   thread.ended.store(now_ns(), std::memory_order_relaxed);
+}
+
+FEEDLINE_INLINE void pipeline_run::prepare_thread(const cpu_list& cpus) const {
+  const auto thread = static_cast<::id_t>(::gettid());
+  const int lower = std::min(19, ::getpriority(PRIO_PROCESS, thread) + options_.nice);
+  if (options_.nice != 0 && ::setpriority(PRIO_PROCESS, thread, lower) != 0)
+    throw std::system_error(errno, std::generic_category(), "can't set the priority of a thread");
+  if (!cpus.is_empty()) cpus.pin_thread();
 }
 
 FEEDLINE_INLINE std::exception_ptr pipeline_run::error_of(const segment_record& segment) const noexcept {

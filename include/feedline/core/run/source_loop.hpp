@@ -138,7 +138,7 @@ class source_loop_of final : public source_loop_from<Source> {
   using item = source_item_t<Source>;
   using base::at_, base::known_, base::options_;
   using base::is_ready, base::is_stopped, base::may_push, base::next, base::next_after_wait;
-  using base::publish_numbers, base::sink;
+  using base::publish_numbers, base::sink, base::thread_;
 
  public:
   source_loop_of(const run_options& options, const run_context& context, const stage_place& place,
@@ -161,10 +161,12 @@ class source_loop_of final : public source_loop_from<Source> {
         const flow wanted = sink().hand_over();
         if (wanted != flow::more || left < 256) return wanted;
       }
+      thread_.at.enter(0);
       std::optional<item> value = ready ? next() : next_after_wait();
       if (!value) break;
       sample_id id;
       if (!may_push(id)) break;
+      thread_.at.begin_sample(id.index);
       sink().progress().timed_stages.is_timed = left == 256;
       const flow wanted = chain_.push(sample<item>{std::move(*value), id});
       if (wanted != flow::more) return wanted;
@@ -179,6 +181,7 @@ class source_loop_of final : public source_loop_from<Source> {
     if (target.empty()) return push_each();
     const sample_id first{at_.given, 0, static_cast<std::uint32_t>(at_.epoch)};
     std::size_t count = 0;
+    thread_.at.enter(0);
     for (; count < target.size() && !is_stopped(); ++count) {
       std::optional<item> value = next();
       if (!value) break;

@@ -4,6 +4,8 @@
 
 #include <exception>
 
+#include <feedline/core/run/cpu_budget.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE source_loop::source_loop(const run_options& options, const run_context& context,
@@ -43,6 +45,8 @@ FEEDLINE_INLINE void source_loop::run(state_reader rest) {
 // False if the source failed.
 FEEDLINE_INLINE bool source_loop::begin_epoch(state_reader& rest, bool wants_none) {
   ended_ = failed_for_good_ = false;
+  thread_.at.take(0, now_ns());
+  thread_.at.enter(0);
   try {
     reader_.begin_epoch();
     if (!wants_none) reader_.take_up(rest);
@@ -60,6 +64,7 @@ FEEDLINE_INLINE bool source_loop::run_epoch() {
   const std::uint64_t given_before = counter.load(std::memory_order_relaxed) - at_.given;
   for (flow wanted = flow::more; wanted == flow::more && !ended_;) {
     if (is_stopped()) return false;
+    thread_.at.take(0, now_ns());
     wanted = push_samples();
     // Stages that let few samples through must neither hide that no more are wanted, nor delay those few.
     if (wanted == flow::more) wanted = sink().wanted();
@@ -70,6 +75,7 @@ FEEDLINE_INLINE bool source_loop::run_epoch() {
     counter.store(given_before + at_.given, std::memory_order_relaxed);
     publish_numbers();
     sink().publish();
+    if (context_.budget) context_.budget->pay(thread_);
   }
   failed_.reset();
   return true;

@@ -99,7 +99,8 @@ class channel final : public channel_base {
       p->sequence = *number;
       p->last = true;
     }
-    p->put_at = now_ns();
+    const std::uint64_t now = now_ns();
+    p->put_at = now;
     queue_status status = try_put(p);
     if (status == queue_status::full) {
       const wait_timer timer(thread, wait_kind::blocked);
@@ -108,6 +109,8 @@ class channel final : public channel_base {
     if (status != queue_status::success) return false;
     if (Transport == transport::dropping && p) recycle(std::move(p));
     count_put(samples);
+    if (thread.is_traced()) [[unlikely]]
+      thread.note({now, now, now, samples, fill(), trace_event::kind::pushed});
     return true;
   }
 

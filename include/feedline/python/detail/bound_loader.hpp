@@ -222,6 +222,13 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     return ended_ ? ended_->metrics : metrics_so_far();
   }
 
+  /// The same of what the loader waits for.
+  std::string waiting_for() const {
+    check_process();
+    if (ended_) return "nothing: the run has ended";
+    return of_run<std::string>([](run_handle& run) { return run.waiting_for(); });
+  }
+
   memory_plan memory() const {
     check_process();
     return run()->memory();
@@ -438,12 +445,17 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     return std::nullopt;
   }
 
-  feedline::metrics metrics_so_far() const {
+  template <class Result, class F>
+  Result of_run(F f) const {
     std::shared_ptr<run_handle> run = this->run(); // another thread may end the pass meanwhile
     const py::gil_scoped_release unlocked;
-    feedline::metrics all = run->metrics();
+    Result result = f(*run);
     run.reset(); // without Python's lock, if it is the last
-    return all;
+    return result;
+  }
+
+  feedline::metrics metrics_so_far() const {
+    return of_run<feedline::metrics>([](run_handle& run) { return run.metrics(); });
   }
 
   // Ends the run and keeps what is known of it.

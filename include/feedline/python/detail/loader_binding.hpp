@@ -68,6 +68,7 @@ inline py::dict as_python(const interval_metrics& m) {
     d["busy_fraction"] = s.busy_fraction();
     d["starved_fraction"] = s.starved_fraction();
     d["waiting_fraction"] = s.waiting_fraction();
+    d["throttled_fraction"] = s.throttled_fraction();
     segments.append(d);
   }
   for (const queue_metrics& q : m.queues) {
@@ -91,6 +92,11 @@ inline py::dict as_python(const interval_metrics& m) {
   all["segments"] = segments;
   all["queues"] = queues;
   all["consumer"] = consumer;
+  py::list failures;
+  for (const failure_count& f : m.failures)
+    failures.append(py::dict(py::arg("stage") = text_of(f.stage), py::arg("message") = text_of(f.message),
+                             py::arg("count") = f.count));
+  all["failures"] = failures;
   all["bottleneck"] = text_of(m.bottleneck);
   return all;
 }
