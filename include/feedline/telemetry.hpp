@@ -2,3 +2,5 @@
 #pragma once
 // The component feedline::telemetry: what a run does, for other programs and for people.
 #include <feedline/telemetry/prometheus.hpp>
+#include <feedline/telemetry/recorder.hpp>
+#include <feedline/telemetry/trace.hpp>
