@@ -3,4 +3,5 @@
 // The component feedline::telemetry: what a run does, for other programs and for people.
 #include <feedline/telemetry/prometheus.hpp>
 #include <feedline/telemetry/recorder.hpp>
+#include <feedline/telemetry/shuffle_quality.hpp>
 #include <feedline/telemetry/trace.hpp>

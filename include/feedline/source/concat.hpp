@@ -163,6 +163,16 @@ class concat_source {
 
   std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
 
+  /// A concat of the sources that `f` makes of these.
+  template <class F>
+  auto with_parts(F f) const {
+    return std::apply(
+        [&](const auto&... part) {
+          return concat_source<decltype(f(part.described()))...>(f(part.described())...);
+        },
+        parts_);
+  }
+
   std::uint64_t extent() const noexcept { return count; }
 
   std::string outage() const { return outage_of_parts(parts_); }

@@ -164,6 +164,17 @@ class mix_source {
 
   std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
 
+  /// A mix with the same weights of the sources that `f` makes of these.
+  template <class F>
+  auto with_parts(F f) const {
+    return std::apply(
+        [&](const auto&... part) {
+          return mix_source<decltype(f(part.described()))...>(
+              options_, weighted_source<decltype(f(part.described()))>{f(part.described()), part.weight}...);
+        },
+        parts_);
+  }
+
   std::uint64_t extent() const noexcept { return count; }
 
   std::string outage() const { return outage_of_parts(parts_); }

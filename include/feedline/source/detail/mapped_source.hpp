@@ -77,6 +77,9 @@ class mapped_source {
     return source_.repetition();
   }
 
+  /// The source before the stages, as described.
+  const Source& before_stages() const noexcept { return source_; }
+
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
 
   bool ready() const
