@@ -18,6 +18,7 @@ struct named_metrics {
 /// run began, and the current values. Times are in seconds. Serve it as `text/plain; version=0.0.4`.
 ///
 /// - `feedline_stage_…{stage}`: received, emitted and failed items, the time of an item, busy seconds, samples held
+/// - `feedline_failures_total{stage, cause}`: failures by message, at most 1,000 different ones
 /// - `feedline_user_events_total`, `feedline_user_value{stage, name}`: counters and gauges of functions, stages and sources
 /// - `feedline_worker_seconds_total{threads, worker, state}`, `feedline_workers{threads}`
 /// - `feedline_queue_…{queue}`: items put, taken and dropped, and the fill

@@ -10,31 +10,18 @@
 #include <string_view>
 #include <utility>
 
+#include <feedline/telemetry/detail/utf8.hpp>
+
 namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
-
-/// The length of the UTF-8 character at the beginning of the text; 0 if it isn't one.
-FEEDLINE_INLINE std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  const unsigned char second = byte(1); // excludes long forms, surrogates and numbers above 0x10ffff
-  const bool is_valid = !(first == 0xe0 && second < 0xa0) && !(first == 0xed && second > 0x9f) &&
-                        !(first == 0xf0 && second < 0x90) && !(first == 0xf4 && second > 0x8f);
-  return is_valid ? length : 0;
-}
 
 /// A label's value in quotes.
 FEEDLINE_INLINE std::string prometheus_label(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
-    if (length == 0) quoted += "\xef\xbf\xbd"; // U+FFFD, the replacement character
+    if (length == 0) quoted += replacement_character;
     else if (text[0] == '"' || text[0] == '\\') (quoted += '\\') += text[0];
     else if (text[0] == '\n') quoted += "\\n";
     else quoted += text.substr(0, length);
@@ -110,6 +97,11 @@ FEEDLINE_INLINE void add_stages(prometheus_text& to) {
   each("feedline_stage_busy_seconds", "gauge",
        "Time that all threads of a stage worked in it, estimated from some of its items.",
        [](const stage_metrics& s) { return s.busy; });
+  to.family("feedline_failures_total", "counter", "Failures that the consumer received.",
+            [](const interval_metrics& m, auto add) {
+              for (const failure_count& f : m.failures)
+                add({{"stage", f.stage}, {"cause", f.message}}, static_cast<double>(f.count));
+            });
   const auto buffers = [&](std::string_view name, std::string_view help, auto of) {
     to.family(name, "gauge", help, [&](const interval_metrics& m, auto add) {
       for (const stage_metrics& s : m.stages)
@@ -162,6 +154,7 @@ FEEDLINE_INLINE void add_workers(prometheus_text& to) {
                 state("starved", w.starved);
                 state("blocked", w.blocked);
                 state("waiting", w.waiting);
+                state("throttled", w.throttled);
               });
   each_worker("feedline_worker_preempted_seconds_total",
               "The part of a thread's time in which it was ready to run, but had no processor.",

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/telemetry/detail/utf8.hpp>
+
+#include <array>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE char32_t next_character(std::string_view& rest) {
+  constexpr char32_t invalid = 0xfffd;
+  const auto first = static_cast<unsigned char>(rest.front());
+  rest.remove_prefix(1);
+  if (first < 0x80) return first;
+  const std::size_t more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+  if (first < 0xc2 || first > 0xf4 || rest.size() < more) return invalid;
+  char32_t value = first & (0x3fU >> more);
+  for (std::size_t i = 0; i < more; ++i) {
+    const auto next = static_cast<unsigned char>(rest[i]);
+    if ((next & 0xc0) != 0x80) return invalid;
+    value = value << 6 | (next & 0x3f);
+  }
+  constexpr std::array<char32_t, 4> least{0, 0x80, 0x800, 0x10000};
+  if (value < least[more] || value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) return invalid;
+  rest.remove_prefix(more);
+  return value;
+}
+
+FEEDLINE_INLINE std::size_t utf8_length(std::string_view text) {
+  std::string_view rest = text;
+  const bool is_replaced = next_character(rest) == 0xfffd;
+  const std::size_t length = text.size() - rest.size();
+  return is_replaced && length == 1 ? 0 : length;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
