@@ -24,6 +24,7 @@
 #include <feedline/arrow.hpp>
 #include <feedline/audio.hpp>
 #include <feedline/feedline.hpp>
+#include <feedline/telemetry.hpp>
 
 #include "classifier.hpp"
 #include "features.hpp"
@@ -140,8 +141,13 @@ void train(classifier& model, const options& o, const fl::mel_spectrogram& spect
                                .on_error = o.on_error,
                                .failure_limit = o.failure_limit,
                                .on_failure = say_failures(),
-                               .memory_budget = o.memory_budget});
+                               .memory_budget = o.memory_budget,
+                               .on_starved = [](const std::string& sentence) {
+                                 std::fprintf(stderr, "%s\n", sentence.c_str());
+                               }});
   std::fputs(to_string(loader.memory()).c_str(), stdout);
+  std::optional<fl::live_view> view;
+  if (o.watch) view.emplace(loader);
   const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
   const auto begin = std::chrono::steady_clock::now();
   double loss = 0;
@@ -185,6 +191,8 @@ void evaluate(classifier& model, const options& o, const fl::mel_spectrogram& sp
                              .failure_limit = o.failure_limit,
                              .on_failure = say_failures(),
                              .memory_budget = o.memory_budget});
+  std::optional<fl::live_view> view;
+  if (o.watch) view.emplace(loader);
   try {
     for (const auto& batch : loader)
       for (std::size_t i = 0; i < batch.size() && !stop.stop_requested(); ++i) {

@@ -42,7 +42,7 @@ struct options {
   feedline::on_error on_error = feedline::on_error::skip;
   std::size_t failure_limit = feedline::default_failure_limit;
   std::string json, write_tones; // a file and a folder
-  bool help = false;
+  bool watch = false, help = false;
 
   /// The number of samples in a clip.
   std::size_t clip_length() const { return static_cast<std::size_t>(seconds * static_cast<double>(rate)); }
@@ -119,6 +119,7 @@ evaluates it in one pass. Without --train and --eval it makes a data set of tone
   --steps N             number of training batches, instead of --epochs
   --on-error skip|fail  whether to skip a clip that can't be read, or to fail (skip)
   --failure-limit N     clips that may be skipped in all; one more ends the run (1000)
+  --watch               show what every stage does, below the output of the program
   --json FILE           write the results to this file
   --write-tones FOLDER  only write the data set of tones to this folder, as train.arrows and eval.arrows
   --help                print this text
@@ -190,6 +191,7 @@ inline options read_options(const std::vector<std::string>& arguments) {
       o.on_error = choice("skip", "fail") == "skip" ? feedline::on_error::skip : feedline::on_error::fail;
     else if (flag == "--write-tones") o.write_tones = text("a folder name");
     else if (flag == "--json") o.json = text("a file name");
+    else if (flag == "--watch") o.watch = true;
     else if (flag == "--help") o.help = true;
     else throw usage_error("unknown flag " + flag);
   }

@@ -24,12 +24,12 @@
 #include <unistd.h>
 
 #include <feedline/feedline.hpp>
+#include <feedline/telemetry.hpp>
 
 #include "loader.hpp"
 #include "model.hpp"
 #include "options.hpp"
 #include "synthetic_games.hpp"
-#include "watch.hpp"
 
 namespace fl = feedline;
 
@@ -71,11 +71,11 @@ void add_to_digest(const chess::training_batch& b, std::uint64_t& digest) {
 
 /// Trains on the batches of a loader.
 template <class Loader>
-void train(Loader loader, const options& o, const std::stop_token& stop, chess::notices& said, report& into) {
+void train(Loader loader, const options& o, const std::stop_token& stop, report& into) {
   const std::uint64_t steps = o.steps.value_or(o.finite ? std::numeric_limits<std::uint64_t>::max() : 100);
   chess::small_model model(o.model_seed.value_or(o.seed));
-  std::optional<chess::watch_view> view;
-  if (o.watch) view.emplace(loader, said);
+  std::optional<fl::live_view> view;
+  if (o.watch) view.emplace(loader);
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t shown = 0;
   try {
@@ -92,16 +92,11 @@ void train(Loader loader, const options& o, const std::stop_token& stop, chess::
       if (!o.json.empty()) add_to_digest(*batch, into.tensor_digest);
       into.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
-      char line[200];
-      std::snprintf(line, sizeof line, "batch %llu  loss %.3f (policy %.3f, value %.3f)  %.0f positions/s",
-                    static_cast<unsigned long long>(into.batches), into.last_loss.sum(),
-                    into.last_loss.policy, into.last_loss.value,
-                    static_cast<double>(into.positions) / into.seconds);
-      if (view) view->set_headline(line);
-      else if (o.steps.value_or(100) < 10 || into.batches * 10 / o.steps.value_or(100) != shown) {
-        shown = into.batches * 10 / o.steps.value_or(100);
-        std::puts(line);
-      }
+      if (o.steps.value_or(100) >= 10 && into.batches * 10 / o.steps.value_or(100) == shown) continue;
+      shown = into.batches * 10 / o.steps.value_or(100);
+      std::printf("batch %llu  loss %.3f (policy %.3f, value %.3f)  %.0f positions/s\n",
+                  static_cast<unsigned long long>(into.batches), into.last_loss.sum(), into.last_loss.policy,
+                  into.last_loss.value, static_cast<double>(into.positions) / into.seconds);
     }
   } catch (const fl::pipeline_error& error) {
     into.error = error;
@@ -114,33 +109,32 @@ void train(Loader loader, const options& o, const std::stop_token& stop, chess::
 
 /// Runs a pipeline for one pass, or endlessly.
 template <class Batches>
-void run_batches(const Batches& batches, const options& o, const std::stop_token& stop, chess::notices& said,
-                 report& into) {
-  constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
-  if (o.finite)
-    train(batches.finite(
-              {.seed = o.seed, .stop = stop, .on_error = fl::on_error::skip, .failure_limit = any_number}),
-          o, stop, said, into);
-  else
-    train(batches.infinite(
-              {.seed = o.seed, .stop = stop, .on_error = fl::on_error::skip, .failure_limit = any_number}),
-          o, stop, said, into);
+void run_batches(const Batches& batches, const options& o, const std::stop_token& stop, report& into) {
+  const auto with_options = [&](auto run) {
+    run.seed = o.seed;
+    run.stop = stop;
+    run.on_error = fl::on_error::skip;
+    run.failure_limit = fl::no_failure_limit;
+    run.on_starved = [](const std::string& sentence) { std::fprintf(stderr, "%s\n", sentence.c_str()); };
+    return run;
+  };
+  if (o.finite) train(batches.finite(with_options(fl::finite_options{})), o, stop, into);
+  else train(batches.infinite(with_options(fl::infinite_options{})), o, stop, into);
 }
 
 void train(const options& o, const std::stop_token& stop, report& into) {
-  chess::notices said;
   if (o.window) {
     auto pool = chess::live_pool(o.loader.games.front(), *o.window,
-                                 [&said](const std::string& sentence) { said.say(sentence); });
+                                 [](const std::string& sentence) { std::puts(sentence.c_str()); });
     if (o.anchor) pool.set_anchor(*o.anchor);
-    run_batches(chess::live_batches(pool, o.loader), o, stop, said, into);
+    run_batches(chess::live_batches(pool, o.loader), o, stop, into);
     into.since_anchor = pool.chunks_since_anchor();
     return;
   }
   const chess::chunk_sources sources(chess::find_files(o.loader.games));
   for (const std::string& problem : sources.problems())
     std::fprintf(stderr, "left out: %s\n", problem.c_str());
-  run_batches(chess::batches_from(fl::from(sources) | fl::global_shuffle(), o.loader), o, stop, said, into);
+  run_batches(chess::batches_from(fl::from(sources) | fl::global_shuffle(), o.loader), o, stop, into);
 }
 
 void print(const report& r) {
@@ -148,7 +142,7 @@ void print(const report& r) {
   std::printf("\ntrained on %llu positions in %.1f s, %.0f per second; loss %.3f -> %.3f\n%s",
               number(r.positions), r.seconds,
               r.seconds > 0 ? static_cast<double>(r.positions) / r.seconds : 0, r.first_loss.sum(),
-              r.last_loss.sum(), chess::to_table(r.metrics).c_str());
+              r.last_loss.sum(), to_string(r.metrics).c_str());
   if (r.since_anchor) std::printf("\nchunks since the anchor: %llu\n", number(*r.since_anchor));
   if (const std::uint64_t bad = r.bad_chunks(); bad > 0)
     std::printf("\nchunks left out: %llu\n", number(bad));

@@ -71,7 +71,7 @@ inline constexpr std::string_view help_text =
   --seed N              seed of the order of games and positions (1)
   --model-seed N        seed of the network's initial weights (that of --seed)
   --games-seed N        seed of the generated games (that of --seed)
-  --watch               show every stage once a second; redraws the table on a terminal
+  --watch               show what every stage does, below the output of the program
   --json FILE           write the results
   --write-games FOLDER  only write the generated games to it
   --help                this text

@@ -33,7 +33,7 @@ struct command_line {
   std::size_t failure_limit = feedline::default_failure_limit;
   std::string checkpoint, resume; // files
   std::string json;
-  bool help = false;
+  bool watch = false, help = false;
 };
 
 inline constexpr std::string_view help_text =
@@ -54,6 +54,7 @@ evaluates it. Without --train and --eval it draws a data set of shapes.
   --failure-limit N     samples that may be skipped in all; one more ends the run (1000)
   --checkpoint FILE     save the training to this file every 100 batches and when it ends or is interrupted
   --resume FILE         continue a saved training, with the same results as without the interruption
+  --watch               show what every stage does, below the output of the program
   --json FILE           write the results to this file
   --help                print this text
 
@@ -104,6 +105,7 @@ inline command_line read_command_line(const std::vector<std::string>& arguments)
     } else if (flag == "--checkpoint") result.checkpoint = value("a file name");
     else if (flag == "--resume") result.resume = value("a file name");
     else if (flag == "--json") result.json = value("a file name");
+    else if (flag == "--watch") result.watch = true;
     else if (flag == "--help") result.help = true;
     else throw usage_error("unknown flag " + flag);
   }

@@ -23,6 +23,7 @@
 #include <feedline/feedline.hpp>
 #include <feedline/image.hpp>
 #include <feedline/source/tar.hpp>
+#include <feedline/telemetry.hpp>
 
 #include "classifier.hpp"
 #include "command_line.hpp"
@@ -142,14 +143,18 @@ void train(classifier& model, const command_line& options, std::uint64_t steps, 
   double accuracy = 0;
   const auto begin = std::chrono::steady_clock::now();
   const std::uint64_t samples_before = result.samples;
-  auto loader = pipeline.infinite({.seed = options.seed,
-                                   .stop = stop,
-                                   .on_error = options.on_error,
-                                   .failure_limit = options.failure_limit,
-                                   .on_failure = say_failures(bar),
-                                   .memory_budget = options.memory_budget,
-                                   .resume = checkpoint});
+  auto loader = pipeline.infinite(
+      {.seed = options.seed,
+       .stop = stop,
+       .on_error = options.on_error,
+       .failure_limit = options.failure_limit,
+       .on_failure = say_failures(bar),
+       .memory_budget = options.memory_budget,
+       .resume = checkpoint,
+       .on_starved = [](const std::string& sentence) { std::fprintf(stderr, "%s\n", sentence.c_str()); }});
   if (options.memory_budget > 0) std::fputs(to_string(loader.memory()).c_str(), stderr);
+  std::optional<fl::live_view> view;
+  if (options.watch) view.emplace(loader);
   const auto keep = [&] {
     if (!options.checkpoint.empty()) save_training(options.checkpoint, model, result, loader.checkpoint());
   };
@@ -201,6 +206,8 @@ void evaluate(classifier& model, const command_line& options, std::uint32_t epoc
                                  .failure_limit = options.failure_limit,
                                  .on_failure = say_failures(bar),
                                  .memory_budget = options.memory_budget});
+  std::optional<fl::live_view> view;
+  if (options.watch) view.emplace(loader);
   try {
     for (const auto& batch : loader) {
       for (std::size_t i = 0; i < batch.size(); ++i) {

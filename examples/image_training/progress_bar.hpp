@@ -54,7 +54,7 @@ class progress_bar {
   }
 
  private:
-  static constexpr std::size_t width = 24;
+  static constexpr std::size_t width = 16;
 
   std::string title_;
   std::uint64_t total_;

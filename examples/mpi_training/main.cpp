@@ -22,6 +22,7 @@
 #include <mpi.h>
 
 #include <feedline/feedline.hpp>
+#include <feedline/telemetry.hpp>
 
 namespace fl = feedline;
 
@@ -111,6 +112,7 @@ training load(const std::string& path) {
 
 struct command_line {
   std::string checkpoint, resume;
+  bool watch = false; // show what every stage of rank 0 does
   std::uint64_t steps = 300;
   std::uint64_t every = 50;  // steps between checkpoints
   std::uint64_t batch = 240; // samples, over all ranks
@@ -122,6 +124,10 @@ command_line read_command_line(int count, char** arguments) {
   command_line c;
   for (int i = 1; i < count; ++i) {
     const std::string_view flag = arguments[i];
+    if (flag == "--watch") {
+      c.watch = true;
+      continue;
+    }
     if (i + 1 == count) throw std::runtime_error(std::string(flag) + " needs a value");
     const std::string value = arguments[++i];
     if (flag == "--checkpoint") c.checkpoint = value;
@@ -145,6 +151,8 @@ void train(const command_line& options, const fl::rank& rank) {
 
   training t = options.resume.empty() ? training() : load(options.resume);
   auto loader = pipeline.infinite({.seed = 7, .rank = rank, .resume = t.data});
+  std::optional<fl::live_view> view;
+  if (options.watch && rank.number == 0) view.emplace(loader);
   while (t.step < options.steps) {
     const auto batch = loader.next();
     sums total = gradient_of(t.weights, *batch);

@@ -3,7 +3,7 @@
 // trains; with --cache they are kept on disk, so that later epochs and programs read them from there.
 //
 //   remote_training [--epochs N] [--workers N] [--seed N] [--cache FOLDER] [--cache-bytes N] [--retry-for SECONDS]
-//                   URL...
+//                   [--watch] URL...
 //   remote_training --make FOLDER     draws a small data set: train-{0000..0003}.tar
 //
 // The script `run` beside this file shows it with a web server of its own.
@@ -19,6 +19,7 @@
 #include <exception>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -30,6 +31,7 @@
 #include <feedline/feedline.hpp>
 #include <feedline/image.hpp>
 #include <feedline/remote.hpp>
+#include <feedline/telemetry.hpp>
 
 namespace fl = feedline;
 
@@ -42,6 +44,7 @@ struct options {
   std::uint64_t epochs = 3, workers = 2, seed = 1, cache_bytes = 10'000'000'000;
   std::uint64_t retry_for = 300; // seconds in which no server answers
   std::string cache, make;
+  bool watch = false;
 };
 
 struct usage_error : std::runtime_error {
@@ -54,6 +57,10 @@ options read_options(std::span<char*> arguments) {
     const std::string_view flag = arguments[i];
     if (!flag.starts_with("--")) {
       o.urls.emplace_back(flag);
+      continue;
+    }
+    if (flag == "--watch") {
+      o.watch = true;
       continue;
     }
     if (++i == arguments.size()) throw usage_error(std::string(flag) + " needs a value");
@@ -144,10 +151,14 @@ int train(const options& o) {
                  static_cast<double>(samples) / seconds(), end);
   };
   // A sample that can't be read is left out and counted.
-  auto loader = pipeline.finite({.seed = o.seed,
-                                 .epochs = static_cast<std::uint32_t>(o.epochs),
-                                 .stop = interrupt.token(),
-                                 .on_error = fl::on_error::skip});
+  auto loader = pipeline.finite(
+      {.seed = o.seed,
+       .epochs = static_cast<std::uint32_t>(o.epochs),
+       .stop = interrupt.token(),
+       .on_error = fl::on_error::skip,
+       .on_starved = [](const std::string& sentence) { std::fprintf(stderr, "%s\n", sentence.c_str()); }});
+  std::optional<fl::live_view> view;
+  if (o.watch) view.emplace(loader);
   for (const auto& batch : loader) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (batch.ids()[i].epoch != epoch) {
@@ -166,6 +177,7 @@ int train(const options& o) {
     }
   }
   report("\n");
+  view.reset();
 
   std::printf("%zu samples in %.1f s\n", samples, seconds());
   const fl::metrics metrics = loader.metrics();
