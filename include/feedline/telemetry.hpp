@@ -8,3 +8,4 @@
 #include <feedline/telemetry/recorder.hpp>
 #include <feedline/telemetry/shuffle_quality.hpp>
 #include <feedline/telemetry/trace.hpp>
+#include <feedline/telemetry/tune.hpp>
