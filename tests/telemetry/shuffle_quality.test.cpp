@@ -491,8 +491,8 @@ TEST_CASE("The text has all numbers and problems") {
   const std::string text = to_string(r);
   CAPTURE(text);
   for (const char* part :
-       {"1,000 batches, 50,000 samples in all", "a sample moves by ", "in theory such a shuffle buffer gives 184",
-        " shards of 40 (by chance ", "autocorrelation 0.9", "2.00 labels of 2 (by chance 2.00)",
-        "a sample returns after ", "problem: a batch mixes "})
+       {"1,000 batches, 50,000 samples in all", "a sample moves by ",
+        "in theory such a shuffle buffer gives 184", " shards of 40 (by chance ", "autocorrelation 0.9",
+        "2.00 labels of 2 (by chance 2.00)", "a sample returns after ", "problem: a batch mixes "})
     CHECK(text.find(part) != std::string::npos);
 }

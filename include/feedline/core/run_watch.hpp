@@ -2,6 +2,7 @@
 #pragma once
 // Sees what a run does, from any thread and also after its loader's end.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,12 +10,11 @@
 #include <feedline/core/loader.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics.hpp>
+#include <feedline/core/metrics/trace_ring.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
-
-class trace_ring;
 
 /// The events of one thread.
 struct traced_thread {
@@ -22,6 +22,12 @@ struct traced_thread {
   std::string worker;  ///< ", worker 2", or empty
   std::size_t segment; ///< it pushes into the queue with this number, and takes from the one before it
   std::shared_ptr<trace_ring> events;
+};
+
+/// What the threads of a run note from then on.
+struct started_trace {
+  std::uint64_t began; ///< in ns, by the clock of the events
+  std::vector<traced_thread> threads;
 };
 
 /// What a watch and the end of its run share.
@@ -55,7 +61,7 @@ class run_watch {
   // From now on, threads note what they do. Each keeps its last `events`, unless it was traced earlier and
   // keeps another number. The consumer's thread comes last; none if the loader has ended. Throws std::logic_error if the run
   // is being traced already.
-  std::vector<detail::traced_thread> start_trace(std::size_t events) const;
+  detail::started_trace start_trace(std::size_t events) const;
 
   void stop_trace() const;
 

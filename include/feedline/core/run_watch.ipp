@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include <feedline/core/metrics/trace_ring.hpp>
+#include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/delivery.hpp>
 #include <feedline/core/run/metrics_collector.hpp>
 #include <feedline/core/run/pipeline_run.hpp>
@@ -46,13 +46,13 @@ FEEDLINE_INLINE bool run_watch::has_ended() const {
   return !seen_->link || !seen_->link->with_run([](const detail::delivery&) {});
 }
 
-FEEDLINE_INLINE std::vector<detail::traced_thread> run_watch::start_trace(std::size_t events) const {
-  std::vector<detail::traced_thread> all;
+FEEDLINE_INLINE detail::started_trace run_watch::start_trace(std::size_t events) const {
+  detail::started_trace all{detail::now_ns(), {}};
   std::vector<detail::thread_counters*> threads;
   const auto add = [&](std::string name, std::string thread, std::size_t segment,
                        detail::thread_counters& t) {
     if (!t.owned_ring) t.owned_ring = std::make_shared<detail::trace_ring>(events);
-    all.push_back({std::move(name), std::move(thread), segment, t.owned_ring});
+    all.threads.push_back({std::move(name), std::move(thread), segment, t.owned_ring});
     threads.push_back(&t);
   };
   const auto start = [&](const detail::delivery& of) {

@@ -54,6 +54,7 @@ struct workers {
   /// Throws std::invalid_argument for an empty list or a number that no processor can have.
   workers on(std::span<const int> processors) const;
 
+  /// The same, for `workers{4}.on({0, 1})`.
   workers on(std::initializer_list<int> processors) const {
     return on(std::span(processors.begin(), processors.size()));
   }

@@ -27,6 +27,7 @@ class group_of_sample {
  public:
   group_of_sample() = default;
 
+  /// Takes a function.
   template <class F>
     requires(std::is_invocable_r_v<std::int64_t, F&, const sample_id&> && !std::is_same_v<F, group_of_sample>)
   group_of_sample(F f)
@@ -73,7 +74,7 @@ struct group_mixing {
 
 /// How far samples move, in positions: the mean of |position after the shuffle - position before it|.
 struct sample_displacement {
-  double mean = 0;
+  double mean = 0; ///< of all samples
   /// What a full shuffle buffer of n samples gives: 2 (n - 1) (1 - 1/n)^(n - 1), or about 0.74 n. Each item in the buffer is
   /// as likely to leave, so the time that a sample stays has a geometric distribution with the mean n - 1, and this is its
   /// mean absolute deviation. While the buffer fills or is emptied, samples move less. In a finite run it is at most
@@ -123,6 +124,7 @@ struct shuffle_report {
   friend std::string to_string(const shuffle_report& r);
 };
 
+/// See shuffle_report.
 std::string to_string(const shuffle_report& r);
 
 namespace detail {

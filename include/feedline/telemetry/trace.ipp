@@ -18,8 +18,6 @@
 #include <unistd.h>
 
 #include <feedline/core/metrics.hpp>
-#include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/metrics/trace_ring.hpp>
 #include <feedline/core/run_watch.hpp>
 #include <feedline/detail/open_file.hpp>
 
@@ -100,8 +98,8 @@ class trace_writer {
   }
 
   static std::string wait_name(std::uint64_t kind) {
-    constexpr std::array<std::string_view, wait_kinds> names{"",       "starved", "blocked",
-                                                             "parked", "waiting", "throttled"};
+    constexpr std::array<std::string_view, 6> names{"",       "starved", "blocked",
+                                                    "parked", "waiting", "throttled"};
     return std::string(names[std::min<std::size_t>(kind, names.size() - 1)]);
   }
 
@@ -149,16 +147,15 @@ class trace_writer {
 struct trace::events {
   ::pid_t process;
   run_watch watch;
-  std::uint64_t began;
-  std::vector<detail::traced_thread> threads;
+  detail::started_trace noted;
 };
 
 FEEDLINE_INLINE trace::trace(const run_handle& loader, std::string path, const trace_options& options)
     : path_(std::move(path)) {
   if (options.events == 0)
     throw std::invalid_argument("feedline::trace: a thread must keep at least 1 event");
-  events_ = std::unique_ptr<events>(new events{::getpid(), run_watch(loader), detail::now_ns(), {}});
-  events_->threads = events_->watch.start_trace(options.events);
+  const run_watch watch(loader);
+  events_ = std::unique_ptr<events>(new events{::getpid(), watch, watch.start_trace(options.events)});
 }
 
 FEEDLINE_INLINE trace::~trace() {
@@ -182,7 +179,7 @@ FEEDLINE_INLINE void trace::write() {
 }
 
 FEEDLINE_INLINE std::string trace::to_json() const {
-  return detail::trace_writer(events_->threads, events_->began).write();
+  return detail::trace_writer(events_->noted.threads, events_->noted.began).write();
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

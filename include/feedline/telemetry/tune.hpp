@@ -34,8 +34,8 @@ struct tune_options {
 struct tuned_configuration {
   /// The workers of a parallel stage, or of stages that share them.
   struct stage_workers {
-    std::string stage; ///< "map `decode`"
-    feedline::workers workers;
+    std::string stage;         ///< "map `decode`"
+    feedline::workers workers; ///< as in map(f, workers{…})
   };
 
   std::string variant;                ///< as named by the caller; empty: the only pipeline
@@ -55,6 +55,7 @@ struct tune_result {
   /// those that deliver at least 97 % of the samples per second of the fastest.
   std::size_t best_index = 0;
 
+  /// The configuration to copy.
   const tuned_configuration& best() const { return tried[best_index]; }
 };
 
@@ -76,6 +77,7 @@ class tuner;
 /// One of several pipelines to compare, which may differ in anything, such as the options of a decoder.
 class tune_variant {
  public:
+  /// `name`: for the table.
   template <class Source, class... Segments>
   tune_variant(std::string name, const pipeline<Source, Segments...>& p)
       : name_(std::move(name)),

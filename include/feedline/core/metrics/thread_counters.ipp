@@ -2,6 +2,8 @@
 #pragma once
 #include <feedline/core/metrics/thread_counters.hpp>
 
+#include <sched.h>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 struct user_numbers::kept_number {
@@ -54,7 +56,8 @@ FEEDLINE_INLINE worker_times read_times(const thread_counters& a, std::uint64_t 
   if (began == 0) return {};
   std::array<std::uint64_t, wait_kinds> waited{};
   std::uint64_t now = 0;
-  for (int left = 1000; left > 0; --left) { // a thread that lost its processor in the middle isn't waited for
+  for (int left = 1000; left > 0;
+       --left) { // a thread that lost its processor in the middle isn't waited for long
     const std::uint64_t changes = a.changes.load(std::memory_order_acquire);
     for (std::size_t kind = 0; kind < waited.size(); ++kind)
       waited[kind] = a.waits[kind].load(std::memory_order_acquire);
@@ -63,6 +66,7 @@ FEEDLINE_INLINE worker_times read_times(const thread_counters& a, std::uint64_t 
     if (const std::uint64_t begin = waiting >> 3; now > begin && begin > 0)
       waited[waiting & 7] += now - begin;
     if (changes % 2 == 0 && changes == a.changes.load(std::memory_order_relaxed)) break;
+    if (left % 32 == 0) ::sched_yield(); // it may have lost its processor to this thread
   }
   const std::uint64_t ended = a.ended.load(std::memory_order_relaxed);
   const auto of = [&](wait_kind kind) { return waited[static_cast<std::size_t>(kind)]; };
