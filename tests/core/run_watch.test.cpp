@@ -145,7 +145,7 @@ TEST_CASE("A loader names the stage, the worker and the sample that its consumer
     CHECK(has(text, " is in map `crop`, on sample 50, for "));
     CHECK(text.starts_with("packet "));
   }
-  SECTION("in front of a filled buffer, a queue and another pool") {
+  SECTION("before a filled buffer, a queue and another pool") {
     const std::string text =
         hung(numbers(100) | fl::map(wait, fl::name{"decode"}, fl::workers{2}) | fl::shuffle({.capacity = 8}) |
                  fl::prefetch(3) | fl::map([](int n) { return n; }, fl::workers{2}) | fl::batch(4),
@@ -204,7 +204,7 @@ TEST_CASE("A loader says that its consumer doesn't ask") {
   CHECK(loader.waiting_for() == "nothing: the loader has no run");
 }
 
-TEST_CASE("A consumer that asks without waiting is told what holds up its next item") {
+TEST_CASE("waiting_for() names what holds up the next item of a consumer that polls") {
   const watchdog dog("polling");
   gate g(0);
   auto loader =

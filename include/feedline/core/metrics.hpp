@@ -173,6 +173,13 @@ std::string pad_left(std::string text, std::size_t width);
 
 std::string pad_right(std::string text, std::size_t width);
 
+/// Whether the data of the source is what a segment's thread waits for: nothing in the pipeline is upstream of it.
+bool awaits_data(const interval_metrics& m, std::size_t segment);
+
+/// The index of the segment whose threads were occupied for the largest part of their time: at work, in waits inside functions,
+/// or waiting for their source's data.
+std::size_t busiest_segment(const interval_metrics& m);
+
 /// `outage`: why the source's server doesn't answer; empty if it does.
 std::string bottleneck_of(const interval_metrics& m, const std::string& outage = {});
 

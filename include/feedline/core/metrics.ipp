@@ -44,6 +44,21 @@ FEEDLINE_INLINE std::string pad_right(std::string text, std::size_t width) {
   return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
 }
 
+FEEDLINE_INLINE bool awaits_data(const interval_metrics& m, std::size_t segment) {
+  return segment == 0 && !m.segments[segment].parallel;
+}
+
+FEEDLINE_INLINE std::size_t busiest_segment(const interval_metrics& m) {
+  const auto occupied = [&](std::size_t i) {
+    const segment_metrics& s = m.segments[i];
+    return s.busy_fraction() + s.waiting_fraction() + (awaits_data(m, i) ? s.starved_fraction() : 0);
+  };
+  std::size_t most = 0;
+  for (std::size_t i = 1; i < m.segments.size(); ++i)
+    if (occupied(i) > occupied(most)) most = i;
+  return most;
+}
+
 FEEDLINE_INLINE std::string bottleneck_of(const interval_metrics& m, const std::string& outage) {
   if (!outage.empty() && !m.stages.empty())
     return "the store of " + m.stages.front().name + " limits the pipeline, as it doesn't answer: " + outage;
@@ -53,17 +68,11 @@ FEEDLINE_INLINE std::string bottleneck_of(const interval_metrics& m, const std::
   if (waits < 0.05)
     return "the consumer limits the pipeline: items are ready when it asks for them (it waits " +
            percent(waits) + " of the time)";
-  // Nothing in the pipeline is upstream of a source's thread: what it waits for is its data.
-  const auto awaits_data = [&](const segment_metrics& s) {
-    return &s == &m.segments.front() && !s.parallel ? s.starved_fraction() : 0;
-  };
-  const auto occupied = [&](const segment_metrics& s) {
-    return s.busy_fraction() + s.waiting_fraction() + awaits_data(s);
-  };
-  const segment_metrics *busiest = &m.segments.front(), *most_preempted = busiest, *throttled = busiest;
+  const std::size_t busiest_number = busiest_segment(m);
+  const segment_metrics* const busiest = &m.segments[busiest_number];
+  const segment_metrics *most_preempted = &m.segments.front(), *throttled = most_preempted;
   for (const segment_metrics& s : m.segments) {
     if (s.throttled_fraction() > throttled->throttled_fraction()) throttled = &s;
-    if (occupied(s) > occupied(*busiest)) busiest = &s;
     if (s.preempted_fraction() > most_preempted->preempted_fraction()) most_preempted = &s;
   }
   if (throttled->throttled_fraction() > 0.1)
@@ -71,7 +80,9 @@ FEEDLINE_INLINE std::string bottleneck_of(const interval_metrics& m, const std::
            percent(throttled->throttled_fraction()) +
            " of the time, as the run had used its share; the consumer waits " + percent(waits) +
            " of the time";
-  const double waiting = busiest->waiting_fraction(), starved = awaits_data(*busiest);
+  const double waiting = busiest->waiting_fraction();
+  const double starved = awaits_data(m, busiest_number) ? busiest->starved_fraction() : 0;
+  const double occupied = busiest->busy_fraction() + waiting + starved;
   const bool is_waiting = waiting > busiest->busy_fraction();
   std::string text = busiest->name;
   if (starved > std::max(waiting, busiest->busy_fraction()))
@@ -83,11 +94,11 @@ FEEDLINE_INLINE std::string bottleneck_of(const interval_metrics& m, const std::
                                  : " on all " + std::to_string(busiest->active) + " workers";
   }
   const double preempted = most_preempted->preempted_fraction();
-  if (occupied(*busiest) > 0.5) {
+  if (occupied > 0.5) {
     text += ": it limits the pipeline";
     if (is_waiting && busiest->parallel) text += ", and more workers would help";
   }
-  if (occupied(*busiest) <= 0.5 && preempted < 0.1) text += ": nothing in the pipeline is at its limit";
+  if (occupied <= 0.5 && preempted < 0.1) text += ": nothing in the pipeline is at its limit";
   if (preempted >= 0.1)
     text += "; the threads of " + most_preempted->name + " waited " + percent(preempted) +
             " of the time for a processor: other programs use the processors, or there are more workers than "

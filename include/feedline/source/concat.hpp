@@ -166,11 +166,7 @@ class concat_source {
   /// A concat of the sources that `f` makes of these.
   template <class F>
   auto with_parts(F f) const {
-    return std::apply(
-        [&](const auto&... part) {
-          return concat_source<decltype(f(part.described()))...>(f(part.described())...);
-        },
-        parts_);
+    return remade<concat_source>(parts_, f);
   }
 
   std::uint64_t extent() const noexcept { return count; }

@@ -129,11 +129,7 @@ class zip_source {
   /// A zip of the sources that `f` makes of these.
   template <class F>
   auto with_parts(F f) const {
-    return std::apply(
-        [&](const auto&... part) {
-          return zip_source<decltype(f(part.described()))...>(f(part.described())...);
-        },
-        parts_);
+    return remade<zip_source>(parts_, f);
   }
 
   std::uint64_t extent() const noexcept { return count; }

@@ -144,9 +144,8 @@ class run_analysis {
     return m_.consumer.items > 0 ? seconds / static_cast<double>(m_.consumer.items) : 0;
   }
 
-  /// Nothing in the pipeline is upstream of a source's thread: what it waits for is its data.
   double data_wait(std::size_t segment) const {
-    return segment == 0 && !m_.segments[0].parallel ? m_.segments[0].sum().starved : 0;
+    return awaits_data(m_, segment) ? m_.segments[segment].sum().starved : 0;
   }
 
   static std::string times(double factor) {

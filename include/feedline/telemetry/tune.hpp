@@ -19,8 +19,8 @@ namespace feedline::inline FEEDLINE_ABI {
 /// Options of tune().
 struct tune_options {
   double seconds = 20; ///< how long it tries at most, without the time that the last run takes to stop
-  /// The most workers of a parallel stage. 0: as many as there are processors (see processors()), and up to 256 for a stage
-  /// that is `io_bound` or waits in context::waiting() longer than it computes.
+  /// The most workers of a parallel stage. 0: the number of processors (see processors()), but 256 for a stage that is
+  /// `io_bound`, or that waits in context::waiting() longer than it computes.
   std::size_t max_workers = 0;
   /// Tunes live sources too. Each run must find data again that lasts until its measurement ends, as with a sliding window
   /// pool of files that are there already.

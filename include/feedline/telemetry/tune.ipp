@@ -34,15 +34,7 @@ FEEDLINE_INLINE double median_of(std::vector<double> values) {
 /// The index of the segment whose threads are occupied most; nothing if the consumer limits the run.
 FEEDLINE_INLINE std::optional<std::size_t> limiting_segment(const interval_metrics& m) {
   if (m.consumer.waited < 0.05 * m.seconds) return std::nullopt;
-  const auto occupied = [&](const segment_metrics& s) {
-    // Nothing in the pipeline is upstream of a source's thread: what it waits for is its data.
-    const bool awaits_data = &s == &m.segments.front() && !s.parallel;
-    return s.busy_fraction() + s.waiting_fraction() + (awaits_data ? s.starved_fraction() : 0);
-  };
-  std::size_t most = 0;
-  for (std::size_t i = 1; i < m.segments.size(); ++i)
-    if (occupied(m.segments[i]) > occupied(m.segments[most])) most = i;
-  return most;
+  return busiest_segment(m);
 }
 
 /// The stages of a segment: "map `decode` + filter".

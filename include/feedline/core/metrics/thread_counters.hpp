@@ -161,8 +161,8 @@ inline constexpr std::size_t wait_kinds = 6;
 
 /// What a thread works on. Another thread may see numbers of different moments.
 struct work_in_hand {
-  std::atomic<std::uint64_t> since{
-      0}; ///< when it took the packet, or a source began with one; in ns. 0: none yet
+  /// When it took the packet, or a source began with one; in ns. 0: none yet.
+  std::atomic<std::uint64_t> since{0};
   std::atomic<std::uint64_t> packet{0}; ///< its number in the queue that it was taken from
   std::atomic<std::uint64_t> stage{0};  ///< position in the pipeline; 0: the source
   std::atomic<std::uint64_t> index{0};  ///< of the sample, unless the thread is in the source

@@ -60,8 +60,8 @@ struct delivery {
   std::chrono::nanoseconds count_batch(std::span<const sample_id> ids) noexcept;
 
   // Small items of a packet count as taken from the queue together; batches one by one.
-  std::chrono::nanoseconds count_queued(std::uint64_t items) noexcept {
-    const std::uint64_t queued = now_ns() - packet->put_at;
+  std::chrono::nanoseconds count_queued(std::uint64_t items, std::uint64_t now) noexcept {
+    const std::uint64_t queued = now - packet->put_at;
     add_relaxed(consumer.queued_ns, queued * items);
     consumer.queued.add(queued, items);
     return std::chrono::nanoseconds(queued);
@@ -97,7 +97,7 @@ struct delivery {
   void take_events();
 
   // A packet arrived.
-  void note_taken();
+  void note_taken(std::uint64_t now);
 
   // Reports once what limits the run, if the consumer waits too long.
   void tell_if_starved(std::uint64_t now);

@@ -67,20 +67,20 @@ FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
       return ended();
     }
     input.begin(*packet);
-    note_taken();
-    if (!run.emits_batches()) count_queued(packet->size());
+    const std::uint64_t now = now_ns();
+    if (!run.emits_batches()) count_queued(packet->size(), now);
+    note_taken(now);
   }
 }
 
 FEEDLINE_INLINE std::chrono::nanoseconds delivery::count_batch(std::span<const sample_id> ids) noexcept {
   digest.add(ids);
   samples_passed += ids.size();
-  return count_queued(1);
+  return count_queued(1, now_ns());
 }
 
-FEEDLINE_INLINE void delivery::note_taken() {
+FEEDLINE_INLINE void delivery::note_taken(std::uint64_t now) {
   thread_counters& thread = run.consumer();
-  const std::uint64_t now = now_ns();
   thread.at.take(packet->sequence, now);
   if (thread.is_traced()) [[unlikely]]
     thread.note(

@@ -310,6 +310,14 @@ std::string filters_in_parts(const Parts& parts) {
   return names;
 }
 
+/// A source of the kind Combined, of the sources that `f` makes of these parts, for with_parts().
+template <template <class...> class Combined, class Parts, class F>
+auto remade(const Parts& parts, F f) {
+  return std::apply(
+      [&](const auto&... part) { return Combined<decltype(f(part.described()))...>(f(part.described())...); },
+      parts);
+}
+
 /// Why the server of the first part that has an outage doesn't answer, for a source's outage().
 template <class Parts>
 std::string outage_of_parts(const Parts& parts) {
