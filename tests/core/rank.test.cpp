@@ -82,7 +82,7 @@ std::vector<int> samples_of_rank(const Pipeline& p, const fl::rank& r, std::uint
 
 /// Checks the shares of the ranks of an epoch in finite mode.
 template <class Make>
-void check_shares(const Make& make) {
+void check_shares(const Make& make, bool by_sample = false) {
   for (const std::size_t size : {1u, 2u, 5u, 12u, 100u})
     for (const std::uint32_t of : {1u, 2u, 3u, 4u, 7u})
       for (const fl::remainder rest : {fl::remainder::drop, fl::remainder::wrap, fl::remainder::keep}) {
@@ -91,7 +91,8 @@ void check_shares(const Make& make) {
         std::vector<int> together;
         std::vector<std::size_t> counts;
         for (std::uint32_t r = 0; r < of; ++r) {
-          const auto mine = samples_of_rank(make(size), {.number = r, .world_size = of, .remainder = rest});
+          const auto mine = samples_of_rank(
+              make(size), {.number = r, .world_size = of, .remainder = rest, .by_sample = by_sample});
           for (std::size_t i = 0; i < mine.size(); ++i) CHECK(mine[i] == order[(i * of + r) % size]);
           counts.push_back(mine.size());
           together.insert(together.end(), mine.begin(), mine.end());
@@ -432,6 +433,69 @@ TEST_CASE("Ranks share the files of a source that reads them in order") {
   CHECK(p.infinite({.rank = {4, 5}}).next());
   auto loader = p.infinite({.rank = {0, 6}});
   CHECK(throws_saying<fl::pipeline_error>("5 files can't be divided among 6 ranks", [&] { loader.next(); }));
+}
+
+TEST_CASE("Ranks share the samples of files by option, also of fewer files than ranks") {
+  const watchdog guard("samples of ranks");
+  const temporary_folder folder;
+  // Up to three files, of different sizes.
+  const auto numbers = [&](std::size_t size) {
+    const std::string names = folder.path() + "/" + std::to_string(size) + "-";
+    for (std::size_t n = 0; n < size; ++n) {
+      const std::string name = names + std::to_string(n < size / 2 ? 0 : n < size - 1 ? 1 : 2) + ".txt";
+      std::ofstream(name, n == 0 || n == size / 2 || n == size - 1 ? std::ios::trunc : std::ios::app)
+          << n << "\n";
+    }
+    return fl::lines(names + "*.txt", {.max_line_bytes = 3});
+  };
+  const auto pipeline = [&](std::size_t size) { return numbers(size) | fl::map(number_of) | fl::batch(2); };
+  check_shares(pipeline, true);
+
+  const auto p = pipeline(12);
+  const auto rank = [](std::uint32_t number, std::uint32_t of) {
+    return fl::rank{.number = number, .world_size = of, .by_sample = true};
+  };
+  for (const std::uint32_t of : {2u, 5u}) {
+    const auto stream = [&](const fl::rank& r) {
+      std::vector<int> all;
+      for (const auto& b : batches_of(p.infinite({.seed = 1, .rank = r}), 20))
+        all.insert(all.end(), b.begin(), b.end());
+      return all;
+    };
+    const auto alone = stream({}); // with another order of the files in each epoch
+    for (std::uint32_t r = 0; r < of; ++r) {
+      const auto mine = stream(rank(r, of));
+      for (std::size_t i = 0; i * of + r < alone.size(); ++i) CHECK(mine[i] == alone[i * of + r]);
+      for (std::size_t cut = 0; cut < 9; ++cut) {
+        auto loader = p.infinite({.seed = 1, .rank = rank(r, of)});
+        for (std::size_t i = 0; i < cut; ++i) loader.next();
+        const auto left = fl::checkpoint::from_bytes(loader.checkpoint().to_bytes());
+        const auto next = p.infinite({.seed = 1, .rank = rank(r, of), .resume = left}).next();
+        CHECK(std::vector(next->values().begin(), next->values().end()) ==
+              std::vector(mine.begin() + static_cast<std::ptrdiff_t>(2 * cut),
+                          mine.begin() + static_cast<std::ptrdiff_t>(2 * cut) + 2));
+        CHECK(throws_saying<std::invalid_argument>(
+            "its ranks divided the samples, here they divide the files (rank::by_sample)", [&] {
+              p.infinite({.seed = 1, .rank = {r, of}, .resume = left});
+            }));
+      }
+    }
+  }
+
+  // A line that is too long fails at one rank.
+  std::ofstream(folder.path() + "/12-2.txt") << "10\ntoo long\n12\n13\n14\n";
+  std::size_t failures = 0, samples = 0;
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    auto loader = p.finite({.on_error = fl::on_error::skip, .rank = rank(r, 4)});
+    while (const auto b = loader.next()) samples += b->size();
+    failures += loader.failures().size();
+  }
+  CHECK(failures == 1);
+  CHECK(samples == 15);
+
+  // Where positions are dealt out it changes nothing.
+  const auto shuffled = fl::from(iota(20)) | fl::global_shuffle() | fl::batch(2);
+  CHECK(samples_of_rank(shuffled, rank(1, 2)) == samples_of_rank(shuffled, {1, 2}));
 }
 
 namespace {

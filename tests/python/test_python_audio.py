@@ -65,7 +65,7 @@ def test_the_parameters_have_these_names_and_defaults():
     assert names == ["arrow_files", "seed=0", "batch_size=64", "shuffle_buffer_size=10000", "shuffle_min_size=8000",
                      "sample_rate=32000", "clip_seconds=5.0", "n_mels=128", "n_fft=1024", "hop_length=320", "n_workers=8",
                      "raw_channel_size=256", "infinite=True", "augment=True"]
-    assert keywords == ["epochs=1", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "on_error='fail'", "failure_limit=1000",
+    assert keywords == ["epochs=1", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "by_sample=False", "on_error='fail'", "failure_limit=1000",
                         "on_failure=None", "on_notice=None", "memory_budget=0", "resume=None", "allow_grown_data=False",
                         "fields='dict'"]
 

@@ -77,7 +77,7 @@ def test_the_parameters_have_these_names_and_defaults():
                      "size=224", "crop='random'", "scale=[0.08, 1.0]", "ratio=[0.75, 1.3333333333333333]", "resize=None",
                      "flip=None", "mean=None", "std=None", "dtype='float32'", "layout='NCHW'", "image='jpg'", "label='cls'",
                      "drop_last=False", "cache_dir=None", "cache_bytes=100000000000", "infinite=True", "on_notice=None"]
-    assert keywords == ["epochs=1", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "on_error='fail'",
+    assert keywords == ["epochs=1", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "by_sample=False", "on_error='fail'",
                         "failure_limit=1000", "on_failure=None", "memory_budget=0", "resume=None", "allow_grown_data=False",
                         "fields='dict'"]
 
@@ -251,6 +251,8 @@ def test_a_bad_sample_is_an_error_that_names_it_or_is_skipped(jpegs, tmp_path):
 def test_ranks_may_evaluate_different_numbers_of_samples(shards):
     counts = [len(indices(list(evaluation(shards, rank=rank, world_size=2, remainder="keep")))) for rank in (0, 1)]
     assert sorted(counts) == [3, 7]  # a shard each
+    counts = [len(indices(list(evaluation(shards, rank=rank, world_size=3, by_sample=True)))) for rank in range(3)]
+    assert counts == [3, 3, 3]
 
 
 def test_notices_of_shards_arrive(jpegs, tmp_path):

@@ -41,6 +41,7 @@ struct run_identity {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   feedline::remainder remainder = feedline::remainder::drop;
+  bool by_sample = false; // its ranks divide the samples of files
 };
 
 /// The samples that a run has skipped: their indices, ascending, and how many had none.

@@ -104,7 +104,8 @@ FEEDLINE_INLINE std::vector<std::byte> checkpoint::to_bytes() const {
   const detail::run_identity& run = state_.run;
   const bool is_alone = run.ranks == 1;
   out.number((run.for_ever ? 1u : 0u) | (run.several_epochs ? 2u : 0u) | (is_alone ? 4u : 0u) |
-             (run.old_extent_until > 0 ? 8u : 0u) | (run.first_epoch ? 16u : 0u));
+             (run.old_extent_until > 0 ? 8u : 0u) | (run.first_epoch ? 16u : 0u) |
+             (run.by_sample ? 32u : 0u));
   if (run.first_epoch) out.number(*run.first_epoch);
   out.fixed(run.seed, 8);
   out.number(run.stages.size());
@@ -155,6 +156,7 @@ FEEDLINE_INLINE checkpoint checkpoint::from_bytes(std::span<const std::byte> byt
   const std::uint64_t flags = in.number();
   run.for_ever = (flags & 1) != 0;
   run.several_epochs = (flags & 2) != 0;
+  run.by_sample = (flags & 32) != 0;
   if ((flags & 16) != 0) run.first_epoch = static_cast<std::uint32_t>(in.number());
   run.seed = in.fixed(8);
   for (std::size_t n = in.count(); n > 0; --n) {

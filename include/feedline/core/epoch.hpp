@@ -32,7 +32,7 @@ struct epoch {
   /// Only the first `extent` files (or elements), as listed, take part: the data set has grown since this
   /// epoch began.
   std::uint64_t extent = ~std::uint64_t{0};
-  /// Only this rank's share is wanted. For sources that split their files (`splits_files_by_rank`) or
+  /// Only this rank's share is wanted. For sources that split their files (`splits_files_by_rank`, unless `rank.by_sample`) or
   /// positions (`splits_samples_by_rank`, from position `first` of the epoch's order on); for other sources
   /// the run takes the share itself.
   feedline::rank rank{};

@@ -267,6 +267,11 @@ consteval rank_division division_of() {
                                         : rank_division::by_run;
 }
 
+/// How they do in a run.
+constexpr rank_division division_among(const rank& r, rank_division of_source) noexcept {
+  return r.by_sample && of_source == rank_division::by_file ? rank_division::by_run : of_source;
+}
+
 struct place_share;
 
 /// A source that knows this rank's share of the positions once an epoch has started and can return each sample from any

@@ -105,6 +105,12 @@ struct remainder {
   std::string value = "drop";                      ///< what Python gave, or the default
 };
 
+/// Whether ranks divide the samples of files, not the files.
+struct by_sample {
+  static constexpr const char* name = "by_sample"; ///< in Python
+  bool value = false;                              ///< what Python gave, or the default
+};
+
 /// What happens to a sample that fails: "fail" or "skip".
 struct on_error {
   static constexpr const char* name = "on_error"; ///< in Python

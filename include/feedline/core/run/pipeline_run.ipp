@@ -102,7 +102,8 @@ FEEDLINE_INLINE pipeline_run::pipeline_run(const run_type& type, std::shared_ptr
                .drain = options_.epochs != run_options::for_ever,
                .stop = stopping_.get_token(),
                .first_epoch = options.first_epoch.value_or(0),
-               .empty_epochs = empty_epochs_of(options.rank, type.source.division)},
+               .empty_epochs =
+                   empty_epochs_of(options.rank, division_among(options.rank, type.source.division))},
       external_stop_(options.stop, stopper{this}) {
   for (std::size_t i = 0; i < type.stages.size(); ++i)
     if (type.stages[i].for_run) composed_.stages[i] = type.stages[i].for_run(composed_.stages[i].get());
@@ -181,7 +182,8 @@ FEEDLINE_INLINE void pipeline_run::make_queues() {
 }
 
 FEEDLINE_INLINE void pipeline_run::add_places(std::string source_name) {
-  context_.counts_ranks = type_.source.division == rank_division::by_run && !options_.rank.is_alone();
+  context_.counts_ranks = division_among(options_.rank, type_.source.division) == rank_division::by_run &&
+                          !options_.rank.is_alone();
   add_place(std::move(source_name), 0);
   for (std::size_t i = 0; i < plan_->stages().size(); ++i) {
     const stage_facts& stage = plan_->stages()[i];
@@ -342,17 +344,21 @@ FEEDLINE_INLINE void pipeline_run::identify() {
   identity_.ranks = options_.rank.world_size;
   identity_.remainder =
       options_.rank.is_alone() || identity_.for_ever ? remainder::drop : options_.rank.remainder;
+  identity_.by_sample =
+      !options_.rank.is_alone() && type_.source.division == rank_division::by_file && options_.rank.by_sample;
   check_ranks();
 }
 
 // Ranks receive equally many samples, and must also deliver equally many items.
 FEEDLINE_INLINE void pipeline_run::check_ranks() const {
   if (options_.rank.is_alone() || is_endless() || options_.rank.remainder == remainder::keep) return;
-  if (!options_.endless && (type_.source.division == rank_division::by_file || type_.source.is_live))
+  const rank_division division = division_among(options_.rank, type_.source.division);
+  if (!options_.endless && (division == rank_division::by_file || type_.source.is_live))
     throw std::invalid_argument(
         "feedline: ranks that divide files among themselves have different numbers of samples, so in finite "
         "mode some "
-        "would wait for others: use global_shuffle() after the source, infinite() or remainder::keep");
+        "would wait for others: use rank::by_sample, global_shuffle() after the source, infinite() or "
+        "remainder::keep");
   for (const stage_facts& stage : plan_->stages())
     if (!stage.data_independent_count)
       throw std::invalid_argument(
@@ -532,6 +538,10 @@ FEEDLINE_INLINE void pipeline_run::check_same_run(const run_identity& earlier) c
   if (earlier.first_epoch != identity_.first_epoch)
     refuse("it was taken from a run with " + name(earlier.first_epoch) + ", this one has " +
            name(identity_.first_epoch));
+  if (earlier.ranks > 1 && identity_.ranks > 1 && earlier.by_sample != identity_.by_sample)
+    refuse(std::string("its ranks divided ") + (earlier.by_sample ? "the samples" : "the files") +
+           ", here they divide " + (identity_.by_sample ? "the samples" : "the files") +
+           " (rank::by_sample)");
   if (earlier.remainder != identity_.remainder) refuse("its ranks treated the remainder differently");
   if (earlier.seed != identity_.seed)
     refuse("it was taken from a run with seed " + std::to_string(earlier.seed) + ", this one has " +

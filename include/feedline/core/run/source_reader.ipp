@@ -15,8 +15,9 @@ FEEDLINE_INLINE source_reader::source_reader(const run_options& options, const r
     : options_(options),
       context_(context),
       at_(at),
-      passes_over_others_(division == rank_division::by_run && !options.rank.is_alone()),
-      division_(division) {}
+      passes_over_others_(division_among(options.rank, division) == rank_division::by_run &&
+                          !options.rank.is_alone()),
+      division_(division_among(options.rank, division)) {}
 
 FEEDLINE_INLINE void source_reader::begin_epoch() {
   feedline::epoch e = make_epoch(options_, static_cast<std::uint32_t>(at_.epoch), context_.stop, at_.first);

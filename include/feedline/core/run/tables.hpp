@@ -54,7 +54,8 @@ std::optional<std::uint64_t> samples_in_epoch(const void* source_object, const r
     start_source(source, e);
     return source.share().size;
   } else if constexpr (requires { std::uint64_t{described.size()}; } && !live_source<Source>) {
-    if (division_of<Source>() == rank_division::by_run) return place_share(described.size(), e).size;
+    if (division_among(options.rank, division_of<Source>()) == rank_division::by_run)
+      return place_share(described.size(), e).size;
     if (options.rank.is_alone()) return described.size();
   }
   return std::nullopt;

@@ -22,9 +22,10 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 using run_options_of_python =
     std::tuple<python::option::infinite, python::option::epochs, python::option::first_epoch,
                python::option::seed, python::option::rank, python::option::world_size,
-               python::option::remainder, python::option::on_error, python::option::failure_limit,
-               python::option::on_failure, python::option::on_notice, python::option::memory_budget,
-               python::option::resume, python::option::allow_grown_data, python::option::fields>;
+               python::option::remainder, python::option::by_sample, python::option::on_error,
+               python::option::failure_limit, python::option::on_failure, python::option::on_notice,
+               python::option::memory_budget, python::option::resume, python::option::allow_grown_data,
+               python::option::fields>;
 
 template <class T, class List>
 inline constexpr bool is_in = false;

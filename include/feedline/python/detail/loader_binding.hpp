@@ -242,6 +242,7 @@ struct chosen_run {
   python_options options;
   std::optional<std::uint32_t> rank, world_size;
   feedline::remainder remainder = feedline::remainder::drop;
+  bool by_sample = false;
 };
 
 inline void choose(chosen_run& to, const python::option::infinite& o) { to.options.infinite = o.value; }
@@ -264,6 +265,8 @@ inline void choose(chosen_run& to, const python::option::remainder& o) {
     throw py::value_error("remainder: \"" + o.value + "\" is none of \"drop\", \"wrap\" and \"keep\"");
   to.remainder = o.value == "drop" ? drop : o.value == "wrap" ? wrap : keep;
 }
+
+inline void choose(chosen_run& to, const python::option::by_sample& o) { to.by_sample = o.value; }
 
 inline void choose(chosen_run& to, const python::option::on_error& o) {
   if (o.value != "fail" && o.value != "skip")
@@ -352,6 +355,8 @@ inline constexpr const char* constructor_doc =
     "- remainder: what happens to samples that can't be divided evenly among ranks: \"drop\" leaves them "
     "out, "
     "\"wrap\" gives ranks without a sample one from the beginning, \"keep\" lets some ranks yield more\n"
+    "- by_sample: every rank reads all files and keeps each world_size-th sample; otherwise ranks divide the "
+    "files\n"
     "- on_error: \"fail\", or \"skip\" to leave out up to `failure_limit` samples that fail; on_failure "
     "receives "
     "each as a dict\n"
@@ -398,6 +403,7 @@ void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Hol
           rank = chosen.rank ? feedline::rank{*chosen.rank, *chosen.world_size}
                              : feedline::rank::from_environment();
           rank.remainder = chosen.remainder;
+          rank.by_sample = chosen.by_sample;
           rank.check();
           std::optional<py::gil_scoped_release> unlocked;
           if constexpr (!(has_python_objects<std::remove_cvref_t<Argument>> || ...)) unlocked.emplace();

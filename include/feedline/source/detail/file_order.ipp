@@ -115,13 +115,16 @@ FEEDLINE_INLINE void file_order::start(const epoch& e) {
   order_.clear();
   reached_ = 0;
   end_ = static_cast<std::size_t>(std::min<std::uint64_t>(names().size(), e.extent));
-  if (end_ < e.rank.world_size && !e.rank.is_alone())
+  const bool has_others = !e.rank.is_alone() && !e.rank.by_sample;
+  if (has_others && end_ < e.rank.world_size)
     throw std::runtime_error(std::to_string(end_) + " files can't be divided among " +
-                             std::to_string(e.rank.world_size) + " ranks: each rank needs at least one");
-  if (e.shuffled || !e.rank.is_alone()) {
+                             std::to_string(e.rank.world_size) +
+                             " ranks: each rank needs at least one; rank::by_sample divides their samples");
+  if (e.shuffled || has_others) {
     for (std::uint32_t i = 0; i < end_; ++i) order_.push_back(i);
     if (e.shuffled) shuffle_range(order_.begin(), order_.size(), random_generator(key(e.seed, e.number)));
-    // The files of this rank.
+  }
+  if (has_others) { // the files of this rank
     end_ = 0;
     for (std::size_t i = e.rank.number; i < order_.size(); i += e.rank.world_size) order_[end_++] = order_[i];
     order_.resize(end_);
