@@ -448,7 +448,8 @@ TEST_CASE("Metrics read as a table and as JSON") {
                           "queued",      "up_to",         "held",
                           "consumer",    "items",         "waited",
                           "mean_queued", "median_queued", "percentile99_queued",
-                          "bottleneck",  "segment",       "user_metrics"})
+                          "bottleneck",  "segment",       "user_metrics",
+                          "waits"})
     CHECK(contains(json, '"' + std::string(key) + "\": "));
   CHECK(contains(json, R"("map `a \"b\"\\\u000a\u0001`")"));
 
@@ -802,7 +803,8 @@ TEST_CASE("Threads of queues that follow each other have different names") {
   CHECK(names.size() == m.segments.size());
 }
 
-TEST_CASE("Each batch says how long it was ready, and the metrics have the histogram") {
+TEST_CASE(
+    "Each batch says how long it was ready, and the metrics have the histogram, and that of the waits") {
   const watchdog guard("times in the last queue");
   auto loader = (fl::from(count_to(40)) | fl::batch(4)).finite({.queue_capacity = 2});
   std::chrono::nanoseconds longest{0}, all{0};
@@ -829,7 +831,18 @@ TEST_CASE("Each batch says how long it was ready, and the metrics have the histo
   CHECK(std::chrono::duration<double>(longest).count() >= c.queued.back().up_to / 2);
   CHECK(std::abs(std::chrono::duration<double>(all).count() - c.mean_queued * static_cast<double>(batches)) <
         1e-6);
+  std::uint64_t waits = 0;
+  double shortest = 0, most = 0; // of all waits together
+  for (const fl::time_bucket& b : c.waits) {
+    waits += b.items;
+    most += static_cast<double>(b.items) * b.up_to;
+    if (&b != &c.waits.front()) shortest += static_cast<double>(b.items) * b.up_to / 2;
+  }
+  CHECK(waits == batches); // each crosses the queue alone
+  CHECK(shortest <= c.waited);
+  CHECK(c.waited <= most);
   CHECK(loader.metrics().recent.consumer.queued.empty());
+  CHECK(loader.metrics().recent.consumer.waits.empty());
   CHECK(fl::batch_of<int>().queued().count() == 0);
 }
 

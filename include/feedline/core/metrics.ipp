@@ -184,8 +184,9 @@ FEEDLINE_INLINE std::string json_of(const interval_metrics& m) {
          number("waited", digits(c.waited)) + ", " + number("mean_queued", digits(c.mean_queued)) + ", " +
          number("median_queued", digits(c.median_queued)) + ", " +
          number("percentile99_queued", digits(c.percentile99_queued)) + ", " +
-         number("queued", list(c.queued, bucket)) + "}, " + number("failures", list(m.failures, failed)) +
-         ", " + number("bottleneck", json_string(m.bottleneck)) + "}";
+         number("queued", list(c.queued, bucket)) + ", " + number("waits", list(c.waits, bucket)) + "}, " +
+         number("failures", list(m.failures, failed)) + ", " +
+         number("bottleneck", json_string(m.bottleneck)) + "}";
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -196,18 +196,16 @@ class report {
   }
 
   std::string waits() {
-    std::vector<std::pair<std::string, std::uint64_t>> parts(10), ready;
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      parts[i].first = std::to_string(i * 10) + "–" + std::to_string(i * 10 + 10) + " %";
-    for (const recorded_interval& i : intervals_) {
-      const double part = i.metrics.seconds > 0 ? i.metrics.consumer.waited / i.metrics.seconds : 0;
-      ++parts[static_cast<std::size_t>(std::clamp(part, 0.0, 0.99) * 10)].second;
-    }
-    for (const time_bucket& b : total_.consumer.queued)
-      ready.emplace_back("≤ " + seconds_text(b.up_to), b.items);
+    const auto bars = [&](const char* title, const char* axis, const std::vector<time_bucket>& buckets) {
+      std::vector<std::pair<std::string, std::uint64_t>> all;
+      for (const time_bucket& b : buckets) all.emplace_back("≤ " + seconds_text(b.up_to), b.items);
+      return charts_.bars(title, axis, all);
+    };
     return "<div class=\"charts\">\n" +
-           charts_.bars("Intervals by the part in which the consumer waited", "part waited", parts) +
-           charts_.bars("Items by how long they were ready before they were taken", "time ready", ready) +
+           bars("Packets of items by how long the consumer waited for them", "time waited",
+                total_.consumer.waits) +
+           bars("Items by how long they were ready before they were taken", "time ready",
+                total_.consumer.queued) +
            "</div>\n" +
            quiet("The consumer waited " + seconds_text(total_.consumer.waited) +
                  " in total. Items were ready for " + seconds_text(total_.consumer.median_queued) +

@@ -256,6 +256,7 @@ struct consumer_counters {
   std::atomic<std::uint64_t> items{0};
   std::atomic<std::uint64_t> queued_ns{0}; // of all items together
   histogram queued;
+  histogram waits; // of packets
 };
 
 /// The times of a thread at one moment, including a wait in progress; in ns.

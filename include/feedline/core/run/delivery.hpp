@@ -117,7 +117,8 @@ struct delivery {
 
   [[noreturn]] void fail(failure f, std::string why);
 
-  bool may_be_starved_; // and nobody knows yet
+  bool may_be_starved_;         // and nobody knows yet
+  std::uint64_t waited_ns_ = 0; // before the packet in hand
   empty_run_watch empty_run_;
 };
 

@@ -38,7 +38,7 @@ struct counter_values {
   std::vector<std::vector<worker_times>> segments;
   std::vector<queue> queues;
   std::uint64_t items = 0, waited = 0, queued_ns = 0;
-  consumer_counters::histogram::counts queued{};
+  consumer_counters::histogram::counts queued{}, waits{};
   std::vector<failure_count> failures;
 };
 

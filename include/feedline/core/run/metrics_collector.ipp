@@ -57,6 +57,7 @@ FEEDLINE_INLINE counter_values read_counters(const pipeline_run& run, const cons
   s.waited = read_times(run.consumer(), ended).starved;
   s.queued_ns = consumer.queued_ns.load(std::memory_order_relaxed);
   consumer.queued.add_to(s.queued);
+  consumer.waits.add_to(s.waits);
   s.failures = failures.copy_counts();
   return s;
 }
@@ -174,8 +175,11 @@ FEEDLINE_INLINE interval_metrics interval_between(const pipeline_run& run, const
                         gauge_of(b.fill, whole)});
   }
   using histogram = consumer_counters::histogram;
-  histogram::counts queued;
-  for (std::size_t k = 0; k < queued.size(); ++k) queued[k] = since(now.queued[k], before.queued[k]);
+  histogram::counts queued, waits;
+  for (std::size_t k = 0; k < queued.size(); ++k) {
+    queued[k] = since(now.queued[k], before.queued[k]);
+    waits[k] = since(now.waits[k], before.waits[k]);
+  }
   const std::uint64_t items = since(now.items, before.items);
   // Small items count when their packet is taken.
   const std::uint64_t ready = std::accumulate(queued.begin(), queued.end(), std::uint64_t{0});
@@ -184,7 +188,8 @@ FEEDLINE_INLINE interval_metrics interval_between(const pipeline_run& run, const
                 ready > 0 ? seconds(since(now.queued_ns, before.queued_ns)) / static_cast<double>(ready) : 0,
                 histogram::quantile(queued, 0.5) * 1e-9,
                 histogram::quantile(queued, 0.99) * 1e-9,
-                buckets_of(queued)};
+                buckets_of(queued),
+                buckets_of(waits)};
   for (const failure_count& f : now.failures) {
     const auto earlier = std::find_if(before.failures.begin(), before.failures.end(), [&](const auto& b) {
       return b.stage == f.stage && b.message == f.message;

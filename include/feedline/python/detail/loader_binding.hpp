@@ -84,9 +84,13 @@ inline py::dict as_python(const interval_metrics& m) {
   py::dict consumer;
   consumer["items"] = m.consumer.items;
   consumer["waited"] = m.consumer.waited;
-  py::list queued;
-  for (const time_bucket& b : m.consumer.queued) queued.append(py::make_tuple(b.up_to, b.items));
-  consumer["queued"] = queued;
+  const auto histogram = [](const std::vector<time_bucket>& buckets) {
+    py::list list;
+    for (const time_bucket& b : buckets) list.append(py::make_tuple(b.up_to, b.items));
+    return list;
+  };
+  consumer["queued"] = histogram(m.consumer.queued);
+  consumer["waits"] = histogram(m.consumer.waits);
   all["seconds"] = m.seconds;
   all["stages"] = stages;
   all["segments"] = segments;
