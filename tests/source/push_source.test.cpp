@@ -73,6 +73,41 @@ TEST_CASE("A run yields the items that threads push, and ends when the source is
   }
 }
 
+TEST_CASE("A closed run delivers what it has taken, also what stages hold") {
+  const watchdog guard("a closed run");
+  for (const bool finite : {true, false}) {
+    fl::push_source<int> numbers;
+    const auto pipeline = numbers | fl::map([](int n) { return n; }, fl::workers{2}) |
+                          fl::shuffle({.capacity = 10}) | fl::batch(4);
+    auto loader = [&] { return finite ? pipeline.finite({.seed = 1}) : pipeline.infinite({.seed = 1}); }();
+    for (int i = 0; i < 7; ++i) numbers.push(i);
+    await_all_others_asleep();
+    CHECK(!loader.try_next()); // the shuffle buffer holds them
+    std::jthread closer([&] {
+      await_all_others_asleep();
+      loader.close();
+    });
+    std::set<int> all;
+    while (const auto b = loader.next()) all.insert(b->values().begin(), b->values().end());
+    CHECK(all == std::set{0, 1, 2, 3, 4, 5, 6});
+    CHECK(loader.state() == fl::run_state::finished);
+    CHECK(numbers.push(1) == fl::queue_status::closed);
+  }
+  // In a mix, which is live as well; a function of the run may close it, and the run's stop still acts.
+  fl::push_source<int> numbers;
+  numbers.push(1);
+  std::optional<fl::loader<int>> mixed;
+  mixed.emplace(
+      fl::mix(fl::weighted(numbers, 0.5), fl::weighted(fl::from(std::vector<int>()), 0.5)).infinite());
+  CHECK(mixed->next() == 1);
+  mixed->close();
+  CHECK(!mixed->next());
+
+  auto other = fl::from(std::vector{1, 2}).infinite();
+  CHECK(throws_saying<std::logic_error>("from isn't live: use stop()", [&] { other.close(); }));
+  fl::loader<int>().close();
+}
+
 TEST_CASE("An item reaches the consumer at once, however late the next one arrives") {
   const watchdog guard("an item that is held back");
   fl::push_source<int> numbers;

@@ -605,6 +605,41 @@ TEST_CASE("An empty pool ends, and an infinite run continues after the end of it
   CHECK(pipeline({{"a", 2}}).finite().next());
 }
 
+TEST_CASE("A run is closed: what was yielded is delivered, whatever it waits for") {
+  const watchdog guard("closes");
+  for (const int what : {0, 1, 2, 3}) {
+    for (const std::size_t workers : {1u, 3u}) {
+      fl::push_source<letters> pushed;
+      fl::sliding_window_pool pool(pushed, {.window = 10});
+      const auto blocks = std::make_shared<gate>();
+      if (what == 0) pushed.push({"a", 5, blocks}); // it is being indexed
+      if (what > 1) pushed.push({"b", 5});
+      auto run =
+          (pool | fl::map(fl::read_chunk, fl::workers{workers}) | fl::batch(3, fl::as_list)).infinite();
+      std::size_t chunks = 0;
+      if (what > 1) {
+        const auto first = run.next();
+        chunks += first->size();
+      }
+      if (what == 3) await_all_others_asleep(); // all queues are full
+      run.close();
+      while (const auto b = run.next()) chunks += b->size();
+      const auto m = run.metrics().total;
+      CHECK(chunks == m.stages[0].emitted);
+      CHECK((what > 1) == (chunks > 0));
+      CHECK(run.state() == fl::run_state::finished);
+      run.close(); // no effect
+      CHECK(run.state() == fl::run_state::finished);
+      if (what == 0) blocks->open();
+    }
+  }
+  fl::push_source<letters> pushed;
+  auto run = (fl::sliding_window_pool(pushed, {.window = 10}) | fl::prefetch(1)).infinite();
+  run.stop();
+  run.close();
+  CHECK(run.state() == fl::run_state::stopped);
+}
+
 TEST_CASE("A run can be stopped while it indexes, waits or yields chunks") {
   const watchdog guard("stops");
   for (const int what : {0, 1, 2, 3}) {

@@ -703,9 +703,16 @@ TEST_CASE("a run yields files at once, with any number of workers, until it is s
     std::size_t files = 0;
     while (other.next()) ++files;
     CHECK(files == 52);
-    loader.stop();
+    if (workers == 2) {
+      folder.write("last", "");
+      while (loader.metrics().total.stages[0].emitted < 53) std::this_thread::yield();
+      loader.close();
+      CHECK(loader.next() == "last");
+    } else {
+      loader.stop();
+    }
     CHECK(!loader.next());
-    CHECK(loader.state() == fl::run_state::stopped);
+    CHECK(loader.state() == (workers == 2 ? fl::run_state::finished : fl::run_state::stopped));
   }
 }
 
@@ -734,6 +741,12 @@ TEST_CASE("a source that waits uses no processor time, and a stop wakes it") {
   await_all_others_asleep();
   stop.request_stop();
   CHECK(!loader.next());
+  auto closed = (fl::watch_directory(folder.path()) | fl::prefetch(1)).infinite();
+  CHECK(closed.next().has_value());
+  await_all_others_asleep();
+  closed.close();
+  CHECK(!closed.next());
+  CHECK(closed.state() == fl::run_state::finished);
   {
     auto left = (fl::watch_directory(folder.path()) | fl::prefetch(1)).infinite();
   } // one whose next() is never called

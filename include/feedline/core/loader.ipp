@@ -36,6 +36,10 @@ FEEDLINE_INLINE void run_handle::stop() {
   if (owned_) owned_->run->stop();
 }
 
+FEEDLINE_INLINE void run_handle::close() {
+  if (owned_) owned_->run->close();
+}
+
 FEEDLINE_INLINE bool run_handle::stopped() const { return !owned_ || owned_->run->stopped(); }
 
 FEEDLINE_INLINE run_state run_handle::state() const {

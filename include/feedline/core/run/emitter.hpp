@@ -45,6 +45,7 @@ struct run_context {
   known_failures* known = nullptr;     // failures of the earlier run
   sample_outcomes* outcomes = nullptr; // of a live source
   cpu_budget* budget = nullptr;        // null: no limit
+  std::stop_token source_stop{};       // of the source: it is requested with `stop`, or earlier by a close
 
   /// Whether a failure leaves out the sample, instead of ending the stream.
   bool skips(const noted_failure& f) const noexcept {

@@ -70,6 +70,9 @@ class pipeline_run {
 
   void stop();
 
+  /// Ends the stream of a live source: what it has yielded is delivered. Throws std::logic_error if the source isn't live.
+  void close();
+
   /// The snapshot of a run that delivered `last` last and left out `failed` last. Nothing if these don't determine it.
   std::optional<snapshot> snapshot_behind(const sample_id& last,
                                           const std::optional<sample_id>& failed) const;
@@ -234,6 +237,7 @@ class pipeline_run {
   std::shared_ptr<known_failures> known_;
   std::shared_ptr<stage_outcomes> outcomes_; // of samples that can't be read again
   std::stop_source stopping_;
+  std::stop_source closing_;
   run_context context_;
   std::vector<stage_place> places_;
   std::string filters_;

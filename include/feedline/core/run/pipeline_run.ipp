@@ -43,6 +43,14 @@ FEEDLINE_INLINE void pipeline_run::stop() {
   context_.stopped.store(true, std::memory_order_relaxed);
   context_.attention.store(true, std::memory_order_relaxed);
   stopping_.request_stop();
+  closing_.request_stop();
+}
+
+FEEDLINE_INLINE void pipeline_run::close() {
+  if (!type_.source.is_live)
+    throw std::logic_error("feedline: close() ends the stream of a live source, but " + places_[0].name +
+                           " isn't live: use stop()");
+  closing_.request_stop();
 }
 
 FEEDLINE_INLINE bool pipeline_run::emits_batches() const { return plan_->segments().back().emits_batches; }
@@ -103,7 +111,8 @@ FEEDLINE_INLINE pipeline_run::pipeline_run(const run_type& type, std::shared_ptr
                .stop = stopping_.get_token(),
                .first_epoch = options.first_epoch.value_or(0),
                .empty_epochs =
-                   empty_epochs_of(options.rank, division_among(options.rank, type.source.division))},
+                   empty_epochs_of(options.rank, division_among(options.rank, type.source.division)),
+               .source_stop = closing_.get_token()},
       external_stop_(options.stop, stopper{this}) {
   for (std::size_t i = 0; i < type.stages.size(); ++i)
     if (type.stages[i].for_run) composed_.stages[i] = type.stages[i].for_run(composed_.stages[i].get());

@@ -20,7 +20,8 @@ FEEDLINE_INLINE source_reader::source_reader(const run_options& options, const r
       division_(division_among(options.rank, division)) {}
 
 FEEDLINE_INLINE void source_reader::begin_epoch() {
-  feedline::epoch e = make_epoch(options_, static_cast<std::uint32_t>(at_.epoch), context_.stop, at_.first);
+  feedline::epoch e =
+      make_epoch(options_, static_cast<std::uint32_t>(at_.epoch), context_.source_stop, at_.first);
   e.outcomes = context_.outcomes;
   source_ = started(e);
 }
