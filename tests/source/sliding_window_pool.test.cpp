@@ -219,6 +219,15 @@ TEST_CASE("Each pass yields all chunks of the window, and the end of the first o
   REQUIRE(said.size() == 2);
   CHECK(said[1].starts_with("sliding_window_pool: all 7 chunks of the window have been used"));
   CHECK(r.pool.status().passes == 10);
+
+  said.clear();
+  live_run each(
+      {.window = 10, .on_notice = [&](const std::string& s) { said.push_back(s); }, .notice_each_pass = true},
+      {{"a", 3}, {"b", 4}});
+  each.next(4 * 7);
+  REQUIRE(said.size() >= 4);
+  CHECK(said[1].find("chunks of the window have been used, and are used again") != std::string::npos);
+  CHECK(said[3].find("chunks of the window have been used 3 times, and are used again") != std::string::npos);
 }
 
 TEST_CASE("New chunks join the current pass, and chunks that leave the window are not yielded") {
@@ -783,6 +792,20 @@ TEST_CASE("Chunks of removed files aren't yielded again, and are counted") {
   CHECK(failures < 100);
   CHECK(pool.status().gone == 4);
   CHECK(pool.status().chunks == 6); // they stay in the window
+  fs::rename(elsewhere / "old", folder / "old");
+  for (const char* text : {"one", "four"})
+    while (run.next() != text) continue;
+  pass(10);
+  const auto before = run.failures().size();
+  pass(10);
+  CHECK(run.failures().size() == before);
+  CHECK(pool.status().gone == 4);
+  // Another file at that place is one of its own, and the old one stays gone.
+  fs::rename(folder / "old/2", elsewhere / "old 2");
+  while (pool.status().gone < 5) REQUIRE(run.next());
+  publish("old/2", "another");
+  while (run.next() != "another") continue;
+  for (int i = 0; i < 100; ++i) CHECK(run.next() != "four");
 }
 
 TEST_CASE("When all files are gone, the run waits for new chunks or ends") {

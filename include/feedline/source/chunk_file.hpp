@@ -72,6 +72,9 @@ class chunk_file {
   /// Whether a read() did not find the file: it was removed, or it or its directory was renamed.
   bool is_gone() const noexcept { return is_gone_.load(std::memory_order_relaxed); }
 
+  /// Finds out whether a file that was gone is back, unchanged.
+  void look_again() const noexcept;
+
  private:
   struct place {
     std::uint64_t offset;

@@ -80,6 +80,14 @@ FEEDLINE_INLINE std::vector<std::byte> chunk_file::read(std::uint64_t i) const {
   }
 }
 
+FEEDLINE_INLINE void chunk_file::look_again() const noexcept {
+  try {
+    if (is_gone() && detail::opened_file::state_of(path_) == state_)
+      is_gone_.store(false, std::memory_order_relaxed);
+  } catch (const std::exception&) { // it is still gone
+  }
+}
+
 FEEDLINE_INLINE bool chunk_file::is_tar() const noexcept { return path_.ends_with(".tar"); }
 
 FEEDLINE_INLINE const chunk_file::place& chunk_file::place_of(std::uint64_t i) const {

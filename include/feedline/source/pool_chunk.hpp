@@ -19,7 +19,8 @@ namespace feedline::inline FEEDLINE_ABI {
 /// - `std::string problem() const`: what index() could not read, in addition to the chunks that it found; empty if nothing;
 /// - `std::uint64_t bytes(std::uint64_t i) const`: the size of chunk i in bytes;
 /// - `bool is_gone() const`: whether a read() has found that the data doesn't exist any more. Any thread may call it. An
-///   infinite run doesn't yield these chunks again.
+///   infinite run doesn't yield these chunks while it says so;
+/// - `void look_again() const`: finds out whether data that was gone is back. The run calls it before each pass.
 template <class S>
 concept chunk_source = std::move_constructible<S> && requires(const S& s, std::uint64_t i) {
   { s.size() } -> std::convertible_to<std::uint64_t>;

@@ -30,6 +30,8 @@ struct pool_options {
   /// every chunk of a pass has failed and pauses begin, and when all files of the window are gone. The thread that runs
   /// the source calls it.
   callback<std::string> on_notice{};
+  bool notice_each_pass =
+      false; ///< also at the end of each later pass: data that arrives too slowly is used again
 };
 
 /// The contents of a pool and its counters.

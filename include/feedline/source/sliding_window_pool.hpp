@@ -83,8 +83,8 @@ class make_chunks {
 ///          and the next call continues: exceptions of the source; errors of a file that can't be indexed
 ///          completely (the chunks that were found are yielded); exceptions of `accept`. A chunk that can't
 ///          be read, because its file is gone, has changed or is cut off, is a failure of the stage that
-///          reads it, in each pass. Once a file is found to be gone, an infinite run doesn't yield its chunks
-///          again until the source yields the file again
+///          reads it, in each pass. Once a file is found to be gone, an infinite run yields its chunks again
+///          from the first pass that begins when the file is back at its path
 /// Pauses:  an infinite run that skips failures pauses between two passes if some stage has failed for every
 ///          chunk of the window and for 1,000 in a row: for 0.1 s at first, then twice as long each time, up
 ///          to 10 s. New chunks are yielded at once

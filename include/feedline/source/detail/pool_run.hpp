@@ -156,9 +156,11 @@ class pool_run {
       failure = std::make_exception_ptr(std::runtime_error(
           "feedline::sliding_window_pool: accept returned 0 for all " + std::to_string(window_.size()) +
           " chunks of the window: the run waits for new chunks"));
-    } else if (window_.pass() == 0) {
+    } else if (window_.pass() == 0 || options_.notice_each_pass) {
       notice = "sliding_window_pool: all " + std::to_string(window_.size()) +
-               " chunks of the window have been used, and are used again: new chunks arrive too slowly";
+               " chunks of the window have been used" +
+               (window_.pass() == 0 ? "" : " " + std::to_string(window_.pass() + 1) + " times") +
+               ", and are used again: new chunks arrive too slowly";
     }
     may_accept_ = !options_.accept;
     all_gone_ = true;

@@ -134,7 +134,13 @@ class pool_window {
     return place{found->source, number - found->first, static_cast<std::int64_t>(number - middle)};
   }
 
-  void start_pass() { shuffler_.start_pass(); }
+  /// Begins a pass, in which data that is back takes part.
+  void start_pass() {
+    if constexpr (requires(const Chunks& c) { c.look_again(); })
+      for (const pooled_source<Chunks>& s : sources_)
+        if (s.is_counted_as_gone) s.source->look_again();
+    shuffler_.start_pass();
+  }
 
   std::uint64_t pass() const noexcept { return shuffler_.pass(); }
 
@@ -150,7 +156,7 @@ class pool_window {
   /// Chunks added in total.
   std::uint64_t indexed() const noexcept { return indexed_; }
 
-  /// Chunks that were passed over, each once.
+  /// Chunks that were passed over, each once for each time that its file was gone.
   std::uint64_t gone() const noexcept { return gone_; }
 
   std::uint64_t since_anchor() const noexcept { return anchor_.since(); }
@@ -175,10 +181,10 @@ class pool_window {
 
   bool is_gone(pooled_source<Chunks>& s) {
     if constexpr (requires { s.source->is_gone(); }) {
-      if (!s.source->is_gone()) return false;
-      if (!std::exchange(s.is_counted_as_gone, true))
+      const bool is_gone = s.source->is_gone();
+      if (!std::exchange(s.is_counted_as_gone, is_gone) && is_gone)
         gone_ += s.last() - std::max(s.first, shuffler_.first());
-      return true;
+      return is_gone;
     } else {
       return false;
     }
