@@ -53,6 +53,8 @@ struct stage_traits {
   bool random_order = false;
   /// The order in which it emits depends on timing, so that its run can't be resumed.
   bool unordered = false;
+  /// It finishes what the source began: the stages downstream have the random numbers that they would have without it.
+  bool belongs_to_source = false;
 };
 
 /// Why a stage can't follow another one.

@@ -14,6 +14,7 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/source/detail/finishing_stage.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -206,7 +207,8 @@ class concat_source {
 
 /// Yields all samples of one source, then all samples of the next.
 ///
-/// Takes:   up to 255 sources, each optionally followed by map, filter or tap
+/// Takes:   up to 255 sources, each optionally followed by map, filter or tap. The last stages, map or tap, may have
+///          workers, which process its samples downstream of the whole concat: what comes out is the same
 /// Gives:   their items, as a std::variant if the types differ. A sample's index is
 ///          `number of its source << 56 | its index there`, sources counted from 0. A concat of indexed
 ///          sources is indexed: a global_shuffle() after it shuffles all of them together
@@ -221,14 +223,16 @@ auto concat(Sources... sources) {
   static_assert(sizeof...(Sources) > 0 && sizeof...(Sources) <= detail::part_index::most_parts,
                 "feedline::concat: it takes 1 to 255 sources");
   if constexpr (!(detail::part_source<Sources> && ...)) {
-    static_assert(
-        (detail::part_source<Sources> && ...),
-        "feedline::concat: it takes sources, each optionally followed by map, filter or tap without workers: "
-        "put other stages, and workers, after concat()");
+    static_assert((detail::part_source<Sources> && ...),
+                  "feedline::concat: it takes sources, each optionally followed by map, filter or tap, the "
+                  "last of which may be "
+                  "map or tap with workers: put other stages after concat()");
     return detail::refused_pipeline();
   } else {
-    using source = detail::concat_source<detail::source_of_t<Sources>...>;
-    return detail::as_pipeline(source(detail::source_of(std::move(sources))...));
+    return [](auto... parts) {
+      return detail::with_workers_of_parts<false>(detail::concat_source<decltype(parts)...>(parts...),
+                                                  parts...);
+    }(detail::source_of(std::move(sources))...);
   }
 }
 

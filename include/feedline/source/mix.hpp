@@ -19,6 +19,7 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/source/detail/finishing_stage.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -262,23 +263,23 @@ auto make_mix(mix_options options, weighted_source<Source>... sources) {
   static_assert(sizeof...(Source) <= part_index::most_parts, "feedline::mix: it takes 1 to 255 sources");
   if ((0.0 + ... + sources.weight) == std::numeric_limits<double>::infinity())
     throw std::invalid_argument("feedline::mix: the sum of the weights is more than a double can hold");
-  return as_pipeline(mix_source<Source...>(options, std::move(sources)...));
+  return with_workers_of_parts<false>(mix_source<Source...>(options, sources...), sources.source...);
 }
 
 } // namespace detail
 
 /// A source for mix(), optionally followed by map, filter or tap, and its weight: how often it is chosen, in
-/// any unit, above 0.
+/// any unit, above 0. The last stages, map or tap, may have workers, which process its samples downstream of the whole mix
+/// together with those of its other sources: what comes out is the same.
 template <class Source>
 auto weighted(Source source, double weight) {
   if (!(weight > 0) || weight == std::numeric_limits<double>::infinity())
     throw std::invalid_argument("feedline::mix: a weight must be a finite number above 0, not " +
                                 std::to_string(weight));
   if constexpr (!detail::part_source<Source>) {
-    static_assert(
-        detail::part_source<Source>,
-        "feedline::weighted: it takes a source, optionally followed by map, filter or tap without workers: "
-        "put other stages, and workers, after mix()");
+    static_assert(detail::part_source<Source>, "feedline::weighted: it takes a source, optionally followed "
+                                               "by map, filter or tap, the last of which may be "
+                                               "map or tap with workers: put other stages after mix()");
     return detail::refused_pipeline();
   } else {
     return detail::weighted_source<detail::source_of_t<Source>>{detail::source_of(std::move(source)), weight};
@@ -287,7 +288,7 @@ auto weighted(Source source, double weight) {
 
 /// Yields samples of several sources. The source of each sample is chosen at random by weight.
 ///
-/// Takes:   up to 255 sources with their weights, optionally followed by mix_options: when one source ends,
+/// Takes:   up to 255 sources with their weights (see weighted), optionally followed by mix_options: when one source ends,
 ///          the epoch can repeat it until each has ended once (the default in an infinite run), continue with the
 ///          others, whose weights stay in proportion (the default in a finite run), or stop
 /// Gives:   their items, as a std::variant if the types differ. A sample's index is

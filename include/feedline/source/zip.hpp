@@ -16,21 +16,12 @@
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/source/detail/finishing_stage.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
-
-template <class... Items>
-struct zipped {
-  using type = std::tuple<Items...>;
-};
-
-template <class First, class Second>
-struct zipped<First, Second> {
-  using type = std::pair<First, Second>;
-};
 
 /// Access to the samples of several indexed sources at equal positions.
 template <class Item, class First, class... Rest>
@@ -191,7 +182,8 @@ class zip_source {
 
 /// Combines one sample of each source, until one of them ends.
 ///
-/// Takes:   up to 255 sources, each optionally followed by map, filter or tap
+/// Takes:   up to 255 sources, each optionally followed by map, filter or tap. The last stages, map or tap, may have
+///          workers, which process its samples downstream of the whole zip: what comes out is the same
 /// Gives:   a std::pair of the items of two sources, otherwise a std::tuple of all; the index and repetition are
 ///          those of the first source's sample. A zip of indexed sources is indexed: global_shuffle() can follow it
 /// Order:   that of the sources. All have the same seed, so that files that correspond to each other stay
@@ -204,13 +196,15 @@ auto zip(Sources... sources) {
   static_assert(sizeof...(Sources) > 0 && sizeof...(Sources) <= detail::part_index::most_parts,
                 "feedline::zip: it takes 1 to 255 sources");
   if constexpr (!(detail::part_source<Sources> && ...)) {
-    static_assert((detail::part_source<Sources> && ...),
-                  "feedline::zip: it takes sources, each optionally followed by map, filter or tap without "
-                  "workers: put other stages, and workers, after zip()");
+    static_assert(
+        (detail::part_source<Sources> && ...),
+        "feedline::zip: it takes sources, each optionally followed by map, filter or tap, the last of which "
+        "may be map or tap with workers: put other stages after zip()");
     return detail::refused_pipeline();
   } else {
-    using source = detail::zip_source<detail::source_of_t<Sources>...>;
-    return detail::as_pipeline(source(detail::source_of(std::move(sources))...));
+    return [](auto... parts) {
+      return detail::with_workers_of_parts<true>(detail::zip_source<decltype(parts)...>(parts...), parts...);
+    }(detail::source_of(std::move(sources))...);
   }
 }
 

@@ -26,6 +26,7 @@ struct stage_facts {
   bool makes_of_one_sample;
   bool data_independent_count;
   bool unchanged;
+  bool belongs_to_source;
   bool after_opaque = false; // what it receives can't be made again from a single sample
 };
 
@@ -42,7 +43,8 @@ stage_facts facts_of_stage(const void* described, known_bytes in, std::uint64_t 
                     .keeps_over_epochs = keeps_over_epochs<S>,
                     .makes_of_one_sample = makes_of_one_sample<S>,
                     .data_independent_count = traits.data_independent_count,
-                    .unchanged = traits.unchanged};
+                    .unchanged = traits.unchanged,
+                    .belongs_to_source = traits.belongs_to_source};
   if constexpr (requires { stage.fingerprint(); }) facts.fingerprint = stage.fingerprint();
   if constexpr (requires { stage.fingerprint_of_ranks(ranks); })
     facts.fingerprint_of_ranks = stage.fingerprint_of_ranks(ranks);

@@ -89,8 +89,9 @@ struct stage_place {
   bool after_opaque = false;       // see stage_facts
   std::size_t items_in_flight = 1; // see stage_info
   std::string filters{};           // names of the stages upstream that may leave out samples
+  std::size_t of_source = 0;       // stages upstream that belong to the source
 
-  std::uint64_t random_key() const noexcept { return key(run.seed, number); }
+  std::uint64_t random_key() const noexcept { return key(run.seed, number - of_source); }
 
   /// The error being handled, as a failure of the stage.
   [[gnu::noinline, gnu::cold]] failure_ptr note(const sample_id& id) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -130,20 +131,29 @@ class sample_worker<In, types<Stages...>> {
  public:
   using output = typename types<Stages...>::template output<In>;
 
-  /// `names`: of the source and the stages. The stages, and what the limits refer to, must outlive it.
+  /// `names`: of the source, `before` stages, and these stages, which must outlive it, as what the limits refer to.
   sample_worker(std::vector<std::string> names, const std::shared_ptr<const void>* stages, std::uint64_t seed,
-                on_error how, const std::stop_token& stop, outcome_limits limits = {})
+                on_error how, const std::stop_token& stop, outcome_limits limits = {}, std::size_t before = 0)
       : context_{.seed = seed, .on_error = how, .drain = false, .stop = stop},
         places_(places_outside_run(context_, std::move(names))),
         thread_(places_.size()),
         progress_(0),
         end_{progress_, made_, context_.stop, limits},
-        chain_(chain_parts<outcome_parts<output>>{stages, places_.data() + 1, thread_, 0, end_}.behind(
-            chain::skipped)) {
+        chain_(
+            chain_parts<outcome_parts<output>>{stages, places_.data() + 1 + before, thread_, 0, end_}.behind(
+                chain::skipped)) {
     chain_.sink().begin_packet(~std::uint64_t{0}); // no position in a stream
   }
 
   sample_worker(sample_worker&&) = delete;
+
+  /// What the stages, which emit at most one item for each, make of the sample. Throws failure_inside.
+  std::optional<sample<output>> run_for_one(sample<In>&& s) {
+    run(std::move(s));
+    if (!made_.failures.empty()) throw failure_inside(std::move(*made_.failures.back().failure));
+    if (made_.values.empty()) return std::nullopt;
+    return std::move(made_.values.back());
+  }
 
   /// What the stages make of the sample; valid until the next call.
   outcomes<output>& run(sample<In>&& s) {

@@ -40,13 +40,21 @@ auto source_of(pipeline<Source, segment<segment_traits{}, Stages...>> p) {
   return mapped_source<Source, types<Stages...>>(p.source(), p.composed());
 }
 
+/// The stages on workers are left to a finishing_stage.
+template <source Source, class... Here, segment_traits Traits, class... Later>
+  requires((can_stand_in_source<Here> && ...) && sizeof...(Later) > 0 && Traits.parallel && Traits.ordered &&
+           !Traits.has_queue && ((can_stand_in_source<Later> && traits_of<Later>().one_to_one) && ...))
+auto source_of(pipeline<Source, segment<segment_traits{}, Here...>, segment<Traits, Later...>> p) {
+  return mapped_source<Source, types<Here..., Later...>, sizeof...(Here)>(p.source(), p.composed());
+}
+
 template <only_indexed D>
 samples_in_order<D> source_of(D samples) {
   return samples_in_order<D>(std::move(samples));
 }
 
-/// A source, or a pipeline that can serve as one: it runs on one thread, and its stages, if any, have no
-/// state and emit at most one item for each.
+/// A source, or a pipeline that can serve as one: its stages, if any, have no state and emit at most one item for each. The
+/// last ones, which emit exactly one, may have workers.
 template <class T>
 concept part_source = requires(T (&make)()) { source_of(make()); };
 
@@ -82,6 +90,17 @@ Any as_any(Item&& item) {
   if constexpr (std::is_same_v<Any, Item>) return std::move(item);
   else return Any(std::in_place_type<Item>, std::move(item));
 }
+
+/// A type for one item of each of these types.
+template <class... Items>
+struct zipped {
+  using type = std::tuple<Items...>;
+};
+
+template <class First, class Second>
+struct zipped<First, Second> {
+  using type = std::pair<First, Second>;
+};
 
 /// A source as described, and the copy of it that yields the samples of an epoch. The copy is gone at its end.
 template <source Source>
