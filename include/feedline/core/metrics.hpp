@@ -137,7 +137,7 @@ struct consumer_metrics {
   double percentile99_queued = 0; ///< to within 6 %
   /// How long the items were ready, in powers of two from about a microsecond, up to the longest.
   std::vector<time_bucket> queued{};
-  /// How long each wait for items took, in the same way: one for each packet, of 0 s if it was ready.
+  /// How long each wait for items took, in the same way: one for each packet of them, of 0 s if it was ready.
   std::vector<time_bucket> waits{};
 };
 

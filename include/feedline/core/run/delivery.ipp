@@ -83,7 +83,8 @@ FEEDLINE_INLINE void delivery::note_taken(std::uint64_t now) {
   thread_counters& thread = run.consumer();
   thread.at.take(packet->sequence, now);
   const std::uint64_t waited = thread.waited(wait_kind::starved).load(std::memory_order_relaxed);
-  consumer.waits.add(waited - std::exchange(waited_ns_, waited), 1);
+  if (packet->size() > 0)
+    consumer.waits.add(waited - std::exchange(waited_ns_, waited), 1); // else it has events only
   if (thread.is_traced()) [[unlikely]]
     thread.note(
         {now, now, packet->put_at, packet->size(), run.queues().back()->fill(), trace_event::kind::took});
