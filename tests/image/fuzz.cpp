@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "support/jpeg_crops.hpp"
+#include "support/image_crops.hpp"
 #include "support/jpeg_writer.hpp"
 
 namespace fl = feedline;

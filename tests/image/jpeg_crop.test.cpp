@@ -3,7 +3,7 @@
 #include <feedline/image/jpeg_decoder.hpp>
 
 #include "support/catch.hpp"
-#include "support/jpeg_crops.hpp"
+#include "support/image_crops.hpp"
 #include "support/jpeg_writer.hpp"
 #include "support/resampled.hpp"
 #include "support/rounds.hpp"

@@ -136,3 +136,22 @@ TEST_CASE("invalid images and boxes are refused") {
     fl::resize(fl::hwc_view(image), {0, 1, 4, 4}, fl::chw_view(planes));
   }));
 }
+
+TEST_CASE("alpha is resized like a colour and isn't normalized") {
+  const auto image = noise(23, 30, 4);
+  const fl::normalization colors{{0.1, 0.2, 0.3}, {0.5, 2, 3}};
+  for (const bool flip : {false, true}) {
+    fl::tensor<float> result(fl::shape{4, 11, 17}), one(fl::shape{1, 11, 17});
+    fl::resize(fl::hwc_view(image), fl::whole_image(23, 30), chw_view(result),
+               {.horizontal_flip = flip, .normalization = colors});
+    for (std::size_t c = 0; c < 4; ++c) {
+      fl::tensor<std::uint8_t> channel(fl::shape{23, 30, 1});
+      for (std::size_t i = 0; i < channel.size(); ++i) channel[i] = image[4 * i + c];
+      const fl::normalization its =
+          c < 3 ? fl::normalization{{colors.mean[c]}, {colors.std[c], 1, 1}} : fl::normalization{};
+      fl::resize(fl::hwc_view(std::as_const(channel)), fl::whole_image(23, 30), chw_view(one),
+                 {.horizontal_flip = flip, .normalization = its});
+      CHECK(std::equal(one.begin(), one.end(), result.at(c).begin()));
+    }
+  }
+}

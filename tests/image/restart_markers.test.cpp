@@ -5,7 +5,7 @@
 
 #include "support/catch.hpp"
 #include "support/files_in.hpp"
-#include "support/jpeg_crops.hpp"
+#include "support/image_crops.hpp"
 #include "support/jpeg_writer.hpp"
 #include "support/rounds.hpp"
 #include "support/test_data.hpp"

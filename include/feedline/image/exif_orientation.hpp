@@ -43,18 +43,9 @@ struct tiff_reader {
   }
 };
 
-} // namespace detail
-
-/// Reads the orientation from the payload of a JPEG's APP1 segment ("Exif\0\0", then a TIFF block). Returns
-/// nullopt if the payload is something else, is damaged before the tag, or has no valid tag in its first
-/// directory. The number may have 16 or 32 bits (SHORT or LONG); the last one counts, as in Pillow.
-constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const std::byte> payload) noexcept {
-  constexpr unsigned char mark[] = {'E', 'x', 'i', 'f', 0, 0};
-  if (payload.size() < sizeof mark) return std::nullopt;
-  for (std::size_t i = 0; i < sizeof mark; ++i)
-    if (std::to_integer<unsigned char>(payload[i]) != mark[i]) return std::nullopt;
-
-  detail::tiff_reader tiff{payload.subspan(sizeof mark)};
+/// Reads the orientation from a TIFF block, as read_exif_orientation() does.
+constexpr std::optional<exif_orientation> read_tiff_orientation(std::span<const std::byte> block) noexcept {
+  tiff_reader tiff{block};
   const auto byte_order = tiff.number(0, 2);
   tiff.big_endian = byte_order == 0x4d4d; // "MM"
   if ((!tiff.big_endian && byte_order != 0x4949) || tiff.number(2, 2) != 42) return std::nullopt;
@@ -76,6 +67,19 @@ constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const 
   }
   if (found == 0) return std::nullopt;
   return static_cast<exif_orientation>(found);
+}
+
+} // namespace detail
+
+/// Reads the orientation from the payload of a JPEG's APP1 segment ("Exif\0\0", then a TIFF block). Returns
+/// nullopt if the payload is something else, is damaged before the tag, or has no valid tag in its first
+/// directory. The number may have 16 or 32 bits (SHORT or LONG); the last one counts, as in Pillow.
+constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const std::byte> payload) noexcept {
+  constexpr unsigned char mark[] = {'E', 'x', 'i', 'f', 0, 0};
+  if (payload.size() < sizeof mark) return std::nullopt;
+  for (std::size_t i = 0; i < sizeof mark; ++i)
+    if (std::to_integer<unsigned char>(payload[i]) != mark[i]) return std::nullopt;
+  return detail::read_tiff_orientation(payload.subspan(sizeof mark));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -2,7 +2,6 @@
 #pragma once
 // Decodes JPEG files to tensors of 8-bit pixels.
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,63 +16,13 @@
 #include <feedline/image/detail/pixel_scale.hpp>
 #include <feedline/image/detail/resampler.hpp>
 #include <feedline/image/detail/restart_segments.hpp>
-#include <feedline/image/exif_orientation.hpp>
+#include <feedline/image/detail/stored_crop.hpp>
+#include <feedline/image/image_options.hpp>
 #include <feedline/image/image_view.hpp>
 #include <feedline/image/jpeg_error.hpp>
 #include <feedline/image/resize_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
-
-/// The colours of decoded pixels: three bytes red, green, blue, or one byte of luma
-/// (0.299 R + 0.587 G + 0.114 B, as JPEG's own Y).
-enum class pixel_color : std::uint8_t { rgb, gray };
-
-/// What to do with a JPEG for which libjpeg warns: one that is cut off, has bits that no encoder writes, or
-/// has a header that doesn't fit its data. jpeg_decoder::warnings() counts the warnings about a file that isn't refused.
-enum class on_corrupt : std::uint8_t {
-  fail, ///< throw jpeg_error
-  keep, ///< keep the decoded part, the rest gray or smeared
-  /// Accept what loses no pixels, as other decoders do: up to 16 surplus bytes before a marker, an unknown version of
-  /// JFIF or Adobe marker, and parameters of a scan that its kind doesn't use. Throw jpeg_error for all else, such as a
-  /// file that is cut off.
-  keep_whole,
-};
-
-/// Options of jpeg_decoder.
-struct jpeg_options {
-  pixel_color color = pixel_color::rgb; ///< of the result
-  /// Turn the image upright as its EXIF data says. Off by default, as in torchvision and Pillow: annotations
-  /// made with those, such as boxes and masks, refer to the pixels as stored.
-  bool apply_orientation = false;
-  feedline::on_corrupt on_corrupt = feedline::on_corrupt::fail; ///< what happens to a damaged file
-  /// Images with more pixels are refused before memory is allocated for them. Decoding allocates at most 3
-  /// bytes per pixel for the result and, for a progressive image, 8 for libjpeg. The default accepts
-  /// photographs of the largest cameras.
-  std::uint64_t max_pixels = std::uint64_t{1} << 28;
-  /// Images with more scans are refused, because each scan may cost as much time as a whole image. Encoders
-  /// write a few dozen at most.
-  int max_scans = 100;
-  /// Images with several scans are refused if scans times pixels exceed this limit: a file of half a megabyte
-  /// could otherwise take a minute to decode. The default accepts a photograph of 150 megapixels in 14 scans.
-  std::uint64_t max_scan_pixels = std::uint64_t{1} << 31;
-  /// Where decode_crop() shrinks the image, decode it at 1/8, 2/8 or 4/8 of its size, as long as that isn't
-  /// smaller than the result. This is faster, and pixels are off by 1 or 2 of 255. Without antialiasing the
-  /// difference would be visible, so images are then decoded at full size.
-  bool scaled_decoding = true;
-};
-
-/// What a JPEG's header says, with the options applied. `shape()` is the shape that decode() returns.
-struct jpeg_header {
-  std::size_t height = 0;   ///< in pixels
-  std::size_t width = 0;    ///< in pixels
-  std::size_t channels = 0; ///< of the result: 3 or 1
-  int components = 0;       ///< of the file: 1 gray, 3 YCbCr or RGB, 4 CMYK or YCCK
-  bool progressive = false; ///< stored in scans of rising quality
-  exif_orientation orientation = exif_orientation::upright; ///< upright unless apply_orientation is set
-
-  /// [height, width, channels].
-  feedline::shape shape() const { return {height, width, channels}; }
-};
 
 /// Decodes JPEGs one after another and reuses its memory. Keep one per thread, or call decode_jpeg(), which
 /// keeps one for you.
@@ -130,7 +79,7 @@ class jpeg_decoder {
   /// Takes:   `choose(height, width)` returns the crop_box for an image of that size (upright if
   ///          jpeg_options::apply_orientation is set). It is called before pixels are decoded, and must not
   ///          use this decoder
-  /// Gives:   the header; `pixels` has its number of channels, 3 or 1, of float (see normalization) or bytes
+  /// Gives:   the header; `pixels` has its number of channels, 3, 1 or 4, of float (see normalization) or bytes
   /// Throws:  jpeg_error, also for damage before the needed rows, but not for damage that isn't read: after
   ///          them, or between other restart markers; std::invalid_argument if the box isn't within the image,
   ///          or the view is empty or has another number of channels; what `choose` throws. The content of
@@ -141,24 +90,17 @@ class jpeg_decoder {
     const idle_at_exit guard{*this};
     const jpeg_header header = start(file, options);
     const crop_box box = choose(header.height, header.width);
-    detail::check_crop("feedline::jpeg_decoder::decode_crop", header.shape(), box,
-                       {pixels.height, pixels.width, pixels.channels});
+    const detail::stored_crop<T> crop("feedline::jpeg_decoder::decode_crop", header, box, pixels,
+                                      how.horizontal_flip);
     const detail::pixel_scale scale(how.normalization);
-    const detail::placed_box stored =
-        detail::as_stored(detail::placed_box{box, header.height, header.width}, header.orientation);
-    const image_view<T> to =
-        detail::as_stored(how.horizontal_flip ? pixels.mirrored() : pixels, header.orientation);
+    const image_view<T>& to = crop.to;
 
-    const unsigned eighths = choose_size(stored.box, to, how, options);
+    const unsigned eighths = choose_size(crop.box, to, how, options);
     set_output(options.color, eighths);
     const double size = eighths / 8.0;
-    const auto map = [&](double begin, double length, std::size_t count, std::size_t all) {
-      return detail::map_axis(begin * size, length * size, count, all, box.sample_outside);
-    };
     const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
     const detail::resampler::region region =
-        resampler_.plan(map(stored.box.top, stored.box.height, to.height, state_.output_height),
-                        map(stored.box.left, stored.box.width, to.width, state_.output_width), bytes,
+        resampler_.plan(crop.rows(state_.output_height, size), crop.columns(state_.output_width, size), bytes,
                         how.interpolation, how.antialias);
     if (open_segments(file, region, options.color, eighths)) {
       read_region(segments_.within(region), bytes, to, scale);

@@ -42,7 +42,7 @@ FEEDLINE_INLINE jpeg_header jpeg_decoder::start(std::span<const std::byte> file,
 
   jpeg_header header{.height = state_.output_height,
                      .width = state_.output_width,
-                     .channels = options.color == pixel_color::gray ? 1u : 3u,
+                     .channels = detail::channels_of(options.color),
                      .components = state_.num_components,
                      .progressive = state_.progressive_mode != FALSE,
                      .orientation = stored_orientation()};
@@ -60,10 +60,14 @@ FEEDLINE_INLINE void jpeg_decoder::choose_colors(pixel_color color) {
   const J_COLOR_SPACE stored = state_.jpeg_color_space;
   if (stored == JCS_CMYK || stored == JCS_YCCK) {
     state_.out_color_space = JCS_CMYK;
-    convert_ = color == pixel_color::gray ? &detail::cmyk_to_gray : &detail::cmyk_to_rgb<3>;
+    convert_ = color == pixel_color::gray  ? &detail::cmyk_to_gray
+               : color == pixel_color::rgb ? &detail::cmyk_to_rgb<3>
+                                           : &detail::cmyk_to_rgb<4>;
   } else if (color == pixel_color::gray && stored != JCS_GRAYSCALE && stored != JCS_YCbCr) {
     state_.out_color_space = JCS_RGB;
-    convert_ = &detail::rgb_to_gray;
+    convert_ = &detail::to_gray<3>;
+  } else if (color == pixel_color::rgba) {
+    convert_ = detail::choose_four_bytes(state_);
   } else {
     state_.out_color_space = color == pixel_color::gray ? JCS_GRAYSCALE : JCS_RGB;
     convert_ = nullptr;
@@ -81,7 +85,8 @@ FEEDLINE_INLINE void jpeg_decoder::read_pixels(const jpeg_header& header, std::u
   const detail::pixel_layout layout(header.orientation, state_.output_width, state_.output_height,
                                     header.channels);
   const bool direct = convert_ == nullptr && layout.keeps_rows();
-  const std::size_t row_bytes = std::size_t{state_.output_width} * output_components();
+  const std::size_t row_bytes =
+      std::size_t{state_.output_width} * std::max(header.channels, output_components());
   if (!direct && strip_.size() < strip_rows * row_bytes) strip_.resize(strip_rows * row_bytes);
 
   errors_.run(who, [&] {
@@ -110,11 +115,7 @@ FEEDLINE_INLINE void jpeg_decoder::read_rows(JSAMPARRAY rows, std::size_t count)
 }
 
 FEEDLINE_INLINE void jpeg_decoder::set_output(pixel_color color, unsigned eighths) {
-  choose_colors(color);
-  if (color == pixel_color::rgb) {
-    if (state_.out_color_space == JCS_CMYK) convert_ = &detail::cmyk_to_rgb<4>;
-    else convert_ = detail::choose_four_bytes(state_);
-  }
+  choose_colors(color == pixel_color::gray ? color : pixel_color::rgba);
   state_.scale_num = eighths;
   state_.scale_denom = 8;
   errors_.run(who, [this] { jpeg_calc_output_dimensions(&state_); });

@@ -1,36 +1,30 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The exception for JPEGs, and how libjpeg's error callbacks throw it.
-#include <csetjmp>
-#include <cstdarg>
 #include <cstddef>
 #include <cstdio>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
+
+#include <feedline/image/image_error.hpp>
 
 // These headers need size_t and FILE declared first; version 6b lacks the extern "C".
 extern "C" {
 #include <jpeglib.h>
 
 #include <jerror.h>
-
-#include <feedline/version.hpp>
 }
 
 namespace feedline::inline FEEDLINE_ABI {
 
 /// A JPEG that can't be decoded or encoded. what() contains libjpeg's message where there is one.
-class jpeg_error : public std::runtime_error {
+class jpeg_error : public image_error {
  public:
-  using std::runtime_error::runtime_error;
+  using image_error::image_error;
 };
 
 namespace detail {
 
-/// libjpeg's error manager. libjpeg is compiled as C, so exceptions can't pass through it: the error callback
-/// jumps out of libjpeg with longjmp, and run() then throws. Nothing is ever printed.
-class libjpeg_errors : public jpeg_error_mgr {
+/// libjpeg's error manager. Nothing is ever printed.
+class libjpeg_errors : public jpeg_error_mgr, public jumping_errors<jpeg_error> {
  public:
   libjpeg_errors() noexcept;
 
@@ -46,27 +40,10 @@ class libjpeg_errors : public jpeg_error_mgr {
     num_warnings = 0;
   }
 
-  /// Calls `step`, which calls libjpeg. Throws jpeg_error with a message that starts with `who`. A step must
-  /// not hold anything with a destructor, because the jump doesn't run it.
-  template <class Step>
-  void run(const char* who, Step step) {
-    static_assert(std::is_trivially_destructible_v<Step>);
-    if (!attempt(step)) throw jpeg_error(std::string(who) + ": " + message_);
-  }
-
   /// For callbacks, which only receive the codec: returns its error manager.
   template <class Codec>
   static libjpeg_errors& of(const Codec* codec) noexcept {
     return static_cast<libjpeg_errors&>(*codec->err);
-  }
-
-  /// For callbacks: ends the step with an error message in printf's format.
-  [[noreturn, gnu::format(printf, 2, 3)]] void fail(const char* format, ...) noexcept {
-    std::va_list values;
-    va_start(values, format);
-    std::vsnprintf(message_, sizeof message_, format, values);
-    va_end(values);
-    jump();
   }
 
   /// For callbacks: counts a warning, which ends the step if warnings are errors.
@@ -100,18 +77,6 @@ class libjpeg_errors : public jpeg_error_mgr {
     return unsupported_kind(codec->err->msg_parm.i[0]);
   }
 
-  // Not inlined, so that no variable of a caller is in a register that the jump restores.
-  template <class Step>
-  [[gnu::noinline]] bool attempt(Step& step) {
-    if (setjmp(landing_) != 0) return false; // NOLINT(cert-err52-cpp): see above
-    step();
-    return true;
-  }
-
-  [[noreturn]] void jump() noexcept { std::longjmp(landing_, 1); } // NOLINT(cert-err52-cpp)
-
-  std::jmp_buf landing_;
-  char message_[JMSG_LENGTH_MAX + 100] = {}; // with the advice
   const char* advice_ = nullptr;
   bool harmless_fail_ = true;
   bool others_fail_ = true;

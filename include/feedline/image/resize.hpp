@@ -34,7 +34,7 @@ void resize(const image_view<const std::uint8_t>& from, const crop_box& box, con
       detail::map_axis(box.top, box.height, to.height, from.height, box.sample_outside);
   const detail::axis_map columns =
       detail::map_axis(box.left, box.width, to.width, from.width, box.sample_outside);
-  const bool is_color = from.channels == 3;
+  const bool is_color = from.channels == 3 || from.channels == 4;
   for (std::size_t channel = 0; channel < (is_color ? 1 : from.channels); ++channel) {
     const auto region = resampler.plan(rows, columns, is_color ? 4 : 1, how.interpolation, how.antialias);
     std::size_t y = region.top;
@@ -42,7 +42,7 @@ void resize(const image_view<const std::uint8_t>& from, const crop_box& box, con
       for (std::size_t i = 0; i < count; ++i, ++y)
         for (std::size_t x = 0; x < region.width; ++x)
           if (is_color)
-            for (std::size_t c = 0; c < 3; ++c) lines[i][4 * x + c] = from(y, region.left + x, c);
+            for (std::size_t c = 0; c < from.channels; ++c) lines[i][4 * x + c] = from(y, region.left + x, c);
           else lines[i][x] = from(y, region.left + x, channel);
     };
     resampler.run((how.horizontal_flip ? to.mirrored() : to).channel(channel), scale, 0,

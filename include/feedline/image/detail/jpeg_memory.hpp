@@ -2,9 +2,9 @@
 #pragma once
 // A memory manager for libjpeg that reuses its memory for every image.
 #include <cstddef>
-#include <new>
 #include <type_traits>
 
+#include <feedline/image/detail/image_memory.hpp>
 #include <feedline/image/jpeg_error.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -23,8 +23,6 @@ class jpeg_memory : public jpeg_memory_mgr {
   jpeg_memory(const jpeg_memory&) = delete;
   jpeg_memory& operator=(const jpeg_memory&) = delete;
 
-  ~jpeg_memory() { ::operator delete(memory_, alignment); }
-
   /// Replaces the manager of a codec that was just created.
   void manage(jpeg_decompress_struct& state) noexcept;
 
@@ -34,10 +32,6 @@ class jpeg_memory : public jpeg_memory_mgr {
   }
 
  private:
-  static constexpr std::align_val_t alignment{64}; // vector instructions reach past rows
-  static constexpr std::size_t step = 64;
-  static constexpr std::size_t most_kept = std::size_t{16} << 20;
-
   // Sets the codec's manager to libjpeg's own during the call. An error may jump out of the call, so nothing
   // here has a destructor.
   template <class Call>
@@ -55,37 +49,23 @@ class jpeg_memory : public jpeg_memory_mgr {
     }
   }
 
-  /// A block allocated in addition to the kept memory.
-  struct extra {
-    extra* next;
-  };
-
   static jpeg_memory& of(j_common_ptr codec) noexcept { return static_cast<jpeg_memory&>(*codec->mem); }
 
-  static std::size_t rounded(std::size_t bytes) noexcept { return (bytes + step - 1) / step * step; }
-
   // libjpeg calls it, so it reports errors without an exception.
-  void* take(j_common_ptr codec, std::size_t wanted) noexcept;
+  void* take(j_common_ptr codec, std::size_t bytes) noexcept;
 
   // Rows of `width` elements, each padded to a whole number of vectors.
   template <class Element>
   Element** array(j_common_ptr codec, std::size_t width, std::size_t rows) noexcept {
-    const std::size_t pitch = rounded(width * sizeof(Element));
+    const std::size_t pitch = image_memory::rounded(width * sizeof(Element));
     auto** const pointers = static_cast<Element**>(take(codec, rows * sizeof(Element*)));
-    auto* const elements = static_cast<std::byte*>(take(codec, rows * pitch + step));
+    auto* const elements = static_cast<std::byte*>(take(codec, rows * pitch + image_memory::step));
     for (std::size_t i = 0; i < rows; ++i) pointers[i] = reinterpret_cast<Element*>(elements + i * pitch);
     return pointers;
   }
 
-  // Frees the additional blocks and keeps one block that is large enough for an image like this one.
-  void free_all() noexcept;
-
   jpeg_memory_mgr* own_ = nullptr;
-  std::byte* memory_ = nullptr;
-  std::size_t size_ = 0;
-  std::size_t used_ = 0;
-  std::size_t wanted_ = 0; // so far, by this image
-  extra* extras_ = nullptr;
+  image_memory memory_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -2,11 +2,6 @@
 #pragma once
 #include <feedline/image/detail/jpeg_memory.hpp>
 
-#include <algorithm>
-#include <utility>
-
-#include <feedline/detail/kernel.hpp>
-
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE void jpeg_memory::manage(jpeg_decompress_struct& state) noexcept {
@@ -50,7 +45,7 @@ FEEDLINE_INLINE void jpeg_memory::manage(jpeg_decompress_struct& state) noexcept
     });
   };
   free_pool = [](j_common_ptr codec, int pool) {
-    if (pool == JPOOL_IMAGE) of(codec).free_all();
+    if (pool == JPOOL_IMAGE) of(codec).memory_.free_all();
     by_own(codec, [=](jpeg_memory_mgr& own) { own.free_pool(codec, pool); });
   };
   self_destruct = [](j_common_ptr codec) {
@@ -60,32 +55,14 @@ FEEDLINE_INLINE void jpeg_memory::manage(jpeg_decompress_struct& state) noexcept
   state.mem = this;
 }
 
-FEEDLINE_INLINE void* jpeg_memory::take(j_common_ptr codec, std::size_t wanted) noexcept {
-  const std::size_t bytes = rounded(wanted);
-  wanted_ += bytes;
-  if (bytes < wanted || (max_memory_to_use > 0 && wanted_ > static_cast<std::size_t>(max_memory_to_use)))
+FEEDLINE_INLINE void* jpeg_memory::take(j_common_ptr codec, std::size_t bytes) noexcept {
+  const auto limit = static_cast<std::size_t>(max_memory_to_use);
+  if (max_memory_to_use > 0 && (bytes > limit || memory_.taken() + image_memory::rounded(bytes) > limit))
     libjpeg_errors::of(codec).fail(
         "The image needs more memory than jpeg_options::max_pixels allows; raise it to decode the image");
-  // The address sanitizer checks the ends of blocks, so with it each call allocates its own block.
-  if (!is_address_sanitized && size_ - used_ >= bytes) {
-    std::byte* const at = memory_ + used_;
-    used_ += bytes;
-    return at;
-  }
-  void* const block = ::operator new(bytes + step, alignment, std::nothrow);
+  void* const block = memory_.take(bytes);
   if (!block) libjpeg_errors::of(codec).fail("There is no memory left");
-  extras_ = new (block) extra{extras_};
-  return static_cast<std::byte*>(block) + step;
-}
-
-FEEDLINE_INLINE void jpeg_memory::free_all() noexcept {
-  while (extras_) ::operator delete(std::exchange(extras_, extras_->next), alignment);
-  const std::size_t needed = std::min(std::exchange(wanted_, 0), most_kept);
-  used_ = 0;
-  if (needed <= size_) return;
-  ::operator delete(memory_, alignment);
-  memory_ = static_cast<std::byte*>(::operator new(needed + needed / 4, alignment, std::nothrow));
-  size_ = memory_ ? needed + needed / 4 : 0;
+  return block;
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -28,12 +28,14 @@ inline void mention_plain_libjpeg() noexcept {
 }
 
 /// Makes libjpeg decode to three bytes per pixel, and returns the function that expands them to four: red,
-/// green, blue and an unspecified byte.
+/// green, blue and 255.
 inline row_conversion choose_four_bytes(jpeg_decompress_struct& state) noexcept {
   state.out_color_space = JCS_RGB;
   return [](std::uint8_t* row, std::size_t width) {
-    for (std::size_t x = width; x-- > 0;) // backwards, because it works in place
+    for (std::size_t x = width; x-- > 0;) { // backwards, because it works in place
       for (std::size_t i = 3; i-- > 0;) row[4 * x + i] = row[3 * x + i];
+      row[4 * x + 3] = 255;
+    }
   };
 }
 
@@ -57,10 +59,9 @@ inline void skip_rows(jpeg_decompress_struct& state, JDIMENSION top, std::vector
 
 inline void mention_plain_libjpeg() noexcept {}
 
-/// Makes libjpeg decode to four bytes per pixel: red, green, blue and an unspecified byte. No conversion is
-/// needed.
+/// Makes libjpeg decode to four bytes per pixel: red, green, blue and 255. No conversion is needed.
 inline row_conversion choose_four_bytes(jpeg_decompress_struct& state) noexcept {
-  state.out_color_space = JCS_EXT_RGBX;
+  state.out_color_space = JCS_EXT_RGBA;
   return nullptr;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Processes decoded rows of pixels: converts colours that libjpeg doesn't convert, and applies the
+// Processes decoded rows of pixels: converts colours that libraries don't convert, and applies the
 // orientation.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,7 +11,7 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// Converts a row of `width` pixels in place, to pixels of fewer bytes.
+/// Converts a row of `width` pixels in place.
 using row_conversion = void (*)(std::uint8_t* row, std::size_t width);
 
 /// Luma in libjpeg's fixed point: 0.299, 0.587 and 0.114 of 2^16, rounded.
@@ -18,26 +19,48 @@ constexpr std::uint8_t luma(unsigned red, unsigned green, unsigned blue) noexcep
   return static_cast<std::uint8_t>((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16);
 }
 
+/// v/255, rounded, of a number up to 255².
+constexpr std::uint8_t over_255(unsigned v) noexcept {
+  return static_cast<std::uint8_t>((v + 128 + ((v + 128) >> 8)) >> 8);
+}
+
 /// a·b/255 of two bytes, rounded.
-constexpr std::uint8_t scale_byte(unsigned a, unsigned b) noexcept {
-  const unsigned product = a * b + 128;
-  return static_cast<std::uint8_t>((product + (product >> 8)) >> 8);
+constexpr std::uint8_t scale_byte(unsigned a, unsigned b) noexcept { return over_255(a * b); }
+
+/// Converts pixels of `Bytes` bytes, which begin with red, green and blue, to gray.
+template <std::size_t Bytes>
+void to_gray(std::uint8_t* row, std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x)
+    row[x] = luma(row[Bytes * x], row[Bytes * x + 1], row[Bytes * x + 2]);
 }
 
-inline void rgb_to_gray(std::uint8_t* row, std::size_t width) {
-  for (std::size_t x = 0; x < width; ++x) row[x] = luma(row[3 * x], row[3 * x + 1], row[3 * x + 2]);
+/// Drops alpha.
+inline void rgba_to_rgb(std::uint8_t* row, std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x)
+    for (std::size_t i = 0; i < 3; ++i) row[3 * x + i] = row[4 * x + i];
 }
 
-/// Converts CMYK to RGB with `Bytes` bytes per pixel: red, green and blue, the rest unspecified.
+/// Lets the background show through pixels of red, green, blue and alpha, which then is 255.
+inline void lay_over(const std::array<std::uint8_t, 3>& background, std::uint8_t* row, std::size_t width) {
+  for (std::uint8_t* const end = row + 4 * width; row != end; row += 4) {
+    const unsigned alpha = row[3];
+    for (std::size_t i = 0; i < 3; ++i) row[i] = over_255(row[i] * alpha + background[i] * (255 - alpha));
+    row[3] = 255;
+  }
+}
+
+/// Converts CMYK to RGB with `Bytes` bytes per pixel: red, green, blue and, if there are 4, 255.
 template <std::size_t Bytes>
 void cmyk_to_rgb(std::uint8_t* row, std::size_t width) {
-  for (std::size_t x = 0; x < width; ++x)
+  for (std::size_t x = 0; x < width; ++x) {
     for (std::size_t i = 0; i < 3; ++i) row[Bytes * x + i] = scale_byte(row[4 * x + i], row[4 * x + 3]);
+    if constexpr (Bytes == 4) row[4 * x + 3] = 255;
+  }
 }
 
 inline void cmyk_to_gray(std::uint8_t* row, std::size_t width) {
   cmyk_to_rgb<3>(row, width);
-  rgb_to_gray(row, width);
+  to_gray<3>(row, width);
 }
 
 /// The positions of a stored image's pixels in the oriented image.
@@ -58,6 +81,7 @@ class pixel_layout {
   void place(const std::uint8_t* rows, std::size_t pitch, std::size_t first, std::size_t count,
              std::uint8_t* image) const noexcept {
     if (channels_ == 3) place_pixels<3>(rows, pitch, count, image + row_offset(first));
+    else if (channels_ == 4) place_pixels<4>(rows, pitch, count, image + row_offset(first));
     else place_pixels<1>(rows, pitch, count, image + row_offset(first));
   }
 

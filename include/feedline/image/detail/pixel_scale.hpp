@@ -38,8 +38,8 @@ class pixel_scale {
   }
 
  private:
-  std::array<std::int32_t, 3> offset_;
-  std::array<float, 3> factor_;
+  std::array<std::int32_t, 4> offset_; // of red, green and blue, and of alpha, which isn't normalized
+  std::array<float, 4> factor_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

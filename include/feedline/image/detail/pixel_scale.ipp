@@ -9,8 +9,8 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE pixel_scale::pixel_scale(const normalization& n) {
-  for (std::size_t c = 0; c < 3; ++c) {
-    const double mean = n.mean[c], deviation = n.std[c];
+  for (std::size_t c = 0; c < 4; ++c) {
+    const double mean = c < 3 ? n.mean[c] : 0, deviation = c < 3 ? n.std[c] : 1;
     if (!(mean >= -1 && mean <= 1) || !(std::abs(deviation) > 1e-30 && std::abs(deviation) < 1e30))
       throw std::invalid_argument("feedline::normalization: mean " + std::to_string(mean) + ", std " +
                                   std::to_string(deviation) +

@@ -29,7 +29,7 @@ class resampler {
     std::size_t top, left, height, width;
   };
 
-  /// Input pixels have 4 channels, of which the last is ignored, or 1.
+  /// Input pixels have 4 channels, of which the last is ignored if the result has 3, or 1.
   region plan(const axis_map& rows, const axis_map& columns, std::size_t channels, interpolation kind,
               bool antialias);
 
@@ -87,17 +87,18 @@ class resampler {
   // Stores four pixels at a time, transposed so that each channel's values are contiguous. Returns the number
   // of stored pixels.
   static std::size_t store_planes(const std::int32_t* pixels, std::size_t count, float* red,
-                                  std::ptrdiff_t channel_step, const pixel_scale scale);
+                                  std::ptrdiff_t channel_step, bool has_alpha, const pixel_scale scale);
 
   template <class T>
   void store_colors(const image_view<T>& to, std::size_t y, const pixel_scale& scale) {
     T* const line = &to(y, 0, 0);
-    const std::size_t width = to.width;
+    const std::size_t width = to.width, channels = to.channels;
     std::size_t x = 0;
     if constexpr (std::is_same_v<T, float>)
-      if (to.column_step == 1) x = store_planes(pixels_.data(), width, line, to.channel_step, scale);
+      if (to.column_step == 1)
+        x = store_planes(pixels_.data(), width, line, to.channel_step, channels == 4, scale);
     for (; x < width; ++x)
-      for (std::size_t c = 0; c < 3; ++c)
+      for (std::size_t c = 0; c < channels; ++c)
         line[static_cast<std::ptrdiff_t>(x) * to.column_step +
              static_cast<std::ptrdiff_t>(c) * to.channel_step] =
             scale.template scaled<T>(pixels_[4 * x + c], c);

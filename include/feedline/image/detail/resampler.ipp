@@ -30,7 +30,8 @@ FEEDLINE_INLINE void resampler::group_weights(bool mirrored) {
 }
 
 FEEDLINE_INLINE std::size_t resampler::store_planes(const std::int32_t* pixels, std::size_t count, float* red,
-                                                    std::ptrdiff_t channel_step, const pixel_scale scale) {
+                                                    std::ptrdiff_t channel_step, bool has_alpha,
+                                                    const pixel_scale scale) {
   using ints [[gnu::vector_size(16)]] = std::int32_t;
   using floats [[gnu::vector_size(16)]] = float;
   float* const green = red + channel_step;
@@ -51,10 +52,10 @@ FEEDLINE_INLINE std::size_t resampler::store_planes(const std::int32_t* pixels, 
     const ints cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
     store(red + x, __builtin_shufflevector(ab, cd, 0, 1, 4, 5), 0);
     store(green + x, __builtin_shufflevector(ab, cd, 2, 3, 6, 7), 1);
-    store(blue + x,
-          __builtin_shufflevector(__builtin_shufflevector(a, b, 2, 6, 3, 7),
-                                  __builtin_shufflevector(c, d, 2, 6, 3, 7), 0, 1, 4, 5),
-          2);
+    const ints ab_rest = __builtin_shufflevector(a, b, 2, 6, 3, 7); // blue, blue, alpha, alpha
+    const ints cd_rest = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    store(blue + x, __builtin_shufflevector(ab_rest, cd_rest, 0, 1, 4, 5), 2);
+    if (has_alpha) store(blue + channel_step + x, __builtin_shufflevector(ab_rest, cd_rest, 2, 3, 6, 7), 3);
   }
   return x;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Parts of JPEGs at their own size, compared with the whole image.
+// Parts of images at their own size, compared with the whole image.
 #include <feedline/core/random.hpp>
 #include <feedline/image/jpeg_decoder.hpp>
 
@@ -23,11 +23,10 @@ inline auto takes(const crop_box& box) {
 inline std::size_t whole(double number) { return static_cast<std::size_t>(number); }
 
 /// A box of whole pixels at its own size.
-inline tensor<std::uint8_t> part_of(jpeg_decoder& decoder, const std::vector<std::byte>& file,
-                                    const crop_box& box, const jpeg_options& options = {},
-                                    bool mirrored = false) {
-  const std::size_t channels = options.color == pixel_color::gray ? 1 : 3;
-  tensor<std::uint8_t> part(shape{whole(box.height), whole(box.width), channels});
+template <class Decoder>
+tensor<std::uint8_t> part_of(Decoder& decoder, const std::vector<std::byte>& file, const crop_box& box,
+                             const image_options& options = {}, bool mirrored = false) {
+  tensor<std::uint8_t> part(shape{whole(box.height), whole(box.width), detail::channels_of(options.color)});
   decoder.decode_crop(file, takes(box), hwc_view(part), {.horizontal_flip = mirrored}, options);
   return part;
 }
@@ -45,9 +44,9 @@ inline bool has_pixels_of(const tensor<std::uint8_t>& part, const tensor<std::ui
 }
 
 /// Whether the box is decoded to these pixels of the image, as it must, whatever the decoder reads to compute them.
-inline bool gives_pixels_of(jpeg_decoder& decoder, const std::vector<std::byte>& file,
-                            const tensor<std::uint8_t>& image, const crop_box& box,
-                            const jpeg_options& options, bool mirrored = false) {
+template <class Decoder>
+bool gives_pixels_of(Decoder& decoder, const std::vector<std::byte>& file, const tensor<std::uint8_t>& image,
+                     const crop_box& box, const image_options& options, bool mirrored = false) {
   return has_pixels_of(part_of(decoder, file, box, options, mirrored), image, box, mirrored);
 }
 
