@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The component feedline::image: decodes and encodes JPEG files, and crops, resizes and
+// The component feedline::image: decodes JPEG, PNG and WebP images and masks, encodes JPEGs, and crops, resizes and
 // augments images.
 #include <feedline/image/affine.hpp>
 #include <feedline/image/color.hpp>
 #include <feedline/image/crop.hpp>
 #include <feedline/image/exif_orientation.hpp>
+#include <feedline/image/image_decoder.hpp>
 #include <feedline/image/image_error.hpp>
 #include <feedline/image/image_options.hpp>
 #include <feedline/image/image_view.hpp>

@@ -144,3 +144,19 @@ TEST_CASE("invalid limits and sides are refused") {
     fl::resized_center_crop{minus_one, 100}(500, 500);
   }));
 }
+
+TEST_CASE("same_crop chooses once, and refuses an image of another size") {
+  int calls = 0;
+  const fl::same_crop crop([&](std::size_t height, std::size_t width) {
+    ++calls;
+    return fl::crop_box{1, 2, static_cast<double>(height) / 2, static_cast<double>(width) / 2};
+  });
+  const fl::crop_box first = crop(10, 20);
+  CHECK(first == fl::crop_box{1, 2, 5, 10});
+  CHECK(crop(10, 20) == first);
+  CHECK(calls == 1);
+  CHECK(throws_saying<fl::image_error>("the first image has 10 x 20 pixels, this one 20 x 10",
+                                       [&] { crop(20, 10); }));
+  CHECK(throws_saying<fl::image_error>("this one 10 x 21", [&] { crop(10, 21); }));
+  CHECK(crop(10, 20) == first);
+}

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The decoder with a plain libjpeg. The decoder's other tests are compiled for it, too.
+// The decoders with a plain libjpeg, and without libpng and libwebp. The JPEG decoder's other tests are compiled for it, too.
 #include <feedline/image/jpeg_decoder.hpp>
 
 #include <cstddef>
 #include <cstdio>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -12,6 +14,9 @@
 
 #include "support/catch.hpp"
 #include "support/jpeg_writer.hpp"
+#include "support/throws_saying.hpp"
+
+#include <feedline/image/image_decoder.hpp>
 
 namespace fl = feedline;
 
@@ -54,4 +59,15 @@ TEST_CASE("a program prints at most once that its libjpeg is a plain one") {
           decode();
           std::jthread another(decode);
         }) == "");
+}
+
+TEST_CASE("without libpng and libwebp, their images are refused by name, and JPEGs are decoded") {
+  using namespace std::string_view_literals;
+  const auto says = [](std::string_view file, std::string_view part) {
+    const auto bytes = std::as_bytes(std::span(file));
+    return fl::test::throws_saying<fl::image_error>(part, [&] { fl::decode_image(bytes); });
+  };
+  CHECK(says("\x89PNG\r\n\x1a\n", "the file is a PNG, but this program was built without libpng"));
+  CHECK(says("RIFF\x04\0\0\0WEBP"sv, "the file is a WebP image, but this program was built without libwebp"));
+  CHECK(fl::decode_image(fl::test::write_jpeg(fl::test::gradient(8, 9, 3))).shape() == fl::shape{8, 9, 3});
 }

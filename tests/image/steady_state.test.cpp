@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The steady state of photographs: no allocation for a sample or a batch, including libjpeg's.
+// The steady state of photographs: no allocation for a sample or a batch, including those of libjpeg and libpng.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/jpeg_writer.hpp"
+#include "support/png_writer.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/test_data.hpp"
@@ -155,6 +156,32 @@ TEST_CASE("a decoder allocates nothing for an image of the size of an earlier on
     }
   }
 }
+
+#ifdef FEEDLINE_IMAGE_PNG
+TEST_CASE("a PNG or mask of the size of an earlier one, or smaller, is decoded without an allocation") {
+  fl::tensor<float, 3, side, side> part;
+  fl::tensor<std::int32_t, 1, side, side> numbers;
+  std::vector<std::uint8_t> pixels(300 * 401 * 3);
+  for (const bool interlaced : {false, true}) {
+    const auto file = write_png(samples_of(noise(300, 401, 3)), {.interlaced = interlaced});
+    const auto mask =
+        write_png(samples_of(noise(300, 401, 1)), {.type = PNG_COLOR_TYPE_GRAY, .interlaced = interlaced});
+    const auto smaller = write_png(samples_of(noise(298, 310, 3)), {.interlaced = interlaced});
+    fl::image_decoder decoder;
+    const auto count = [&] {
+      const std::uint64_t before = allocations;
+      decoder.decode_crop(file, fl::resized_center_crop{}, chw_view(part));
+      decoder.decode_into(file, pixels);
+      decoder.decode_mask_crop(mask, fl::resized_center_crop{}, chw_view(numbers));
+      decoder.decode_into(smaller, std::span(pixels).first(298 * 310 * 3));
+      return allocations - before;
+    };
+    CHECK(count() > 0);
+    CHECK(count() == 0);
+    CHECK(count() == 0);
+  }
+}
+#endif
 
 TEST_CASE("a pipeline from shards to batches of images allocates nothing per image") {
   const watchdog guard("generated images");

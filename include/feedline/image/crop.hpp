@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include <feedline/core/random.hpp>
 #include <feedline/core/tensor.hpp>
@@ -55,6 +56,9 @@ void check_crop(const char* who, const shape& from, const crop_box& box, const s
 /// One axis of a box, resized to `count` pixels; the image has `all` pixels along it.
 axis_map map_axis(double begin, double length, std::size_t count, std::size_t all, bool sample_outside);
 
+void check_same_size(std::size_t first_height, std::size_t first_width, std::size_t height,
+                     std::size_t width);
+
 } // namespace detail
 
 /// The box of the whole image.
@@ -89,6 +93,33 @@ struct resized_center_crop {
   /// Throws std::invalid_argument for an image without pixels, a side of 0 or a crop larger than the short
   /// side.
   crop_box operator()(std::size_t height, std::size_t width) const;
+};
+
+/// Chooses the box of one image and returns it again for others of its size: an image and its mask get the same crop.
+/// Make one for each sample.
+///
+///     const same_crop crop([&](auto height, auto width) { return random_resized_crop{}(height, width, context.random); });
+template <class Choose>
+class same_crop {
+ public:
+  /// `choose(height, width)` returns the crop_box of the first image.
+  explicit same_crop(Choose choose) : choose_(std::move(choose)) {}
+
+  /// Throws image_error if the size isn't the first image's.
+  crop_box operator()(std::size_t height, std::size_t width) const {
+    if (height_ == 0) {
+      box_ = choose_(height, width);
+      height_ = height;
+      width_ = width;
+    }
+    detail::check_same_size(height_, width_, height, width);
+    return box_;
+  }
+
+ private:
+  Choose choose_;
+  mutable crop_box box_;
+  mutable std::size_t height_ = 0, width_ = 0; // of the first image
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

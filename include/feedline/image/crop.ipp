@@ -8,6 +8,7 @@
 #include <string>
 
 #include <feedline/detail/given_size.hpp>
+#include <feedline/image/image_error.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -35,6 +36,14 @@ FEEDLINE_INLINE axis_map map_axis(double begin, double length, std::size_t count
   const std::size_t first = std::min(static_cast<std::size_t>(std::max(begin, 0.0)), all - 1);
   const auto last = static_cast<std::size_t>(std::ceil(begin + length));
   return {begin, length, count, first, std::clamp(last, first + 1, all)};
+}
+
+FEEDLINE_INLINE void check_same_size(std::size_t first_height, std::size_t first_width, std::size_t height,
+                                     std::size_t width) {
+  if (height != first_height || width != first_width)
+    throw image_error("feedline::same_crop: the first image has " + std::to_string(first_height) + " x " +
+                      std::to_string(first_width) + " pixels, this one " + std::to_string(height) + " x " +
+                      std::to_string(width) + "; an image and its mask must have the same size");
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// What image_decoder needs to know about a format other than JPEG.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <feedline/image/detail/resampler.hpp>
+#include <feedline/image/image_options.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+inline constexpr const char* image_decoder_name = "feedline::image_decoder";
+
+/// Reads the rows of one image after another: open(), start(), read() until all rows are read, finish() for a whole image,
+/// and close(), also after an error. Throws image_error.
+class image_reader {
+ public:
+  virtual ~image_reader() = default;
+
+  /// Reads the header: the size as stored, and what else the file says. With `as_numbers` the image must be one that holds
+  /// a number for each pixel.
+  virtual image_header open(std::span<const std::byte> file, const image_options& options,
+                            bool as_numbers) = 0;
+
+  /// Starts to decode at least these rows and columns. A pixel has 4 bytes, red, green, blue and alpha; 3 bytes, without
+  /// alpha; 1 byte, gray; or, as a number, 1 or 2 bytes in the machine's order.
+  virtual void start(const resampler::region& region, std::size_t bytes) = 0;
+
+  /// Reads the region's next rows. Each holds all of the image's columns, of which only those of the region are set.
+  virtual void read(std::uint8_t* const* rows, std::size_t count) = 0;
+
+  /// Reads on to the end of the file, to find one that is cut off after its last row.
+  virtual void finish() = 0;
+
+  virtual void close() noexcept = 0;
+};
+
+/// Refuses an image that has more pixels than image_options::max_pixels.
+void check_image_pixels(const image_header& header, const image_options& options);
+
+[[noreturn]] void fail_image(const std::string& what);
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/detail/image_reader.ipp>
+#endif

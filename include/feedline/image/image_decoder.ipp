@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/image/image_decoder.hpp>
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <feedline/detail/file_kind.hpp>
+#include <feedline/image/detail/png_reader.hpp>
+#include <feedline/image/detail/webp_reader.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE image_decoder::opened::opened(image_decoder& decoder, std::span<const std::byte> file,
+                                              const image_options& options, bool as_numbers) {
+  const auto begins = [file](std::string_view bytes, std::size_t at = 0) {
+    return file.size() >= at + bytes.size() && std::memcmp(file.data() + at, bytes.data(), bytes.size()) == 0;
+  };
+  const bool is_jpeg = begins("\xff\xd8"), is_webp = begins("RIFF") && begins("WEBP", 8);
+  if (!is_jpeg && !is_webp && !begins("\x89PNG\r\n\x1a\n"))
+    detail::fail_image("the file isn't a JPEG, PNG or WebP image" + detail::what_it_is(file));
+  if (as_numbers && (is_jpeg || is_webp))
+    detail::fail_image("a mask must be a PNG, which keeps its numbers" + detail::what_it_is(file));
+  if (is_jpeg) return;
+  auto& kept = is_webp ? decoder.webp_ : decoder.png_;
+  if (!kept) kept = is_webp ? detail::make_webp_reader() : detail::make_png_reader();
+  try {
+    header = kept->open(file, options, as_numbers);
+  } catch (...) {
+    kept->close();
+    throw;
+  }
+  reader = kept.get();
+  header.channels = as_numbers ? 1 : detail::channels_of(options.color);
+  if (swaps_sides(header.orientation)) std::swap(header.height, header.width);
+}
+
+FEEDLINE_INLINE image_header image_decoder::read_header(std::span<const std::byte> file,
+                                                        const image_options& options) {
+  const opened image(*this, file, options);
+  return image.reader ? image.header : jpeg_.read_header(file, options);
+}
+
+FEEDLINE_INLINE tensor<std::uint8_t> image_decoder::decode(std::span<const std::byte> file,
+                                                           const image_options& options) {
+  const opened image(*this, file, options);
+  if (!image.reader) return jpeg_.decode(file, options);
+  tensor<std::uint8_t> pixels(image.header.shape());
+  read_pixels(image, pixels.data(), options);
+  return pixels;
+}
+
+FEEDLINE_INLINE image_header image_decoder::decode_into(std::span<const std::byte> file,
+                                                        std::span<std::uint8_t> pixels,
+                                                        const image_options& options) {
+  const opened image(*this, file, options);
+  if (!image.reader) return jpeg_.decode_into(file, pixels, options);
+  if (pixels.size() != image.header.shape().count())
+    throw std::invalid_argument("feedline::image_decoder::decode_into: the image is " +
+                                to_string(image.header.shape()) + ", but `pixels` has " +
+                                std::to_string(pixels.size()) + " bytes");
+  read_pixels(image, pixels.data(), options);
+  return image.header;
+}
+
+FEEDLINE_INLINE void image_decoder::start(const opened& image, const detail::resampler::region& region,
+                                          std::size_t bytes, const image_options& options) {
+  const image_header& header = image.header;
+  const bool is_gray = header.components <= 2 && !header.has_palette;
+  background_ = header.has_alpha && header.channels != 4 ? options.background : std::nullopt;
+  if (background_ || bytes == 4) bytes_ = 4;
+  else bytes_ = bytes == 1 && is_gray ? 1 : 3;
+  if (bytes == bytes_) convert_ = nullptr;
+  else if (bytes == 3) convert_ = &detail::rgba_to_rgb;
+  else convert_ = bytes_ == 3 ? &detail::to_gray<3> : &detail::to_gray<4>;
+  width_ = image.stored_size().second;
+  image.reader->start(region, bytes_);
+}
+
+FEEDLINE_INLINE void image_decoder::read(const opened& image, std::uint8_t* const* rows, std::size_t count) {
+  image.reader->read(rows, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (background_) detail::lay_over(*background_, rows[i], width_);
+    if (convert_) convert_(rows[i], width_);
+  }
+}
+
+FEEDLINE_INLINE void image_decoder::read_pixels(const opened& image, std::uint8_t* pixels,
+                                                const image_options& options) {
+  constexpr std::size_t strip_rows = detail::resampler::strip_rows;
+  const std::size_t channels = image.header.channels;
+  const auto [height, width] = image.stored_size();
+  start(image, {0, 0, height, width}, channels, options);
+  const detail::pixel_layout layout(image.header.orientation, width, height, channels);
+  const bool direct = !convert_ && layout.keeps_rows();
+  const std::size_t row_bytes = width * std::max(bytes_, channels);
+  if (!direct && strip_.size() < strip_rows * row_bytes) strip_.resize(strip_rows * row_bytes);
+  for (std::size_t y = 0; y < height; y += strip_rows) {
+    const std::size_t count = std::min(strip_rows, height - y);
+    std::array<std::uint8_t*, strip_rows> rows;
+    for (std::size_t i = 0; i < count; ++i)
+      rows[i] = direct ? pixels + layout.row_offset(y + i) : strip_.data() + i * row_bytes;
+    read(image, rows.data(), count);
+    if (!direct) layout.place(strip_.data(), row_bytes, y, count, pixels);
+  }
+  image.reader->finish();
+}
+
+FEEDLINE_INLINE tensor<std::uint16_t> image_decoder::decode_mask(std::span<const std::byte> file,
+                                                                 const image_options& options) {
+  const opened image(*this, file, options, true);
+  const auto [height, width] = image.stored_size();
+  tensor<std::uint16_t> mask(image.header.shape());
+  const image_view<std::uint16_t> to = detail::as_stored(hwc_view(mask), image.header.orientation);
+  const auto axis = [](std::size_t length) {
+    return detail::axis_map{0, static_cast<double>(length), length, 0, length};
+  };
+  start_numbers(image, axis(height), axis(width));
+  for (std::size_t y = 0; y < height; ++y) {
+    read_numbers(image, y);
+    for (std::size_t x = 0; x < width; ++x) to(y, x, 0) = numbers_[x];
+  }
+  image.reader->finish();
+  return mask;
+}
+
+FEEDLINE_INLINE void image_decoder::start_numbers(const opened& image, const detail::axis_map& rows,
+                                                  const detail::axis_map& columns) {
+  rows_.plan(rows, interpolation::nearest, false);
+  columns_.plan(columns, interpolation::nearest, false);
+  bytes_ = image.header.bits == 16 ? 2 : 1;
+  width_ = image.stored_size().second;
+  strip_.resize(std::max(strip_.size(), width_ * bytes_));
+  numbers_.resize(columns_.size());
+  image.reader->start(
+      {rows_.begin(), columns_.begin(), rows_.end() - rows_.begin(), columns_.end() - columns_.begin()},
+      bytes_);
+  rows_read_ = rows_.begin();
+}
+
+FEEDLINE_INLINE void image_decoder::read_numbers(const opened& image, std::size_t y) {
+  std::uint8_t* const row = strip_.data();
+  if (rows_read_ > rows_[y].first) return; // the same as before
+  for (; rows_read_ <= rows_[y].first; ++rows_read_) image.reader->read(&row, 1);
+  for (std::size_t x = 0; x < numbers_.size(); ++x) {
+    const std::size_t from = columns_[x].first;
+    if (bytes_ == 1) numbers_[x] = row[from];
+    else std::memcpy(&numbers_[x], row + 2 * from, 2);
+  }
+}
+
+FEEDLINE_INLINE void image_decoder::fail_number(unsigned number) {
+  detail::fail_image("the mask has the number " + std::to_string(number) +
+                     ", which is too large for the elements of the result");
+}
+
+} // namespace feedline::inline FEEDLINE_ABI

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/image/image_decoder.hpp>
+
+#include "support/catch.hpp"
+#include "support/image_crops.hpp"
+#include "support/jpeg_writer.hpp"
+#include "support/png_writer.hpp"
+#include "support/throws_saying.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <feedline/image/resize.hpp>
+
+#ifdef FEEDLINE_IMAGE_WEBP
+#include "support/webp_writer.hpp"
+#endif
+
+namespace fl = feedline;
+using namespace fl::test;
+
+static_assert(std::is_base_of_v<fl::image_error, fl::jpeg_error>);
+static_assert(!std::is_copy_constructible_v<fl::image_decoder>);
+
+namespace {
+
+using bytes_of_file = std::vector<std::byte>;
+
+constexpr fl::image_options to_gray{.color = fl::pixel_color::gray};
+constexpr fl::image_options to_rgba{.color = fl::pixel_color::rgba};
+constexpr fl::image_options keeping{.on_corrupt = fl::on_corrupt::keep};
+
+bytes_of_file prefix(const bytes_of_file& file, std::size_t size) {
+  return {file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size)};
+}
+
+bool equal(const fl::tensor<std::uint8_t>& a, const fl::tensor<std::uint8_t>& b) {
+  return largest_difference(a, b) == 0;
+}
+
+/// What an image of red, green, blue and alpha is without alpha, in front of a background if there is one.
+fl::tensor<std::uint8_t> without_alpha(const fl::tensor<std::uint8_t>& rgba,
+                                       const std::optional<std::array<std::uint8_t, 3>>& background) {
+  fl::tensor<std::uint8_t> rgb(fl::shape{rgba.shape()[0], rgba.shape()[1], 3});
+  for (std::size_t i = 0; i < rgb.size(); ++i) {
+    const double alpha = rgba[i / 3 * 4 + 3] / 255.0;
+    const double color = rgba[i / 3 * 4 + i % 3];
+    rgb[i] = static_cast<std::uint8_t>(
+        background ? std::lround(color * alpha + (*background)[i % 3] * (1 - alpha)) : std::lround(color));
+  }
+  return rgb;
+}
+
+fl::tensor<std::uint8_t> gray_of(const fl::tensor<std::uint8_t>& rgb) {
+  fl::tensor<std::uint8_t> gray(fl::shape{rgb.shape()[0], rgb.shape()[1], 1});
+  for (std::size_t i = 0; i < gray.size(); ++i)
+    gray[i] = static_cast<std::uint8_t>(
+        std::lround(0.299 * rgb[3 * i] + 0.587 * rgb[3 * i + 1] + 0.114 * rgb[3 * i + 2]));
+  return gray;
+}
+
+fl::tensor<std::uint8_t> decoded(const bytes_of_file& file, const fl::image_options& options = {}) {
+  return fl::decode_image(file, options);
+}
+
+/// Whether an image is decoded to each kind of pixels, in whole and in parts, as its pixels with alpha say.
+void decodes_as(const bytes_of_file& file, const fl::tensor<std::uint8_t>& rgba) {
+  constexpr std::array<std::uint8_t, 3> background{200, 10, 90};
+  CHECK(equal(decoded(file, to_rgba), rgba));
+  const auto rgb = without_alpha(rgba, {}), composed = without_alpha(rgba, background);
+  CHECK(equal(decoded(file), rgb));
+  CHECK(equal(decoded(file, {.background = background}), composed));
+  CHECK(largest_difference(decoded(file, to_gray), gray_of(rgb)) <= 1);
+  CHECK(largest_difference(decoded(file, {.color = fl::pixel_color::gray, .background = background}),
+                           gray_of(composed)) <= 1);
+  fl::image_decoder decoder;
+  fl::random_generator random(rgba.size());
+  bool same = true;
+  for (const fl::image_options& options :
+       {fl::image_options{}, to_gray, to_rgba, {.background = background}}) {
+    const auto whole_image = decoder.decode(file, options);
+    for (int i = 0; i < 8; ++i)
+      same =
+          same && gives_pixels_of(decoder, file, whole_image,
+                                  random_box(rgba.shape()[0], rgba.shape()[1], random), options, i % 2 == 1);
+  }
+  CHECK(same);
+}
+
+fl::tensor<std::uint16_t> random_samples(std::size_t height, std::size_t width, std::size_t channels,
+                                         int bits) {
+  fl::tensor<std::uint16_t> samples(fl::shape{height, width, channels});
+  fl::random_generator random(height + 100 * static_cast<std::size_t>(bits));
+  for (auto& sample : samples) sample = static_cast<std::uint16_t>(random.below(std::uint64_t{1} << bits));
+  return samples;
+}
+
+std::size_t channels_of_type(int type) {
+  const std::size_t colors = type == PNG_COLOR_TYPE_RGB || type == PNG_COLOR_TYPE_RGB_ALPHA ? 3 : 1;
+  return colors + (type & PNG_COLOR_MASK_ALPHA ? 1 : 0);
+}
+
+/// The pixels of a PNG by its format's definition.
+fl::tensor<std::uint8_t> pixels_of(const fl::tensor<std::uint16_t>& samples, const png_recipe& recipe) {
+  const std::size_t channels = samples.shape()[2];
+  fl::tensor<std::uint8_t> rgba(fl::shape{samples.shape()[0], samples.shape()[1], 4});
+  const auto byte = [&](std::uint16_t sample) {
+    return static_cast<std::uint8_t>(std::lround(sample * 255.0 / ((1 << recipe.bits) - 1)));
+  };
+  for (std::size_t i = 0; i < rgba.size() / 4; ++i) {
+    const std::uint16_t* from = samples.data() + i * channels;
+    std::uint8_t* to = rgba.data() + 4 * i;
+    if (recipe.type == PNG_COLOR_TYPE_PALETTE) {
+      const png_color color = recipe.palette[*from];
+      to[0] = color.red;
+      to[1] = color.green;
+      to[2] = color.blue;
+      to[3] = *from < recipe.palette_alpha.size() ? recipe.palette_alpha[*from] : 255;
+      continue;
+    }
+    for (std::size_t c = 0; c < 3; ++c) to[c] = byte(from[channels < 3 ? 0 : c]);
+    to[3] = channels % 2 == 0 ? byte(from[channels - 1]) : 255;
+    if (recipe.transparent && channels == 1 && *from == recipe.transparent->gray) to[3] = 0;
+    if (recipe.transparent && channels == 3 && from[0] == recipe.transparent->red &&
+        from[1] == recipe.transparent->green && from[2] == recipe.transparent->blue)
+      to[3] = 0;
+  }
+  return rgba;
+}
+
+std::vector<png_color> random_palette(std::size_t size) {
+  std::vector<png_color> palette;
+  fl::random_generator random(size);
+  const auto byte = [&] { return static_cast<png_byte>(random.below(256)); };
+  for (std::size_t i = 0; i < size; ++i) palette.push_back({byte(), byte(), byte()});
+  return palette;
+}
+
+bytes_of_file png_of(const fl::tensor<std::uint8_t>& image, png_recipe recipe = {}) {
+  constexpr int types[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
+                           PNG_COLOR_TYPE_RGB_ALPHA};
+  recipe.type = types[image.shape()[2] - 1];
+  return write_png(samples_of(image), recipe);
+}
+
+/// Each file's pixels for each orientation, which its EXIF data say.
+template <class Write>
+void turns_upright(const Write& write) {
+  const auto image = gradient(21, 34, 3);
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const auto payload = exif_payload(orientation);
+    const bytes_of_file file = write(image, payload);
+    CHECK(equal(decoded(file), image));
+    const auto kind = static_cast<fl::exif_orientation>(orientation);
+    const bool sideways = fl::swaps_sides(kind);
+    fl::tensor<std::uint8_t> upright(fl::shape{sideways ? 34u : 21u, sideways ? 21u : 34u, 3});
+    const auto stored = fl::detail::as_stored(fl::hwc_view(upright), kind);
+    for (std::size_t y = 0; y < 21; ++y)
+      for (std::size_t x = 0; x < 34; ++x)
+        for (std::size_t c = 0; c < 3; ++c) stored(y, x, c) = fl::hwc_view(image)(y, x, c);
+    const fl::image_options upright_too{.apply_orientation = true};
+    INFO("orientation " << orientation);
+    CHECK(equal(decoded(file, upright_too), upright));
+    fl::image_decoder decoder;
+    CHECK(decoder.read_header(file, upright_too).shape() == upright.shape());
+    CHECK(gives_pixels_of(decoder, file, upright, {3, 5, 12, 14}, upright_too));
+    CHECK(gives_pixels_of(decoder, file, upright, {0, 1, 20, 15}, upright_too, true));
+  }
+}
+
+/// Whether each damaged file is an image_error or an image, and an image if damage is kept and the header is whole.
+void survives_damage(const bytes_of_file& file, std::size_t header) {
+  const fl::image_options few{.max_pixels = 4096};
+  const fl::image_options keep_few{.on_corrupt = fl::on_corrupt::keep, .max_pixels = 4096};
+  fl::image_decoder decoder;
+  const auto is_refused = [&](const bytes_of_file& damaged, const fl::image_options& options) {
+    try {
+      decoder.decode(damaged, options);
+      fl::tensor<float, 3, 5, 7> part;
+      decoder.decode_crop(damaged, fl::resized_center_crop{6, 5}, chw_view(part), {}, options);
+    } catch (const fl::image_error&) {
+      return true;
+    }
+    return false;
+  };
+  bool all_refused = true, all_kept = true;
+  for (std::size_t size = 0; size < file.size(); ++size) {
+    all_refused = all_refused && is_refused(prefix(file, size), few);
+    if (size >= header) all_kept = all_kept && !is_refused(prefix(file, size), keep_few);
+  }
+  CHECK(all_refused);
+  CHECK(all_kept);
+  fl::random_generator random(file.size());
+  for (int i = 0; i < 400; ++i) {
+    bytes_of_file damaged = file;
+    for (std::size_t n = 1 + random.below(4); n-- > 0;)
+      damaged[random.below(damaged.size())] =
+          static_cast<std::byte>(random.chance(0.2) ? 255 * random.below(2) : random.below(256));
+    if (random.chance(0.5)) mend_png(damaged);
+    is_refused(damaged, random.chance(0.5) ? few : keep_few);
+  }
+  CHECK_FALSE(is_refused(file, few));
+}
+
+} // namespace
+
+TEST_CASE("JPEGs are decoded as by jpeg_decoder, and RGBA has an alpha of 255") {
+  const auto file = write_jpeg(gradient(45, 70, 3), {.across = 2, .down = 2});
+  const auto rgb = fl::decode_jpeg(file);
+  CHECK(equal(decoded(file), rgb));
+  CHECK(equal(decoded(file, to_gray), fl::decode_jpeg(file, to_gray)));
+  const auto rgba = decoded(file, to_rgba);
+  REQUIRE(rgba.shape() == fl::shape{45, 70, 4});
+  CHECK(equal(without_alpha(rgba, {}), rgb));
+  bool is_opaque = true;
+  for (std::size_t i = 3; i < rgba.size(); i += 4) is_opaque = is_opaque && rgba[i] == 255;
+  CHECK(is_opaque);
+  fl::image_decoder decoder;
+  CHECK(gives_pixels_of(decoder, file, rgba, {5, 6, 30, 40}, to_rgba));
+  CHECK(decoder.read_header(file).format == fl::image_format::jpeg);
+  std::vector<std::uint8_t> pixels(rgb.size());
+  decoder.decode_into(file, pixels);
+  CHECK(std::equal(pixels.begin(), pixels.end(), rgb.begin()));
+  const auto cmyk = write_jpeg(gradient(20, 21, 4), {.from = JCS_CMYK, .stored = JCS_CMYK});
+  CHECK(equal(without_alpha(decoded(cmyk, to_rgba), {}), decoded(cmyk)));
+  CHECK(decoded(cmyk, to_rgba)[3] == 255);
+}
+
+TEST_CASE("other files are refused, and the message says what they are") {
+  const auto says = [](const std::string& text, std::string_view part) {
+    const auto file = std::as_bytes(std::span(text));
+    return throws_saying<fl::image_error>(part, [&] { fl::decode_image(file); }) &&
+           throws_saying<fl::image_error>(part, [&] { fl::image_decoder().read_header(file); }) &&
+           throws_saying<fl::image_error>(part, [&] { fl::decode_mask(file); });
+  };
+  CHECK(says("", "isn't a JPEG, PNG or WebP image: it is empty (0 bytes)"));
+  CHECK(says("GIF89a", "isn't a JPEG, PNG or WebP image: it is a GIF image"));
+  CHECK(says("RIFF\x10\0\0\0WAVE", "isn't a JPEG, PNG or WebP image"));
+  CHECK(says("\x89PN", "isn't a JPEG, PNG or WebP image"));
+  const auto jpeg = write_jpeg(gradient(8, 8, 3));
+  CHECK(throws_saying<fl::image_error>("a mask must be a PNG, which keeps its numbers: it is a JPEG image",
+                                       [&] { fl::decode_mask(jpeg); }));
+}
+
+#ifdef FEEDLINE_IMAGE_PNG
+TEST_CASE("a PNG of every kind has its pixels as RGBA, RGB and gray, in whole and in parts") {
+  constexpr int kinds[][2] = {
+      {PNG_COLOR_TYPE_GRAY, 1},        {PNG_COLOR_TYPE_GRAY, 2},       {PNG_COLOR_TYPE_GRAY, 4},
+      {PNG_COLOR_TYPE_GRAY, 8},        {PNG_COLOR_TYPE_GRAY, 16},      {PNG_COLOR_TYPE_GRAY_ALPHA, 8},
+      {PNG_COLOR_TYPE_GRAY_ALPHA, 16}, {PNG_COLOR_TYPE_RGB, 8},        {PNG_COLOR_TYPE_RGB, 16},
+      {PNG_COLOR_TYPE_RGB_ALPHA, 8},   {PNG_COLOR_TYPE_RGB_ALPHA, 16}, {PNG_COLOR_TYPE_PALETTE, 1},
+      {PNG_COLOR_TYPE_PALETTE, 2},     {PNG_COLOR_TYPE_PALETTE, 4},    {PNG_COLOR_TYPE_PALETTE, 8}};
+  for (const auto& [type, bits] : kinds)
+    for (const bool interlaced : {false, true})
+      for (const bool has_transparency : {false, true}) {
+        const bool has_palette = type == PNG_COLOR_TYPE_PALETTE;
+        const bool has_channel = (type & PNG_COLOR_MASK_ALPHA) != 0;
+        if (has_transparency && has_channel) continue;
+        png_recipe recipe{.type = type, .bits = bits, .interlaced = interlaced};
+        const auto samples = random_samples(19, 27, channels_of_type(type), bits);
+        if (has_palette) recipe.palette = random_palette(std::size_t{1} << bits);
+        if (has_palette && has_transparency) recipe.palette_alpha = {0, 77};
+        else if (has_transparency)
+          recipe.transparent = png_color_16{0, samples[0], samples[1], samples[2], samples[0]};
+        const auto file = write_png(samples, recipe);
+        INFO("type " << type << ", " << bits << " bits" << (interlaced ? ", interlaced" : "")
+                     << (has_transparency ? ", tRNS" : ""));
+        decodes_as(file, pixels_of(samples, recipe));
+        const auto header = fl::image_decoder().read_header(file);
+        CHECK(header.shape() == fl::shape{19, 27, 3});
+        CHECK(header.format == fl::image_format::png);
+        CHECK(header.bits == bits);
+        CHECK(header.components == static_cast<int>(channels_of_type(type)));
+        CHECK(header.progressive == interlaced);
+        CHECK(header.has_palette == has_palette);
+        CHECK(header.has_alpha == (has_channel || has_transparency));
+      }
+}
+
+TEST_CASE("a part of a PNG is resized as resize() does it, flipped and normalized") {
+  const auto image = noise(60, 80, 3);
+  for (const fl::pixel_color color : {fl::pixel_color::rgb, fl::pixel_color::gray, fl::pixel_color::rgba}) {
+    const fl::image_options options{.color = color};
+    const auto file = png_of(image);
+    const auto all = decoded(file, options);
+    const std::size_t channels = all.shape()[2];
+    const fl::crop_box box{3.5, 7.25, 40.5, 33};
+    const fl::resize_options how{.horizontal_flip = true, .normalization = fl::imagenet_normalization};
+    fl::tensor<float> part(fl::shape{channels, 17, 22}), wanted(fl::shape{channels, 17, 22});
+    fl::decode_image_crop(file, takes(box), chw_view(part), how, options);
+    fl::resize(fl::hwc_view(std::as_const(all)), box, fl::chw_view(wanted), how);
+    CHECK(std::equal(part.begin(), part.end(), wanted.begin()));
+    if (channels == 4)
+      CHECK(
+          std::all_of(part.at(3).begin(), part.at(3).end(), [](float a) { return std::abs(a - 1) < 1e-6f; }));
+  }
+}
+
+TEST_CASE("a PNG is turned upright as its EXIF data say") {
+  for (const bool interlaced : {false, true})
+    turns_upright([=](const auto& image, const auto& payload) {
+      return png_of(image, {.interlaced = interlaced, .exif = {payload.begin() + 6, payload.end()}});
+    });
+}
+
+TEST_CASE("a PNG that is cut off or damaged is refused, or its decoded part is kept") {
+  const auto image = noise(20, 24, 4);
+  for (const bool interlaced : {false, true}) {
+    const auto file = png_of(image, {.interlaced = interlaced});
+    survives_damage(file, 33 + 8); // up to the first pixels' chunk
+    CHECK(throws_saying<fl::image_error>("feedline::image_decoder: the file is cut off",
+                                         [&] { decoded(prefix(file, file.size() - 1)); }));
+    const auto half = decoded(prefix(file, file.size() / 2), keeping);
+    CHECK(half.shape() == fl::shape{20, 24, 3});
+    CHECK(half[0] == image[0]);
+    CHECK(*(half.end() - 1) == 0);
+  }
+  auto damaged = png_of(image);
+  damaged[60] ^= std::byte{4};
+  CHECK_THROWS_WITH(decoded(damaged), "feedline::image_decoder: IDAT: incorrect data check");
+  damaged = png_of(image);
+  damaged.resize(damaged.size() - 12); // the end chunk
+  fl::image_decoder decoder;
+  CHECK_THROWS_AS(decoder.decode(damaged), fl::image_error);
+  CHECK(gives_pixels_of(decoder, damaged, without_alpha(image, {}), {2, 3, 16, 20}, {})); // isn't read
+}
+
+TEST_CASE("a PNG with too many pixels is refused before memory is allocated for them") {
+  auto file = png_of(noise(20, 24, 3));
+  CHECK(throws_saying<fl::image_error>("24 x 20 pixels are more than image_options::max_pixels, 479",
+                                       [&] { decoded(file, {.max_pixels = 479}); }));
+  CHECK_NOTHROW(decoded(file, {.max_pixels = 480}));
+  file[16 + 2] = std::byte{0x3f}; // 16152 pixels wide
+  file[20 + 2] = std::byte{0x3f};
+  mend_png(file);
+  CHECK(throws_saying<fl::image_error>("can't hold 16152 x 16148 pixels", [&] { decoded(file); }));
+  file[16] = std::byte{0x7f}; // more than 2^30
+  mend_png(file);
+  CHECK(throws_saying<fl::image_error>("more than image_options::max_pixels", [&] { decoded(file); }));
+  CHECK(throws_saying<fl::image_error>("more than image_options::max_pixels", [&] {
+    fl::decode_mask(png_of(noise(20, 24, 1)), {.max_pixels = 479});
+  }));
+}
+
+TEST_CASE("memory for another number of pixels is refused") {
+  std::vector<std::uint8_t> pixels(20 * 24 * 3);
+  const auto file = png_of(noise(20, 24, 3));
+  fl::image_decoder decoder;
+  CHECK(decoder.decode_into(file, pixels).shape() == fl::shape{20, 24, 3});
+  CHECK(throws_saying<std::invalid_argument>("[20, 24, 1], but `pixels` has 1440 bytes",
+                                             [&] { decoder.decode_into(file, pixels, to_gray); }));
+  fl::tensor<float, 1, 5, 5> part;
+  CHECK_THROWS_AS(decoder.decode_crop(file, fl::whole_image, chw_view(part)), std::invalid_argument);
+  CHECK(equal(decoder.decode(file), noise(20, 24, 3))); // stays usable
+}
+
+TEST_CASE("a mask has the numbers of a gray PNG of any depth, or the indices of a palette") {
+  for (const int type : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_PALETTE})
+    for (const int bits : {1, 2, 4, 8, 16})
+      for (const bool interlaced : {false, true}) {
+        if (type == PNG_COLOR_TYPE_PALETTE && bits == 16) continue;
+        const auto samples = random_samples(19, 27, 1, bits);
+        png_recipe recipe{.type = type, .bits = bits, .interlaced = interlaced};
+        if (type == PNG_COLOR_TYPE_PALETTE) {
+          recipe.palette = random_palette(std::size_t{1} << bits);
+          recipe.palette_alpha = {0};
+        } else {
+          recipe.transparent = png_color_16{0, 0, 0, 0, samples[0]};
+        }
+        const auto file = write_png(samples, recipe);
+        const auto mask = fl::decode_mask(file);
+        INFO("type " << type << ", " << bits << " bits" << (interlaced ? ", interlaced" : ""));
+        REQUIRE(mask.shape() == fl::shape{19, 27, 1});
+        CHECK(std::equal(mask.begin(), mask.end(), samples.begin()));
+        CHECK_THROWS_AS(fl::decode_mask(prefix(file, file.size() - 1)), fl::image_error);
+      }
+}
+
+TEST_CASE("a mask gets the crop and flip of its image, and its numbers are never mixed") {
+  // The mask tells where each pixel is; the image tells the same in red and green.
+  constexpr std::size_t height = 50, width = 60;
+  fl::tensor<std::uint16_t> where(fl::shape{height, width, 1});
+  fl::tensor<std::uint8_t> image(fl::shape{height, width, 3});
+  for (std::size_t i = 0; i < where.size(); ++i) {
+    where[i] = static_cast<std::uint16_t>(i / width * 256 + i % width);
+    image[3 * i] = static_cast<std::uint8_t>(i / width);
+    image[3 * i + 1] = static_cast<std::uint8_t>(i % width);
+  }
+  const auto picture = png_of(image), mask = write_png(where, {.type = PNG_COLOR_TYPE_GRAY, .bits = 16});
+  fl::random_generator random(1);
+  bool same = true;
+  for (int i = 0; i < 20; ++i) {
+    const fl::same_crop crop(
+        [&](std::size_t h, std::size_t w) { return fl::random_resized_crop{}(h, w, random); });
+    const fl::resize_options how{.interpolation = fl::interpolation::nearest,
+                                 .horizontal_flip = random.chance(0.5)};
+    fl::tensor<std::uint8_t> pixels(fl::shape{3, 20, 31});
+    fl::tensor<std::int64_t> numbers(fl::shape{1, 20, 31});
+    fl::decode_image_crop(picture, crop, chw_view(pixels), how);
+    fl::decode_mask_crop(mask, crop, chw_view(numbers), how);
+    for (std::size_t k = 0; k < numbers.size(); ++k)
+      same = same && numbers[k] == 256 * pixels[k] + pixels[numbers.size() + k];
+  }
+  CHECK(same);
+  fl::tensor<std::uint8_t> few(fl::shape{1, 2, 2});
+  CHECK(throws_saying<fl::image_error>("the mask has the number 3115", [&] {
+    fl::decode_mask_crop(mask, takes({12, 43, 1, 1}), chw_view(few));
+  }));
+}
+
+TEST_CASE("a mask is turned upright as its EXIF data say") {
+  const auto samples = random_samples(19, 27, 1, 8);
+  const auto payload = exif_payload(6);
+  const auto file =
+      write_png(samples, {.type = PNG_COLOR_TYPE_GRAY, .exif = {payload.begin() + 6, payload.end()}});
+  const auto mask = fl::decode_mask(file, {.apply_orientation = true});
+  REQUIRE(mask.shape() == fl::shape{27, 19, 1});
+  fl::tensor<std::uint8_t> all(fl::shape{27, 19, 1});
+  fl::decode_mask_crop(file, fl::whole_image, hwc_view(all), {}, {.apply_orientation = true});
+  bool turned = true;
+  for (std::size_t y = 0; y < 27; ++y)
+    for (std::size_t x = 0; x < 19; ++x) {
+      const auto wanted = samples[(18 - x) * 27 + y]; // clockwise
+      turned = turned && mask[y * 19 + x] == wanted && all[y * 19 + x] == wanted;
+    }
+  CHECK(turned);
+}
+
+TEST_CASE("an image with several channels isn't a mask") {
+  CHECK(throws_saying<fl::image_error>("a mask must be gray or have a palette, but this PNG has 3 channels",
+                                       [] { fl::decode_mask(png_of(noise(4, 5, 3))); }));
+  CHECK(throws_saying<fl::image_error>("2 channels", [] { fl::decode_mask(png_of(noise(4, 5, 2))); }));
+}
+#endif
+
+#ifdef FEEDLINE_IMAGE_WEBP
+TEST_CASE("a lossless WebP image has its pixels, in whole and in parts") {
+  decodes_as(write_webp(noise(37, 45, 4), true), noise(37, 45, 4));
+  const auto file = write_webp(noise(37, 45, 3), true);
+  CHECK(equal(decoded(file), noise(37, 45, 3)));
+  const auto header = fl::image_decoder().read_header(file);
+  CHECK(header.shape() == fl::shape{37, 45, 3});
+  CHECK(header.format == fl::image_format::webp);
+  CHECK(header.components == 3);
+  CHECK_FALSE(header.has_alpha);
+}
+
+TEST_CASE("a part of a lossy WebP image has exactly the pixels of the whole image") {
+  fl::image_decoder decoder;
+  fl::random_generator random(3);
+  for (const std::size_t channels : {3u, 4u})
+    for (const bool is_noise : {false, true}) {
+      const auto image = is_noise ? noise(83, 101, channels) : gradient(83, 101, channels);
+      const auto file = write_webp(image);
+      const auto all = decoder.decode(file, to_rgba);
+      if (!is_noise) CHECK(largest_difference(without_alpha(all, {}), decoded(file)) == 0);
+      if (!is_noise && channels == 3) CHECK(largest_difference(decoded(file), image) <= 12);
+      bool same = true;
+      for (int i = 0; i < 60; ++i)
+        same = same && gives_pixels_of(decoder, file, all, random_box(83, 101, random), to_rgba, i % 2 == 1);
+      CHECK(same);
+    }
+}
+
+TEST_CASE("a WebP image is turned upright as its EXIF data say, with and without JPEG's mark") {
+  turns_upright([](const auto& image, const auto& payload) {
+    const bool has_mark = payload[payload.size() - 8] == std::byte{3};
+    return extended_webp(write_webp(image, true), 0x08, 21, 34, "EXIF",
+                         {payload.begin() + (has_mark ? 0 : 6), payload.end()});
+  });
+}
+
+TEST_CASE("an animated WebP image is refused") {
+  const auto plain = write_webp(noise(8, 9, 3), true);
+  const auto file = extended_webp(plain, 0x02, 8, 9, "ANIM", bytes_of_file(6));
+  CHECK(throws_saying<fl::image_error>("an animated WebP, which isn't supported", [&] { decoded(file); }));
+}
+
+TEST_CASE("a WebP image that is cut off or damaged is refused, or its decoded part is kept") {
+  const auto image = noise(20, 24, 4);
+  for (const bool is_lossless : {false, true}) {
+    const auto file = write_webp(image, is_lossless);
+    survives_damage(file, file.size() / 2);
+    CHECK(throws_saying<fl::image_error>("the file is cut off: it has " + std::to_string(file.size() - 1) +
+                                             " of " + std::to_string(file.size()) + " bytes",
+                                         [&] { decoded(prefix(file, file.size() - 1)); }));
+  }
+}
+
+TEST_CASE("a WebP image with too many pixels isn't decoded, and WebP images aren't masks") {
+  const auto file = write_webp(noise(20, 24, 3), true);
+  CHECK(throws_saying<fl::image_error>("24 x 20 pixels are more than image_options::max_pixels, 479",
+                                       [&] { decoded(file, {.max_pixels = 479}); }));
+  CHECK(throws_saying<fl::image_error>("it is a WebP image", [&] { fl::decode_mask(file); }));
+}
+#endif
