@@ -84,7 +84,7 @@ inline tensor<std::uint16_t> samples_of(const tensor<std::uint8_t>& image) {
 }
 
 /// Makes the checksums of all chunks right again after a change.
-inline void mend_png(std::vector<std::byte>& file) {
+inline void mend_png(std::span<std::byte> file) {
   const auto number = [&](std::size_t at) {
     std::size_t value = 0;
     for (std::size_t i = 0; i < 4; ++i) value = value << 8 | std::to_integer<std::size_t>(file[at + i]);
