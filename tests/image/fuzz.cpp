@@ -11,7 +11,9 @@
 
 #include "support/image_crops.hpp"
 #include "support/jpeg_writer.hpp"
+#ifdef FEEDLINE_IMAGE_PNG
 #include "support/png_writer.hpp"
+#endif
 
 namespace fl = feedline;
 
@@ -43,6 +45,7 @@ void compare_masks(fl::image_decoder& decoder, const std::vector<std::byte>& fil
 
 } // namespace
 
+#ifdef FEEDLINE_IMAGE_PNG
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
 
 // Without right checksums libpng would see few of the changes.
@@ -53,6 +56,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
     fl::test::mend_png(std::as_writable_bytes(std::span(data, changed)));
   return changed;
 }
+#endif
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::uint64_t few_pixels = 1 << 18;

@@ -14,11 +14,14 @@
 #include "support/catch.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/jpeg_writer.hpp"
-#include "support/png_writer.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/test_data.hpp"
 #include "support/watchdog.hpp"
+
+#ifdef FEEDLINE_IMAGE_PNG
+#include "support/png_writer.hpp"
+#endif
 
 namespace fl = feedline;
 using namespace feedline::test;

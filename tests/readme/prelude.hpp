@@ -34,6 +34,9 @@
 #ifdef FEEDLINE_WITH_IMAGE
 #include <feedline/image.hpp>
 #endif
+#ifdef FEEDLINE_IMAGE_PNG
+#include "support/png_writer.hpp"
+#endif
 
 namespace fl = feedline;
 
@@ -50,7 +53,7 @@ blob<T> from_blob(T* data, std::vector<std::int64_t> sizes, std::function<void(v
   return {data, std::move(sizes), std::move(deleter)};
 }
 
-/// train-000000.tar and train-000001.tar, with 40 samples each: 000000.jpg, 000000.cls, ...
+/// train-000000.tar and train-000001.tar, with 40 samples each: 000000.jpg, 000000.cls, 000000.png (a mask), ...
 inline void make_shards() {
 #ifdef FEEDLINE_WITH_IMAGE
   for (int shard = 0; shard < 2; ++shard) {
@@ -64,6 +67,12 @@ inline void make_shards() {
       const std::string name = std::to_string(1'000'000 + number).substr(1);
       tar.add(name + ".jpg", {reinterpret_cast<const char*>(jpeg.data()), jpeg.size()});
       tar.add(name + ".cls", std::to_string(number % 10));
+#ifdef FEEDLINE_IMAGE_PNG
+      fl::tensor<std::uint16_t> classes({24, 32, 1});
+      for (std::size_t k = 0; k < classes.size(); ++k) classes[k] = static_cast<std::uint16_t>(k % 3);
+      const std::vector<std::byte> mask = fl::test::write_png(classes, {.type = PNG_COLOR_TYPE_GRAY});
+      tar.add(name + ".png", {reinterpret_cast<const char*>(mask.data()), mask.size()});
+#endif
     }
     std::ofstream("train-00000" + std::to_string(shard) + ".tar", std::ios::binary) << tar.closed();
   }

@@ -37,8 +37,9 @@ class png_reader final : public image_reader {
       if (png_) info_ = png_create_info_struct(png_);
       if (!info_) errors_.fail("There is no memory left");
       png_set_read_fn(png_, this, next_bytes);
-      png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);            // max_pixels is checked below
-      if (keeps_) png_set_compression_buffer_size(png_, 64); // of a file that is cut off, fewer bytes are lost
+      png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX); // max_pixels is checked below
+      if (keeps_)
+        png_set_compression_buffer_size(png_, 64); // of a file that is cut off, fewer bytes are lost
       png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1); // all that don't change pixels
       if (options.apply_orientation)
         png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_AS_DEFAULT,

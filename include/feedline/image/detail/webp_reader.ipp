@@ -65,8 +65,15 @@ class webp_reader final : public image_reader {
     config_.output.colorspace = bytes == 4 ? MODE_RGBA : MODE_RGB;
     config_.output.is_external_memory = 1;
     config_.output.u.RGBA = {pixels, static_cast<int>(pitch_), pitch_ * height};
-    const VP8StatusCode status = WebPDecode(bytes_of(file_), file_.size(), &config_);
-    if (!keeps_) check(status);
+    if (keeps_) {
+      // WebPDecode() would refuse a file that is cut off before it decodes any of it.
+      const std::unique_ptr<WebPIDecoder, void (*)(WebPIDecoder*)> decoder(WebPIDecode(nullptr, 0, &config_),
+                                                                           WebPIDelete);
+      if (!decoder || WebPIUpdate(decoder.get(), bytes_of(file_), file_.size()) == VP8_STATUS_OUT_OF_MEMORY)
+        fail_image("There is no memory left");
+    } else {
+      check(WebPDecode(bytes_of(file_), file_.size(), &config_));
+    }
     next_ = pixels + (region.top - top) * pitch_;
     left_ = left;
   }
