@@ -146,6 +146,32 @@ TABLES = {
         }),
         (None, {"feedline_header": "feedline, only the header"}),
     ]),
+    "image_formats": ("images", [
+        ("png_whole_bare", {
+            "png_whole_bare": "PNG: libpng, the whole image",
+            "png_whole": "PNG: feedline, the whole image",
+        }),
+        ("png_crop_bare", {
+            "png_crop_bare": "PNG: libpng down to the crop's last row, then `resize`",
+            "png_crop": "PNG: feedline, `decode_crop`",
+        }),
+        ("webp_whole_bare<false>", {
+            "webp_whole_bare<false>": "lossy WebP: libwebp, the whole image",
+            "webp_whole<false>": "lossy WebP: feedline, the whole image",
+        }),
+        ("webp_crop_bare<false>", {
+            "webp_crop_bare<false>": "lossy WebP: libwebp, the crop, then `resize`",
+            "webp_crop<false>": "lossy WebP: feedline, `decode_crop`",
+        }),
+        ("webp_whole_bare<true>", {
+            "webp_whole_bare<true>": "lossless WebP: libwebp, the whole image",
+            "webp_whole<true>": "lossless WebP: feedline, the whole image",
+        }),
+        ("webp_crop_bare<true>", {
+            "webp_crop_bare<true>": "lossless WebP: libwebp, the crop, then `resize`",
+            "webp_crop<true>": "lossless WebP: feedline, `decode_crop`",
+        }),
+    ]),
     "audio_clips": ("clips", [
         ("bare_threads", {
             "bare_threads": "the limit: {} bare threads, WAV of {} Hz",
