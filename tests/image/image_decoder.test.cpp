@@ -7,8 +7,10 @@
 #include "support/throws_saying.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <string>
+#include <thread>
 
 #include <feedline/image/resize.hpp>
 
@@ -430,6 +432,29 @@ TEST_CASE("a mask is turned upright as its EXIF data say") {
       turned = turned && mask[y * 19 + x] == wanted && all[y * 19 + x] == wanted;
     }
   CHECK(turned);
+}
+
+TEST_CASE("several threads decode images and masks at the same time, each with a decoder of its own") {
+  const auto image = noise(40, 50, 3);
+  std::vector<bytes_of_file> files{png_of(image), png_of(image, {.interlaced = true})};
+#ifdef FEEDLINE_IMAGE_WEBP
+  files.push_back(write_webp(image, true));
+#endif
+  const auto samples = random_samples(19, 27, 1, 8);
+  const auto mask = write_png(samples, {.type = PNG_COLOR_TYPE_GRAY});
+  std::atomic<int> wrong{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+      threads.emplace_back([&] {
+        for (int round = 0; round < 10; ++round) {
+          for (const auto& file : files) wrong += equal(decoded(file), image) ? 0 : 1;
+          const auto numbers = fl::decode_mask(mask);
+          wrong += std::equal(numbers.begin(), numbers.end(), samples.begin()) ? 0 : 1;
+        }
+      });
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("an image with several channels isn't a mask") {
