@@ -318,6 +318,10 @@ TABLES = {
         "by_hand": "the limit: copies to and from a block of {} frames",
         "through_shuffle": "`shuffle` of {} frames",
     })]),
+    "token_windows": ("tokens", [("by_hand", {
+        "by_hand": "a thread that cuts the windows and sends batches through a queue, written by hand",
+        "through_windows": "`windows` and `batch`",
+    })]),
     "checkpoint": ("samples", [
         (None, {
             "take_by_place": "taking a checkpoint of a shuffled source",

@@ -66,6 +66,7 @@
 #include <feedline/stage/skip.hpp>
 #include <feedline/stage/take.hpp>
 #include <feedline/stage/tap.hpp>
+#include <feedline/stage/windows.hpp>
 #include <feedline/version.hpp>
 
 /// @namespace feedline

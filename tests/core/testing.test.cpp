@@ -166,3 +166,9 @@ TEST_CASE("batch and bucket_batch") {
   test_stage([] { return fl::bucket_batch({.boundaries = {2, 4}, .batch_size = 2}, fl::as_list); }, words);
   test_stage([] { return fl::batch(3, fl::padded{}); }, words);
 }
+
+TEST_CASE("windows of documents and of single tokens") {
+  const std::vector<std::vector<int>> documents{{1, 2, 3}, {}, {4}, {5, 6, 7, 8, 9, 10, 11}, {12, 13}};
+  test_stage([] { return fl::windows(3, {.stride = 2, .separator = 0, .drop_last = false}); }, documents);
+  test_stage([] { return fl::windows(3, {.stride = 5}); }, count_to(19));
+}

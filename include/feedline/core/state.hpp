@@ -119,6 +119,8 @@ class state_writer {
                          << (number % in_word * (64 / in_word));
         ++number;
       }
+    } else if constexpr (std::is_integral_v<element>) {
+      words_.insert(words_.end(), list.begin(), list.end()); // at once, as there may be many
     } else {
       const std::size_t begin = words_.size();
       for (const element& value : list) write(value);

@@ -94,6 +94,8 @@ stage_size size_of_stage(const S& stage, known_bytes in) {
   if constexpr (part_of_library<S> && requires { stage.template bytes_gathered<In>(in); })
     size.gathered = {"gathered by " + size.name, 1, stage.template bytes_gathered<In>(in), stage.unknown()};
   if constexpr (part_of_library<S> && requires { stage.notes(); }) size.notes = stage.notes();
+  else if constexpr (part_of_library<S> && requires { stage.state_bytes(); })
+    size.notes = {stage.state_bytes(), 1}; // each packet downstream has its state
   else if constexpr (!part_of_library<S> && has_state<bound_t<S, In>> && requires { stage.items_held(); })
     size.notes = notes_of_buffer(stage.items_held()); // if it holds them in held_samples
   return size;

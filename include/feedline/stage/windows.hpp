@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// windows: cuts a stream of tokens into windows of equal length.
+//
+//   documents  [a b c d e] [f g] [h i j k]   with a separator |
+//   windows    [a b c d] [e | f g] [| h i j]  and a rest [k |]
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/core/random.hpp>
+#include <feedline/core/sample.hpp>
+#include <feedline/core/stage.hpp>
+#include <feedline/core/tensor.hpp>
+#include <feedline/detail/block_cache.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
+
+/// Options of windows.
+struct windows_options {
+  /// From the beginning of a window to that of the next, in tokens; 0: the length of a window. A smaller stride makes
+  /// windows overlap, a larger one leaves out the tokens between them.
+  std::size_t stride = 0;
+  std::optional<std::int64_t> separator{}; ///< a token to add after each document, such as "end of text"
+  /// Leave out the tokens at the end of an epoch that don't fill a window. Otherwise finite mode emits them as
+  /// a shorter window, which batch takes with padded or as_list.
+  bool drop_last = true;
+};
+
+namespace detail {
+
+template <class T>
+concept token = std::integral<T> && !std::same_as<T, bool>;
+
+/// The type of the tokens in a document, or of a single token.
+template <class In>
+struct token_of {};
+
+template <token In>
+struct token_of<In> {
+  using type = In;
+};
+
+template <class In>
+  requires requires(const In& document) {
+    { document.data() } -> std::convertible_to<const typename In::value_type*>;
+    { document.size() } -> std::convertible_to<std::size_t>;
+    requires token<typename In::value_type>;
+  }
+struct token_of<In> {
+  using type = typename In::value_type;
+};
+
+/// Sets the stride if none was given. Throws std::invalid_argument for parameters that windows can't have.
+void check_windows(std::size_t length, windows_options& o);
+
+/// Throws std::invalid_argument: the separator can't be a token, or there are no documents.
+[[noreturn]] void throw_wrong_separator(std::int64_t separator, bool has_documents);
+
+struct windows_stage {
+  using feedline_part = void;
+  static constexpr stage_traits traits{.kind = "windows"};
+
+  template <class In>
+  static consteval fit fits() {
+    return requires { typename token_of<In>::type; } ? fit::yes : fit::wrong_argument;
+  }
+
+  template <class In>
+  class running {
+    using token_type = typename token_of<In>::type;
+
+   public:
+    using output = tensor<token_type>;
+
+    running(std::size_t length, const windows_options& o) : length_(length), options_(o) {
+      if (!o.separator) return;
+      separator_ = static_cast<token_type>(*o.separator);
+      if (token<In> || static_cast<std::int64_t>(separator_) != *o.separator ||
+          (std::unsigned_integral<token_type> && *o.separator < 0))
+        throw_wrong_separator(*o.separator, !token<In>);
+    }
+
+    void operator()(sample<In>&& s, auto& emit) {
+      id_ = s.id;
+      parts_ = 0;
+      if constexpr (token<In>) {
+        add({&s.value, 1}, emit);
+      } else {
+        const std::span<const token_type> document(std::as_const(s.value).data(), s.value.size());
+        if (!document.empty() && add(document, emit) && options_.separator) add({&separator_, 1}, emit);
+      }
+    }
+
+    void finish(auto& emit) {
+      if (!options_.drop_last && rest_.size() > emitted_) give({}, emit);
+      rest_.clear();
+      gap_ = emitted_ = 0;
+    }
+
+    void state(auto& archive) {
+      archive(gap_, emitted_, parts_, id_, rest_);
+      if (rest_.size() >= length_) throw_state_not_whole();
+    }
+
+   private:
+    // Adds tokens to the stream. Returns false if no more windows are wanted.
+    bool add(std::span<const token_type> tokens, auto& emit) {
+      for (;;) {
+        const std::size_t skipped = std::min(gap_, tokens.size());
+        gap_ -= skipped;
+        tokens = tokens.subspan(skipped);
+        if (tokens.size() < length_ - rest_.size()) {
+          if (rest_.capacity() == 0) rest_.reserve(length_);
+          rest_.insert(rest_.end(), tokens.begin(), tokens.end());
+          return true;
+        }
+        const bool wanted = give(tokens.first(length_ - rest_.size()), emit);
+        const std::size_t leaving = std::min(options_.stride, rest_.size());
+        rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(leaving));
+        gap_ = options_.stride - leaving;
+        emitted_ = length_ - std::min(options_.stride, length_);
+        if (!wanted) return false;
+      }
+    }
+
+    // Emits the tokens held and those after them.
+    bool give(std::span<const token_type> after, auto& emit) {
+      output window(shape{rest_.size() + after.size()});
+      std::copy(after.begin(), after.end(), std::copy(rest_.begin(), rest_.end(), window.begin()));
+      return emit(sample<output>{std::move(window), part_of(id_, parts_++)});
+    }
+
+    std::size_t length_;
+    windows_options options_;
+    token_type separator_{};
+    std::vector<token_type> rest_; // fewer than a window
+    std::size_t gap_ = 0;          // tokens to leave out before the next window
+    std::size_t emitted_ = 0;      // the first tokens of the next window that the last one had, too
+    sample_id id_;                 // of the last document
+    std::uint64_t parts_ = 0;      // the windows that ended in it
+  };
+
+  template <class In>
+    requires(windows_stage::fits<In>() == fit::yes)
+  running<In> bind(const stage_info&) const {
+    return {length, options};
+  }
+
+  template <class In>
+  known_bytes bytes_given(known_bytes) const {
+    using token_type = typename token_of<In>::type;
+    const known_bytes tokens = product_of(length, sizeof(token_type));
+    return tokens ? sum_of(sizeof(tensor<token_type>), block_cache::bytes_for(*tokens)) : tokens;
+  }
+
+  std::size_t bytes_held() const noexcept { return length * sizeof(std::uint64_t); }
+
+  std::size_t state_bytes() const noexcept { return length * sizeof(std::uint64_t); }
+
+  std::uint64_t fingerprint() const noexcept {
+    return key(length, options.stride, options.separator.has_value(),
+               static_cast<std::uint64_t>(options.separator.value_or(0)), options.drop_last);
+  }
+
+  std::size_t length;
+  windows_options options; // with a stride
+};
+
+} // namespace detail
+
+/// Joins documents to one stream of tokens and cuts it into windows of `length` tokens, such as the sequences that a
+/// language model is trained with. A window may hold the end of one document and the beginning of the next.
+///
+/// In finite mode no window holds tokens of two epochs; in infinite mode the stream continues into the next epoch. A
+/// checkpoint contains the tokens that don't fill a window yet. Shuffle and tokenize documents upstream of it;
+/// shuffle windows downstream.
+/// Takes:   documents: std::vector, std::string, tensor or another contiguous list of whole numbers; or single tokens
+/// Gives:   tensor<token> of shape [length], which batch stacks to [batch, length]. A window belongs to the document that
+///          completes it. With a separator, each document ends with it; a document without tokens adds nothing
+/// Order:   kept
+/// Throws:  when called, std::invalid_argument for a length of 0; before the first item of a run, pipeline_error for a
+///          separator that isn't a value of the tokens' type, and for a separator of single tokens
+/// Stops:   after the window in hand
+/// Example: `lines("*.txt") | map(tokenize, workers{4}) | windows(1025, {.stride = 1024, .separator = 0}) | batch(8)`: 1024
+///          inputs, and as targets the same shifted by one
+inline auto windows(std::size_t length, windows_options options = {}) {
+  detail::check_windows(length, options);
+  return detail::windows_stage{length, options};
+}
+
+} // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/stage/windows.ipp>
+#endif
