@@ -322,6 +322,16 @@ TABLES = {
         "by_hand": "a thread that cuts the windows and sends batches through a queue, written by hand",
         "through_windows": "`windows` and `batch`",
     })]),
+    "text_lines": ("lines", [
+        ("shuffled_pread", {
+            "shuffled_pread": "in random order: `pread` at offsets that are all known, written by hand",
+            "shuffled_lines": "in random order: `indexed_lines` and `global_shuffle`",
+        }),
+        ("count_lines", {
+            "count_lines": "the limit: counting line feeds",
+            "find_lines": "finding the lines of a file",
+        }),
+    ]),
     "checkpoint": ("samples", [
         (None, {
             "take_by_place": "taking a checkpoint of a shuffled source",

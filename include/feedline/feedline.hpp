@@ -36,9 +36,11 @@
 #include <feedline/source/files.hpp>
 #include <feedline/source/generate.hpp>
 #include <feedline/source/global_shuffle.hpp>
+#include <feedline/source/indexed_lines.hpp>
 #include <feedline/source/interleave.hpp>
 #include <feedline/source/join.hpp>
 #include <feedline/source/lines.hpp>
+#include <feedline/source/lines_options.hpp>
 #include <feedline/source/mix.hpp>
 #include <feedline/source/pool_chunk.hpp>
 #include <feedline/source/pool_options.hpp>

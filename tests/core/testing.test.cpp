@@ -111,6 +111,7 @@ TEST_CASE("lines, interleaved lines, records and files") {
   for (const std::size_t most : {std::size_t{0}, std::size_t{8}})
     test_source([=] { return fl::lines(paths, {.max_line_bytes = most}); }, {.has_budget = most > 0});
   test_source([=] { return fl::lines(paths) | fl::interleave(2); });
+  test_source([=] { return fl::indexed_lines(paths, {.keep_index = true}); });
   const std::vector<std::string> binary{folder.write("a.bin", "aaaabbbbcccc"), folder.write("b.bin", ""),
                                         folder.write("c.bin", "ddddeeee")};
   test_source([=] { return fl::records<std::array<char, 4>>(binary); }, {.has_budget = true});

@@ -238,13 +238,14 @@ TEST_CASE("lines of compressed files are those of the plain ones") {
   };
   for (const std::string& text : texts) {
     const auto plain = lines_of(folder.write("plain", text));
-    CHECK(lines_of(folder.write("packed", gzip(text)), {.gzip = fl::gunzip_stream}) == plain);
-    CHECK(lines_of(folder / "plain", {.gzip = fl::gunzip_stream}) == plain);
+    CHECK(lines_of(folder.write("packed", gzip(text)), {.decompress = {fl::gunzip_stream}}) == plain);
+    CHECK(lines_of(folder / "plain", {.decompress = {fl::gunzip_stream}}) == plain);
     if (text.size() > 1) // two members are one text
       CHECK(lines_of(folder.write("packed", gzip(text.substr(0, 1)) + gzip(text.substr(1))),
-                     {.gzip = fl::gunzip_stream}) == plain);
+                     {.decompress = {fl::gunzip_stream}}) == plain);
   }
-  CHECK(lines_of(folder.write("packed", gzip(texts[4])), {.gzip = fl::gunzip_stream}).front() == "a,b");
+  CHECK(lines_of(folder.write("packed", gzip(texts[4])), {.decompress = {fl::gunzip_stream}}).front() ==
+        "a,b");
 }
 
 TEST_CASE("lines of compressed files are resumed, keep the promises of a source, and have their order") {
@@ -257,7 +258,7 @@ TEST_CASE("lines of compressed files are resumed, keep the promises of a source,
     folder.write("plain-" + std::to_string(file), text);
     folder.write("zip-" + std::to_string(file), file == 1 ? text : gzip(text)); // a mixture
   }
-  const fl::lines_options options{.gzip = fl::gunzip_stream};
+  const fl::lines_options options{.decompress = {fl::gunzip_stream}};
   const auto plain = fl::lines(folder / "plain-*"), packed = fl::lines(folder / "zip-*", options);
   const auto pipeline = [](const auto& lines) {
     return lines | fl::shuffle({.capacity = 10}) | fl::batch(7, fl::as_list);
@@ -275,7 +276,7 @@ TEST_CASE("lines of compressed files are resumed, keep the promises of a source,
 TEST_CASE("a compressed line that is too long, damage and a cut fail at their position, and the next file "
           "follows") {
   const fl::test::temporary_folder folder;
-  const fl::lines_options options{.max_line_bytes = 1000, .gzip = fl::gunzip_stream};
+  const fl::lines_options options{.max_line_bytes = 1000, .decompress = {fl::gunzip_stream}};
   const auto run = [&](const std::string& bytes) {
     folder.write("a", bytes);
     folder.write("b", gzip("last\n"));

@@ -107,11 +107,14 @@ TEST_CASE("a file that isn't text is a failure that says what it is, and the nex
     return result.skipped.size() == 1 &&
            result.skipped[0].message.find(folder / "a is " + words) != std::string::npos;
   };
-  CHECK(refuses("\x1f\x8b\x08 and more\nlines\n",
-                "gzip data: set lines_options::gzip = feedline::gunzip_stream, which is "
-                "in feedline/gzip.hpp of the component feedline::gzip"));
-  CHECK(refuses("\x28\xb5\x2f\xfd", "zstd data, not text: decompress it first"));
-  CHECK(refuses("BZh91AY&SY", "bzip2 data"));
+  CHECK(refuses(
+      "\x1f\x8b\x08 and more\nlines\n",
+      "gzip data: read it with lines and lines_options::decompress = {feedline::gunzip_stream}, which is "
+      "in feedline/gzip.hpp of the component feedline::gzip"));
+  CHECK(refuses("\x28\xb5\x2f\xfd",
+                "zstd data: read it with lines and lines_options::decompress = {feedline::unzstd_stream}"));
+  CHECK(refuses("\x5f\x2a\x4d\x18", "zstd data")); // a skippable frame
+  CHECK(refuses("BZh91AY&SY", "bzip2 data, not text: decompress it first"));
   CHECK(refuses("\xfd"
                 "7zXZ",
                 "xz data"));
@@ -288,9 +291,10 @@ class failing_once : public fl::text_stream {
 TEST_CASE("a reading of compressed text that fails adds nothing to the text") {
   const temporary_folder folder;
   const std::string path = folder.write("text.gz", "\x1f\x8b\x08\0\0\0\0\0\0\3"s);
-  const fl::lines_options options{.gzip = [](std::span<const std::byte>) -> std::unique_ptr<fl::text_stream> {
-    return std::make_unique<failing_once>();
-  }};
+  const fl::lines_options options{
+      .decompress = {{"gzip data", 0, [](std::span<const std::byte>) -> std::unique_ptr<fl::text_stream> {
+                        return std::make_unique<failing_once>();
+                      }}}};
   const auto outcome =
       run_to_end((fl::lines({path}, options) | fl::prefetch(2)).finite({.on_error = fl::on_error::skip}));
   REQUIRE(outcome.skipped.size() == 1);

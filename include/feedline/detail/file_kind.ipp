@@ -63,6 +63,8 @@ FEEDLINE_INLINE file_kind kind_of_file(std::string_view begin) noexcept {
   for (const known_kind& k : kinds) {
     if (begin.size() >= k.offset && begin.substr(k.offset).starts_with(k.bytes)) return k.kind;
   }
+  if (begin.size() >= 4 && (begin[0] & '\xf0') == '\x50' && begin.substr(1, 3) == "\x2a\x4d\x18")
+    return {"zstd data", true}; // a skippable frame, with which parallel compressors begin
   if (begin.starts_with("BM") && begin.size() > 9 && begin.substr(6, 4) == "\0\0\0\0"sv)
     return {"a BMP image"};
   if (begin.starts_with("\xef\xbb\xbf")) begin.remove_prefix(3); // a byte order mark

@@ -11,6 +11,7 @@
 #include <libdeflate.h>
 
 #include <feedline/gzip/gzip_error.hpp>
+#include <feedline/source/lines_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -87,12 +88,16 @@ inline std::span<const std::byte> gunzip_view(std::span<const std::byte> file,
   return decoder.decode(file, options);
 }
 
-class text_stream;
+namespace detail {
 
-/// Opens gzip data in memory, to decompress them piece by piece. Throws std::bad_alloc.
+std::unique_ptr<text_stream> open_gzip(std::span<const std::byte> file);
+
+} // namespace detail
+
+/// Opens gzip files, to decompress them piece by piece.
 ///
-/// Example: `lines("corpus/*.jsonl.gz", {.gzip = gunzip_stream})`
-std::unique_ptr<text_stream> gunzip_stream(std::span<const std::byte> file);
+/// Example: `lines("corpus/*.jsonl.gz", {.decompress = {gunzip_stream}})`
+inline constexpr text_opener gunzip_stream{"gzip data", std::size_t{64} << 10, &detail::open_gzip};
 
 /// Decompresses a gzip file in memory, as a stage or inside a function.
 ///

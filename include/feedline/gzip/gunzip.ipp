@@ -11,7 +11,6 @@
 
 #include <feedline/detail/given_size.hpp>
 #include <feedline/gzip/detail/gzip_stream.hpp>
-#include <feedline/source/lines.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -54,7 +53,7 @@ FEEDLINE_INLINE std::span<const std::byte> gunzip_decoder::decode(std::span<cons
   }
 }
 
-FEEDLINE_INLINE std::unique_ptr<text_stream> gunzip_stream(std::span<const std::byte> file) {
+FEEDLINE_INLINE std::unique_ptr<text_stream> detail::open_gzip(std::span<const std::byte> file) {
   struct gzip_text final : text_stream {
     explicit gzip_text(std::span<const std::byte> data) : stream(data) {}
 

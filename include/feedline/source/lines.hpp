@@ -20,34 +20,9 @@
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
 #include <feedline/source/file_patterns.hpp>
+#include <feedline/source/lines_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
-
-/// Decompresses a file piece by piece.
-class text_stream {
- public:
-  text_stream() = default;
-  text_stream(const text_stream&) = delete;
-  text_stream& operator=(const text_stream&) = delete;
-  virtual ~text_stream() = default;
-
-  /// Writes the next bytes and returns how many: fewer than `count` only at the end.
-  virtual std::size_t read(std::byte* to, std::size_t count) = 0;
-
-  /// How many bytes of the file were read.
-  virtual std::size_t offset() const noexcept = 0;
-
-  /// Why it ended early; empty if it didn't.
-  virtual const std::string& problem() const noexcept = 0;
-};
-
-/// Options of lines.
-struct lines_options {
-  std::size_t max_line_bytes = 0; ///< the longest line; reading a longer one fails; 0: no limit
-
-  /// Opens files that are compressed with gzip: gunzip_stream of feedline/gzip.hpp, component feedline::gzip.
-  std::unique_ptr<text_stream> (*gzip)(std::span<const std::byte> file) = nullptr;
-};
 
 namespace detail {
 
@@ -56,7 +31,7 @@ class lines_source {
   static constexpr source_traits traits{.kind = "lines", .splits_files_by_rank = true};
 
   lines_source(const file_patterns& files, lines_options options)
-      : files_(files, traits.kind), options_(options) {
+      : files_(files, traits.kind), options_(std::move(options)) {
     refuse_negative(options_.max_line_bytes, "feedline::lines: max_line_bytes");
   }
 
@@ -129,7 +104,7 @@ class lines_source {
   void close();
 
   // Counts a line, and returns it without its carriage return.
-  std::string yielded(const char* text, std::size_t length, bool has_end, std::size_t dropped);
+  std::string yielded(std::string_view text, bool has_end, std::size_t dropped);
 
   // The next line of a compressed file; nothing at its end.
   std::optional<zipped_line> read_zipped_line();
@@ -145,7 +120,7 @@ class lines_source {
   std::shared_ptr<const mapped_file> file_;
   read_ahead ahead_;
   std::stop_token stop_;
-  bool is_zipped_ = false; // the file
+  decltype(text_opener::open) open_text_ = nullptr; // of a compressed file
   unzipped zipped_;
   std::size_t number_ = 0;
   std::size_t at_ = closed; // offset in the file, or in its decompressed text
@@ -157,12 +132,13 @@ class lines_source {
 
 /// Reads the lines of text files.
 ///
-/// Takes:   file names; each may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`. Those that are compressed with
-///          gzip need lines_options::gzip; a resumed run decompresses the current one from its beginning
+/// Takes:   file names; each may be a pattern: `corpus/*.txt`, `part-{00..15}.txt`. Those that are compressed
+///          need lines_options::decompress; a resumed run decompresses the current one from its beginning
 /// Gives:   each line as a std::string without its end (`\n` or `\r\n`). The last line needs no end; it is left
 ///          out if it is empty. A byte order mark of UTF-8 is dropped. A line's index is
 ///          `number of its file << 40 | line in the file`, both from 0
-/// Order:   file by file as listed; in infinite mode, or with several epochs, each epoch has a new file order
+/// Order:   file by file as listed; in infinite mode, or with several epochs, each epoch has a new file order.
+///          For a random order of all lines see indexed_lines()
 /// Throws:  when called, std::invalid_argument for an empty list and a file that is listed twice (two patterns may
 ///          match it; a link with another name is another file), and std::runtime_error for wildcards that
 ///          match nothing; when a run starts, std::system_error for a file that doesn't exist, and
@@ -172,7 +148,7 @@ class lines_source {
 ///          std::length_error for a line that is too long
 /// Example: `lines("corpus/*.txt") | map(tokenize, workers{4}) | batch(32, padded{})`
 inline auto lines(const file_patterns& files, lines_options options = {}) {
-  return detail::as_pipeline(detail::lines_source(files, options));
+  return detail::as_pipeline(detail::lines_source(files, std::move(options)));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

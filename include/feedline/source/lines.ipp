@@ -5,13 +5,10 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include <feedline/detail/file_kind.hpp>
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/source/detail/line_index.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-// Of UTF-8.
-FEEDLINE_INLINE std::string_view byte_order_mark() noexcept { return "\xef\xbb\xbf"; }
 
 FEEDLINE_INLINE std::optional<std::string> lines_source::next() {
   for (;;) {
@@ -19,12 +16,12 @@ FEEDLINE_INLINE std::optional<std::string> lines_source::next() {
       const auto number = files_.next();
       if (!number) return std::nullopt;
       number_ = *number;
+      index_ = file_order::index_of(number_, 0); // also of a file that can't be read
       file_ = ahead_.open(files_, number_);
       begin_file();
     }
-    if (is_zipped_) [[unlikely]] {
-      if (const auto line = read_zipped_line())
-        return yielded(line->text.data(), line->text.size(), line->has_end, line->dropped);
+    if (open_text_) [[unlikely]] {
+      if (const auto line = read_zipped_line()) return yielded(line->text, line->has_end, line->dropped);
       close();
       continue;
     }
@@ -38,41 +35,29 @@ FEEDLINE_INLINE std::optional<std::string> lines_source::next() {
     const void* const end = std::memchr(begin, '\n', left);
     const std::size_t length = end ? static_cast<std::size_t>(static_cast<const char*>(end) - begin) : left;
     at_ += end ? length + 1 : length;
-    return yielded(begin, length, end != nullptr, 0);
+    return yielded({begin, length}, end != nullptr, 0);
   }
 }
 
-FEEDLINE_INLINE std::string lines_source::yielded(const char* text, std::size_t length, bool has_end,
-                                                  std::size_t dropped) {
+FEEDLINE_INLINE std::string lines_source::yielded(std::string_view text, bool has_end, std::size_t dropped) {
   index_ = file_order::index_of(number_, line_++);
-  if (has_end && length > 0 && text[length - 1] == '\r') --length;
-  if (options_.max_line_bytes > 0 && dropped + length > options_.max_line_bytes)
-    throw std::length_error(origin(index_) + " has " + std::to_string(dropped + length) +
-                            " bytes, more than lines_options::max_line_bytes, " +
-                            std::to_string(options_.max_line_bytes));
-  return std::string(text, length);
+  return finished_line(text, has_end, dropped, options_.max_line_bytes, files_, index_);
 }
 
 FEEDLINE_INLINE void lines_source::begin_file() {
-  at_ = 0;
   line_ = 0;
-  const auto bytes = file_->bytes().first(std::min<std::size_t>(512, file_->bytes().size()));
-  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const auto refuse = [&](std::string_view what) {
-    const std::string name = readable(file_->path());
+  try {
+    const auto [compression, begin] = kind_of_text(*file_);
+    at_ = begin;
+    open_text_ = nullptr;
+    for (const text_opener& o : options_.decompress)
+      if (o.kind == compression) open_text_ = o.open;
+    if (open_text_ || compression.empty()) return;
+    throw_compressed(*file_, compression);
+  } catch (...) {
     close();
-    throw std::runtime_error(name + " is " + std::string(what));
-  };
-  const file_kind kind = kind_of_file(begin);
-  is_zipped_ = kind.is_compressed && kind.name.starts_with("gzip");
-  if (is_zipped_ && !options_.gzip)
-    refuse(
-        "gzip data: set lines_options::gzip = feedline::gunzip_stream, which is in feedline/gzip.hpp of the "
-        "component feedline::gzip");
-  if (kind.is_compressed && !is_zipped_) refuse(std::string(kind.name) + ", not text: decompress it first");
-  if (!is_zipped_ && begin.starts_with(byte_order_mark())) at_ = byte_order_mark().size();
-  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff"))
-    refuse("UTF-16 text, which has no lines of bytes: convert it to UTF-8 first");
+    throw;
+  }
 }
 
 FEEDLINE_INLINE void lines_source::close() {
@@ -114,9 +99,9 @@ FEEDLINE_INLINE std::optional<lines_source::zipped_line> lines_source::read_zipp
 }
 
 FEEDLINE_INLINE void lines_source::unzip() {
-  zipped_.stream = options_.gzip(file_->bytes());
+  zipped_.stream = open_text_(file_->bytes());
   unzip_more();
-  if (at_ == 0 && zipped_.text.starts_with(byte_order_mark())) at_ = byte_order_mark().size();
+  if (at_ == 0 && zipped_.text.starts_with("\xef\xbb\xbf")) at_ = 3; // a byte order mark of UTF-8
   for (std::size_t left = at_;;) {
     zipped_.begin = std::min(left, zipped_.text.size());
     left -= zipped_.begin;
@@ -150,7 +135,7 @@ FEEDLINE_INLINE void lines_source::resumed() {
   const std::uint64_t line = line_;
   file_ = files_.map_last(0);
   begin_file();
-  if (!is_zipped_) file_ = files_.map_last(at);
+  if (!open_text_) file_ = files_.map_last(at);
   at_ = at;
   line_ = line;
 }
@@ -167,11 +152,14 @@ FEEDLINE_INLINE std::optional<std::size_t> lines_source::max_item_bytes() const 
 }
 
 FEEDLINE_INLINE std::size_t lines_source::bytes_held() const noexcept {
-  return options_.gzip ? 2 * step + options_.max_line_bytes : 0;
+  std::size_t most = 0;
+  for (const text_opener& o : options_.decompress)
+    most = std::max(most, 2 * step + options_.max_line_bytes + o.bytes_held);
+  return most;
 }
 
 FEEDLINE_INLINE std::string lines_source::origin(std::uint64_t index) const {
-  return readable(files_.name_of(index)) + ": line " + std::to_string(file_order::place_of(index) + 1);
+  return origin_of_line(files_, index);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -17,6 +17,7 @@
 
 #include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/source/detail/index_file.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/tar_sample.hpp>
 
@@ -99,18 +100,13 @@ inline std::uint64_t index_fingerprint(std::uint64_t contents, bool hidden) noex
   return hidden ? key(contents) : contents;
 }
 
-inline std::uint64_t checksum_of(std::span<const std::uint64_t> words) noexcept {
-  std::uint64_t sum = words.size();
-  for (const std::uint64_t word : words) sum = mix((sum ^ word) + 0x9e3779b97f4a7c15);
-  return sum;
-}
-
+/// Without the checksum.
 std::vector<std::uint64_t> to_words(const tar_index& index);
 
-/// Returns nothing if the words are incomplete or damaged.
+/// Returns nothing if the words are those of another index.
 std::optional<tar_index> from_words(std::span<const std::uint64_t> words);
 
-/// The same for the bytes of an index file.
+/// The same for the bytes of an index file. Returns nothing also if they are incomplete or damaged.
 std::optional<tar_index> from_bytes(std::span<const std::byte> bytes);
 
 /// Whether bytes begin an index file of that size, for a shard of that size.
@@ -119,10 +115,6 @@ bool is_begin_of_index(std::span<const std::byte> begin, std::uint64_t index_byt
 
 /// Returns nothing if the file is missing, incomplete or damaged.
 std::optional<tar_index> read_tar_index(const std::string& path);
-
-/// Whether an index can be written to a path: there is no file, or an index of any version, or the beginning
-/// of one. Other files aren't overwritten.
-bool may_write_tar_index(const std::string& path);
 
 /// Writes the complete index or, on an error, nothing.
 void write_tar_index(const std::string& path, const tar_index& index);

@@ -4,15 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <stdexcept>
 #include <utility>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -63,16 +57,14 @@ FEEDLINE_INLINE std::vector<std::uint64_t> to_words(const tar_index& index) {
       index.begins.size()};
   words.insert(words.end(), index.globals.begin(), index.globals.end());
   words.insert(words.end(), index.begins.begin(), index.begins.end());
-  words.push_back(checksum_of(words));
   return words;
 }
 
 FEEDLINE_INLINE std::optional<tar_index> from_words(std::span<const std::uint64_t> words) {
-  if (words.size() <= head_words || words[word_magic] != tar_index_magic) return {};
-  const std::uint64_t rest = words.size() - head_words - 1;
+  if (words.size() < head_words || words[word_magic] != tar_index_magic) return {};
+  const std::uint64_t rest = words.size() - head_words;
   const std::uint64_t globals = words[word_globals];
   if (globals > rest || words[word_begins] != rest - globals) return {};
-  if (checksum_of(words.first(words.size() - 1)) != words.back()) return {};
   const auto lists = words.subspan(head_words, static_cast<std::size_t>(rest));
   const auto middle = lists.begin() + static_cast<std::ptrdiff_t>(globals);
   return tar_index{words[word_bytes],
@@ -85,10 +77,7 @@ FEEDLINE_INLINE std::optional<tar_index> from_words(std::span<const std::uint64_
 }
 
 FEEDLINE_INLINE std::optional<tar_index> from_bytes(std::span<const std::byte> bytes) {
-  if (bytes.size() % 8 != 0) return {};
-  std::vector<std::uint64_t> words(bytes.size() / 8);
-  if (!words.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
-  return from_words(words);
+  return from_words(words_of_index(bytes));
 }
 
 FEEDLINE_INLINE bool is_begin_of_index(std::span<const std::byte> begin, std::uint64_t index_bytes,
@@ -103,32 +92,11 @@ FEEDLINE_INLINE bool is_begin_of_index(std::span<const std::byte> begin, std::ui
 }
 
 FEEDLINE_INLINE std::optional<tar_index> read_tar_index(const std::string& path) {
-  try {
-    return from_bytes(mapped_file(path).bytes());
-  } catch (const std::runtime_error&) {
-    return {};
-  }
-}
-
-FEEDLINE_INLINE bool may_write_tar_index(const std::string& path) {
-  struct stat status {};
-
-  if (::lstat(path.c_str(), &status) != 0) return errno == ENOENT;
-  if (!S_ISREG(status.st_mode)) return false;
-  const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  char begin[tar_index_name.size()];
-  return file && tar_index_name.starts_with({begin, file.read(begin, sizeof begin, 0)});
+  return from_words(read_index_file(path));
 }
 
 FEEDLINE_INLINE void write_tar_index(const std::string& path, const tar_index& index) {
-  if (!may_write_tar_index(path)) return;
-  static std::atomic<unsigned> written{0};
-  const std::string draft = path + "." + std::to_string(::getpid()) + "-" + std::to_string(written++);
-  const open_file file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file) return;
-  const auto words = to_words(index);
-  if (file.write(words.data(), 8 * words.size(), 0) != 0 || ::rename(draft.c_str(), path.c_str()) != 0)
-    ::unlink(draft.c_str());
+  write_index_file(path, tar_index_name, to_words(index));
 }
 
 FEEDLINE_INLINE tar_index index_of_tar(const std::string& shard, const tar_settings& how, bool keep) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// Options of lines, and how compressed texts are opened.
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <feedline/version.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
+
+/// Decompresses a file piece by piece.
+class text_stream {
+ public:
+  text_stream() = default;
+  text_stream(const text_stream&) = delete;
+  text_stream& operator=(const text_stream&) = delete;
+  virtual ~text_stream() = default;
+
+  /// Writes the next bytes and returns how many: fewer than `count` only at the end.
+  virtual std::size_t read(std::byte* to, std::size_t count) = 0;
+
+  /// How many bytes of the file were read.
+  virtual std::size_t offset() const noexcept = 0;
+
+  /// Why it ended early; empty if it didn't.
+  virtual const std::string& problem() const noexcept = 0;
+};
+
+/// Opens compressed data in memory: gunzip_stream of feedline/gzip.hpp, unzstd_stream of feedline/zstd.hpp.
+struct text_opener {
+  std::string_view kind;  ///< the data that it opens, as messages call them: "gzip data"
+  std::size_t bytes_held; ///< the most memory that a stream takes
+  std::unique_ptr<text_stream> (*open)(std::span<const std::byte> file); ///< throws std::bad_alloc
+};
+
+/// Options of lines.
+struct lines_options {
+  std::size_t max_line_bytes = 0; ///< the longest line; reading a longer one fails; 0: no limit
+
+  /// Opens compressed files, each with the opener for its kind, which its first bytes show.
+  std::vector<text_opener> decompress{};
+};
+
+} // namespace feedline::inline FEEDLINE_ABI
