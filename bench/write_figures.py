@@ -332,6 +332,10 @@ TABLES = {
             "find_lines": "finding the lines of a file",
         }),
     ]),
+    "zstd_lines": ("lines", [("zstd_by_hand", {
+        "zstd_by_hand": "libzstd in one thread, written by hand",
+        "zstd_lines": "`lines` with `unzstd_stream`",
+    })]),
     "checkpoint": ("samples", [
         (None, {
             "take_by_place": "taking a checkpoint of a shuffled source",

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#include <feedline/zstd/unzstd.hpp>
+
+#include <feedline/source/lines.hpp>
+#include <feedline/stage/map.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <zstd.h>
+
+#include "support/catch.hpp"
+#include "support/leave_and_resume.hpp"
+#include "support/outcome.hpp"
+#include "support/rounds.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace fl = feedline;
+using namespace feedline::test;
+
+namespace {
+
+using texts = std::vector<std::string>;
+
+/// One frame with a checksum and without its size, as zstd writes what it reads from a pipe.
+std::string zstd(std::string_view contents, int level = 3) {
+  const std::unique_ptr<ZSTD_CCtx, decltype(&::ZSTD_freeCCtx)> context(::ZSTD_createCCtx(), ::ZSTD_freeCCtx);
+  ::ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level);
+  ::ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
+  ::ZSTD_CCtx_setParameter(context.get(), ZSTD_c_contentSizeFlag, 0);
+  std::string frame(::ZSTD_compressBound(contents.size()) + 64, '\0');
+  ZSTD_outBuffer out{frame.data(), frame.size(), 0};
+  ZSTD_inBuffer in{contents.data(), contents.size(), 0};
+  if (::ZSTD_compressStream2(context.get(), &out, &in, ZSTD_e_end) != 0)
+    throw std::runtime_error("zstd didn't compress");
+  frame.resize(out.pos);
+  return frame;
+}
+
+/// The same frame as if it had a window of 2^logarithm bytes.
+std::string with_window(std::string frame, int logarithm) {
+  frame[5] = static_cast<char>((logarithm - 10) << 3);
+  return frame;
+}
+
+std::string skippable(std::string_view contents) {
+  std::string frame = "\x53\x2a\x4d\x18";
+  for (int i = 0; i < 4; ++i) frame += static_cast<char>(contents.size() >> (8 * i) & 0xff);
+  return frame += contents;
+}
+
+std::string some_text(std::size_t lines, std::uint64_t seed) {
+  fl::random_generator random(seed);
+  std::string text;
+  for (std::size_t i = 0; i < lines; ++i) {
+    for (std::uint64_t left = random.below(60); left > 0; --left)
+      text += static_cast<char>('a' + random.below(20));
+    text += random.chance(0.2) ? "\r\n" : "\n";
+  }
+  return text;
+}
+
+struct opened {
+  std::string text, problem;
+};
+
+/// The text of a stream that is read in steps of that size.
+opened open(std::string_view file, std::size_t step = 1000, std::size_t most = 1 << 24) {
+  const auto stream = fl::unzstd_stream.open(std::as_bytes(std::span(file)));
+  opened all;
+  std::size_t got = step;
+  while (got == step && all.text.size() < most) {
+    const std::size_t size = all.text.size();
+    all.text.resize(size + step);
+    got = stream->read(reinterpret_cast<std::byte*>(all.text.data() + size), step);
+    all.text.resize(size + got);
+    REQUIRE(stream->offset() <= file.size());
+  }
+  all.problem = stream->problem();
+  return all;
+}
+
+using change = std::function<std::string(std::string, fl::context&)>;
+
+// One type of pipeline for all runs.
+auto lines_of(const fl::file_patterns& files, fl::lines_options options = {.decompress = {fl::unzstd_stream}},
+              std::size_t workers = 1) {
+  const change numbered = [](std::string line, fl::context& c) {
+    return std::to_string(c.index) + " " + line;
+  };
+  return fl::lines(files, std::move(options)) | fl::map(numbered, fl::workers{workers});
+}
+
+} // namespace
+
+TEST_CASE("a stream has the contents of all frames, and leaves out skippable ones") {
+  const std::string text = some_text(20'000, 1), half = text.substr(0, text.size() / 2);
+  for (const std::size_t step : {std::size_t{1} << 20, std::size_t{1000}, std::size_t{777}}) {
+    CHECK((open(zstd(text), step).text == text));
+    CHECK(open(zstd(half) + skippable("abc") + zstd("") + zstd(text.substr(half.size())), step).text == text);
+    CHECK(open(skippable("") + zstd(text, 19) + skippable(std::string(100'000, 'x')), step).text == text);
+  }
+  for (const std::string& file : {zstd(""), skippable("x"), zstd("") + zstd("")}) {
+    CHECK(open(file).text.empty());
+    CHECK(open(file).problem.empty());
+  }
+  CHECK(open(zstd(std::string(5'000'000, 'x'))).text == std::string(5'000'000, 'x'));
+  CHECK(open(zstd("exact"), 5).text == "exact");
+}
+
+TEST_CASE("data that are cut off, damaged, or followed by others are a problem after the text before it") {
+  const std::string text = some_text(20'000, 2), file = zstd(text);
+  const opened cut = open(file.substr(0, file.size() / 2));
+  CHECK(text.starts_with(cut.text));
+  CHECK(cut.text.size() > text.size() / 3);
+  CHECK(cut.problem == "the zstd data are cut off: they end at offset " + std::to_string(file.size() / 2) +
+                           ", inside a frame");
+  CHECK(open(file.substr(0, file.size() - 1)).problem.find("cut off") != std::string::npos);
+  CHECK(open(file.substr(0, 3)).problem.find("cut off") != std::string::npos);
+  CHECK(open(skippable("abcdef").substr(0, 10)).problem.find("cut off") != std::string::npos);
+  CHECK(open("").problem == "the file is empty");
+  const opened followed = open(file + "more");
+  CHECK((followed.text == text));
+  CHECK(followed.problem ==
+        "the zstd data end at offset " + std::to_string(file.size()) + ", but other data follow");
+  std::string damaged = file;
+  damaged.back() ^= 1; // in the checksum
+  for (const std::size_t step : {std::size_t{1} << 20, std::size_t{1000}})
+    CHECK((open(damaged, step).text == text));
+  CHECK(open(zstd("one") + damaged)
+            .problem.find("the zstd data are damaged (Restored data doesn't match checksum) in the "
+                          "frame at offset " +
+                          std::to_string(zstd("one").size())) == 0);
+}
+
+TEST_CASE("a window of 128 MiB is read, and a larger one refused") {
+  const std::string text = some_text(1000, 3);
+  CHECK(open(with_window(zstd(text), 27)).text == text);
+  const opened refused = open(zstd("one\n") + with_window(zstd(text), 28));
+  CHECK(refused.text == "one\n");
+  CHECK(refused.problem ==
+        "the frame at offset " + std::to_string(zstd("one\n").size()) +
+            " has a window of more than 128 MiB: compress the file again with a smaller --long");
+}
+
+TEST_CASE("changed files give problems or texts, and end") {
+  const std::string text = some_text(300, 4);
+  const std::string files[] = {zstd(text), with_window(zstd(text, 19), 16),
+                               zstd(text.substr(0, 99)) + skippable("abc") + zstd(text)};
+  fl::random_generator random(5);
+  int problems = 0;
+  const int count = rounds(4000, 1000);
+  for (int i = 0; i < count; ++i) {
+    std::string file = files[random.below(3)];
+    for (std::uint64_t changes = 1 + random.below(4); changes > 0; --changes) {
+      const std::size_t at = random.below(file.size() + 1), size = random.below(9);
+      switch (random.below(5)) {
+      case 0: // flips a bit, often in a header
+        if (!file.empty())
+          file[(random.chance(0.5) ? at : at % 16) % file.size()] ^= static_cast<char>(1 << random.below(8));
+        break;
+      case 1:
+        file.erase(at, size);
+        break;
+      case 2:
+        file.insert(at, size, random.chance(0.5) ? '\0' : '\xff');
+        break;
+      case 3:
+        file.resize(at);
+        break;
+      default:
+        file += file.substr(at, 100);
+      }
+    }
+    problems += !open(file, 1 + random.below(5000)).problem.empty();
+  }
+  CHECK(problems > count / 2);
+}
+
+TEST_CASE("lines of zstd files are those of their text, with the same indices, also beside plain files") {
+  const temporary_folder folder;
+  const std::string text = "\xef\xbb\xbf" + some_text(500, 6);
+  folder.write("plain-0", text);
+  folder.write("plain-1", text);
+  folder.write("packed-0", zstd(text));
+  folder.write("packed-1", text);
+  CHECK(collect(lines_of(folder / "packed-?").finite()) == collect(lines_of(folder / "plain-?").finite()));
+  const auto result = run_to_end(lines_of(folder / "packed-?", {}).finite({.on_error = fl::on_error::skip}));
+  CHECK(result.items.size() == 500);
+  REQUIRE(result.skipped.size() == 1);
+  CHECK(result.skipped[0].message.find("packed-0 is zstd data: read it with lines and "
+                                       "lines_options::decompress = {feedline::unzstd_stream}, which is in "
+                                       "feedline/zstd.hpp of the component feedline::zstd") !=
+        std::string::npos);
+}
+
+TEST_CASE("damage of a zstd file is a failure after the lines before it, and the next file follows") {
+  const temporary_folder folder;
+  const std::string file = zstd("one\ntwo\nthree\n");
+  folder.write("a", zstd("one\n") + file.substr(0, file.size() - 6));
+  folder.write("b", file);
+  const auto result = run_to_end(lines_of(folder / "?").finite({.on_error = fl::on_error::skip}));
+  CHECK(result.items.back().ends_with("three"));
+  REQUIRE(result.skipped.size() == 1);
+  CHECK(result.skipped[0].message.find(folder / "a: the zstd data are cut off") != std::string::npos);
+}
+
+TEST_CASE("a run with a memory budget counts the largest window") {
+  const temporary_folder folder;
+  folder.write("a", zstd("one\n"));
+  const auto source = fl::lines(folder / "a", {.max_line_bytes = 100, .decompress = {fl::unzstd_stream}});
+  CHECK(source.source().bytes_held() > std::size_t{128} << 20);
+  CHECK(source.source().bytes_held() < std::size_t{130} << 20);
+}
+
+TEST_CASE("Resumed: lines of zstd files") {
+  const temporary_folder folder;
+  for (std::uint64_t i = 0; i < 3; ++i)
+    folder.write(std::to_string(i),
+                 i == 1 ? some_text(20, i) : zstd(some_text(10, i)) + zstd(some_text(10, i + 5)));
+  leave_and_resume("zstd lines", 20, [&](draw& d, const circumstances& c) {
+    return lines_of(folder / "?", {.max_line_bytes = d(40, 60), .decompress = {fl::unzstd_stream}},
+                    c.workers);
+  });
+}
