@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/tensor.hpp>
 
+#include <feedline/core/half.hpp>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <new>
 #include <numeric>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <type_traits>
@@ -214,3 +218,71 @@ TEST_CASE("tensors work in a child of fork(), whatever other threads did when it
   CHECK(exited_well == 100);
 }
 #endif
+
+TEST_CASE("Tensors are equal if their shapes and elements are") {
+  const auto counted = [](const fl::shape& shape) {
+    fl::tensor<int> t(shape);
+    std::iota(t.begin(), t.end(), 0);
+    return t;
+  };
+  auto other = counted({2, 3});
+  CHECK(counted({2, 3}) == other);
+  CHECK_FALSE(counted({3, 2}) == other);
+  CHECK_FALSE(counted({2, 2}) == other);
+  other[5] = 0;
+  CHECK(counted({2, 3}) != other);
+  CHECK(fl::tensor<int>() == fl::tensor<int>(fl::shape{0}));
+  STATIC_REQUIRE(std::equality_comparable<fl::tensor<float, 2, 3>>);
+
+  struct opaque {
+    int number;
+  };
+
+  STATIC_REQUIRE_FALSE(std::equality_comparable<fl::tensor<opaque>>);
+}
+
+TEST_CASE("A tensor prints its type, shape and elements") {
+  fl::tensor<float, 2, 2> t;
+  t[0] = 0.1f, t[1] = -2, t[2] = 1e20f, t[3] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(to_string(t) == "tensor<float> [2, 2]: [[0.1, -2], [1e+20, nan]]");
+  std::ostringstream out;
+  out << t << t.shape();
+  CHECK(out.str() == to_string(t) + "[2, 2]");
+  fl::tensor<bool> one(fl::shape{});
+  one[0] = true;
+  CHECK(to_string(one) == "tensor<bool> []: true");
+  fl::tensor<std::uint8_t, 2> bytes;
+  bytes[0] = 65, bytes[1] = 255;
+  CHECK(to_string(bytes) == "tensor<unsigned char> [2]: [65, 255]");
+  fl::tensor<fl::bfloat16, 1> brain;
+  brain[0] = fl::bfloat16(1.5f);
+  CHECK(to_string(brain) == "tensor<feedline::bfloat16> [1]: [1.5]");
+  CHECK(to_string(fl::tensor<double>(fl::shape{2, 0})) == "tensor<double> [2, 0]: [[], []]");
+
+  struct move {
+    int from;
+    bool takes;
+  };
+
+  fl::tensor<move, 1> moves;
+  moves[0] = {-1, false};
+  CHECK(to_string(moves).ends_with("[1]: [{from: -1, takes: false}]"));
+}
+
+TEST_CASE("A large tensor prints the first and last elements of each dimension") {
+  fl::tensor<int> t(fl::shape{100, 100});
+  std::iota(t.begin(), t.end(), 0);
+  CHECK(to_string(t) ==
+        "tensor<int> [100, 100]: [[0, 1, 2, …, 97, 98, 99], [100, 101, 102, …, 197, 198, 199], "
+        "[200, 201, 202, …, 297, 298, 299], …, [9700, 9701, 9702, …, 9797, 9798, 9799], "
+        "[9800, 9801, 9802, …, 9897, 9898, 9899], [9900, 9901, 9902, …, 9997, 9998, 9999]]");
+  fl::tensor<int> images(fl::shape{9, 3, 2, 7});
+  std::iota(images.begin(), images.end(), 0);
+  CHECK(to_string(images) == "tensor<int> [9, 3, 2, 7]: [[[[0, 1, 2, …, 4, 5, 6], [7, 8, 9, …, 11, 12, 13]], "
+                             "…, [[28, 29, 30, …, 32, 33, 34], "
+                             "[35, 36, 37, …, 39, 40, 41]]], …, [[[336, 337, 338, …, 340, 341, 342], [343, "
+                             "344, 345, …, 347, 348, 349]], …, "
+                             "[[364, 365, 366, …, 368, 369, 370], [371, 372, 373, …, 375, 376, 377]]]]");
+  CHECK(to_string(fl::tensor<char>(fl::shape{1'000'000'000, 0})) ==
+        "tensor<char> [1000000000, 0]: [[], [], [], …, [], [], []]");
+}

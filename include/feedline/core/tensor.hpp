@@ -3,8 +3,10 @@
 // A contiguous, aligned block of numbers with a shape, for decoded images and for batches.
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
+#include <iosfwd>
 #include <new>
 #include <span>
 #include <stdexcept>
@@ -14,6 +16,8 @@
 
 #include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/given_size.hpp>
+#include <feedline/detail/type_name.hpp>
+#include <feedline/detail/value_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -77,6 +81,9 @@ class shape {
     for (const std::size_t extent : s) text += (text.size() > 1 ? ", " : "") + detail::size_text(extent);
     return text += "]";
   }
+
+  /// Prints to_string().
+  friend std::ostream& operator<<(std::ostream& out, const shape& s) { return out << to_string(s); }
 
  private:
   std::array<std::size_t, max_rank> extents_{};
@@ -202,6 +209,25 @@ class tensor {
 
   ///@}
 
+  /// Whether both have the same shape and equal elements.
+  friend bool operator==(const tensor& a, const tensor& b)
+    requires std::equality_comparable<T>
+  {
+    return a.shape_ == b.shape_ && std::equal(a.begin(), a.end(), b.begin());
+  }
+
+  /// "tensor<float> [2, 3]: [[1, 2, 3], [4, 5, 6]]"; of a large one the first and last elements of each dimension.
+  friend std::string to_string(const tensor& t) {
+    return "tensor<" + std::string(detail::type_name<T>.data()) + "> " + to_string(t.shape_) + ": " +
+           detail::array_text({t.shape_.begin(), t.shape_.end()}, t.data_,
+                              [](const void* elements, std::size_t i) {
+                                return detail::value_text(static_cast<const T*>(elements)[i]);
+                              });
+  }
+
+  /// Prints to_string().
+  friend std::ostream& operator<<(std::ostream& out, const tensor& t) { return out << to_string(t); }
+
  private:
   // The second parameter only distinguishes this constructor from the public one.
   tensor(const feedline::shape& extents, int)
@@ -242,6 +268,12 @@ template <class T>
 inline constexpr bool is_tensor = false;
 template <class T, std::size_t... Extents>
 inline constexpr bool is_tensor<tensor<T, Extents...>> = true;
+
+/// A tensor whose type has no shape.
+template <class T>
+inline constexpr bool is_shapeless = false;
+template <class T>
+inline constexpr bool is_shapeless<tensor<T>> = true;
 
 } // namespace detail
 

@@ -14,75 +14,16 @@
 
 #include <feedline/core/sample.hpp>
 #include <feedline/detail/fields.hpp>
+#include <feedline/detail/value_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::testing {
-
-namespace detail {
-
-template <class T>
-concept text_like =
-    !std::is_array_v<T> && !std::is_pointer_v<T> && std::convertible_to<const T&, std::string_view>;
-
-template <class T>
-concept range_like = !text_like<T> && requires(const T& list) {
-  list.begin() != list.end();
-  *list.begin();
-};
-
-template <class T>
-concept tuple_like = !range_like<T> && requires { std::tuple_size<T>::value; };
-
-/// The text for an item in a message.
-template <class T>
-std::string text_of(const T& value) {
-  constexpr std::size_t limit = 8;
-  if constexpr (std::is_same_v<T, bool>) {
-    return value ? "true" : "false";
-  } else if constexpr (std::is_arithmetic_v<T>) {
-    return std::to_string(value);
-  } else if constexpr (std::is_enum_v<T>) {
-    return std::to_string(static_cast<std::underlying_type_t<T>>(value));
-  } else if constexpr (text_like<T>) {
-    const std::string_view text(value);
-    return "\"" + std::string(text.substr(0, 5 * limit)) + (text.size() > 5 * limit ? "…\"" : "\"");
-  } else if constexpr (range_like<T>) {
-    std::string text;
-    std::size_t count = 0;
-    for (const auto& element : value) {
-      if (count == limit) return "[" + text + ", …]";
-      text += (count++ == 0 ? "" : ", ") + text_of<std::remove_cvref_t<decltype(element)>>(element);
-    }
-    return "[" + text + "]";
-  } else if constexpr (tuple_like<T>) {
-    std::string text;
-    std::apply([&](const auto&... field) { ((text += (text.empty() ? "" : ", ") + text_of(field)), ...); },
-               value);
-    return "(" + text + ")";
-  } else if constexpr (requires {
-                         value.has_value();
-                         *value;
-                       }) {
-    return value.has_value() ? text_of(*value) : "nothing";
-  } else if constexpr (requires {
-                         value.ids();
-                         value.values();
-                       }) {
-    return "a batch of " + text_of(value.values());
-  } else if constexpr (feedline::detail::has_fields<T>) {
-    return text_of(feedline::detail::fields_of(value));
-  } else {
-    return "another item";
-  }
-}
-
-} // namespace detail
 
 /// The part of an item that the checks compare: the item itself if it has an operator==; else, for lists,
 /// structs and batches, their elements.
 struct as_it_is {
   template <class T>
   auto operator()(const T& item) const {
-    if constexpr (detail::text_like<T>) {
+    if constexpr (feedline::detail::text_like<T>) {
       return std::string(std::string_view(item));
     } else if constexpr (requires {
                            item.ids();
@@ -90,10 +31,9 @@ struct as_it_is {
                          }) {
       std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>> ids;
       for (const sample_id& id : item.ids()) ids.emplace_back(id.index, id.sub_index, id.epoch);
-      if constexpr (requires { item.values().begin(); })
-        return std::pair(std::move(ids), (*this)(item.values()));
+      if constexpr (requires { item.values(); }) return std::pair(std::move(ids), (*this)(item.values()));
       else return ids;
-    } else if constexpr (detail::range_like<T>) {
+    } else if constexpr (feedline::detail::range_like<T>) {
       using element = std::remove_cvref_t<decltype(*item.begin())>;
       std::vector<std::decay_t<decltype((*this)(std::declval<const element&>()))>> all;
       for (const auto& e : item) all.push_back((*this)(static_cast<const element&>(e)));
@@ -139,7 +79,7 @@ class item_table final : public item_texts {
       if (keys_[last_] == key) return last_;
     }
     keys_.push_back(std::move(key));
-    texts_.push_back(text_of(item));
+    texts_.push_back(feedline::detail::value_text(item));
     return last_ = keys_.size() - 1;
   }
 
