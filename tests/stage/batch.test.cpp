@@ -35,18 +35,47 @@ struct example {
   color kind;
 };
 
-struct twelve {
-  int a, b, c, d, e, f;
+struct eight {
+  int a, b, c, d, e;
+  int f[2];
   float g;
   std::array<char, 2> h;
-  bool i;
-  color j;
-  fl::tensor<int, 2> k;
-  std::uint64_t l;
 };
 
-struct thirteen {
-  int a, b, c, d, e, f, g, h, i, j, k, l, m;
+struct nine {
+  eight first;
+  bool b, c, d, e, f, g, h;
+  fl::tensor<int, 2> last;
+};
+
+struct sixty_four {
+  int a[7];
+  float b0, b1, b2, b3, b4, b5, b6, b7, c0, c1, c2, c3, c4, c5, c6, c7, d0, d1, d2, d3, d4, d5, d6, d7;
+  bool e0, e1, e2, e3, e4, e5, e6, e7, f0, f1, f2, f3, f4, f5, f6, f7, g0, g1, g2, g3, g4, g5, g6, g7;
+  color h0, h1, h2, h3, h4, h5, h6, h7, i0, i1, i2, i3, i4, i5;
+  std::uint64_t last;
+};
+
+/// A class with a constructor, which names its fields.
+class constructed {
+ public:
+  explicit constructed(int number) : number_(number), text_(std::to_string(number)) {}
+
+  auto fields() { return std::tie(number_, text_); }
+
+ private:
+  int number_;
+  std::string text_;
+};
+
+class without_fields {
+ public:
+  explicit without_fields(int number) : number_(number) {}
+
+  auto fields() { return number_; }
+
+ private:
+  int number_;
 };
 
 struct point {
@@ -77,12 +106,12 @@ constexpr bool has_shape = fl::stage_for<decltype(fl::batch(2)), T>;
 static_assert(has_shape<int> && has_shape<bool> && has_shape<color> && has_shape<std::byte>);
 static_assert(has_shape<matrix> && has_shape<std::array<bool, 3>>);
 static_assert(has_shape<fl::tensor<float, 2, 3>> && has_shape<fl::tensor<float>>);
-static_assert(has_shape<example> && has_shape<twelve>);
+static_assert(has_shape<example> && has_shape<sixty_four>);
 static_assert(has_shape<fl::float16> && has_shape<std::array<fl::bfloat16, 2>> && has_shape<in_c>);
 static_assert(has_shape<std::pair<int, box>> && !has_shape<std::pair<int, with_pointer>>);
 static_assert(has_shape<std::pair<int, matrix>> && has_shape<std::tuple<int, color, fl::tensor<char>>>);
 static_assert(!has_shape<std::unique_ptr<int>> && !has_shape<int*> && !has_shape<with_pointer>);
-static_assert(!has_shape<thirteen> && !has_shape<std::pair<int, void*>> && !has_shape<std::tuple<>>);
+static_assert(has_shape<constructed> && !has_shape<without_fields> && !has_shape<std::pair<int, void*>> && !has_shape<std::tuple<>>);
 
 using example_batch = fl::stage_output_t<decltype(fl::batch(2)), example>;
 template <class B, auto Member>
@@ -203,24 +232,52 @@ TEST_CASE("batch makes one aligned tensor of each field of a struct") {
   CHECK(std::as_const(b).get<2>()[0] == 9);
 }
 
-TEST_CASE("batch takes structs of up to twelve fields") {
-  const auto batches = given_by(fl::batch(2), made(2, [](int i) {
-                                  const auto f = static_cast<float>(i);
-                                  const char c = static_cast<char>('a' + i);
-                                  const auto l = static_cast<std::uint64_t>(i) << 40;
-                                  twelve t{i, 1, 2, 3, 4, 5, f, {c, 'z'}, i == 0, color::red, {}, l};
-                                  t.k[0] = t.k[1] = 11 * i;
-                                  return t;
-                                }));
-  const auto& b = batches.at(0);
-  CHECK(elements(b.get<&twelve::a>()) == std::vector{0, 1});
-  CHECK(elements(b.get<&twelve::f>()) == std::vector{5, 5});
-  CHECK(elements(b.get<&twelve::g>()) == std::vector{0.0f, 1.0f});
-  CHECK(elements(b.get<&twelve::h>()) == std::vector{'a', 'z', 'b', 'z'});
-  CHECK(elements(b.get<&twelve::i>()) == std::vector{true, false});
-  CHECK(elements(b.get<&twelve::j>()) == std::vector{color::red, color::red});
-  CHECK(elements(b.get<&twelve::k>()) == std::vector{0, 0, 11, 11});
-  CHECK(elements(b.get<&twelve::l>()) == std::vector<std::uint64_t>{0, std::uint64_t{1} << 40});
+TEST_CASE("batch takes structs of up to 64 fields") {
+  const auto b = std::move(given_by(fl::batch(2), made(2,
+                                                       [](int i) {
+                                                         auto t = std::make_unique<sixty_four>();
+                                                         t->a[6] = i;
+                                                         t->b0 = t->d7 = static_cast<float>(i) + 0.5f;
+                                                         t->g7 = i == 1;
+                                                         t->h7 = i == 0 ? color::red : color::green;
+                                                         t->last = static_cast<std::uint64_t>(i) << 40;
+                                                         return std::move(*t);
+                                                       }))
+                               .at(0));
+  CHECK(b.get<&sixty_four::a>().shape() == fl::shape{2, 7});
+  CHECK(b.get<&sixty_four::a>().at(1)[6] == 1);
+  CHECK(elements(b.get<&sixty_four::b0>()) == std::vector{0.5f, 1.5f});
+  CHECK(elements(b.get<&sixty_four::d7>()) == std::vector{0.5f, 1.5f});
+  CHECK(elements(b.get<&sixty_four::g7>()) == std::vector{false, true});
+  CHECK(elements(b.get<&sixty_four::h7>()) == std::vector{color::red, color::green});
+  CHECK(elements(b.get<63>()) == std::vector<std::uint64_t>{0, std::uint64_t{1} << 40});
+  CHECK(&b.get<63>() == &b.get<&sixty_four::last>());
+}
+
+TEST_CASE("batch takes structs whose fields fill a block of eight, and one more") {
+  const auto b = std::move(
+      given_by(
+          fl::batch(1),
+          made(1,
+               [](int) {
+                 nine n{
+                     {1, 2, 3, 4, 5, {6, 7}, 8, {'9', 'x'}}, true, false, true, false, true, false, true, {}};
+                 n.last[0] = n.last[1] = 10;
+                 return n;
+               }))
+          .at(0));
+  CHECK(elements(b.get<&nine::first>().get<&eight::e>()) == std::vector{5});
+  CHECK(elements(b.get<&nine::first>().get<&eight::f>()) == std::vector{6, 7});
+  CHECK(elements(b.get<&nine::first>().get<&eight::h>()) == std::vector{'9', 'x'});
+  CHECK(elements(b.get<&nine::h>()) == std::vector{true});
+  CHECK(elements(b.get<&nine::last>()) == std::vector{10, 10});
+}
+
+TEST_CASE("batch takes a class with a constructor by its function fields()") {
+  const auto batches = given_by(fl::batch(2), made(3, [](int i) { return constructed(i); }));
+  REQUIRE(batches.size() == 2);
+  CHECK(elements(batches[0].get<0>()) == std::vector{0, 1});
+  CHECK(batches[0].get<1>() == std::vector<std::string>{"0", "1"});
 }
 
 TEST_CASE("batch takes pairs and tuples field by field") {

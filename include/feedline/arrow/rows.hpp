@@ -17,7 +17,7 @@ namespace feedline::inline FEEDLINE_ABI {
 ///
 /// Takes:   names of files, each of which may be a pattern such as `data-*.arrow`; and for each field of Row
 ///          the name of a column: `label`, or `audio.bytes` for a part of a struct. A Row is a plain struct,
-///          a pair or a tuple of at most 12 fields, or a single field:
+///          a pair or a tuple of at most 64 fields, or a single field:
 ///          - std::span<const std::byte> for binary, large_binary, fixed_size_binary and the text types; also
 ///            for a struct with such a part `bytes`, as Hugging Face stores audio and images;
 ///          - std::string_view, or std::string, for utf8 and large_utf8;
@@ -61,7 +61,7 @@ auto arrow_rows(const file_patterns& files, const std::vector<std::string>& colu
   static_assert(
       row_has_fields_that_columns_can_be_read_as,
       "feedline: a field of `Row` has a type that no Arrow column can be read as; arrow_rows lists "
-      "the types. (A `Row` of several fields is a plain struct: no constructor, at most 12 fields)");
+      "the types. (A `Row` of several fields is a plain struct: no constructor, at most 64 fields)");
   if constexpr (row_has_fields_that_columns_can_be_read_as)
     return detail::as_pipeline(detail::rows_source<Row>(files, columns));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The fields of a plain struct, a pair or a tuple, found at compile time: no macro, no registration.
+// The fields of a plain struct, a pair or a tuple, found at compile time: no macro, no registration. A class that has a
+// constructor returns them from a function fields().
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -22,35 +23,68 @@ consteval bool can_be_made_of(std::index_sequence<I...>) {
   return requires { T{(static_cast<void>(I), any_field{})...}; };
 }
 
-inline constexpr std::size_t most_fields = 12;
+inline constexpr std::size_t most_fields = 64;
+
+// FEEDLINE_CASES(n, use, item) continues an `if constexpr`: for a constant n from 1 to most_fields it calls the macro `use`
+// with n items, each made by the macro `item(block, number)`: full blocks of eight, and the rest.
+// clang-format off
+#define FEEDLINE_FIRST_1(item) item(z, 0)
+#define FEEDLINE_FIRST_2(item) FEEDLINE_FIRST_1(item), item(z, 1)
+#define FEEDLINE_FIRST_3(item) FEEDLINE_FIRST_2(item), item(z, 2)
+#define FEEDLINE_FIRST_4(item) FEEDLINE_FIRST_3(item), item(z, 3)
+#define FEEDLINE_FIRST_5(item) FEEDLINE_FIRST_4(item), item(z, 4)
+#define FEEDLINE_FIRST_6(item) FEEDLINE_FIRST_5(item), item(z, 5)
+#define FEEDLINE_FIRST_7(item) FEEDLINE_FIRST_6(item), item(z, 6)
+#define FEEDLINE_FIRST_8(item) FEEDLINE_FIRST_7(item), item(z, 7)
+#define FEEDLINE_BLOCK(item, b) \
+  item(b, 0), item(b, 1), item(b, 2), item(b, 3), item(b, 4), item(b, 5), item(b, 6), item(b, 7),
+#define FEEDLINE_EIGHT_CASES(n, full, use, item, ...)                                      \
+  else if constexpr (n <= full + 8) {                                                      \
+    if constexpr (n == full + 1) { use(__VA_ARGS__ FEEDLINE_FIRST_1(item)) }               \
+    else if constexpr (n == full + 2) { use(__VA_ARGS__ FEEDLINE_FIRST_2(item)) }          \
+    else if constexpr (n == full + 3) { use(__VA_ARGS__ FEEDLINE_FIRST_3(item)) }          \
+    else if constexpr (n == full + 4) { use(__VA_ARGS__ FEEDLINE_FIRST_4(item)) }          \
+    else if constexpr (n == full + 5) { use(__VA_ARGS__ FEEDLINE_FIRST_5(item)) }          \
+    else if constexpr (n == full + 6) { use(__VA_ARGS__ FEEDLINE_FIRST_6(item)) }          \
+    else if constexpr (n == full + 7) { use(__VA_ARGS__ FEEDLINE_FIRST_7(item)) }          \
+    else { use(__VA_ARGS__ FEEDLINE_FIRST_8(item)) }                                       \
+  }
+#define FEEDLINE_CASES(n, use, item)                                                                             \
+  FEEDLINE_EIGHT_CASES(n, 0, use, item, )                                                                        \
+  FEEDLINE_EIGHT_CASES(n, 8, use, item, FEEDLINE_BLOCK(item, a))                                                 \
+  FEEDLINE_EIGHT_CASES(n, 16, use, item, FEEDLINE_BLOCK(item, a) FEEDLINE_BLOCK(item, b))                        \
+  FEEDLINE_EIGHT_CASES(n, 24, use, item, FEEDLINE_BLOCK(item, a) FEEDLINE_BLOCK(item, b) FEEDLINE_BLOCK(item, c)) \
+  FEEDLINE_EIGHT_CASES(n, 32, use, item, FEEDLINE_BLOCK(item, a) FEEDLINE_BLOCK(item, b) FEEDLINE_BLOCK(item, c) \
+    FEEDLINE_BLOCK(item, d))                                                                                     \
+  FEEDLINE_EIGHT_CASES(n, 40, use, item, FEEDLINE_BLOCK(item, a) FEEDLINE_BLOCK(item, b) FEEDLINE_BLOCK(item, c) \
+    FEEDLINE_BLOCK(item, d) FEEDLINE_BLOCK(item, e))                                                             \
+  FEEDLINE_EIGHT_CASES(n, 48, use, item, FEEDLINE_BLOCK(item, a) FEEDLINE_BLOCK(item, b) FEEDLINE_BLOCK(item, c) \
+    FEEDLINE_BLOCK(item, d) FEEDLINE_BLOCK(item, e) FEEDLINE_BLOCK(item, f))                                     \
+  FEEDLINE_EIGHT_CASES(n, 56, use, item, FEEDLINE_BLOCK(item, a) FEEDLINE_BLOCK(item, b) FEEDLINE_BLOCK(item, c) \
+    FEEDLINE_BLOCK(item, d) FEEDLINE_BLOCK(item, e) FEEDLINE_BLOCK(item, f) FEEDLINE_BLOCK(item, g))
+#define FEEDLINE_BRACES(block, number) {}
+#define FEEDLINE_TAKES(...) return requires { T{__VA_ARGS__, Behind()...}; };
+#define FEEDLINE_NAME(block, number) block##number
+#define FEEDLINE_TIE(...) auto& [__VA_ARGS__] = value; return std::tie(__VA_ARGS__);
+
+// clang-format on
 
 /// Whether T can be made from N pairs of empty braces followed by values of the given types. Each pair of
 /// braces initializes one field, also an array.
 template <class T, std::size_t N, class... Behind>
 consteval bool takes_braces() {
-  // clang-format off
   if constexpr (N == 0) return requires { T{Behind()...}; };
-  else if constexpr (N == 1) return requires { T{{}, Behind()...}; };
-  else if constexpr (N == 2) return requires { T{{}, {}, Behind()...}; };
-  else if constexpr (N == 3) return requires { T{{}, {}, {}, Behind()...}; };
-  else if constexpr (N == 4) return requires { T{{}, {}, {}, {}, Behind()...}; };
-  else if constexpr (N == 5) return requires { T{{}, {}, {}, {}, {}, Behind()...}; };
-  else if constexpr (N == 6) return requires { T{{}, {}, {}, {}, {}, {}, Behind()...}; };
-  else if constexpr (N == 7) return requires { T{{}, {}, {}, {}, {}, {}, {}, Behind()...}; };
-  else if constexpr (N == 8) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
-  else if constexpr (N == 9) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
-  else if constexpr (N == 10) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
-  else if constexpr (N == 11) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
-  else if constexpr (N == 12) return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
-  else return requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Behind()...}; };
-  // clang-format on
+  FEEDLINE_CASES(N, FEEDLINE_TAKES, FEEDLINE_BRACES)
 }
 
-template <class T, std::size_t N = 0>
+/// The most pairs of braces that T can be made from: at least Low and less than High.
+template <class T, std::size_t Low = 0, std::size_t High = most_fields + 1>
 consteval std::size_t count_by_braces() {
-  if constexpr (N > most_fields) return N;
-  else if constexpr (takes_braces<T, N + 1>()) return count_by_braces<T, N + 1>();
-  else return N;
+  constexpr std::size_t next = 2 * Low + 1, half = (Low + High) / 2,
+                        middle = next < half ? next : half; // few are likely
+  if constexpr (Low + 1 == High) return Low;
+  else if constexpr (takes_braces<T, middle>()) return count_by_braces<T, middle, High>();
+  else return count_by_braces<T, Low, middle>();
 }
 
 template <class T, std::size_t N = 0>
@@ -65,19 +99,31 @@ template <class T>
 consteval std::size_t count_fields() {
   constexpr std::size_t count = count_by_braces<T>();
   // Braces can't initialize a field without a default constructor; values count each array element.
-  if constexpr (count > most_fields) return count;
-  else if constexpr (takes_braces<T, count, any_field>()) return count_by_values<T>();
-  else return count;
+  if constexpr (!takes_braces<T, count, any_field>()) return count;
+  else if constexpr (count == most_fields) return count + 1;
+  else return count_by_values<T>();
 }
 
 template <class T>
 concept tuple_like = requires { std::tuple_size<T>::value; };
 
 template <class T>
-concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !tuple_like<T>;
+inline constexpr bool are_references = false;
+template <class... T>
+inline constexpr bool are_references<std::tuple<T&...>> = (!std::is_const_v<T> && ...);
+
+/// A class whose function `auto fields()` returns references to what it has: `std::tie(a_, b_)`.
+template <class T>
+concept lists_fields = requires(T& value) {
+  value.fields();
+  requires are_references<decltype(value.fields())>;
+};
 
 template <class T>
-inline constexpr bool has_fields = tuple_like<T>;
+concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !tuple_like<T> && !lists_fields<T>;
+
+template <class T>
+inline constexpr bool has_fields = tuple_like<T> || lists_fields<T>;
 template <plain_struct T>
 inline constexpr bool has_fields<T> = count_fields<T>() <= most_fields;
 
@@ -87,25 +133,34 @@ constexpr auto fields_of(T& value) {
   using plain = std::remove_cv_t<T>;
   if constexpr (tuple_like<plain>) {
     return std::apply([](auto&... f) { return std::tie(f...); }, value);
+  } else if constexpr (lists_fields<T>) {
+    return value.fields();
+  } else if constexpr (lists_fields<
+                           plain>) { // fields() of a class isn't const: stages write to what it returns
+    return std::apply([](auto&... f) { return std::tie(std::as_const(f)...); },
+                      const_cast<plain&>(value).fields());
   } else {
     constexpr std::size_t n = count_fields<plain>();
-    // clang-format off
-    if constexpr (n == 0) { return std::tuple<>(); }
-    else if constexpr (n == 1) { auto& [a] = value; return std::tie(a); }
-    else if constexpr (n == 2) { auto& [a, b] = value; return std::tie(a, b); }
-    else if constexpr (n == 3) { auto& [a, b, c] = value; return std::tie(a, b, c); }
-    else if constexpr (n == 4) { auto& [a, b, c, d] = value; return std::tie(a, b, c, d); }
-    else if constexpr (n == 5) { auto& [a, b, c, d, e] = value; return std::tie(a, b, c, d, e); }
-    else if constexpr (n == 6) { auto& [a, b, c, d, e, f] = value; return std::tie(a, b, c, d, e, f); }
-    else if constexpr (n == 7) { auto& [a, b, c, d, e, f, g] = value; return std::tie(a, b, c, d, e, f, g); }
-    else if constexpr (n == 8) { auto& [a, b, c, d, e, f, g, h] = value; return std::tie(a, b, c, d, e, f, g, h); }
-    else if constexpr (n == 9) { auto& [a, b, c, d, e, f, g, h, i] = value; return std::tie(a, b, c, d, e, f, g, h, i); }
-    else if constexpr (n == 10) { auto& [a, b, c, d, e, f, g, h, i, j] = value; return std::tie(a, b, c, d, e, f, g, h, i, j); }
-    else if constexpr (n == 11) { auto& [a, b, c, d, e, f, g, h, i, j, k] = value; return std::tie(a, b, c, d, e, f, g, h, i, j, k); }
-    else { auto& [a, b, c, d, e, f, g, h, i, j, k, l] = value; return std::tie(a, b, c, d, e, f, g, h, i, j, k, l); }
-    // clang-format on
+    if constexpr (n == 0) return std::tuple<>();
+    FEEDLINE_CASES(n, FEEDLINE_TIE, FEEDLINE_NAME)
   }
 }
+
+#undef FEEDLINE_TIE
+#undef FEEDLINE_NAME
+#undef FEEDLINE_TAKES
+#undef FEEDLINE_BRACES
+#undef FEEDLINE_CASES
+#undef FEEDLINE_EIGHT_CASES
+#undef FEEDLINE_BLOCK
+#undef FEEDLINE_FIRST_8
+#undef FEEDLINE_FIRST_7
+#undef FEEDLINE_FIRST_6
+#undef FEEDLINE_FIRST_5
+#undef FEEDLINE_FIRST_4
+#undef FEEDLINE_FIRST_3
+#undef FEEDLINE_FIRST_2
+#undef FEEDLINE_FIRST_1
 
 // An object that is never constructed: the compiler only compares the addresses of its fields.
 template <class T>
@@ -176,7 +231,7 @@ struct member_pointer<Type Class::*> {
 template <class T, auto Member>
 inline constexpr bool names_field = false;
 template <class T, auto Member>
-  requires std::is_member_object_pointer_v<decltype(Member)>
+  requires(std::is_member_object_pointer_v<decltype(Member)> && !lists_fields<T>)
 inline constexpr bool names_field<T, Member> =
     std::is_same_v<typename member_pointer<decltype(Member)>::class_type, T>;
 

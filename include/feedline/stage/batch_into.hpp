@@ -245,7 +245,8 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   static_assert(detail::each_once<Options...>, "feedline: one of the `Options` of batch_into is given twice");
   static_assert(detail::has_row_columns<T>(),
                 "feedline: the samples of batch_into must be numbers, std::optional numbers, std::arrays and "
-                "tensors, or plain structs of those (no constructor, at most 12 fields)");
+                "tensors, or plain structs of those (at most 64 fields; give a class with a constructor a "
+                "function fields() that returns std::tie(a, b))");
   if constexpr (!detail::has_row_columns<T>()) {
     return detail::refused_pipeline();
   } else {

@@ -42,10 +42,11 @@ struct cache_check<input_item<In>, cached_item<Out>, Key, Stages> {
   static_assert(
       has_stages,
       "feedline: cache() has no stage to cache: put it directly after map, filter, flat_map or tap");
-  static_assert(
-      can_store,
-      "feedline: cache() can't store `cached_item`: it stores numbers, std::arrays, tensors, "
-      "strings, vectors, and pairs, tuples and plain structs of those (no constructor, at most 12 fields)");
+  static_assert(can_store,
+                "feedline: cache() can't store `cached_item`: it stores numbers, std::arrays, tensors, "
+                "strings, vectors, and pairs, tuples and plain structs of those (at most 64 fields; give a "
+                "class with a constructor a "
+                "function fields() that returns std::tie(a, b))");
   static_assert(can_identify,
                 "feedline: cache() can't identify `input_item`, the input of the stages that it caches: "
                 "give it a key, cache(options, [](const auto& item) { return item.name; })");

@@ -333,7 +333,8 @@ struct python_check<item<Item>> {
       becomes_python<Item>,
       "feedline: `item`, which the pipeline of bind_loader yields, can't become Python objects: let "
       "the pipeline yield numbers, strings, tensors, vectors, arrays, optional or variant values or "
-      "plain structs of those (no constructor, at most 12 fields), or batches of them");
+      "plain structs of those (at most 64 fields; or a class with a function fields() that returns "
+      "std::tie(a, b)), or batches of them");
   using shown = std::conditional_t<becomes_python<Item>, Item, int>; // after an error: so that there is one
 };
 

@@ -128,11 +128,6 @@ template <class T>
   requires(has_fields<T> && all_become_python<decltype(fields_of(std::declval<T&>()))>)
 struct python_type<T> : any_fields {};
 
-/// A class with a function fields(), which returns references to what it has.
-template <class T>
-  requires(!has_fields<T>) && requires(T& value) { value.fields(); }
-struct python_type<T> : any_fields {};
-
 template <class T, class Mode>
 auto all_columns(struct_columns<T, Mode>& columns) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -174,11 +169,6 @@ struct python_object : py::object {
 
 /// How the fields of a struct arrive in Python.
 enum class field_container { dict, named_tuple, tuple };
-
-template <class T>
-inline constexpr bool are_references = false;
-template <class... T>
-inline constexpr bool are_references<std::tuple<T&...>> = true;
 
 /// Makes the Python objects of one item. They keep `owner` alive, which has the item.
 class [[gnu::visibility("hidden")]] to_python {
@@ -248,17 +238,7 @@ class [[gnu::visibility("hidden")]] to_python {
     return named<std::tuple_size_v<decltype(all)>>(names_of_fields<T>(), all);
   }
 
-  template <class T>
-    requires(!has_fields<T>) && requires(T& value) { value.fields(); }
-  py::object operator()(T& value) const {
-    auto fields = value.fields();
-    static_assert(
-        are_references<decltype(fields)>,
-        "feedline::python: fields() of a class must return a std::tuple of references: std::tie(a_, b_)");
-    return (*this)(fields);
-  }
-
-  /// A struct, a pair or a tuple.
+  /// A struct, a pair, a tuple or a class with fields().
   template <class T>
     requires has_fields<T>
   py::object operator()(T& value) const {
