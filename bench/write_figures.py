@@ -226,6 +226,13 @@ TABLES = {
             "feedline_serial_chain": "feedline, a serial chain of stages",
         }),
     ]),
+    "ragged_batch": ("images", [
+        (f"hand_written_{kind}", {
+            f"hand_written_{kind}": f"a loop written by hand, boxes {text}",
+            f"feedline_{kind}": f"feedline, boxes {text}",
+        })
+        for kind, text in (("ragged", "as values and offsets"), ("padded", "padded"))
+    ]),
     "queue_throughput": ("items", [
         ("each<boost_spsc, 8>", {
             "each<feedline_spsc, 8>": "`spsc_queue`, 8 bytes",

@@ -417,6 +417,11 @@ TEST_CASE("the rows of batch stay within the plan for its batches") {
   measure(20, of_arrays);
   measure(7, of_pairs);
   measure(1000, of_lists, fl::padded{});
+  const auto of_bytes =
+      fl::map([](int n) { return std::vector<std::int8_t>(270, static_cast<std::int8_t>(n)); },
+              fl::workers{3}, fl::max_item_bytes{300});
+  measure(1000, of_bytes);
+  measure(1000, of_bytes, fl::padded{.mask = true});
 }
 
 TEST_CASE("the plan includes rows that are moved because of failed samples and epoch ends") {

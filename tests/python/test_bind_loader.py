@@ -101,6 +101,26 @@ def test_padded_columns_have_lengths():
     values, lengths = next(iter(fl.Padded(3, fields="tuple")))[0]
     assert values.tolist() == [[0, -1, -1], [1, 1, -1], [2, 2, 2]] and lengths.tolist() == [1, 2, 3]
     assert lengths.dtype == np.int64
+    columns = next(iter(fl.Padded(2, mask=True)))["tokens"]
+    assert list(columns) == ["values", "lengths", "mask"] and columns["mask"].dtype == np.bool_
+    assert columns["mask"].tolist() == [[True, False], [True, True]]
+    values, lengths, mask = next(iter(fl.Padded(1, mask=True, fields="tuple")))[0]
+    assert mask.tolist() == [[True]]
+
+
+def test_columns_of_lists_have_values_and_offsets():
+    photos = next(iter(fl.Photos(3)))
+    gc.collect()  # the arrays keep the batch alive
+    boxes = photos["boxes"]
+    assert boxes["offsets"].tolist() == [0, 0, 1, 3] and boxes["offsets"].dtype == np.int64
+    assert boxes["values"]["left"].tolist() == [0.5, 0.5, 1.5]
+    assert boxes["values"]["size"].tolist() == [[1, 7], [2, 7], [2, 7]] and boxes["values"]["size"].dtype == np.int16
+    assert boxes["values"]["name"] == [b"0", b"0", b"1"]
+    scores = photos["scores"]
+    assert np.split(scores["values"], scores["offsets"][1:-1])[2].tolist() == [2, 2]
+    (left, size, names), offsets = next(iter(fl.Photos(2, fields="tuple")))[0]
+    assert left.tolist() == [0.5] and size.shape == (1, 2) and names == [b"0"] and offsets.tolist() == [0, 0, 1]
+    assert next(iter(fl.Photos(1)))["boxes"]["values"]["size"].shape == (0, 2)
 
 
 def test_items_need_no_batch():

@@ -146,6 +146,27 @@ struct token_list {
   std::vector<int> tokens;
 };
 
+struct named_box {
+  float left;
+  std::array<std::int16_t, 2> size;
+  std::string name;
+};
+
+struct photo {
+  std::vector<named_box> boxes;
+  std::vector<double> scores;
+};
+
+/// Photo n has n boxes.
+photo make_photo(int n) {
+  photo p;
+  for (int i = 0; i < n; ++i) {
+    p.boxes.push_back({static_cast<float>(i) + 0.5f, {static_cast<std::int16_t>(n), 7}, std::to_string(i)});
+    p.scores.push_back(n);
+  }
+  return p;
+}
+
 using texts = fl::batch_of<std::string>;
 using ints = fl::batch_of<int>;
 
@@ -253,12 +274,15 @@ PYBIND11_MODULE(feedline_test_module, m) {
       py::arg("count"));
   fl::python::bind_loader(
       m, "Padded",
-      [](int count) {
+      [](int count, bool mask) {
         return fl::from(numbers(count)) | fl::map([](int n) {
                  return token_list{std::vector<int>(static_cast<std::size_t>(n + 1), n)};
                }) |
-               fl::batch(3, fl::padded{.value = -1});
+               fl::batch(3, fl::padded{.value = -1, .mask = mask});
       },
+      py::arg("count"), py::arg("mask") = false);
+  fl::python::bind_loader(
+      m, "Photos", [](int count) { return fl::from(numbers(count)) | fl::map(make_photo) | fl::batch(3); },
       py::arg("count"));
   // Options of the run among the parameters, with defaults of their own.
   fl::python::bind_loader(

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -111,7 +112,8 @@ static_assert(has_shape<fl::float16> && has_shape<std::array<fl::bfloat16, 2>> &
 static_assert(has_shape<std::pair<int, box>> && !has_shape<std::pair<int, with_pointer>>);
 static_assert(has_shape<std::pair<int, matrix>> && has_shape<std::tuple<int, color, fl::tensor<char>>>);
 static_assert(!has_shape<std::unique_ptr<int>> && !has_shape<int*> && !has_shape<with_pointer>);
-static_assert(has_shape<constructed> && !has_shape<without_fields> && !has_shape<std::pair<int, void*>> && !has_shape<std::tuple<>>);
+static_assert(has_shape<constructed> && !has_shape<without_fields> && !has_shape<std::pair<int, void*>> &&
+              !has_shape<std::tuple<>>);
 
 using example_batch = fl::stage_output_t<decltype(fl::batch(2)), example>;
 template <class B, auto Member>
@@ -280,6 +282,25 @@ TEST_CASE("batch takes a class with a constructor by its function fields()") {
   CHECK(batches[0].get<1>() == std::vector<std::string>{"0", "1"});
 }
 
+TEST_CASE("batches are equal if their samples and all columns are, and print both") {
+  const auto batches =
+      given_by(fl::batch(2), made(4, [](int i) { return std::pair(i / 2, constructed(7)); }));
+  const auto again =
+      given_by(fl::batch(2), made(4, [](int i) { return std::pair(i == 2 ? 9 : i / 2, constructed(7)); }));
+  CHECK(batches[0] == again[0]);
+  CHECK_FALSE(batches[1] == again[1]); // a number
+  CHECK_FALSE(batches[0] == batches[1]);
+  CHECK(batches[0].get<1>() == batches[1].get<1>());
+  CHECK(to_string(batches[0]) ==
+        "batch of 2: (tensor<int> [2]: [0, 0], (tensor<int> [2]: [7, 7], [\"7\", \"7\"]))");
+  std::ostringstream out;
+  out << given_by(fl::batch(2, fl::padded{.mask = true}), std::vector{point{1, 2.5f}}).at(0);
+  CHECK(out.str() == "batch of 1: {x: tensor<float> [1]: [1], y: tensor<float> [1]: [2.5]}");
+  const auto same_values = given_by(fl::batch(1), std::vector{5, 5});
+  CHECK(same_values[0].values() == same_values[1].values());
+  CHECK_FALSE(same_values[0] == same_values[1]); // another sample
+}
+
 TEST_CASE("batch takes pairs and tuples field by field") {
   const auto pairs = given_by(fl::batch(3), made(3, [](int i) { return std::pair(i, i * 0.5); }));
   CHECK(elements(pairs.at(0).get<0>()) == std::vector{0, 1, 2});
@@ -317,7 +338,8 @@ TEST_CASE("batch stacks numbers of 16 bits, C arrays and the fields of nested st
   CHECK(b.get<&in_c::pixels>().at(1).back() == 1);
   CHECK(elements(batches[1].get<3>().get<&box::corner>().get<0>()) == std::vector{2.0f});
   const auto filled = given_by(fl::batch(3, fl::padded{}), made(3, make));
-  CHECK(filled.at(0).get<&in_c::place>().get<&box::name>().lengths == std::vector<std::size_t>{1, 1, 1});
+  CHECK(elements(filled.at(0).get<&in_c::place>().get<&box::name>().lengths) ==
+        std::vector<std::int64_t>{1, 1, 1});
 }
 
 TEST_CASE("a batch keeps nothing of a refused sample, at any position in the batch") {

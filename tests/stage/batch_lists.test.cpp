@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -45,7 +46,8 @@ static_assert(fl::stage_for<decltype(fl::batch(1)), sentence>);
 static_assert(fl::stage_for<decltype(fl::batch(1, fl::padded{})), sentence>);
 static_assert(fl::stage_for<decltype(fl::batch(1, fl::as_list)), std::unique_ptr<int>>);
 static_assert(fl::stage_for<decltype(fl::batch(1)), std::vector<std::byte>>);
-static_assert(!fl::stage_for<decltype(fl::batch(1)), std::vector<std::string>>);
+static_assert(std::equality_comparable<batch_type<fl::as_list_t, std::string>> &&
+              !std::equality_comparable<batch_type<fl::as_list_t, sentence>>);
 static_assert(!fl::stage_for<decltype(fl::batch(1)), std::vector<bool>>, "it has no bools to point at");
 static_assert(std::is_same_v<decltype(std::declval<batch_type<fl::as_list_t, sentence>&>().values()),
                              std::vector<sentence>&>);
@@ -65,7 +67,7 @@ fl::tensor<float> steps(std::size_t count, float value) {
 }
 
 using texts = std::vector<std::string>;
-using lengths = std::vector<std::size_t>;
+using lengths = std::vector<std::int64_t>;
 
 template <class Item, class Mode>
 auto one_batch(std::vector<Item> items, Mode mode) {
@@ -77,12 +79,18 @@ auto one_batch(std::vector<Item> items, Mode mode) {
 
 } // namespace
 
-TEST_CASE("strings and vectors batch as lists") {
+TEST_CASE("strings batch as lists, vectors as the elements of all samples and their offsets") {
   const auto p = fl::from(count_to(5)) | fl::map(make_sentence, fl::workers{2}) | fl::batch(3);
   auto batches = collect(p.finite());
   REQUIRE(batches.size() == 2);
   CHECK(batches[0].get<&sentence::text>() == texts{"", "b", "cc"});
-  CHECK(batches[0].get<&sentence::tokens>() == std::vector<std::vector<std::int64_t>>{{}, {1}, {2, 2}});
+  const auto& tokens = batches[0].get<&sentence::tokens>();
+  CHECK(elements(tokens.values) == std::vector<std::int64_t>{1, 2, 2});
+  CHECK(elements(tokens.offsets) == lengths{0, 0, 1, 3});
+  CHECK(tokens.at(0).empty());
+  CHECK(tokens.at(2).size() == 2);
+  CHECK(tokens.at(2).data() == &tokens.values[1]);
+  CHECK_THROWS_AS(tokens.at(3), std::out_of_range);
   CHECK(elements(batches[0].get<&sentence::label>()) == std::vector{0, 10, 20});
   CHECK(batches[1].get<&sentence::text>() == texts{"ddd", "eeee"});
   const texts taken = std::move(batches[1].get<&sentence::text>());
@@ -98,12 +106,12 @@ TEST_CASE("padded pads strings and vectors to the longest of their batch and sto
   const auto& tokens = batches[0].get<&sentence::tokens>();
   CHECK(tokens.values.shape() == fl::shape{3, 2});
   CHECK(elements(tokens.values) == std::vector<std::int64_t>{-1, -1, 1, -1, 2, 2});
-  CHECK(tokens.lengths == lengths{0, 1, 2});
+  CHECK(elements(tokens.lengths) == lengths{0, 1, 2});
   CHECK(reinterpret_cast<std::uintptr_t>(tokens.values.data()) % 64 == 0);
-  CHECK(batches[0].get<&sentence::text>().lengths == lengths{0, 1, 2});
+  CHECK(elements(batches[0].get<&sentence::text>().lengths) == lengths{0, 1, 2});
   CHECK(elements(batches[0].get<&sentence::label>()) == std::vector{0, 10, 20});
   CHECK(batches[1].get<&sentence::tokens>().values.shape() == fl::shape{2, 4});
-  CHECK(batches[1].get<&sentence::tokens>().lengths == lengths{3, 4});
+  CHECK(elements(batches[1].get<&sentence::tokens>().lengths) == lengths{3, 4});
 }
 
 TEST_CASE("padded pads with 0 by default, and makes an empty tensor from empty samples") {
@@ -111,7 +119,7 @@ TEST_CASE("padded pads with 0 by default, and makes an empty tensor from empty s
   CHECK(elements(text.values().values) == std::vector{'a', 'b', '\0', '\0', 'c', '\0'});
   const auto empty = one_batch(texts{"", ""}, fl::padded{});
   CHECK(empty.values().values.shape() == fl::shape{2, 0});
-  CHECK(empty.values().lengths == lengths{0, 0});
+  CHECK(elements(empty.values().lengths) == lengths{0, 0});
 }
 
 TEST_CASE("padded pads with every type of number, and negative values wrap as in conversions between whole "
@@ -133,7 +141,7 @@ TEST_CASE("padded pads tensors in their first dimension") {
   for (int i = 0; i < 3; ++i) items.push_back(steps(i == 1 ? 3 : 1, static_cast<float>(i)));
   const auto batch = one_batch(std::move(items), fl::padded{.value = 0.5});
   CHECK(batch.values().values.shape() == fl::shape{3, 3, 2});
-  CHECK(batch.values().lengths == lengths{1, 3, 1});
+  CHECK(elements(batch.values().lengths) == lengths{1, 3, 1});
   CHECK(elements(batch.values().values) ==
         std::vector<float>{0, 0, .5, .5, .5, .5, 1, 1, 1, 1, 1, 1, 2, 2, .5, .5, .5, .5});
 }
@@ -165,23 +173,24 @@ TEST_CASE("lists and padded columns keep nothing of a sample that a later column
     return batch.finish();
   };
   for (int bad = 1; bad < 5; ++bad) {
-    std::vector<std::vector<int>> expected;
+    std::vector<int> expected;
     lengths expected_lengths;
     for (int i = 0; i < 5; ++i)
       if (i != bad) {
-        expected.emplace_back(static_cast<std::size_t>(i), i);
-        expected_lengths.push_back(static_cast<std::size_t>(i));
+        expected.insert(expected.end(), static_cast<std::size_t>(i), i);
+        expected_lengths.push_back(i);
       }
     const auto lists = batches_of(fl::batch(9), bad);
     REQUIRE(lists.size() == 1);
-    CHECK(lists[0].value.get<0>() == expected);
+    CHECK(elements(lists[0].value.get<0>().values) == expected);
     CHECK(lists[0].value.get<1>().shape() == fl::shape{4, 2, 4});
     const auto padded = batches_of(fl::batch(9, fl::padded{}), bad);
     REQUIRE(padded.size() == 1);
     CHECK(padded[0].value.size() == 4);
-    CHECK(padded[0].value.get<0>().lengths == expected_lengths);
-    CHECK(padded[0].value.get<0>().values.shape() == fl::shape{4, expected_lengths.back()});
-    CHECK(padded[0].value.get<1>().lengths == lengths{2, 2, 2, 2});
+    CHECK(elements(padded[0].value.get<0>().lengths) == expected_lengths);
+    CHECK(padded[0].value.get<0>().values.shape() ==
+          fl::shape{4, static_cast<std::size_t>(expected_lengths.back())});
+    CHECK(elements(padded[0].value.get<1>().lengths) == lengths{2, 2, 2, 2});
   }
 }
 

@@ -218,9 +218,10 @@ known_bytes bytes_held(const Stage& stage) {
 }
 
 /// How many unfinished output items it holds, in addition to the one at the end of its segment.
-template <class Stage>
+template <class In, class Stage>
 std::size_t items_begun(const Stage& stage) {
-  if constexpr (requires { stage.items_begun(); }) return stage.items_begun();
+  if constexpr (requires { stage.template items_begun<In>(); }) return stage.template items_begun<In>();
+  else if constexpr (requires { stage.items_begun(); }) return stage.items_begun();
   else return 0;
 }
 

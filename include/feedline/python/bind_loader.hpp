@@ -40,8 +40,9 @@ namespace feedline::inline FEEDLINE_ABI::python {
 /// With python::option::on_notice, its `notify` goes to the options of sources that have notices of their own.
 ///
 /// - A tensor arrives as a NumPy array that uses the batch's memory, which lives as long as one of its arrays; one of bfloat16
-///   as an object for torch.from_dlpack. Texts arrive as bytes, padded columns with `values` and `lengths`, optional ones with
-///   `values` and `mask`, a variant as what it holds, and a class as the tuple of references that its function fields() returns.
+///   as an object for torch.from_dlpack. Texts arrive as bytes, columns of lists with `values` and `offsets`, padded ones with
+///   `values`, `lengths` and, if asked for, `mask`, optional ones with `values` and `mask`, a variant as what it holds, and a
+///   class as the tuple of references that its function fields() returns.
 /// - `for batch in loader` is one pass; another `for` begins the next one, with the next epochs. next(timeout) raises
 ///   TimeoutError, and StopIteration at the end.
 /// - state_dict() and load_state_dict() save and restore the position behind the last batch; `resume=` takes such a state too.

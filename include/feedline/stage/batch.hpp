@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // batch: gathers samples into one object that holds a contiguous tensor for each field.
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iosfwd>
 #include <memory>
 #include <memory_resource>
 #include <span>
@@ -25,6 +29,7 @@
 #include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/detail/given_size.hpp>
+#include <feedline/detail/value_text.hpp>
 #include <feedline/stage/detail/columns.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -44,9 +49,10 @@ struct as_list_t {};
 
 inline constexpr as_list_t as_list{}; ///< the parameter of batch and bucket_batch
 
-/// Pads strings, vectors of numbers and tensors to the longest in their batch, and adds their lengths to it.
+/// Pads strings, vectors, and tensors whose types have no shape to the longest in their batch, and adds their lengths to it.
 struct padded {
-  double value = 0; ///< the value to pad with
+  double value = 0;  ///< the value to pad with
+  bool mask = false; ///< adds a mask: true where a sample has an element
 };
 
 struct stacked_t {};
@@ -54,45 +60,7 @@ struct stacked_t {};
 namespace detail {
 
 template <class Mode, class Field>
-struct column {
-  static constexpr bool exists = number<Field> || is_array<Field> || is_tensor<Field> || ragged<Field>;
-  using type = std::conditional_t<ragged<Field>, list_column<Field>, stacked_column<Field>>;
-
-  static type make(Mode, block_cache& memory) {
-    if constexpr (ragged<Field>) return {};
-    else return type(memory);
-  }
-};
-
-template <class Mode, class Field>
-  requires(!std::is_same_v<Mode, as_list_t> && is_optional_number<Field>)
-struct column<Mode, Field> {
-  static constexpr bool exists = true;
-  using type = masked_column<Field>;
-
-  static type make(Mode, block_cache& memory) { return type(memory); }
-};
-
-template <class Field>
-struct column<as_list_t, Field> {
-  static constexpr bool exists = true;
-  using type = list_column<Field>;
-
-  static type make(as_list_t, block_cache&) { return {}; }
-};
-
-template <class Field>
-  requires(ragged<Field> || is_tensor<Field>)
-struct column<padded, Field> {
-  static constexpr bool exists = true;
-  using type = padded_column<Field>;
-
-  static type make(padded mode, block_cache& memory) { return {mode.value, memory}; }
-};
-
-/// Whether a sample is one column: a number, a tensor, a string; with as_list, any item.
-template <class Mode, class T>
-inline constexpr bool is_one_column = std::is_same_v<Mode, as_list_t> || column<Mode, T>::exists;
+struct field_column;
 
 template <class Mode, class T>
 struct columns_of;
@@ -100,27 +68,117 @@ struct columns_of;
 template <class Mode, class T>
 class struct_column;
 
-/// The column of a struct's field: one of the above, or the columns of a nested struct.
+enum class column_kind { none, list, stacked, masked, ragged, padded, columns };
+
+/// What decides a column's shape: types, the lengths of lists, or the first value, which the others must agree with.
+enum class shape_source { type, lengths, first_value };
+
+/// The kind of a column of values that aren't structs.
 template <class Mode, class Field>
-struct field_column : column<Mode, Field> {
-  static constexpr std::size_t count = 1; // of tensors
+consteval column_kind simple_kind() {
+  constexpr bool pads = std::is_same_v<Mode, padded>;
+  if constexpr (std::is_same_v<Mode, as_list_t>) {
+    return column_kind::list;
+  } else if constexpr (is_optional_number<Field>) {
+    return column_kind::masked;
+  } else if constexpr (number<Field> || is_array<Field> || is_tensor<Field>) {
+    return pads && is_shapeless<Field> ? column_kind::padded : column_kind::stacked;
+  } else if constexpr (any_text<Field> && !pads) {
+    return column_kind::list;
+  } else if constexpr (ragged<Field>) {
+    using element = field_column<stacked_t, typename Field::value_type>;
+    if (element::from == shape_source::type) return pads ? column_kind::padded : column_kind::ragged;
+    return !pads && owning<Field> && element::from == shape_source::lengths ? column_kind::ragged
+                                                                            : column_kind::none;
+  } else {
+    return column_kind::none;
+  }
+}
+
+/// Whether a sample is one column: a number, a tensor, a string, a list; with as_list, any item.
+template <class Mode, class T>
+inline constexpr bool is_one_column = simple_kind<Mode, T>() != column_kind::none;
+
+template <class Mode, class Field>
+consteval column_kind column_kind_of() {
+  if constexpr (is_one_column<Mode, Field>) return simple_kind<Mode, Field>();
+  else return columns_of<Mode, Field>::exist ? column_kind::columns : column_kind::none;
+}
+
+/// `Count`: of tensors. `Keeps`: whether it holds samples until their batch is complete.
+template <shape_source From, std::size_t Count = 1, bool Keeps = false>
+struct column_facts {
+  static constexpr bool exists = true, keeps = Keeps;
+  static constexpr shape_source from = From;
+  static constexpr std::size_t count = Count;
+};
+
+template <column_kind, class Mode, class Field>
+struct column : column_facts<shape_source::first_value> {
+  static constexpr bool exists = false;
 };
 
 template <class Mode, class Field>
-  requires(!std::is_same_v<Mode, as_list_t> && is_optional_number<Field>)
-struct field_column<Mode, Field> : column<Mode, Field> {
-  static constexpr std::size_t count = 2;
+struct column<column_kind::list, Mode, Field> : column_facts<shape_source::lengths> {
+  using type = list_column<Field>;
+
+  static type make(Mode, block_cache&) { return {}; }
 };
 
 template <class Mode, class Field>
-  requires(!column<Mode, Field>::exists && columns_of<Mode, Field>::exist)
-struct field_column<Mode, Field> {
-  static constexpr bool exists = true;
-  static constexpr std::size_t count = columns_of<Mode, Field>::count;
+struct column<column_kind::stacked, Mode, Field>
+    : column_facts<is_shapeless<Field> ? shape_source::first_value : shape_source::type> {
+  using type = stacked_column<Field>;
+
+  static type make(Mode, block_cache& memory) { return type(memory); }
+};
+
+template <class Mode, class Field>
+struct column<column_kind::masked, Mode, Field> : column_facts<shape_source::type, 2> {
+  using type = masked_column<Field>;
+
+  static type make(Mode, block_cache& memory) { return type(memory); }
+};
+
+/// The column of a list's elements, or of a tensor's slices.
+template <class Field>
+struct elements_column : field_column<stacked_t, typename Field::value_type> {};
+
+template <class T>
+struct elements_column<tensor<T>> : field_column<stacked_t, tensor<T>> {};
+
+template <class Mode, class Field>
+struct column<column_kind::ragged, Mode, Field>
+    : column_facts<shape_source::lengths, elements_column<Field>::count + 1, true> {
+  using type = ragged_column<Field, typename elements_column<Field>::type>;
+
+  static type make(Mode, block_cache& memory) {
+    return {elements_column<Field>::make(stacked_t(), memory), memory};
+  }
+};
+
+template <class Field>
+struct column<column_kind::padded, padded, Field>
+    : column_facts<shape_source::first_value, elements_column<Field>::count + 2, true> {
+  using type = padded_column<Field, typename elements_column<Field>::type>;
+
+  static type make(padded mode, block_cache& memory) {
+    return {elements_column<Field>::make(stacked_t(), memory), mode.value, mode.mask, memory};
+  }
+};
+
+template <class Mode, class Field>
+struct column<column_kind::columns, Mode, Field>
+    : column_facts<columns_of<Mode, Field>::from, columns_of<Mode, Field>::count,
+                   columns_of<Mode, Field>::keep> {
   using type = struct_column<Mode, Field>;
 
   static type make(Mode mode, block_cache& memory) { return type(mode, memory); }
 };
+
+/// The column of a field, or the columns of a struct.
+template <class Mode, class Field>
+struct field_column : column<column_kind_of<Mode, Field>(), Mode, Field> {};
 
 template <class Mode, class Fields>
 struct columns_of_fields;
@@ -128,7 +186,9 @@ struct columns_of_fields;
 template <class Mode, class... Field>
 struct columns_of_fields<Mode, std::tuple<Field&...>> {
   static constexpr bool exist = sizeof...(Field) > 0 && (field_column<Mode, Field>::exists && ...);
+  static constexpr bool keep = (field_column<Mode, Field>::keeps || ...);
   static constexpr std::size_t count = (std::size_t{0} + ... + field_column<Mode, Field>::count);
+  static constexpr shape_source from = std::max({shape_source::type, field_column<Mode, Field>::from...});
   using types = std::tuple<field_column<Mode, Field>...>;
 };
 
@@ -166,6 +226,12 @@ consteval auto unfit_field_of() {
   else return std::type_identity<field<type, name_of_field<T, number>()>>();
 }
 
+/// Columns with an operator==; that of std::vector exists for all elements.
+template <class Column>
+inline constexpr bool is_comparable = std::equality_comparable<Column>;
+template <class T>
+inline constexpr bool is_comparable<std::vector<T>> = std::equality_comparable<T>;
+
 template <class Columns>
 struct batch_parts;
 
@@ -179,6 +245,8 @@ struct batch_parts<std::tuple<Column...>> {
   static builders make(Mode mode, block_cache& memory) {
     return {Column::make(mode, memory)...};
   }
+
+  static consteval bool are_comparable() { return (is_comparable<typename Column::type::result> && ...); }
 };
 
 /// Adds each field of a value to its column.
@@ -251,6 +319,28 @@ class struct_columns {
     return std::move(numbered<I>(*this));
   }
 
+  /// Whether all columns are equal.
+  friend bool operator==(const struct_columns& a, const struct_columns& b)
+    requires(parts::are_comparable())
+  {
+    return a.columns_ == b.columns_;
+  }
+
+  /// "{label: tensor<int> [2]: [1, 2], text: [\"a\", \"b\"]}"; each column is shortened if it is long.
+  friend std::string to_string(const struct_columns& columns) {
+    constexpr auto names = detail::names_of_fields<T>();
+    return std::apply(
+        [&](const auto&... column) {
+          return detail::fields_text(std::array<std::string, count>{detail::value_text(column)...}, names);
+        },
+        columns.columns_);
+  }
+
+  /// Prints to_string().
+  friend std::ostream& operator<<(std::ostream& out, const struct_columns& columns) {
+    return out << to_string(columns);
+  }
+
  private:
   friend struct detail::columns_maker<T, Mode>;
 
@@ -281,9 +371,12 @@ class struct_columns {
 /// A field's type decides its column's type:
 /// - number: a tensor<number> [batch]
 /// - std::optional number: a masked_tensor with values [batch], 0 where there is none, and valid [batch]
-/// - array or tensor: a tensor [batch, shape of one…]
-/// - string or vector: a std::vector of them or, with `padded`, a padded_tensor
-/// - struct: the struct_columns of its fields: `batch.get<&example::box>().get<&box::width>()`
+/// - array, or tensor with a shape in its type: a tensor [batch, shape of one…]
+/// - string: a std::vector of them or, with `padded`, a padded_tensor
+/// - vector: a ragged_tensor: the elements of all samples as one column, and offsets; with `padded`, a padded_tensor
+/// - tensor without a shape in its type: a tensor [batch, shape of one…] or, with `padded`, a padded_tensor
+/// - struct: the struct_columns of its fields: `batch.get<&example::box>().get<&box::width>()`; of a vector of structs:
+///   `batch.get<&example::boxes>().values.get<&box::width>()`
 ///
 /// With `as_list` the samples themselves are a std::vector<T>.
 template <class T, class Mode = stacked_t>
@@ -340,7 +433,24 @@ class batch_of : public struct_columns<T, Mode> {
 
   ///@}
 
+  /// Whether both have the same samples, by their identities, and equal columns.
+  friend bool operator==(const batch_of& a, const batch_of& b)
+    requires std::equality_comparable<struct_columns<T, Mode>>
+  {
+    return a.ids_ == b.ids_ && a.columns() == b.columns();
+  }
+
+  /// "batch of 2: " and the columns.
+  friend std::string to_string(const batch_of& b) {
+    return "batch of " + std::to_string(b.size()) + ": " + to_string(b.columns());
+  }
+
+  /// Prints to_string().
+  friend std::ostream& operator<<(std::ostream& out, const batch_of& b) { return out << to_string(b); }
+
  private:
+  const struct_columns<T, Mode>& columns() const noexcept { return *this; }
+
   friend class detail::batch_builder<T, Mode>;
   friend struct detail::batch_maker<T>;
 
@@ -365,6 +475,23 @@ class struct_column {
   using result = struct_columns<T, Mode>;
 
   struct_column(Mode mode, block_cache& memory) : columns_(parts::make(mode, memory)) {}
+
+  void begin(const shape& rows) {
+    std::apply([&](auto&... column) { (column.begin(rows), ...); }, columns_);
+  }
+
+  template <class List, class Select>
+  void add_each(List& list, std::size_t row, Select select) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (std::get<I>(columns_).add_each(
+           list, row, [&](auto& element) -> auto& { return std::get<I>(fields_of(select(element))); }),
+       ...);
+    }(typename parts::all_numbers());
+  }
+
+  void fill(std::size_t row, std::size_t count, double value) {
+    std::apply([&](auto&... column) { (column.fill(row, count, value), ...); }, columns_);
+  }
 
   void add(T&& value, std::size_t row, std::size_t rows) {
     add_fields(columns_, value, row, rows, typename parts::all_numbers());
@@ -518,10 +645,13 @@ class batch_builder {
   bool dropped_ = false; // some samples of this epoch
 };
 
-/// The most bytes of a batch whose samples take `row` bytes each: block_cache rounds a block up by an eighth,
-/// or to the smallest size.
+/// The most bytes of a batch whose samples take `row` bytes each. Padding only makes each as long as the longest, and the
+/// column of a list takes less than its object and elements. A mask has at most a byte for each byte of a sample.
+/// block_cache rounds a block up by an eighth, or to the smallest size.
 template <class T, class Mode>
-known_bytes bytes_of_batch(std::size_t size, known_bytes row) {
+known_bytes bytes_of_batch(std::size_t size, known_bytes row, const Mode& mode) {
+  if constexpr (std::is_same_v<Mode, padded>)
+    if (mode.mask) row = product_of(2, row);
   const known_bytes rows = product_of(size, sum_of(row, sizeof(sample_id)));
   return sum_of(sizeof(batch_of<T, Mode>) + (columns_of<Mode, T>::count + 1) * block_cache::smallest,
                 rows ? sum_of(rows, *rows / 8) : rows);
@@ -558,15 +688,16 @@ struct batch_stage {
     return {size, options, mode};
   }
 
-  /// Apart from the object itself a batch takes as much as its samples. Padding only makes each as long as
-  /// the longest.
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
-    return bytes_of_batch<In, Mode>(size, in);
+    return bytes_of_batch<In, Mode>(size, in, mode);
   }
 
-  /// Padding needs the samples and, at the same time, room for all of them.
-  std::size_t items_begun() const noexcept { return std::is_same_v<Mode, padded>; }
+  /// Lists are copied when their batch is complete: for a moment they and their copies exist.
+  template <class In>
+  std::size_t items_begun() const noexcept {
+    return columns_of<Mode, In>::keep;
+  }
 
   std::size_t samples_in_one() const noexcept { return size; }
 
@@ -594,16 +725,18 @@ auto make_batch_stage(std::size_t size, batch_options options, Mode mode) {
 
 /// Gathers samples into batches.
 ///
-/// Takes:   numbers, std::optional numbers, arrays of numbers, tensors, strings, vectors of numbers, or plain structs,
-///          pairs and tuples of those and of each other (at most 12 fields each); with as_list, any item
+/// Takes:   numbers, std::optional numbers, arrays of numbers, tensors, strings; vectors, plain structs, pairs and tuples of
+///          those and of each other (at most 64 fields each; a class with a constructor has them by a function `auto
+///          fields() { return std::tie(a, b); }`). As elements of vectors: no tensors whose types have no shape and, with
+///          padded, no strings or vectors. With as_list: any item
 /// Gives:   batch_of<item>
 /// Order:   kept; in finite mode no batch holds samples of two epochs, in infinite mode a batch may continue
 ///          into the next epoch
 /// Throws:  std::invalid_argument for a size of 0. A tensor whose shape differs from those before it in its
 ///          batch is a failure of its sample
 /// Stops:   at once
-/// Example: `… | batch(256, {.drop_last = true})`, `… | batch(64, padded{.value = -1})`, `… | batch(32,
-///          as_list)`
+/// Example: `… | batch(256, {.drop_last = true})`, `… | batch(64, padded{.value = -1, .mask = true})`, `… |
+///          batch(32, as_list)`
 inline auto batch(std::size_t size, batch_options options = {}) {
   return detail::make_batch_stage(size, options, stacked_t());
 }
@@ -613,7 +746,7 @@ inline auto batch(std::size_t size, as_list_t mode, batch_options options = {}) 
   return detail::make_batch_stage(size, options, mode);
 }
 
-/// Strings, vectors and tensors are padded to the longest in their batch.
+/// Strings, vectors, and tensors whose types have no shape are padded to the longest in their batch.
 inline auto batch(std::size_t size, padded mode, batch_options options = {}) {
   return detail::make_batch_stage(size, options, mode);
 }

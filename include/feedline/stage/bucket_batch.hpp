@@ -215,7 +215,8 @@ class bucket_batch_stage {
 
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
-    return bytes_of_batch<In, Mode>(options_.batch_size > 0 ? options_.batch_size : options_.max_tokens, in);
+    return bytes_of_batch<In, Mode>(options_.batch_size > 0 ? options_.batch_size : options_.max_tokens, in,
+                                    mode_);
   }
 
   std::size_t items_begun() const noexcept { return options_.boundaries.size() + 1; }
@@ -283,7 +284,7 @@ auto bucket_batch(const bucket_batch_options& options, as_list_t mode, Length le
   return detail::make_bucket_batch(options, mode, std::move(length));
 }
 
-/// Strings, vectors and tensors are padded to the longest in their batch.
+/// Strings, vectors, and tensors whose types have no shape are padded to the longest in their batch.
 template <class Length = detail::size_of_item>
 auto bucket_batch(const bucket_batch_options& options, padded mode, Length length = {}) {
   return detail::make_bucket_batch(options, mode, std::move(length));

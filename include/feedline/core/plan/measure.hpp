@@ -90,7 +90,7 @@ stage_size size_of_stage(const S& stage, known_bytes in) {
                   .samples_in_one = samples_in_one(stage),
                   .held = items_held(stage),
                   .kept = bytes_held<In>(stage),
-                  .begun = items_begun(stage)};
+                  .begun = items_begun<In>(stage)};
   if constexpr (part_of_library<S> && requires { stage.template bytes_gathered<In>(in); })
     size.gathered = {"gathered by " + size.name, 1, stage.template bytes_gathered<In>(in), stage.unknown()};
   if constexpr (part_of_library<S> && requires { stage.notes(); }) size.notes = stage.notes();

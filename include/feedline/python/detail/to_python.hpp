@@ -215,10 +215,19 @@ class [[gnu::visibility("hidden")]] to_python {
     else return this->list(list);
   }
 
-  template <class T>
-  py::object operator()(padded_tensor<T>& column) const {
-    signed_lengths lengths{column.lengths};
-    return named<2>(std::array<std::string_view, 2>{"values", "lengths"}, std::tie(column.values, lengths));
+  template <class Values>
+  py::object operator()(ragged_tensor<Values>& column) const {
+    return named<2>(std::array<std::string_view, 2>{"values", "offsets"},
+                    std::tie(column.values, column.offsets));
+  }
+
+  template <class Values>
+  py::object operator()(padded_tensor<Values>& column) const {
+    if (column.mask.shape().rank() == 2)
+      return named<3>(std::array<std::string_view, 3>{"values", "lengths", "mask"},
+                      std::tie(column.values, column.lengths, column.mask));
+    return named<2>(std::array<std::string_view, 2>{"values", "lengths"},
+                    std::tie(column.values, column.lengths));
   }
 
   template <class T>
@@ -246,15 +255,6 @@ class [[gnu::visibility("hidden")]] to_python {
   }
 
  private:
-  // As int64: PyTorch has few functions for unsigned numbers. No length has the highest bit.
-  struct signed_lengths {
-    std::vector<std::size_t>& of;
-  };
-
-  py::object operator()(signed_lengths& lengths) const {
-    return array(reinterpret_cast<std::int64_t*>(lengths.of.data()), {lengths.of.size()});
-  }
-
   template <class T>
   py::object array(T* data, const shape& s) const {
     if constexpr (std::is_same_v<T, bfloat16>) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,8 @@
 #include <feedline/core/half.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/detail/block_cache.hpp>
+#include <feedline/detail/fields.hpp>
+#include <feedline/detail/value_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -49,14 +52,21 @@ inline constexpr bool is_array<std::array<T, N>> = number<typename array_facts<s
 template <class T, std::size_t N>
 inline constexpr bool is_array<T[N]> = is_array<std::array<T, N>>;
 
-/// A run of numbers whose length differs from sample to sample.
+/// A contiguous list whose length differs from sample to sample.
 template <class T>
 concept ragged = requires(const T& t) {
   typename T::value_type;
-  requires number<typename T::value_type>;
   { t.data() } -> std::convertible_to<const typename T::value_type*>;
   { t.size() } -> std::convertible_to<std::size_t>;
-} && !is_array<T> && !is_tensor<T>;
+  requires !tuple_like<T> && !is_tensor<T>;
+};
+
+/// A list that owns its elements.
+template <class T>
+concept owning = requires(const T& t) { t.capacity(); };
+
+template <class T>
+concept any_text = ragged<T> && requires { typename T::traits_type; };
 
 /// A padding value as a number of type T: negative values wrap as in conversions between whole numbers.
 template <number T>
@@ -69,28 +79,42 @@ constexpr T number_of(double value) {
                      : static_cast<T>(static_cast<std::uint64_t>(value));
 }
 
-// Earlier columns still hold a sample that a later column refused: the next `add` or `take` removes it.
-template <class T>
-void keep_first(std::vector<T>& values, std::size_t rows) {
-  while (values.size() > rows) values.pop_back();
-}
+/// Selects the element itself, where others select a field of it.
+struct whole_element {
+  auto& operator()(auto& element) const noexcept { return element; }
+};
 
 /// Makes one object per batch from a field of each sample: call `add` with the value of each row, again if
 /// another column refused the sample, then `take` the object. The general case is a list of the values.
+///
+/// For the elements of lists: `begin` with the leading dimensions, then for each list `add_each` with the function that
+/// selects a field of an element, or `fill` with one number, then `take`.
 template <class T>
 class list_column {
  public:
   using result = std::vector<T>;
 
-  void add(T&& value, std::size_t row, std::size_t rows) {
-    if (row == 0) values_.reserve(rows);
-    keep_first(values_, row);
-    values_.push_back(std::move(value));
+  void begin(const shape& rows) {
+    values_.clear();
+    values_.reserve(rows.count());
   }
 
-  result take(std::size_t rows) {
-    keep_first(values_, rows);
-    return std::exchange(values_, {});
+  void add(T&& value, std::size_t row, std::size_t rows) {
+    if (row == 0) begin(shape{rows});
+    first(row).push_back(std::move(value));
+  }
+
+  template <class List, class Select>
+  void add_each(List& list, std::size_t, Select select) {
+    for (auto& element : list) values_.push_back(std::move(select(element)));
+  }
+
+  result take(std::size_t rows) { return std::exchange(first(rows), {}); }
+
+  // Another column may have refused a sample of which this one still holds the value.
+  result& first(std::size_t rows) {
+    while (values_.size() > rows) values_.pop_back();
+    return values_;
   }
 
  private:
@@ -113,31 +137,64 @@ class stacked_column {
 
   explicit stacked_column(block_cache& memory) : memory_(&memory) {}
 
-  void add(T&& value, std::size_t row, std::size_t rows) {
-    if constexpr (is_number) {
-      if (row == 0) values_ = result(shape{rows}, *memory_);
-      values_[row] = value;
-    } else {
-      if (row == 0) {
-        sample_shape_ = shape_of(value);
-        shape all{rows};
-        for (const std::size_t extent : sample_shape_) all.append(extent);
-        values_ = result(all, *memory_);
-      } else if (is_tensor<T> && !(shape_of(value) == sample_shape_)) {
-        throw std::invalid_argument("its tensor has the shape " + to_string(shape_of(value)) +
-                                    ", but the batch began with " + to_string(sample_shape_) +
+  void begin(shape rows, const shape& of_one) {
+    for (const std::size_t extent : of_one) rows.append(extent);
+    values_ = result(rows, *memory_);
+    count_of_one_ = of_one.count();
+  }
+
+  void begin(const shape& rows)
+    requires(!is_shapeless<T>)
+  {
+    if constexpr (is_number) values_ = result(rows, *memory_);
+    else begin(rows, shape_of(static_cast<const T*>(nullptr)));
+  }
+
+  void add(const T& value, std::size_t row, std::size_t rows) {
+    if constexpr (is_shapeless<T>) {
+      if (row == 0) begin(shape{rows}, value.shape());
+      else if (const shape& all = values_.shape();
+               !std::ranges::equal(std::span(all.begin() + 1, all.end()), value.shape()))
+        throw std::invalid_argument("its tensor has the shape " + to_string(value.shape()) +
+                                    ", but the batch began with " +
+                                    to_string(shape(std::span(all.begin() + 1, all.end()))) +
                                     ": make them equal, or batch with as_list or padded");
-      }
-      const std::size_t count = sample_shape_.count();
-      if (count > 0) std::memcpy(values_.data() + row * count, begin_of(value), count * sizeof(element));
+    } else {
+      if (row == 0) begin(shape{rows});
     }
+    if constexpr (is_number) values_[row] = value;
+    else copy(begin_of(value), 1, row);
+  }
+
+  template <class List, class Select>
+  void add_each(const List& list, std::size_t row, Select select) {
+    if constexpr (std::is_same_v<Select, whole_element>) {
+      copy(list.data(), list.size(), row);
+    } else if constexpr (is_number) {
+      element* out = values_.data() + row;
+      for (const auto& each : list) *out++ = select(each);
+    } else {
+      for (const auto& each : list) copy(begin_of(select(each)), 1, row++);
+    }
+  }
+
+  /// Copies the elements of `count` rows, which lie one after another.
+  void copy(const void* from, std::size_t count, std::size_t row) {
+    const std::size_t of_one = is_number ? 1 : count_of_one_;
+    if (count * of_one > 0)
+      std::memcpy(values_.data() + row * of_one, from, count * of_one * sizeof(element));
+  }
+
+  void fill(std::size_t row, std::size_t count, double value) {
+    const std::size_t of_one = is_number ? 1 : count_of_one_;
+    std::fill_n(values_.data() + row * of_one, count * of_one, number_of<element>(value));
   }
 
   /// The rows of numbers from `row` on, for writing.
   std::span<T> rows_from(std::size_t row, std::size_t rows)
     requires is_number
   {
-    if (row == 0) values_ = result(shape{rows}, *memory_);
+    if (row == 0) begin(shape{rows});
     return {values_.data() + row, values_.data() + rows};
   }
 
@@ -147,14 +204,15 @@ class stacked_column {
   }
 
  private:
-  static shape shape_of(const T& value) {
-    if constexpr (is_tensor<T>) {
-      return value.shape();
-    } else {
-      shape s;
-      array_facts<T>::append_extents(s);
-      return s;
-    }
+  template <class Element, std::size_t... Extents>
+  static shape shape_of(const tensor<Element, Extents...>*) {
+    return {Extents...};
+  }
+
+  static shape shape_of(const void*) {
+    shape s;
+    array_facts<T>::append_extents(s);
+    return s;
   }
 
   static const void* begin_of(const T& value) noexcept {
@@ -164,18 +222,54 @@ class stacked_column {
 
   block_cache* memory_;
   result values_;
-  shape sample_shape_;
+  std::size_t count_of_one_ = 1; // elements
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 namespace feedline::inline FEEDLINE_ABI {
 
-/// A padded column: values [batch, longest, …] and the length of each sample.
-template <class T>
+/// A column of lists: the elements of all samples, one after another. `Values`: a tensor or, for lists of structs, their
+/// struct_columns; text and lists in lists have what the column of such a field has.
+template <class Values>
+struct ragged_tensor {
+  Values values; ///< [elements of the batch, …]
+  tensor<std::int64_t>
+      offsets; ///< [batch + 1]: sample i has the elements from offsets[i] to before offsets[i + 1]
+
+  /// The numbers of sample i. Throws std::out_of_range.
+  auto at(std::size_t i) const
+    requires detail::is_tensor<Values>
+  {
+    const auto begin = static_cast<std::size_t>(offsets.at(i)[0]),
+               end = static_cast<std::size_t>(offsets.at(i + 1)[0]);
+    const std::size_t of_one = end == begin ? 0 : values.size() / values.shape()[0];
+    return std::span(values.data() + begin * of_one, (end - begin) * of_one);
+  }
+
+  /// Whether all of it is equal.
+  friend bool operator==(const ragged_tensor&, const ragged_tensor&) = default;
+
+  /// Prints all of it, shortened if it is long.
+  friend std::ostream& operator<<(std::ostream& out, const ragged_tensor& column) {
+    return out << detail::value_text(column);
+  }
+};
+
+/// A padded column. `Values`: a tensor or, for lists of structs, their struct_columns.
+template <class Values>
 struct padded_tensor {
-  tensor<T> values;
-  std::vector<std::size_t> lengths; ///< of each sample's first dimension
+  Values values;                ///< [batch, longest, …]
+  tensor<std::int64_t> lengths; ///< [batch]: of each sample's first dimension
+  tensor<bool> mask; ///< with padded{.mask = true}: [batch, longest], true where a sample has an element
+
+  /// Whether all of it is equal.
+  friend bool operator==(const padded_tensor&, const padded_tensor&) = default;
+
+  /// Prints all of it, shortened if it is long.
+  friend std::ostream& operator<<(std::ostream& out, const padded_tensor& column) {
+    return out << detail::value_text(column);
+  }
 };
 
 /// A column of optional numbers: values [batch], 0 where there is none, and valid [batch].
@@ -188,6 +282,14 @@ struct masked_tensor {
   void truncate(std::size_t rows) {
     values.truncate(rows);
     valid.truncate(rows);
+  }
+
+  /// Whether all of it is equal.
+  friend bool operator==(const masked_tensor&, const masked_tensor&) = default;
+
+  /// Prints all of it, shortened if it is long.
+  friend std::ostream& operator<<(std::ostream& out, const masked_tensor& column) {
+    return out << detail::value_text(column);
   }
 };
 
@@ -205,71 +307,130 @@ class masked_column {
   using element = typename T::value_type;
   using result = masked_tensor<element>;
 
-  explicit masked_column(block_cache& memory) : values_(memory), valid_(memory) {}
+  explicit masked_column(block_cache& memory) : memory_(&memory) {}
 
-  void add(T&& value, std::size_t row, std::size_t rows) {
-    valid_.add(value.has_value(), row, rows);
-    values_.add(value.value_or(element()), row, rows);
+  void begin(const shape& rows) { column_ = {tensor<element>(rows, *memory_), tensor<bool>(rows, *memory_)}; }
+
+  void add(const T& value, std::size_t row, std::size_t rows) {
+    if (row == 0) begin(shape{rows});
+    column_.values[row] = value.value_or(element());
+    column_.valid[row] = value.has_value();
   }
 
-  result take(std::size_t rows) { return {values_.take(rows), valid_.take(rows)}; }
+  template <class List, class Select>
+  void add_each(const List& list, std::size_t row, Select select) {
+    for (const auto& each : list) {
+      column_.values[row] = select(each).value_or(element());
+      column_.valid[row++] = select(each).has_value();
+    }
+  }
+
+  void fill(std::size_t row, std::size_t count, double) {
+    std::fill_n(column_.values.data() + row, count, element());
+    std::fill_n(column_.valid.data() + row, count, false);
+  }
+
+  result take(std::size_t rows) {
+    column_.truncate(rows);
+    return std::move(column_);
+  }
 
  private:
-  stacked_column<element> values_;
-  stacked_column<bool> valid_;
+  block_cache* memory_;
+  result column_;
 };
 
-/// Runs of numbers, or tensors that differ in their first dimension: padded to the longest one.
-template <class T>
+/// Lists: one after another. `Elements`: the column of their elements.
+template <class T, class Elements>
+class ragged_column {
+ public:
+  using result = ragged_tensor<typename Elements::result>;
+
+  ragged_column(Elements elements, block_cache& memory) : elements_(std::move(elements)), memory_(&memory) {}
+
+  void begin(const shape& rows) { values_.begin(rows); }
+
+  void add(T&& value, std::size_t row, std::size_t rows) { values_.add(std::move(value), row, rows); }
+
+  template <class List, class Select>
+  void add_each(List& list, std::size_t row, Select select) {
+    values_.add_each(list, row, select);
+  }
+
+  result take(std::size_t rows) {
+    std::vector<T>& lists = values_.first(rows);
+    result all{{}, tensor<std::int64_t>(shape{rows + 1}, *memory_)};
+    std::size_t count = 0;
+    all.offsets[0] = 0;
+    for (std::size_t row = 0; row < rows; ++row)
+      all.offsets[row + 1] = static_cast<std::int64_t>(count += lists[row].size());
+    elements_.begin(shape{count});
+    for (std::size_t row = 0; row < rows; ++row)
+      elements_.add_each(lists[row], static_cast<std::size_t>(all.offsets[row]), whole_element());
+    all.values = elements_.take(count);
+    lists.clear();
+    return all;
+  }
+
+ private:
+  Elements elements_;
+  list_column<T> values_;
+  block_cache* memory_;
+};
+
+/// Lists, or tensors that differ in their first dimension: padded to the longest one.
+template <class T, class Elements>
 class padded_column {
  public:
-  using element = typename T::value_type;
-  using result = padded_tensor<element>;
+  using result = padded_tensor<typename Elements::result>;
 
-  padded_column(double fill, block_cache& memory) : fill_(number_of<element>(fill)), memory_(&memory) {}
+  padded_column(Elements elements, double fill, bool has_mask, block_cache& memory)
+      : elements_(std::move(elements)), memory_(&memory), fill_(fill), has_mask_(has_mask) {}
 
   void add(T&& value, std::size_t row, std::size_t rows) {
-    if (row == 0) values_.reserve(rows);
-    keep_first(values_, row);
     if constexpr (is_tensor<T>) {
+      const shape& first = row == 0 ? value.shape() : values_.first(row).front().shape();
       const auto fits = [&](const shape& a, const shape& b) {
         return a.rank() == b.rank() && a.rank() > 0 && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
       };
-      if (!fits(value.shape(), values_.empty() ? value.shape() : values_.front().shape()))
+      if (!fits(value.shape(), first))
         throw std::invalid_argument(
             "its tensor has the shape " + to_string(value.shape()) +
             ", which can't be padded in the first dimension to match the others in its batch");
     }
-    values_.push_back(std::move(value));
+    values_.add(std::move(value), row, rows);
   }
 
   result take(std::size_t rows) {
-    keep_first(values_, rows);
-    result r;
+    std::vector<T>& lists = values_.first(rows);
+    result all{{}, tensor<std::int64_t>(shape{rows}, *memory_), {}};
     std::size_t longest = 0;
-    for (const T& value : values_) {
-      r.lengths.push_back(length_of(value));
-      longest = std::max(longest, r.lengths.back());
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t length = length_of(lists[row]);
+      all.lengths[row] = static_cast<std::int64_t>(length);
+      longest = std::max(longest, length);
     }
-    shape all{rows, longest};
-    std::size_t row_count = 1;
+    const shape leading{rows, longest};
+    if (has_mask_) all.mask = tensor<bool>(leading, *memory_);
     if constexpr (is_tensor<T>) {
-      for (const std::size_t extent :
-           std::span(values_.front().shape().begin() + 1, values_.front().shape().end())) {
-        all.append(extent);
-        row_count *= extent;
+      const shape& first = lists.front().shape();
+      elements_.begin(leading, shape(std::span(first.begin() + 1, first.end())));
+    } else {
+      elements_.begin(leading);
+    }
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t length = length_of(lists[row]), begin = row * longest, end = begin + length;
+      if constexpr (is_tensor<T>) elements_.copy(lists[row].data(), length, begin);
+      else elements_.add_each(lists[row], begin, whole_element());
+      elements_.fill(end, longest - length, fill_);
+      if (has_mask_) {
+        std::fill_n(all.mask.data() + begin, length, true);
+        std::fill_n(all.mask.data() + end, longest - length, false);
       }
     }
-    r.values = tensor<element>(all, *memory_);
-    element* out = r.values.begin();
-    for (const T& value : values_) {
-      element* end = out + longest * row_count;
-      out = std::copy(value.data(), value.data() + value.size(), out);
-      std::fill(out, end, fill_);
-      out = end;
-    }
-    values_.clear();
-    return r;
+    all.values = elements_.take(rows);
+    lists.clear();
+    return all;
   }
 
  private:
@@ -278,9 +439,11 @@ class padded_column {
     else return value.size();
   }
 
-  element fill_;
+  Elements elements_;
+  list_column<T> values_;
   block_cache* memory_;
-  std::vector<T> values_;
+  double fill_;
+  bool has_mask_;
 };
 
 } // namespace detail
