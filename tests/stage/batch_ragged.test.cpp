@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -18,6 +19,7 @@
 
 #include "support/by_hand.hpp"
 #include "support/catch.hpp"
+#include "support/counting_resource.hpp"
 #include "support/elements.hpp"
 #include "support/outcome.hpp"
 
@@ -239,6 +241,24 @@ TEST_CASE("the columns of lists keep nothing of a sample that a later column ref
     CHECK(kept.get<&annotation::words>().values.back() == (bad == 1 ? "word 3" : "word 2"));
     CHECK(kept.get<&annotation::boxes>().values.shape() == fl::shape{bad == 1 ? 4u : 3u, 4});
   }
+}
+
+TEST_CASE(
+    "a batch releases its lists when it is complete, and is lost if there is no memory for their elements") {
+  fl::test::counting_resource of_lists, of_batches;
+  const auto two = fl::batch(2, {.memory = &of_batches});
+  using list = std::pmr::vector<int>;
+  fl::test::by_hand<list, std::decay_t<decltype(two)>> batch(two);
+  CHECK(batch.feed(list({1, 2}, &of_lists)).empty());
+  CHECK_FALSE(of_lists.is_unused());
+  const auto batches = batch.feed(list({3}, &of_lists));
+  REQUIRE(batches.size() == 1);
+  CHECK(elements(batches[0].value.values().values) == std::vector<int>{1, 2, 3});
+  CHECK(of_lists.is_unused());
+  of_batches.run_out();
+  CHECK(batch.feed(list(10'000, &of_lists)).empty());
+  CHECK_THROWS_AS(batch.feed(list({3}, &of_lists)), std::runtime_error);
+  CHECK(batch.finish().empty());
 }
 
 TEST_CASE(
