@@ -48,6 +48,22 @@ struct example {
   bool operator==(const example&) const = default;
 };
 
+/// A class with a constructor, which names its fields.
+class constructed {
+ public:
+  constructed() = default;
+
+  constructed(int number, std::string text) : number_(number), text_(std::move(text)) {}
+
+  auto fields() { return std::tie(number_, text_); }
+
+  bool operator==(const constructed&) const = default;
+
+ private:
+  int number_ = 0;
+  std::string text_;
+};
+
 struct in_c {
   std::int16_t matrix[2][2];
   std::string names[2];
@@ -244,4 +260,11 @@ TEST_CASE("hashes differ for blocks that differ in any byte or in their length")
     CHECK(fl::detail::hash_of_block(bytes) != whole);
     bytes[i] = {};
   }
+}
+
+TEST_CASE("A class that names its fields comes back, also in a list") {
+  CHECK(comes_back(constructed(7, "seven")));
+  CHECK(comes_back(std::vector<constructed>{{1, "one"}, {}, {-1, "minus one"}}));
+  const std::vector<std::byte> bytes = stored(constructed(7, "seven"));
+  CHECK_FALSE(taken<constructed>(std::span(bytes).first(5)));
 }
