@@ -17,6 +17,7 @@
 #include "support/throws_saying.hpp"
 
 namespace fl = feedline;
+using fl::test::environment;
 using fl::test::http_request;
 using fl::test::misbehaving_server;
 using fl::test::part_of;
@@ -26,27 +27,6 @@ using fl::test::text_of;
 using connection = misbehaving_server::connection;
 
 namespace {
-
-/// Sets variables of S3 and of proxies, and no others of them, as long as it exists.
-class environment {
- public:
-  explicit environment(const std::map<std::string, std::string>& variables) {
-    clear();
-    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-
-  environment(const environment&) = delete;
-
-  ~environment() { clear(); }
-
- private:
-  static void clear() {
-    for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
-                             "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "https_proxy"})
-      ::unsetenv(name);
-    ::setenv("no_proxy", "*", 1);
-  }
-};
 
 /// A store that read the environment.
 std::shared_ptr<fl::object_store> store_with(const std::map<std::string, std::string>& variables,
@@ -59,7 +39,9 @@ std::shared_ptr<fl::object_store> store_with(const std::map<std::string, std::st
 std::string url_of(const std::string& name, const std::map<std::string, std::string>& variables = {},
                    bool virtual_hosted = false) {
   const environment of_store(variables);
-  return fl::detail::target_of(name, fl::detail::s3_settings::from_environment(false, virtual_hosted)).url;
+  return fl::detail::target_of(name, fl::detail::s3_settings::from_environment(false, virtual_hosted),
+                               fl::detail::web_secrets({}))
+      .url;
 }
 
 } // namespace
@@ -345,8 +327,10 @@ TEST_CASE("a refusal of S3 says what may be missing, without the keys") {
   const auto unsigned_store = store_with({{"AWS_ENDPOINT_URL", server.url("")}});
   CHECK(problem_of(*unsigned_store, "s3://bucket/k") ==
         "s3://bucket/k: status 403 Forbidden (the request wasn't signed: AWS_ACCESS_KEY_ID and "
-        "AWS_SECRET_ACCESS_KEY "
-        "sign it) at offset 0");
+        "AWS_SECRET_ACCESS_KEY aren't both set; no web identity (AWS_WEB_IDENTITY_TOKEN_FILE); no keys of "
+        "the profile "
+        "`default` in /dev/null or /dev/null; no container (AWS_CONTAINER_CREDENTIALS_FULL_URI); "
+        "AWS_EC2_METADATA_DISABLED is set) at offset 0");
   const auto store = store_with({{"AWS_ENDPOINT_URL", server.url("")},
                                  {"AWS_ACCESS_KEY_ID", "hush"},
                                  {"AWS_SECRET_ACCESS_KEY", "hush"},

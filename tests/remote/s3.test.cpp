@@ -76,6 +76,9 @@ class environment {
   environment(const s3_server& server, const char* key, const char* secret) {
     for (const char* name : names) ::unsetenv(name);
     set("AWS_ENDPOINT_URL", server.url().c_str());
+    set("AWS_EC2_METADATA_DISABLED", "true");
+    set("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
+    set("AWS_CONFIG_FILE", "/dev/null");
     set("AWS_REGION", "eu-west-1");
     set("AWS_ACCESS_KEY_ID", key);
     set("AWS_SECRET_ACCESS_KEY", secret);

@@ -4,11 +4,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <feedline/remote/remote_options.hpp>
 #include <feedline/source/object_store.hpp>
@@ -16,6 +19,33 @@
 namespace feedline::test {
 
 [[maybe_unused]] inline const int no_proxy = ::setenv("no_proxy", "*", 1); // before there are threads
+
+/// Sets variables of S3, of Hugging Face and of proxies, and no others of them, as long as it exists. No file and no server
+/// of this machine has keys of S3 unless the variables say so.
+class environment {
+ public:
+  explicit environment(const std::map<std::string, std::string>& variables) {
+    clear();
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+
+  environment(const environment&) = delete;
+
+  ~environment() { clear(); }
+
+ private:
+  static void clear() {
+    std::vector<std::string> names{"HF_TOKEN", "HF_ENDPOINT", "https_proxy"};
+    for (char** variable = ::environ; *variable; ++variable)
+      if (const std::string_view text = *variable; text.starts_with("AWS_"))
+        names.emplace_back(text.substr(0, text.find('=')));
+    for (const std::string& name : names) ::unsetenv(name.c_str());
+    ::setenv("no_proxy", "*", 1);
+    ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    ::setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null", 1);
+    ::setenv("AWS_CONFIG_FILE", "/dev/null", 1);
+  }
+};
 
 /// Tries again almost at once, and not for long.
 inline remote_options quick(std::size_t attempts = 5) {

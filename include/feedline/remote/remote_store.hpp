@@ -62,8 +62,9 @@ class remote_store final : public object_store {
   static const remote_options& checked(const remote_options& o);
 
   const remote_options options_;
-  const s3_settings s3_ = s3_settings::from_environment(options_.anonymous, options_.virtual_hosted);
   const std::shared_ptr<transfers> transfers_ = std::make_shared<transfers>(options_);
+  const s3_settings s3_ = s3_settings::from_environment(options_.anonymous, options_.virtual_hosted);
+  const web_secrets web_{options_}; // these end first, as they wake the transfers
 };
 
 } // namespace detail

@@ -32,7 +32,7 @@ FEEDLINE_INLINE std::unique_ptr<object_read> remote_store::read(const std::strin
       name, offset, static_cast<std::size_t>(std::min<std::uint64_t>(count, most)), expected);
   auto handle = std::make_unique<remote_read>(transfers_, t);
   try {
-    t->target = target_of(name, s3_);
+    t->target = target_of(name, s3_, web_);
     t->target.ignores_etag = options_.ignore_etag;
     transfers_->add(t);
   } catch (const object_error& error) {

@@ -43,6 +43,7 @@ struct http_answer {
   std::string last_modified{};
   std::string encoding{};
   std::string retry_after{};
+  std::string location{};      ///< where it redirects to
   std::string bucket_region{}; ///< where an S3 bucket lies
 
   /// Returns false if the head is too long.
@@ -54,6 +55,9 @@ struct http_answer {
   /// How long the server asks to wait before the next request: Retry-After, at most an hour.
   std::chrono::nanoseconds pause(std::time_t now) const;
 };
+
+/// The text with XML's five named entities replaced by their characters.
+std::string without_entities(std::string_view text);
 
 /// " (SlowDown: Please reduce your request rate.)": the code and the message of an error of S3, from the body of an answer;
 /// empty if it is something else. Long ones are shortened.

@@ -63,6 +63,7 @@ FEEDLINE_INLINE bool http_answer::take_line(std::string_view line) {
   else if (name == "last-modified") last_modified = value;
   else if (name == "content-encoding") encoding = value;
   else if (name == "retry-after") retry_after = value;
+  else if (name == "location") location = value;
   else if (name == "x-amz-bucket-region") bucket_region = value;
   return true;
 }
@@ -81,6 +82,25 @@ FEEDLINE_INLINE std::chrono::nanoseconds http_answer::pause(std::time_t now) con
   return std::chrono::seconds(std::min(seconds, longest));
 }
 
+FEEDLINE_INLINE std::string without_entities(std::string_view text) {
+  struct entity {
+    std::string_view name;
+    char meaning;
+  };
+
+  static constexpr entity entities[] = {
+      {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'}, {"&apos;", '\''}};
+  std::string plain;
+  while (!text.empty()) {
+    const auto* const e =
+        std::ranges::find_if(entities, [&](const entity& x) { return text.starts_with(x.name); });
+    const bool is_entity = e != std::end(entities);
+    plain += is_entity ? e->meaning : text[0];
+    text.remove_prefix(is_entity ? e->name.size() : 1);
+  }
+  return plain;
+}
+
 FEEDLINE_INLINE std::string error_in_body(std::string_view body) {
   const auto element = [&](std::string_view name, std::size_t most) {
     const std::string tag = "<" + std::string(name) + ">";
@@ -90,23 +110,13 @@ FEEDLINE_INLINE std::string error_in_body(std::string_view body) {
     const bool is_cut = text.size() > most;
     while (is_cut && most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80)
       --most; // within a character
-    text = text.substr(0, most);
+    const std::string plain = without_entities(text.substr(0, most));
     std::string shown;
-    while (!text.empty()) {
-      struct entity {
-        std::string_view name;
-        char meaning;
-      };
-
-      static constexpr entity entities[] = {
-          {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'}, {"&apos;", '\''}};
-      const auto* const e =
-          std::ranges::find_if(entities, [&](const entity& x) { return text.starts_with(x.name); });
-      const bool is_entity = e != std::end(entities);
+    for (text = plain; !text.empty();) {
       const bool is_c1 = text[0] == '\xc2' && text.size() > 1 && static_cast<unsigned char>(text[1]) < 0xa0;
       const auto byte = static_cast<unsigned char>(text[0]);
-      shown += is_entity ? e->meaning : byte < ' ' || byte == 0x7f || is_c1 ? ' ' : text[0];
-      text.remove_prefix(is_entity ? e->name.size() : is_c1 ? 2 : 1);
+      shown += byte < ' ' || byte == 0x7f || is_c1 ? ' ' : text[0];
+      text.remove_prefix(is_c1 ? 2 : 1);
     }
     return shown + (is_cut ? "…" : "");
   };

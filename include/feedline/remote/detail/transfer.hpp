@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <curl/curl.h>
@@ -37,6 +38,7 @@ enum class attempt_end {
   failed,   ///< because of the object, or of what the server says
   broken,   ///< because of the server or the way to it
   unusable, ///< likewise, and another attempt would end in the same way
+  moved,    ///< target() is now where the server redirects to
 };
 
 class transfer {
@@ -49,7 +51,23 @@ class transfer {
   random_generator random;
   bool has_ended = false;
 
-  const request_target& target() const noexcept;
+  const request_target& target() const noexcept { return target_; }
+
+  /// Keys for the next attempt; null for none.
+  void use(std::shared_ptr<const request_keys> keys) noexcept { keys_ = std::move(keys); }
+
+  const std::shared_ptr<const request_keys>& keys() const noexcept { return keys_; }
+
+  /// Whether the server has refused these keys.
+  bool has_refused_keys() const noexcept { return refuses_keys_; }
+
+  /// libcurl sends user and password only to the first server, but other headers to all.
+  bool follows_redirects() const noexcept {
+    return !target_.headers.empty() || target_.keys || !target_.user.empty() || !target_.password.empty();
+  }
+
+  /// Goes back to the first server.
+  void start_over();
 
   bool is_cancelled() const;
 
@@ -101,7 +119,9 @@ class transfer {
   void fail(std::size_t tried, bool in_outage);
 
  private:
-  enum class verdict { none, accepted, past_end, busy, refused };
+  enum class verdict { none, accepted, past_end, busy, refused, moved };
+
+  static constexpr std::size_t most_redirects = 10;
 
   static constexpr std::size_t most_unused_bytes = std::size_t{64} << 10; // of a body that says nothing
 
@@ -118,6 +138,8 @@ class transfer {
   void judge_whole();
 
   void judge_end();
+
+  attempt_end follow();
 
   void refuse_status();
 
@@ -150,6 +172,9 @@ class transfer {
   std::size_t progress_ = 0; // arrived_ when attempts were last counted from the beginning
 
   // Of this attempt.
+  request_target target_;
+  std::size_t redirects_ = 0;
+  std::shared_ptr<const request_keys> keys_;
   http_answer answer_;
   verdict verdict_ = verdict::none;
   std::uint64_t announced_ = 0; // bytes of the body
@@ -158,6 +183,7 @@ class transfer {
   std::optional<std::string> error_; // the beginning of the body, if the answer's status is an error
   bool is_missing_ = false;          // there is no such object
   bool refuses_all_ = false;         // the server's refusal isn't about the object
+  bool refuses_keys_ = false;        // other keys may help
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

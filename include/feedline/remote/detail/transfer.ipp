@@ -2,8 +2,6 @@
 #pragma once
 #include <feedline/remote/detail/transfer.hpp>
 
-#include <utility>
-
 #include <sys/eventfd.h>
 
 #include <feedline/detail/block_cache.hpp>
@@ -31,9 +29,12 @@ FEEDLINE_INLINE transfer::transfer(std::vector<std::shared_ptr<part_ticket>> tic
     : random(key(stable_hash(tickets.front()->name), tickets.front()->offset)),
       tickets_(std::move(tickets)),
       offset_(tickets_.front()->offset),
-      count_(static_cast<std::size_t>(tickets_.back()->offset - offset_) + tickets_.back()->count) {}
+      count_(static_cast<std::size_t>(tickets_.back()->offset - offset_) + tickets_.back()->count),
+      target_(tickets_.front()->target) {}
 
-FEEDLINE_INLINE const request_target& transfer::target() const noexcept { return tickets_.front()->target; }
+FEEDLINE_INLINE void transfer::start_over() {
+  if (std::exchange(redirects_, 0) > 0) target_ = tickets_.front()->target;
+}
 
 FEEDLINE_INLINE bool transfer::is_cancelled() const {
   return std::ranges::all_of(tickets_, [](const auto& t) { return t->is_cancelled.load(); });
@@ -42,7 +43,7 @@ FEEDLINE_INLINE bool transfer::is_cancelled() const {
 FEEDLINE_INLINE std::string transfer::begin() {
   answer_ = {};
   error_.reset();
-  refuses_all_ = false;
+  refuses_all_ = refuses_keys_ = false;
   verdict_ = verdict::none;
   body_ = 0;
   return std::to_string(first()) + "-" + std::to_string(last());
@@ -83,6 +84,8 @@ FEEDLINE_INLINE attempt_end transfer::end(CURLcode code, std::string_view words)
     return refuses_all_ ? attempt_end::unusable : attempt_end::failed;
   case verdict::busy:
     return attempt_end::broken;
+  case verdict::moved:
+    return follow();
   case verdict::accepted:
     if (arrived_ == length_) return attempt_end::complete;
     problem_ = "the connection was closed " + std::to_string(length_ - arrived_) +
@@ -133,12 +136,30 @@ FEEDLINE_INLINE void transfer::fail(std::size_t tried, bool in_outage) {
   for (const auto& t : tickets_) t->fail(problem() + tries, kind);
 }
 
+FEEDLINE_INLINE attempt_end transfer::follow() {
+  auto next = redirected(target_, answer_.location);
+  if (next && ++redirects_ <= most_redirects) {
+    target_ = *std::move(next);
+    return attempt_end::moved;
+  }
+  refuse(next ? "the server redirects too often" : "the server redirects to a URL that isn't valid");
+  return attempt_end::failed;
+}
+
 FEEDLINE_INLINE void transfer::judge() {
   if (target().ignores_etag) answer_.etag.clear();
   if (!answer_.encoding.empty() && lower_case(answer_.encoding) != "identity" && answer_.status < 300)
     return refuse("the server sent " + readable(answer_.encoding.substr(0, 40)) +
                   " (Content-Encoding), which wasn't requested");
   switch (answer_.status) {
+  case 301:
+  case 302:
+  case 303:
+  case 307:
+  case 308:
+    if (target().is_s3 || !follows_redirects() || answer_.location.empty()) return refuse_status();
+    verdict_ = verdict::moved;
+    return;
   case 206:
     return judge_range();
   case 200:
@@ -198,8 +219,8 @@ FEEDLINE_INLINE void transfer::refuse_status() {
     if (!answer_.bucket_region.empty() && answer_.status < 500 && answer_.status != 404)
       problem +=
           " (the bucket's region is " + readable(answer_.bucket_region.substr(0, 40)) + ", set AWS_REGION)";
-    else if ((answer_.status == 401 || answer_.status == 403) && target().signature.empty())
-      problem += " (the request wasn't signed: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY sign it)";
+    else if ((answer_.status == 401 || answer_.status == 403) && keys_ && keys_->user.empty())
+      problem += " (the request wasn't signed: " + readable(keys_->why_none) + ")";
   }
   refuse(std::move(problem));
   error_.emplace();
@@ -214,20 +235,27 @@ FEEDLINE_INLINE bool transfer::take_error(std::string_view bytes) {
 
 FEEDLINE_INLINE void transfer::explain() {
   if (!error_) return;
-  constexpr std::string_view hidden = "…";
   std::string text = error_in_body(*error_);
   error_.reset();
   // The server refuses every request, until the user has done something.
+  const bool is_expired = text.starts_with(" (ExpiredToken");
   refuses_all_ = verdict_ == verdict::refused && target().is_s3 &&
-                 (text.starts_with(" (ExpiredToken") || text.starts_with(" (RequestTimeTooSkewed"));
+                 (is_expired || text.starts_with(" (RequestTimeTooSkewed"));
+  refuses_keys_ =
+      keys_ && verdict_ == verdict::refused && (target().is_s3 ? is_expired : answer_.status == 401);
   std::vector<std::string_view> secrets{target().password};
-  for (const std::string_view header : target().headers)
-    secrets.push_back(header.substr(header.find(' ') + 1));
-  for (const std::string_view secret : secrets)
-    for (std::size_t at = 0; !secret.empty() && (at = text.find(secret, at)) != text.npos;
-         at += hidden.size())
-      text.replace(at, secret.size(), hidden);
-  problem_ += text;
+  const auto add = [&](const std::vector<std::string>& headers) {
+    for (const std::string_view header : headers) {
+      secrets.push_back(trimmed(header.substr(header.find(':') + 1)));
+      secrets.push_back(secrets.back().substr(secrets.back().find(' ') + 1)); // after "Bearer"
+    }
+  };
+  add(target().headers);
+  if (keys_) {
+    secrets.push_back(keys_->password);
+    add(keys_->headers);
+  }
+  problem_ += without(std::move(text), secrets);
 }
 
 FEEDLINE_INLINE const std::optional<object_info>& transfer::known() const {

@@ -8,13 +8,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
-#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -23,10 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include <signal.h>
-
 #include <curl/curl.h>
 
+#include <feedline/remote/detail/http_exchange.hpp>
 #include <feedline/remote/detail/part_ticket.hpp>
 #include <feedline/remote/detail/transfer.hpp>
 #include <feedline/remote/remote_options.hpp>
@@ -77,36 +73,25 @@ class transfers {
   std::string outage() const;
 
  private:
-  struct easy_deleter {
-    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-  };
-
-  struct multi_deleter {
-    void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
-  };
-
-  struct list_deleter {
-    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-  };
-
   // A transfer at work, with what libcurl uses of it.
   struct request {
     request(transfers& all_, std::vector<std::shared_ptr<part_ticket>> tickets);
 
     transfers& all;
     transfer work;
-    std::unique_ptr<curl_slist, list_deleter> headers;
-    std::unique_ptr<CURL, easy_deleter> easy; // null between attempts
+    curl_list headers;
+    curl_easy easy; // null between attempts
     clock::time_point began{};
     clock::time_point heard{};   // when the server last sent something
     clock::time_point resumes{}; // between attempts: when the next one begins
     curl_off_t body = 0;         // how much of it libcurl has received
     clock::time_point failing_since{};
     bool was_noticed = false; // since it last made progress
+    bool awaits_keys = false;
+    bool had_other_keys = false; // since it last made progress: the server has refused the first
+    std::uint64_t awaited = 0;   // of the key ring
     char words[CURL_ERROR_SIZE] = {};
   };
-
-  static void check(CURLMcode code);
 
   void run();
 
@@ -116,7 +101,11 @@ class transfers {
   // The first ticket of the queue and those after it that continue where it ends: one request serves them.
   std::vector<std::shared_ptr<part_ticket>> next_tickets();
 
-  void start_attempt(request& r);
+  // `is_redirected`: goes on with an attempt.
+  void start_attempt(request& r, bool is_redirected = false);
+
+  // False if it waits for keys, or has failed to get them.
+  bool take_keys(request& r);
 
   void prepare(request& r);
 
@@ -155,16 +144,10 @@ class transfers {
   // Resumes after pauses, and ends attempts that stall. Returns the milliseconds until the next time to do so.
   int run_timers();
 
-  // Rounded up, so that a wait never ends early.
-  static long milliseconds(std::chrono::nanoseconds time);
-
   const remote_options options_;
   const std::chrono::nanoseconds stall_timeout_ = std::min(options_.stall_timeout, longest_stall);
-  const std::string user_agent_ = "feedline/" + std::to_string(version_major) + "." +
-                                  std::to_string(version_minor) + "." + std::to_string(version_patch);
-  std::string certificates_;
-  std::string certificate_folder_;
-  std::unique_ptr<CURLM, multi_deleter> multi_;
+  const common_options common_;
+  const curl_multi multi_ = make_multi();
 
   std::vector<std::unique_ptr<request>> active_; // of the thread
 

@@ -11,26 +11,12 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE transfers::transfers(const remote_options& options) : options_(options) {
-  static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (initialized != CURLE_OK)
-    throw std::runtime_error(std::string("feedline::remote: ") + curl_easy_strerror(initialized));
-  multi_.reset(curl_multi_init());
-  if (!multi_) throw std::bad_alloc();
   if (lacks_descriptors()) throw std::system_error(EMFILE, std::generic_category(), "feedline::remote");
   // In flight are never more transfers than connections, so libcurl needn't make any of them wait. Several
   // connections are faster than one, so only a few transfers share one.
-  check(curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(options_.in_flight)));
-  check(curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX));
-  check(curl_multi_setopt(multi_.get(), CURLMOPT_MAX_CONCURRENT_STREAMS, 8L));
-  // As the program curl does.
-  const auto variable = [](const char* name) -> std::string {
-    const char* const value = std::getenv(name);
-    return value ? value : "";
-  };
-  certificates_ = variable("CURL_CA_BUNDLE");
-  if (!certificates_.empty()) return;
-  certificates_ = variable("SSL_CERT_FILE");
-  certificate_folder_ = variable("SSL_CERT_DIR");
+  check_multi(curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(options_.in_flight)));
+  check_multi(curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX));
+  check_multi(curl_multi_setopt(multi_.get(), CURLMOPT_MAX_CONCURRENT_STREAMS, 8L));
 }
 
 FEEDLINE_INLINE void transfers::add(const std::shared_ptr<part_ticket>& t) {
@@ -73,24 +59,17 @@ FEEDLINE_INLINE transfers::request::request(transfers& all_,
                                             std::vector<std::shared_ptr<part_ticket>> tickets)
     : all(all_), work(std::move(tickets)) {}
 
-FEEDLINE_INLINE void transfers::check(CURLMcode code) {
-  if (code != CURLM_OK) throw std::runtime_error(std::string("libcurl fails: ") + curl_multi_strerror(code));
-}
-
 FEEDLINE_INLINE void transfers::run() {
-  sigset_t broken_pipe; // libcurl may write to a connection that the server has closed
-  sigemptyset(&broken_pipe);
-  sigaddset(&broken_pipe, SIGPIPE);
-  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+  block_broken_pipe();
   std::string ending;
   try {
     while (start_queued()) {
       int running = 0;
-      check(curl_multi_perform(multi_.get(), &running));
+      check_multi(curl_multi_perform(multi_.get(), &running));
       finish_attempts();
       const int wait = run_timers();
       if (!start_queued()) break;
-      check(curl_multi_poll(multi_.get(), nullptr, 0, wait, nullptr));
+      check_multi(curl_multi_poll(multi_.get(), nullptr, 0, wait, nullptr));
     }
   } catch (const std::exception& error) {
     ending = error.what();
@@ -167,8 +146,38 @@ FEEDLINE_INLINE std::vector<std::shared_ptr<part_ticket>> transfers::next_ticket
   return tickets;
 }
 
-FEEDLINE_INLINE void transfers::start_attempt(request& r) {
-  ++r.work.attempts;
+FEEDLINE_INLINE bool transfers::take_keys(request& r) {
+  const bool was_awaiting = std::exchange(r.awaits_keys, false);
+  if (!was_awaiting) r.began = clock::now();
+  std::shared_ptr<const request_keys> keys;
+  if (const auto& ring = r.work.target().keys) {
+    try {
+      keys = ring->get(r.awaited, [this] { curl_multi_wakeup(multi_.get()); });
+    } catch (const std::exception& error) {
+      const auto* const known = dynamic_cast<const keys_error*>(&error);
+      ++r.work.attempts;
+      r.work.refuse(error.what());
+      end_attempt(r, known && known->may_heal ? attempt_end::broken : attempt_end::unusable);
+      return false;
+    }
+    if (!keys) {
+      r.awaits_keys = true;
+      r.resumes = clock::time_point::max();
+      return false;
+    }
+  }
+  r.work.use(std::move(keys));
+  return true;
+}
+
+FEEDLINE_INLINE void transfers::start_attempt(request& r, bool is_redirected) {
+  if (!is_redirected) {
+    if (!r.awaits_keys) r.work.start_over();
+    if (!take_keys(r)) return;
+    ++r.work.attempts;
+  } else if (!r.work.target().keys) {
+    r.work.use(nullptr);
+  }
   ++requests_;
   try {
     // Not reused: until libcurl 8.1, the first line of an answer could continue a line of the last one, which was
@@ -177,7 +186,7 @@ FEEDLINE_INLINE void transfers::start_attempt(request& r) {
     if (!r.easy) throw std::bad_alloc();
     ++in_flight_;
     prepare(r);
-    check(curl_multi_add_handle(multi_.get(), r.easy.get()));
+    check_multi(curl_multi_add_handle(multi_.get(), r.easy.get()));
   } catch (const std::exception& error) {
     r.work.refuse(error.what());
     return end_attempt(r, attempt_end::unusable);
@@ -187,10 +196,7 @@ FEEDLINE_INLINE void transfers::start_attempt(request& r) {
 
 FEEDLINE_INLINE void transfers::prepare(request& r) {
   CURL* const easy = r.easy.get();
-  const auto set = [easy](CURLoption option, auto value) {
-    if (const CURLcode code = curl_easy_setopt(easy, option, value); code != CURLE_OK)
-      throw std::runtime_error(std::string("libcurl can't do what is needed: ") + curl_easy_strerror(code));
-  };
+  const auto set = [easy](CURLoption option, auto value) { set_option(easy, option, value); };
   const request_target& target = r.work.target();
   r.words[0] = 0;
   r.body = 0;
@@ -198,42 +204,28 @@ FEEDLINE_INLINE void transfers::prepare(request& r) {
   set(CURLOPT_ERRORBUFFER, +r.words);
   set(CURLOPT_URL, target.url.c_str());
   set(CURLOPT_RANGE, r.work.begin().c_str());
-#if LIBCURL_VERSION_NUM >= 0x075500
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-#else
-  set(CURLOPT_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
-  set(CURLOPT_REDIR_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
-#endif
-#if LIBCURL_VERSION_NUM >= 0x075700
-  set(CURLOPT_QUICK_EXIT, 1L); // a slow look-up of a host's name doesn't delay the other transfers' end
-#endif
-  set(CURLOPT_NOSIGNAL, 1L);
+  common_.set(easy);
   set(CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_2TLS});
-  set(CURLOPT_USERAGENT, user_agent_.c_str());
   set(CURLOPT_BUFFERSIZE, 128L << 10);
   set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.connect_timeout));
-  if (!certificates_.empty()) set(CURLOPT_CAINFO, certificates_.c_str());
-  if (!certificate_folder_.empty()) set(CURLOPT_CAPATH, certificate_folder_.c_str());
-
-  if (!target.user.empty() || !target.password.empty()) {
+  const auto authenticate = [&](const std::string& user, const std::string& password) {
+    if (user.empty() && password.empty()) return;
     set(CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-    set(CURLOPT_USERNAME, target.user.c_str());
-    set(CURLOPT_PASSWORD, target.password.c_str());
+    set(CURLOPT_USERNAME, user.c_str());
+    set(CURLOPT_PASSWORD, password.c_str());
+  };
+  authenticate(target.user, target.password);
+  r.headers.reset();
+  for (const std::string& header : target.headers) append_header(r.headers, header);
+  if (const auto& keys = r.work.keys()) {
+    authenticate(keys->user, keys->password);
+    for (const std::string& header : keys->headers) append_header(r.headers, header);
+    if (target.is_s3 && !keys->user.empty()) set(CURLOPT_AWS_SIGV4, target.signature.c_str());
   }
-  if (target.is_s3) {
+  if (r.headers) set(CURLOPT_HTTPHEADER, r.headers.get());
+  if (target.is_s3) { // a redirected request would need another signature
     set(CURLOPT_PATH_AS_IS, 1L);
-    if (!target.signature.empty()) set(CURLOPT_AWS_SIGV4, target.signature.c_str());
-    if (!r.headers) {
-      for (const std::string& header : target.headers) {
-        curl_slist* const longer = curl_slist_append(r.headers.get(), header.c_str());
-        if (!longer) throw std::bad_alloc();
-        static_cast<void>(r.headers.release());
-        r.headers.reset(longer);
-      }
-    }
-    set(CURLOPT_HTTPHEADER, r.headers.get());
-  } else { // a redirected request to S3 would need another signature, and would show the token to another host
+  } else if (!r.work.follows_redirects()) {
     set(CURLOPT_FOLLOWLOCATION, 1L);
     set(CURLOPT_MAXREDIRS, 10L);
   }
@@ -245,7 +237,6 @@ FEEDLINE_INLINE void transfers::prepare(request& r) {
   set(CURLOPT_XFERINFOFUNCTION, &on_progress);
   set(CURLOPT_XFERINFODATA, &r);
   set(CURLOPT_NOPROGRESS, 0L);
-  set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); // a proxy's answer isn't the server's
 }
 
 FEEDLINE_INLINE std::size_t transfers::on_header(char* data, std::size_t, std::size_t size,
@@ -289,13 +280,18 @@ FEEDLINE_INLINE void transfers::finish_attempts() {
 FEEDLINE_INLINE void transfers::end_attempt(request& r, attempt_end result) {
   release(r);
   transfer& t = r.work;
+  if (result == attempt_end::moved) return start_attempt(r, true);
+  if (t.has_refused_keys() && !r.had_other_keys && t.target().keys && t.target().keys->discard(t.keys())) {
+    r.had_other_keys = true;
+    result = attempt_end::broken;
+  }
   const bool in_outage = result == attempt_end::broken || result == attempt_end::unusable;
   if (!in_outage) end_outage();
   if (result == attempt_end::broken) {
     const clock::time_point now = clock::now();
     if (t.made_progress()) {
       t.attempts = 1;
-      r.was_noticed = false;
+      r.was_noticed = r.had_other_keys = false;
     }
     if (t.attempts == 1) r.failing_since = now;
     const std::chrono::nanoseconds left = options_.retry.for_at_most - (now - r.failing_since);
@@ -374,7 +370,7 @@ FEEDLINE_INLINE int transfers::run_timers() {
   clock::time_point next = now + std::chrono::hours(24);
   for (const auto& r : active_) {
     if (r->work.has_ended) continue;
-    if (!r->easy && r->resumes <= now) start_attempt(*r);
+    if (!r->easy && (r->resumes <= now || r->awaits_keys)) start_attempt(*r);
     if (r->easy && r->heard + stall_timeout_ <= now) {
       curl_off_t connected = 0; // µs
       curl_easy_getinfo(r->easy.get(), CURLINFO_PRETRANSFER_TIME_T, &connected);
@@ -385,11 +381,6 @@ FEEDLINE_INLINE int transfers::run_timers() {
     if (!r->work.has_ended) next = std::min(next, r->easy ? r->heard + stall_timeout_ : r->resumes);
   }
   return static_cast<int>(milliseconds(std::max(next - now, clock::duration::zero())));
-}
-
-FEEDLINE_INLINE long transfers::milliseconds(std::chrono::nanoseconds time) {
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-  return static_cast<long>(std::min<std::int64_t>(ms, std::numeric_limits<int>::max()));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <initializer_list>
-#include <memory>
+#include <cstdlib>
 #include <new>
+#include <stdexcept>
+#include <utility>
 
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/remote/detail/aws_keys.hpp>
+#include <feedline/remote/detail/http_answer.hpp>
 #include <feedline/source/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -19,6 +22,26 @@ FEEDLINE_INLINE std::string lower_case(std::string_view text) {
   for (char& c : lower)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return lower;
+}
+
+inline constexpr std::string_view lower_digits = "abcdefghijklmnopqrstuvwxyz0123456789";
+inline constexpr std::string_view upper_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+FEEDLINE_INLINE void append_escaped(std::string& text, char c, std::string_view kept) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  const auto byte = static_cast<unsigned char>(c);
+  for (const std::string_view set : {lower_digits, upper_letters, std::string_view("-_.~"), kept})
+    if (set.find(c) != set.npos) return text.append(1, c), void();
+  text.append(1, '%').append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
+}
+
+FEEDLINE_INLINE std::string without(std::string text, const std::vector<std::string_view>& secrets) {
+  constexpr std::string_view hidden = "…";
+  for (const std::string_view secret : secrets)
+    for (std::size_t at = 0; !secret.empty() && (at = text.find(secret, at)) != text.npos;
+         at += hidden.size())
+      text.replace(at, secret.size(), hidden);
+  return text;
 }
 
 FEEDLINE_INLINE bool has_scheme(std::string_view name, std::string_view scheme) {
@@ -69,43 +92,124 @@ FEEDLINE_INLINE std::string without_secrets(std::string_view name) {
 }
 
 FEEDLINE_INLINE s3_settings s3_settings::from_environment(bool anonymous, bool virtual_hosted) {
-  const auto first_of = [](std::initializer_list<const char*> names) -> std::string {
-    for (const char* name : names)
-      if (const char* const value = std::getenv(name); value && *value) return value;
-    return {};
-  };
+  aws_settings aws;
   s3_settings s;
   s.virtual_hosted = virtual_hosted;
-  s.endpoint = first_of({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
-  s.region = first_of({"AWS_REGION", "AWS_DEFAULT_REGION"});
-  if (s.region.empty()) s.region = "us-east-1";
-  if (anonymous) return s;
-  s.access_key = first_of({"AWS_ACCESS_KEY_ID"});
-  s.secret_key = first_of({"AWS_SECRET_ACCESS_KEY"});
-  s.session_token = first_of({"AWS_SESSION_TOKEN"});
-  if (s.access_key.empty() || s.secret_key.empty()) s.access_key.clear();
+  s.endpoint = aws.endpoint("S3");
+  s.region = aws.region();
+  if (anonymous)
+    s.keys = std::make_shared<key_ring>(request_keys{.why_none = "remote_options::anonymous is set"});
+  else if (auto given = aws.keys_of_environment()) s.keys = std::make_shared<key_ring>(*std::move(given));
+  else s.keys = std::make_shared<key_ring>(aws_key_finder(std::move(aws)));
   return s;
+}
+
+/// libcurl's parser of URLs.
+class parsed_url {
+ public:
+  parsed_url() {
+    if (!handle_) throw std::bad_alloc();
+  }
+
+  /// Takes a URL, also one that is relative to the last. Returns false if it isn't valid.
+  bool take(const std::string& url, unsigned int flags) {
+    return url.find('\0') == url.npos &&
+           curl_url_set(handle_.get(), CURLUPART_URL, url.c_str(), flags) == CURLUE_OK;
+  }
+
+  std::string part(CURLUPart which, unsigned int how = 0) const {
+    char* text = nullptr;
+    if (curl_url_get(handle_.get(), which, &text, how) != CURLUE_OK) return {};
+    const std::unique_ptr<char, void (*)(void*)> owned(text, curl_free);
+    return text;
+  }
+
+  std::string origin() const {
+    return lower_case(part(CURLUPART_SCHEME) + "://" + part(CURLUPART_HOST) + ":" +
+                      part(CURLUPART_PORT, CURLU_DEFAULT_PORT));
+  }
+
+  request_target target() {
+    request_target target;
+    target.user = part(CURLUPART_USER, CURLU_URLDECODE);
+    target.password = part(CURLUPART_PASSWORD, CURLU_URLDECODE);
+    curl_url_set(handle_.get(), CURLUPART_USER, nullptr, 0);
+    curl_url_set(handle_.get(), CURLUPART_PASSWORD, nullptr, 0);
+    target.url = part(CURLUPART_URL);
+    return target;
+  }
+
+ private:
+  const std::unique_ptr<CURLU, void (*)(CURLU*)> handle_{curl_url(), curl_url_cleanup};
+};
+
+FEEDLINE_INLINE web_secrets::web_secrets(const remote_options& options) : headers_(options.headers) {
+  const auto refuse = [](const std::string& why) { throw std::invalid_argument("feedline::remote: " + why); };
+  for (std::size_t i = 0; i < headers_.size(); ++i) { // what they say isn't shown
+    const std::string_view header = headers_[i];
+    const std::string_view name = header.substr(0, header.find(':'));
+    if (!is_visible(name) || name.size() == header.size() ||
+        trimmed(header.substr(name.size() + 1)).empty() ||
+        header.find_first_of(std::string_view("\r\n\0", 3)) != header.npos)
+      refuse("headers[" + std::to_string(i) + "] isn't one line of the form `Name: value`");
+    if (lower_case(name) == "range" || lower_case(name) == "host")
+      refuse("headers[" + std::to_string(i) + "] sets " + std::string(name) + ", which remote() sets itself");
+  }
+  if (options.token)
+    token_ = std::make_shared<key_ring>([find = options.token](const std::stop_token&) {
+      const bearer_token token = find();
+      if (!is_visible(token.text))
+        throw keys_error("remote_options::token returned a text that is empty or can't be sent in a header");
+      return request_keys{.headers = {"Authorization: Bearer " + token.text}, .expires = token.expires};
+    });
+  const auto variable = [](const char* name, const char* otherwise) -> std::string {
+    const char* const value = std::getenv(name);
+    return value && *value ? value : otherwise;
+  };
+  const std::string token = variable("HF_TOKEN", "");
+  if (token.empty() || options.anonymous) return;
+  if (!is_visible(token)) refuse("HF_TOKEN has characters that can't be sent in a header");
+  hugging_face_origin_ = origin_of(variable("HF_ENDPOINT", "https://huggingface.co"));
+  hugging_face_ = std::make_shared<key_ring>(request_keys{.headers = {"Authorization: Bearer " + token}});
+}
+
+FEEDLINE_INLINE void web_secrets::add_to(request_target& target) const {
+  target.headers = headers_;
+  if (!target.user.empty() || !target.password.empty()) return; // these authenticate
+  if (token_) target.keys = token_;
+  else if (hugging_face_ && origin_of(target.url) == hugging_face_origin_) target.keys = hugging_face_;
+}
+
+FEEDLINE_INLINE std::string origin_of(const std::string& url) {
+  parsed_url parsed;
+  return parsed.take(url, 0) ? parsed.origin() : std::string();
+}
+
+FEEDLINE_INLINE std::optional<request_target> redirected(const request_target& from,
+                                                         const std::string& location) {
+  parsed_url parsed;
+  if (!parsed.take(from.url, 0)) return std::nullopt;
+  const std::string origin = parsed.origin();
+  if (!parsed.take(location, CURLU_URLENCODE)) return std::nullopt;
+  const bool stays = parsed.origin() == origin;
+  request_target to = parsed.target();
+  to.ignores_etag = from.ignores_etag;
+  if (!stays) return to;
+  if (to.user.empty() && to.password.empty()) {
+    to.user = from.user;
+    to.password = from.password;
+  }
+  to.headers = from.headers;
+  to.keys = from.keys;
+  return to;
 }
 
 FEEDLINE_INLINE request_target target_of_url(const std::string& url, unsigned int flags,
                                              const std::string& shown) {
-  const std::unique_ptr<CURLU, void (*)(CURLU*)> parsed(curl_url(), curl_url_cleanup);
-  if (!parsed) throw std::bad_alloc();
-  if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), flags) != CURLUE_OK)
+  parsed_url parsed;
+  if (!parsed.take(url, flags))
     throw object_error(shown + ": isn't a valid URL; special characters must be percent-encoded");
-  const auto part = [&](CURLUPart which, unsigned int how) -> std::string {
-    char* text = nullptr;
-    if (curl_url_get(parsed.get(), which, &text, how) != CURLUE_OK) return {};
-    const std::unique_ptr<char, void (*)(void*)> owned(text, curl_free);
-    return text;
-  };
-  request_target target;
-  target.user = part(CURLUPART_USER, CURLU_URLDECODE);
-  target.password = part(CURLUPART_PASSWORD, CURLU_URLDECODE);
-  curl_url_set(parsed.get(), CURLUPART_USER, nullptr, 0);
-  curl_url_set(parsed.get(), CURLUPART_PASSWORD, nullptr, 0);
-  target.url = part(CURLUPART_URL, 0);
-  return target;
+  return parsed.target();
 }
 
 FEEDLINE_INLINE request_target target_of_s3(std::string_view name, const s3_settings& s,
@@ -113,21 +217,14 @@ FEEDLINE_INLINE request_target target_of_s3(std::string_view name, const s3_sett
   name.remove_prefix(std::string_view("s3://").size());
   const std::string_view bucket = name.substr(0, name.find('/'));
   const std::string_view key = name.substr(std::min(bucket.size() + 1, name.size()));
-  constexpr std::string_view lower_digits = "abcdefghijklmnopqrstuvwxyz0123456789";
-  constexpr std::string_view upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   const auto has_only = [](std::string_view text, std::string_view allowed) {
     return !text.empty() && text.find_first_not_of(allowed) == text.npos;
   };
-  if (!has_only(bucket, std::string(lower_digits).append(upper) + ".-_") || key.empty())
+  if (!has_only(bucket, std::string(lower_digits).append(upper_letters) + ".-_") || key.empty())
     throw object_error(shown + ": isn't a name of an S3 object, s3://bucket/key");
 
   std::string path;
-  for (const char c : key) {
-    constexpr std::string_view digits = "0123456789ABCDEF";
-    const auto byte = static_cast<unsigned char>(c);
-    if (has_only({&c, 1}, lower_digits) || has_only({&c, 1}, upper) || has_only({&c, 1}, "-_.~/")) path += c;
-    else path.append(1, '%').append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
-  }
+  for (const char c : key) append_escaped(path, c, "/");
 
   std::string url = s.endpoint;
   while (url.ends_with('/')) url.pop_back();
@@ -145,24 +242,23 @@ FEEDLINE_INLINE request_target target_of_s3(std::string_view name, const s3_sett
 
   request_target target = target_of_url(url, CURLU_PATH_AS_IS, shown);
   target.is_s3 = true;
-  target.user = s.access_key;
+  target.user.clear();
   target.password.clear();
-  if (s.access_key.empty()) return target;
-  target.password = s.secret_key;
   target.signature = "aws:amz:" + s.region + ":s3";
-  // The hash of an empty body, which libcurl before 7.87 signs but doesn't send.
-  target.headers.emplace_back(
-      "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  if (!s.session_token.empty()) target.headers.push_back("x-amz-security-token: " + s.session_token);
+  target.keys = s.keys;
   return target;
 }
 
-FEEDLINE_INLINE request_target target_of(const std::string& name, const s3_settings& s) {
+FEEDLINE_INLINE request_target target_of(const std::string& name, const s3_settings& s,
+                                         const web_secrets& web) {
   const std::string shown = without_secrets(name);
   if (name.find('\0') != name.npos) throw object_error(shown + ": isn't a valid URL: it has a zero byte");
   if (has_scheme(name, "s3")) return target_of_s3(name, s, shown);
-  if (has_scheme(name, "http") || has_scheme(name, "https"))
-    return target_of_url(name, CURLU_URLENCODE, shown);
+  if (has_scheme(name, "http") || has_scheme(name, "https")) {
+    request_target target = target_of_url(name, CURLU_URLENCODE, shown);
+    web.add_to(target);
+    return target;
+  }
   throw object_error(shown + ": doesn't begin with http://, https:// or s3://");
 }
 
