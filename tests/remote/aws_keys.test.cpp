@@ -345,16 +345,16 @@ TEST_CASE("keys come from the metadata of the instance, by a token") {
                                  "offset 0; tried 2 times") == 0);
   for (const char* answer : {"403 x | ", "404 x | "}) {
     all.answers["PUT /latest/api/token"] = answer;
-    CHECK(all.signer(enabled) == "nobody ");
+    CHECK(all.signer(enabled) == "nobody");
   }
   all.answers["PUT /latest/api/token"] = "the-token";
   all.answers["GET /latest/meta-data/iam/security-credentials/"] = "404 x | ";
-  CHECK(all.signer(enabled) == "nobody ");
+  CHECK(all.signer(enabled) == "nobody");
   all.answers["GET /latest/meta-data/iam/security-credentials/"] = "../../x";
   CHECK(all.signer(enabled).find("status 404 Not Found") != std::string::npos);
   CHECK(all.server.requests().back().path() == "/latest/meta-data/iam/security-credentials/..%2F..%2Fx");
   CHECK(all.signer({{"AWS_EC2_METADATA_DISABLED", ""},
-                    {"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1"}}) == "nobody ");
+                    {"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1"}}) == "nobody");
 }
 
 TEST_CASE("keys come from a web identity") {

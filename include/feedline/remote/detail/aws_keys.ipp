@@ -353,8 +353,9 @@ class aws_providers {
     host = host.substr(0, host.rfind(':'));
     constexpr std::string_view local[] = {"http://localhost", "http://169.254.170.2", "http://169.254.170.23",
                                           "http://[fd00:ec2::23]", "http://[::1]"};
-    if (!host.starts_with("https://") && !host.starts_with("http://127.") &&
-        std::ranges::find(local, host) == std::end(local))
+    const bool is_loopback =
+        host.starts_with("http://127.") && host.find_first_not_of("0123456789.", 7) == host.npos;
+    if (!host.starts_with("https://") && !is_loopback && std::ranges::find(local, host) == std::end(local))
       throw keys_error("AWS_CONTAINER_CREDENTIALS_FULL_URI must begin with https:// or be on this machine");
     std::string token = settings_.variable({"AWS_CONTAINER_AUTHORIZATION_TOKEN"});
     if (const std::string file = settings_.variable({"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"});
@@ -411,9 +412,11 @@ class aws_providers {
   }
 
   static std::string in_header(std::string_view token) {
-    if (!is_visible(trimmed(token)))
-      throw keys_error("the token has characters that can't be sent in a header");
-    return std::string(trimmed(token));
+    token = trimmed(token);
+    std::string visible(token); // but for "Basic xyz"
+    std::erase(visible, ' ');
+    if (!is_visible(visible)) throw keys_error("the token has characters that can't be sent in a header");
+    return std::string(token);
   }
 
   static std::string escaped(std::string_view text) {
