@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/misbehaving_server.hpp"
 #include "support/nginx.hpp"
 #include "support/outcome.hpp"
 #include "support/tar_contents.hpp"
@@ -103,6 +104,39 @@ TEST_CASE("A run over shards behind nginx is shuffled as one over files, and res
   for (auto& text : collect(remote.finite({.seed = 7, .epochs = 2, .resume = earlier.checkpoint()})))
     got.push_back(std::move(text));
   CHECK(got == local);
+}
+
+TEST_CASE("Shards on a server without ranges are read in order, if a part can have a whole shard") {
+  const fl::test::watchdog guard("nginx");
+  std::vector<std::string> shards;
+  const fl::test::temporary_folder folder;
+  for (int n = 0; n < shard_count; ++n) {
+    shards.push_back(shard(n, 'a'));
+    folder.write("train-" + std::to_string(n) + ".tar", shards.back());
+  }
+  const auto local = collect((texts_of(folder.path() + "/") | fl::map(contents)).finite());
+  fl::test::misbehaving_server server([&](fl::test::misbehaving_server::connection& c,
+                                          const fl::test::http_request& r) {
+    const std::string path = r.path();
+    if (!path.ends_with(".tar")) return void(c.send_status("404 x"));
+    const std::string& bytes = shards.at(static_cast<std::size_t>(path.at(path.size() - 5) - '0'));
+    c.send("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: " + std::to_string(bytes.size()) + "\r\n\r\n");
+    c.send(bytes.substr(0, r.number % 3 == 1 ? bytes.size() / 2 : bytes.size()));
+    c.close();
+  });
+  const auto described = [&](std::size_t part_bytes) {
+    return texts_of(server.url("/"), fl::remote({.part_bytes = part_bytes})) | fl::map(contents);
+  };
+  CHECK(collect(described(1 << 20).finite()) == local);
+  auto earlier = described(1 << 20).finite();
+  auto got = collect(earlier, 70);
+  for (auto& text : collect(described(1 << 20).finite({.resume = earlier.checkpoint()})))
+    got.push_back(std::move(text));
+  CHECK(got == local);
+  const auto small = fl::test::run_to_end(described(1 << 16).finite());
+  REQUIRE(small.failed);
+  CHECK(small.failed->message.find("remote_options::part_bytes is at least " +
+                                   std::to_string(shards[0].size())) != std::string::npos);
 }
 
 TEST_CASE("A server whose certificate isn't trusted is refused, and a missing shard is named") {

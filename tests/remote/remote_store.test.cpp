@@ -119,12 +119,30 @@ TEST_CASE("a server that ignores ranges is accepted only if the whole object was
   CHECK(text_of(part_of(*store, server.url(), 0, 5)) == "hello");
   CHECK(part_of(*store, server.url(), 0, 100).object == fl::object_info{5, "\"1\""});
 
-  const std::string sentence =
-      "the server ignores ranges: it answered with the whole object (status 200), at offset ";
-  CHECK(problem_with(whole, 0, 4) == sentence + "0");
-  CHECK(problem_with(whole, 1, 100) == sentence + "1");
-  CHECK(problem_with(whole, 0, 0) == sentence + "0");
-  CHECK(problem_with("HTTP/1.1 200 OK\r\n\r\nhello") == sentence + "0"); // of unknown size
+  CHECK(text_of(part_of(*store, server.url(), 1, 4)) == "ello");
+  CHECK(text_of(part_of(*store, server.url(), 4, 100)) == "o");
+  CHECK(part_of(*store, server.url(), 5, 100).bytes.empty());
+  CHECK(part_of(*store, server.url(), 9, 100).bytes.empty());
+  CHECK(part_of(*store, server.url(), 0, 0).object == fl::object_info{5, "\"1\""});
+
+  const std::string sentence = "the server ignores ranges: it answered with the whole object (status 200)";
+  const std::string advice =
+      "; a source that reads in order can use it if remote_options::part_bytes is at least 5, at offset ";
+  CHECK(problem_with(whole, 0, 4) == sentence + advice + "0");
+  CHECK(problem_with(whole, 1, 3) == sentence + advice + "1");
+  CHECK(problem_with("HTTP/1.1 200 OK\r\n\r\nhello") ==
+        sentence + ", and without its size (Content-Length), at offset 0");
+  CHECK(problem_with("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: \"2\"\r\n\r\nhello", 1, 100,
+                     fl::object_info{5, "\"1\""})
+            .starts_with("has changed: ETag "));
+}
+
+TEST_CASE("the size of an object is known without its bytes") {
+  misbehaving_server server([&](connection& c, const http_request&) {
+    c.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + std::string(200'000, 'x'));
+    c.stall();
+  });
+  CHECK(part_of(*fl::remote(quick()), server.url(), 0, 0).object.bytes == 1'000'000);
 }
 
 TEST_CASE("a whole object that breaks off is read again from its beginning") {
@@ -135,6 +153,18 @@ TEST_CASE("a whole object that breaks off is read again from its beginning") {
   });
   const auto store = fl::remote(quick());
   CHECK(text_of(part_of(*store, server.url())) == "hello");
+}
+
+TEST_CASE("the end of an object that breaks off is read again from the object's beginning") {
+  const std::string object = std::string(300'000, 'a') + std::string(300'000, 'b');
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    c.send("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 600000\r\n\r\n");
+    c.send(object.substr(0, r.number == 0 ? 250'000 : r.number == 1 ? 450'000 : 600'000));
+    c.close();
+  });
+  const auto store = fl::remote(quick());
+  CHECK(text_of(part_of(*store, server.url(), 299'999, 1'000'000)) == object.substr(299'999));
+  CHECK(server.requests().size() == 3);
 }
 
 TEST_CASE("the version is the ETag, else the date, else nothing") {

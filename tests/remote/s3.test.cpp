@@ -21,6 +21,7 @@
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/remote_reads.hpp"
 #include "support/tar_contents.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
@@ -143,6 +144,28 @@ TEST_CASE("Objects of S3 are read with signed requests") {
   const s3_server server(folder.path(), "");
   const environment none(server, "", "");
   CHECK(throws_saying<fl::object_error>("status 403", [] { read("s3://bucket/plain"); }));
+}
+
+TEST_CASE("Requests to a bucket's own host are signed for it") {
+  if (is_left_out()) return;
+  const fl::test::temporary_folder folder;
+  std::filesystem::create_directory(folder / "my.bucket");
+  folder.write("my.bucket/a b+c=d.txt", "0123456789");
+  const s3_server server(folder.path(), "");
+  const environment right(server, "ME", "the-secret");
+  environment::set("AWS_ENDPOINT_URL", "http://s3.test");
+  ::unsetenv("no_proxy");
+  ::setenv("http_proxy", server.url().c_str(), 1); // which knows s3.test
+  const auto part =
+      fl::remote({.virtual_hosted = true})->read("s3://my.bucket/a b+c=d.txt", 2, 4, {})->get({});
+  CHECK(fl::test::text_of(part) == "2345");
+  const environment wrong(server, "ME", "another");
+  environment::set("AWS_ENDPOINT_URL", "http://s3.test");
+  CHECK(throws_saying<fl::object_error>("SignatureDoesNotMatch", [] {
+    fl::remote({.virtual_hosted = true})->read("s3://my.bucket/a b+c=d.txt", 2, 4, {})->get({});
+  }));
+  ::unsetenv("http_proxy");
+  ::setenv("no_proxy", "*", 1);
 }
 
 TEST_CASE("Shards in S3 have the samples of the files") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A small S3 server that checks signatures (AWS Signature Version 4), for tests: node s3_server.mjs FOLDER REGION
-// ACCESS_KEY SECRET_KEY [SESSION_TOKEN]. Serves FOLDER/bucket/key as /bucket/key on the loopback, prints its port, and
+// ACCESS_KEY SECRET_KEY [SESSION_TOKEN]. Serves FOLDER/bucket/key as /bucket/key on the loopback, and as /key of bucket.s3.test, prints its port, and
 // ends with its standard input.
 import { createHash, createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -55,12 +55,13 @@ function refusal(request, path, query) {
 }
 
 const server = createServer((request, response) => {
-  const [path, query = ''] = request.url.split('?');
+  const [path, query = ''] = request.url.replace(/^http:\/\/[^/]+/, '').split('?'); // as a proxy, too
+  const bucket = /^(.*)\.s3\.test$/.exec(request.headers.host)?.[1];
   const refused = refusal(request, path, query);
   if (refused) return response.writeHead(403).end(`<Error><Code>${refused}</Code></Error>`);
   let bytes;
   try {
-    bytes = readFileSync(folder + decodeURIComponent(path));
+    bytes = readFileSync(folder + (bucket ? `/${bucket}` : '') + decodeURIComponent(path));
   } catch {
     return response.writeHead(404).end('<Error><Code>NoSuchKey</Code></Error>');
   }

@@ -75,7 +75,10 @@ class transfer {
   std::string begin();
 
   /// The most bytes of a body that the server may send.
-  std::uint64_t most_body_bytes() const noexcept { return std::max(count_, count_ + most_unused_bytes); }
+  std::uint64_t most_body_bytes() const noexcept {
+    const std::uint64_t used = lead_ + count_;
+    return std::max(used, used + most_unused_bytes);
+  }
 
   /// Returns false if the attempt must be given up.
   bool take_header(std::string_view line);
@@ -134,7 +137,7 @@ class transfer {
 
   void judge_range();
 
-  // Fine if the whole object is within the range. Bytes of earlier attempts come again.
+  // Fine if the object ends within the range. What precedes the range, and bytes of earlier attempts, come again.
   void judge_whole();
 
   void judge_end();
@@ -179,6 +182,7 @@ class transfer {
   verdict verdict_ = verdict::none;
   std::uint64_t announced_ = 0; // bytes of the body
   std::uint64_t body_ = 0;      // bytes of it that came
+  std::uint64_t lead_ = 0;      // bytes of it that precede the range
   std::string problem_;
   std::optional<std::string> error_; // the beginning of the body, if the answer's status is an error
   bool is_missing_ = false;          // there is no such object

@@ -45,7 +45,7 @@ FEEDLINE_INLINE std::string transfer::begin() {
   error_.reset();
   refuses_all_ = refuses_keys_ = false;
   verdict_ = verdict::none;
-  body_ = 0;
+  body_ = lead_ = 0;
   return std::to_string(first()) + "-" + std::to_string(last());
 }
 
@@ -58,6 +58,7 @@ FEEDLINE_INLINE bool transfer::take_header(std::string_view line) {
 
 FEEDLINE_INLINE bool transfer::take_body(std::span<const std::byte> bytes) {
   if (verdict_ == verdict::none) judge();
+  const std::uint64_t lead = lead_ - std::min(lead_, body_); // what is left of it
   body_ += bytes.size();
   const bool goes_on = error_ && take_error({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   if (verdict_ == verdict::refused) return goes_on;
@@ -66,7 +67,9 @@ FEEDLINE_INLINE bool transfer::take_body(std::span<const std::byte> bytes) {
     refuse("the server sent more than the " + std::to_string(announced_) + " bytes that it announced");
     return false;
   }
-  if (count_ == 0) return true;
+  if (count_ == 0) return body_ <= most_unused_bytes; // only asks for the size
+  bytes = bytes.subspan(static_cast<std::size_t>(std::min<std::uint64_t>(lead, bytes.size())));
+  if (bytes.empty()) return true;
   if (!memory_) memory_ = part_memory(length_);
   std::memcpy(memory_.get() + arrived_, bytes.data(), bytes.size());
   arrived_ += bytes.size();
@@ -193,10 +196,15 @@ FEEDLINE_INLINE void transfer::judge_range() {
 }
 
 FEEDLINE_INLINE void transfer::judge_whole() {
-  if (offset_ != 0 || !answer_.length || *answer_.length > std::max<std::size_t>(count_, 1))
-    return refuse("the server ignores ranges: it answered with the whole object (status 200)");
+  const std::string ignores = "the server ignores ranges: it answered with the whole object (status 200)";
+  if (!answer_.length) return refuse(ignores + ", and without its size (Content-Length)");
+  if (count_ > 0 && *answer_.length > offset_ && *answer_.length - offset_ > count_)
+    return refuse(ignores +
+                  "; a source that reads in order can use it if remote_options::part_bytes is at least " +
+                  std::to_string(*answer_.length));
   arrived_ = 0;
   announced_ = *answer_.length;
+  lead_ = std::min(offset_, announced_);
   accept(announced_);
 }
 
