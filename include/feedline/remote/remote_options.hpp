@@ -33,7 +33,8 @@ struct remote_options {
   std::chrono::nanoseconds stall_timeout =
       std::chrono::seconds(30); ///< without a byte from a connected server
   bool anonymous = false;       ///< uses no keys of S3 and no HF_TOKEN, even if there are some
-  /// S3 with AWS_ENDPOINT_URL: requests `bucket.host/key`, not `host/bucket/key`.
+  /// S3 with AWS_ENDPOINT_URL: requests `bucket.host/key`, not `host/bucket/key`. Amazon's servers always get the bucket in
+  /// the host's name, unless it has dots or capital letters.
   bool virtual_hosted = false;
   /// Distinguishes versions of an object by size and date (Last-Modified) only: for servers whose ETag for the same object
   /// differs from one request to the next.

@@ -75,10 +75,16 @@ class remote_store final : public object_store {
 ///
 /// Takes: names that begin with `http://`, `https://` or `s3://bucket/`. In a URL, special characters are
 /// percent-encoded; the key of an S3 object is written as it is. `https://user:password@host/` sends basic
-/// authentication. S3 reads the variables that its other programs read, once, when the store is made:
-/// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION or AWS_DEFAULT_REGION, and for servers other
-/// than Amazon's AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL. Without keys, requests aren't signed. Proxies and
-/// certificates are those that the program `curl` takes from the environment.
+/// authentication; `headers` and `token` of the options are sent to web servers, and HF_TOKEN to https://huggingface.co or
+/// to HF_ENDPOINT. None of these follows a redirect to another host, port or scheme. Proxies and certificates are those
+/// that the program `curl` takes from the environment.
+///
+/// S3 takes its settings where other programs take them. The variables are read once, when the store is made; for servers
+/// other than Amazon's set AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL. The region is AWS_REGION, AWS_DEFAULT_REGION or that of the
+/// profile (AWS_PROFILE). Keys are the first of: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; a web
+/// identity (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN); the profile in ~/.aws/credentials and ~/.aws/config; the server of a
+/// container (AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or …_FULL_URI); the instance's metadata. They are renewed five
+/// minutes before they expire, and when S3 says ExpiredToken. Without keys, requests aren't signed.
 ///
 /// Fails: with an error that names the object without its secrets, and has the code and the message of an error of S3.
 /// - outage_error: a connection that fails or breaks, a server that is silent for too long, and the status codes 408, 429
@@ -87,7 +93,10 @@ class remote_store final : public object_store {
 ///   say so, and it is tried again until `retry.for_at_most` has passed. Then the run ends, whatever on_error is.
 /// - outage_error at once: no valid certificate, S3's ExpiredToken and RequestTimeTooSkewed, and a Retry-After that
 ///   is longer than what is left of `retry.for_at_most`, unless that is 0.
-/// - object_error: other status codes, an object that changes while it is read, and a server that ignores ranges.
+/// - Keys and tokens that can't be found: an outage_error, which says where they were looked for. It is tried again if a
+///   server fails, and not if a file or a variable is wrong.
+/// - object_error: other status codes, and an object that changes while it is read. From a server that ignores ranges an
+///   object can only be read in order, and only if it isn't larger than `part_bytes`.
 ///
 /// Throws std::invalid_argument if an option is out of range.
 ///

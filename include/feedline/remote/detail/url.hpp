@@ -18,6 +18,9 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// ASCII only: the rules for URLs and headers don't depend on a locale.
 std::string lower_case(std::string_view text);
 
+inline constexpr std::string_view lower_digits = "abcdefghijklmnopqrstuvwxyz0123456789";
+inline constexpr std::string_view upper_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
 /// Appends a character, percent-encoded unless it is a letter, a digit, one of -_.~ or one of those to be kept.
 void append_escaped(std::string& text, char c, std::string_view kept);
 

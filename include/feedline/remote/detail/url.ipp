@@ -24,9 +24,6 @@ FEEDLINE_INLINE std::string lower_case(std::string_view text) {
   return lower;
 }
 
-inline constexpr std::string_view lower_digits = "abcdefghijklmnopqrstuvwxyz0123456789";
-inline constexpr std::string_view upper_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
 FEEDLINE_INLINE void append_escaped(std::string& text, char c, std::string_view kept) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   const auto byte = static_cast<unsigned char>(c);
