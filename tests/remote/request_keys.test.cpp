@@ -174,10 +174,7 @@ TEST_CASE("a ring that ends stops its search") {
 
 TEST_CASE("headers and token go to the server of the name, and no further") {
   const environment none({});
-  misbehaving_server other([](connection& c, const http_request& r) {
-    if (r.path() == "/back") c.send_status("302 x", "Location: " + r.header("x-first") + "\r\n");
-    else c.send_range(r, "hello");
-  });
+  misbehaving_server other([](connection& c, const http_request& r) { c.send_range(r, "hello"); });
   misbehaving_server first([&](connection& c, const http_request& r) {
     const std::string path = r.path();
     const std::string page(20'000, '<');
@@ -312,6 +309,33 @@ TEST_CASE("a failure to get a token is an outage: it is tried again, and says wh
     CHECK(problem_of(*wrong, server.url()).find("hu") == std::string::npos);
   }
   CHECK(server.requests().size() == 1);
+}
+
+TEST_CASE("a proxy doesn't get the secrets for a server of https") {
+  misbehaving_server proxy([](connection& c, const http_request&) { c.send_status("503 x"), c.close(); });
+  const environment of_proxy({{"https_proxy", "http://" + proxy.host()}, {"no_proxy", ""}});
+  fl::remote_options options = with_token([] { return std::string("hush"); }, 1);
+  options.headers = {"X-Api-Key: hushed"};
+  CHECK(problem_of(*fl::remote(options), "https://host/a").find("hush") == std::string::npos);
+  CHECK(proxy.requests().at(0).line == "CONNECT host:443 HTTP/1.1");
+  CHECK(proxy.requests().at(0).header("authorization").empty());
+  CHECK(proxy.requests().at(0).header("x-api-key").empty());
+}
+
+TEST_CASE("a header may authorize instead of a token, and messages hide its value") {
+  misbehaving_server server([](connection& c, const http_request&) {
+    const std::string body = "<Error><Code>A</Code><Message>abc long c; hush; Basic hush</Message></Error>";
+    c.send("HTTP/1.1 401 x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  });
+  const environment of_store({{"HF_TOKEN", "hf_hush"}, {"HF_ENDPOINT", server.url("")}});
+  fl::remote_options options = quick();
+  options.headers = {"authorization: Basic hush", "X-Note: long c"};
+  CHECK(problem_of(*fl::remote(options), server.url()) ==
+        server.url() + ": status 401 Unauthorized (A: abc …; …; …) at offset 0");
+  CHECK(server.requests().at(0).header("authorization") == "Basic hush");
+  options.token = [] { return std::string("hush"); };
+  CHECK(throws_saying<std::invalid_argument>("headers[0] sets authorization, which remote() sets itself",
+                                             [&] { fl::remote(options); }));
 }
 
 TEST_CASE("HF_TOKEN goes to Hugging Face and not to where it redirects") {

@@ -43,8 +43,8 @@ struct remote_options {
   /// another host, another port or from https to http, they aren't sent, nor is any token or password. S3 doesn't get them.
   std::vector<std::string> headers{};
   /// Returns the bearer token for web servers, which gets the same care: called before the first request, again before the
-  /// token expires, and after a server has refused it (status 401). On a thread of its own, once at a time. What it throws
-  /// is an outage, which is tried again. It must return before the store is destroyed.
+  /// token expires, and after a server has refused it (status 401). On a thread of its own, once at a time; the store's
+  /// destructor waits for it. What it throws is an outage, which is tried again.
   std::function<bearer_token()> token{};
   /// Called when a server has failed `retry.attempts` times, or won't be tried again, with a sentence that says why: at
   /// most once for each request, and once for all that fail until a server answers. On the thread that reads, which must

@@ -254,8 +254,10 @@ FEEDLINE_INLINE void transfer::explain() {
   std::vector<std::string_view> secrets{target().password};
   const auto add = [&](const std::vector<std::string>& headers) {
     for (const std::string_view header : headers) {
-      secrets.push_back(trimmed(header.substr(header.find(':') + 1)));
-      secrets.push_back(secrets.back().substr(secrets.back().find(' ') + 1)); // after "Bearer"
+      const std::size_t colon = header.find(':');
+      secrets.push_back(trimmed(header.substr(colon + 1)));
+      if (lower_case(header.substr(0, colon)) == "authorization") // "Bearer SECRET"
+        secrets.push_back(secrets.back().substr(secrets.back().find(' ') + 1));
     }
   };
   add(target().headers);

@@ -67,6 +67,7 @@ class web_secrets {
 
  private:
   std::vector<std::string> headers_;
+  bool has_authorization_ = false; // among them
   std::shared_ptr<key_ring> token_;
   std::shared_ptr<key_ring> hugging_face_;
   std::string hugging_face_origin_;

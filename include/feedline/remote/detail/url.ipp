@@ -149,8 +149,10 @@ FEEDLINE_INLINE web_secrets::web_secrets(const remote_options& options) : header
         trimmed(header.substr(name.size() + 1)).empty() ||
         header.find_first_of(std::string_view("\r\n\0", 3)) != header.npos)
       refuse("headers[" + std::to_string(i) + "] isn't one line of the form `Name: value`");
-    if (lower_case(name) == "range" || lower_case(name) == "host")
+    const bool authorizes = lower_case(name) == "authorization";
+    if (lower_case(name) == "range" || lower_case(name) == "host" || (authorizes && options.token))
       refuse("headers[" + std::to_string(i) + "] sets " + std::string(name) + ", which remote() sets itself");
+    has_authorization_ = has_authorization_ || authorizes;
   }
   if (options.token)
     token_ = std::make_shared<key_ring>([find = options.token](const std::stop_token&) {
@@ -172,7 +174,7 @@ FEEDLINE_INLINE web_secrets::web_secrets(const remote_options& options) : header
 
 FEEDLINE_INLINE void web_secrets::add_to(request_target& target) const {
   target.headers = headers_;
-  if (!target.user.empty() || !target.password.empty()) return; // these authenticate
+  if (has_authorization_ || !target.user.empty() || !target.password.empty()) return;
   if (token_) target.keys = token_;
   else if (hugging_face_ && origin_of(target.url) == hugging_face_origin_) target.keys = hugging_face_;
 }
