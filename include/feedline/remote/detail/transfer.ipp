@@ -67,7 +67,7 @@ FEEDLINE_INLINE bool transfer::take_body(std::span<const std::byte> bytes) {
     refuse("the server sent more than the " + std::to_string(announced_) + " bytes that it announced");
     return false;
   }
-  if (count_ == 0) return body_ <= most_unused_bytes; // only asks for the size
+  if (count_ == 0) return true; // most_body_bytes() ends it
   bytes = bytes.subspan(static_cast<std::size_t>(std::min<std::uint64_t>(lead, bytes.size())));
   if (bytes.empty()) return true;
   if (!memory_) memory_ = part_memory(length_);
