@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <feedline/source/global_shuffle.hpp>
@@ -198,10 +199,24 @@ TEST_CASE("files with any byte changed, or cut off anywhere, are refused or read
   writer.batch({counted(0, 3), struct_data(all, {text_data({"a", std::nullopt, "c"})}),
                 list_data<std::int64_t>({numbers{1}, std::nullopt, numbers{2, 3}}),
                 number_data<std::int32_t>({1, 0, std::nullopt})});
+  arrow_part price{"p", type_kind::decimal, 64}, time{"u", type_kind::timestamp};
+  price.scale = 2;
+  time.timezone = "UTC";
+  arrow_writer other({{"v", type_kind::utf8_view},
+                      {"f", type_kind::fixed_size_list, 2, true, {{"e", type_kind::integer, 16}}},
+                      price,
+                      time,
+                      {"m", type_kind::map, 0, true, {struct_part("e", {text_part("k"), int64_part("v")})}}});
+  arrow_data map = data_of_validity({true, true});
+  map.buffers.push_back(raw_bytes(std::vector<std::int32_t>{0, 1, 2}));
+  other.batch({view_data({"short", "a text in a buffer"}),
+               fixed_list_data({true, true}, number_data<std::int16_t>({1, 2, 3, std::nullopt})),
+               counted(0, 2), counted(0, 2),
+               map.append(struct_data({true, true}, {text_data({"a", "b"}), counted(0, 2)}))});
   std::size_t values = 0;
-  const auto go_through = [&](const std::string& bytes) {
+  const auto go_through = [&](const std::string& bytes, const std::vector<std::string>& columns) {
     const std::string path = folder.write("a", bytes);
-    for (const char* column : {"x", "s.t", "l", "d"}) {
+    for (const std::string& column : columns) {
       auto source = fl::arrow_rows<fl::arrow_value>({path}, {column}).source();
       source.start_epoch({});
       for (int left = 50; left > 0; --left) {
@@ -215,13 +230,15 @@ TEST_CASE("files with any byte changed, or cut off anywhere, are refused or read
       std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
     }
   };
-  for (const std::string& whole : {writer.stream(), writer.file()}) {
-    for (std::size_t i = 0; i < whole.size(); i += 3) go_through(whole.substr(0, i));
+  const std::vector<std::string> columns{"x", "s.t", "l", "d"}, others{"v", "f", "p", "u", "m"};
+  for (const auto& [whole, read] :
+       {std::pair(writer.stream(), columns), {writer.file(), columns}, {other.stream(), others}}) {
+    for (std::size_t i = 0; i < whole.size(); i += 3) go_through(whole.substr(0, i), read);
     for (std::size_t i = 0; i < whole.size(); ++i)
       for (const int flip : {0x80, 0x01, 0xff}) {
         std::string changed = whole;
         changed[i] = static_cast<char>(changed[i] ^ flip);
-        go_through(changed);
+        go_through(changed, read);
       }
   }
   CHECK(values > 1000);

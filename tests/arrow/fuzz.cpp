@@ -4,6 +4,8 @@
 #include <feedline/arrow.hpp>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -83,6 +86,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     go_through_as<double>(path, column.name);
     go_through_as<std::string_view>(path, column.name);
     go_through_as<std::span<const std::int32_t>>(path, column.name);
+    go_through_as<std::span<const std::byte>>(path, column.name);
+    go_through_as<std::string>(path, column.name);
+    go_through_as<std::vector<double>>(path, column.name);
+    go_through_as<std::vector<std::vector<std::optional<std::int64_t>>>>(path, column.name);
+    go_through_as<std::vector<std::pair<std::string, std::optional<std::int64_t>>>>(path, column.name);
+    go_through_as<std::array<std::int32_t, 4>>(path, column.name);
+    go_through_as<std::chrono::sys_time<std::chrono::nanoseconds>>(path, column.name);
+    go_through_as<std::chrono::local_time<std::chrono::nanoseconds>>(path, column.name);
+    go_through_as<std::chrono::nanoseconds>(path, column.name);
     if (!column.children.empty())
       go_through<fl::arrow_value>(path, {column.name + "." + column.children[0].name}, look);
   }

@@ -42,6 +42,12 @@ TEST_CASE("types have the names of Arrow's other implementations") {
                         {field("", fl::arrow_type::list, {integer("", 64, true)})})) ==
         "large_list<list<int64>>");
   CHECK(to_string(field("", fl::arrow_type::dictionary, {text})) == "dictionary<utf8>");
+  auto place = field("", fl::arrow_type::fixed_size_list, {integer("", 32, true)});
+  place.elements = 3;
+  CHECK(to_string(place) == "fixed_size_list<int32, 3>");
+  const auto entries = field("", fl::arrow_type::structure, {text, field("", fl::arrow_type::list, {text})});
+  CHECK(to_string(field("", fl::arrow_type::map, {entries})) == "map<utf8, list<utf8>>");
+  CHECK(to_string(field("", fl::arrow_type::utf8_view)) == "utf8_view");
   CHECK(to_string(fl::arrow_schema()) == "no columns");
   CHECK(to_string(fl::arrow_schema{{text, integer("a\nb", 16, true)}}) == "`path`: utf8, `a\\x0ab`: int16");
 }

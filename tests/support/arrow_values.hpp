@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace feedline::test {
@@ -18,13 +19,21 @@ inline std::uint64_t look_at_all(const arrow_value& value, std::size_t& values, 
   case arrow_type::boolean:
     return value.as<bool>();
   case arrow_type::integer:
+  case arrow_type::date:
+  case arrow_type::time:
+  case arrow_type::timestamp:
+  case arrow_type::duration:
     return value.field()->is_signed ? static_cast<std::uint64_t>(value.as<std::int64_t>())
                                     : value.as<std::uint64_t>();
   case arrow_type::floating_point:
     return value.as<double>() > 0;
+  case arrow_type::decimal:
+    return value.as<std::string>().size() + (value.as<double>() > 0);
   case arrow_type::structure:
   case arrow_type::list:
-  case arrow_type::large_list: {
+  case arrow_type::large_list:
+  case arrow_type::fixed_size_list:
+  case arrow_type::map: {
     std::uint64_t sum = 0;
     const std::size_t end = values + most;
     for (std::size_t i = 0; i < value.size() && values < end; ++i) sum += look_at_all(value[i], values, most);

@@ -3,6 +3,7 @@
 // Writes small Arrow streams and files, both valid and malformed.
 #include <feedline/arrow/detail/format_tables.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,11 +25,17 @@ using detail::type_kind;
 struct arrow_part {
   std::string name;
   type_kind kind = type_kind::null;
-  int size = 0; ///< bits of an integer, bytes of a fixed_size_binary, precision of floating point
+  int size =
+      0; ///< bits of an integer, decimal or time; bytes of a fixed_size_binary; elements of a fixed_size_list;
+         ///< precision of floating point
   bool is_signed = true;
   std::vector<arrow_part> children{};
   std::optional<std::int64_t>
       dictionary{}; ///< the dictionary's number, if the values are 32-bit indices into it
+  int unit = 0;     ///< of a date or time, as the format numbers them
+  std::string timezone{};
+  int precision = 0; ///< of a decimal
+  int scale = 0;
 };
 
 /// The data of a column, or of a part of a column, in a batch.
@@ -36,10 +43,12 @@ struct arrow_data {
   std::int64_t rows = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> nodes; ///< length and number of nulls
   std::vector<std::string> buffers;
+  std::vector<std::int64_t> variadic_counts{}; ///< for each view column
 
   arrow_data& append(const arrow_data& other) {
     nodes.insert(nodes.end(), other.nodes.begin(), other.nodes.end());
     buffers.insert(buffers.end(), other.buffers.begin(), other.buffers.end());
+    variadic_counts.insert(variadic_counts.end(), other.variadic_counts.begin(), other.variadic_counts.end());
     return *this;
   }
 };
@@ -127,6 +136,36 @@ arrow_data text_data(const std::vector<std::optional<std::string>>& values) {
   return data;
 }
 
+/// Columns utf8_view and binary_view. Long values are in two further buffers in turn.
+inline arrow_data view_data(const std::vector<std::optional<std::string>>& values) {
+  arrow_data data = data_of_optionals(values);
+  std::string views, further[2];
+  std::size_t next = 0;
+  for (const auto& v : values) {
+    const std::string text = v.value_or("");
+    std::string view = raw_bytes(std::vector{static_cast<std::int32_t>(text.size())});
+    if (text.size() <= 12) {
+      view += text;
+    } else {
+      std::string& to = further[next];
+      view += text.substr(0, 4) +
+              raw_bytes(std::vector{static_cast<std::int32_t>(next), static_cast<std::int32_t>(to.size())});
+      to += text;
+      next = 1 - next;
+    }
+    view.resize(16, '\0');
+    views += view;
+  }
+  for (std::string* part : {&views, &further[0], &further[1]}) data.buffers.push_back(std::move(*part));
+  data.variadic_counts.push_back(2);
+  return data;
+}
+
+/// A fixed_size_list of the elements.
+inline arrow_data fixed_list_data(const std::vector<bool>& valid, const arrow_data& elements) {
+  return data_of_validity(valid).append(elements);
+}
+
 template <class T>
 arrow_data list_data(const std::vector<std::optional<std::vector<T>>>& values) {
   arrow_data data = data_of_optionals(values);
@@ -169,6 +208,12 @@ class arrow_writer {
   /// Adds extra bytes after the metadata of all further messages, so that bodies aren't aligned to 8 bytes.
   arrow_writer& shift(std::size_t bytes) {
     shift_ = bytes;
+    return *this;
+  }
+
+  /// Stores equal buffers of a batch once, so that they overlap.
+  arrow_writer& share_equal_buffers() {
+    shares_ = true;
     return *this;
   }
 
@@ -248,6 +293,7 @@ class arrow_writer {
   }
 
   flatbuffers::uoffset_t type(const arrow_part& part) {
+    const auto timezone = builder_.CreateString(part.timezone);
     const auto begin = builder_.StartTable();
     switch (part.kind) {
     case type_kind::integer:
@@ -256,6 +302,23 @@ class arrow_writer {
       break;
     case type_kind::floating_point:
       builder_.AddElement<std::int16_t>(slot(0), static_cast<std::int16_t>(part.size), 0);
+      break;
+    case type_kind::decimal:
+      builder_.AddElement<std::int32_t>(slot(0), part.precision, 0);
+      builder_.AddElement<std::int32_t>(slot(1), part.scale, 0);
+      builder_.AddElement<std::int32_t>(slot(2), part.size, 128);
+      break;
+    case type_kind::date:
+    case type_kind::duration:
+      builder_.AddElement<std::int16_t>(slot(0), static_cast<std::int16_t>(part.unit), 1);
+      break;
+    case type_kind::time:
+      builder_.AddElement<std::int16_t>(slot(0), static_cast<std::int16_t>(part.unit), 1);
+      builder_.AddElement<std::int32_t>(slot(1), part.size, 32);
+      break;
+    case type_kind::timestamp:
+      builder_.AddElement<std::int16_t>(slot(0), static_cast<std::int16_t>(part.unit), 0);
+      if (!part.timezone.empty()) builder_.AddOffset(slot(1), timezone);
       break;
     case type_kind::fixed_size_binary:
     case type_kind::fixed_size_list:
@@ -306,12 +369,16 @@ class arrow_writer {
     for (const auto& [length, nulls] : data.nodes) nodes.push_back({length, nulls});
     for (const std::string& buffer : data.buffers) {
       const std::string bytes = with_ && !buffer.empty() ? with_(buffer) : buffer;
-      buffers.push_back({static_cast<std::int64_t>(body.size()), static_cast<std::int64_t>(bytes.size())});
+      const std::size_t same = shares_ ? body.find(bytes) : std::string::npos;
+      buffers.push_back(
+          {static_cast<std::int64_t>(std::min(same, body.size())), static_cast<std::int64_t>(bytes.size())});
+      if (same != std::string::npos) continue;
       body += bytes;
       body.resize((body.size() + 7) / 8 * 8, '\0');
     }
     const auto node_list = builder_.CreateVectorOfStructs(nodes.data(), nodes.size());
     const auto buffer_list = builder_.CreateVectorOfStructs(buffers.data(), buffers.size());
+    const auto counts = builder_.CreateVector(data.variadic_counts);
     flatbuffers::uoffset_t compression = 0;
     if (with_) {
       const auto begin = builder_.StartTable();
@@ -323,6 +390,7 @@ class arrow_writer {
     builder_.AddOffset(slot(1), node_list);
     builder_.AddOffset(slot(2), buffer_list);
     if (with_) builder_.AddOffset(slot(3), flatbuffers::Offset<void>(compression));
+    if (!data.variadic_counts.empty()) builder_.AddOffset(slot(4), counts);
     return {flatbuffers::Offset<void>(builder_.EndTable(begin)), std::move(body)};
   }
 
@@ -351,6 +419,7 @@ class arrow_writer {
   int codec_ = 0;
   compressor with_ = nullptr;
   std::size_t shift_ = 0;
+  bool shares_ = false;
 };
 
 } // namespace feedline::test

@@ -18,22 +18,29 @@ namespace feedline::inline FEEDLINE_ABI {
 /// Takes:   names of files, each of which may be a pattern such as `data-*.arrow`; and for each field of Row
 ///          the name of a column: `label`, or `audio.bytes` for a part of a struct. A Row is a plain struct,
 ///          a pair or a tuple of at most 64 fields, or a single field:
-///          - std::span<const std::byte> for binary, large_binary, fixed_size_binary and the text types; also
+///          - std::span<const std::byte> for binary, fixed_size_binary and the text types; also
 ///            for a struct with such a part `bytes`, as Hugging Face stores audio and images;
-///          - std::string_view, or std::string, for utf8 and large_utf8;
+///          - std::string_view, or std::string, for utf8; also for large_utf8 and utf8_view, as all types of texts,
+///            bytes and lists include their large forms and views;
 ///          - integers, float, double and float16 for columns of numbers, if they hold every value of the
 ///            column's type exactly (so an int32 can be read as std::int64_t, std::int32_t and double, but
 ///            not as float); bool for bool;
-///          - std::span<const T> for list and large_list of exactly that number type;
+///          - for dates, times, timestamps and durations an integer that holds them, which counts the units of
+///            the column's type (arrow_field::unit of an arrow_value); or the std::chrono type with that unit or a
+///            finer one: sys_time for dates and timestamps with a timezone, which count in UTC, local_time for
+///            dates and timestamps without one, a std::chrono::duration for times of the day and durations;
+///          - for decimals std::string, their exact text, or double, the nearest number;
+///          - std::span<const T> for lists of exactly that number type, std::vector<T> for lists of any of these types,
+///            std::array<T, N> for fixed_size_list<T, N>; std::vector<std::pair<Key, Value>> for maps;
 ///          - std::array<std::byte, N> for fixed_size_binary<N>;
 ///          - arrow_value for any of these, for structs, and for lists of any type;
 ///          - std::optional of any of these if the column may have nulls; also for a column of type null.
 ///
-///          A dictionary is read as the type of its values. Other columns of the file are ignored; they may
-///          be of any type that the format had in 2025
-/// Gives:   arrow_row<Row>. index() is `position of its file in the list << 40 | row in the file`. Texts,
-///          bytes and lists are views of the mapped file, or of the decompressed record batch if the file is
-///          compressed
+///          A dictionary is read as the type of its values. Other columns of the file are ignored, also those of
+///          other types (intervals, unions, run-end encoded values, list_view), and aren't decompressed
+/// Gives:   arrow_row<Row>. index() is `position of its file in the list << 40 | row in the file`. std::string_view and
+///          std::span are views of the mapped file, or of the decompressed record batch if the file is
+///          compressed. std::string and std::vector are copies, of a size that no memory_budget can know
 /// Order:   file by file as listed; in infinite mode, and with several epochs, a new order of files in each
 ///          epoch. With global_shuffle() downstream, a random order over all rows of all files: to find them,
 ///          only message headers are read. (With compressed files nearly every row then decompresses a whole
@@ -43,8 +50,8 @@ namespace feedline::inline FEEDLINE_ABI {
 ///          next() throws arrow_error, each at the position of its cause:
 ///          - for a file that can't be opened, isn't Arrow data, is big-endian, or lacks a column or has it
 ///            with another type; the message lists the file's columns, and the next file follows;
-///          - for a row with a null where Row has no std::optional, or with damaged data; the next row
-///            follows;
+///          - for a row with a null where Row has no std::optional, with damaged data, or a time that the
+///            std::chrono type can't hold; the next row follows;
 ///          - for a damaged or cut off file, after all complete record batches before the damage
 /// Stops:   immediately, also while it waits for a pipe
 /// Example: `struct clip { std::span<const std::byte> audio; std::optional<std::int64_t> label; };`

@@ -19,26 +19,43 @@ enum class arrow_type : std::uint8_t {
   floating_point, ///< of 16, 32 or 64 bits
   utf8,
   large_utf8,
+  utf8_view,
   binary,
   large_binary,
+  binary_view,
   fixed_size_binary,
+  decimal,   ///< of 32 to 256 bits
+  date,      ///< days, or milliseconds, since 1970
+  time,      ///< of the day
+  timestamp, ///< since 1970-01-01 00:00 in UTC or, without a timezone, of the clock on an unknown wall
+  duration,
   list,
   large_list,
+  fixed_size_list,
+  map, ///< a list of structs of a key and a value
   structure,
   dictionary, ///< each value is the index of one of the dictionary's values
   other,      ///< not supported; arrow_field::other is its name
 };
+
+/// What the numbers of dates, times, timestamps and durations count.
+enum class arrow_unit : std::uint8_t { day, second, millisecond, microsecond, nanosecond };
 
 /// A column, or a part of one.
 struct arrow_field {
   std::string name;                    ///< of the column, or of the part in its parent
   arrow_type type = arrow_type::other; ///< the kind of its values
   bool is_nullable = false;            ///< whether values may be null
-  bool is_signed = false;              ///< of an integer, or of a dictionary's indices
-  unsigned bits = 0;                   ///< of a number, or of a dictionary's indices
+  bool is_signed = false;              ///< of an integer, a date or time, or of a dictionary's indices
+  unsigned bits = 0;                   ///< of a number, a date or time, or of a dictionary's indices
   std::size_t bytes = 0;               ///< of a fixed_size_binary
+  std::size_t elements = 0;            ///< of each fixed_size_list
+  int precision = 0;                   ///< digits of a decimal
+  int scale = 0;                       ///< digits of a decimal after the point
+  arrow_unit unit = arrow_unit::day;   ///< of a date, time, timestamp or duration
+  std::string timezone;                ///< of a timestamp, such as "UTC"; empty: none
   std::vector<arrow_field> children;   ///< a struct's parts, a list's elements, or a dictionary's values
-  std::string other;                   ///< such as "timestamp", if the type is `other`
+  std::string other;                   ///< such as "interval", if the type is `other`
 
   // The position of its data in each record batch, for readers of batches.
   std::int64_t dictionary = 0; ///< number of the dictionary
@@ -47,7 +64,7 @@ struct arrow_field {
   std::size_t view = 0;        ///< … the variadic buffers of this number of columns before it
 };
 
-/// "int64", "list<float32>", "struct<bytes: binary, path: utf8>", "dictionary<utf8>". Long texts are
+/// "int64", "list<float32>", "struct<bytes: binary, path: utf8>", "timestamp<us, UTC>". Long texts are
 /// shortened.
 std::string to_string(const arrow_field& field, std::size_t max_length = 500);
 
@@ -60,6 +77,12 @@ struct arrow_schema {
 std::string to_string(const arrow_schema& schema);
 
 namespace detail {
+
+/// "utf8", "list".
+std::string_view arrow_type_name(arrow_type type);
+
+/// "days", "s", "ms", "us", "ns".
+std::string_view unit_name(arrow_unit unit);
 
 void append_arrow_type(std::string& text, const arrow_field& field, std::size_t max_length);
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include <feedline/arrow/detail/type_layout.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -24,13 +25,17 @@ FEEDLINE_INLINE std::string to_string(const arrow_schema& schema) {
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+FEEDLINE_INLINE std::string_view unit_name(arrow_unit unit) {
+  constexpr std::string_view names[]{"days", "s", "ms", "us", "ns"};
+  return names[static_cast<std::size_t>(unit)];
+}
+
 FEEDLINE_INLINE void append_arrow_type(std::string& text, const arrow_field& field, std::size_t max_length) {
   if (text.size() > max_length) return;
-  const auto children = [&](const char* name, bool with_names) {
-    text += name;
+  const auto children = [&](const std::vector<arrow_field>& all, bool with_names) {
     text += '<';
     bool is_first = true;
-    for (const arrow_field& child : field.children) {
+    for (const arrow_field& child : all) {
       if (text.size() > max_length) {
         text += ", …";
         break;
@@ -41,48 +46,49 @@ FEEDLINE_INLINE void append_arrow_type(std::string& text, const arrow_field& fie
     }
     text += '>';
   };
+  const std::string unit(unit_name(field.unit));
+  text += field.type == arrow_type::other ? field.other : arrow_type_name(field.type);
   switch (field.type) {
-  case arrow_type::null:
-    text += "null";
-    break;
-  case arrow_type::boolean:
-    text += "bool";
-    break;
   case arrow_type::integer:
-    text += (field.is_signed ? "int" : "uint") + std::to_string(field.bits);
-    break;
+    if (!field.is_signed) text.insert(text.size() - 3, 1, 'u');
+    [[fallthrough]];
   case arrow_type::floating_point:
-    text += "float" + std::to_string(field.bits);
-    break;
-  case arrow_type::utf8:
-    text += "utf8";
-    break;
-  case arrow_type::large_utf8:
-    text += "large_utf8";
-    break;
-  case arrow_type::binary:
-    text += "binary";
-    break;
-  case arrow_type::large_binary:
-    text += "large_binary";
+  case arrow_type::date:
+    text += std::to_string(field.bits);
     break;
   case arrow_type::fixed_size_binary:
-    text += "fixed_size_binary<" + std::to_string(field.bytes) + ">";
+    text += '<' + std::to_string(field.bytes) + '>';
+    break;
+  case arrow_type::decimal:
+    text += std::to_string(field.bits) + '<' + std::to_string(field.precision) + ", " +
+            std::to_string(field.scale) + '>';
+    break;
+  case arrow_type::time:
+    text += std::to_string(field.bits) + '<' + unit + '>';
+    break;
+  case arrow_type::timestamp:
+    text += '<' + unit;
+    if (!field.timezone.empty())
+      text += ", " + readable(std::string_view(field.timezone).substr(0, max_length));
+    text += '>';
+    break;
+  case arrow_type::duration:
+    text += '<' + unit + '>';
+    break;
+  case arrow_type::fixed_size_list:
+    children(field.children, false);
+    text.insert(text.size() - 1, ", " + std::to_string(field.elements));
+    break;
+  case arrow_type::map:
+    if (!field.children.empty()) children(field.children.front().children, false);
     break;
   case arrow_type::list:
-    children("list", false);
-    break;
   case arrow_type::large_list:
-    children("large_list", false);
-    break;
-  case arrow_type::structure:
-    children("struct", true);
-    break;
   case arrow_type::dictionary:
-    children("dictionary", false);
+  case arrow_type::structure:
+    children(field.children, field.type == arrow_type::structure);
     break;
-  case arrow_type::other:
-    text += field.other;
+  default:
     break;
   }
 }

@@ -40,15 +40,13 @@ class arrow_value {
     return detail::arrow_cell<T>::read(place_);
   }
 
-  /// The number of elements of a list or parts of a struct; 0 for other types.
+  /// The number of elements of a list or a map, or of parts of a struct; 0 for other types.
   std::size_t size() const;
 
-  /// Element i of a list, or part i of a struct. Throws arrow_error if i >= size().
+  /// Element i of a list or a map (a struct of a key and a value), or part i of a struct. Throws arrow_error if i >= size().
   arrow_value operator[](std::size_t i) const;
 
  private:
-  bool is_list() const noexcept { return type() == arrow_type::list || type() == arrow_type::large_list; }
-
   detail::arrow_place place_;
 };
 

@@ -7,7 +7,7 @@ namespace feedline::inline FEEDLINE_ABI {
 FEEDLINE_INLINE std::size_t arrow_value::size() const {
   if (is_null()) return 0;
   if (type() == arrow_type::structure) return place_.array->children.size();
-  if (!is_list()) return 0;
+  if (!detail::is_list(*field())) return 0;
   const auto [begin, end] = place_.array->elements(place_.at);
   return static_cast<std::size_t>(end - begin);
 }

@@ -38,8 +38,11 @@ struct arrow_array {
   std::span<const std::byte> valid; ///< a bit per value; empty: no value is null
   std::span<const std::byte> values;
   std::span<const std::byte> offsets;
-  std::vector<arrow_array> children; ///< for a struct of which one part is read, only that part
+  std::vector<std::span<const std::byte>> further; ///< the buffers that views refer to
+  std::vector<arrow_array> children;               ///< for a struct of which one part is read, only that part
   std::shared_ptr<const arrow_dictionary> dictionary;
+
+  static constexpr std::size_t view_size = 16; ///< bytes
 
   static bool bit(std::span<const std::byte> bits, std::uint64_t at) noexcept {
     return (std::to_integer<unsigned>(bits[static_cast<std::size_t>(at / 8)]) >> (at % 8) & 1) != 0;
@@ -47,11 +50,6 @@ struct arrow_array {
 
   bool is_null(std::uint64_t at) const noexcept {
     return field->type == arrow_type::null || (!valid.empty() && !bit(valid, at));
-  }
-
-  bool has_large_offsets() const noexcept {
-    return field->type == arrow_type::large_utf8 || field->type == arrow_type::large_binary ||
-           field->type == arrow_type::large_list;
   }
 
   template <class T>
@@ -66,16 +64,34 @@ struct arrow_array {
   std::span<const std::byte> bytes(std::uint64_t at) const {
     if (field->type == arrow_type::fixed_size_binary)
       return values.subspan(static_cast<std::size_t>(at) * field->bytes, field->bytes);
+    if (field->type == arrow_type::utf8_view || field->type == arrow_type::binary_view) return viewed(at);
     const auto [begin, end] = range(at, values.size());
     return values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
   }
 
   /// The range of a list's elements in its child.
   std::pair<std::uint64_t, std::uint64_t> elements(std::uint64_t at) const {
+    if (field->type == arrow_type::fixed_size_list) return {at * field->elements, (at + 1) * field->elements};
     return range(at, children.front().length);
   }
 
  private:
+  /// A view is a size and up to 12 bytes, or a size, the first 4 bytes, the number of a buffer and an offset.
+  std::span<const std::byte> viewed(std::uint64_t at) const {
+    const std::byte* const view = values.data() + static_cast<std::size_t>(at) * view_size;
+    const auto size = load<std::int32_t>(view);
+    if (size >= 0 && size <= 12) return {view + 4, static_cast<std::size_t>(size)};
+    const auto number = load<std::int32_t>(view + 8), offset = load<std::int32_t>(view + 12);
+    if (size < 0 || number < 0 || offset < 0 || static_cast<std::size_t>(number) >= further.size())
+      refuse_view(at);
+    const auto buffer = further[static_cast<std::size_t>(number)];
+    const auto begin = static_cast<std::size_t>(offset), count = static_cast<std::size_t>(size);
+    if (begin > buffer.size() || count > buffer.size() - begin) refuse_view(at);
+    return {buffer.data() + begin, count};
+  }
+
+  [[noreturn]] void refuse_view(std::uint64_t at) const;
+
   template <class Offset>
   std::pair<std::int64_t, std::int64_t> range_of(std::uint64_t at) const noexcept {
     const std::byte* const begin = offsets.data() + static_cast<std::size_t>(at) * sizeof(Offset);
@@ -107,6 +123,15 @@ inline arrow_place value_at(arrow_place place) {
   if (place.array->field->type != arrow_type::dictionary) return place;
   return value_in_dictionary(place);
 }
+
+/// Whether the values are integers: also those that count days or units of time.
+inline bool has_integers(const arrow_field& field) noexcept {
+  return field.type == arrow_type::integer ||
+         (field.type >= arrow_type::date && field.type <= arrow_type::duration);
+}
+
+/// Whether each value takes bytes of the file. Of those that don't, a short file can have any number.
+bool takes_bytes(const arrow_field& field);
 
 /// The type of a field's values; for a dictionary, the type of the dictionary's values.
 const arrow_field& value_field(const arrow_field& field);

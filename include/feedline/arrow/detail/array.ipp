@@ -6,16 +6,26 @@
 #include <string>
 
 #include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/type_layout.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE std::pair<std::uint64_t, std::uint64_t> arrow_array::range(std::uint64_t at,
                                                                            std::uint64_t limit) const {
-  const auto [begin, end] = has_large_offsets() ? range_of<std::int64_t>(at) : range_of<std::int32_t>(at);
+  const auto [begin, end] =
+      layout_of(field->type).offset_size == 8 ? range_of<std::int64_t>(at) : range_of<std::int32_t>(at);
   if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > limit)
     throw arrow_error("offsets " + std::to_string(begin) + " and " + std::to_string(end) +
                       " aren't within the data, which has a length of " + std::to_string(limit));
   return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
+}
+
+FEEDLINE_INLINE void arrow_array::refuse_view(std::uint64_t at) const {
+  const std::byte* const view = values.data() + static_cast<std::size_t>(at) * view_size;
+  throw arrow_error("the view of " + std::to_string(load<std::int32_t>(view)) + " bytes at offset " +
+                    std::to_string(load<std::int32_t>(view + 12)) + " of buffer " +
+                    std::to_string(load<std::int32_t>(view + 8)) + " isn't within the column's " +
+                    std::to_string(further.size()) + " buffers");
 }
 
 FEEDLINE_INLINE arrow_place value_in_dictionary(arrow_place place) {
@@ -31,6 +41,21 @@ FEEDLINE_INLINE arrow_place value_in_dictionary(arrow_place place) {
     place = {dictionary.parts[part].get(), wanted - (part == 0 ? 0 : dictionary.ends[part - 1])};
     if (place.array->is_null(place.at)) return {};
     if (place.array->field->type != arrow_type::dictionary) return place;
+  }
+}
+
+FEEDLINE_INLINE bool takes_bytes(const arrow_field& field) {
+  switch (field.type) {
+  case arrow_type::null:
+    return false;
+  case arrow_type::fixed_size_binary:
+    return field.bytes > 0;
+  case arrow_type::fixed_size_list:
+    return field.elements > 0 && takes_bytes(field.children.front());
+  case arrow_type::structure:
+    return std::any_of(field.children.begin(), field.children.end(), takes_bytes);
+  default:
+    return true;
   }
 }
 

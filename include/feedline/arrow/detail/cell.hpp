@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The C++ types that each column type can be read as, and how.
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,9 +13,12 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/array.hpp>
+#include <feedline/arrow/detail/decimal.hpp>
 #include <feedline/arrow/schema.hpp>
 #include <feedline/core/half.hpp>
 
@@ -75,6 +80,12 @@ auto with_number(const arrow_array& a, std::uint64_t at, F f) {
   }
 }
 
+/// The bytes of a decimal.
+inline std::span<const std::byte> decimal_at(arrow_place place) {
+  const std::size_t size = place.array->field->bits / 8;
+  return place.array->values.subspan(static_cast<std::size_t>(place.at) * size, size);
+}
+
 /// The number of bits that a number needs, without its sign.
 inline unsigned digits_of(const arrow_field& field) noexcept {
   return field.bits - (field.is_signed ? 1 : 0);
@@ -87,6 +98,7 @@ struct arrow_cell<T> {
 
   static std::string wanted() {
     if constexpr (std::is_same_v<T, float16>) return "float16";
+    else if constexpr (std::is_same_v<T, double>) return "a decimal or a number that float64 holds exactly";
     else return "a number that " + arrow_number_name<T>() + " holds exactly";
   }
 
@@ -94,17 +106,21 @@ struct arrow_cell<T> {
     if constexpr (std::is_same_v<T, float16>) {
       return field.type == arrow_type::floating_point && field.bits == 16;
     } else if constexpr (arrow_float<T>) {
+      if (std::is_same_v<T, double> && field.type == arrow_type::decimal) return true;
       if (field.type == arrow_type::floating_point) return field.bits <= 8 * sizeof(T);
       return field.type == arrow_type::integer &&
              digits_of(field) <= static_cast<unsigned>(std::numeric_limits<T>::digits);
     } else {
-      return field.type == arrow_type::integer && (std::is_signed_v<T> || !field.is_signed) &&
+      return has_integers(field) && (std::is_signed_v<T> || !field.is_signed) &&
              digits_of(field) <= static_cast<unsigned>(std::numeric_limits<T>::digits);
     }
   }
 
   static T read(arrow_place place) {
     refuse_null(place);
+    if constexpr (std::is_same_v<T, double>)
+      if (place.array->field->type == arrow_type::decimal)
+        return decimal_as_double(decimal_at(place), place.array->field->scale);
     if constexpr (std::is_same_v<T, float16>) return place.array->number<float16>(place.at);
     else return with_number(*place.array, place.at, [](auto number) { return static_cast<T>(number); });
   }
@@ -125,7 +141,7 @@ struct arrow_cell<bool> {
 };
 
 inline bool is_text(const arrow_field& field) noexcept {
-  return field.type == arrow_type::utf8 || field.type == arrow_type::large_utf8;
+  return field.type >= arrow_type::utf8 && field.type <= arrow_type::utf8_view;
 }
 
 template <>
@@ -144,8 +160,19 @@ struct arrow_cell<std::string_view> {
 };
 
 template <>
-struct arrow_cell<std::string> : arrow_cell<std::string_view> {
+struct arrow_cell<std::string> {
+  static constexpr bool exists = true;
+
+  static std::string wanted() { return "text (utf8) or a decimal"; }
+
+  static bool accepts(const arrow_field& field) {
+    return is_text(field) || field.type == arrow_type::decimal;
+  }
+
   static std::string read(arrow_place place) {
+    refuse_null(place);
+    const arrow_field& field = *place.array->field;
+    if (field.type == arrow_type::decimal) return decimal_text(decimal_at(place), field.scale);
     return std::string(arrow_cell<std::string_view>::read(place));
   }
 };
@@ -157,8 +184,7 @@ struct arrow_cell<std::span<const std::byte>> {
   static std::string wanted() { return "bytes (binary or utf8)"; }
 
   static bool accepts(const arrow_field& field) {
-    return is_text(field) || field.type == arrow_type::binary || field.type == arrow_type::large_binary ||
-           field.type == arrow_type::fixed_size_binary;
+    return field.type >= arrow_type::utf8 && field.type <= arrow_type::fixed_size_binary;
   }
 
   static std::span<const std::byte> read(arrow_place place) {
@@ -185,6 +211,84 @@ struct arrow_cell<std::array<std::byte, Size>> {
   }
 };
 
+/// Whether a period of time is a whole number of ticks of Period, and how many: 0 if not.
+template <class Period>
+constexpr std::int64_t ticks_of(arrow_unit unit) noexcept {
+  constexpr std::int64_t per_second[]{1, 1, 1'000, 1'000'000, 1'000'000'000};
+  const std::int64_t seconds = unit == arrow_unit::day ? 86'400 : 1;
+  const std::int64_t ticks = seconds * Period::den;
+  const std::int64_t divisor = per_second[static_cast<std::size_t>(unit)] * Period::num;
+  return ticks % divisor == 0 ? ticks / divisor : 0;
+}
+
+template <class Duration>
+struct is_arrow_duration : std::false_type {};
+
+// Larger ratios could overflow in ticks_of().
+template <class Rep, class Period>
+struct is_arrow_duration<std::chrono::duration<Rep, Period>>
+    : std::bool_constant<arrow_integer<Rep> && Period::num <= 1'000'000'000 && Period::den <= 1'000'000'000> {
+};
+
+/// Reads a count of a unit of time as a std::chrono::duration. Throws arrow_error if it is too large for it.
+template <class Duration>
+Duration read_duration(arrow_place place) {
+  refuse_null(place);
+  const std::int64_t count = arrow_cell<std::int64_t>::read(place);
+  const arrow_unit unit = place.array->field->unit;
+  typename Duration::rep ticks = 0;
+  if (__builtin_mul_overflow(count, ticks_of<typename Duration::period>(unit), &ticks))
+    throw arrow_error(std::to_string(count) + ' ' + std::string(unit_name(unit)) +
+                      " is too large for the field's std::chrono type");
+  return Duration(ticks);
+}
+
+template <class Rep, class Period>
+  requires(is_arrow_duration<std::chrono::duration<Rep, Period>>::value)
+struct arrow_cell<std::chrono::duration<Rep, Period>> {
+  static constexpr bool exists = true;
+
+  static std::string wanted() {
+    return "a time of the day or a duration, in whole ticks of the field's type";
+  }
+
+  static bool accepts(const arrow_field& field) {
+    return (field.type == arrow_type::time || field.type == arrow_type::duration) &&
+           ticks_of<Period>(field.unit) > 0;
+  }
+
+  static constexpr auto read = read_duration<std::chrono::duration<Rep, Period>>;
+};
+
+/// std::chrono::sys_time for dates and timestamps of UTC, std::chrono::local_time for dates and timestamps without
+/// a timezone.
+template <class Clock, class Duration>
+  requires(is_arrow_duration<Duration>::value &&
+           (std::is_same_v<Clock, std::chrono::system_clock> || std::is_same_v<Clock, std::chrono::local_t>))
+struct arrow_cell<std::chrono::time_point<Clock, Duration>> {
+  static constexpr bool exists = true;
+  static constexpr bool is_local = std::is_same_v<Clock, std::chrono::local_t>;
+
+  static std::string wanted() {
+    return std::string("a date or a timestamp with") + (is_local ? "out" : "") +
+           " a timezone, in whole ticks of the field's type";
+  }
+
+  static bool accepts(const arrow_field& field) {
+    const bool is_of_clock = field.type == arrow_type::timestamp && field.timezone.empty() == is_local;
+    return (field.type == arrow_type::date || is_of_clock) &&
+           ticks_of<typename Duration::period>(field.unit) > 0;
+  }
+
+  static std::chrono::time_point<Clock, Duration> read(arrow_place place) {
+    return std::chrono::time_point<Clock, Duration>(read_duration<Duration>(place));
+  }
+};
+
+inline bool is_list(const arrow_field& field) noexcept {
+  return field.type >= arrow_type::list && field.type <= arrow_type::map;
+}
+
 /// Elements aren't converted, so that the span can be a view of them.
 template <class T>
   requires(arrow_integer<T> || arrow_float<T>)
@@ -194,11 +298,11 @@ struct arrow_cell<std::span<const T>> {
   static std::string wanted() { return "list<" + arrow_number_name<T>() + ">"; }
 
   static bool accepts(const arrow_field& field) {
-    if (field.type != arrow_type::list && field.type != arrow_type::large_list) return false;
+    if (!is_list(field)) return false;
     const arrow_field& element = field.children.front();
     if (element.bits != 8 * sizeof(T)) return false;
     if constexpr (arrow_float<T>) return element.type == arrow_type::floating_point;
-    else return element.type == arrow_type::integer && element.is_signed == std::is_signed_v<T>;
+    else return has_integers(element) && element.is_signed == std::is_signed_v<T>;
   }
 
   static std::span<const T> read(arrow_place place) {
@@ -209,10 +313,114 @@ struct arrow_cell<std::span<const T>> {
     if (!element.valid.empty())
       for (std::uint64_t i = begin; i < end; ++i)
         if (!arrow_array::bit(element.valid, i))
-          throw arrow_error("element " + std::to_string(i - begin) +
-                            " of the list is null, which a std::span of numbers can't hold; use arrow_value");
+          throw arrow_error(
+              "element " + std::to_string(i - begin) +
+              " of the list is null, which a number can't hold; use a std::vector of std::optional");
     const auto* const numbers = reinterpret_cast<const T*>(element.values.data());
     return {numbers + begin, numbers + end};
+  }
+};
+
+/// Calls f with the position of each element's value in a list.
+template <class F>
+void for_each_element(arrow_place place, F f) {
+  refuse_null(place);
+  const arrow_array& element = place.array->children.front();
+  const auto [begin, end] = place.array->elements(place.at);
+  constexpr std::uint64_t most_without_bytes = 1 << 20;
+  if (end - begin > most_without_bytes && !takes_bytes(*element.field))
+    throw arrow_error("the list has " + std::to_string(end - begin) + " elements that take no bytes");
+  for (std::uint64_t i = begin; i < end; ++i) {
+    try {
+      f(value_at({&element, i}));
+    } catch (const arrow_error& error) {
+      throw arrow_error("element " + std::to_string(i - begin) + " of the list: " + error.what());
+    }
+  }
+}
+
+/// Whether the elements of a list can be read as T.
+template <class T>
+bool has_elements(const arrow_field& field) {
+  return is_list(field) && arrow_cell<T>::accepts(value_field(field.children.front()));
+}
+
+template <class T>
+  requires(arrow_cell<T>::exists)
+struct arrow_cell<std::vector<T>> {
+  static constexpr bool exists = true;
+
+  static std::string wanted() { return "a list, with each element " + arrow_cell<T>::wanted(); }
+
+  static bool accepts(const arrow_field& field) { return has_elements<T>(field); }
+
+  static std::vector<T> read(arrow_place place) {
+    std::vector<T> values;
+    if constexpr (arrow_integer<T> || arrow_float<T>)
+      if (place.array && arrow_cell<std::span<const T>>::accepts(*place.array->field)) {
+        const auto all = arrow_cell<std::span<const T>>::read(place);
+        values.assign(all.begin(), all.end());
+        return values;
+      }
+    for_each_element(place, [&](arrow_place element) { values.push_back(arrow_cell<T>::read(element)); });
+    return values;
+  }
+};
+
+/// A map.
+template <class Key, class Value>
+  requires(arrow_cell<Key>::exists && arrow_cell<Value>::exists)
+struct arrow_cell<std::vector<std::pair<Key, Value>>> {
+  static constexpr bool exists = true;
+
+  static std::string wanted() {
+    return "a map, with each key " + arrow_cell<Key>::wanted() + ", and each value " +
+           arrow_cell<Value>::wanted();
+  }
+
+  static bool accepts(const arrow_field& field) {
+    if (field.type != arrow_type::map) return false;
+    const std::vector<arrow_field>& parts = field.children.front().children;
+    return arrow_cell<Key>::accepts(value_field(parts[0])) &&
+           arrow_cell<Value>::accepts(value_field(parts[1]));
+  }
+
+  static std::vector<std::pair<Key, Value>> read(arrow_place place) {
+    std::vector<std::pair<Key, Value>> values;
+    for_each_element(place, [&](arrow_place element) {
+      refuse_null(element);
+      const std::vector<arrow_array>& parts = element.array->children;
+      values.emplace_back(arrow_cell<Key>::read(value_at({&parts[0], element.at})),
+                          arrow_cell<Value>::read(value_at({&parts[1], element.at})));
+    });
+    return values;
+  }
+};
+
+template <class T, std::size_t Size>
+  requires(arrow_cell<T>::exists)
+struct arrow_cell<std::array<T, Size>> {
+  static constexpr bool exists = true;
+
+  static std::string wanted() {
+    return "a fixed_size_list of " + std::to_string(Size) + " elements, each " + arrow_cell<T>::wanted();
+  }
+
+  static bool accepts(const arrow_field& field) {
+    return field.type == arrow_type::fixed_size_list && field.elements == Size && has_elements<T>(field);
+  }
+
+  static std::array<T, Size> read(arrow_place place) {
+    std::array<T, Size> values{};
+    if constexpr (arrow_integer<T> || arrow_float<T>)
+      if (place.array && arrow_cell<std::span<const T>>::accepts(*place.array->field)) {
+        const auto all = arrow_cell<std::span<const T>>::read(place);
+        std::copy(all.begin(), all.end(), values.begin());
+        return values;
+      }
+    std::size_t i = 0;
+    for_each_element(place, [&](arrow_place element) { values[i++] = arrow_cell<T>::read(element); });
+    return values;
   }
 };
 

@@ -8,40 +8,9 @@
 #include <string_view>
 
 #include <feedline/arrow/detail/flat_table.hpp>
+#include <feedline/arrow/detail/type_layout.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-/// The kinds of types, as Schema.fbs numbers them.
-enum class type_kind : std::uint8_t {
-  none,
-  null,
-  integer,
-  floating_point,
-  binary,
-  utf8,
-  boolean,
-  decimal,
-  date,
-  time,
-  timestamp,
-  interval,
-  list,
-  structure,
-  union_of,
-  fixed_size_binary,
-  fixed_size_list,
-  map,
-  duration,
-  large_binary,
-  large_utf8,
-  large_list,
-  run_end_encoded,
-  binary_view,
-  utf8_view,
-  list_view,
-  large_list_view,
-  end
-};
 
 /// A table with the parameters of a type.
 class type_table : public flat_table {
@@ -50,6 +19,8 @@ class type_table : public flat_table {
   static constexpr unsigned precision = 0;                // of floating point: half, single, double
   static constexpr unsigned size = 0;                     // of fixed_size_binary and fixed_size_list
   static constexpr unsigned mode = 0;                     // of a union: sparse, dense
+  static constexpr unsigned digits = 0, scale = 1, decimal_bits = 2; // of a decimal
+  static constexpr unsigned unit = 0, timezone = 1, time_bits = 1;   // of dates and times
 
   bool verify(flat_verifier& v, type_kind kind) const;
 };

@@ -5,14 +5,23 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE bool type_table::verify(flat_verifier& v, type_kind kind) const {
-  if (!begin(v)) return false;
-  bool is_whole = true;
-  if (kind == type_kind::integer)
-    is_whole = has_number<std::int32_t>(v, bit_width) && has_number<std::uint8_t>(v, is_signed);
-  else if (kind == type_kind::floating_point || kind == type_kind::union_of)
-    is_whole = has_number<std::int16_t>(v, precision);
-  else if (kind == type_kind::fixed_size_binary || kind == type_kind::fixed_size_list)
-    is_whole = has_number<std::int32_t>(v, size);
+  bool is_whole = begin(v);
+  const type_layout* const layout = layout_of(kind);
+  for (unsigned i = 0; layout && is_whole && i < layout->parameters.size(); ++i) {
+    switch (layout->parameters[i]) {
+    case 'b':
+      is_whole = has_number<std::uint8_t>(v, i);
+      break;
+    case 'h':
+      is_whole = has_number<std::int16_t>(v, i);
+      break;
+    case 'i':
+      is_whole = has_number<std::int32_t>(v, i);
+      break;
+    default:
+      is_whole = has_text(v, i);
+    }
+  }
   return is_whole && end(v);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include <feedline/arrow/detail/read_schema.hpp>
 #include <feedline/detail/file_kind.hpp>
@@ -163,6 +164,10 @@ FEEDLINE_INLINE void layout_reader::read_footer() {
   layout_.schema = schema_reader::read(*footer->schema(), footer->version());
   for_each_block(footer->dictionaries(), message_kind::dictionary_batch,
                  [&](const auto&... at) { add_dictionary(at...); });
+  std::set<std::int64_t> ids;
+  for (const dictionary_place& part : layout_.dictionaries)
+    if (!ids.insert(part.id).second && !part.is_delta)
+      throw arrow_error("dictionary " + std::to_string(part.id) + " is replaced, which only a stream can do");
   for_each_block(footer->batches(), message_kind::record_batch,
                  [&](const auto&... at) { layout_.add(place_of(at...)); });
 }

@@ -46,8 +46,16 @@ class array_reader {
 
   void read_offsets(arrow_array& a);
 
+  void read_further(arrow_array& a);
+
+  /// The number of further buffers of the batch's view column number `view`.
+  std::uint64_t variadic_count(std::size_t view) const;
+
+  /// The bytes of a buffer in the body, which may be compressed.
+  std::span<const std::byte> stored(const arrow_field& field, std::uint64_t number) const;
+
   /// A buffer of the field, of at least `least` bytes.
-  std::span<const std::byte> buffer(const arrow_field& field, std::size_t number, std::uint64_t least);
+  std::span<const std::byte> buffer(const arrow_field& field, std::uint64_t number, std::uint64_t least);
 
   /// Copies unaligned numbers, so that lists of them can be returned as spans.
   void align(std::span<const std::byte>& bytes, std::size_t alignment);

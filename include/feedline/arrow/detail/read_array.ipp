@@ -6,6 +6,7 @@
 
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/flat_table.hpp>
+#include <feedline/arrow/detail/type_layout.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -28,44 +29,44 @@ FEEDLINE_INLINE arrow_array array_reader::read(const arrow_field& field, std::ui
   if (a.length < rows)
     throw arrow_error("part " + in_backticks(field.name) + " has " + std::to_string(a.length) +
                       " rows, but needs " + std::to_string(rows));
-  switch (field.type) {
-  case arrow_type::null:
+  switch (layout_of(field.type).holds) {
+  case arrow_buffers::none:
     return a;
-  case arrow_type::boolean:
+  case arrow_buffers::bits:
     a.values = buffer(field, 1, bytes_for(a.length, 1, 8));
     break;
-  case arrow_type::integer:
-  case arrow_type::floating_point:
-    a.values = buffer(field, 1, bytes_for(a.length, field.bits / 8));
-    if (is_list_element) align(a.values, field.bits / 8);
+  case arrow_buffers::values:
+  case arrow_buffers::indices: {
+    const std::size_t size = field.type == arrow_type::fixed_size_binary ? field.bytes : field.bits / 8;
+    a.values = buffer(field, 1, bytes_for(a.length, size));
+    const bool is_number = has_integers(field) || field.type == arrow_type::floating_point;
+    if (is_list_element && is_number) align(a.values, size);
+    if (field.type == arrow_type::dictionary) a.dictionary = dictionaries_.find(field);
     break;
-  case arrow_type::fixed_size_binary:
-    a.values = buffer(field, 1, bytes_for(a.length, field.bytes));
-    break;
-  case arrow_type::utf8:
-  case arrow_type::binary:
-  case arrow_type::large_utf8:
-  case arrow_type::large_binary:
+  }
+  case arrow_buffers::bytes:
     read_offsets(a);
     a.values = buffer(field, 2, 0);
     break;
-  case arrow_type::list:
-  case arrow_type::large_list:
-    read_offsets(a);
-    a.children.push_back(read(field.children.front(), 0, {}, true));
+  case arrow_buffers::views:
+    a.values = buffer(field, 1, bytes_for(a.length, arrow_array::view_size));
+    read_further(a);
     break;
-  case arrow_type::structure:
+  case arrow_buffers::lists: {
+    const bool is_fixed = field.type == arrow_type::fixed_size_list;
+    if (!is_fixed) read_offsets(a);
+    const std::uint64_t elements = is_fixed ? bytes_for(a.length, field.elements) : 0;
+    a.children.push_back(read(field.children.front(), elements, {}, true));
+    break;
+  }
+  case arrow_buffers::parts:
     if (!path.empty()) {
       a.children.push_back(read(field.children[path.front()], a.length, path.subspan(1)));
       break;
     }
     for (const arrow_field& child : field.children) a.children.push_back(read(child, a.length));
     break;
-  case arrow_type::dictionary:
-    a.values = buffer(field, 1, bytes_for(a.length, field.bits / 8));
-    a.dictionary = dictionaries_.find(field);
-    break;
-  case arrow_type::other:
+  case arrow_buffers::unknown:
     throw arrow_error("part " + in_backticks(field.name) + " is of type " + field.other +
                       ", which isn't supported");
   }
@@ -95,34 +96,56 @@ FEEDLINE_INLINE void array_reader::read_offsets(arrow_array& a) {
   std::uint64_t count = 0;
   if (__builtin_add_overflow(a.length, 1, &count))
     throw arrow_error("the batch has more rows than memory can address");
-  a.offsets = buffer(*a.field, 1, bytes_for(count, a.has_large_offsets() ? 8 : 4));
+  a.offsets = buffer(*a.field, 1, bytes_for(count, layout_of(a.field->type).offset_size));
 }
 
-FEEDLINE_INLINE std::span<const std::byte> array_reader::buffer(const arrow_field& field, std::size_t number,
-                                                                std::uint64_t least) {
-  std::uint64_t at = field.buffer + number;
+FEEDLINE_INLINE std::uint64_t array_reader::variadic_count(std::size_t view) const {
   const auto counts = batch_.variadic_counts();
-  for (std::size_t i = 0; i < field.view; ++i) {
-    if (i >= counts.size() / batch_table::count_size)
-      throw arrow_error("the batch has fewer variadic counts than view columns");
-    const auto count = load<std::int64_t>(counts.data() + i * batch_table::count_size);
-    if (count < 0 || __builtin_add_overflow(at, static_cast<std::uint64_t>(count), &at))
+  if (view >= counts.size() / batch_table::count_size)
+    throw arrow_error("the batch has fewer variadic counts than view columns");
+  const auto count = load<std::int64_t>(counts.data() + view * batch_table::count_size);
+  if (count < 0) throw arrow_error("the batch has an invalid variadic count");
+  return static_cast<std::uint64_t>(count);
+}
+
+FEEDLINE_INLINE std::span<const std::byte> array_reader::stored(const arrow_field& field,
+                                                                std::uint64_t number) const {
+  std::uint64_t at = field.buffer;
+  for (std::size_t i = 0; i < field.view; ++i)
+    if (__builtin_add_overflow(at, variadic_count(i), &at))
       throw arrow_error("the batch has an invalid variadic count");
-  }
   const auto buffers = batch_.buffers();
-  if (at >= buffers.size() / batch_table::buffer_size)
+  const std::size_t count = buffers.size() / batch_table::buffer_size;
+  if (at >= count || number >= count - at)
     throw arrow_error("the batch has fewer buffers than the schema needs");
-  const std::byte* const entry = buffers.data() + static_cast<std::size_t>(at) * batch_table::buffer_size;
+  const std::byte* const entry =
+      buffers.data() + static_cast<std::size_t>(at + number) * batch_table::buffer_size;
   const auto offset = load<std::int64_t>(entry), size = load<std::int64_t>(entry + 8);
   if (offset < 0 || size < 0 || static_cast<std::uint64_t>(offset) > body_.size() ||
       static_cast<std::uint64_t>(size) > body_.size() - static_cast<std::uint64_t>(offset))
     throw arrow_error("a buffer of part " + in_backticks(field.name) + " is outside the body");
-  auto bytes = body_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+  return body_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+}
+
+FEEDLINE_INLINE std::span<const std::byte> array_reader::buffer(const arrow_field& field,
+                                                                std::uint64_t number, std::uint64_t least) {
+  auto bytes = stored(field, number);
   if (codec_ != arrow_codec::none) bytes = decompress(codec_, bytes, memory_);
   if (bytes.size() < least)
     throw arrow_error("a buffer of part " + in_backticks(field.name) + " has " +
                       std::to_string(bytes.size()) + " bytes, but needs at least " + std::to_string(least));
   return bytes;
+}
+
+FEEDLINE_INLINE void array_reader::read_further(arrow_array& a) {
+  const std::uint64_t count = variadic_count(a.field->view);
+  std::uint64_t left = body_.size(); // so that no bytes are decompressed many times
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t size = stored(*a.field, 2 + i).size();
+    if (size > left) throw arrow_error("the buffers of part " + in_backticks(a.field->name) + " overlap");
+    left -= size;
+    a.further.push_back(buffer(*a.field, 2 + i, 0));
+  }
 }
 
 FEEDLINE_INLINE void array_reader::align(std::span<const std::byte>& bytes, std::size_t alignment) {

@@ -3,6 +3,7 @@
 // Reads a file's columns from its schema message, and the position of each column's data in a record batch.
 #include <bit>
 #include <cstddef>
+#include <string>
 
 #include <feedline/arrow/detail/format_tables.hpp>
 #include <feedline/arrow/schema.hpp>
@@ -30,7 +31,12 @@ class schema_reader {
 
   void read_type(arrow_field& f, const field_table& table);
 
+  static void read_parameters(arrow_field& f, type_kind kind, const type_table& type);
+
   static void read_integer(arrow_field& f, const type_table& type);
+
+  /// Throws arrow_error: the column has `what`.
+  [[noreturn]] static void refuse(const arrow_field& f, const std::string& what);
 
   int version_;
   std::size_t node_ = 0;

@@ -45,117 +45,109 @@ FEEDLINE_INLINE arrow_field schema_reader::field(const field_table& table) {
 }
 
 FEEDLINE_INLINE void schema_reader::read_type(arrow_field& f, const field_table& table) {
-  const type_table* const type = table.type();
-  if (!type) throw arrow_error("column " + in_backticks(f.name) + " has no type");
-  const auto plain = [&](arrow_type t, std::size_t buffers) {
-    f.type = t;
-    take(buffers);
-  };
-  const auto other = [&](const char* name, std::size_t buffers) {
-    f.other = name;
-    take(buffers);
-  };
-  const auto with_element = [&] {
-    if (table.children() != 1)
-      throw arrow_error("column " + in_backticks(f.name) + " is a list with " +
-                        std::to_string(table.children()) + " element types");
-    f.children.push_back(field(table.child(0)));
-  };
-  const auto with_children = [&] {
+  if (!table.type()) throw arrow_error("column " + in_backticks(f.name) + " has no type");
+  const type_layout* const layout = layout_of(table.kind());
+  if (!layout)
+    refuse(f, "a type with the number " + std::to_string(static_cast<int>(table.kind())) +
+                  ", which this version of feedline doesn't know");
+  f.type = layout->type;
+  if (f.type == arrow_type::other) f.other = layout->name;
+  read_parameters(f, table.kind(), *table.type());
+  std::size_t buffers = layout->count;
+  constexpr int v4 = 3; // its unions have a null bitmap
+  if (table.kind() == type_kind::union_of)
+    buffers += (table.type()->number<std::int16_t>(type_table::mode, 0) == 1 ? 1u : 0u) + (version_ <= v4);
+  take(buffers);
+  view_ += layout->holds == arrow_buffers::views;
+  const bool has_elements = layout->holds == arrow_buffers::lists;
+  if (has_elements && table.children() != 1)
+    refuse(f, "lists with " + std::to_string(table.children()) + " element types");
+  if (has_elements || layout->holds == arrow_buffers::parts || layout->holds == arrow_buffers::unknown)
     for (std::size_t i = 0; i < table.children(); ++i) f.children.push_back(field(table.child(i)));
+  if (f.type == arrow_type::map &&
+      (f.children.front().type != arrow_type::structure || f.children.front().children.size() != 2))
+    refuse(f, "maps whose elements aren't a key and a value");
+}
+
+FEEDLINE_INLINE void schema_reader::read_parameters(arrow_field& f, type_kind kind, const type_table& type) {
+  const auto int_at = [&](unsigned number, std::int32_t otherwise) {
+    return type.number<std::int32_t>(number, otherwise);
   };
-  switch (table.kind()) {
-  case type_kind::null:
-    return plain(arrow_type::null, 0);
-  case type_kind::boolean:
-    return plain(arrow_type::boolean, 2);
+  const auto read_unit = [&](int otherwise) {
+    const int unit = 1 + type.number<std::int16_t>(type_table::unit, static_cast<std::int16_t>(otherwise));
+    if (unit < 1 || unit > 4) refuse(f, "an unknown unit of time");
+    f.unit = static_cast<arrow_unit>(unit);
+    f.bits = 64;
+    f.is_signed = true;
+  };
+  switch (kind) {
   case type_kind::integer:
-    read_integer(f, *type);
-    return plain(arrow_type::integer, 2);
+    return read_integer(f, type);
   case type_kind::floating_point: {
-    const int precision = type->number<std::int16_t>(type_table::precision, 0);
-    if (precision < 0 || precision > 2)
-      throw arrow_error("column " + in_backticks(f.name) + " has floats of unknown precision");
+    const int precision = type.number<std::int16_t>(type_table::precision, 0);
+    if (precision < 0 || precision > 2) refuse(f, "floats of unknown precision");
     f.bits = 16u << precision;
-    return plain(arrow_type::floating_point, 2);
-  }
-  case type_kind::utf8:
-    return plain(arrow_type::utf8, 3);
-  case type_kind::large_utf8:
-    return plain(arrow_type::large_utf8, 3);
-  case type_kind::binary:
-    return plain(arrow_type::binary, 3);
-  case type_kind::large_binary:
-    return plain(arrow_type::large_binary, 3);
-  case type_kind::fixed_size_binary: {
-    const auto size = type->number<std::int32_t>(type_table::size, 0);
-    if (size < 0)
-      throw arrow_error("column " + in_backticks(f.name) + " has values of " + std::to_string(size) +
-                        " bytes");
-    f.bytes = static_cast<std::size_t>(size);
-    return plain(arrow_type::fixed_size_binary, 2);
-  }
-  case type_kind::list:
-    plain(arrow_type::list, 2);
-    return with_element();
-  case type_kind::large_list:
-    plain(arrow_type::large_list, 2);
-    return with_element();
-  case type_kind::structure:
-    plain(arrow_type::structure, 1);
-    return with_children();
-  case type_kind::decimal:
-    return other("decimal", 2);
-  case type_kind::date:
-    return other("date", 2);
-  case type_kind::time:
-    return other("time", 2);
-  case type_kind::timestamp:
-    return other("timestamp", 2);
-  case type_kind::interval:
-    return other("interval", 2);
-  case type_kind::duration:
-    return other("duration", 2);
-  case type_kind::fixed_size_list:
-    other("fixed_size_list", 1);
-    return with_children();
-  case type_kind::map:
-    other("map", 2);
-    return with_children();
-  case type_kind::list_view:
-    other("list_view", 3);
-    return with_children();
-  case type_kind::large_list_view:
-    other("large_list_view", 3);
-    return with_children();
-  case type_kind::run_end_encoded:
-    other("run_end_encoded", 0);
-    return with_children();
-  case type_kind::union_of: {
-    const bool is_dense = type->number<std::int16_t>(type_table::mode, 0) == 1;
-    constexpr int v4 = 3; // its unions have a null bitmap
-    other("union", (is_dense ? 2u : 1u) + (version_ <= v4));
-    return with_children();
-  }
-  case type_kind::binary_view:
-  case type_kind::utf8_view:
-    other(table.kind() == type_kind::utf8_view ? "utf8_view" : "binary_view", 2);
-    ++view_;
     return;
+  }
+  case type_kind::fixed_size_binary:
+  case type_kind::fixed_size_list: {
+    const auto size = int_at(type_table::size, 0);
+    const bool is_list = kind == type_kind::fixed_size_list;
+    if (size < 0)
+      refuse(f, (is_list ? "lists of " : "values of ") + std::to_string(size) +
+                    (is_list ? " elements" : " bytes"));
+    (is_list ? f.elements : f.bytes) = static_cast<std::size_t>(size);
+    return;
+  }
+  case type_kind::decimal: {
+    const auto bits = int_at(type_table::decimal_bits, 128);
+    if (bits != 32 && bits != 64 && bits != 128 && bits != 256)
+      refuse(f, "decimals of " + std::to_string(bits) + " bits");
+    f.bits = static_cast<unsigned>(bits);
+    f.precision = int_at(type_table::digits, 0);
+    f.scale = int_at(type_table::scale, 0);
+    constexpr int max_scale = 1000; // so that no text is long
+    if (f.scale < -max_scale || f.scale > max_scale)
+      refuse(f, "decimals with a scale of " + std::to_string(f.scale));
+    return;
+  }
+  case type_kind::date:
+    read_unit(1);
+    if (f.unit > arrow_unit::millisecond) refuse(f, "an unknown unit of time");
+    if (f.unit == arrow_unit::second) { // of a date, number 0 is days
+      f.unit = arrow_unit::day;
+      f.bits = 32;
+    }
+    return;
+  case type_kind::time: {
+    read_unit(1);
+    const auto bits = int_at(type_table::time_bits, 32);
+    f.bits = f.unit <= arrow_unit::millisecond ? 32 : 64;
+    if (bits != static_cast<std::int32_t>(f.bits))
+      refuse(f, "times of " + std::to_string(bits) + " bits in " + std::string(unit_name(f.unit)));
+    return;
+  }
+  case type_kind::timestamp:
+    read_unit(0);
+    f.timezone = type.text(type_table::timezone);
+    return;
+  case type_kind::duration:
+    return read_unit(1);
   default:
-    throw arrow_error("column " + in_backticks(f.name) + " has a type with the number " +
-                      std::to_string(static_cast<int>(table.kind())) +
-                      ", which this version of feedline doesn't know");
+    return;
   }
 }
 
 FEEDLINE_INLINE void schema_reader::read_integer(arrow_field& f, const type_table& type) {
   const auto bits = type.number<std::int32_t>(type_table::bit_width, 0);
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-    throw arrow_error("column " + in_backticks(f.name) + " has integers of " + std::to_string(bits) +
-                      " bits");
+    refuse(f, "integers of " + std::to_string(bits) + " bits");
   f.bits = static_cast<unsigned>(bits);
   f.is_signed = type.number<std::uint8_t>(type_table::is_signed, 0) != 0;
+}
+
+FEEDLINE_INLINE void schema_reader::refuse(const arrow_field& f, const std::string& what) {
+  throw arrow_error("column " + in_backticks(f.name) + " has " + what);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

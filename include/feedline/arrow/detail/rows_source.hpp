@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -124,8 +126,12 @@ class rows_source {
   }
 
   /// Rows of mapped files are views. Each row of a compressed batch may be the only one that keeps the batch
-  /// in memory. Unknown for a pipe.
+  /// in memory. Unknown for a pipe, and for fields that own their bytes.
   std::optional<std::size_t> max_item_bytes() const {
+    constexpr bool are_views = []<class... Field>(std::type_identity<std::tuple<Field...>>) {
+      return (std::is_trivially_copyable_v<Field> && ...);
+    }(std::type_identity<row_types<Row>>());
+    if (!are_views) return std::nullopt;
     std::uint64_t largest = 0;
     for (const std::string& name : files_.names()) {
       const auto size = largest_batch_in_memory(name);
