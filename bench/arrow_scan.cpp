@@ -170,6 +170,159 @@ void in_a_run(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<std::int64_t>(bytes));
 }
 
+// Columns of further types, of which both sides look at every byte of each value or each line of it: the source by rows,
+// the hand-written loop by the buffers of the mapped file, which it doesn't check.
+
+constexpr std::size_t rows_of_batch = 10'000;
+
+struct buffer_place {
+  std::size_t offset, size;
+};
+
+using buffers = std::vector<std::span<const std::byte>>;
+
+/// A file with a column x, and the places of its batches' buffers.
+class column_file {
+ public:
+  column_file(const arrow_part& part, const arrow_data& data, int batches,
+              const arrow_data* dictionary = nullptr) {
+    arrow_writer writer({part});
+    if (dictionary) writer.dictionary(1, *dictionary);
+    for (int i = 0; i < batches; ++i) writer.batch(std::vector{data});
+    path_ = folder_.write("x.arrows", writer.stream());
+    const fl::detail::mapped_file file(path_);
+    const auto layout = fl::detail::layout_reader::read(file.bytes());
+    for (const auto& of_dictionary : layout.dictionaries)
+      places_.push_back(places(file, of_dictionary.values));
+    for (const auto& place : layout.batches) places_.push_back(places(file, place));
+  }
+
+  const std::string& path() const { return path_; }
+
+  /// The buffers of the dictionary, if there is one, and of the batches.
+  std::vector<buffers> batches(const fl::detail::mapped_file& file) const {
+    std::vector<buffers> all;
+    for (const auto& places : places_) {
+      all.emplace_back();
+      for (const auto& [offset, size] : places) all.back().push_back(file.bytes().subspan(offset, size));
+    }
+    return all;
+  }
+
+ private:
+  static std::vector<buffer_place> places(const fl::detail::mapped_file& file,
+                                          const fl::detail::batch_place& place) {
+    const fl::detail::message message(file.bytes().subspan(place.metadata, place.metadata_size));
+    std::vector<buffer_place> all;
+    for (auto list = message.batch().buffers(); !list.empty(); list = list.subspan(16))
+      all.push_back({place.body + fl::detail::load<std::uint64_t>(list.data()),
+                     fl::detail::load<std::uint64_t>(list.data() + 8)});
+    return all;
+  }
+
+  temporary_folder folder_;
+  std::string path_;
+  std::vector<std::vector<buffer_place>> places_;
+};
+
+/// Compares look(value), summed over the column's rows, with by_hand(batches). Both map the file for each pass.
+template <class T, class Look, class Hand>
+void column(benchmark::State& state, const column_file& file, std::size_t batches, Look look, Hand by_hand) {
+  double hand = 0, through = 0;
+  for (auto _ : state) {
+    const double first = processor_seconds();
+    std::uint64_t expected = 0;
+    {
+      const fl::detail::mapped_file mapped(file.path(), fl::detail::sharing::alone);
+      expected = by_hand(file.batches(mapped));
+    }
+    const double second = processor_seconds();
+    std::uint64_t sum = 0;
+    {
+      auto source = fl::arrow_rows<T>({file.path()}, {"x"}).source();
+      source.start_epoch({});
+      while (const auto row = source.next()) sum += look(**row);
+    }
+    const double third = processor_seconds();
+    if (sum != expected) return state.SkipWithError("the sums differ");
+    hand += second - first;
+    through += third - second;
+    state.SetIterationTime(third - second);
+  }
+  const auto rows = static_cast<double>(state.iterations()) * static_cast<double>(batches * rows_of_batch);
+  state.SetItemsProcessed(static_cast<std::int64_t>(rows));
+  state.counters["by_hand_M/s"] = rows / hand / 1e6;
+  state.counters["time_ratio"] = through / hand;
+}
+
+void column_of_views(benchmark::State& state) {
+  std::vector<std::optional<std::string>> texts;
+  for (std::size_t i = 0; i < rows_of_batch; ++i) texts.emplace_back(std::string(i % 4 == 0 ? 10 : 500, 'a'));
+  const column_file file({"x", type_kind::utf8_view}, view_data(texts), 20);
+  column<std::string_view>(
+      state, file, 20, [](std::string_view text) { return touch(std::as_bytes(std::span(text))); },
+      [](const std::vector<buffers>& batches) {
+        std::uint64_t sum = 0;
+        for (const buffers& batch : batches)
+          for (std::size_t row = 0; row < rows_of_batch; ++row) {
+            const std::byte* const view = batch[1].data() + 16 * row;
+            const auto size = fl::detail::load<std::uint32_t>(view);
+            const auto number = fl::detail::load<std::uint32_t>(view + 8);
+            const auto offset = fl::detail::load<std::uint32_t>(view + 12);
+            sum += touch({size <= 12 ? view + 4 : batch[2 + number].data() + offset, size});
+          }
+        return sum;
+      });
+}
+
+std::uint64_t sum_of(std::span<const std::int32_t> numbers) {
+  std::uint64_t sum = 0;
+  for (const std::int32_t n : numbers) sum += static_cast<std::uint32_t>(n);
+  return sum;
+}
+
+constexpr std::size_t list_size = 768; // an embedding
+
+void column_of_lists(benchmark::State& state) {
+  std::vector<std::optional<std::int32_t>> numbers(rows_of_batch * list_size, 7);
+  const column_file file({"x", type_kind::fixed_size_list, list_size, true, {{"e", type_kind::integer, 32}}},
+                         fixed_list_data(std::vector<bool>(rows_of_batch, true), number_data(numbers)), 10);
+  column<std::span<const std::int32_t>>(state, file, 10, sum_of, [](const std::vector<buffers>& batches) {
+    std::uint64_t sum = 0;
+    for (const buffers& batch : batches) {
+      const auto* const all = reinterpret_cast<const std::int32_t*>(batch[2].data());
+      for (std::size_t row = 0; row < rows_of_batch; ++row) sum += sum_of({all + row * list_size, list_size});
+    }
+    return sum;
+  });
+}
+
+void column_of_indices(benchmark::State& state) {
+  std::vector<std::optional<std::int64_t>> values;
+  std::vector<std::optional<std::int32_t>> indices;
+  for (int i = 0; i < 1000; ++i) values.emplace_back(3 * i);
+  for (std::size_t i = 0; i < rows_of_batch; ++i)
+    indices.emplace_back(static_cast<std::int32_t>(i * 7 % 1000));
+  arrow_part part = int64_part("x");
+  part.dictionary = 1;
+  const arrow_data dictionary = number_data(values);
+  const column_file file(part, number_data(indices), 100, &dictionary);
+  column<std::int64_t>(
+      state, file, 100, [](std::int64_t value) { return static_cast<std::uint64_t>(value); },
+      [](const std::vector<buffers>& batches) {
+        std::uint64_t sum = 0;
+        const std::byte* const of_indices = batches[0][1].data();
+        for (std::size_t batch = 1; batch < batches.size(); ++batch)
+          for (std::size_t row = 0; row < rows_of_batch; ++row)
+            sum += fl::detail::load<std::uint64_t>(
+                of_indices + 8 * fl::detail::load<std::uint32_t>(batches[batch][1].data() + 4 * row));
+        return sum;
+      });
+}
+
+BENCHMARK(column_of_views)->UseManualTime();
+BENCHMARK(column_of_lists)->UseManualTime();
+BENCHMARK(column_of_indices)->UseManualTime();
 BENCHMARK(touched)
     ->ArgNames({"bytes", "fresh"})
     ->ArgsProduct({{1 << 10, 16 << 10, 320 << 10}, {0, 1}})

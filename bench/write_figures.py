@@ -213,6 +213,9 @@ TABLES = {
             "touched/327680/1": "rows of 320 KiB, file mapped for each pass",
             "in_a_run": "rows of {} bytes in a run with {} workers",
             "views": "rows of {} bytes whose bytes nobody reads",
+            "column_of_views": "texts of 10 or 500 bytes as views",
+            "column_of_lists": "fixed-size lists of 768 numbers",
+            "column_of_indices": "numbers in a dictionary",
         }),
     ]),
     "tiny_items": ("numbers", [
@@ -382,6 +385,7 @@ COUNTERS = {
     "p50_ms": None,
     "p99_ms": "99th percentile {:.2f} ms",
     "by_hand_GB/s": "a loop over the bytes: {:.1f} GB/s",
+    "by_hand_M/s": "a loop over the buffers: {:.1f} M rows/s",
     "source_GB/s": None,
     "time_ratio": "{:.2f} times the loop's processor time",
     "GB/s_not_looked_at": None,

@@ -9,6 +9,7 @@
 #include <exception>
 #include <limits>
 #include <optional>
+#include <ratio>
 #include <span>
 #include <string>
 #include <string_view>
@@ -323,6 +324,10 @@ TEST_CASE("times are read as std::chrono types that hold them exactly") {
   CHECK_THAT(why_not<sys_days>(column_of(of_unit(type_kind::date, 1), longs)),
              Contains("is of type date64, not"));
 
+  // A day isn't a whole number of 7 seconds.
+  CHECK_THAT((why_not<sys_time<std::chrono::duration<std::int64_t, std::ratio<7>>>>(day)),
+             Contains("date32, not a date"));
+
   const auto clock = column_of(of_unit(type_kind::time, 0, 32), number_data<std::int32_t>({60}));
   CHECK(read_all<std::chrono::seconds>(clock)[0] == 1min);
   CHECK_THAT(why_not<std::chrono::minutes>(clock), Contains("time32<s>, not a time of the day or a"));
@@ -399,6 +404,11 @@ TEST_CASE("maps are read as vectors of pairs, in the file's order") {
   CHECK((*rows[0])[1][0].as<std::string_view>() == "a");
   CHECK_THAT(why_not<pairs>(column_of(map_part, map_data({0, 4}, {"b"}, {1}))),
              Contains("offsets 0 and 4 aren't within the data"));
+  arrow_data null_entry = data_of_validity({true});
+  null_entry.buffers.push_back(raw_bytes(std::vector<std::int32_t>{0, 1}));
+  null_entry.append(struct_data({false}, {text_data({"a"}), counted(0, 1)}));
+  CHECK_THAT(why_not<pairs>(column_of(map_part, null_entry)),
+             Contains("element 0 of the list: the value is null"));
   for (const auto& entries : {struct_part("e", {text_part("key")}), text_part("e")})
     CHECK_THAT(why_not<pairs>(column_of(part_of(type_kind::map, 0, {entries}), null_data(0))),
                Contains("column `x` has maps whose elements aren't a key and a value"));

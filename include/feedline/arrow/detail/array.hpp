@@ -81,11 +81,12 @@ struct arrow_array {
     const std::byte* const view = values.data() + static_cast<std::size_t>(at) * view_size;
     const auto size = load<std::int32_t>(view);
     if (size >= 0 && size <= 12) return {view + 4, static_cast<std::size_t>(size)};
-    const auto number = load<std::int32_t>(view + 8), offset = load<std::int32_t>(view + 12);
-    if (size < 0 || number < 0 || offset < 0 || static_cast<std::size_t>(number) >= further.size())
-      refuse_view(at);
-    const auto buffer = further[static_cast<std::size_t>(number)];
-    const auto begin = static_cast<std::size_t>(offset), count = static_cast<std::size_t>(size);
+    // As std::size_t, a negative number is larger than any buffer.
+    const auto number = static_cast<std::size_t>(load<std::int32_t>(view + 8));
+    const auto begin = static_cast<std::size_t>(load<std::int32_t>(view + 12));
+    const auto count = static_cast<std::size_t>(size);
+    if (number >= further.size()) refuse_view(at);
+    const auto buffer = further[number];
     if (begin > buffer.size() || count > buffer.size() - begin) refuse_view(at);
     return {buffer.data() + begin, count};
   }

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
+#include <system_error>
 
 #include <feedline/arrow/detail/flat_table.hpp>
 
@@ -60,11 +61,11 @@ FEEDLINE_INLINE std::string decimal_text(std::span<const std::byte> number, int 
 FEEDLINE_INLINE double decimal_as_double(std::span<const std::byte> number, int scale) {
   const std::string text = whole_number_text(number) + 'e' + std::to_string(-scale);
   double value = 0;
-  if (std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc::result_out_of_range)
-    return scale > 0             ? 0.0
-           : text.front() == '-' ? -std::numeric_limits<double>::infinity()
-                                 : std::numeric_limits<double>::infinity();
-  return value;
+  const auto problem = std::from_chars(text.data(), text.data() + text.size(), value).ec;
+  if (problem != std::errc::result_out_of_range) return value;
+  if (scale > 0) return 0; // too small
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  return text.front() == '-' ? -infinity : infinity;
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
