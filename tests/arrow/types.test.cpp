@@ -353,6 +353,12 @@ TEST_CASE("decimals are read as their exact text, or as the nearest double") {
   constexpr std::uint32_t ones = 0xffffffff, sign = 0x80000000;
   CHECK(text(2, {1250}) == "12.50");
   CHECK(text(2, {5}) == "0.05");
+  CHECK(text(22, {7, 0, 0, 0}) == "0.0000000000000000000007");
+  CHECK(text(23, {7, 0, 0, 0}) == "0.00000000000000000000007");
+  // Numbers that a double can't hold, whose quotient would be rounded twice.
+  CHECK(text(7, {2'798'570'523, 103'999'337}) == "44667375401.9253275");
+  CHECK(text(7, {1'496'396'773, 4'190'967'958}) == "-44667375401.9253275");
+  CHECK(text(1, {ones, ones, 0, 0}) == "1844674407370955161.5");
   CHECK(text(2, {ones - 4}) == "-0.05");
   CHECK(text(3, {0}) == "0.000");
   CHECK(text(0, {sign}) == "-2147483648");

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <system_error>
 
@@ -59,6 +60,17 @@ FEEDLINE_INLINE std::string decimal_text(std::span<const std::byte> number, int 
 }
 
 FEEDLINE_INLINE double decimal_as_double(std::span<const std::byte> number, int scale) {
+  // If both are exact as doubles, so is the rounding of their quotient.
+  constexpr double powers[]{1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                            1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  const std::int64_t low =
+      number.size() == 4 ? load<std::int32_t>(number.data()) : load<std::int64_t>(number.data());
+  const auto sign = static_cast<std::byte>(low < 0 ? 0xff : 0);
+  const auto above = number.subspan(std::min<std::size_t>(number.size(), 8));
+  const bool is_low = std::all_of(above.begin(), above.end(), [&](std::byte b) { return b == sign; });
+  constexpr std::int64_t exact = std::int64_t{1} << 53;
+  if (is_low && low <= exact && low >= -exact && scale >= 0 && scale < static_cast<int>(std::size(powers)))
+    return static_cast<double>(low) / powers[scale];
   const std::string text = whole_number_text(number) + 'e' + std::to_string(-scale);
   double value = 0;
   const auto problem = std::from_chars(text.data(), text.data() + text.size(), value).ec;
