@@ -23,11 +23,14 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/indexed_lines.hpp>
-#include <feedline/stage/prefetch.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/map.hpp>
 
 namespace fl = feedline;
 
 namespace {
+
+constexpr int batch_size = 1024;
 
 /// A text of words, which is removed at the end.
 struct text_file {
@@ -69,11 +72,12 @@ std::vector<std::uint64_t> line_begins(const fl::detail::mapped_file& file) {
 }
 
 void shuffled_lines(benchmark::State& state) {
-  const auto pipeline = fl::indexed_lines(text().name) | fl::global_shuffle() | fl::prefetch(1024);
+  const auto pipeline = fl::indexed_lines(text().name) | fl::global_shuffle() |
+                        fl::map([](const std::string& line) { return line.size(); }) | fl::batch(batch_size);
   auto loader = pipeline.infinite({.seed = 1});
   benchmark::DoNotOptimize(loader.next()); // it has found the lines
   for (auto _ : state) benchmark::DoNotOptimize(loader.next());
-  state.SetItemsProcessed(state.iterations());
+  state.SetItemsProcessed(state.iterations() * batch_size);
 }
 
 void shuffled_pread(benchmark::State& state) {
@@ -81,16 +85,17 @@ void shuffled_pread(benchmark::State& state) {
   const int file = ::open(text().name.c_str(), O_RDONLY);
   const fl::permutation order(text_file::lines, 1);
   std::uint64_t i = 0;
-  for (auto _ : state) {
-    const std::uint64_t line = order[i++ % text_file::lines];
-    std::string found(begins[line + 1] - begins[line], '\0');
-    if (::pread(file, found.data(), found.size(), static_cast<::off_t>(begins[line])) < 1)
-      state.SkipWithError("pread");
-    found.pop_back();
-    benchmark::DoNotOptimize(found);
-  }
+  for (auto _ : state)
+    for (int left = batch_size; left > 0; --left) {
+      const std::uint64_t line = order[i++ % text_file::lines];
+      std::string found(begins[line + 1] - begins[line], '\0');
+      if (::pread(file, found.data(), found.size(), static_cast<::off_t>(begins[line])) < 1)
+        state.SkipWithError("pread");
+      found.pop_back();
+      benchmark::DoNotOptimize(found.data());
+    }
   ::close(file);
-  state.SetItemsProcessed(state.iterations());
+  state.SetItemsProcessed(state.iterations() * batch_size);
 }
 
 void find_lines(benchmark::State& state) {
