@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Lines of text as batches of tokens: packed into sequences of one length, or padded in buckets of similar length. Press
 // Ctrl-C and start it again with the same --checkpoint: the end is the same as if nothing had happened.
-#include <array>
 #include <cinttypes>
 #include <csignal>
 #include <cstddef>
@@ -31,37 +30,6 @@ std::vector<int> tokenize(const std::string& line) {
   for (std::string w; stream >> w;) tokens.push_back(static_cast<int>(1 + fl::stable_hash(w) % 49'999));
   return tokens;
 }
-
-/// A stage that joins lines and cuts them into sequences of one length. Infinite runs continue a sequence in the next epoch.
-class pack_tokens {
- public:
-  using output = std::array<int, sequence_length>;
-  static constexpr fl::stage_traits traits{.kind = "pack_tokens"};
-
-  void operator()(const std::vector<int>& line, auto& emit) {
-    for (const int token : line) add(token, emit);
-    add(no_token, emit);
-  }
-
-  void finish(auto& emit) { // finite runs lose nothing
-    while (used_ > 0) add(no_token, emit);
-  }
-
-  void state(auto& archive) { archive(sequence_, used_); } // what a checkpoint saves
-
-  std::uint64_t fingerprint() const { return sequence_length; } // a checkpoint for another length is refused
-
- private:
-  void add(int token, auto& emit) {
-    sequence_[used_++] = token;
-    if (used_ < sequence_length) return;
-    used_ = 0;
-    emit(sequence_);
-  }
-
-  output sequence_{};
-  std::size_t used_ = 0;
-};
 
 /// What was learned: here a hash of all tokens in their order. It is saved together with the loader's checkpoint.
 struct training {
@@ -138,8 +106,9 @@ int main(int count, char** arguments) try {
     const auto not_empty = [](const std::vector<int>& line) { return !line.empty(); };
     const auto padded = tokens | fl::filter(not_empty) |
                         fl::bucket_batch({.boundaries = {8, 16, 32}, .max_tokens = 1024}, fl::padded{});
+    const auto packed = tokens | fl::windows(sequence_length, {.separator = no_token}) | fl::batch(16);
     if (buckets) return run(padded, checkpoint, numbers["--steps"], numbers["--seed"]);
-    return run(tokens | pack_tokens() | fl::batch(16), checkpoint, numbers["--steps"], numbers["--seed"]);
+    return run(packed, checkpoint, numbers["--steps"], numbers["--seed"]);
   };
   return files.empty() ? train(fl::from(make_lines())) : train(fl::lines(files));
 } catch (const std::exception& error) {
