@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/image/crop.hpp>
 
-#include "support/catch.hpp"
-#include "support/throws_saying.hpp"
-
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <vector>
+
+#include <feedline/image/image_error.hpp>
+
+#include "support/catch.hpp"
+#include "support/throws_saying.hpp"
 
 namespace fl = feedline;
 using fl::test::throws_saying;
