@@ -60,7 +60,10 @@ start starting(const Pipeline& p) {
   return [p](const fl::infinite_options& o) -> run {
     fl::infinite_options own = o;
     own.on_error = fl::on_error::skip;
-    return (p | fl::shuffle({.capacity = 4}) | fl::batch(3, fl::as_list)).infinite(own);
+    const auto random = [](std::string s, fl::context& c) {
+      return s + ", " + std::to_string(c.random.below(1000));
+    };
+    return (p | fl::map(random) | fl::shuffle({.capacity = 4}) | fl::batch(3, fl::as_list)).infinite(own);
   };
 }
 
@@ -140,6 +143,14 @@ TEST_CASE("Only some parts have workers, and they may yield other types") {
   REQUIRE(m.segments.size() == 2);
   CHECK(m.segments[1].workers.size() == 2 + 3 + 64);
   CHECK(m.stages[1].name == "map or map or map `ten`");
+  // A fixed number stays so beside an automatic one, and no sum is too large.
+  const auto count = [&](const fl::workers& a, const fl::workers& b) {
+    const function same = [](int n, fl::context&) { return std::to_string(n); };
+    auto two = fl::concat(numbers | fl::map(same, a), numbers | fl::map(same, b)).infinite();
+    return two.metrics().total.segments[1].workers.size();
+  };
+  CHECK(count({5}, fl::workers::automatic) == 5 + fl::processors());
+  CHECK(count({200}, {200}) == 256);
   auto zipped = fl::zip(numbers | fl::map(text, fl::workers{2}), numbers).finite();
   CHECK(*zipped.next() == std::pair<std::string, int>("text 1", 1));
   CHECK(zipped.metrics().total.stages[1].name == "map");

@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -35,6 +38,25 @@ static_assert(fl::source<fl::push_source<std::unique_ptr<int>>>);
 namespace {
 
 constexpr auto long_enough = std::chrono::hours(1);
+
+/// A live source without samples.
+struct throws_when_stopped {
+  static constexpr fl::source_traits traits{.kind = "throws_when_stopped", .live = true};
+
+  void start_epoch(const fl::epoch& e) { stop = e.stop; }
+
+  bool ready() const { return false; }
+
+  std::optional<int> next() {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    stopped.wait(lock, stop, [] { return false; });
+    throw std::runtime_error("stopped while it waited");
+  }
+
+  std::stop_token stop{};
+};
 
 auto doubled(const fl::push_source<int>& numbers, std::size_t workers) {
   return numbers | fl::map([](int n) { return 2 * n; }, fl::workers{workers}) | fl::prefetch(100);
@@ -93,15 +115,20 @@ TEST_CASE("A closed run delivers what it has taken, also what stages hold") {
     CHECK(loader.state() == fl::run_state::finished);
     CHECK(numbers.push(1) == fl::queue_status::closed);
   }
-  // In a mix, which is live as well; a function of the run may close it, and the run's stop still acts.
+  // In a mix, which is live as well, with a source that never ends or waits; and of a source that throws when it is to end.
   fl::push_source<int> numbers;
-  numbers.push(1);
-  std::optional<fl::loader<int>> mixed;
-  mixed.emplace(
-      fl::mix(fl::weighted(numbers, 0.5), fl::weighted(fl::from(std::vector<int>()), 0.5)).infinite());
-  CHECK(mixed->next() == 1);
-  mixed->close();
-  CHECK(!mixed->next());
+  const auto endless = fl::generate([] { return std::optional(1); });
+  auto mixed = fl::mix(fl::weighted(numbers, 1), fl::weighted(endless, 1)).infinite();
+  for (int i = 0; i < 10; ++i) numbers.push(1);
+  CHECK(mixed.next() == 1);
+  mixed.close();
+  while (mixed.next()) continue;
+  CHECK(mixed.state() == fl::run_state::finished);
+  auto throwing = (throws_when_stopped() | fl::prefetch(1)).infinite();
+  await_all_others_asleep();
+  throwing.close();
+  CHECK(!throwing.next());
+  CHECK(throwing.state() == fl::run_state::finished);
 
   auto other = fl::from(std::vector{1, 2}).infinite();
   CHECK(throws_saying<std::logic_error>("from isn't live: use stop()", [&] { other.close(); }));

@@ -9,6 +9,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <limits>
 #include <memory_resource>
 #include <optional>
 #include <span>
@@ -277,4 +279,35 @@ TEST_CASE(
     while (const auto batch = resumed.next()) CHECK((next < expected.size() && *batch == expected[next++]));
     CHECK(next == expected.size());
   }
+}
+
+TEST_CASE("Lists of tensors with a shape in their type have their elements in the batch") {
+  const auto tensors = [](std::vector<float> numbers) {
+    std::vector<fl::tensor<float, 2>> all(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      all[i][0] = numbers[i];
+      all[i][1] = -numbers[i];
+    }
+    return all;
+  };
+  const auto samples = fl::from(std::vector<std::vector<float>>{{1, 2, 3}, {}, {4}}) | fl::map(tensors);
+  const auto ragged = *(samples | fl::batch(3)).finite().next();
+  CHECK(elements(ragged.values().values) == std::vector<float>{1, -1, 2, -2, 3, -3, 4, -4});
+  const auto padded = *(samples | fl::batch(3, fl::padded{.value = 9})).finite().next();
+  CHECK(elements(padded.values().values) ==
+        std::vector<float>{1, -1, 2, -2, 3, -3, 9, 9, 9, 9, 9, 9, 4, -4, 9, 9, 9, 9});
+}
+
+TEST_CASE("What can't be a whole number pads those with 0") {
+  const std::vector<std::vector<std::int8_t>> samples{{1}, {1, 2}};
+  for (const double value : {std::numeric_limits<double>::quiet_NaN(), 1e30, -1e30}) {
+    const auto b = *(fl::from(samples) | fl::batch(2, fl::padded{.value = value})).finite().next();
+    CHECK(elements(b.values().values) == std::vector<std::int8_t>{1, 0, 1, 2});
+  }
+}
+
+TEST_CASE("A batch of paths can be printed") {
+  const std::vector<std::filesystem::path> samples{"a/b", "c"};
+  const auto b = *(fl::from(samples) | fl::batch(2, fl::as_list)).finite().next();
+  CHECK(to_string(b).find("\"a/b\", \"c\"") != std::string::npos);
 }

@@ -28,6 +28,11 @@ class cpu_list {
     return true;
   }
 
+  /// Those of another list, too.
+  constexpr void add(const cpu_list& other) noexcept {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  }
+
   constexpr bool is_empty() const noexcept { return words_ == std::array<std::uint64_t, limit / 64>{}; }
 
   /// Lets the calling thread run on these only. Throws std::system_error if it may use none of them.

@@ -30,8 +30,8 @@ struct rank {
       feedline::remainder::drop;  ///< what happens to samples that can't be divided evenly
   const char* found_in = nullptr; ///< where from_environment() found it
   /// For sources of files, whose files the ranks divide among themselves: every rank reads all files instead, and keeps each
-  /// world_size-th sample. Ranks then yield equally many, also from fewer files than ranks. Each of them reads all data, and
-  /// decodes its own share.
+  /// world_size-th sample. Ranks then have equal shares as with other sources (see `remainder`), also of fewer files than ranks.
+  /// Each of them reads all data, and decodes its own share.
   bool by_sample = false;
 
   /// Whether it is the only rank.

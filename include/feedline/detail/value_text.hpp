@@ -56,6 +56,10 @@ std::string value_text(const T& value) {
                          { to_string(value) } -> std::same_as<std::string>;
                        }) {
     return to_string(value);
+  } else if constexpr (requires {
+                         { value.string() } -> std::same_as<std::string>;
+                       }) {
+    return quoted_text(value.string()); // a path, which is a range of paths
   } else if constexpr (range_like<T>) {
     std::string text;
     std::size_t count = 0;

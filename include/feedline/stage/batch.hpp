@@ -51,7 +51,7 @@ inline constexpr as_list_t as_list{}; ///< the parameter of batch and bucket_bat
 
 /// Pads strings, vectors, and tensors whose types have no shape to the longest in their batch, and adds their lengths to it.
 struct padded {
-  double value = 0;  ///< the value to pad with
+  double value = 0; ///< the value to pad with; whole numbers become 0 if it is none, or has more than 64 bits
   bool mask = false; ///< adds a mask: true where a sample has an element
 };
 

@@ -58,7 +58,7 @@ template <class... Segments>
 consteval std::size_t stages_to_cache(const segment_list<Segments...>*) {
   std::size_t count = 0;
   const auto look = [&]<segment_traits Traits, class... Of>(const segment<Traits, Of...>*) {
-    ((count = stateless<Of> ? count + 1 : 0), ...);
+    ((count = stateless<Of> && !traits_of<Of>().belongs_to_source ? count + 1 : 0), ...);
     if (Traits.has_queue) count = 0;
   };
   (look(static_cast<const Segments*>(nullptr)), ...);

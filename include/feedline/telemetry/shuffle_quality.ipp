@@ -190,7 +190,8 @@ FEEDLINE_INLINE shuffle_report shuffle_report_of(const observed_order& order,
   all.samples_per_epoch = samples_of_epoch(order);
   all.displacement = displacement_of(order, all.samples_per_epoch, o.epochs > 0);
   // A rank reads its share of the files.
-  const std::uint64_t files = (order.files + o.rank.world_size - 1) / o.rank.world_size;
+  const std::uint64_t ranks = o.rank.by_sample ? 1 : o.rank.world_size;
+  const std::uint64_t files = (order.files + ranks - 1) / ranks;
   if (o.shard) {
     all.shards = mixing_of(groups_of(order.ids, o.shard), order.ends, 0);
   } else {

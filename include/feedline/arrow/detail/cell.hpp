@@ -328,7 +328,8 @@ void for_each_element(arrow_place place, F f) {
   const arrow_array& element = place.array->children.front();
   const auto [begin, end] = place.array->elements(place.at);
   constexpr std::uint64_t most_without_bytes = 1 << 20;
-  if (end - begin > most_without_bytes && !takes_bytes(*element.field))
+  // Inner lists add up.
+  if (std::max(end - begin, element.length) > most_without_bytes && !takes_bytes(*element.field))
     throw arrow_error("the list has " + std::to_string(end - begin) + " elements that take no bytes");
   for (std::uint64_t i = begin; i < end; ++i) {
     try {

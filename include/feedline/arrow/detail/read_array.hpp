@@ -52,7 +52,7 @@ class array_reader {
   std::uint64_t variadic_count(std::size_t view) const;
 
   /// The bytes of a buffer in the body, which may be compressed.
-  std::span<const std::byte> stored(const arrow_field& field, std::uint64_t number) const;
+  std::span<const std::byte> stored(const arrow_field& field, std::uint64_t number);
 
   /// A buffer of the field, of at least `least` bytes.
   std::span<const std::byte> buffer(const arrow_field& field, std::uint64_t number, std::uint64_t least);
@@ -65,6 +65,8 @@ class array_reader {
   dictionary_finder& dictionaries_;
   owned_bytes& memory_;
   arrow_codec codec_ = arrow_codec::none;
+  std::size_t summed_views_ = 0;
+  std::uint64_t further_buffers_ = 0; // of that many view columns
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

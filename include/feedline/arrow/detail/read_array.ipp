@@ -109,11 +109,15 @@ FEEDLINE_INLINE std::uint64_t array_reader::variadic_count(std::size_t view) con
 }
 
 FEEDLINE_INLINE std::span<const std::byte> array_reader::stored(const arrow_field& field,
-                                                                std::uint64_t number) const {
-  std::uint64_t at = field.buffer;
-  for (std::size_t i = 0; i < field.view; ++i)
-    if (__builtin_add_overflow(at, variadic_count(i), &at))
+                                                                std::uint64_t number) {
+  if (summed_views_ > field.view)
+    summed_views_ = further_buffers_ = 0; // a column to the left of the last one
+  for (; summed_views_ < field.view; ++summed_views_)
+    if (__builtin_add_overflow(further_buffers_, variadic_count(summed_views_), &further_buffers_))
       throw arrow_error("the batch has an invalid variadic count");
+  std::uint64_t at = 0;
+  if (__builtin_add_overflow(std::uint64_t{field.buffer}, further_buffers_, &at))
+    throw arrow_error("the batch has an invalid variadic count");
   const auto buffers = batch_.buffers();
   const std::size_t count = buffers.size() / batch_table::buffer_size;
   if (at >= count || number >= count - at)

@@ -135,7 +135,12 @@ class sample_worker<In, types<Stages...>> {
   sample_worker(std::vector<std::string> names, const std::shared_ptr<const void>* stages, std::uint64_t seed,
                 on_error how, const std::stop_token& stop, outcome_limits limits = {}, std::size_t before = 0)
       : context_{.seed = seed, .on_error = how, .drain = false, .stop = stop},
-        places_(places_outside_run(context_, std::move(names))),
+        places_([&] {
+          std::vector<stage_place> places = places_outside_run(context_, std::move(names));
+          [[maybe_unused]] std::size_t number = 1 + before, of_source = 0;
+          ((places[number++].of_source = of_source, of_source += traits_of<Stages>().belongs_to_source), ...);
+          return places;
+        }()),
         thread_(places_.size()),
         progress_(0),
         end_{progress_, made_, context_.stop, limits},

@@ -39,6 +39,9 @@ class source_loop {
 
   bool is_stopped() const noexcept { return context_.stopped.load(std::memory_order_relaxed); }
 
+  /// Whether a live source is to end, or the run was stopped.
+  bool is_closed() const noexcept { return context_.source_stop.stop_requested(); }
+
   /// Publishes the metrics of the source.
   void publish_numbers() const noexcept;
 

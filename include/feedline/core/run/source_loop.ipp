@@ -64,12 +64,14 @@ FEEDLINE_INLINE bool source_loop::run_epoch() {
   const std::uint64_t given_before = counter.load(std::memory_order_relaxed) - at_.given;
   for (flow wanted = flow::more; wanted == flow::more && !ended_;) {
     if (is_stopped()) return false;
+    if (is_closed()) break;
     thread_.at.take(0, now_ns());
     wanted = push_samples();
     // Stages that let few samples through must neither hide that no more are wanted, nor delay those few.
     if (wanted == flow::more) wanted = sink().wanted();
     // The source has already passed the failure: no snapshot may be taken before the failure is pushed.
-    if (failed_ && wanted == flow::more) wanted = push_failure();
+    // A source may throw because it is to end.
+    if (failed_ && wanted == flow::more && !is_closed()) wanted = push_failure();
     if (wanted == flow::more) wanted = sink().hand_over_if_late();
     if (wanted == flow::stop) return false;
     counter.store(given_before + at_.given, std::memory_order_relaxed);

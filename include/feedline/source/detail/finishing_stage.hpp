@@ -11,6 +11,7 @@
 
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/pipeline.hpp>
+#include <feedline/core/processors.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/source/detail/mapped_source.hpp>
@@ -68,18 +69,26 @@ class finishing_stage {
     return all;
   }
 
-  /// Those of all parts together.
+  /// Those of all parts together. Their number is fixed if that of some part is; they run on certain processors only if
+  /// those of each part do.
   workers all_workers() const {
     workers all{.count = 0};
+    std::size_t most = 0;
+    bool is_fixed = false, all_pinned = true;
     for_each_part(parts_, [&](const auto& part, std::size_t) {
       if constexpr (std::remove_cvref_t<decltype(part)>::has_work) {
         const segment_description& its = part.segment();
-        all.count = all.count + its.workers.least;
+        most += its.workers.on(processors()).most;
+        all.count = std::min(workers::limit, all.count + its.workers.least);
         all.max = std::min(workers::limit, all.max + its.workers.most);
         all.io_bound |= its.workers.io_bound;
-        all.cpus = its.cpus;
+        is_fixed |= its.workers.is_fixed();
+        all_pinned = all_pinned && !its.cpus.is_empty();
+        all.cpus.add(its.cpus);
       }
     });
+    if (is_fixed) all.count = all.max = std::min(workers::limit, most);
+    if (!all_pinned) all.cpus = {};
     return all;
   }
 

@@ -131,26 +131,32 @@ class pool_run {
     return window_.size() > 0 && endless_ && window_.indexed() != useless_;
   }
 
-  // Whether a pass is complete and every chunk of it failed. Then the next pass waits, but new chunks don't.
+  bool all_are_gone() const noexcept { return all_gone_ && !indexer_.has_all(); }
+
+  // Whether a pass is complete and every chunk of it failed or is gone. Then the next pass waits, but new chunks don't.
   bool must_rest() const {
-    return outcomes_ != nullptr && started_ && !has_rested_ && !indexer_.has_failure() &&
-           window_.left() == 0 && can_pass_again() &&
-           outcomes_->failed_in_row() >= std::max(window_.size(), few_failures);
+    if (!started_ || has_rested_ || indexer_.has_failure() || window_.left() > 0 || !can_pass_again())
+      return false;
+    return all_are_gone() ||
+           (outcomes_ != nullptr && outcomes_->failed_in_row() >= std::max(window_.size(), few_failures));
   }
 
   void begin_rest(std::string& notice) {
     if (rest_ == rest_.zero())
-      notice = "sliding_window_pool: all " + std::to_string(window_.size()) +
-               " chunks of the window failed: they are tried again after pauses, new chunks at once";
+      notice =
+          all_are_gone()
+              ? "sliding_window_pool: the files of all " + std::to_string(window_.size()) +
+                    " chunks of the window are gone: the run looks for them after pauses, and waits for new "
+                    "chunks"
+              : "sliding_window_pool: all " + std::to_string(window_.size()) +
+                    " chunks of the window failed: they are tried again after pauses, new chunks at once";
     rest_ = std::clamp(2 * rest_, first_rest, longest_rest);
     rests_until_ = clock::now() + rest_;
   }
 
   void end_pass(std::string& notice, std::exception_ptr& failure) {
     if (all_gone_) {
-      useless_ = window_.indexed();
-      notice = "sliding_window_pool: the files of all " + std::to_string(window_.size()) +
-               " chunks of the window are gone: the run waits for new chunks";
+      if (indexer_.has_all()) useless_ = window_.indexed();
     } else if (!may_accept_) {
       useless_ = window_.indexed();
       failure = std::make_exception_ptr(std::runtime_error(

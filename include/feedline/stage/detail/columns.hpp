@@ -74,6 +74,7 @@ constexpr T number_of(double value) {
   if constexpr (std::is_enum_v<T>) return static_cast<T>(number_of<std::underlying_type_t<T>>(value));
   else if constexpr (std::is_class_v<T>) return T(static_cast<float>(value));
   else if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>) return static_cast<T>(value);
+  else if (!(value >= -0x1p63 && value < 0x1p64)) return T();
   else
     return value < 0 ? static_cast<T>(static_cast<std::int64_t>(value))
                      : static_cast<T>(static_cast<std::uint64_t>(value));
@@ -168,7 +169,7 @@ class stacked_column {
 
   template <class List, class Select>
   void add_each(const List& list, std::size_t row, Select select) {
-    if constexpr (std::is_same_v<Select, whole_element>) {
+    if constexpr (std::is_same_v<Select, whole_element> && !is_tensor<T>) {
       copy(list.data(), list.size(), row);
     } else if constexpr (is_number) {
       element* out = values_.data() + row;

@@ -192,13 +192,15 @@ class marking_source {
 };
 
 /// Takes the place of a stage without an effect on the order.
+template <bool BelongsToSource>
 struct passing_stage {
   using feedline_part = void;
   static constexpr stage_traits traits{.kind = "left out",
                                        .stateless = true,
                                        .one_to_one = true,
                                        .position_from_last_sample = true,
-                                       .checkpoints_mid_call = true};
+                                       .checkpoints_mid_call = true,
+                                       .belongs_to_source = BelongsToSource};
 
   template <class In>
   static consteval fit fits() {
@@ -313,7 +315,7 @@ auto stage_of_ids(const S& stage, observed_order& order) {
     constexpr bool is_of_user = !part<S> && !traits.stateless;
     if (is_of_user || !traits.one_to_one || traits.random_order || traits.unordered)
       order.notes.push_back(stage_name(stage) + " counts as if it passed on each item, in order");
-    return passing_stage();
+    return passing_stage<traits.belongs_to_source>();
   }
 }
 
