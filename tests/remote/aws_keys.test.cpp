@@ -221,7 +221,8 @@ TEST_CASE("keys and region come from the shared files, and those of the environm
   home.write("config",
              "[default]\nregion = eu-west-3\n[profile both]\naws_access_key_id=CONF\nregion=eu-west-4\n"
              "[profile conf]\naws_access_key_id=CONF\naws_secret_access_key=hush\n"
-             "[profile sso]\nsso_session = x\n");
+             "[profile sso]\nsso_session = x\n[profile role]\nrole_arn = r\naws_access_key_id=ROLE\n"
+             "aws_secret_access_key=hush\n");
   const auto signer = [&](variables more) {
     more.emplace("AWS_SHARED_CREDENTIALS_FILE", home.path() + "/credentials");
     more.emplace("AWS_CONFIG_FILE", home.path() + "/config");
@@ -239,6 +240,9 @@ TEST_CASE("keys and region come from the shared files, and those of the environm
             "/credentials or " + home.path() + "/config, at offset 0");
   CHECK(signer({{"AWS_PROFILE", "sso"}})
             .find("shared files: the profile `sso` has sso_session, which isn't supported") !=
+        std::string::npos);
+  CHECK(signer({{"AWS_PROFILE", "role"}})
+            .find("shared files: the profile `role` has role_arn, which isn't supported") !=
         std::string::npos);
   for (const char* profile : {"half", "bad"}) {
     const std::string problem = signer({{"AWS_PROFILE", profile}});
@@ -282,6 +286,7 @@ TEST_CASE("keys come from the server of a container, which gets the token of a f
   const temporary_folder folder;
   folder.write("token", "Basic hush\n");
   folder.write("short", "hush\n");
+  folder.write("empty", "\n");
   all.answers["GET /keys"] = replaced(json, R"(s\/\u0041\n)", "hush");
   const std::string url = all.server.url("/keys");
   CHECK(all.signer({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", url},
@@ -302,6 +307,13 @@ TEST_CASE("keys come from the server of a container, which gets the token of a f
                  {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/none"}}) ==
         "no keys of S3 from container: `/none` can't be read: No such file or directory, at offset 0");
   CHECK(problem({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", url},
+                 {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", folder.path() + "/empty"}}) ==
+        "no keys of S3 from container: `" + folder.path() +
+            "/empty` is empty or can't be read, at offset 0; tried 2 times");
+  CHECK(problem({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", url},
+                 {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", folder.path()}})
+            .starts_with("no keys of S3 from container: `" + folder.path() + "` "));
+  CHECK(problem({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", url},
                  {"AWS_CONTAINER_AUTHORIZATION_TOKEN", "hush\r\nX: y"}}) ==
         "no keys of S3 from container: the token has characters that can't be sent in a header, at offset 0");
   const std::vector<std::pair<std::string, std::string>> answers{
@@ -315,7 +327,7 @@ TEST_CASE("keys come from the server of a container, which gets the token of a f
       {R"({"AccessKeyId":"A","SecretAccessKey":"hush","Expiration":"soon"})",
        "the answer's Expiration isn't a time"},
       {R"({"AccessKeyId":"A","SecretAccessKey":"hush","Expiration":"2001-01-01T00:00:00Z"})",
-       "they have expired already"},
+       "the keys or the token that were found have expired already (is this machine's clock right?)"},
       {R"({"Code":"Failed\n"})", "the answer's Code is `Failed\\x0a`"},
       {std::string(100'000, ' '), "the answer exceeds 64 KiB"},
   };
@@ -343,6 +355,9 @@ TEST_CASE("keys come from the metadata of the instance, by a token") {
   all.answers["PUT /latest/api/token"] = "503 x | ";
   CHECK(all.signer(enabled).find("no keys of S3 from instance metadata: status 503 Service Unavailable, at "
                                  "offset 0; tried 2 times") == 0);
+  all.answers["PUT /latest/api/token"] = "429 x | ";
+  CHECK(all.signer(enabled).find("status 429 Too Many Requests, at offset 0; tried 2 times") !=
+        std::string::npos);
   for (const char* answer : {"403 x | ", "404 x | "}) {
     all.answers["PUT /latest/api/token"] = answer;
     CHECK(all.signer(enabled) == "nobody");
@@ -355,6 +370,39 @@ TEST_CASE("keys come from the metadata of the instance, by a token") {
   CHECK(all.server.requests().back().path() == "/latest/meta-data/iam/security-credentials/..%2F..%2Fx");
   CHECK(all.signer({{"AWS_EC2_METADATA_DISABLED", ""},
                     {"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1"}}) == "nobody");
+}
+
+TEST_CASE("a failure of the instance's metadata leaves a store without keys only for a while") {
+  std::atomic<int> asked = 0;
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    const std::string path = r.path();
+    if (path == "/latest/api/token") {
+      const int number = ++asked;
+      number == 1 || number == 3 ? c.close() : void(send_body(c, "t", number == 2 ? "404 x" : "200 OK"));
+    } else if (path == "/latest/meta-data/iam/security-credentials/") {
+      send_body(c, "role");
+    } else if (path.starts_with("/latest/")) {
+      send_body(c, json);
+    } else if (aws::signer_of(r) == "nobody" && path == "/bucket/k") {
+      send_body(c, "<Error><Code>AccessDenied</Code></Error>", "403 x");
+    } else {
+      c.send_range(r, "hello");
+    }
+  });
+  const environment of_store({{"AWS_ENDPOINT_URL", server.url("")},
+                              {"AWS_EC2_METADATA_DISABLED", "false"},
+                              {"AWS_EC2_METADATA_SERVICE_ENDPOINT", server.url("")}});
+  const auto store = fl::remote(quick(1));
+  CHECK(text_of(part_of(*store, "s3://bucket/public")) == "hello");
+  CHECK(asked == 2);                                           // the first time the connection broke
+  CHECK(text_of(part_of(*store, "s3://bucket/k")) == "hello"); // after a refusal
+  CHECK(aws::signer_of(server.requests().back()) == "JSON tok");
+  CHECK(asked == 4);
+
+  ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+  const auto none = fl::detail::aws_key_finder(fl::detail::aws_settings())({});
+  CHECK(none.user.empty());
+  CHECK(none.expires <= std::chrono::system_clock::now() + std::chrono::minutes(1));
 }
 
 TEST_CASE("keys come from a web identity") {
@@ -381,9 +429,11 @@ TEST_CASE("keys come from a web identity") {
   folder.write("config", "[default]\nrole_arn = r\nweb_identity_token_file = " + folder.path() + "/token\n");
   CHECK(all.signer({{"AWS_CONFIG_FILE", folder.path() + "/config"},
                     {"AWS_ENDPOINT_URL_STS", all.server.url("")}}) == "XML tok");
+  const std::string token(800, 't'); // longer than a message is shown
+  folder.write("token", token);
   const std::vector<std::pair<std::string, std::string>> answers{
-      {"400 x | <ErrorResponse><Error><Code>InvalidIdentityToken</Code><Message>bad "
-       "a.b+c/d</Message></Error></ErrorResponse>",
+      {"400 x | <ErrorResponse><Error><Code>InvalidIdentityToken</Code><Message>bad " + token +
+           "</Message></Error></ErrorResponse>",
        "status 400 Bad Request (InvalidIdentityToken: bad …), at offset 0"},
       {"hush", "has no Credentials"},
       {"</Credentials><Credentials>", "has no Credentials"},

@@ -270,15 +270,16 @@ TEST_CASE("an endpoint that takes the bucket in its name gets it there") {
 }
 
 TEST_CASE("the message of S3 about an error doesn't repeat secrets") {
-  misbehaving_server server([](connection& c, const http_request&) {
+  const std::string token(800, 't'); // longer than a message is shown
+  misbehaving_server server([&](connection& c, const http_request&) {
     const std::string body =
-        "<Error><Code>InvalidToken</Code><Message>bad a-token for hush/hush</Message></Error>";
+        "<Error><Code>InvalidToken</Code><Message>bad " + token + " for hush&amp;hush</Message></Error>";
     c.send("HTTP/1.1 400 x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   });
   const auto store = store_with({{"AWS_ENDPOINT_URL", server.url("")},
                                  {"AWS_ACCESS_KEY_ID", "A"},
-                                 {"AWS_SECRET_ACCESS_KEY", "hush/hush"},
-                                 {"AWS_SESSION_TOKEN", "a-token"}});
+                                 {"AWS_SECRET_ACCESS_KEY", "hush&hush"},
+                                 {"AWS_SESSION_TOKEN", token}});
   CHECK(problem_of(*store, "s3://bucket/k") ==
         "s3://bucket/k: status 400 Bad Request (InvalidToken: bad … for …) at offset 0");
   CHECK(problem_of(*store, "s3://bucket/other").find("InvalidToken") != std::string::npos);

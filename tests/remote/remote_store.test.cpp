@@ -125,6 +125,11 @@ TEST_CASE("a server that ignores ranges is accepted only if the whole object was
   CHECK(part_of(*store, server.url(), 9, 100).bytes.empty());
   CHECK(part_of(*store, server.url(), 0, 0).object == fl::object_info{5, "\"1\""});
 
+  auto small = quick();
+  small.part_bytes = 4;
+  CHECK(problem_of(*fl::remote(small), server.url(), 3, 4).find("part_bytes is at least 5, at offset 3") !=
+        std::string::npos);
+
   const std::string sentence = "the server ignores ranges: it answered with the whole object (status 200)";
   const std::string advice =
       "; a source that reads in order can use it if remote_options::part_bytes is at least 5, at offset ";

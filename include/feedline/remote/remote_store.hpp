@@ -84,8 +84,9 @@ class remote_store final : public object_store {
 /// profile (AWS_PROFILE). Keys are the first of: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; a web
 /// identity (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN); the profile in ~/.aws/credentials and ~/.aws/config; the server of a
 /// container (AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or …_FULL_URI); the instance's metadata. They are renewed five
-/// minutes before they expire, and when S3 says ExpiredToken. Without keys, requests aren't
-/// signed; `anonymous` saves the search for them, which can take a second for the metadata.
+/// minutes before they expire, and when S3 says ExpiredToken. Without keys, requests aren't signed, and keys are looked for
+/// again after a minute and when S3 refuses a request (401, 403); `anonymous` saves the search for them, which can take some
+/// seconds for the metadata.
 ///
 /// Fails: with an error that names the object without its secrets, and has the code and the message of an error of S3.
 /// - outage_error: a connection that fails or breaks, a server that is silent for too long, and the status codes 408, 429

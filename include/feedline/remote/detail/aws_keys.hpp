@@ -70,7 +70,7 @@ class aws_settings {
 };
 
 /// Finds keys in the order of the SDKs: web identity, shared files, container, instance metadata. None of them: keys that
-/// sign nothing. It throws keys_error if the first that is set up fails.
+/// sign nothing, for a minute. It throws keys_error if the first that is set up fails.
 key_ring::finder aws_key_finder(aws_settings settings);
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -176,15 +176,17 @@ FEEDLINE_INLINE std::optional<std::string> small_file(const std::string& path) {
   errno = EFBIG;
   if (file.size() > most) return {};
   std::string text(static_cast<std::size_t>(file.size()), '\0');
-  text.resize(file.read(text.data(), text.size(), 0));
+  errno = EIO; // unless reading says otherwise
+  if (file.read(text.data(), text.size(), 0) < text.size()) return {};
   return text;
 }
 
-/// A file that must be there.
+/// A file that must be there, and not empty.
 FEEDLINE_INLINE std::string needed_file(const std::string& path) {
   auto text = small_file(path);
   if (!text)
     throw keys_error(in_backticks(path) + " can't be read: " + std::generic_category().message(errno));
+  if (trimmed(*text).empty()) throw keys_error(in_backticks(path) + " is empty or can't be read", true);
   return std::string(trimmed(*text));
 }
 
@@ -282,7 +284,7 @@ class aws_providers {
         throw keys_error("no keys of S3 from " + std::string(name) + ": " + error.what(), error.may_heal);
       }
     }
-    return {.why_none = why_none_};
+    return {.expires = std::chrono::system_clock::now() + std::chrono::minutes(1), .why_none = why_none_};
   }
 
  private:
@@ -318,7 +320,7 @@ class aws_providers {
     std::string_view answer = reply.body;
     const std::size_t begin = answer.find("<Credentials>"), end = answer.find("</Credentials>");
     if (begin == answer.npos || end == answer.npos || end < begin)
-      throw keys_error("the answer of " + readable(url) + " has no Credentials");
+      throw keys_error("the answer of " + without_secrets(url) + " has no Credentials");
     answer = answer.substr(begin, end - begin);
     const auto value = [&](const char* name) { return xml_text(answer, name).value_or(""); };
     return expiring(value("AccessKeyId"), value("SecretAccessKey"), value("SessionToken"),
@@ -327,14 +329,19 @@ class aws_providers {
 
   std::optional<request_keys> of_files() {
     const auto value = [&](const char* name) { return settings_.of_profile(name); };
+    const auto refuse = [&](std::initializer_list<const char*> others) {
+      for (const char* other : others)
+        if (!value(other).empty())
+          throw keys_error(
+              "the profile " + in_backticks(settings_.profile()) + " has " + other +
+              ", which isn't supported: set the variables that `aws configure export-credentials "
+              "--format env` prints");
+    };
+    refuse({"role_arn"}); // the keys beside it are for taking the role only
     if (!value("aws_access_key_id").empty())
       return signing_keys(value("aws_access_key_id"), value("aws_secret_access_key"),
                           value("aws_session_token"));
-    for (const char* other : {"role_arn", "credential_process", "sso_session", "sso_start_url"})
-      if (!value(other).empty())
-        throw keys_error("the profile " + in_backticks(settings_.profile()) + " has " + other +
-                         ", which isn't supported: set the variables that `aws configure export-credentials "
-                         "--format env` prints");
+    refuse({"credential_process", "sso_session", "sso_start_url"});
     const std::string what =
         "no keys of the profile " + in_backticks(settings_.profile()) + " in " + settings_.files();
     if (!settings_.has_profile() && settings_.variable({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"}) != "")
@@ -382,10 +389,11 @@ class aws_providers {
                            .timeout = std::chrono::seconds(1),
                            .is_direct = true};
     };
-    const http_reply token =
-        exchange(options_, request("PUT", "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600"), stop_);
+    const http_exchange put = request("PUT", "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600");
+    http_reply token = exchange(options_, put, stop_);
+    if (token.status == 0) token = exchange(options_, put, stop_); // the first may have been lost
     if (token.status == 0) return none("no instance metadata (" + token.problem + ")");
-    if (token.status / 100 == 4)
+    if (token.status / 100 == 4 && token.status != 429)
       return none("no instance metadata (status " + status_text(token.status) + ")");
     check(token, {});
     const std::string header = "X-aws-ec2-metadata-token: " + in_header(token.body);
@@ -407,7 +415,7 @@ class aws_providers {
   static void check(const http_reply& reply, const std::string& secret) {
     if (reply.status == 200) return;
     if (reply.status == 0) throw keys_error(reply.problem, true);
-    throw keys_error("status " + status_text(reply.status) + without(error_in_body(reply.body), {secret}),
+    throw keys_error("status " + status_text(reply.status) + error_in_body(reply.body, {secret}),
                      reply.status >= 500 || reply.status == 429 || reply.status == 408);
   }
 

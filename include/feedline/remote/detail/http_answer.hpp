@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <curl/curl.h>
 
@@ -60,8 +61,8 @@ struct http_answer {
 std::string without_entities(std::string_view text);
 
 /// " (SlowDown: Please reduce your request rate.)": the code and the message of an error of S3, from the body of an answer;
-/// empty if it is something else. Long ones are shortened.
-std::string error_in_body(std::string_view body);
+/// empty if it is something else. Long ones are shortened, and secrets are left out.
+std::string error_in_body(std::string_view body, const std::vector<std::string_view>& secrets = {});
 
 /// "503 Service Unavailable", in our own words: the server's may be missing or anything.
 std::string status_text(int status);

@@ -101,18 +101,20 @@ FEEDLINE_INLINE std::string without_entities(std::string_view text) {
   return plain;
 }
 
-FEEDLINE_INLINE std::string error_in_body(std::string_view body) {
+FEEDLINE_INLINE std::string error_in_body(std::string_view body,
+                                          const std::vector<std::string_view>& secrets) {
   const auto element = [&](std::string_view name, std::size_t most) {
     const std::string tag = "<" + std::string(name) + ">";
     const std::size_t found = body.find(tag);
     std::string_view text = found == body.npos ? std::string_view() : body.substr(found + tag.size());
     text = trimmed(text.substr(0, text.find('<')));
+    const std::string plain = without(without_entities(text), secrets); // before they can be cut
+    text = plain;
     const bool is_cut = text.size() > most;
     while (is_cut && most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80)
       --most; // within a character
-    const std::string plain = without_entities(text.substr(0, most));
     std::string shown;
-    for (text = plain; !text.empty();) {
+    for (text = text.substr(0, most); !text.empty();) {
       const bool is_c1 = text[0] == '\xc2' && text.size() > 1 && static_cast<unsigned char>(text[1]) < 0xa0;
       const auto byte = static_cast<unsigned char>(text[0]);
       shown += byte < ' ' || byte == 0x7f || is_c1 ? ' ' : text[0];
@@ -123,7 +125,7 @@ FEEDLINE_INLINE std::string error_in_body(std::string_view body) {
   if (body.find("<Error>") == body.npos) return {};
   const std::string code = element("Code", 80), message = element("Message", 300);
   if (code.empty() && message.empty()) return {};
-  return " (" + code + (code.empty() || message.empty() ? "" : ": ") + message + ")";
+  return without(" (" + code + (code.empty() || message.empty() ? "" : ": ") + message + ")", secrets);
 }
 
 FEEDLINE_INLINE std::string status_text(int status) {

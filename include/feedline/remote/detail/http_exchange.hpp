@@ -71,7 +71,7 @@ struct http_exchange {
   std::string url;
   std::vector<std::string> headers{};
   std::string body{};
-  std::chrono::seconds timeout{5}; ///< to connect
+  std::chrono::seconds timeout{5}; ///< to connect; all of it may take three times as long
   bool is_direct = false;          ///< past any proxy
 };
 

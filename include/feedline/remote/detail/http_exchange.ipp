@@ -82,7 +82,6 @@ FEEDLINE_INLINE void common_options::set(CURL* easy) const {
 
 FEEDLINE_INLINE http_reply exchange(const common_options& options, const http_exchange& e,
                                     const std::stop_token& stop) {
-  constexpr long seconds = 10; // for all of it, after connecting
   http_reply reply;
   curl_list headers;
   const curl_multi multi = make_multi();
@@ -92,7 +91,7 @@ FEEDLINE_INLINE http_reply exchange(const common_options& options, const http_ex
   options.set(easy.get());
   set(CURLOPT_URL, e.url.c_str());
   set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(e.timeout.count()));
-  set(CURLOPT_TIMEOUT, static_cast<long>(e.timeout.count()) + seconds);
+  set(CURLOPT_TIMEOUT, static_cast<long>(e.timeout.count()) * 3);
   if (e.is_direct) set(CURLOPT_NOPROXY, "*");
   if (!e.body.empty()) {
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(e.body.size()));

@@ -41,6 +41,7 @@ bool is_visible(std::string_view text);
 /// the old keys while these are valid.
 class key_ring {
   using clock = std::chrono::system_clock;
+  static constexpr std::chrono::seconds pause{10}; // after a failure to renew keys that are still valid
 
  public:
   using finder = std::function<request_keys(const std::stop_token&)>;

@@ -3,6 +3,7 @@
 #include <feedline/remote/detail/request_keys.hpp>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -28,10 +29,16 @@ key_ring::get(std::uint64_t& awaited, const std::function<void()>& wake, clock::
       awaited = 0;
       std::rethrow_exception(failure_);
     }
-    thread_ = std::jthread([this, wake](const std::stop_token& stop) {
-      search(stop);
-      wake();
-    });
+    try {
+      thread_ = std::jthread([this, wake](const std::stop_token& stop) {
+        search(stop);
+        wake();
+      });
+    } catch (const std::system_error& error) {
+      if (!is_valid) throw keys_error(std::string("no thread can be started: ") + error.what(), true);
+      renewed_from_ = now + pause;
+      return keys_;
+    }
     is_searching_ = true;
   }
   if (is_valid) return keys_;
@@ -46,13 +53,16 @@ FEEDLINE_INLINE bool key_ring::discard(const std::shared_ptr<const request_keys>
 }
 
 FEEDLINE_INLINE void key_ring::search(const std::stop_token& stop) {
-  constexpr std::chrono::seconds early{300}, pause{10};
+  constexpr std::chrono::seconds early{300};
   std::shared_ptr<const request_keys> found;
   std::exception_ptr failure;
   const clock::time_point began = clock::now();
   try {
     found = std::make_shared<const request_keys>(find_(stop));
-    if (found->expires <= clock::now()) throw keys_error("they have expired already", true);
+    if (found->expires <= clock::now())
+      throw keys_error(
+          "the keys or the token that were found have expired already (is this machine's clock right?)",
+          true);
   } catch (const keys_error&) {
     failure = std::current_exception();
   } catch (const std::exception& error) {

@@ -44,7 +44,8 @@ enum class attempt_end {
 class transfer {
  public:
   /// The tickets are for one object and in the order of their offsets; the range goes from the first to the last.
-  explicit transfer(std::vector<std::shared_ptr<part_ticket>> tickets);
+  /// `part_bytes`: of the options.
+  transfer(std::vector<std::shared_ptr<part_ticket>> tickets, std::size_t part_bytes);
 
   // For the thread that runs it.
   std::size_t attempts = 0; ///< since it last made progress
@@ -137,7 +138,8 @@ class transfer {
 
   void judge_range();
 
-  // Fine if the object ends within the range. What precedes the range, and bytes of earlier attempts, come again.
+  // Fine if the object is small and ends within the range. What precedes the range comes again, as do the bytes of earlier
+  // attempts.
   void judge_whole();
 
   void judge_end();
@@ -166,6 +168,7 @@ class transfer {
   const std::vector<std::shared_ptr<part_ticket>> tickets_;
   const std::uint64_t offset_;
   const std::size_t count_;
+  const std::size_t most_whole_; // the largest object that is read from a server without ranges
 
   // Of all attempts.
   std::optional<object_info> object_;

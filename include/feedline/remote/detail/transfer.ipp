@@ -25,11 +25,12 @@ FEEDLINE_INLINE bool lacks_descriptors() noexcept {
   return false;
 }
 
-FEEDLINE_INLINE transfer::transfer(std::vector<std::shared_ptr<part_ticket>> tickets)
+FEEDLINE_INLINE transfer::transfer(std::vector<std::shared_ptr<part_ticket>> tickets, std::size_t part_bytes)
     : random(key(stable_hash(tickets.front()->name), tickets.front()->offset)),
       tickets_(std::move(tickets)),
       offset_(tickets_.front()->offset),
       count_(static_cast<std::size_t>(tickets_.back()->offset - offset_) + tickets_.back()->count),
+      most_whole_(std::max(part_bytes, count_)),
       target_(tickets_.front()->target) {}
 
 FEEDLINE_INLINE void transfer::start_over() {
@@ -198,7 +199,8 @@ FEEDLINE_INLINE void transfer::judge_range() {
 FEEDLINE_INLINE void transfer::judge_whole() {
   const std::string ignores = "the server ignores ranges: it answered with the whole object (status 200)";
   if (!answer_.length) return refuse(ignores + ", and without its size (Content-Length)");
-  if (count_ > 0 && *answer_.length > offset_ && *answer_.length - offset_ > count_)
+  if (count_ > 0 &&
+      (*answer_.length > most_whole_ || (*answer_.length > offset_ && *answer_.length - offset_ > count_)))
     return refuse(ignores +
                   "; a source that reads in order can use it if remote_options::part_bytes is at least " +
                   std::to_string(*answer_.length));
@@ -243,14 +245,14 @@ FEEDLINE_INLINE bool transfer::take_error(std::string_view bytes) {
 
 FEEDLINE_INLINE void transfer::explain() {
   if (!error_) return;
-  std::string text = error_in_body(*error_);
-  error_.reset();
+  const std::string text = error_in_body(*error_);
   // The server refuses every request, until the user has done something.
   const bool is_expired = text.starts_with(" (ExpiredToken");
   refuses_all_ = verdict_ == verdict::refused && target().is_s3 &&
                  (is_expired || text.starts_with(" (RequestTimeTooSkewed"));
-  refuses_keys_ =
-      keys_ && verdict_ == verdict::refused && (target().is_s3 ? is_expired : answer_.status == 401);
+  const bool is_denied = answer_.status == 401 || (target().is_s3 && answer_.status == 403);
+  refuses_keys_ = keys_ && verdict_ == verdict::refused &&
+                  (target().is_s3 ? is_expired || (is_denied && keys_->user.empty()) : is_denied);
   std::vector<std::string_view> secrets{target().password};
   const auto add = [&](const std::vector<std::string>& headers) {
     for (const std::string_view header : headers) {
@@ -265,7 +267,8 @@ FEEDLINE_INLINE void transfer::explain() {
     secrets.push_back(keys_->password);
     add(keys_->headers);
   }
-  problem_ += without(std::move(text), secrets);
+  problem_ += error_in_body(*error_, secrets);
+  error_.reset();
 }
 
 FEEDLINE_INLINE const std::optional<object_info>& transfer::known() const {

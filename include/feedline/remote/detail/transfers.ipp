@@ -57,7 +57,7 @@ FEEDLINE_INLINE void transfers::close() {
 
 FEEDLINE_INLINE transfers::request::request(transfers& all_,
                                             std::vector<std::shared_ptr<part_ticket>> tickets)
-    : all(all_), work(std::move(tickets)) {}
+    : all(all_), work(std::move(tickets), all_.options_.part_bytes) {}
 
 FEEDLINE_INLINE void transfers::run() {
   block_broken_pipe();
@@ -283,7 +283,10 @@ FEEDLINE_INLINE void transfers::end_attempt(request& r, attempt_end result) {
   if (result == attempt_end::moved) return start_attempt(r, true);
   if (t.has_refused_keys() && !r.had_other_keys && t.target().keys && t.target().keys->discard(t.keys())) {
     r.had_other_keys = true;
-    result = attempt_end::broken;
+    --t.attempts; // it doesn't count
+    ++retries_;
+    r.resumes = clock::now();
+    return;
   }
   const bool in_outage = result == attempt_end::broken || result == attempt_end::unusable;
   if (!in_outage) end_outage();

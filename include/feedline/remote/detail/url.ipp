@@ -165,7 +165,7 @@ FEEDLINE_INLINE web_secrets::web_secrets(const remote_options& options) : header
     const char* const value = std::getenv(name);
     return value && *value ? value : otherwise;
   };
-  const std::string token = variable("HF_TOKEN", "");
+  const std::string token(trimmed(variable("HF_TOKEN", "")));
   if (token.empty() || options.anonymous) return;
   if (!is_visible(token)) refuse("HF_TOKEN has characters that can't be sent in a header");
   hugging_face_origin_ = origin_of(variable("HF_ENDPOINT", "https://huggingface.co"));
