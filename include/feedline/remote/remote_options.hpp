@@ -15,9 +15,11 @@ namespace feedline::inline FEEDLINE_ABI {
 
 /// Proves to a server who asks, as `Authorization: Bearer …`.
 struct bearer_token {
-  std::string text;
+  std::string text; ///< the token
+  /// When the server stops to accept it; max(): never, as far as is known.
   std::chrono::system_clock::time_point expires = std::chrono::system_clock::time_point::max();
 
+  /// Also for a function that returns the text alone.
   bearer_token(std::string text_,
                std::chrono::system_clock::time_point expires_ = std::chrono::system_clock::time_point::max())
       : text(std::move(text_)), expires(expires_) {}
