@@ -151,7 +151,6 @@ FEEDLINE_INLINE std::optional<std::string> xml_text(std::string_view document, s
 }
 
 FEEDLINE_INLINE std::optional<std::chrono::system_clock::time_point> parse_utc(std::string_view text) {
-  using namespace std::chrono;
   constexpr std::string_view form = "dddd-dd-ddTdd:dd:dd";
   if (text.size() <= form.size() || !text.ends_with('Z')) return {};
   std::string_view fraction = text.substr(form.size(), text.size() - form.size() - 1);
@@ -161,11 +160,14 @@ FEEDLINE_INLINE std::optional<std::chrono::system_clock::time_point> parse_utc(s
   const auto number = [&](std::size_t at, std::size_t size) {
     return static_cast<unsigned>(parse_number(text.substr(at, size)).value_or(0));
   };
-  const year_month_day date{year(static_cast<int>(number(0, 4))), month(number(5, 2)), day(number(8, 2))};
+  namespace chrono = std::chrono;
+  const chrono::year_month_day date{chrono::year(static_cast<int>(number(0, 4))), chrono::month(number(5, 2)),
+                                    chrono::day(number(8, 2))};
   if (!date.ok() || number(0, 4) < 1970 || number(0, 4) > 2200 || number(11, 2) > 23 || number(14, 2) > 59 ||
       number(17, 2) > 60)
     return {};
-  return sys_days(date) + hours(number(11, 2)) + minutes(number(14, 2)) + seconds(number(17, 2));
+  return chrono::sys_days(date) + chrono::hours(number(11, 2)) + chrono::minutes(number(14, 2)) +
+         chrono::seconds(number(17, 2));
 }
 
 /// The whole of a small file; nothing, and errno, if it can't be read.
