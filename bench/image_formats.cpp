@@ -2,7 +2,6 @@
 // What does feedline's decoding of PNG and WebP images cost compared with bare calls of libpng and libwebp? One thread
 // decodes 16 images that the benchmark makes: to memory that is kept, and a random resized crop to 224 x 224 float planes.
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -22,6 +21,8 @@
 #include <webp/encode.h>
 #endif
 
+#include "photos.hpp"
+
 namespace fl = feedline;
 
 namespace {
@@ -31,27 +32,12 @@ using planes = fl::tensor<float, 3, 224, 224>;
 
 constexpr std::size_t height = 480, width = 640;
 
-// Shapes with soft edges and some noise.
-fl::tensor<std::uint8_t> picture(std::uint64_t key) {
-  fl::random_generator random(key);
-  fl::tensor<std::uint8_t> image(fl::shape{height, width, 3});
-  for (std::size_t c = 0; c < 3; ++c) {
-    const double wave = random.uniform(0.005, 0.05), turn = random.uniform(0.005, 0.05);
-    for (std::size_t y = 0; y < height; ++y)
-      for (std::size_t x = 0; x < width; ++x)
-        image[(y * width + x) * 3 + c] = static_cast<std::uint8_t>(
-            128 +
-            80 * std::sin(wave * static_cast<double>(x + c * y)) * std::cos(turn * static_cast<double>(y)) +
-            static_cast<double>(random.below(8)));
-  }
-  return image;
-}
-
 template <class Write>
 std::vector<bytes> written(Write write) {
   std::vector<bytes> files;
   for (std::uint64_t key = 0; key < 16; ++key) {
-    const auto file = std::as_bytes(write(picture(key)));
+    fl::random_generator random(key);
+    const auto file = std::as_bytes(write(made_picture(random, height, width, 8)));
     files.emplace_back(file.begin(), file.end());
   }
   return files;
@@ -117,7 +103,7 @@ void bare_whole(benchmark::State& state, const std::vector<bytes>& files, Decode
 
 #ifdef FEEDLINE_IMAGE_PNG
 const std::vector<bytes>& png_files() {
-  static const std::vector<bytes> files = written([](const fl::tensor<std::uint8_t>& image) {
+  static const std::vector<bytes> files = written([](const image& picture) {
     static std::vector<std::uint8_t> file(height * width * 4);
     png_image writer{};
     writer.version = PNG_IMAGE_VERSION;
@@ -125,7 +111,7 @@ const std::vector<bytes>& png_files() {
     writer.height = height;
     writer.format = PNG_FORMAT_RGB;
     png_alloc_size_t size = file.size();
-    png_image_write_to_memory(&writer, file.data(), &size, 0, image.data(), 0, nullptr);
+    png_image_write_to_memory(&writer, file.data(), &size, 0, picture.data(), 0, nullptr);
     return std::span<const std::uint8_t>(file).first(size);
   });
   return files;
@@ -165,11 +151,12 @@ BENCHMARK(png_crop);
 #ifdef FEEDLINE_IMAGE_WEBP
 template <bool IsLossless>
 const std::vector<bytes>& webp_files() {
-  static const std::vector<bytes> files = written([](const fl::tensor<std::uint8_t>& image) {
+  static const std::vector<bytes> files = written([](const image& picture) {
     static std::vector<std::uint8_t> file;
     std::uint8_t* out = nullptr;
-    const std::size_t size = IsLossless ? WebPEncodeLosslessRGB(image.data(), width, height, 3 * width, &out)
-                                        : WebPEncodeRGB(image.data(), width, height, 3 * width, 85, &out);
+    const std::size_t size = IsLossless
+                                 ? WebPEncodeLosslessRGB(picture.data(), width, height, 3 * width, &out)
+                                 : WebPEncodeRGB(picture.data(), width, height, 3 * width, 85, &out);
     file.assign(out, out + size);
     WebPFree(out);
     return std::span<const std::uint8_t>(file);

@@ -2,7 +2,6 @@
 // What does feedline's JPEG decoder cost compared with bare libjpeg calls, and what does new memory for each image cost?
 // One thread decodes the photographs of FEEDLINE_BENCH_PHOTOS, or 64 images that the benchmark makes.
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -17,21 +16,11 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-// Shapes with soft edges and some noise, in typical sizes of web photographs.
+// In typical sizes of web photographs.
 bytes made_photo(std::uint64_t key) {
   fl::random_generator random(key);
   const std::size_t width = 400 + random.below(240), height = 300 + random.below(240);
-  fl::tensor<std::uint8_t> image(fl::shape{height, width, 3});
-  for (std::size_t c = 0; c < 3; ++c) {
-    const double wave = random.uniform(0.005, 0.05), turn = random.uniform(0.005, 0.05);
-    for (std::size_t y = 0; y < height; ++y)
-      for (std::size_t x = 0; x < width; ++x)
-        image[(y * width + x) * 3 + c] = static_cast<std::uint8_t>(
-            128 +
-            80 * std::sin(wave * static_cast<double>(x + c * y)) * std::cos(turn * static_cast<double>(y)) +
-            static_cast<double>(random.below(40)));
-  }
-  return fl::encode_jpeg(image, 88);
+  return fl::encode_jpeg(made_picture(random, height, width, 40), 88);
 }
 
 /// The photographs of the shards, or made ones if no shards are named.

@@ -2,6 +2,8 @@
 #pragma once
 // The photographs that benchmarks decode, from the TAR shards that FEEDLINE_BENCH_PHOTOS names, and the same ones with
 // restart markers, which FEEDLINE_BENCH_MARKED_PHOTOS names. The shards stay mapped.
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -42,6 +44,22 @@ const std::vector<feedline::tar_sample>& photos(benchmark::State& state) {
 using image = feedline::tensor<std::uint8_t>;
 
 inline image decode(const feedline::tar_sample& sample) { return feedline::decode_jpeg(sample["jpg"]); }
+
+/// Shapes with soft edges, and noise below a number.
+inline image made_picture(feedline::random_generator& random, std::size_t height, std::size_t width,
+                          std::uint64_t noise) {
+  image picture(feedline::shape{height, width, 3});
+  for (std::size_t c = 0; c < 3; ++c) {
+    const double wave = random.uniform(0.005, 0.05), turn = random.uniform(0.005, 0.05);
+    for (std::size_t y = 0; y < height; ++y)
+      for (std::size_t x = 0; x < width; ++x)
+        picture[(y * width + x) * 3 + c] = static_cast<std::uint8_t>(
+            128 +
+            80 * std::sin(wave * static_cast<double>(x + c * y)) * std::cos(turn * static_cast<double>(y)) +
+            static_cast<double>(random.below(noise)));
+  }
+  return picture;
+}
 
 inline void report_photos(benchmark::State& state, std::size_t photos) {
   state.SetItemsProcessed(static_cast<std::int64_t>(static_cast<std::size_t>(state.iterations()) * photos));
