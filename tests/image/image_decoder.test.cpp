@@ -43,7 +43,7 @@ bool equal(const fl::tensor<std::uint8_t>& a, const fl::tensor<std::uint8_t>& b)
   return largest_difference(a, b) == 0;
 }
 
-/// What an image of red, green, blue and alpha is without alpha, in front of a background if there is one.
+/// The red, green and blue of an image with alpha; with a background they are laid over it.
 fl::tensor<std::uint8_t> without_alpha(const fl::tensor<std::uint8_t>& rgba,
                                        const std::optional<std::array<std::uint8_t, 3>>& background) {
   fl::tensor<std::uint8_t> rgb(fl::shape{rgba.shape()[0], rgba.shape()[1], 3});

@@ -266,7 +266,7 @@ class run_handle {
 /// | `next()`                   | waits for an item | waits for an item | nothing          | nothing        | the same error     |
 /// | `try_next()`, `next_for()` | an item or empty  | an item or empty  | the end          | the end        | the same error     |
 /// | `stop()`                   | stops             | stops             | only `state()`   | no effect      | no effect          |
-/// | `close()`, live source      | ends the stream   | ends the stream   | no effect        | no effect      | no effect          |
+/// | `close()`, live source     | ends the stream   | ends the stream   | no effect        | no effect      | no effect          |
 /// | destruction                | stops, joins      | stops, joins      | joins            | joins          | joins              |
 /// | `metrics()`, `failures()`  | so far            | so far            | of the whole run | until the stop | until the failure  |
 /// | `checkpoint()`             | the beginning     | after the item    | the end          | after the item | before the failure |
@@ -275,10 +275,10 @@ class run_handle {
 /// next() has thrown. How far its threads are changes only whether next() waits. A checkpoint is taken after the item that
 /// was returned last.
 ///
-/// Any thread may call `stop()`, `close()`, `stopped()`, `metrics()` and `waiting_for()` at any time, also while another one waits in
-/// next(); a stage's function or coroutine may call `stop()` and `close()`. All else is for one thread at a time, which may be another one
-/// each time: in a debug build next() throws std::logic_error if another thread is inside it. The loader must not be
-/// destroyed by its own threads, nor while another thread uses it. A loader that was moved from behaves as a stopped one
+/// Any thread may call `stop()`, `close()`, `stopped()`, `metrics()` and `waiting_for()` at any time, also while another one
+/// waits in next(); a stage's function or coroutine may call `stop()` and `close()`. All else is for one thread at a time, which
+/// may be another one each time: in a debug build next() throws std::logic_error if another thread is inside it. The loader must
+/// not be destroyed by its own threads, nor while another thread uses it. A loader that was moved from behaves as a stopped one
 /// without metrics.
 ///
 /// The second parameter is the library's: whether a checkpoint can be taken is known at compile time for what finite() and

@@ -223,10 +223,10 @@ auto concat(Sources... sources) {
   static_assert(sizeof...(Sources) > 0 && sizeof...(Sources) <= detail::part_index::most_parts,
                 "feedline::concat: it takes 1 to 255 sources");
   if constexpr (!(detail::part_source<Sources> && ...)) {
-    static_assert((detail::part_source<Sources> && ...),
-                  "feedline::concat: it takes sources, each optionally followed by map, filter or tap, the "
-                  "last of which may be "
-                  "map or tap with workers: put other stages after concat()");
+    static_assert(
+        (detail::part_source<Sources> && ...),
+        "feedline::concat: it takes sources, each optionally followed by map, filter or tap, the last of "
+        "which may be map or tap with workers: put other stages after concat()");
     return detail::refused_pipeline();
   } else {
     return [](auto... parts) {

@@ -277,9 +277,10 @@ auto weighted(Source source, double weight) {
     throw std::invalid_argument("feedline::mix: a weight must be a finite number above 0, not " +
                                 std::to_string(weight));
   if constexpr (!detail::part_source<Source>) {
-    static_assert(detail::part_source<Source>, "feedline::weighted: it takes a source, optionally followed "
-                                               "by map, filter or tap, the last of which may be "
-                                               "map or tap with workers: put other stages after mix()");
+    static_assert(
+        detail::part_source<Source>,
+        "feedline::weighted: it takes a source, optionally followed by map, filter or tap, the last of which "
+        "may be map or tap with workers: put other stages after mix()");
     return detail::refused_pipeline();
   } else {
     return detail::weighted_source<detail::source_of_t<Source>>{detail::source_of(std::move(source)), weight};

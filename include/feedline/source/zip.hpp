@@ -198,8 +198,8 @@ auto zip(Sources... sources) {
   if constexpr (!(detail::part_source<Sources> && ...)) {
     static_assert(
         (detail::part_source<Sources> && ...),
-        "feedline::zip: it takes sources, each optionally followed by map, filter or tap, the last of which "
-        "may be map or tap with workers: put other stages after zip()");
+        "feedline::zip: it takes sources, each optionally followed by map, filter or tap, the last of "
+        "which may be map or tap with workers: put other stages after zip()");
     return detail::refused_pipeline();
   } else {
     return [](auto... parts) {

@@ -53,18 +53,17 @@ struct fit_check<stage_before<Before>, item<Item>, stage<Stage>, Field...> {
   static_assert(f != fit::returns_no_bool, "feedline: the function of `stage` must return a bool");
   static_assert(f != fit::returns_no_range,
                 "feedline: the function of `stage` must return a range with begin() and end()");
-  static_assert(sizeof...(Field) == 0,
-                "feedline: the `field` of `item` can't be stacked, so `stage` can't make tensors of it: make "
-                "it a number, an array of "
-                "numbers, a tensor, a string, or a vector or a plain struct of those (at most 64 fields; "
-                "give a class with a constructor "
-                "a function fields() that returns std::tie(a, b)), or collect whole items with as_list");
-  static_assert(f != fit::no_shape || sizeof...(Field) > 0,
-                "feedline: `item` has no shape, so `stage` can't make tensors of it: use numbers, arrays, "
-                "tensors, strings, or "
-                "vectors or a plain struct of those (at most 64 fields; give a class with a constructor a "
-                "function fields() "
-                "that returns std::tie(a, b)), or collect whole items with as_list");
+  static_assert(
+      sizeof...(Field) == 0,
+      "feedline: the `field` of `item` can't be stacked, so `stage` can't make tensors of it: make it a "
+      "number, an array of numbers, a tensor, a string, or a vector or a plain struct of those (at most "
+      "64 fields; give a class with a constructor a function fields() that returns std::tie(a, b)), or "
+      "collect whole items with as_list");
+  static_assert(
+      f != fit::no_shape || sizeof...(Field) > 0,
+      "feedline: `item` has no shape, so `stage` can't make tensors of it: use numbers, arrays, tensors, "
+      "strings, or vectors or a plain struct of those (at most 64 fields; give a class with a "
+      "constructor a function fields() that returns std::tie(a, b)), or collect whole items with as_list");
   static_assert(
       f != fit::no_length,
       "feedline: `stage` doesn't know the length of `item`: pass a function of the item that returns "

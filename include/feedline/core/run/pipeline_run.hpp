@@ -168,6 +168,9 @@ class pipeline_run {
   void check_failure_limits() const;
   void make_worker_pools();
 
+  // How the ranks of this run divide the samples.
+  rank_division division() const noexcept { return division_among(options_.rank, type_.source.division); }
+
   // Sets the identity that a checkpoint must match to be resumed here, and checks the rank.
   void identify();
   void check_ranks() const;

@@ -110,8 +110,7 @@ FEEDLINE_INLINE pipeline_run::pipeline_run(const run_type& type, std::shared_ptr
                .drain = options_.epochs != run_options::for_ever,
                .stop = stopping_.get_token(),
                .first_epoch = options.first_epoch.value_or(0),
-               .empty_epochs =
-                   empty_epochs_of(options.rank, division_among(options.rank, type.source.division)),
+               .empty_epochs = empty_epochs_of(options.rank, division()),
                .source_stop = closing_.get_token()},
       external_stop_(options.stop, stopper{this}) {
   for (std::size_t i = 0; i < type.stages.size(); ++i)
@@ -191,8 +190,7 @@ FEEDLINE_INLINE void pipeline_run::make_queues() {
 }
 
 FEEDLINE_INLINE void pipeline_run::add_places(std::string source_name) {
-  context_.counts_ranks = division_among(options_.rank, type_.source.division) == rank_division::by_run &&
-                          !options_.rank.is_alone();
+  context_.counts_ranks = division() == rank_division::by_run && !options_.rank.is_alone();
   add_place(std::move(source_name), 0);
   std::size_t of_source = 0;
   for (std::size_t i = 0; i < plan_->stages().size(); ++i) {
@@ -356,16 +354,14 @@ FEEDLINE_INLINE void pipeline_run::identify() {
   identity_.ranks = options_.rank.world_size;
   identity_.remainder =
       options_.rank.is_alone() || identity_.for_ever ? remainder::drop : options_.rank.remainder;
-  identity_.by_sample =
-      !options_.rank.is_alone() && type_.source.division == rank_division::by_file && options_.rank.by_sample;
+  identity_.by_sample = !options_.rank.is_alone() && division() != type_.source.division;
   check_ranks();
 }
 
 // Ranks receive equally many samples, and must also deliver equally many items.
 FEEDLINE_INLINE void pipeline_run::check_ranks() const {
   if (options_.rank.is_alone() || is_endless() || options_.rank.remainder == remainder::keep) return;
-  const rank_division division = division_among(options_.rank, type_.source.division);
-  if (!options_.endless && (division == rank_division::by_file || type_.source.is_live))
+  if (!options_.endless && (division() == rank_division::by_file || type_.source.is_live))
     throw std::invalid_argument(
         "feedline: ranks that divide files among themselves have different numbers of samples, so in finite "
         "mode some "

@@ -3,6 +3,7 @@
 // Passes samples through stages outside of a run.
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -117,9 +118,11 @@ std::vector<std::string> names_of(std::string source_name, const composed_stages
 /// Numbers the names that several places have, "map (1 of 2)", so that a message tells which of them it means.
 void number_equal_names(std::vector<stage_place>& places);
 
-/// The places of a source and stages with these names. An additional one at the end keeps pointers to the last one
-/// valid.
-std::vector<stage_place> places_outside_run(const run_context& context, std::vector<std::string> names);
+/// The places of a source and stages with these names. `belongs_to_source`: of the stages after the first `before`. An
+/// additional one at the end keeps pointers to the last one valid.
+std::vector<stage_place> places_outside_run(const run_context& context, std::vector<std::string> names,
+                                            std::size_t before,
+                                            std::initializer_list<bool> belongs_to_source);
 
 /// One thread's copy of stages, for samples that pass through them outside of a run: to replay them, to read them again,
 /// or inside another stage or source.
@@ -135,12 +138,8 @@ class sample_worker<In, types<Stages...>> {
   sample_worker(std::vector<std::string> names, const std::shared_ptr<const void>* stages, std::uint64_t seed,
                 on_error how, const std::stop_token& stop, outcome_limits limits = {}, std::size_t before = 0)
       : context_{.seed = seed, .on_error = how, .drain = false, .stop = stop},
-        places_([&] {
-          std::vector<stage_place> places = places_outside_run(context_, std::move(names));
-          [[maybe_unused]] std::size_t number = 1 + before, of_source = 0;
-          ((places[number++].of_source = of_source, of_source += traits_of<Stages>().belongs_to_source), ...);
-          return places;
-        }()),
+        places_(places_outside_run(context_, std::move(names), before,
+                                   {traits_of<Stages>().belongs_to_source...})),
         thread_(places_.size()),
         progress_(0),
         end_{progress_, made_, context_.stop, limits},

@@ -103,6 +103,7 @@ class source_reader {
   const run_options& options_;
   const run_context& context_;
   source_place& at_;
+  const rank_division division_;
   const bool passes_over_others_;
   sample_id id_; // of the last sample, if others are passed over
 
@@ -116,7 +117,6 @@ class source_reader {
   // Called when the epoch has ended after `ranks` ranks received their next sample: the others get one from its beginning.
   bool wrap(std::uint64_t ranks);
 
-  const rank_division division_;
   std::shared_ptr<void> source_;   // of this epoch
   std::uint32_t empty_epochs_ = 0; // in a row
   empty_run_watch filtered_;

@@ -15,9 +15,8 @@ FEEDLINE_INLINE source_reader::source_reader(const run_options& options, const r
     : options_(options),
       context_(context),
       at_(at),
-      passes_over_others_(division_among(options.rank, division) == rank_division::by_run &&
-                          !options.rank.is_alone()),
-      division_(division_among(options.rank, division)) {}
+      division_(division_among(options.rank, division)),
+      passes_over_others_(division_ == rank_division::by_run && !options.rank.is_alone()) {}
 
 FEEDLINE_INLINE void source_reader::begin_epoch() {
   feedline::epoch e =
