@@ -229,6 +229,12 @@ TABLES = {
             "feedline_serial_chain": "feedline, a serial chain of stages",
         }),
     ]),
+    "watched_photos": ("photographs", [("alone", {
+        "alone": "the limit: a run that nothing watches",
+        "with_recorder": "with a recorder of 10 intervals per second",
+        "with_trace": "with a trace",
+        "with_watchdog": "with a watchdog",
+    })]),
     "ragged_batch": ("images", [
         (f"hand_written_{kind}", {
             f"hand_written_{kind}": f"a loop written by hand, boxes {text}",
