@@ -189,7 +189,7 @@ class tensor_generator {
         })) {}
 
   training_batch operator()(std::span<const packed_position> positions,
-                            std::span<const feedline::sample_id> ids) const {
+                            const feedline::sample_ids& ids) const {
     std::vector<feedline::sample_id> own_ids(ids.begin(), ids.end());
     if (positions.size() == size_)
       if (auto tensors = pool_->try_acquire()) {

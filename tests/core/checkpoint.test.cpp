@@ -429,7 +429,7 @@ TEST_CASE("The digest depends only on the samples and their order") {
   // Any two samples that are swapped.
   const auto of_ids = [](std::vector<fl::sample_id> ids) {
     fl::detail::running_digest d;
-    d.add(ids);
+    d.add(fl::sample_ids(ids));
     return d.value();
   };
   for (std::size_t size = 1; size <= 9; ++size)

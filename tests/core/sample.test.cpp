@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/core/sample.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <ranges>
 #include <set>
+#include <span>
 #include <stop_token>
 #include <type_traits>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -34,4 +38,32 @@ TEST_CASE("A context's random numbers depend only on seed and stage, epoch, inde
           numbers.insert(number);
         }
   CHECK(numbers.size() == 2 * 3 * 2 * 2);
+}
+
+TEST_CASE("Identities are a range in each form") {
+  const std::vector<std::uint64_t> indices{7, 8, 9, 10};
+  const fl::sample_id first{7, 1, 2, 3};
+  std::vector<fl::sample_id> listed;
+  for (const std::uint64_t index : indices) listed.push_back({index, 1, 2, 3});
+  const fl::sample_ids forms[] = {{first, 4}, {first, indices}, fl::sample_ids(listed)};
+  for (const fl::sample_ids& ids : forms) {
+    CHECK(std::vector<fl::sample_id>(ids.begin(), ids.end()) == listed);
+    CHECK(std::ranges::equal(ids, listed));
+    CHECK(ids == forms[0]);
+    CHECK(ids.front() == listed.front());
+    CHECK(ids.back() == listed.back());
+    CHECK(ids.subrange(1) == fl::sample_ids(std::span(listed).subspan(1)));
+    CHECK(ids.subrange(1, 2) == fl::sample_ids(std::span(listed).subspan(1, 2)));
+    CHECK_FALSE(ids == ids.subrange(1));
+    CHECK(ids.subrange(4).empty());
+    CHECK(ids.end() - ids.begin() == 4);
+    CHECK(ids.begin()[3] == listed[3]);
+    CHECK(*(ids.end() - 1) == listed[3]);
+  }
+  STATIC_REQUIRE(std::ranges::random_access_range<fl::sample_ids>);
+  CHECK(forms[0].count_up());
+  CHECK_FALSE(forms[1].count_up());
+  CHECK(forms[1].differ_in_index());
+  CHECK_FALSE(forms[2].differ_in_index());
+  CHECK(fl::sample_ids().empty());
 }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The items of a pipeline, values with their identities, and the context of a user's function.
+#include <algorithm>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string_view>
 
@@ -24,6 +29,158 @@ struct sample_id {
 
   friend auto operator<=>(const sample_id&, const sample_id&) = default;
 };
+
+/// The identities of samples, in their order: a range with random access, whose elements are sample_ids by value. It doesn't own
+/// them.
+class sample_ids {
+ public:
+  using value_type = sample_id; ///< of its elements
+
+  class iterator;
+
+  sample_ids() = default;
+
+  /// `size` samples whose indices count up from that of `first`, and which share the rest of its identity.
+  sample_ids(const sample_id& first, std::size_t size) noexcept : common_(first), size_(size) {}
+
+  /// Samples with these indices, which share the rest of an identity. The list must outlive it, …
+  sample_ids(const sample_id& common, std::span<const std::uint64_t> indices) noexcept
+      : common_(common), indices_(indices.data()), size_(indices.size()) {}
+
+  /// … and so must this one.
+  explicit sample_ids(std::span<const sample_id> listed) noexcept
+      : listed_(listed.data()), size_(listed.size()) {}
+
+  /// How many there are.
+  std::size_t size() const noexcept { return size_; }
+
+  /// Whether there are none.
+  bool empty() const noexcept { return size_ == 0; }
+
+  /// The identity of sample number i, which must be less than size().
+  sample_id operator[](std::size_t i) const noexcept {
+    if (listed_) return listed_[i];
+    sample_id id = common_;
+    id.index = indices_ ? indices_[i] : id.index + i;
+    return id;
+  }
+
+  /// The first one.
+  sample_id front() const noexcept { return (*this)[0]; }
+
+  /// The last one.
+  sample_id back() const noexcept { return (*this)[size_ - 1]; }
+
+  /// Those from number `begin` on, at most `count` of them.
+  sample_ids subrange(std::size_t begin, std::size_t count = std::size_t(-1)) const noexcept {
+    sample_ids part = *this;
+    if (listed_) part.listed_ += begin;
+    else if (indices_) part.indices_ += begin;
+    else part.common_.index += begin;
+    part.size_ = std::min(count, size_ - begin);
+    return part;
+  }
+
+  /// Whether they are known to differ in the index only.
+  bool differ_in_index() const noexcept { return !listed_; }
+
+  /// Whether their indices are known to count up, and nothing else to differ.
+  bool count_up() const noexcept { return !listed_ && !indices_; }
+
+  /// The place of the first one.
+  inline iterator begin() const noexcept;
+
+  /// The place behind the last one.
+  inline iterator end() const noexcept;
+
+  /// Whether both are the same identities in the same order.
+  friend bool operator==(const sample_ids& a, const sample_ids& b) noexcept {
+    if (a.size_ != b.size_) return false;
+    for (std::size_t i = 0; i < a.size_; ++i)
+      if (a[i] != b[i]) return false;
+    return true;
+  }
+
+ private:
+  sample_id common_; // what they have in common; without `indices_` also the first index
+  const std::uint64_t* indices_ = nullptr;
+  const sample_id* listed_ = nullptr; // instead of the two above
+  std::size_t size_ = 0;
+};
+
+/// The place of an identity in a sample_ids, which it must not outlive what that refers to.
+class sample_ids::iterator {
+ public:
+  ///@{
+  /// For std::iterator_traits.
+  using iterator_concept = std::random_access_iterator_tag;
+  using iterator_category = std::input_iterator_tag;
+  using value_type = sample_id;
+  using difference_type = std::ptrdiff_t;
+  using reference = sample_id;
+  using pointer = void;
+
+  ///@}
+
+  iterator() = default;
+
+  ///@{
+  /// As of every iterator with random access.
+  sample_id operator*() const noexcept { return of_[at_]; }
+
+  sample_id operator[](std::ptrdiff_t n) const noexcept { return *(*this + n); }
+
+  iterator& operator+=(std::ptrdiff_t n) noexcept {
+    at_ += static_cast<std::size_t>(n);
+    return *this;
+  }
+
+  iterator& operator-=(std::ptrdiff_t n) noexcept { return *this += -n; }
+
+  iterator& operator++() noexcept { return *this += 1; }
+
+  iterator& operator--() noexcept { return *this -= 1; }
+
+  iterator operator++(int) noexcept {
+    iterator before = *this;
+    ++*this;
+    return before;
+  }
+
+  iterator operator--(int) noexcept {
+    iterator before = *this;
+    --*this;
+    return before;
+  }
+
+  friend iterator operator+(iterator i, std::ptrdiff_t n) noexcept { return i += n; }
+
+  friend iterator operator+(std::ptrdiff_t n, iterator i) noexcept { return i += n; }
+
+  friend iterator operator-(iterator i, std::ptrdiff_t n) noexcept { return i -= n; }
+
+  friend std::ptrdiff_t operator-(const iterator& a, const iterator& b) noexcept {
+    return static_cast<std::ptrdiff_t>(a.at_ - b.at_);
+  }
+
+  friend bool operator==(const iterator& a, const iterator& b) noexcept { return a.at_ == b.at_; }
+
+  friend auto operator<=>(const iterator& a, const iterator& b) noexcept { return a.at_ <=> b.at_; }
+
+  ///@}
+
+ private:
+  friend class sample_ids;
+
+  iterator(const sample_ids& of, std::size_t at) noexcept : of_(of), at_(at) {}
+
+  sample_ids of_;
+  std::size_t at_ = 0;
+};
+
+inline sample_ids::iterator sample_ids::begin() const noexcept { return {*this, 0}; }
+
+inline sample_ids::iterator sample_ids::end() const noexcept { return {*this, size_}; }
 
 /// A value and its identity. Stages that hold items back or change their order receive and emit these.
 template <class T>

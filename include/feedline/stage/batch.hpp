@@ -261,6 +261,25 @@ void take_columns(Columns& columns, Results& results, std::size_t rows, std::ind
   ((std::get<I>(results) = std::get<I>(columns).take(rows)), ...);
 }
 
+/// The identities of a batch's rows.
+class batch_ids {
+ public:
+  /// Allocates memory for those of `rows` rows, unless it has it already.
+  void begin(std::size_t rows) {
+    if (list_.size() == 0) list_ = tensor<sample_id>(shape{rows}, block_cache::of_process());
+  }
+
+  void add(const auto& ids) noexcept { collected_.add(ids, list_.begin()); }
+
+  std::size_t size() const noexcept { return list_.size() == 0 ? 0 : collected_.size(); } // none after a move
+
+  sample_ids all() const noexcept { return list_.size() == 0 ? sample_ids() : collected_.in(list_.begin()); }
+
+ private:
+  tensor<sample_id> list_; // written only as far as necessary
+  id_collector collected_;
+};
+
 template <class T, class Mode>
 struct columns_maker;
 
@@ -389,16 +408,14 @@ class batch_of : public struct_columns<T, Mode> {
   std::size_t size() const noexcept { return ids_.size(); }
 
   /// The identity of each sample: index, sub-index and epoch.
-  std::span<const sample_id> ids() const& noexcept FEEDLINE_LIFETIMEBOUND {
-    return {ids_.begin(), ids_.end()};
-  }
+  sample_ids ids() const& noexcept FEEDLINE_LIFETIMEBOUND { return ids_.all(); }
 
-  std::span<const sample_id> ids() && = delete; // they would be gone with the batch
+  sample_ids ids() && = delete; // they would be gone with the batch
 
   /// The index of each sample in its source.
   std::vector<std::uint64_t> indices() const {
     std::vector<std::uint64_t> all;
-    for (const sample_id& id : ids_) all.push_back(id.index);
+    for (const sample_id& id : ids()) all.push_back(id.index);
     return all;
   }
 
@@ -409,7 +426,7 @@ class batch_of : public struct_columns<T, Mode> {
   void set_queued(std::chrono::nanoseconds time) noexcept { queued_ = time; }
 
   /// The epoch of the last sample. In infinite mode a batch may hold samples of two epochs: see ids().
-  std::uint32_t epoch() const noexcept { return ids()[size() - 1].epoch; }
+  std::uint32_t epoch() const noexcept { return ids().back().epoch; }
 
   ///@{
   /// The only column, for samples that are one value.
@@ -437,7 +454,7 @@ class batch_of : public struct_columns<T, Mode> {
   friend bool operator==(const batch_of& a, const batch_of& b)
     requires std::equality_comparable<struct_columns<T, Mode>>
   {
-    return a.ids_ == b.ids_ && a.columns() == b.columns();
+    return a.ids() == b.ids() && a.columns() == b.columns();
   }
 
   /// "batch of 2: " and the columns.
@@ -454,7 +471,7 @@ class batch_of : public struct_columns<T, Mode> {
   friend class detail::batch_builder<T, Mode>;
   friend struct detail::batch_maker<T>;
 
-  tensor<sample_id> ids_;
+  detail::batch_ids ids_;
   std::chrono::nanoseconds queued_{0};
 };
 
@@ -511,10 +528,10 @@ class struct_column {
 template <class T>
 struct batch_maker {
   template <class Columns>
-  static batch_of<T> make(Columns columns, tensor<sample_id> ids, std::size_t rows) {
+  static batch_of<T> make(Columns columns, batch_ids ids) {
     batch_of<T> b;
     b.ids_ = std::move(ids);
-    b.ids_.truncate(rows);
+    const std::size_t rows = b.size();
     std::apply([&](auto&... column) { (column.truncate(rows), ...); }, columns);
     columns_maker<T, stacked_t>::of(b) = std::move(columns);
     return b;
@@ -530,17 +547,13 @@ inline std::runtime_error lost_batch(std::size_t rows, const std::exception& err
 template <class Batch>
 bool emit_batch(Batch&& b, auto& emit) {
   const std::size_t rows = b.size();
-  const sample_id last = b.ids()[rows - 1];
+  const sample_id last = b.ids().back();
   try {
     return emit(sample<Batch>{std::move(b), last});
   } catch (const std::exception& error) {
     // Stages downstream catch their own errors: there was no room for the batch.
     throw lost_batch(rows, error);
   }
-}
-
-inline tensor<sample_id> make_ids(std::size_t rows) {
-  return tensor<sample_id>(shape{rows}, block_cache::of_process());
 }
 
 template <class T, class Mode>
@@ -565,22 +578,21 @@ class batch_builder {
 
   /// Adds a sample without emitting a batch. There must be room for it.
   void keep(sample<T>&& s) {
-    begin();
+    ids_.begin(size_);
     add(s.value);
-    ids_[rows_++] = s.id;
+    ids_.add(sample_ids(s.id, 1));
   }
 
-  bool is_full() const noexcept { return rows_ == size_; }
+  bool is_full() const noexcept { return ids_.size() == size_; }
 
   /// The identities of the samples that it holds.
-  std::span<const sample_id> ids() const noexcept { return {ids_.begin(), rows_}; }
+  sample_ids ids() const noexcept { return ids_.all(); }
 
   /// Emits the samples that it holds, at least one, as a batch. Returns false if no more items are needed.
   bool flush(auto& emit) {
-    const std::size_t rows = std::exchange(rows_, 0); // even after an error no sample is emitted twice
     output b;
-    b.ids_ = std::exchange(ids_, {});
-    b.ids_.truncate(rows);
+    b.ids_ = std::exchange(ids_, {}); // even after an error no sample is emitted twice
+    const std::size_t rows = b.size();
     try {
       take_columns(columns_, columns_maker<T, Mode>::of(b), rows, typename parts::all_numbers());
     } catch (const std::exception& error) {
@@ -593,29 +605,28 @@ class batch_builder {
   std::span<T> room()
     requires fills_rows
   {
-    begin();
-    return std::get<0>(columns_).rows_from(rows_, size_);
+    ids_.begin(size_);
+    return std::get<0>(columns_).rows_from(ids_.size(), size_);
   }
 
   /// Counts the next rows as filled.
-  void commit(std::size_t count, const id_row& ids, auto& emit)
+  void commit(const row_ids& ids, auto& emit)
     requires fills_rows
   {
-    ids.copy_to(&ids_[rows_], count);
-    rows_ += count;
+    ids_.add(ids);
     if (is_full()) flush(emit);
   }
 
   /// Whether it holds no samples, and has dropped none of this epoch. (A run resumed within the epoch would
   /// read dropped samples again.)
-  bool at_rest() const noexcept { return rows_ == 0 && !dropped_; }
+  bool at_rest() const noexcept { return ids_.size() == 0 && !dropped_; }
 
   void finish(auto& emit) {
-    if (rows_ == 0) return;
+    if (ids_.size() == 0) return;
     if (!options_.drop_last) {
       flush(emit);
     } else {
-      rows_ = 0;
+      ids_ = {};
       dropped_ = true;
     }
   }
@@ -623,16 +634,12 @@ class batch_builder {
   void end_epoch() noexcept { dropped_ = false; }
 
  private:
-  void begin() {
-    if (rows_ == 0 && ids_.size() == 0) ids_ = make_ids(size_);
-  }
-
   // If a later column refuses a sample, the next sample overwrites what the earlier columns stored of it.
   void add(T& value) {
     if constexpr (is_one_column<Mode, T>) {
-      std::get<0>(columns_).add(std::move(value), rows_, size_);
+      std::get<0>(columns_).add(std::move(value), ids_.size(), size_);
     } else {
-      add_fields(columns_, value, rows_, size_, typename parts::all_numbers());
+      add_fields(columns_, value, ids_.size(), size_, typename parts::all_numbers());
     }
   }
 
@@ -640,8 +647,7 @@ class batch_builder {
   batch_options options_;
   std::shared_ptr<block_cache> memory_;
   typename parts::builders columns_;
-  tensor<sample_id> ids_;
-  std::size_t rows_ = 0; // so far
+  batch_ids ids_;        // of the rows so far
   bool dropped_ = false; // some samples of this epoch
 };
 

@@ -129,21 +129,21 @@ class row_gatherer {
 
   void operator()(sample<Filled>&& s, auto& emit) {
     places_ = std::move(s.value.places);
-    if (ids_.size() == 0) ids_ = make_ids(size_);
-    places_->add(s.value.slot, rows_);
+    ids_.begin(size_);
+    places_->add(s.value.slot, ids_.size());
     s.value.slot = {};
-    ids_[rows_++] = s.id;
-    if (rows_ == size_) flush(emit);
+    ids_.add(sample_ids(s.id, 1));
+    if (ids_.size() == size_) flush(emit);
   }
 
   /// Whether it holds no samples, and has dropped none of this epoch. (A run resumed within the epoch would
   /// read dropped samples again.)
-  bool at_rest() const noexcept { return rows_ == 0 && !dropped_; }
+  bool at_rest() const noexcept { return ids_.size() == 0 && !dropped_; }
 
   void finish(auto& emit) {
-    if (rows_ == 0) return;
+    if (ids_.size() == 0) return;
     if (!options_.drop_last) return flush(emit);
-    rows_ = 0;
+    ids_ = {};
     dropped_ = true;
     places_->drop();
   }
@@ -152,10 +152,11 @@ class row_gatherer {
 
  private:
   void flush(auto& emit) {
-    const std::size_t rows = std::exchange(rows_, 0);
+    const std::size_t rows = ids_.size();
     output b;
     try {
-      b = batch_maker<T>::make(places_->take(rows), std::exchange(ids_, {}), rows);
+      batch_ids ids = std::exchange(ids_, {});
+      b = batch_maker<T>::make(places_->take(rows), std::move(ids));
     } catch (const std::exception& error) {
       places_->drop();
       throw lost_batch(rows, error);
@@ -166,8 +167,7 @@ class row_gatherer {
   std::size_t size_;
   batch_options options_;
   std::shared_ptr<row_places<T>> places_;
-  tensor<sample_id> ids_;
-  std::size_t rows_ = 0; // so far
+  batch_ids ids_;        // of the rows so far
   bool dropped_ = false; // some samples of this epoch
 };
 

@@ -40,10 +40,13 @@ class filter_stage : public function_stage<Held> {
   template <class In>
   struct running {
     using function = decltype(std::declval<const Held&>().bind());
+    using feedline_rows = void;
     using output = In;
 
+    bool keeps(const In& in, context& c) { return call(f.get(), in, c); }
+
     [[gnu::always_inline]] void operator()(sample<In>&& s, auto& emit, context& c) {
-      if (call(f.get(), std::as_const(s.value), c)) emit(std::move(s));
+      if (keeps(s.value, c)) emit(std::move(s));
     }
 
     function f;

@@ -2,7 +2,6 @@
 #pragma once
 // Stages of one segment as nested inlined calls: node → node → … → packer.
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/node_base.hpp>
 #include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/row.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/stage.hpp>
@@ -22,20 +22,6 @@
 #include <feedline/core/transport/packet.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-/// A running stage of the library that accepts rows of samples: it makes one value from each, as map does, …
-template <class Stage, class In>
-concept converts = requires(Stage& stage, In&& in, context& c) {
-  typename Stage::feedline_rows;
-  { stage.convert(std::move(in), c) } -> std::same_as<typename Stage::output>;
-};
-
-/// … or lends the space for its next values, so that the producer writes them directly into it.
-template <class Stage, class In>
-concept lends_room = requires(Stage& stage) {
-  typename Stage::feedline_rows;
-  { stage.room() } -> std::same_as<std::span<In>>;
-};
 
 /// A stage that runs others inside it and passes on their failures.
 template <class Stage>
@@ -83,7 +69,11 @@ class node final : public node_base {
  public:
   static constexpr bool is_measured = Next::is_measured;
   static constexpr bool has_room = lends_room<running, In>;
-  static constexpr bool takes_rows = has_room || (converts<running, In> && Next::has_room);
+  static constexpr bool takes_rows =
+      has_room ||
+      (converts<running, In> &&
+       (Next::has_room || (Next::takes_rows && std::is_trivially_copyable_v<output>))) ||
+      (selects<running, In> && Next::takes_rows);
 
   /// Builds the chain in its place: nothing of it is ever moved.
   template <class Sink>
@@ -113,21 +103,34 @@ class node final : public node_base {
     }
   }
 
-  /// Pushes a row of samples; updates `taken` before it passes them on.
-  flow push_row(std::span<In> values, id_row ids, const watch& wanted, std::size_t& taken)
+  /// Pushes a row of samples, which it may change.
+  flow push_row(std::span<In> values, const row_origin& from)
     requires takes_rows
   {
-    while (!values.empty()) {
-      if (const flow result = wanted(); result != flow::more) return result;
-      const std::size_t before = taken;
+    for (std::size_t done = 0; done < values.size();) {
+      if (const flow result = from.wanted(); result != flow::more) return result;
       flow result = flow::more;
-      if constexpr (has_room) result = move_row(values, ids, taken);
-      else result = convert_row(values, ids, wanted, taken);
+      const std::span<In> left = values.subspan(done);
+      const row_origin of_left = from.part(done, left.size());
+      if constexpr (has_room) done += move_row(*this, left, of_left, result);
+      else if constexpr (selects<running, In>) done += select_row(left, of_left, result);
+      else if constexpr (Next::has_room) done += convert_row(left, of_left, result);
+      else done += convert_row_here(left, of_left, result);
       if (result != flow::more) return result;
-      values = values.subspan(taken - before);
-      ids = ids.from(taken - before);
     }
     return flow::more;
+  }
+
+  /// How many values the end of the chain has space for without a packet or a batch being passed on. 0: that isn't known.
+  std::size_t room_left()
+    requires takes_rows
+  {
+    if constexpr (has_room) {
+      std::span<In> lent;
+      return room(lent) == flow::more ? lent.size() : 0;
+    } else {
+      return next_.room_left();
+    }
   }
 
   /// Lends space for values, which exist once they are committed. Lends none if it can't be allocated: a push
@@ -143,17 +146,17 @@ class node final : public node_base {
     return flow::more;
   }
 
-  flow commit(std::size_t count, const id_row& ids)
+  flow commit(const row_ids& ids)
     requires has_room
   {
-    if (count == 0) return flow::more;
+    if (ids.size() == 0) return flow::more;
     if constexpr (Traits.keeps_over_epochs) received_some_ = true;
-    received_ += is_measured ? count : 0;
-    const sample_id last = ids[count - 1];
+    received_ += is_measured ? ids.size() : 0;
+    const sample_id last = ids[ids.size() - 1];
     emitter_type emit(next_, place_, last, at_);
     failure_ptr failed;
     try {
-      stage_.commit(count, ids, emit);
+      stage_.commit(ids, emit);
     } catch (...) {
       failed = place_.note(emit.id());
     }
@@ -217,59 +220,128 @@ class node final : public node_base {
     return settled == flow::more ? wanted : settled;
   }
 
-  flow push_first(std::span<In> values, const id_row& ids, std::size_t& taken) {
-    ++taken;
-    return push(sample<In>{std::move(values.front()), ids[0]});
+  // The functions below push the first of the values, set `result` and return how many.
+
+  std::size_t push_first(std::span<In> values, const row_origin& from, flow& result) {
+    from.take(1);
+    from.made_at = 0;
+    result = push(sample<In>{std::move(values.front()), from.ids[0]});
+    return 1;
   }
 
-  // Moves as many of the values as fit into this stage's space.
-  flow move_row(std::span<In> values, const id_row& ids, std::size_t& taken) {
-    std::span<In> target;
-    if (const flow result = room(target); result != flow::more) return result;
-    if (target.empty()) return push_first(values, ids, taken);
-    const std::size_t count = std::min(values.size(), target.size());
-    std::uninitialized_move_n(values.begin(), count, target.begin());
-    taken += count;
-    return commit(count, ids);
-  }
+  struct used_row {
+    std::size_t count = 0; // of the values that were used
+    failure_ptr failed{};  // of the next one
 
-  // Converts as many values as the next stage has space for, up to the first failure.
-  flow convert_row(std::span<In> values, const id_row& ids, const watch& wanted, std::size_t& taken) {
-    std::span<output> target;
-    if (const flow result = next_.room(target); result != flow::more) return result;
-    if (target.empty()) return push_first(values, ids, taken);
-    const std::size_t count = std::min(values.size(), target.size());
-    std::size_t made = 0;
-    flow result = flow::more;
-    failure_ptr failed;
-    if constexpr (Traits.can_fail_again)
-      if (known_ && !known_->is_empty()) [[unlikely]]
-        return push_first(values, ids, taken);
-    if constexpr (is_measured) at_.enter(place_.number);
-    const std::uint64_t began = is_measured ? now_ns() : 0;
+    std::size_t size() const noexcept { return count + (failed ? 1 : 0); }
+  };
+
+  // Calls `use` with the number of each value until it throws, or no more are wanted.
+  template <class Use>
+  [[gnu::always_inline]] used_row use_row(std::size_t count, const row_origin& from, flow& result, Use use) {
+    // Copies, as the compiler must assume that a store through a reference changes what others refer to.
+    const run_context& run = place_.run;
+    const row_ids ids = from.ids;
+    work_in_hand& at = at_;
+    if constexpr (is_measured) at.enter(place_.number);
+    const std::uint64_t began = is_measured ? from.begin_work() : 0;
     std::uint64_t ended = began;
+    used_row row;
+    std::size_t used = 0;
     try {
-      for (; made < count && (result = wanted()) == flow::more; ++made) {
-        if constexpr (is_measured) at_.begin_sample(ids[made].index);
-        context c = make_context(ids[made], key_, place_.run.stop, &counters_);
-        std::construct_at(&target[made], stage_.convert(std::move(values[made]), c));
+      for (; used < count; ++used) {
+        if (run.attention.load(std::memory_order_relaxed)) [[unlikely]]
+          if (result = from.wanted(); result != flow::more) break;
+        const sample_id id = ids[used];
+        if constexpr (is_measured) at.begin_sample(id.index);
+        context c = make_context(id, key_, run.stop, &counters_);
+        use(used, c);
       }
       if constexpr (is_measured) ended = now_ns();
     } catch (...) {
-      failed = place_.note(ids[made]);
+      row.failed = place_.note(ids[used]);
       if constexpr (is_measured) ended = now_ns();
     }
-    taken += made;
-    const flow committed = next_.commit(made, ids);
-    const std::size_t used = made + (failed ? 1 : 0);
-    taken += used - made;
-    if (committed != flow::more) result = committed;
-    else if (failed) result = caught(std::move(failed));
-    if (is_measured && used > 0) {
-      received_ += used;
-      counters_.add_time((ended - began) / used);
+    row.count = used;
+    from.made_at = ended;
+    if (is_measured && row.size() > 0) {
+      received_ += row.size();
+      counters_.add_time((ended - began) / row.size());
+      row_.adapt(row.size(), ended - began);
     }
-    return result;
+    return row;
+  }
+
+  // Called when what was made of the row was passed on.
+  std::size_t finish_row(used_row&& row, const row_origin& from, flow passed, flow& result) {
+    const std::size_t size = row.size();
+    from.made_at = 0;
+    if (passed != flow::more) {
+      result = passed;
+    } else if (size > 0) {
+      from.take(size); // also the failed one, and those that were left out
+      if (row.failed) result = caught(std::move(row.failed));
+    }
+    return size;
+  }
+
+  bool has_failures_to_repeat() const noexcept {
+    if constexpr (Traits.can_fail_again) return known_ && !known_->is_empty();
+    else return false;
+  }
+
+  // Converts as many values as the next stage has space for.
+  std::size_t convert_row(std::span<In> values, const row_origin& from, flow& result) {
+    std::span<output> target;
+    result = has_failures_to_repeat() ? flow::more : next_.room(target);
+    if (result != flow::more) return 0;
+    if (target.empty()) return push_first(values, from, result);
+    used_row row = convert_into(target, values, from, result);
+    if (row.count > 0) from.take(row.count);
+    const flow passed = next_.commit(from.ids.part(0, row.count));
+    return finish_row(std::move(row), from, passed, result);
+  }
+
+  // Converts values in memory of its own, as the stage downstream takes a row but has no space for it.
+  std::size_t convert_row_here(std::span<In> values, const row_origin& from, flow& result) {
+    const std::span<output> target = has_failures_to_repeat() ? std::span<output>() : row_.memory();
+    if (target.empty()) return push_first(values, from, result);
+    used_row row = convert_into(target, values, from, result);
+    const flow passed = next_.push_row(target.first(row.count), from.part(0, row.count));
+    return finish_row(std::move(row), from, passed, result);
+  }
+
+  [[gnu::always_inline]] used_row convert_into(std::span<output> target, std::span<In> values,
+                                               const row_origin& from, flow& result) {
+    return use_row(std::min(values.size(), target.size()), from, result, [&](std::size_t i, context& c) {
+      std::construct_at(&target[i], stage_.convert(std::move(values[i]), c));
+    });
+  }
+
+  // Moves the values that it keeps to the front.
+  std::size_t select_row(std::span<In> values, const row_origin& from, flow& result) {
+    const std::span<std::uint32_t> places =
+        has_failures_to_repeat() ? std::span<std::uint32_t>() : row_.memory();
+    if (places.empty()) return push_first(values, from, result);
+    std::size_t kept = 0;
+    const std::size_t count = std::min(values.size(), places.size());
+    const row_ids ids = from.ids;
+    used_row row = use_row(count, from, result, [&](std::size_t i, context& c) {
+      const bool keeps = stage_.keeps(std::as_const(values[i]), c);
+      places[kept] = static_cast<std::uint32_t>(ids.place(i));
+      if constexpr (std::is_trivially_copyable_v<In>) {
+        const In value = values[i]; // without a branch
+        std::construct_at(&values[kept], value);
+      } else if (keeps && kept != i) {
+        std::destroy_at(&values[kept]);
+        std::construct_at(&values[kept], std::move(values[i]));
+      }
+      kept += keeps;
+    });
+    flow passed = flow::more;
+    if (kept > 0 && kept == row.count) passed = next_.push_row(values.first(kept), from.part(0, kept));
+    else if (kept > 0) passed = next_.push_row(values.first(kept), from.selected(places.first(kept)));
+    return finish_row(std::move(row), from, passed, result);
   }
 
   // Counts the failures that a stage passed on from the stages inside it.
@@ -300,8 +372,15 @@ class node final : public node_base {
     return result;
   }
 
+  // What it writes down of a row.
+  using noted_in_row =
+      std::conditional_t<!takes_rows || has_room, void,
+                         std::conditional_t<selects<running, In>, std::uint32_t,
+                                            std::conditional_t<Next::has_room, void, output>>>;
+
   Next next_;
   running stage_;
+  [[no_unique_address]] row_memory<noted_in_row> row_;
 };
 
 /// The chain of these stages, which ends in a sink. `SkipUnchanged`: without stages that only pass samples on.

@@ -57,7 +57,7 @@ struct delivery {
   feedline::checkpoint checkpoint(std::optional<snapshot> exact) const;
 
   /// Counts a batch of these samples, which was taken. Returns how long it was ready.
-  std::chrono::nanoseconds count_batch(std::span<const sample_id> ids) noexcept;
+  std::chrono::nanoseconds count_batch(const sample_ids& ids) noexcept;
 
   // Small items of a packet count as taken from the queue together; batches one by one.
   std::chrono::nanoseconds count_queued(std::uint64_t items, std::uint64_t now) noexcept {

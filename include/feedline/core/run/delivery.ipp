@@ -73,7 +73,7 @@ FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
   }
 }
 
-FEEDLINE_INLINE std::chrono::nanoseconds delivery::count_batch(std::span<const sample_id> ids) noexcept {
+FEEDLINE_INLINE std::chrono::nanoseconds delivery::count_batch(const sample_ids& ids) noexcept {
   digest.add(ids);
   samples_passed += ids.size();
   return count_queued(1, now_ns());

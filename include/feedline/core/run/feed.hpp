@@ -32,15 +32,17 @@ template <class In, class Chain>
 flow feed_chain(void* to, packet& p, std::size_t begin, std::size_t end, const watch& wanted) {
   Chain& chain = *static_cast<Chain*>(to);
   In* const values = p.values<In>();
-  const id_row ids = p.ids();
+  const sample_ids ids = p.ids();
   segment_progress& progress = chain.sink().progress();
   std::size_t& taken = progress.input.items;
+  bool& is_timed = progress.timed_stages.is_timed;
+  is_timed = true; // the first one
   if constexpr (Chain::takes_rows) {
-    return chain.push_row({values + begin, values + end}, ids.from(begin), wanted, taken);
+    const std::size_t count = end - begin;
+    std::uint64_t made_at = 0;
+    return chain.push_row({values + begin, count}, {row_ids(ids).part(begin, count), wanted, taken, made_at});
   } else {
     work_in_hand& at = chain.sink().at();
-    bool& is_timed = progress.timed_stages.is_timed;
-    is_timed = true; // the first one
     for (std::size_t i = begin; i < end; ++i) {
       flow result = wanted();
       if (result == flow::more) [[likely]] {

@@ -13,6 +13,7 @@
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/node_base.hpp>
 #include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/row.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
@@ -37,11 +38,13 @@ class packer_base : public chain_end {
 
   static constexpr bool is_measured = true;
   static constexpr bool has_room = true;
-  static constexpr bool takes_rows = false;
 
   packer_base(packet_maker make, bool packs_batches, const chain_parts<packer_parts>& from);
 
   flow skipped(failure_ptr f) final;
+
+  /// What a thread that makes rows checks between two samples.
+  watch wanted_in(const run_context& run) const noexcept { return {run, channel_, generation_}; }
 
   /// Called when a user's stage has returned: its output can now be pushed with the state that it left.
   flow settle() {
@@ -144,6 +147,8 @@ class packer_base : public chain_end {
 template <class T>
 class packer final : public packer_base {
  public:
+  static constexpr bool takes_rows = !comes_in_batches<T>;
+
   explicit packer(const chain_parts<packer_parts>& from)
       : packer_base(&packet::make<T>, comes_in_batches<T>, from) {}
 
@@ -161,6 +166,19 @@ class packer final : public packer_base {
     return packet_.has_room() || waits() ? flow::more : flush(true);
   }
 
+  flow push_row(std::span<T> values, const row_origin& from) {
+    flow result = flow::more;
+    for (std::size_t done = 0; done < values.size() && result == flow::more;)
+      if (result = from.wanted(); result == flow::more)
+        done += move_row(*this, values.subspan(done), from.part(done, values.size() - done), result);
+    return result;
+  }
+
+  std::size_t room_left() {
+    std::span<T> lent;
+    return room(lent) == flow::more ? lent.size() : 0;
+  }
+
   flow room(std::span<T>& lent) {
     if (!packet_.has_room())
       if (const flow wanted = open_packet(); wanted != flow::more) return wanted;
@@ -168,8 +186,8 @@ class packer final : public packer_base {
     return flow::more;
   }
 
-  flow commit(std::size_t count, const id_row& ids) {
-    packet_.commit(count, ids);
+  flow commit(const row_ids& ids) {
+    packet_.commit(ids);
     return packet_.has_room() || waits() ? flow::more : flush(true);
   }
 };

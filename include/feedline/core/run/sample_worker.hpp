@@ -73,6 +73,7 @@ class outcome_sink final : public chain_end {
  public:
   static constexpr bool is_measured = false;
   static constexpr bool has_room = false;
+  static constexpr bool takes_rows = false;
 
   explicit outcome_sink(const chain_parts<outcome_parts<T>>& from)
       : chain_end(from.sink.progress), parts_(from.sink) {}

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The loop of a source's thread: pushes samples into the first segment's chain, epoch after epoch.
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include <feedline/core/failure.hpp>
@@ -15,6 +17,7 @@
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/packer.hpp>
 #include <feedline/core/run/progress.hpp>
+#include <feedline/core/run/row.hpp>
 #include <feedline/core/run/source_reader.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
@@ -52,6 +55,7 @@ class source_loop {
   bool failed_before();
 
   const run_options& options_;
+  const run_context& context_;
   source_place& at_;
   thread_counters& thread_;
   known_failures* known_ = nullptr; // null: none of them is of the source
@@ -72,7 +76,6 @@ class source_loop {
   failed_call call_of_source(std::uint64_t given) const noexcept;
 
   packer_base& sink_;
-  const run_context& context_;
   const stage_place& place_;
   source_reader& reader_;
   bool is_part_ = false; // its state was added to the segment's
@@ -106,7 +109,7 @@ class source_loop_from : public source_loop {
       if (!value) ended_ = true;
       return value;
     } catch (...) {
-      note_failed(reader_.failed_sample());
+      note_failed(this->reader_.failed_sample());
       return std::nullopt;
     }
   }
@@ -126,7 +129,7 @@ class source_loop_from : public source_loop {
         return true;
     } catch (...) {
       --at_.given;
-      note_failed(reader_.failed_sample());
+      note_failed(this->reader_.failed_sample());
     }
     return false;
   }
@@ -139,9 +142,9 @@ template <source Source, class Chain>
 class source_loop_of final : public source_loop_from<Source> {
   using base = source_loop_from<Source>;
   using item = source_item_t<Source>;
-  using base::at_, base::known_, base::options_;
+  using base::at_, base::context_, base::known_, base::options_;
+  using base::ended_, base::note_failed, base::publish_numbers, base::reader_, base::sink, base::thread_;
   using base::is_ready, base::is_stopped, base::may_push, base::next, base::next_after_wait;
-  using base::publish_numbers, base::sink, base::thread_;
 
  public:
   source_loop_of(const run_options& options, const run_context& context, const stage_place& place,
@@ -149,9 +152,13 @@ class source_loop_of final : public source_loop_from<Source> {
       : base(options, context, place, chain.sink(), reader, thread), chain_(chain) {}
 
  private:
+  static constexpr bool makes_rows =
+      !says_when_ready<Source> &&
+      (Chain::has_room || (Chain::takes_rows && std::is_trivially_copyable_v<item>));
+
   flow push_samples() override {
-    if constexpr (Chain::has_room && !has_index<Source> && !has_state<Source> && !says_when_ready<Source>)
-      if (options_.rank.is_alone() && !known_) return push_row();
+    if constexpr (makes_rows)
+      if (!known_) return push_row();
     return push_each();
   }
 
@@ -177,22 +184,86 @@ class source_loop_of final : public source_loop_from<Source> {
     return flow::more;
   }
 
-  // Pushes as many samples as fit into the space that the next stage lends, without a copy.
-  flow push_row() {
+  // Pushes as many samples at once as fit into the space at the end of the chain. So its stages are at rest at most behind
+  // the last one, where a snapshot has the state of the source.
+  flow push_row()
+    requires makes_rows
+  {
     std::span<item> target;
-    if (const flow wanted = chain_.room(target); wanted != flow::more) return wanted;
+    if constexpr (Chain::has_room) {
+      if (const flow wanted = chain_.room(target); wanted != flow::more) return wanted;
+    } else {
+      target = row_.memory();
+      target = target.first(std::min(target.size(), chain_.room_left()));
+    }
+    std::span<sample_id> listed; // if the indices may not count up
+    const bool lists = has_index<Source> || has_repetition<Source> || !options_.rank.is_alone();
+    if (lists) {
+      listed = ids_.memory();
+      target = target.first(std::min(target.size(), listed.size()));
+    }
     if (target.empty()) return push_each();
     const sample_id first{at_.given, 0, static_cast<std::uint32_t>(at_.epoch)};
-    std::size_t count = 0;
-    thread_.at.enter(0);
-    for (; count < target.size() && !is_stopped(); ++count) {
-      std::optional<item> value = next();
-      if (!value) break;
-      std::construct_at(&target[count], std::move(*value));
+    const std::size_t count = fill(target, listed);
+    const row_ids ids(lists ? sample_ids(listed.first(count)) : sample_ids(first, count));
+    segment_progress& progress = sink().progress();
+    progress.timed_stages.is_timed = true;
+    if constexpr (Chain::has_room) {
+      return chain_.commit(ids);
+    } else {
+      const watch wanted = sink().wanted_in(context_);
+      std::size_t taken = 0;
+      ++progress.calls;
+      const flow result = chain_.push_row(target.first(count), {ids, wanted, taken, filled_at_});
+      --progress.calls;
+      if (result == flow::stop) return result;
+      const flow settled = sink().settle();
+      return settled == flow::more ? result : settled;
     }
-    return chain_.commit(count, {first});
   }
 
+  // Reads values until the target is full, the epoch ends or a sample fails; returns how many.
+  std::size_t fill(std::span<item> target, std::span<sample_id> listed) {
+    thread_.at.enter(0);
+    const std::uint64_t began = now_ns();
+    const std::size_t count = listed.empty() ? fill_counted(target) : fill_listed(target, listed);
+    filled_at_ = now_ns();
+    row_.adapt(count, filled_at_ - began);
+    ids_.adapt(count, filled_at_ - began);
+    return count;
+  }
+
+  std::size_t fill_listed(std::span<item> target, std::span<sample_id> listed) {
+    std::size_t count = 0;
+    for (; count < target.size() && !is_stopped(); ++count) {
+      std::optional<item> value = next();
+      if (!value || !may_push(listed[count])) break;
+      std::construct_at(&target[count], *std::move(value));
+    }
+    return count;
+  }
+
+  // The indices count up, and no other rank takes part: what the reader counts is added up once.
+  std::size_t fill_counted(std::span<item> target) {
+    Source& source = reader_.source();
+    std::size_t count = 0;
+    try {
+      for (; count < target.size() && !is_stopped(); ++count) {
+        std::optional<item> value = source.next();
+        if ((ended_ = !value)) break;
+        std::construct_at(&target[count], *std::move(value));
+      }
+      at_.given += count;
+    } catch (...) {
+      at_.given += count;
+      note_failed(reader_.failed_sample());
+    }
+    return count;
+  }
+
+  std::uint64_t filled_at_ = 0;
+  row_memory<sample_id> ids_;
+  [[no_unique_address]] row_memory<std::conditional_t<makes_rows && !Chain::has_room, item, void>> row_;
   Chain& chain_;
 };
 

@@ -12,10 +12,10 @@ FEEDLINE_INLINE source_loop::source_loop(const run_options& options, const run_c
                                          const stage_place& place, packer_base& sink, source_reader& reader,
                                          thread_counters& thread)
     : options_(options),
+      context_(context),
       at_(sink.progress().source),
       thread_(thread),
       sink_(sink),
-      context_(context),
       place_(place),
       reader_(reader) {
   if (context.known && reader.can_repeat() && context.known->has_some_of(0)) known_ = context.known;

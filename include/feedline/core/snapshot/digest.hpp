@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
@@ -21,7 +20,8 @@ class running_digest {
   void add(const sample_id& id) noexcept { take(value_ += 0x9e3779b97f4a7c15, id.index + word_of(id)); }
 
   /// Adds the next item, made from these samples.
-  void add(std::span<const sample_id> ids) noexcept {
+  void add(const sample_ids& ids) noexcept {
+    if (count_up(ids)) return add_run(ids);
     // Four independent sums, as a single one would wait for its own multiplications.
     std::array<std::uint64_t, 4> lanes{ids.size(), 1, 2, 3};
     sample_id last; // most samples share the epoch and the part
@@ -44,6 +44,16 @@ class running_digest {
   std::uint64_t value() const noexcept { return value_; }
 
  private:
+  static bool count_up(const sample_ids& ids) noexcept {
+    return ids.count_up() || ids.empty() || ids == sample_ids(ids.front(), ids.size());
+  }
+
+  // However they are stored.
+  void add_run(const sample_ids& ids) noexcept {
+    value_ += 0x9e3779b97f4a7c15 + ids.size();
+    if (!ids.empty()) add(ids.front());
+  }
+
   static std::uint64_t word_of(const sample_id& id) noexcept {
     const std::uint64_t pass = std::uint64_t{id.repetition} << 32 | id.epoch;
     return pass * 0x9e3779b97f4a7c15 + id.sub_index * 0xd1b54a32d192ed03;

@@ -32,33 +32,117 @@ struct event {
   std::uint64_t samples = 0; // for epoch_end: of the source in that epoch
 };
 
-/// The identities of consecutive samples.
-struct id_row {
-  sample_id first;
-  const sample_id* listed = nullptr; // null: the indices count up from `first`, which is otherwise unused
+/// The identities of the values in a row: those of the row's samples from some place on, or those at some places.
+class row_ids {
+ public:
+  /// All of them.
+  explicit row_ids(const sample_ids& all) noexcept : all_(all), size_(all.size()) {}
 
-  sample_id operator[](std::size_t i) const noexcept { return listed ? listed[i] : counted(i); }
+  std::size_t size() const noexcept { return size_; }
 
-  void copy_to(sample_id* target, std::size_t count) const noexcept {
-    if (listed) {
-      std::copy_n(listed, count, target);
+  /// The place of value number i in the row.
+  std::size_t place(std::size_t i) const noexcept { return places_ ? places_[i] : begin_ + i; }
+
+  sample_id operator[](std::size_t i) const noexcept { return all_[place(i)]; }
+
+  row_ids part(std::size_t begin, std::size_t count) const noexcept {
+    row_ids some = *this;
+    if (places_) some.places_ += begin;
+    else some.begin_ += begin;
+    some.size_ = count;
+    return some;
+  }
+
+  /// Those at these places in the row, which must outlive it.
+  row_ids selected(std::span<const std::uint32_t> places) const noexcept {
+    row_ids some = *this;
+    some.places_ = places.data();
+    some.size_ = places.size();
+    return some;
+  }
+
+  /// Whether they are known to differ in the index only.
+  bool differ_in_index() const noexcept { return all_.differ_in_index(); }
+
+  /// Writes their indices to `target`, memory without objects.
+  void write_indices(std::uint64_t* target) const noexcept {
+    if (!all_.count_up()) {
+      for (std::size_t i = 0; i < size_; ++i) std::construct_at(&target[i], (*this)[i].index);
+    } else if (const std::uint64_t first = all_.front().index; places_) {
+      for (std::size_t i = 0; i < size_; ++i) std::construct_at(&target[i], first + places_[i]);
     } else {
-      for (std::size_t i = 0; i < count; ++i) target[i] = counted(i);
+      for (std::size_t i = 0; i < size_; ++i) std::construct_at(&target[i], first + begin_ + i);
     }
   }
 
-  /// The identities from number i on, which may be none.
-  id_row from(std::size_t i) const noexcept {
-    if (listed) return {first, listed + i};
-    return {counted(i)};
+  /// Whether it has all from a place on, …
+  bool follow_each_other() const noexcept { return !places_; }
+
+  /// … and which these are.
+  sample_ids range() const noexcept { return all_.subrange(begin_, size_); }
+
+ private:
+  sample_ids all_; // of the row
+  std::size_t begin_ = 0;
+  const std::uint32_t* places_ = nullptr; // null: all from begin_ on
+  std::size_t size_;
+};
+
+/// Collects identities. Indices are written down only if they don't count up, so the numbering of a source costs nothing, and
+/// the rest of an identity only if it isn't the same for all.
+class id_collector {
+ public:
+  /// How many there are.
+  std::size_t size() const noexcept { return size_; }
+
+  /// `list`: memory for all of them, the same in each call.
+  void add(const sample_ids& ids, sample_id* list) noexcept {
+    if (!continue_with(ids)) write_down(row_ids(ids), list);
+    size_ += ids.size();
+  }
+
+  void add(const row_ids& ids, sample_id* list) noexcept {
+    if (!ids.follow_each_other() || !continue_with(ids.range())) write_down(ids, list);
+    size_ += ids.size();
+  }
+
+  /// All of them.
+  sample_ids in(const sample_id* list) const noexcept {
+    if (form_ == form::listed) return sample_ids({list, size_});
+    if (form_ == form::counted) return {common_, size_};
+    return {common_, {reinterpret_cast<const std::uint64_t*>(list), size_}};
   }
 
  private:
-  sample_id counted(std::size_t i) const noexcept {
-    sample_id id = first;
-    id.index += i;
-    return id;
+  enum class form : unsigned char { counted, indices, listed };
+
+  // Whether nothing needs to be written down.
+  bool continue_with(const sample_ids& ids) noexcept {
+    if (form_ != form::counted || !ids.count_up()) return false;
+    if (size_ > 0) return ids.empty() || ids.front() == sample_ids(common_, size_ + 1).back();
+    common_ = ids.front();
+    return true;
   }
+
+  void write_down(const row_ids& ids, sample_id* list) noexcept {
+    if (ids.size() == 0) return;
+    const sample_id first = ids[0];
+    if (size_ == 0) common_ = first;
+    if (form_ == form::listed || !ids.differ_in_index() || first.epoch != common_.epoch ||
+        first.sub_index != common_.sub_index || first.repetition != common_.repetition)
+      return write_whole(ids, list);
+    std::uint64_t* const indices = reinterpret_cast<std::uint64_t*>(list);
+    if (form_ == form::counted)
+      for (std::size_t i = 0; i < size_; ++i) std::construct_at(&indices[i], common_.index + i);
+    form_ = form::indices;
+    ids.write_indices(indices + size_);
+  }
+
+  void write_whole(const row_ids& ids, sample_id* list) noexcept;
+
+  sample_id common_; // its index is that of the first one
+  std::size_t size_ = 0;
+  form form_ = form::counted;
 };
 
 /// Queues and threads handle packets without knowing the type of the samples, so that their code exists once
@@ -93,7 +177,7 @@ class packet {
     return static_cast<T*>(memory_);
   }
 
-  id_row ids() const noexcept { return {first_id_, ids_are_listed_ ? id_list() : nullptr}; }
+  sample_ids ids() const noexcept { return ids_; }
 
   std::vector<event>& events() noexcept { return events_; }
 
@@ -145,8 +229,7 @@ class packet {
   std::align_val_t alignment_;
   destroyer destroy_values_;
   std::size_t size_ = 0;
-  sample_id first_id_;
-  bool ids_are_listed_ = false;
+  sample_ids ids_;
   std::vector<event> events_;
 };
 
@@ -163,29 +246,25 @@ class packet_writer {
 
   bool is_open() const noexcept { return packet_ != nullptr; }
 
-  bool has_room() const noexcept { return size_ != limit_; }
+  bool has_room() const noexcept { return size() != limit_; }
 
   /// Starts to fill an empty packet with at most `limit` samples.
   void open(packet_ptr p, std::size_t limit) noexcept;
 
   template <class T>
   void add(sample<T>&& s) noexcept {
-    add_ids({s.id}, 1);
-    std::construct_at(packet_->values<T>() + size_, std::move(s.value));
-    ++size_;
+    std::construct_at(packet_->values<T>() + size(), std::move(s.value));
+    ids_.add(sample_ids(s.id, 1), packet_->id_list());
   }
 
   /// The space for the next values: memory without objects.
   template <class T>
   std::span<T> room() const noexcept {
-    return {packet_->values<T>() + size_, limit_ - size_};
+    return {packet_->values<T>() + size(), limit_ - size()};
   }
 
-  /// Adds the first `count` values, which the caller has constructed in room().
-  void commit(std::size_t count, const id_row& ids) noexcept {
-    add_ids(ids, count);
-    size_ += count;
-  }
+  /// Adds the first values in room(), which the caller has constructed.
+  void commit(const row_ids& ids) noexcept { ids_.add(ids, packet_->id_list()); }
 
   void add(event_kind kind, std::uint32_t epoch, failure_ptr cause);
 
@@ -193,28 +272,15 @@ class packet_writer {
   packet& current() noexcept { return *packet_; }
 
   /// The number of samples in it.
-  std::size_t size() const noexcept { return size_; }
+  std::size_t size() const noexcept { return ids_.size(); }
 
   /// Returns the packet with the samples; null if none is open.
   packet_ptr close() noexcept;
 
  private:
-  void add_ids(const id_row& ids, std::size_t count) noexcept {
-    if (!id_list_) {
-      if (!ids.listed && ids.first == id_row{first_id_}[size_]) return;
-      if (begin_id_row(ids)) return;
-    }
-    ids.copy_to(id_list_ + size_, count);
-  }
-
-  // The identities don't count up, or these are the first. True if no list is needed yet.
-  bool begin_id_row(id_row ids) noexcept;
-
   packet_ptr packet_;
-  std::size_t size_ = 0; // of the packet so far
   std::size_t limit_ = 0;
-  sample_id first_id_;
-  sample_id* id_list_ = nullptr; // null: so far the indices count up from the first
+  id_collector ids_; // of the packet so far
 };
 
 template <class T>

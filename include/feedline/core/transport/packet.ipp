@@ -4,6 +4,14 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+FEEDLINE_INLINE void id_collector::write_whole(const row_ids& ids, sample_id* list) noexcept {
+  // From the last one, as an identity takes more room than its index.
+  if (form_ != form::listed)
+    for (std::size_t i = size_; i-- > 0;) std::construct_at(&list[i], in(list)[i]);
+  form_ = form::listed;
+  for (std::size_t i = 0; i < ids.size(); ++i) std::construct_at(&list[size_ + i], ids[i]);
+}
+
 FEEDLINE_INLINE packet::packet(void* memory, std::size_t capacity, std::size_t ids_at,
                                std::align_val_t alignment, destroyer destroy_values)
     : memory_(memory),
@@ -45,35 +53,23 @@ FEEDLINE_INLINE std::size_t packet::drop_samples() noexcept {
 
 FEEDLINE_INLINE void packet_writer::open(packet_ptr p, std::size_t limit) noexcept {
   packet_ = std::move(p);
-  size_ = 0;
   limit_ = limit;
-  first_id_ = {};
-  id_list_ = nullptr;
+  ids_ = {};
 }
 
 FEEDLINE_INLINE void packet_writer::add(event_kind kind, std::uint32_t epoch, failure_ptr cause) {
   const failed_call call = cause ? cause->call : failed_call();
-  packet_->events_.push_back({size_, kind, epoch, std::move(cause), call});
+  packet_->events_.push_back({size(), kind, epoch, std::move(cause), call});
 }
 
 FEEDLINE_INLINE packet_ptr packet_writer::close() noexcept {
   if (packet_) {
-    packet_->size_ = size_;
-    packet_->first_id_ = first_id_;
-    packet_->ids_are_listed_ = id_list_ != nullptr;
+    packet_->size_ = size();
+    packet_->ids_ = ids_.in(packet_->id_list());
   }
-  size_ = limit_ = 0;
+  ids_ = {};
+  limit_ = 0;
   return std::move(packet_);
-}
-
-FEEDLINE_INLINE bool packet_writer::begin_id_row(id_row ids) noexcept {
-  if (size_ == 0 && !ids.listed) {
-    first_id_ = ids.first;
-    return true;
-  }
-  id_list_ = packet_->id_list();
-  id_row{first_id_}.copy_to(id_list_, size_);
-  return false;
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

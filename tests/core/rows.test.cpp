@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// Chains of map and filter take small values in rows. Nobody may see a difference to one value after another.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <feedline/core/loader.hpp>
+#include <feedline/core/pipeline.hpp>
+#include <feedline/source/range.hpp>
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/filter.hpp>
+#include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
+
+#include "support/catch.hpp"
+#include "support/leave_and_resume.hpp"
+#include "support/watchdog.hpp"
+
+namespace fl = feedline;
+
+namespace {
+
+constexpr std::uint64_t count = 3000;
+
+/// Counts, and fails at some numbers.
+struct numbers {
+  std::optional<std::uint64_t> next() {
+    if (at == count) return std::nullopt;
+    if (const std::uint64_t n = at++; n % 211 != 7) return n;
+    throw std::runtime_error("no number");
+  }
+
+  std::uint64_t at = 0;
+};
+
+/// The same with a state, and indices that don't count up.
+struct odd_numbers : numbers {
+  std::uint64_t index() const noexcept { return 2 * (at - 1) + 1; }
+
+  void seek(std::uint64_t index) noexcept { at = index / 2; }
+
+  void state(auto& archive) { archive(at); }
+};
+
+std::uint64_t doubled(std::uint64_t n) {
+  if (n % 97 == 11) throw std::runtime_error("not doubled");
+  return 2 * n;
+}
+
+bool is_kept(std::uint64_t n) {
+  if (n % 178 == 40) throw std::runtime_error("not tested");
+  return n % 14 != 0 && n % 1000 < 900;
+}
+
+std::uint64_t increased(std::uint64_t n) {
+  if (n % 302 == 12) throw std::runtime_error("not increased");
+  return n + 1;
+}
+
+/// What a loop makes of the numbers.
+struct by_hand {
+  template <class Source>
+  explicit by_hand(Source source) {
+    for (std::uint64_t n = 0, given = 0; n < count; ++n) {
+      try {
+        if (!source.next()) break;
+        const std::uint64_t index = given++;
+        const std::uint64_t twice = doubled(n);
+        if (!is_kept(twice)) continue;
+        values.push_back(increased(twice));
+        if constexpr (requires { source.index(); }) indices.push_back(source.index());
+        else indices.push_back(index);
+      } catch (const std::runtime_error&) {
+        ++failures;
+      }
+    }
+  }
+
+  std::vector<std::uint64_t> values, indices;
+  std::size_t failures = 0;
+};
+
+template <class Source, class... Workers>
+auto chain_of(Source source, Workers... workers) {
+  return std::move(source) | fl::map(doubled, workers...) | fl::filter(is_kept) | fl::map(increased);
+}
+
+/// Compares the values of two epochs.
+void check_against(const by_hand& expected, auto&& loader) {
+  const std::size_t size = expected.values.size();
+  for (std::size_t at = 0; at < 2 * size;) {
+    const auto batch = loader.next();
+    REQUIRE(batch);
+    const fl::sample_ids ids = batch->ids();
+    for (std::size_t i = 0; i < batch->size() && at < 2 * size; ++i, ++at) {
+      REQUIRE(ids[i] == fl::sample_id{expected.indices[at % size], 0, at < size ? 0u : 1u});
+      REQUIRE(batch->values()[i] == expected.values[at % size]);
+    }
+  }
+}
+
+void check_both(const by_hand& expected, const auto& batches) {
+  check_against(expected,
+                batches.infinite({.on_error = fl::on_error::skip})); // batches go on into the next epoch
+  auto loader = batches.finite({.epochs = 2, .on_error = fl::on_error::skip});
+  check_against(expected, loader);
+  CHECK_FALSE(loader.next());
+  CHECK(loader.failures().size() == 2 * expected.failures);
+}
+
+} // namespace
+
+TEST_CASE("A chain gives the same values, identities and failures as a loop") {
+  const feedline::test::watchdog guard("rows against a loop");
+  const std::size_t size = GENERATE(1u, 10u, 700u);
+  check_both(by_hand(numbers()), chain_of(numbers()) | fl::batch(size));
+  check_both(by_hand(odd_numbers()), chain_of(odd_numbers()) | fl::batch(size));
+  check_both(by_hand(odd_numbers()), chain_of(odd_numbers(), fl::workers{3}) | fl::batch(size));
+}
+
+TEST_CASE("A chain of small values resumes at each batch, also after failures") {
+  using namespace feedline::test;
+  leave_and_resume("rows of a source", 20,
+                   [](draw& d, const circumstances&) { return chain_of(numbers()) | fl::batch(d(1, 300)); });
+  leave_and_resume("rows of a source with a state", 20, [](draw& d, const circumstances&) {
+    return chain_of(odd_numbers()) | fl::batch(d(1, 300));
+  });
+  leave_and_resume("rows that go to the consumer", 20, [](draw&, const circumstances& c) {
+    return chain_of(odd_numbers()) | fl::prefetch(c.queue);
+  });
+  leave_and_resume("rows of packets", 20, [](draw& d, const circumstances& c) {
+    return chain_of(odd_numbers(), fl::workers{c.workers}) | fl::batch(d(1, 300)) | fl::prefetch(c.queue);
+  });
+}
+
+TEST_CASE("A resumed chain reads no more than it has to") {
+  static std::atomic<std::size_t> reads;
+
+  struct counted_numbers : odd_numbers {
+    std::optional<std::uint64_t> next() {
+      ++reads;
+      return odd_numbers::next();
+    }
+  };
+
+  const auto pipeline = chain_of(counted_numbers()) | fl::batch(100) | fl::prefetch(1);
+  auto loader = pipeline.finite({.on_error = fl::on_error::skip});
+  for (int i = 0; i < 20; ++i) REQUIRE(loader.next());
+  const auto checkpoint = loader.checkpoint();
+  loader.stop();
+  reads = 0;
+  auto resumed = pipeline.finite({.on_error = fl::on_error::skip, .resume = checkpoint});
+  std::size_t rest = 0;
+  while (resumed.next()) ++rest;
+  CHECK(rest == (by_hand(odd_numbers()).values.size() + 99) / 100 - 20);
+  CHECK(reads < 1200); // of 3000
+}
+
+TEST_CASE("A filter at the end of a segment resumes at each item") {
+  using namespace feedline::test;
+  const auto text = [](std::uint64_t n) { return "a text that has memory of its own: " + std::to_string(n); };
+  const auto keeps = [](const std::string& s) { return s.back() != '7'; };
+  leave_and_resume("filtered texts", 20, [&](draw&, const circumstances& c) {
+    return odd_numbers() | fl::map(text, fl::workers{c.workers}) | fl::filter(keeps) | fl::prefetch(c.queue);
+  });
+}
+
+TEST_CASE("Each rank has its share of a chain's values") {
+  std::vector<std::uint64_t> all;
+  for (std::uint32_t number = 0; number < 3; ++number) {
+    auto loader =
+        (chain_of(odd_numbers()) | fl::batch(64))
+            .finite({.on_error = fl::on_error::skip,
+                     .rank = {.number = number, .world_size = 3, .remainder = fl::remainder::keep}});
+    while (const auto batch = loader.next())
+      for (const fl::sample_id& id : batch->ids()) all.push_back(id.index);
+  }
+  std::sort(all.begin(), all.end());
+  CHECK(all == by_hand(odd_numbers()).indices);
+}
+
+TEST_CASE("A run stops in the middle of a row") {
+  const feedline::test::watchdog guard("stopped in a row");
+  std::atomic<std::uint64_t> last{0};
+  std::atomic<bool> waits{false};
+  const auto wait = [&](std::uint64_t n, const fl::context& c) {
+    last = n;
+    if (n == 2000) {
+      waits = true;
+      waits.notify_all();
+      while (!c.stop.stop_requested()) std::this_thread::yield();
+    }
+    return n;
+  };
+  const auto all = [](std::uint64_t) { return true; };
+  auto loader = (fl::from(std::views::iota(std::uint64_t{0}, count)) | fl::map(wait) | fl::filter(all) |
+                 fl::batch(2 * count))
+                    .finite();
+  waits.wait(false);
+  loader.stop();
+  CHECK(last == 2000);
+}
