@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: MIT
 // What does feedline cost per item when the work on an item is next to nothing? Ten million numbers through a map on
 // two workers into batches of 1024, compared with TBB's parallel_pipeline, item by item and with hand-made chunks; and
-// a serial chain of stages, compared with a loop written by hand.
+// a serial chain of stages, compared with a loop written by hand. And records of 16 bytes from a mapped file through a
+// map into batches, compared with copying them there.
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <feedline/detail/mapped_file.hpp>
 #include <feedline/feedline.hpp>
+
+#include "support/temporary_folder.hpp"
 
 #ifdef FEEDLINE_WITH_TBB
 #include <tbb/global_control.h>
@@ -162,6 +170,68 @@ void hand_written_serial_chain(benchmark::State& state) {
   report(state);
 }
 
+// Records of 16 bytes from a mapped file into batches.
+using record = std::array<float, 4>;
+
+class records_file {
+ public:
+  records_file() {
+    std::ofstream out(path(), std::ios::binary);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const record r{static_cast<float>(i), 1, 2, 3};
+      out.write(reinterpret_cast<const char*>(&r), sizeof r);
+    }
+  }
+
+  std::string path() const { return folder_ / "records"; }
+
+  static constexpr std::uint64_t count = 4'000'000;
+
+ private:
+  feedline::test::temporary_folder folder_;
+};
+
+const std::string& path_of_records() {
+  static const records_file file;
+  static const std::string path = file.path();
+  return path;
+}
+
+constexpr auto halve = [](const record& r) { return record{r[0] / 2, r[1] / 2, r[2] / 2, r[3] / 2}; };
+
+void feedline_records(benchmark::State& state) {
+  const auto pipeline =
+      fl::records<record>({path_of_records()}) | fl::map(halve) | fl::batch(batch_size) | fl::prefetch(64);
+  for (auto _ : state) {
+    float sum = 0;
+    for (const auto& batch : pipeline.finite()) sum += batch.values().data()[4 * batch.size() - 4];
+    benchmark::DoNotOptimize(sum);
+  }
+  report(state, records_file::count);
+}
+
+// Copies them into batches that it sends to another thread, and changes nothing.
+void copied_records(benchmark::State& state) {
+  for (auto _ : state) {
+    float sum = 0;
+    const fl::detail::mapped_file file(path_of_records());
+    fl::spsc_queue<std::unique_ptr<record[]>> queue(64);
+    std::thread producer([&] {
+      for (std::size_t at = 0; at + batch_size <= records_file::count; at += batch_size) {
+        auto batch = std::make_unique_for_overwrite<record[]>(batch_size);
+        std::memcpy(batch.get(), file.bytes().data() + at * sizeof(record), batch_size * sizeof(record));
+        queue.push(std::move(batch));
+      }
+      queue.close();
+    });
+    std::unique_ptr<record[]> batch;
+    while (queue.pop(batch) == fl::queue_status::success) sum += batch[batch_size - 1][0];
+    producer.join();
+    benchmark::DoNotOptimize(sum);
+  }
+  report(state, records_file::count);
+}
+
 BENCHMARK(feedline_two_workers)->UseRealTime()->Unit(benchmark::kMillisecond);
 #ifdef FEEDLINE_WITH_TBB
 BENCHMARK(tbb_item_by_item)->UseRealTime()->Unit(benchmark::kMillisecond);
@@ -169,5 +239,8 @@ BENCHMARK(tbb_hand_chunked)->UseRealTime()->Unit(benchmark::kMillisecond);
 #endif
 BENCHMARK(feedline_serial_chain)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(hand_written_serial_chain)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+BENCHMARK(feedline_records)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(copied_records)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 } // namespace

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -71,6 +72,21 @@ class records_source {
       at_ = closed;
       if (left > 0) throw no_whole_record(*file, size_);
     }
+  }
+
+  /// Copies the next records of a file, whose indices count up, up to the end of the target; returns how many. 0: next() finds
+  /// the next record, or an error.
+  std::size_t next_row(std::span<value> target)
+    requires requires { typename Read::copies_bytes; }
+  {
+    const std::size_t left = file_ ? (file_->bytes().size() - at_) / size_ : 0;
+    const std::size_t count = std::min(left, target.size());
+    if (count == 0) return 0;
+    ahead_.announce(files_, file_, at_);
+    std::memcpy(target.data(), file_->bytes().data() + at_, count * size_);
+    at_ += count * size_;
+    index_ = file_order::index_of(number_, at_ / size_ - 1);
+    return count;
   }
 
   std::uint64_t index() const noexcept { return index_; }
@@ -182,6 +198,8 @@ class indexed_records {
 
 template <class T>
 struct read_as {
+  using copies_bytes = void;
+
   T operator()(const std::byte* record, std::size_t) const {
     T value;
     std::memcpy(&value, record, sizeof(T));

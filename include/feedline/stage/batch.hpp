@@ -559,7 +559,7 @@ bool emit_batch(Batch&& b, auto& emit) {
 template <class T, class Mode>
 class batch_builder {
   using parts = batch_parts<typename columns_of<Mode, T>::types>;
-  static constexpr bool fills_rows = is_one_column<Mode, T> && number<T> && !std::is_same_v<Mode, as_list_t>;
+  static constexpr bool fills_rows = lies_in_rows<T> && !std::is_same_v<Mode, as_list_t>;
 
  public:
   using feedline_rows = void;
@@ -601,7 +601,7 @@ class batch_builder {
     return emit_batch(std::move(b), emit);
   }
 
-  /// The rows that are still free, for samples that are one number.
+  /// The rows that are still free.
   std::span<T> room()
     requires fills_rows
   {

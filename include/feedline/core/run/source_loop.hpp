@@ -153,7 +153,7 @@ class source_loop_of final : public source_loop_from<Source> {
 
  private:
   static constexpr bool makes_rows =
-      !says_when_ready<Source> &&
+      !says_when_ready<Source> && !has_repetition<Source> &&
       (Chain::has_room || (Chain::takes_rows && std::is_trivially_copyable_v<item>));
 
   flow push_samples() override {
@@ -196,16 +196,13 @@ class source_loop_of final : public source_loop_from<Source> {
       target = row_.memory();
       target = target.first(std::min(target.size(), chain_.room_left()));
     }
-    std::span<sample_id> listed; // if the indices may not count up
-    const bool lists = has_index<Source> || has_repetition<Source> || !options_.rank.is_alone();
-    if (lists) {
-      listed = ids_.memory();
-      target = target.first(std::min(target.size(), listed.size()));
+    std::span<std::uint64_t> indices; // if they may not count up
+    if (has_index<Source> || !options_.rank.is_alone()) {
+      indices = indices_.memory();
+      target = target.first(std::min(target.size(), indices.size()));
     }
     if (target.empty()) return push_each();
-    const sample_id first{at_.given, 0, static_cast<std::uint32_t>(at_.epoch)};
-    const std::size_t count = fill(target, listed);
-    const row_ids ids(lists ? sample_ids(listed.first(count)) : sample_ids(first, count));
+    const row_ids ids(fill(target, indices));
     segment_progress& progress = sink().progress();
     progress.timed_stages.is_timed = true;
     if constexpr (Chain::has_room) {
@@ -214,7 +211,7 @@ class source_loop_of final : public source_loop_from<Source> {
       const watch wanted = sink().wanted_in(context_);
       std::size_t taken = 0;
       ++progress.calls;
-      const flow result = chain_.push_row(target.first(count), {ids, wanted, taken, filled_at_});
+      const flow result = chain_.push_row(target.first(ids.size()), {ids, wanted, taken, filled_at_});
       --progress.calls;
       if (result == flow::stop) return result;
       const flow settled = sink().settle();
@@ -222,29 +219,48 @@ class source_loop_of final : public source_loop_from<Source> {
     }
   }
 
-  // Reads values until the target is full, the epoch ends or a sample fails; returns how many.
-  std::size_t fill(std::span<item> target, std::span<sample_id> listed) {
+  // Reads values until the target is full, the epoch ends or a sample fails.
+  sample_ids fill(std::span<item> target, std::span<std::uint64_t> indices) {
     thread_.at.enter(0);
     const std::uint64_t began = now_ns();
-    const std::size_t count = listed.empty() ? fill_counted(target) : fill_listed(target, listed);
+    const sample_ids ids = indices.empty() ? fill_counted(target) : fill_listed(target, indices);
     filled_at_ = now_ns();
-    row_.adapt(count, filled_at_ - began);
-    ids_.adapt(count, filled_at_ - began);
-    return count;
+    row_.adapt(ids.size(), filled_at_ - began);
+    indices_.adapt(ids.size(), filled_at_ - began);
+    return ids;
   }
 
-  std::size_t fill_listed(std::span<item> target, std::span<sample_id> listed) {
+  // Whether the source copies many values at once.
+  static constexpr bool gives_rows = requires(Source& s, std::span<item> target) { s.next_row(target); };
+
+  sample_ids fill_listed(std::span<item> target, std::span<std::uint64_t> indices) {
+    sample_id first, id;
+    if constexpr (gives_rows) {
+      const std::size_t count = options_.rank.is_alone() ? reader_.source().next_row(target) : 0;
+      at_.given += count;
+      if (count > 0 && may_push(first)) {
+        first.index -= count - 1;
+        return {first, count};
+      }
+      target = target.first(1);
+    }
+    bool count_up = true;
     std::size_t count = 0;
     for (; count < target.size() && !is_stopped(); ++count) {
       std::optional<item> value = next();
-      if (!value || !may_push(listed[count])) break;
+      if (!value || !may_push(id)) break;
+      if (count == 0) first = id;
+      count_up &= id.index == first.index + count;
+      indices[count] = id.index;
       std::construct_at(&target[count], *std::move(value));
     }
-    return count;
+    if (count_up) return {first, count};
+    return {first, indices.first(count)};
   }
 
   // The indices count up, and no other rank takes part: what the reader counts is added up once.
-  std::size_t fill_counted(std::span<item> target) {
+  sample_ids fill_counted(std::span<item> target) {
+    const sample_id first{at_.given, 0, static_cast<std::uint32_t>(at_.epoch)};
     Source& source = reader_.source();
     std::size_t count = 0;
     try {
@@ -258,11 +274,11 @@ class source_loop_of final : public source_loop_from<Source> {
       at_.given += count;
       note_failed(reader_.failed_sample());
     }
-    return count;
+    return {first, count};
   }
 
   std::uint64_t filled_at_ = 0;
-  row_memory<sample_id> ids_;
+  row_memory<std::uint64_t> indices_;
   [[no_unique_address]] row_memory<std::conditional_t<makes_rows && !Chain::has_room, item, void>> row_;
   Chain& chain_;
 };

@@ -52,6 +52,12 @@ inline constexpr bool is_array<std::array<T, N>> = number<typename array_facts<s
 template <class T, std::size_t N>
 inline constexpr bool is_array<T[N]> = is_array<std::array<T, N>>;
 
+/// A sample that lies in memory as a row of a tensor: a number, or an array of numbers.
+template <class T>
+inline constexpr bool lies_in_rows = number<T>;
+template <class T, std::size_t N>
+inline constexpr bool lies_in_rows<std::array<T, N>> = N > 0 && is_array<std::array<T, N>>;
+
 /// A contiguous list whose length differs from sample to sample.
 template <class T>
 concept ragged = requires(const T& t) {
@@ -191,12 +197,12 @@ class stacked_column {
     std::fill_n(values_.data() + row * of_one, count * of_one, number_of<element>(value));
   }
 
-  /// The rows of numbers from `row` on, for writing.
+  /// The rows from `row` on, for writing.
   std::span<T> rows_from(std::size_t row, std::size_t rows)
-    requires is_number
+    requires lies_in_rows<T>
   {
     if (row == 0) begin(shape{rows});
-    return {values_.data() + row, values_.data() + rows};
+    return {reinterpret_cast<T*>(values_.data()) + row, rows - row};
   }
 
   result take(std::size_t rows) {
