@@ -228,6 +228,10 @@ TABLES = {
             "hand_written_serial_chain": "a loop written by hand",
             "feedline_serial_chain": "feedline, a serial chain of stages",
         }),
+        ("copied_records", {
+            "copied_records": "records of 16 bytes, copied into batches by hand",
+            "feedline_records": "records of 16 bytes through `records`, `map` and `batch`",
+        }),
     ]),
     "watched_photos": ("photographs", [("alone", {
         "alone": "the limit: a run that nothing watches",

@@ -233,10 +233,11 @@ TEST_CASE("A run stops in the middle of a row") {
     return n;
   };
   const auto all = [](std::uint64_t) { return true; };
-  auto loader = (fl::from(std::views::iota(std::uint64_t{0}, count)) | fl::map(wait) | fl::filter(all) |
-                 fl::batch(2 * count))
-                    .finite();
-  waits.wait(false);
-  loader.stop();
+  {
+    auto loader = (fl::from(std::views::iota(std::uint64_t{0}, count)) | fl::map(wait) | fl::filter(all) |
+                   fl::batch(2 * count))
+                      .finite();
+    waits.wait(false);
+  }
   CHECK(last == 2000);
 }
