@@ -126,6 +126,15 @@ concept running_stage =
     requires { typename R::output; } && (takes_value<R, In> || takes_value_and_context<R, In> ||
                                          takes_sample<R, In> || takes_sample_and_context<R, In>);
 
+/// Calls a running stage with a sample.
+template <class In, class R>
+[[gnu::always_inline]] inline void call_stage(R& stage, sample<In>&& s, auto& emit, context& c) {
+  if constexpr (takes_value_and_context<R, In>) stage(std::move(s.value), emit, c);
+  else if constexpr (takes_value<R, In>) stage(std::move(s.value), emit);
+  else if constexpr (takes_sample<R, In>) stage(std::move(s), emit);
+  else stage(std::move(s), emit, c);
+}
+
 /// The traits of a stage.
 template <class S>
 consteval stage_traits traits_of() {

@@ -285,13 +285,9 @@ class typed_hand_stage final : public hand_stage {
 
  private:
   void take(const hand_call& c, const sample_id& id, emit_type& emit) {
-    In item = (*inputs_)[c.input];
     const std::stop_token never;
     context about = feedline::detail::make_context(id, feedline::detail::key(seed_, position), never);
-    if constexpr (takes_value_and_context) stage_(std::move(item), emit, about);
-    else if constexpr (takes_value) stage_(std::move(item), emit);
-    else if constexpr (takes_sample) stage_(sample<In>{std::move(item), id}, emit);
-    else stage_(sample<In>{std::move(item), id}, emit, about);
+    feedline::detail::call_stage(stage_, sample<In>{(*inputs_)[c.input], id}, emit, about);
   }
 
   static constexpr std::size_t position = 2; // after the inputs and a map, see around_stage

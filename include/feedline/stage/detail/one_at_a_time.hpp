@@ -63,10 +63,7 @@ class one_at_a_time {
       std::exception_ptr error;
       try {
         const std::lock_guard lock(*mutex_);
-        if constexpr (takes_value_and_context<bound_t<S, In>, In>) stage_(std::move(s.value), made, c);
-        else if constexpr (takes_value<bound_t<S, In>, In>) stage_(std::move(s.value), made);
-        else if constexpr (takes_sample<bound_t<S, In>, In>) stage_(std::move(s), made);
-        else stage_(std::move(s), made, c);
+        call_stage(stage_, std::move(s), made, c);
       } catch (...) {
         error = std::current_exception();
       }
