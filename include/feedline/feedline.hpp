@@ -66,6 +66,7 @@
 #include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/shuffle.hpp>
 #include <feedline/stage/skip.hpp>
+#include <feedline/stage/split.hpp>
 #include <feedline/stage/take.hpp>
 #include <feedline/stage/tap.hpp>
 #include <feedline/stage/windows.hpp>

@@ -71,6 +71,7 @@ enum class fit {
   no_shape,          ///< the item has no shape to batch
   no_length,         ///< its function doesn't return the item's length
   item_cannot_move,  ///< moving the item that it emits may throw
+  refused,           ///< its `check_inside<Before, In>` says why
 };
 
 namespace detail {

@@ -85,6 +85,13 @@ struct fit_check_of<Before, Item, Stage> {
                          typename decltype(Stage::template unfit_field<Item>())::type>;
 };
 
+/// A stage with stages inside it names the check of those.
+template <class Before, class Item, class Stage>
+  requires(fit_of<Stage, Item>() == fit::refused)
+struct fit_check_of<Before, Item, Stage> {
+  using type = typename Stage::template check_inside<Before, Item>;
+};
+
 /// Checks stages in order, up to the first that doesn't fit.
 template <class Before, class Item, class... Stages>
 struct composition {

@@ -138,7 +138,7 @@ struct types {
 
   /// Calls `f` with each of the stages, which must have these types.
   template <class F>
-  static void visit(const composed_stages& all, F f) {
+  static void visit(const composed_stages& all, [[maybe_unused]] F f) {
     const std::shared_ptr<const void>* at = all.stages.data();
     (f(*static_cast<const T*>((at++)->get())), ...);
   }
