@@ -302,6 +302,16 @@ TABLES = {
             "feedline_photos": "feedline, {} workers, {} ms of waiting for each photograph",
         }),
     ]),
+    "split": ("numbers", [("if_in_map", {
+        "if_in_map": "feedline, an `if` in a map, {} rounds of work for each number",
+        "split_into_maps": "feedline, `split` into two maps, {} rounds",
+        "bare_threads": "the limit: two bare threads, {} rounds",
+    })]),
+    "mixed_workers": ("numbers", [("workers_downstream", {
+        "workers_downstream": "feedline, a map on two workers downstream of mix, {} rounds of work for every second number",
+        "workers_in_part": "feedline, a map on two workers in a part of mix, {} rounds",
+        "bare_threads": "the limit: two bare threads, {} rounds",
+    })]),
     "stop_latency": ("stops", [("bare_threads", {
         "bare_threads": "the limit: waking and joining 66 bare threads",
         "starved_workers": "feedline, 64 workers that wait for input",
