@@ -365,6 +365,9 @@ TABLES = {
     "zstd_lines": ("lines", [("zstd_by_hand", {
         "zstd_by_hand": "libzstd in one thread, written by hand",
         "zstd_lines": "`lines` with `unzstd_stream`",
+    }), ("zstd_shard_by_hand", {
+        "zstd_shard_by_hand": "a TAR shard: libzstd in one thread, written by hand",
+        "zstd_shard": "a TAR shard: `tar_samples` with `unzstd_stream`",
     })]),
     "checkpoint": ("samples", [
         (None, {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What does it cost to read the lines of a .zst file? 50 MB of text, in the page cache, through `lines` with
-// `unzstd_stream`, and a `map` that looks at each line in the same thread. The baseline is a loop that decompresses with
-// libzstd, 64 KB at a time, and makes a string of each line.
+// What does it cost to read the lines of a .zst file, and the samples of a .tar.zst shard? 50 MB of text, in the page cache,
+// through `lines` with `unzstd_stream`, and a `map` that looks at each line in the same thread. The baseline is a loop that
+// decompresses with libzstd, 64 KB at a time, and makes a string of each line. The same for a shard of 500 members of
+// 100 KB through `tar_samples`; its baseline decompresses the header and then the contents of each member into new memory.
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +23,7 @@
 #include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/lines.hpp>
+#include <feedline/source/tar.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/zstd/unzstd.hpp>
@@ -28,7 +32,13 @@ namespace fl = feedline;
 
 namespace {
 
-/// Lines of numbers, which zstd makes about half as large; removed at the end.
+std::string compressed(const std::string& bytes) {
+  std::string packed(::ZSTD_compressBound(bytes.size()), '\0');
+  packed.resize(::ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 3));
+  return packed;
+}
+
+/// Lines of numbers, which zstd makes about half as large, and a shard of the same text; removed at the end.
 struct packed_file {
   packed_file() {
     fl::random_generator random(1);
@@ -40,18 +50,36 @@ struct packed_file {
       ++lines;
     }
     bytes = text.size();
-    std::string packed(::ZSTD_compressBound(bytes), '\0');
-    packed.resize(::ZSTD_compress(packed.data(), packed.size(), text.data(), bytes, 3));
-    std::ofstream(name, std::ios::binary) << packed;
+    std::ofstream(name, std::ios::binary) << compressed(text);
+    std::string tar;
+    for (std::size_t i = 0; i < members; ++i) {
+      std::string header(512, '\0');
+      std::snprintf(header.data(), 100, "%zu.txt", i);
+      std::snprintf(header.data() + 124, 12, "%011zo", member_bytes);
+      header[156] = '0';
+      header.replace(257, 8, "ustar\00000", 8);
+      header.replace(148, 8, 8, ' ');
+      unsigned sum = 0;
+      for (const char c : header) sum += static_cast<unsigned char>(c);
+      std::snprintf(header.data() + 148, 8, "%06o", sum);
+      tar += header + text.substr(i * member_bytes, member_bytes);
+    }
+    std::ofstream(shard, std::ios::binary) << compressed(tar + std::string(1024, '\0'));
   }
 
   packed_file(const packed_file&) = delete;
 
-  ~packed_file() { std::filesystem::remove(name); }
+  ~packed_file() {
+    std::filesystem::remove(name);
+    std::filesystem::remove(shard);
+  }
+
+  static constexpr std::size_t members = 480, member_bytes = 200 * 512;
 
   std::string name =
       (std::filesystem::temp_directory_path() / ("zstd_lines." + std::to_string(::getpid()) + ".zst"))
           .string();
+  std::string shard = name + ".tar.zst";
   std::size_t bytes = 0;
   std::size_t lines = 0;
 };
@@ -107,7 +135,51 @@ void zstd_by_hand(benchmark::State& state) {
   report(state, lines);
 }
 
+void report_shard(benchmark::State& state, std::size_t members) {
+  if (members != packed_file::members) state.SkipWithError("members are missing");
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(members));
+  state.SetBytesProcessed(state.iterations() *
+                          static_cast<std::int64_t>(members * (512 + packed_file::member_bytes)));
+}
+
+void zstd_shard(benchmark::State& state) {
+  const auto pipeline = fl::tar_samples(file().shard, {.decompress = {fl::unzstd_stream}}) |
+                        fl::map([](const fl::tar_sample& sample) { return sample["txt"].size(); }) |
+                        fl::batch(16);
+  std::size_t members = 0;
+  for (auto _ : state) {
+    members = 0;
+    for (const auto& batch : pipeline.finite()) members += batch.size();
+  }
+  report_shard(state, members);
+}
+
+void zstd_shard_by_hand(benchmark::State& state) {
+  std::size_t members = 0;
+  for (auto _ : state) {
+    members = 0;
+    const fl::detail::mapped_file packed(file().shard);
+    const std::unique_ptr<ZSTD_DCtx, decltype(&::ZSTD_freeDCtx)> zstd(::ZSTD_createDCtx(), ::ZSTD_freeDCtx);
+    ZSTD_inBuffer in{packed.bytes().data(), packed.bytes().size(), 0};
+    const auto read = [&](char* to, std::size_t count) {
+      ZSTD_outBuffer out{to, count, 0};
+      while (out.pos < out.size && !::ZSTD_isError(::ZSTD_decompressStream(zstd.get(), &out, &in))) continue;
+    };
+    for (std::vector<char> header(512);; ++members) {
+      read(header.data(), header.size());
+      const std::size_t size = std::strtoull(header.data() + 124, nullptr, 8);
+      if (size == 0) break;
+      const std::unique_ptr<char[]> contents(new char[size]);
+      read(contents.get(), size); // a multiple of 512
+      benchmark::DoNotOptimize(contents.get());
+    }
+  }
+  report_shard(state, members);
+}
+
 BENCHMARK(zstd_lines)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(zstd_by_hand)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(zstd_shard)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(zstd_shard_by_hand)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 } // namespace

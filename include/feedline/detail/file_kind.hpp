@@ -19,6 +19,10 @@ struct file_kind {
 /// The kind of a file that begins with these bytes. The first 512 are enough.
 file_kind kind_of_file(std::string_view begin) noexcept;
 
+/// ": read it READ::decompress = {feedline::unzstd_stream}, which is in …", or ": decompress it first" for a kind
+/// that nothing here reads. READ is `read`: "with lines and lines_options".
+std::string how_to_decompress(std::string_view kind, std::string_view read);
+
 /// ": it is a PNG image", or ": it is empty"; empty if the kind is unknown.
 std::string what_it_is(std::span<const std::byte> begin);
 

@@ -80,6 +80,16 @@ FEEDLINE_INLINE file_kind kind_of_file(std::string_view begin) noexcept {
   return {};
 }
 
+FEEDLINE_INLINE std::string how_to_decompress(std::string_view kind, std::string_view read) {
+  const auto with = [&](const std::string& opener, const std::string& component) {
+    return ": read it " + std::string(read) + "::decompress = {feedline::" + opener +
+           "}, which is in feedline/" + component + ".hpp of the component feedline::" + component;
+  };
+  if (kind == "gzip data") return with("gunzip_stream", "gzip");
+  if (kind == "zstd data") return with("unzstd_stream", "zstd");
+  return ": decompress it first";
+}
+
 FEEDLINE_INLINE std::string what_it_is(std::span<const std::byte> begin) {
   if (begin.empty()) return ": it is empty (0 bytes)";
   const auto kind =

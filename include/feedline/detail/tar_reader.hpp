@@ -336,9 +336,8 @@ class basic_tar_reader {
       problem_ = "not a TAR file: there is no valid header at offset 0" +
                  what_it_is(std::as_bytes(std::span(block)));
     else
-      problem_ = "compressed: " + std::string(kind.name) +
-                 " begins at offset 0. A shard is mapped into memory, so it must be plain TAR" +
-                 (kind.name.starts_with("gzip") ? " (tar_gz_samples reads gzip)" : "");
+      problem_ = "compressed: " + std::string(kind.name) + " begins at offset 0" +
+                 how_to_decompress(kind.name, "in order, without global_shuffle, with tar_options");
     return tar_status::damaged;
   }
 

@@ -90,11 +90,11 @@ inline std::span<const std::byte> gunzip_view(std::span<const std::byte> file,
 
 namespace detail {
 
-std::unique_ptr<text_stream> open_gzip(std::span<const std::byte> file);
+std::unique_ptr<text_stream> open_gzip(std::span<const std::byte> begin, compressed_rest rest);
 
 } // namespace detail
 
-/// Opens gzip files, to decompress them piece by piece.
+/// Opens gzip files, to decompress them piece by piece, with zlib: libdeflate, which gunzip uses, has no streams.
 ///
 /// Example: `lines("corpus/*.jsonl.gz", {.decompress = {gunzip_stream}})`
 inline constexpr text_opener gunzip_stream{"gzip data", std::size_t{64} << 10, &detail::open_gzip};

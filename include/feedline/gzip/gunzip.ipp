@@ -53,9 +53,10 @@ FEEDLINE_INLINE std::span<const std::byte> gunzip_decoder::decode(std::span<cons
   }
 }
 
-FEEDLINE_INLINE std::unique_ptr<text_stream> detail::open_gzip(std::span<const std::byte> file) {
+FEEDLINE_INLINE std::unique_ptr<text_stream> detail::open_gzip(std::span<const std::byte> begin,
+                                                               compressed_rest rest) {
   struct gzip_text final : text_stream {
-    explicit gzip_text(std::span<const std::byte> data) : stream(data) {}
+    gzip_text(std::span<const std::byte> begin, compressed_rest rest) : stream(begin, std::move(rest)) {}
 
     std::size_t read(std::byte* to, std::size_t count) override { return stream.read(to, count); }
 
@@ -66,7 +67,7 @@ FEEDLINE_INLINE std::unique_ptr<text_stream> detail::open_gzip(std::span<const s
     detail::gzip_stream stream;
   };
 
-  return std::make_unique<gzip_text>(file);
+  return std::make_unique<gzip_text>(begin, std::move(rest));
 }
 
 FEEDLINE_INLINE bool gunzip_decoder::is_own(std::span<const std::byte> file) const noexcept {

@@ -4,24 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <stop_token>
 #include <string>
-#include <utility>
 
 #include <feedline/core/callback.hpp>
-#include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/detail/given_size.hpp>
-#include <feedline/detail/mapped_file.hpp>
-#include <feedline/gzip/detail/gzip_archive.hpp>
-#include <feedline/source/detail/file_order.hpp>
-#include <feedline/source/detail/read_ahead.hpp>
 #include <feedline/source/detail/tar_in_order.hpp>
-#include <feedline/source/detail/tar_shard.hpp>
+#include <feedline/source/detail/tar_shards.hpp>
 #include <feedline/source/file_patterns.hpp>
 #include <feedline/source/tar_sample.hpp>
 
@@ -40,59 +30,7 @@ struct tar_gz_options {
 
 namespace detail {
 
-using gzip_shard = basic_tar_shard<gzip_archive>;
-
-std::unique_ptr<gzip_shard> open_gzip_shard(const std::shared_ptr<const mapped_file>& file,
-                                            const tar_settings& how, const std::stop_token& stop);
-
-/// Decompresses shards, whose bytes the system reads ahead.
-class gzip_shards {
- public:
-  using shard = gzip_shard;
-
-  explicit gzip_shards(tar_settings how) : how_(std::move(how)) {}
-
-  void start(const epoch& e);
-
-  // Decompresses the shard from its beginning, also to continue in the middle.
-  std::unique_ptr<shard> open(const file_order& files, std::size_t number, const tar_place&);
-
-  void yielded_sample(const file_order& files, const shard& from) {
-    ahead_.announce(files, file_, from.archive().stream().offset());
-  }
-
-  bool is_stopped() const noexcept;
-
-  const tar_settings& settings() const noexcept { return how_; }
-
- private:
-  tar_settings how_;
-  std::stop_token stop_;
-  std::shared_ptr<const mapped_file> file_; // the shard that was opened last
-  read_ahead ahead_;
-};
-
-/// Finds the origins of samples of compressed shards. It reads a shard again from its beginning, and
-/// continues where it stopped for later samples. Any thread may use it.
-class gzip_names {
- public:
-  explicit gzip_names(const tar_settings& how) : how_(how.quiet()) {}
-
-  /// "photos-0003.tar.gz: dir/17.jpg, .cls"; empty if the sample doesn't exist or can't be read.
-  std::string at(const std::string& path, std::uint64_t position);
-
- private:
-  struct opened {
-    std::shared_ptr<const mapped_file> file;
-    std::unique_ptr<gzip_shard> shard;
-  };
-
-  gzip_shard& find(std::shared_ptr<const mapped_file> file, std::uint64_t position);
-
-  const tar_settings how_;
-  std::mutex mutex_;
-  std::list<opened> shards_;
-};
+class tar_names;
 
 } // namespace detail
 
@@ -116,8 +54,8 @@ class gzip_names {
 /// Stops:   after at most one more megabyte
 /// Example: `tar_gz_samples("photos-*.tar.gz") | map([](const tar_sample& s) { return decode(s["jpg"]); }, workers{8})`
 ///
-/// The one thread of the source decompresses, with zlib: libdeflate, which gunzip uses, has no streams.
-class tar_gz_samples : public detail::tar_in_order<detail::gzip_shards> {
+/// tar_samples reads them too, beside others, with tar_options::decompress; here each shard must be gzip.
+class tar_gz_samples : public detail::tar_in_order<detail::tar_shards> {
  public:
   static constexpr source_traits traits{.kind = "tar_gz_samples", .splits_files_by_rank = true};
 
@@ -134,7 +72,7 @@ class tar_gz_samples : public detail::tar_in_order<detail::gzip_shards> {
   /// The sample object and its data.
   std::optional<std::size_t> max_item_bytes() const noexcept;
 
-  /// What looking for members that aren't neighbours takes.
+  /// What decompressing and looking for members that aren't neighbours take.
   std::size_t bytes_held() const;
 
   /// "photos-0003.tar.gz: dir/17.jpg, .cls", found by reading the shard again; "photos-0003.tar.gz: sample
@@ -144,7 +82,7 @@ class tar_gz_samples : public detail::tar_in_order<detail::gzip_shards> {
  private:
   static detail::tar_settings checked(const tar_gz_options& options);
 
-  std::shared_ptr<detail::gzip_names> names_;
+  std::shared_ptr<detail::tar_names> names_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -99,7 +99,7 @@ FEEDLINE_INLINE std::optional<lines_source::zipped_line> lines_source::read_zipp
 }
 
 FEEDLINE_INLINE void lines_source::unzip() {
-  zipped_.stream = open_text_(file_->bytes());
+  zipped_.stream = open_text_(file_->bytes(), {});
   unzip_more();
   if (at_ == 0 && zipped_.text.starts_with("\xef\xbb\xbf")) at_ = 3; // a byte order mark of UTF-8
   for (std::size_t left = at_;;) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Options of lines, and how compressed texts are opened.
+// Options of lines, and how compressed files are opened.
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,11 +31,17 @@ class text_stream {
   virtual const std::string& problem() const noexcept = 0;
 };
 
-/// Opens compressed data in memory: gunzip_stream of feedline/gzip.hpp, unzstd_stream of feedline/zstd.hpp.
+/// Returns the bytes of a compressed file that follow, valid until the next call, and none at its end. It may throw, which
+/// ends the stream. Empty: nothing follows.
+using compressed_rest = std::function<std::span<const std::byte>()>;
+
+/// Opens compressed data: gunzip_stream of feedline/gzip.hpp, unzstd_stream of feedline/zstd.hpp.
 struct text_opener {
   std::string_view kind;  ///< the data that it opens, as messages call them: "gzip data"
   std::size_t bytes_held; ///< the most memory that a stream takes
-  std::unique_ptr<text_stream> (*open)(std::span<const std::byte> file); ///< throws std::bad_alloc
+
+  /// Opens a file that begins with these bytes, which stay valid until the rest is asked for. Throws std::bad_alloc.
+  std::unique_ptr<text_stream> (*open)(std::span<const std::byte> begin, compressed_rest rest);
 };
 
 /// Options of lines.

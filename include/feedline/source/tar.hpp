@@ -10,6 +10,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <feedline/core/callback.hpp>
 #include <feedline/core/epoch.hpp>
@@ -19,6 +20,7 @@
 #include <feedline/source/detail/tar_in_order.hpp>
 #include <feedline/source/detail/tar_shards.hpp>
 #include <feedline/source/file_patterns.hpp>
+#include <feedline/source/lines_options.hpp>
 #include <feedline/source/object_store.hpp>
 #include <feedline/source/tar_sample.hpp>
 
@@ -40,11 +42,15 @@ struct tar_options {
   /// Where shards lie that aren't files, such as those of `https://` and `s3://`: remote() of feedline/remote.hpp.
   std::shared_ptr<object_store> remote{};
 
-  /// The most bytes of a sample from that store, including its headers; reading a larger one fails. Also the
+  /// The most bytes of a sample from that store or from a compressed shard, including its headers; reading a larger one fails. Also the
   /// limit for a memory_budget.
   std::size_t max_sample_bytes = std::size_t{1} << 30;
 
   bool hidden = false; ///< also read hidden members, such as `.DS_Store`, `._17.jpg` and those of `__MACOSX`
+
+  /// Decompresses shards while it reads them in order, each with the opener for its kind, which its first bytes show:
+  /// `{gunzip_stream, unzstd_stream}` of the components gzip and zstd. See tar_samples.
+  std::vector<text_opener> decompress{};
 
   /// Called once, by a thread of the run, if members of a sample aren't neighbours in their shard, with a sentence that
   /// names the sample: it is read as several samples. Looking for this takes up to 16 MiB.
@@ -91,6 +97,17 @@ struct tar_options {
 ///           the store for the versions of shards that weren't reached yet;
 ///         - without an object SHARD.index (see tar_options), global_shuffle() first reads the headers of each
 ///           shard, of many shards at once. A shard whose headers can't be read counts as one sample, which fails.
+///
+///     tar_samples("photos-*.tar.zst", {.decompress = {unzstd_stream}})
+///
+/// decompresses shards, files and objects, in the thread of the source. For these differ:
+///         - samples are in memory that they share with their copies;
+///         - there is no access to samples by position: global_shuffle() refuses them;
+///         - a resumed run decompresses the current shard from its beginning;
+///         - data that are cut off or damaged are an error after the last sample that was complete before, with the offset
+///           in the compressed file. A wrong checksum is found after the samples before it. Other offsets in messages are
+///           those in the decompressed archive;
+///         - a sample of more than `max_sample_bytes` bytes is an error, and the next sample follows.
 class tar_samples : public detail::tar_in_order<detail::tar_shards> {
  public:
   static constexpr source_traits traits{.kind = "tar_samples", .splits_files_by_rank = true};
@@ -103,7 +120,8 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
   /// doesn't serve, and for a negative max_sample_bytes.
   explicit tar_samples(const file_patterns& shards, tar_options options = {});
 
-  /// Access to the samples by position; reads the headers of all shards. Throws object_error after a stop.
+  /// Access to the samples by position; reads the headers of all shards. Throws object_error after a stop, and
+  /// std::invalid_argument if there are openers in `decompress`.
   detail::indexed_tar indexed(const std::stop_token& stop = {}) const;
 
   /// Whether next() would return a sample, or end the epoch, without waiting for an object.
@@ -115,10 +133,10 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
   /// Why the object store doesn't answer now; empty if it does.
   std::string outage() const;
 
-  /// The sample object and, if it may come from an object, its data.
+  /// The sample object and, if it may come from an object or a compressed shard, its data.
   std::optional<std::size_t> max_item_bytes() const noexcept;
 
-  /// The parts of objects that are requested ahead.
+  /// The parts of objects that are requested ahead, and what decompressing takes.
   std::size_t bytes_held() const;
 
   /// The numbers of the object store, and how long threads waited for parts of objects.

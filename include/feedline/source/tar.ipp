@@ -2,6 +2,8 @@
 #pragma once
 #include <feedline/source/tar.hpp>
 
+#include <stdexcept>
+
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/object_list.hpp>
 #include <feedline/source/detail/tar_index.hpp>
@@ -13,6 +15,10 @@ FEEDLINE_INLINE tar_samples::tar_samples(const file_patterns& shards, tar_option
     : tar_samples(detail::list_files_and_objects(shards, traits.kind, options.remote), options) {}
 
 FEEDLINE_INLINE detail::indexed_tar tar_samples::indexed(const std::stop_token& stop) const {
+  if (!opener().settings().decompress.empty())
+    throw std::invalid_argument(
+        "feedline::tar_samples: compressed shards can only be read in order: for access by "
+        "position, as by global_shuffle, use plain shards and no tar_options::decompress");
   files().expect_files();
   return {{files(), objects()}, keep_index_, opener().settings(), stop};
 }
@@ -32,12 +38,12 @@ FEEDLINE_INLINE std::string tar_samples::outage() const {
 }
 
 FEEDLINE_INLINE std::optional<std::size_t> tar_samples::max_item_bytes() const noexcept {
-  return sizeof(tar_sample) + (objects() ? opener().settings().max_sample_bytes : 0);
+  return sizeof(tar_sample) +
+         (objects() || !opener().settings().decompress.empty() ? opener().settings().max_sample_bytes : 0);
 }
 
 FEEDLINE_INLINE std::size_t tar_samples::bytes_held() const {
-  return (objects() ? store().bytes_ahead() : 0) +
-         (opener().settings().notice ? detail::seen_keys::most_bytes : 0);
+  return (objects() ? store().bytes_ahead() : 0) + opener().settings().bytes_held();
 }
 
 FEEDLINE_INLINE std::string tar_samples::origin(std::uint64_t index) const {
@@ -55,7 +61,8 @@ FEEDLINE_INLINE tar_samples::tar_samples(detail::listed_files all, const tar_opt
 FEEDLINE_INLINE detail::tar_settings tar_samples::checked(const tar_options& options) {
   detail::refuse_negative(options.max_sample_bytes, "feedline::tar_samples: max_sample_bytes");
   return {options.max_sample_bytes, options.hidden,
-          options.on_notice ? std::make_shared<detail::tar_notice>(options.on_notice) : nullptr};
+          options.on_notice ? std::make_shared<detail::tar_notice>(options.on_notice) : nullptr,
+          options.decompress};
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

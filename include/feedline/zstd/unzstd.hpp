@@ -14,15 +14,16 @@ namespace detail {
 /// As zstd(1) without --long, which writes no larger window. A stream takes as much memory as the window of its file.
 inline constexpr int largest_zstd_window = 27; // its binary logarithm: 128 MiB
 
-std::unique_ptr<text_stream> open_zstd(std::span<const std::byte> file);
+std::unique_ptr<text_stream> open_zstd(std::span<const std::byte> begin, compressed_rest rest);
 
 } // namespace detail
 
 /// Opens zstd files: their frames, one after another. Skippable frames are left out. A frame whose window is larger than
 /// 128 MiB, as of `zstd --ultra --long=28`, is an error, and so are data that are cut off, damaged, or don't match their
-/// checksum; then the text ends with the last complete part before.
+/// checksum; then the contents end with the last complete part before.
 ///
 /// Example: `lines("corpus/*.jsonl.zst", {.decompress = {unzstd_stream}})`
+///          `tar_samples("photos-*.tar.zst", {.decompress = {unzstd_stream}})`
 inline constexpr text_opener unzstd_stream{
     "zstd data", (std::size_t{1} << detail::largest_zstd_window) + (std::size_t{1} << 20),
     &detail::open_zstd};

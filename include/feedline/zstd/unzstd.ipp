@@ -14,11 +14,12 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 class zstd_text final : public text_stream {
  public:
-  explicit zstd_text(std::span<const std::byte> file) : file_(file), zstd_(::ZSTD_createDCtx()) {
+  zstd_text(std::span<const std::byte> begin, compressed_rest rest)
+      : piece_(begin), rest_(std::move(rest)), zstd_(::ZSTD_createDCtx()) {
     if (!zstd_ ||
         ::ZSTD_isError(::ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax, largest_zstd_window)))
       throw std::bad_alloc();
-    if (file_.empty()) end("the file is empty");
+    if (!load()) end("the file is empty");
   }
 
   // After an error zstd doesn't report what it wrote in that call. So each call gets the input for one block, and none
@@ -26,17 +27,18 @@ class zstd_text final : public text_stream {
   std::size_t read(std::byte* to, std::size_t count) override {
     ZSTD_outBuffer out{to, count, 0};
     while (out.pos < out.size && !ended_) {
-      const std::size_t rest = file_.size() - offset_;
-      ZSTD_inBuffer in{file_.data(), offset_ + (is_full_ ? 0 : std::min(wanted_, rest)), offset_};
+      const bool has_more = is_full_ || load();
+      ZSTD_inBuffer in{piece_.data(), is_full_ ? 0 : std::min(wanted_, piece_.size()), 0};
       wanted_ = ::ZSTD_decompressStream(zstd_.get(), &out, &in);
-      offset_ = in.pos;
+      offset_ += in.pos;
+      piece_ = piece_.subspan(in.pos);
       if (::ZSTD_isError(wanted_)) {
         end(message_of(::ZSTD_getErrorCode(wanted_)));
       } else if (wanted_ == 0) { // the end of a frame
         frame_ = offset_;
         wanted_ = first_wanted;
-        ended_ = offset_ == file_.size();
-      } else if (rest == 0 && !is_full_) {
+        ended_ = !load();
+      } else if (!has_more) {
         end("the zstd data are cut off: they end at offset " + std::to_string(offset_) + ", inside a frame");
       }
       is_full_ = out.pos == out.size;
@@ -54,6 +56,12 @@ class zstd_text final : public text_stream {
   struct end_of_zstd {
     void operator()(ZSTD_DCtx* z) const noexcept { ::ZSTD_freeDCtx(z); }
   };
+
+  // Makes piece_ contain the next byte. False at the end of the file.
+  bool load() {
+    if (piece_.empty() && rest_) piece_ = rest_();
+    return !piece_.empty();
+  }
 
   void end(std::string problem) {
     ended_ = true;
@@ -76,7 +84,8 @@ class zstd_text final : public text_stream {
     }
   }
 
-  std::span<const std::byte> file_;
+  std::span<const std::byte> piece_;  // not read yet
+  compressed_rest rest_;              // after it
   std::size_t offset_ = 0;            // of the first byte that was not read yet
   std::size_t frame_ = 0;             // where the current frame begins
   std::size_t wanted_ = first_wanted; // bytes, for the next block
@@ -86,8 +95,9 @@ class zstd_text final : public text_stream {
   std::unique_ptr<ZSTD_DCtx, end_of_zstd> zstd_;
 };
 
-FEEDLINE_INLINE std::unique_ptr<text_stream> open_zstd(std::span<const std::byte> file) {
-  return std::make_unique<zstd_text>(file);
+FEEDLINE_INLINE std::unique_ptr<text_stream> open_zstd(std::span<const std::byte> begin,
+                                                       compressed_rest rest) {
+  return std::make_unique<zstd_text>(begin, std::move(rest));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -11,5 +11,12 @@ int main() {
                           11); // a block of two bytes as they are
   std::ofstream("uses_zstd.zst", std::ios::binary) << frame;
   auto loader = feedline::lines("uses_zstd.zst", {.decompress = {feedline::unzstd_stream}}).finite();
+  auto shards = feedline::tar_samples("uses_zstd.zst", {.decompress = {feedline::unzstd_stream}}) |
+                feedline::prefetch(1);
+  try {
+    shards.finite().next();
+    return 1;
+  } catch (const feedline::pipeline_error&) { // it isn't TAR
+  }
   return loader.next() == "a" && !loader.next() ? 0 : 1;
 }

@@ -36,6 +36,25 @@ class object_stream {
   /// From now on view() may lend parts that are in memory too, not only mapped ones.
   void lend_memory() noexcept { lends_memory_ = true; }
 
+  /// From now on skip() reads what it skips, and problems after the archive, such as a wrong checksum, matter.
+  void read_everything() noexcept { reads_everything_ = true; }
+
+  bool reads_everything() const noexcept { return reads_everything_; }
+
+  /// The bytes of the current part that are left; none at the end.
+  std::span<const std::byte> peek() {
+    load();
+    return rest_;
+  }
+
+  /// Reads some of them, which stay valid until the next call.
+  std::span<const std::byte> take_some() {
+    constexpr std::size_t most = std::size_t{64} << 10;
+    const auto some = peek().first(std::min(most, peek().size()));
+    advance(some.size());
+    return some;
+  }
+
   std::size_t read(std::byte* to, std::size_t count) {
     std::size_t got = 0;
     while (got < count && load()) {
@@ -47,6 +66,7 @@ class object_stream {
   }
 
   std::uint64_t skip(std::uint64_t count) {
+    if (reads_everything_) return read_past(count);
     if (count == 0 || !load()) return 0;
     const std::uint64_t skipped = std::min(count, end_ - position_);
     if (skipped <= rest_.size()) return advance(static_cast<std::size_t>(skipped));
@@ -70,6 +90,13 @@ class object_stream {
     return count;
   }
 
+  std::uint64_t read_past(std::uint64_t count) {
+    std::uint64_t got = 0;
+    while (got < count && load())
+      got += advance(static_cast<std::size_t>(std::min<std::uint64_t>(count - got, rest_.size())));
+    return got;
+  }
+
   // Makes rest_ contain the next byte. False at the end.
   bool load();
 
@@ -80,6 +107,7 @@ class object_stream {
   object_part part_;
   std::span<const std::byte> rest_; // of that part
   bool lends_memory_ = false;
+  bool reads_everything_ = false;
   std::string problem_;
 };
 

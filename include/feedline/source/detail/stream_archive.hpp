@@ -28,7 +28,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// - `std::uint64_t skip(std::uint64_t count)`;
 /// - `const std::byte* view(std::size_t count)`: the next bytes, kept by `memory()`; null if they must be copied;
 /// - `static constexpr bool headers_only = true`: the contents of members are skipped;
-/// - `static constexpr bool reads_to_the_end = true`: problems after the archive, such as a wrong checksum, matter.
+/// - `bool reads_everything() const`: whether problems after the archive, such as a wrong checksum, matter.
 template <class Stream>
 class basic_stream_archive {
  public:
@@ -116,7 +116,8 @@ class basic_stream_archive {
   const std::string& problem() const noexcept { return stream_.problem(); }
 
   const std::string& problem_to_the_end() {
-    if constexpr (requires { requires Stream::reads_to_the_end; }) skip(~std::uint64_t{0});
+    if constexpr (requires { stream_.reads_everything(); })
+      if (stream_.reads_everything()) skip(~std::uint64_t{0});
     return problem();
   }
 

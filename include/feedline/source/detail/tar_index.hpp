@@ -23,6 +23,8 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+class open_tar_shard;
+
 /// The index of one shard.
 struct tar_index {
   std::uint64_t bytes = 0;            ///< of the shard
@@ -133,6 +135,10 @@ class tar_names {
   std::string at(const std::string& path, std::uint64_t position);
 
  private:
+  // Of a compressed shard. Continues where it stopped if that is before the position.
+  std::string at_compressed(const std::shared_ptr<const mapped_file>& file, const text_opener& opener,
+                            std::uint64_t position);
+
   struct scanned {
     std::string path;
     tar_scan scan;
@@ -143,6 +149,8 @@ class tar_names {
   const tar_settings how_;
   std::mutex mutex_;
   std::deque<scanned> shards_;
+  std::shared_ptr<const mapped_file> compressed_file_; // one, as a stream may take much memory
+  std::shared_ptr<open_tar_shard> compressed_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/source/detail/tar_shards.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -114,12 +115,14 @@ FEEDLINE_INLINE tar_index index_of_tar(const std::string& shard, const tar_setti
   return index;
 }
 
-FEEDLINE_INLINE tar_names::tar_names(const tar_settings& how) : how_(how.quiet()) {}
+FEEDLINE_INLINE tar_names::tar_names(const tar_settings& how) : how_(how) {}
 
 FEEDLINE_INLINE std::string tar_names::at(const std::string& path, std::uint64_t position) {
   const std::lock_guard lock(mutex_);
   try {
     const auto file = tar_shard::map(path);
+    if (const text_opener* const opener = opener_for(how_, file->bytes()))
+      return at_compressed(file, *opener, position);
     scanned& shard = find(file);
     while (shard.scan.index().begins.size() <= position)
       if (!shard.scan.step()) return {};
@@ -129,13 +132,35 @@ FEEDLINE_INLINE std::string tar_names::at(const std::string& path, std::uint64_t
   }
 }
 
+FEEDLINE_INLINE std::string tar_names::at_compressed(const std::shared_ptr<const mapped_file>& file,
+                                                     const text_opener& opener, std::uint64_t position) {
+  const auto is_same = [&](const mapped_file& other) {
+    return other.path() == file->path() && other.modified_ns() == file->modified_ns() &&
+           other.bytes().size() == file->bytes().size();
+  };
+  if (!compressed_ || compressed_->position() > position || !is_same(*compressed_file_)) {
+    compressed_ = nullptr; // before the next one takes memory
+    compressed_ = open_compressed(file, opener, how_.quiet(), {});
+    compressed_file_ = file;
+  }
+  for (;;) {
+    const bool is_wanted = compressed_->position() == position;
+    try {
+      const auto sample = compressed_->next();
+      if (!sample || is_wanted) return sample ? sample->origin() : std::string();
+    } catch (const tar_error&) { // belongs to this sample only
+      if (is_wanted) return {};
+    }
+  }
+}
+
 FEEDLINE_INLINE tar_names::scanned& tar_names::find(const std::shared_ptr<const mapped_file>& file) {
   constexpr std::size_t max_mapped = 16; // shards
   const auto is_of = [&](scanned& s) { return s.path == file->path() && s.scan.index().is_of(*file); };
   const auto found = std::find_if(shards_.begin(), shards_.end(), is_of);
   if (found != shards_.end()) return *found;
   if (shards_.size() == max_mapped) shards_.pop_front();
-  return shards_.emplace_back(scanned{file->path(), tar_scan(file, how_)});
+  return shards_.emplace_back(scanned{file->path(), tar_scan(file, how_.quiet())});
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include <feedline/version.hpp>
+#include <feedline/source/lines_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -32,8 +32,14 @@ struct tar_settings {
   bool hidden = false;                  ///< whether hidden files are members
   std::shared_ptr<tar_notice> notice{}; ///< null: nobody wants it
 
+  std::vector<text_opener> decompress{}; ///< for compressed shards that are read in order
+  bool are_compressed = false;           ///< all of them, for the first opener
+
+  /// What reading takes, also of origins.
+  std::size_t bytes_held() const;
+
   /// The same for a pass of which nobody wants a notice.
-  tar_settings quiet() const { return {max_sample_bytes, hidden, nullptr}; }
+  tar_settings quiet() const { return {max_sample_bytes, hidden, nullptr}; } // reads no compressed shards
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

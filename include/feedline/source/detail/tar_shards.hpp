@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 
 #include <feedline/core/epoch.hpp>
@@ -29,14 +30,25 @@ class open_tar_shard {
   /// As those of basic_tar_shard.
   virtual std::optional<tar_sample> next() = 0;
   virtual std::uint64_t position() const noexcept = 0;
-  virtual std::uint64_t begin() const noexcept = 0;
   virtual tar_place place() const = 0;
 
-  /// Whether reading that many bytes wouldn't wait for an object; true also if it would fail.
+  /// Up to where its file was used.
+  virtual std::uint64_t offset() const noexcept = 0;
+
+  /// Whether reading that many bytes of its file wouldn't wait for an object; true also if it would fail.
   virtual bool is_ready(std::uint64_t bytes) const noexcept = 0;
 };
 
-/// Maps shards that are files, and requests objects in parts; reads both ahead.
+/// The opener for a shard that begins with these bytes; null for one that isn't compressed.
+const text_opener* opener_for(const tar_settings& how, std::span<const std::byte> begin);
+
+/// Decompresses a shard from its beginning.
+std::unique_ptr<open_tar_shard> open_compressed(const std::shared_ptr<const mapped_file>& file,
+                                                const text_opener& opener, const tar_settings& how,
+                                                const std::stop_token& stop);
+
+/// Maps shards that are files, and requests objects in parts; reads both ahead. Compressed ones are read from their beginning,
+/// also to continue in the middle.
 class tar_shards {
  public:
   using shard = open_tar_shard;
@@ -78,9 +90,10 @@ class tar_shards {
   std::shared_ptr<const mapped_file> file_; // the file that was opened last
   read_ahead files_ahead_;
   std::shared_ptr<object_ahead> objects_ahead_;
-  bool is_object_ = false;       // the shard that was opened last
-  std::uint64_t last_begin_ = 0; // where its last sample ends
-  std::uint64_t last_bytes_ = 0; // of that sample
+  bool is_object_ = false;        // the shard that was opened last
+  bool is_compressed_ = false;    // that shard
+  std::uint64_t last_offset_ = 0; // where its last sample ends
+  std::uint64_t last_bytes_ = 0;  // of that sample
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
