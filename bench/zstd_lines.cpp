@@ -107,10 +107,11 @@ void zstd_lines(benchmark::State& state) {
 }
 
 void zstd_by_hand(benchmark::State& state) {
+  const std::string& name = file().name;
   std::size_t lines = 0;
   for (auto _ : state) {
     lines = 0;
-    const fl::detail::mapped_file packed(file().name);
+    const fl::detail::mapped_file packed(name);
     const std::unique_ptr<ZSTD_DCtx, decltype(&::ZSTD_freeDCtx)> zstd(::ZSTD_createDCtx(), ::ZSTD_freeDCtx);
     std::vector<char> block(1 << 16);
     std::string rest;
@@ -155,10 +156,11 @@ void zstd_shard(benchmark::State& state) {
 }
 
 void zstd_shard_by_hand(benchmark::State& state) {
+  const std::string& name = file().shard;
   std::size_t members = 0;
   for (auto _ : state) {
     members = 0;
-    const fl::detail::mapped_file packed(file().shard);
+    const fl::detail::mapped_file packed(name);
     const std::unique_ptr<ZSTD_DCtx, decltype(&::ZSTD_freeDCtx)> zstd(::ZSTD_createDCtx(), ::ZSTD_freeDCtx);
     ZSTD_inBuffer in{packed.bytes().data(), packed.bytes().size(), 0};
     const auto read = [&](char* to, std::size_t count) {
