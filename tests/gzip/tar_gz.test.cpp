@@ -20,6 +20,7 @@
 #include "support/catch.hpp"
 #include "support/gzip_writer.hpp"
 #include "support/leave_and_resume.hpp"
+#include "support/memory_store.hpp"
 #include "support/outcome.hpp"
 #include "support/tar_contents.hpp"
 #include "support/tar_writer.hpp"
@@ -320,6 +321,26 @@ TEST_CASE("each compressed shard goes to one rank") {
   }
   std::sort(all.begin(), all.end());
   CHECK(all == std::vector<int>{0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32});
+}
+
+TEST_CASE(
+    "tar_samples reads gzip data with their opener, in parts of an object, and plain shards beside them") {
+  const std::string tar = pairs(9).closed();
+  std::string members;
+  for (std::size_t at = 0; at < tar.size(); at += 1001) members += gzip(tar.substr(at, 1001));
+  const auto store = std::make_shared<memory_store>(64, 256);
+  const std::string files[] = {gzip(tar), members + std::string(300, '\0'),
+                               members + std::string(300, '\0') + "x", members.substr(0, members.size() - 9),
+                               tar};
+  for (const std::string& file : files) {
+    store->put("mem://s.tar", file);
+    fl::tar_samples object("mem://s.tar", {.remote = store, .decompress = {fl::gunzip_stream}});
+    strings found = read_all(object);
+    if (found.back().starts_with("! mem://")) found.back().erase(2, 6);
+    CHECK(found == read_bytes<fl::tar_samples>(file, fl::tar_options{.decompress = {fl::gunzip_stream}}));
+    CHECK(found.size() >= 9);
+    if (&file != &files[4]) CHECK(found == read_bytes<fl::tar_gz_samples>(file));
+  }
 }
 
 TEST_CASE("a stop ends the decompression of a huge member") {

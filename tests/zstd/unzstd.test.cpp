@@ -96,6 +96,9 @@ TEST_CASE("a stream has the contents of all frames, and leaves out skippable one
   }
   CHECK(open(zstd(std::string(5'000'000, 'x'))).text == std::string(5'000'000, 'x'));
   CHECK(open(zstd("exact"), 5).text == "exact");
+  const std::string two = zstd("one\n") + zstd("two\n") + skippable("x"); // pieces may end with a frame
+  for (std::size_t piece = 1; piece <= two.size(); ++piece)
+    CHECK(open(two, 1000, piece).text == "one\ntwo\n");
 }
 
 TEST_CASE("data that are cut off, damaged, or followed by others are a problem after the text before it") {
