@@ -22,7 +22,7 @@ class file_memory {
   /// The memory of the file with this path; files with several names share it. Throws as mapped_file does.
   static std::shared_ptr<const file_memory> of(const std::string& path, sharing with);
 
-  file_memory(const open_file& file, const file_state& state, const std::string& path);
+  file_memory(const open_file& file, const struct stat& status, const std::string& path);
 
   file_memory(const file_memory&) = delete;
   file_memory& operator=(const file_memory&) = delete;
@@ -35,6 +35,10 @@ class file_memory {
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
   bool is_mapped() const noexcept;
+
+  /// Whether mincore() tells which pages are in memory. Of the files of others that the process can't write, it says so of
+  /// all pages.
+  bool tells_pages() const noexcept { return tells_pages_; }
 
   const file_state& state() const noexcept { return state_; }
 
@@ -79,6 +83,7 @@ class file_memory {
   file_state state_;
   std::vector<std::byte> read_;
   std::span<const std::byte> bytes_;
+  bool tells_pages_ = false;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -33,16 +33,19 @@ FEEDLINE_INLINE std::shared_ptr<const file_memory> file_memory::of(const std::st
   // Without O_NONBLOCK opening a named pipe would wait for its writer.
   const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file || ::fstat(file.number(), &status) != 0) fail(errno, path);
-  auto memory = std::make_shared<const file_memory>(file, file_state(status), path);
+  auto memory = std::make_shared<const file_memory>(file, status, path);
   return with == sharing::all ? in_use::of_process().add(memory) : memory;
 }
 
-FEEDLINE_INLINE file_memory::file_memory(const open_file& file, const file_state& state,
+FEEDLINE_INLINE file_memory::file_memory(const open_file& file, const struct stat& status,
                                          const std::string& path)
-    : state_(state) {
+    : state_(status) {
   constexpr std::uint64_t few = 16 << 10; // bytes
-  if (state.size > std::numeric_limits<std::size_t>::max()) fail(EFBIG, path);
-  if (state.size > few && map(file)) return;
+  if (state_.size > std::numeric_limits<std::size_t>::max()) fail(EFBIG, path);
+  if (state_.size > few && map(file)) {
+    tells_pages_ = status.st_uid == ::geteuid() || ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+    return;
+  }
   try {
     read(file, path);
   } catch (const std::bad_alloc&) {

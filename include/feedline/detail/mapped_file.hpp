@@ -46,6 +46,9 @@ class mapped_file {
   /// When the file was last written, in nanoseconds since 1970.
   std::int64_t modified_ns() const noexcept;
 
+  /// Whether the system has the byte at `offset`, and so probably those near it, in memory. False if it doesn't say.
+  bool is_in_memory(std::uint64_t offset) const noexcept;
+
   /// Makes the system start to read these bytes if they aren't in memory yet. Returns at once.
   void will_need(std::uint64_t offset, std::uint64_t count) const noexcept;
 
@@ -76,12 +79,13 @@ class lazy_maps {
   std::deque<std::size_t> mapped_; // the oldest first
 };
 
-/// Announces reads of a file to the system in steps, as the reader advances.
+/// Announces reads of a file to the system in steps, as the reader advances. Steps that are in memory aren't announced:
+/// that would take as long as reading them.
 struct announced_file {
   std::shared_ptr<const mapped_file> file;
   std::uint64_t bytes = 0;
 
-  static constexpr std::uint64_t step = std::uint64_t{256} << 10; // systems truncate longer requests
+  static constexpr std::uint64_t step = std::uint64_t{1} << 20;
 
   /// The bytes up to `end` will be needed.
   void reach(std::uint64_t end);

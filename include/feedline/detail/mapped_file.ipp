@@ -28,6 +28,14 @@ FEEDLINE_INLINE std::int64_t mapped_file::modified_ns() const noexcept {
   return memory_->state().modified_ns;
 }
 
+FEEDLINE_INLINE bool mapped_file::is_in_memory(std::uint64_t offset) const noexcept {
+  constexpr std::uint64_t page = 4096; // if pages are larger, the call fails
+  unsigned char state = 0;
+  return memory_->tells_pages() && offset < bytes().size() &&
+         ::mincore(const_cast<std::byte*>(bytes().data() + offset / page * page), 1, &state) == 0 &&
+         (state & 1) != 0;
+}
+
 FEEDLINE_INLINE void mapped_file::will_need(std::uint64_t offset, std::uint64_t count) const noexcept {
   constexpr std::uint64_t page = 4096; // if pages are larger, the call has no effect
   const std::uint64_t begin = std::min<std::uint64_t>(offset, bytes().size()) / page * page;
@@ -62,8 +70,15 @@ FEEDLINE_INLINE std::shared_ptr<const mapped_file> lazy_maps::at(std::size_t num
 }
 
 FEEDLINE_INLINE void announced_file::reach(std::uint64_t end) {
-  for (; bytes < std::min<std::uint64_t>(end, file->bytes().size()); bytes += step)
-    file->will_need(bytes, step);
+  constexpr std::uint64_t request = step / 4; // systems truncate longer ones
+  const std::uint64_t size = file->bytes().size();
+  for (; bytes < std::min(end, size); bytes += step) {
+    // One byte stands for the step, at another distance in each: the headers of a format, which a reader may have looked at
+    // first, could otherwise stand for the whole file.
+    const std::uint64_t looked_at = (bytes / 7 + step / 2) % std::min(step, size - bytes);
+    if (file->is_in_memory(bytes + looked_at)) continue;
+    for (std::uint64_t part = 0; part < step; part += request) file->will_need(bytes + part, request);
+  }
 }
 
 FEEDLINE_INLINE std::string_view last_name(std::string_view path) noexcept {
