@@ -17,7 +17,6 @@
 #include <feedline/arrow/value.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/detail/fields.hpp>
-#include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -69,20 +68,23 @@ std::vector<wanted_column> columns_of_row(const std::vector<std::string>& names)
 
 std::string row_text(const arrow_file& file, std::uint64_t row);
 
+[[noreturn]] void throw_unread_batch(const loaded_batch& batch, std::uint64_t row);
+
+/// Throws an error of a cell again, with the names of its row and column.
+[[noreturn]] void throw_unread_cell(const loaded_batch& batch, std::uint64_t row, std::size_t column,
+                                    const arrow_error& error);
+
 template <class T>
 T read_cell(const loaded_batch& batch, std::size_t column, std::uint64_t row, std::size_t& reached) {
   reached = column;
-  return arrow_cell<T>::read(find_value(batch, column, row));
+  return arrow_cell<T>::read(find_value(batch.columns[column], row));
 }
-
-std::string column_name(const arrow_file& file, std::size_t column);
 
 /// Reads row `row` of a batch. Throws arrow_error.
 template <class Row>
 Row read_row(const loaded_batch& batch, std::uint64_t row) {
-  if (!batch.problem.empty())
-    throw arrow_error(row_text(*batch.file, batch.first_row + row) +
-                      ": can't read its record batch: " + batch.problem);
+  if (!batch.problem.empty()) [[unlikely]]
+    throw_unread_batch(batch, row);
   std::size_t column = 0;
   try {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -90,8 +92,7 @@ Row read_row(const loaded_batch& batch, std::uint64_t row) {
       else return Row{read_cell<std::tuple_element_t<I, row_types<Row>>>(batch, I, row, column)...};
     }(std::make_index_sequence<column_count<Row>>());
   } catch (const arrow_error& error) {
-    throw arrow_error(row_text(*batch.file, batch.first_row + row) + ", column " +
-                      in_backticks(column_name(*batch.file, column)) + ": " + error.what());
+    throw_unread_cell(batch, row, column, error);
   }
 }
 

@@ -9,24 +9,28 @@
 #include <vector>
 
 #include <feedline/arrow/detail/flat_table.hpp>
+#include <feedline/arrow/detail/type_layout.hpp>
 #include <feedline/arrow/schema.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 struct arrow_array;
 
-/// A dictionary's values for a record batch, and the memory that holds them.
+/// A position in an array.
+struct arrow_place {
+  const arrow_array* array = nullptr;
+  std::uint64_t at = 0;
+};
+
+/// A dictionary's values for a record batch, and the memory that holds them. It has at least one part.
 struct arrow_dictionary {
   std::vector<std::shared_ptr<const arrow_array>> parts;
   std::vector<std::uint64_t> ends; ///< for each part, the number of values up to its end
 
   std::uint64_t size() const noexcept { return ends.empty() ? 0 : ends.back(); }
-};
 
-/// A position in an array.
-struct arrow_place {
-  const arrow_array* array = nullptr;
-  std::uint64_t at = 0;
+  /// The position of a value. Throws arrow_error if the dictionary has no such value.
+  arrow_place at(std::int64_t index) const;
 };
 
 /// The data of a column in a batch. Its reader checks that buffers and children are long enough for `length`.
@@ -58,7 +62,13 @@ struct arrow_array {
   }
 
   /// The range of a list's elements or of a text's bytes. Throws arrow_error if it ends beyond `limit`.
-  std::pair<std::uint64_t, std::uint64_t> range(std::uint64_t at, std::uint64_t limit) const;
+  std::pair<std::uint64_t, std::uint64_t> range(std::uint64_t at, std::uint64_t limit) const {
+    const auto [begin, end] =
+        layout_of(field->type).offset_size == 8 ? range_of<std::int64_t>(at) : range_of<std::int32_t>(at);
+    if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > limit) [[unlikely]]
+      refuse_range(begin, end, limit);
+    return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
+  }
 
   /// The bytes of a text or of a binary value.
   std::span<const std::byte> bytes(std::uint64_t at) const {
@@ -93,6 +103,8 @@ struct arrow_array {
 
   [[noreturn]] void refuse_view(std::uint64_t at) const;
 
+  [[noreturn]] static void refuse_range(std::int64_t begin, std::int64_t end, std::uint64_t limit);
+
   template <class Offset>
   std::pair<std::int64_t, std::int64_t> range_of(std::uint64_t at) const noexcept {
     const std::byte* const begin = offsets.data() + static_cast<std::size_t>(at) * sizeof(Offset);
@@ -111,18 +123,17 @@ inline std::int64_t dictionary_index(const arrow_array& array, std::uint64_t at)
   case 32:
     return is_signed ? array.number<std::int32_t>(at) : std::int64_t{array.number<std::uint32_t>(at)};
   default:
-    return array.number<std::int64_t>(at); // value_at() refuses the negative values of larger indices
+    return array.number<std::int64_t>(at); // as a negative number, a larger index is refused
   }
 }
 
-/// The same as value_at() for a row that has a value in a dictionary.
-arrow_place value_in_dictionary(arrow_place place);
-
 /// The position of a value; for a dictionary, in the dictionary. No array if the value is null.
 inline arrow_place value_at(arrow_place place) {
-  if (place.array->is_null(place.at)) return {};
-  if (place.array->field->type != arrow_type::dictionary) return place;
-  return value_in_dictionary(place);
+  for (;;) {
+    if (place.array->is_null(place.at)) return {};
+    if (place.array->field->type != arrow_type::dictionary) return place;
+    place = place.array->dictionary->at(dictionary_index(*place.array, place.at));
+  }
 }
 
 /// Whether the values are integers: also those that count days or units of time.

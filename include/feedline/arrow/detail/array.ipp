@@ -6,18 +6,12 @@
 #include <string>
 
 #include <feedline/arrow/arrow_error.hpp>
-#include <feedline/arrow/detail/type_layout.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE std::pair<std::uint64_t, std::uint64_t> arrow_array::range(std::uint64_t at,
-                                                                           std::uint64_t limit) const {
-  const auto [begin, end] =
-      layout_of(field->type).offset_size == 8 ? range_of<std::int64_t>(at) : range_of<std::int32_t>(at);
-  if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > limit)
-    throw arrow_error("offsets " + std::to_string(begin) + " and " + std::to_string(end) +
-                      " aren't within the data, which has a length of " + std::to_string(limit));
-  return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
+FEEDLINE_INLINE void arrow_array::refuse_range(std::int64_t begin, std::int64_t end, std::uint64_t limit) {
+  throw arrow_error("offsets " + std::to_string(begin) + " and " + std::to_string(end) +
+                    " aren't within the data, which has a length of " + std::to_string(limit));
 }
 
 FEEDLINE_INLINE void arrow_array::refuse_view(std::uint64_t at) const {
@@ -28,20 +22,14 @@ FEEDLINE_INLINE void arrow_array::refuse_view(std::uint64_t at) const {
                     std::to_string(further.size()) + " buffers");
 }
 
-FEEDLINE_INLINE arrow_place value_in_dictionary(arrow_place place) {
-  for (;;) {
-    const arrow_dictionary& dictionary = *place.array->dictionary;
-    const std::int64_t index = dictionary_index(*place.array, place.at);
-    if (index < 0 || static_cast<std::uint64_t>(index) >= dictionary.size())
-      throw arrow_error("the row refers to value " + std::to_string(index) +
-                        " of a dictionary that has only " + std::to_string(dictionary.size()));
-    const auto wanted = static_cast<std::uint64_t>(index);
-    const auto part = static_cast<std::size_t>(
-        std::upper_bound(dictionary.ends.begin(), dictionary.ends.end(), wanted) - dictionary.ends.begin());
-    place = {dictionary.parts[part].get(), wanted - (part == 0 ? 0 : dictionary.ends[part - 1])};
-    if (place.array->is_null(place.at)) return {};
-    if (place.array->field->type != arrow_type::dictionary) return place;
-  }
+FEEDLINE_INLINE arrow_place arrow_dictionary::at(std::int64_t index) const {
+  const auto wanted = static_cast<std::uint64_t>(index); // a negative index is larger than any dictionary
+  if (wanted >= size())
+    throw arrow_error("the row refers to value " + std::to_string(index) + " of a dictionary that has only " +
+                      std::to_string(size()));
+  const auto part =
+      static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), wanted) - ends.begin());
+  return {parts[part].get(), wanted - (part == 0 ? 0 : ends[part - 1])};
 }
 
 FEEDLINE_INLINE bool takes_bytes(const arrow_field& field) {

@@ -60,6 +60,14 @@ std::string arrow_number_name() {
   else return (std::is_signed_v<T> ? "int" : "uint") + bits;
 }
 
+/// Whether the values are stored as Ts.
+template <class T>
+bool is_stored_as(const arrow_field& field) noexcept {
+  if (field.bits != 8 * sizeof(T)) return false;
+  if constexpr (arrow_float<T>) return field.type == arrow_type::floating_point;
+  else return has_integers(field) && field.is_signed == std::is_signed_v<T>;
+}
+
 /// Calls f with a number of the array's type.
 template <class F>
 auto with_number(const arrow_array& a, std::uint64_t at, F f) {
@@ -104,7 +112,7 @@ struct arrow_cell<T> {
 
   static bool accepts(const arrow_field& field) {
     if constexpr (std::is_same_v<T, float16>) {
-      return field.type == arrow_type::floating_point && field.bits == 16;
+      return is_stored_as<T>(field);
     } else if constexpr (arrow_float<T>) {
       if (std::is_same_v<T, double> && field.type == arrow_type::decimal) return true;
       if (field.type == arrow_type::floating_point) return field.bits <= 8 * sizeof(T);
@@ -118,11 +126,15 @@ struct arrow_cell<T> {
 
   static T read(arrow_place place) {
     refuse_null(place);
-    if constexpr (std::is_same_v<T, double>)
-      if (place.array->field->type == arrow_type::decimal)
-        return decimal_as_double(decimal_at(place), place.array->field->scale);
-    if constexpr (std::is_same_v<T, float16>) return place.array->number<float16>(place.at);
-    else return with_number(*place.array, place.at, [](auto number) { return static_cast<T>(number); });
+    const arrow_array& a = *place.array;
+    if constexpr (!std::is_same_v<T, float16>)
+      if (!is_stored_as<T>(*a.field)) {
+        if constexpr (std::is_same_v<T, double>)
+          if (a.field->type == arrow_type::decimal)
+            return decimal_as_double(decimal_at(place), a.field->scale);
+        return with_number(a, place.at, [](auto number) { return static_cast<T>(number); });
+      }
+    return a.number<T>(place.at);
   }
 };
 
@@ -298,11 +310,7 @@ struct arrow_cell<std::span<const T>> {
   static std::string wanted() { return "list<" + arrow_number_name<T>() + ">"; }
 
   static bool accepts(const arrow_field& field) {
-    if (!is_list(field)) return false;
-    const arrow_field& element = field.children.front();
-    if (element.bits != 8 * sizeof(T)) return false;
-    if constexpr (arrow_float<T>) return element.type == arrow_type::floating_point;
-    else return has_integers(element) && element.is_signed == std::is_signed_v<T>;
+    return is_list(field) && is_stored_as<T>(field.children.front());
   }
 
   static std::span<const T> read(arrow_place place) {

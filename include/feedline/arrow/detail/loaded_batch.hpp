@@ -37,13 +37,23 @@ struct arrow_file {
   std::vector<arrow_path> paths;              ///< of the columns to read
 };
 
+/// A column of a batch, with what is known of all of its rows.
+struct loaded_column {
+  arrow_array array;
+  std::span<const std::size_t>
+      path;               ///< in the array, to the part that is read; empty if that is the array itself
+  bool is_direct = false; ///< the array has the values
+  const arrow_array* first =
+      nullptr; ///< has the values at the beginning of a dictionary, of which none is null
+};
+
 /// Values are views of `memory`, which is the file's mapping or the batch's body, and of `own`.
 struct loaded_batch {
   std::shared_ptr<const arrow_file> file;
   std::uint64_t first_row = 0; ///< in the file
   std::uint64_t rows = 0;
-  std::vector<arrow_array> columns; ///< the columns to read
-  std::string problem;              ///< why none of its rows can be read
+  std::vector<loaded_column> columns; ///< the columns to read
+  std::string problem;                ///< why none of its rows can be read
   std::shared_ptr<const void> memory;
   owned_bytes own;
   bool is_compressed = false;
@@ -134,13 +144,30 @@ class arrow_dictionaries {
   std::set<std::int64_t> in_work_;
 };
 
+/// Reads a column, or the part at `path` of it, of a batch of at least `rows` rows. Throws arrow_error.
+loaded_column load_column(array_reader& reader, const arrow_field& field, std::uint64_t rows,
+                          const arrow_path& path);
+
 /// Reads the columns of a record batch. An error becomes its `problem`.
 std::shared_ptr<const loaded_batch> load_batch(const std::shared_ptr<const arrow_file>& file,
                                                const message_bytes& bytes, std::uint64_t first_row,
                                                std::uint64_t rows, dictionary_finder& dictionaries);
 
+/// The same as find_value(), for any column.
+arrow_place find_inner_value(const loaded_column& column, std::uint64_t row);
+
 /// The position of a column's value in a row; no array if the value is null.
-arrow_place find_value(const loaded_batch& batch, std::size_t column, std::uint64_t row);
+inline arrow_place find_value(const loaded_column& column, std::uint64_t row) {
+  const arrow_array& array = column.array;
+  if (!array.valid.empty() && !arrow_array::bit(array.valid, row)) return {};
+  if (column.is_direct) [[likely]]
+    return {&array, row};
+  if (column.first) {
+    const auto index = static_cast<std::uint64_t>(dictionary_index(array, row));
+    if (index < column.first->length) return {column.first, index};
+  }
+  return find_inner_value(column, row);
+}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
