@@ -295,6 +295,11 @@ TEST_CASE("fixed-size bytes, all text types and columns of nulls are read") {
   CHECK(read_all<std::optional<std::int64_t>>(nulls) == std::vector<std::optional<std::int64_t>>(3));
   CHECK(read_all<std::optional<std::string>>(nulls) == texts(3));
   CHECK_THAT(why_not<std::int64_t>(nulls), Contains("is of type null"));
+  arrow_part part{"x", type_kind::null};
+  part.dictionary = 1;
+  const auto in_dictionary =
+      arrow_writer({part}).dictionary(1, null_data(2)).batch({number_data<std::int32_t>({1, 0, 0})}).stream();
+  CHECK(read_all<std::optional<std::int64_t>>(in_dictionary) == std::vector<std::optional<std::int64_t>>(3));
 }
 
 TEST_CASE("lists of numbers are read as aligned spans") {

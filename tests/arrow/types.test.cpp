@@ -539,3 +539,14 @@ TEST_CASE("rows with these types keep the promises of a source, in order and by 
   fl::testing::check_source(make, {}, to_plain);
   fl::testing::check_source([&] { return make() | fl::global_shuffle(); }, {}, to_plain);
 }
+
+TEST_CASE("a part of a dictionary's structs is read") {
+  using optionals = std::vector<std::optional<std::int64_t>>;
+  arrow_part part = struct_part("x", {int64_part("y")});
+  part.dictionary = 1;
+  const auto structs = arrow_writer({part})
+                           .dictionary(1, struct_data({true, false}, {counted(5, 7)}))
+                           .batch({number_data<std::int32_t>({1, 0, 0})})
+                           .stream();
+  CHECK(read_all<std::optional<std::int64_t>>(structs, "x.y") == optionals{std::nullopt, 5, 5});
+}
