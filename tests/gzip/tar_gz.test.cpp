@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <feedline/feedline.hpp>
+#include <feedline/gzip/gunzip.hpp>
 #include <feedline/testing.hpp>
 
 #include "support/catch.hpp"
