@@ -250,13 +250,13 @@ TEST_CASE("a stage in a split that can't begin is named, and an outage ends the 
     (fl::from(count_to(3)) | fl::split(is_even, no_decoder, fl::name{"x"})).finite().next();
   }));
   const makes unreachable = [](int n, fl::context&) {
-    return n == 4 ? throw fl::outage_error("no answer") : n;
+    return n == 6 ? throw fl::outage_error("no answer") : n;
   };
   for (const any_numbers& p : {on_workers(9, 1, maps(is_even, unreachable, negative)),
                                on_workers(9, 1, parts(always, some, unreachable))}) {
     const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
-    CHECK((result.failed || result.items == numbers{1, 2, 2, 3, 3, 3, 5, 6, 6, 7, 7, 7}));
-    if (result.failed) CHECK(result.failed->message == "no answer");
+    REQUIRE(result.failed);
+    CHECK(result.failed->message == "no answer");
   }
 }
 

@@ -79,8 +79,9 @@ class terminal_model {
     else if (kind == '[') {
       const std::size_t end = rest_.find_first_not_of("0123456789;?", 2);
       if (end == std::string::npos) return false;
-      control(rest_.substr(2, end - 2), rest_[end]);
-      size = end + 1;
+      const bool is_interrupted = rest_[end] == '\033'; // by the sequence of a signal's handler
+      if (!is_interrupted) control(rest_.substr(2, end - 2), rest_[end]);
+      size = is_interrupted ? end : end + 1;
     } else throw std::logic_error("unknown escape sequence");
     rest_.erase(0, size);
     return true;

@@ -69,12 +69,15 @@ class compressed_tar_shard final : public open_tar_shard {
   tar_place place() const override { return shard_.place(); }
 
   bool is_ready(std::uint64_t bytes) const noexcept override {
-    return !object_ || !object_->problem().empty() || object_->left_in_part() >= bytes;
+    // Decompressing may take a whole step of the object, however few bytes the last sample took.
+    return !object_ || !object_->problem().empty() || object_->has_ended() ||
+           object_->left_in_part() >= std::max<std::uint64_t>(bytes, step);
   }
 
  private:
+  static constexpr std::size_t step = std::size_t{64} << 10;
+
   object_stream contents(std::stop_token stop) const {
-    constexpr std::size_t step = std::size_t{64} << 10;
     const auto memory = std::make_shared_for_overwrite<std::byte[]>(step);
     const auto next = [=, stream = stream_, object = object_,
                        stop = std::move(stop)](std::uint64_t) -> object_part {
@@ -148,7 +151,11 @@ tar_shards::open(const file_order& files, std::size_t number, const tar_place& f
   is_compressed_ = opener != nullptr;
   if (opener) return open_compressed(file_, *opener, how_, stop_);
   using opened = opened_tar_shard<tar_shard>;
-  return from.is_open() ? std::make_unique<opened>(file_, how_, from) : std::make_unique<opened>(file_, how_);
+  if (!from.is_open()) return std::make_unique<opened>(file_, how_);
+  tar_place rest = from;
+  if (rest.begin == tar_place::none)
+    rest.globals.clear(); // of a compressed shard they aren't offsets in the file
+  return std::make_unique<opened>(file_, how_, rest);
 }
 
 FEEDLINE_INLINE void tar_shards::yielded_sample(const file_order& files, const shard& from) {
@@ -220,7 +227,10 @@ tar_shards::open_object(const file_order& files, std::size_t number, const tar_p
     stream.skip(at.begin);
   }
   last_offset_ = at.begin;
-  const tar_globals globals = read_tar_globals(objects_, number, at.globals, how_.max_sample_bytes, stop_);
+  // Nothing is left of a shard that was read to its end; if it was compressed, its offsets aren't those of the object.
+  const tar_globals globals = at.begin == tar_place::none ? tar_globals()
+                                                          : read_tar_globals(objects_, number, at.globals,
+                                                                             how_.max_sample_bytes, stop_);
   return std::make_unique<opened_tar_shard<object_shard>>(
       version,
       basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, at.begin),
