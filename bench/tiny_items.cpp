@@ -18,7 +18,7 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/feedline.hpp>
 
-#include "support/temporary_folder.hpp"
+#include "../tests/support/temporary_folder.hpp"
 
 #ifdef FEEDLINE_WITH_TBB
 #include <tbb/global_control.h>
