@@ -76,6 +76,7 @@ class terminal_model {
     if (kind == '7') saved_row_ = row_, saved_column_ = column_;
     else if (kind == '8') row_ = saved_row_, column_ = saved_column_;
     else if (kind == 'D') index();
+    else if (kind == '\033') size = 1; // interrupted, see below
     else if (kind == '[') {
       const std::size_t end = rest_.find_first_not_of("0123456789;?", 2);
       if (end == std::string::npos) return false;
