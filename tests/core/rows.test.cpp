@@ -173,6 +173,38 @@ TEST_CASE("A failure that doesn't occur again leaves its value out of a resumed 
   check(source | fl::map(fails) | fl::filter(all) | fl::map(same) | fl::batch(64));
 }
 
+TEST_CASE("A run resumed after an outage yields its sample, also if the value before it failed") {
+  static std::atomic<std::uint64_t> away;
+
+  struct served_numbers : odd_numbers {
+    std::optional<std::uint64_t> next() {
+      if (at == count) return std::nullopt;
+      if (const std::uint64_t n = at++; n != away) return n;
+      throw fl::outage_error("no answer");
+    }
+  };
+
+  for (std::uint64_t n = 100; n < 1000; n += 31) {
+    const auto fails = [=](std::uint64_t value) {
+      return value + 1 == n ? throw std::runtime_error("broken") : value;
+    };
+    const auto all = [](std::uint64_t) { return true; };
+    const auto pipeline = served_numbers() | fl::map(fails) | fl::filter(all) | fl::prefetch(4096);
+    away = n;
+    auto loader = pipeline.finite({.on_error = fl::on_error::skip});
+    std::uint64_t sum = 0;
+    try {
+      while (const auto value = loader.next()) sum += *value;
+    } catch (const fl::pipeline_error&) {
+      away = count;
+    }
+    REQUIRE(away == count);
+    auto resumed = pipeline.finite({.on_error = fl::on_error::skip, .resume = loader.checkpoint()});
+    while (const auto value = resumed.next()) sum += *value;
+    CHECK(sum == count * (count - 1) / 2 - (n - 1));
+  }
+}
+
 TEST_CASE("A resumed chain reads no more than it has to") {
   static std::atomic<std::size_t> reads;
 

@@ -38,6 +38,7 @@ class indexed_records;
 template <class Read>
 class records_source {
  public:
+  using feedline_rows = void;
   static constexpr source_traits traits{.kind = "records", .splits_files_by_rank = true};
   using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
 

@@ -329,7 +329,7 @@ class node final : public node_base {
     used_row row = use_row(count, from, result, [&](std::size_t i, context& c) {
       const bool keeps = stage_.keeps(std::as_const(values[i]), c);
       places[kept] = static_cast<std::uint32_t>(ids.place(i));
-      if constexpr (std::is_trivially_copyable_v<In>) {
+      if constexpr (std::is_trivially_copyable_v<In> && std::is_copy_constructible_v<In>) {
         const In value = values[i]; // without a branch
         std::construct_at(&values[kept], value);
       } else if (keeps && kept != i) {

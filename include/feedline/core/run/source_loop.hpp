@@ -143,7 +143,8 @@ class source_loop_of final : public source_loop_from<Source> {
   using base = source_loop_from<Source>;
   using item = source_item_t<Source>;
   using base::at_, base::context_, base::known_, base::options_;
-  using base::ended_, base::note_failed, base::publish_numbers, base::reader_, base::sink, base::thread_;
+  using base::ended_, base::failed_, base::note_failed, base::publish_numbers, base::reader_, base::sink,
+      base::thread_;
   using base::is_ready, base::is_stopped, base::may_push, base::next, base::next_after_wait;
 
  public:
@@ -213,7 +214,8 @@ class source_loop_of final : public source_loop_from<Source> {
       ++progress.calls;
       const flow result = chain_.push_row(target.first(ids.size()), {ids, wanted, taken, filled_at_});
       --progress.calls;
-      if (result == flow::stop) return result;
+      // The source has already passed a failure that isn't pushed yet: no snapshot may be taken before it is.
+      if (result == flow::stop || failed_) return result;
       const flow settled = sink().settle();
       return settled == flow::more ? result : settled;
     }
@@ -231,18 +233,23 @@ class source_loop_of final : public source_loop_from<Source> {
   }
 
   // Whether the source copies many values at once.
-  static constexpr bool gives_rows = requires(Source& s, std::span<item> target) { s.next_row(target); };
+  static constexpr bool gives_rows = requires(Source& s, std::span<item> target) {
+    typename Source::feedline_rows;
+    s.next_row(target);
+  };
 
   sample_ids fill_listed(std::span<item> target, std::span<std::uint64_t> indices) {
     sample_id first, id;
     if constexpr (gives_rows) {
-      const std::size_t count = options_.rank.is_alone() ? reader_.source().next_row(target) : 0;
-      at_.given += count;
-      if (count > 0 && may_push(first)) {
-        first.index -= count - 1;
-        return {first, count};
+      if (reader_.can_repeat()) { // passes over no samples of other ranks
+        const std::size_t count = reader_.source().next_row(target);
+        at_.given += count;
+        if (count > 0 && may_push(first)) {
+          first.index -= count - 1;
+          return {first, count};
+        }
+        target = target.first(1);
       }
-      target = target.first(1);
     }
     bool count_up = true;
     std::size_t count = 0;

@@ -201,7 +201,7 @@ class stacked_column {
   std::span<T> rows_from(std::size_t row, std::size_t rows)
     requires lies_in_rows<T>
   {
-    if (row == 0) begin(shape{rows});
+    if (values_.size() == 0) begin(shape{rows}); // also if no row came of it the last time
     return {reinterpret_cast<T*>(values_.data()) + row, rows - row};
   }
 
