@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: MIT
 // What does split cost, compared with an `if` in the function of one map? Numbers pass through two workers into batches; each
 // is scrambled for some rounds, in one of two ways. The limit is a loop written by hand on as many bare threads.
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <thread>
-#include <vector>
 
 #include <benchmark/benchmark.h>
 #include <feedline/feedline.hpp>
 
+#include "rounds.hpp"
+
 namespace fl = feedline;
 
 namespace {
-
-constexpr std::size_t batch_size = 1024, workers = 2;
-
-struct scrambling {
-  std::uint64_t operator()(std::uint64_t x) const {
-    for (std::int64_t i = 0; i < rounds; ++i) x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9;
-    return x;
-  }
-
-  std::int64_t rounds;
-};
 
 struct mixing {
   std::uint64_t operator()(std::uint64_t x) const {
@@ -40,9 +27,7 @@ constexpr auto is_chosen = [](std::uint64_t x) { return (x * 0x9e3779b97f4a7c15 
 
 struct load {
   explicit load(const benchmark::State& state)
-      : if_chosen{state.range(0)},
-        otherwise{state.range(0)},
-        items(100'000'000 / static_cast<std::uint64_t>(state.range(0) + 10)) {}
+      : if_chosen{state.range(0)}, otherwise{state.range(0)}, items(items_of(state)) {}
 
   auto numbers() const {
     return fl::generate([n = std::uint64_t{0}, end = items]() mutable {
@@ -57,10 +42,7 @@ struct load {
 
 template <class Stage>
 void run(benchmark::State& state, const load& l, Stage stage) {
-  const auto pipeline = l.numbers() | stage | fl::batch(batch_size);
-  for (auto _ : state)
-    for (const auto& batch : pipeline.finite()) benchmark::DoNotOptimize(batch.values()[0]);
-  state.SetItemsProcessed(static_cast<std::int64_t>(l.items) * state.iterations());
+  run_pipeline(state, l.numbers() | stage | fl::batch(batch_size));
 }
 
 void split_into_maps(benchmark::State& state) {
@@ -77,20 +59,7 @@ void if_in_map(benchmark::State& state) {
 
 void bare_threads(benchmark::State& state) {
   const load l(state);
-  for (auto _ : state) {
-    std::atomic<std::uint64_t> next{0};
-    std::vector<std::jthread> threads;
-    for (std::size_t t = 0; t < workers; ++t)
-      threads.emplace_back([&] {
-        std::vector<std::uint64_t> batch(batch_size);
-        for (std::uint64_t at; (at = next.fetch_add(batch_size)) < l.items;) {
-          for (std::size_t i = 0; i < batch_size; ++i)
-            batch[i] = is_chosen(at + i) ? l.if_chosen(at + i) : l.otherwise(at + i);
-          benchmark::DoNotOptimize(batch.data());
-        }
-      });
-  }
-  state.SetItemsProcessed(static_cast<std::int64_t>(l.items) * state.iterations());
+  run_bare_threads(state, [&](std::uint64_t x) { return is_chosen(x) ? l.if_chosen(x) : l.otherwise(x); });
 }
 
 void of_rounds(benchmark::internal::Benchmark* b) {

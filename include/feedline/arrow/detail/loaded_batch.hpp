@@ -40,11 +40,11 @@ struct arrow_file {
 /// A column of a batch, with what is known of all of its rows.
 struct loaded_column {
   arrow_array array;
-  std::span<const std::size_t>
-      path;               ///< in the array, to the part that is read; empty if that is the array itself
+  /// In the array, to the part that is read; empty if that is the array itself.
+  std::span<const std::size_t> path;
   bool is_direct = false; ///< the array has the values
-  const arrow_array* first =
-      nullptr; ///< has the values at the beginning of a dictionary, of which none is null
+  /// Has the values at the beginning of a dictionary, of which none is null.
+  const arrow_array* first = nullptr;
 };
 
 /// Values are views of `memory`, which is the file's mapping or the batch's body, and of `own`.

@@ -107,30 +107,20 @@ class node final : public node_base {
   flow push_row(std::span<In> values, const row_origin& from)
     requires takes_rows
   {
-    for (std::size_t done = 0; done < values.size();) {
-      if (const flow result = from.wanted(); result != flow::more) return result;
-      flow result = flow::more;
-      const std::span<In> left = values.subspan(done);
-      const row_origin of_left = from.part(done, left.size());
-      if constexpr (has_room) done += move_row(*this, left, of_left, result);
-      else if constexpr (selects<running, In>) done += select_row(left, of_left, result);
-      else if constexpr (Next::has_room) done += convert_row(left, of_left, result);
-      else done += convert_row_here(left, of_left, result);
-      if (result != flow::more) return result;
-    }
-    return flow::more;
+    return push_in_parts(values, from, [&](std::span<In> left, const row_origin& of_left, flow& result) {
+      if constexpr (has_room) return move_row(*this, left, of_left, result);
+      else if constexpr (selects<running, In>) return select_row(left, of_left, result);
+      else if constexpr (Next::has_room) return convert_row(left, of_left, result);
+      else return convert_row_here(left, of_left, result);
+    });
   }
 
   /// How many values the end of the chain has space for without a packet or a batch being passed on. 0: that isn't known.
   std::size_t room_left()
     requires takes_rows
   {
-    if constexpr (has_room) {
-      std::span<In> lent;
-      return room(lent) == flow::more ? lent.size() : 0;
-    } else {
-      return next_.room_left();
-    }
+    if constexpr (has_room) return room_left_in<In>(*this);
+    else return next_.room_left();
   }
 
   /// Lends space for values, which exist once they are committed. Lends none if it can't be allocated: a push
@@ -181,17 +171,8 @@ class node final : public node_base {
     emitter_type emit(next_, place_, id, at_);
     noted_failure* failed = nullptr; // owned, but a destructor would take time for each item
     try {
-      if constexpr (takes_value_and_context<running, In>) {
-        context c = make_context(s.id, key_, place_.run.stop, &counters_);
-        stage_(std::move(s.value), emit, c);
-      } else if constexpr (takes_value<running, In>) {
-        stage_(std::move(s.value), emit);
-      } else if constexpr (takes_sample<running, In>) {
-        stage_(std::move(s), emit);
-      } else {
-        context c = make_context(s.id, key_, place_.run.stop, &counters_);
-        stage_(std::move(s), emit, c);
-      }
+      context c = make_context(s.id, key_, place_.run.stop, &counters_);
+      call_stage(stage_, std::move(s), emit, c);
     } catch (...) {
       failed = place_.note(emit.id()).release();
     }
@@ -293,6 +274,7 @@ class node final : public node_base {
   // Converts as many values as the next stage has space for.
   std::size_t convert_row(std::span<In> values, const row_origin& from, flow& result) {
     std::span<output> target;
+    from.made_at = 0; // asking for room may wait, which counts for no stage
     result = has_failures_to_repeat() ? flow::more : next_.room(target);
     if (result != flow::more) return 0;
     if (target.empty()) return push_first(values, from, result);

@@ -167,17 +167,12 @@ class packer final : public packer_base {
   }
 
   flow push_row(std::span<T> values, const row_origin& from) {
-    flow result = flow::more;
-    for (std::size_t done = 0; done < values.size() && result == flow::more;)
-      if (result = from.wanted(); result == flow::more)
-        done += move_row(*this, values.subspan(done), from.part(done, values.size() - done), result);
-    return result;
+    return push_in_parts(values, from, [&](std::span<T> left, const row_origin& of_left, flow& result) {
+      return move_row(*this, left, of_left, result);
+    });
   }
 
-  std::size_t room_left() {
-    std::span<T> lent;
-    return room(lent) == flow::more ? lent.size() : 0;
-  }
+  std::size_t room_left() { return room_left_in<T>(*this); }
 
   flow room(std::span<T>& lent) {
     if (!packet_.has_room())

@@ -70,7 +70,7 @@ struct row_origin {
 template <class T>
 class row_memory {
  public:
-  /// For as many as can be made at once without a delay of those at the front. Empty: there is none.
+  /// Room for as many as may be made before the first of them is passed on. Empty if it can't be allocated.
   std::span<T> memory() noexcept {
     if (!memory_) memory_.reset(static_cast<T*>(::operator new(most * sizeof(T), alignment, std::nothrow)));
     return {memory_.get(), memory_ ? size_ : 0};
@@ -101,6 +101,23 @@ class row_memory<void> {
  public:
   static void adapt(std::size_t, std::uint64_t) noexcept {}
 };
+
+/// Pushes a row by a function that pushes the first values of those it gets, sets the result and returns how many.
+template <class T, class PushPart>
+flow push_in_parts(std::span<T> values, const row_origin& from, PushPart push_part) {
+  flow result = flow::more;
+  for (std::size_t done = 0; done < values.size() && result == flow::more;)
+    if (result = from.wanted(); result == flow::more)
+      done += push_part(values.subspan(done), from.part(done, values.size() - done), result);
+  return result;
+}
+
+/// How many values a stage or a packer lends space for. 0: none, or no more are wanted.
+template <class T, class Lender>
+std::size_t room_left_in(Lender& lender) {
+  std::span<T> lent;
+  return lender.room(lent) == flow::more ? lent.size() : 0;
+}
 
 /// Moves the first of the values into the space that a stage lends; sets `result` and returns how many.
 template <class To, class T>

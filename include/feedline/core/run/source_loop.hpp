@@ -109,7 +109,7 @@ class source_loop_from : public source_loop {
       if (!value) ended_ = true;
       return value;
     } catch (...) {
-      note_failed(this->reader_.failed_sample());
+      note_failed(reader_.failed_sample());
       return std::nullopt;
     }
   }
@@ -129,7 +129,7 @@ class source_loop_from : public source_loop {
         return true;
     } catch (...) {
       --at_.given;
-      note_failed(this->reader_.failed_sample());
+      note_failed(reader_.failed_sample());
     }
     return false;
   }

@@ -58,7 +58,7 @@ FEEDLINE_INLINE line_index scan_lines(const std::string& path, const std::stop_t
         if (stop.stop_requested()) throw std::runtime_error("stopped");
         announced.reach(at + ahead);
       }
-      if ((index.lines & (index.step - 1)) == 0) { // a power of two
+      if (index.lines % index.step == 0) {
         index.begins.push_back(at);
         if (index.begins.size() > 64 + at / bytes_per_begin) { // keeps every second one
           for (std::size_t i = 0; 2 * i < index.begins.size(); ++i) index.begins[i] = index.begins[2 * i];
