@@ -580,7 +580,7 @@ class batch_builder {
   void keep(sample<T>&& s) {
     ids_.begin(size_);
     add(s.value);
-    ids_.add(sample_ids(s.id, 1));
+    ids_.add(s.id);
   }
 
   bool is_full() const noexcept { return ids_.size() == size_; }

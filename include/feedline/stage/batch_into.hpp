@@ -132,7 +132,7 @@ class row_gatherer {
     ids_.begin(size_);
     places_->add(s.value.slot, ids_.size());
     s.value.slot = {};
-    ids_.add(sample_ids(s.id, 1));
+    ids_.add(s.id);
     if (ids_.size() == size_) flush(emit);
   }
 

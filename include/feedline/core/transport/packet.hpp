@@ -96,9 +96,13 @@ class id_collector {
   std::size_t size() const noexcept { return size_; }
 
   /// `list`: memory for all of them, the same in each call.
-  void add(const sample_ids& ids, sample_id* list) noexcept {
-    if (!continue_with(ids)) write_down(row_ids(ids), list);
-    size_ += ids.size();
+  void add(const sample_id& id, sample_id* list) noexcept {
+    if (form_ == form::indices && shares_rest(id)) std::construct_at(as_indices(list) + size_, id.index);
+    else if (form_ == form::listed) std::construct_at(list + size_, id);
+    else if (size_ == 0) common_ = id;
+    else if (!shares_rest(id) || id.index != common_.index + size_)
+      write_down(row_ids(sample_ids(id, 1)), list);
+    ++size_;
   }
 
   void add(const row_ids& ids, sample_id* list) noexcept {
@@ -110,11 +114,25 @@ class id_collector {
   sample_ids in(const sample_id* list) const noexcept {
     if (form_ == form::listed) return sample_ids({list, size_});
     if (form_ == form::counted) return {common_, size_};
-    return {common_, {reinterpret_cast<const std::uint64_t*>(list), size_}};
+    return {common_, {as_indices(list), size_}};
   }
 
  private:
   enum class form : unsigned char { counted, indices, listed };
+
+  static std::uint64_t* as_indices(sample_id* list) noexcept {
+    return reinterpret_cast<std::uint64_t*>(list);
+  }
+
+  static const std::uint64_t* as_indices(const sample_id* list) noexcept {
+    return reinterpret_cast<const std::uint64_t*>(list);
+  }
+
+  // Whether it differs from the others in the index only.
+  bool shares_rest(const sample_id& id) const noexcept {
+    return id.epoch == common_.epoch && id.sub_index == common_.sub_index &&
+           id.repetition == common_.repetition;
+  }
 
   // Whether nothing needs to be written down.
   bool continue_with(const sample_ids& ids) noexcept {
@@ -128,10 +146,8 @@ class id_collector {
     if (ids.size() == 0) return;
     const sample_id first = ids[0];
     if (size_ == 0) common_ = first;
-    if (form_ == form::listed || !ids.differ_in_index() || first.epoch != common_.epoch ||
-        first.sub_index != common_.sub_index || first.repetition != common_.repetition)
-      return write_whole(ids, list);
-    std::uint64_t* const indices = reinterpret_cast<std::uint64_t*>(list);
+    if (form_ == form::listed || !ids.differ_in_index() || !shares_rest(first)) return write_whole(ids, list);
+    std::uint64_t* const indices = as_indices(list);
     if (form_ == form::counted)
       for (std::size_t i = 0; i < size_; ++i) std::construct_at(&indices[i], common_.index + i);
     form_ = form::indices;
@@ -254,7 +270,7 @@ class packet_writer {
   template <class T>
   void add(sample<T>&& s) noexcept {
     std::construct_at(packet_->values<T>() + size(), std::move(s.value));
-    ids_.add(sample_ids(s.id, 1), packet_->id_list());
+    ids_.add(s.id, packet_->id_list());
   }
 
   /// The space for the next values: memory without objects.

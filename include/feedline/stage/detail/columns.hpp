@@ -56,7 +56,7 @@ inline constexpr bool is_array<T[N]> = is_array<std::array<T, N>>;
 template <class T>
 inline constexpr bool lies_in_rows = number<T>;
 template <class T, std::size_t N>
-inline constexpr bool lies_in_rows<std::array<T, N>> = N > 0 && is_array<std::array<T, N>>;
+inline constexpr bool lies_in_rows<std::array<T, N>> = N > 0 && lies_in_rows<T>;
 
 /// A contiguous list whose length differs from sample to sample.
 template <class T>
