@@ -96,6 +96,15 @@ namespace {
 
 const auto plus_one = [](int n) { return n + 1; };
 
+/// A large item.
+struct page {
+  int number;
+  std::array<int, 2500> rest;
+};
+
+const auto to_page = [](int n) { return page{n, {}}; };
+const auto to_number = [](const page& p) { return p.number; };
+
 /// The allocations for that many items, after as many to warm up.
 template <class Pipeline>
 std::uint64_t allocations_for(const Pipeline& p, int items) {
@@ -177,6 +186,9 @@ TEST_CASE("The steady state allocates nothing per item") {
   CHECK(allocations_for(source | fl::map(plus_one) | filter, items) < few);
   CHECK(allocations_for(source | fl::shuffle({.capacity = 100}) | fl::map(plus_one, fl::workers{2}), items) <
         few);
+  CHECK(allocations_for(source | fl::map(to_page) | fl::shuffle({.capacity = 100}) |
+                            fl::map(to_number, fl::workers{2}) | fl::map(to_page) | fl::prefetch(100),
+                        items / 10) < few);
   CHECK(allocations_for(source | fl::map(plus_one, fl::workers{3}, fl::unordered) |
                             fl::map(plus_one, fl::workers{2}) | fl::prefetch(10'000),
                         items) < few);
@@ -239,6 +251,10 @@ TEST_CASE("A run that runs out of memory ends with an error") {
     CHECK(wrong_runs(source | fl::shuffle({.capacity = 16}) | fl::batch(8), for_good) == 0);
     CHECK(wrong_runs(source | fl::map(plus_one, fl::workers{2}) | fl::shuffle({.capacity = 4}) | fl::batch(8),
                      for_good) == 0);
+    CHECK(wrong_runs(source | fl::map(to_page) | fl::shuffle({.capacity = 4}) |
+                         fl::map(to_number, fl::workers{2}) | fl::map(to_page) | fl::prefetch(1) |
+                         fl::map(to_number) | fl::batch(8),
+                     for_good) == 0);
     CHECK(wrong_runs(fl::from(count_to(60)) | fl::global_shuffle() | fl::map(plus_one, fl::workers{2}) |
                          fl::cache({.memory_bytes = 10'000}) | fl::batch(8),
                      for_good) == 0);
@@ -249,19 +265,19 @@ TEST_CASE("A queue whose items find no memory is named by the stages before it")
   const watchdog guard("no memory for a queue");
 
   struct block {
-    std::array<int, 16384> values;
+    std::array<int, 1000> values;
   };
 
   const auto parts = fl::flat_map([](int) { return std::vector<block>(1); }, fl::name{"parts"});
 
   const struct limit {
-    limit() { too_large = 200'000; } // several blocks in a packet
+    limit() { too_large = 200'000; } // 50 blocks
 
     ~limit() { too_large = ~std::size_t{0}; }
   } no_larger;
 
   auto loader = (fl::from(count_to(10)) | fl::map(plus_one, fl::workers{2}) | parts | fl::enumerate() |
-                 fl::prefetch(4096))
+                 fl::prefetch(65'536))
                     .finite();
   for (int times = 0; times < 2; ++times) {
     try {
@@ -300,6 +316,21 @@ TEST_CASE("A run takes no more than its plan, however small its items are") {
   check("shuffle | batch", memory_of(source | shuffle | fl::batch(64), 500));
   check("bucket_batch",
         memory_of(source | fl::bucket_batch({.boundaries = {10, 20}, .batch_size = 16}, length), 500));
+}
+
+TEST_CASE("A run of large items takes no more than its plan") {
+  const watchdog guard("large items");
+  const auto source = fl::from(count_to(20'000)) | fl::map(to_page);
+  for (const std::size_t capacity : {1u, 7u}) {
+    const taken_and_planned memory =
+        memory_of(source | fl::shuffle({.capacity = 40 * capacity}) | fl::map(to_number, fl::workers{2}),
+                  20'000, capacity);
+    INFO(capacity << ": took " << memory.taken << " and planned " << memory.planned);
+    CHECK(memory.taken <= memory.planned);
+    const taken_and_planned queued = memory_of(source | fl::prefetch(30 * capacity), 5000, capacity);
+    INFO("prefetched " << capacity << ": took " << queued.taken << " and planned " << queued.planned);
+    CHECK(queued.taken <= queued.planned);
+  }
 }
 
 TEST_CASE("The plan includes the items of a sample that a cache gathers") {

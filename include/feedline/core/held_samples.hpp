@@ -14,6 +14,7 @@
 #include <feedline/core/snapshot/held.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/stored_value.hpp>
+#include <feedline/core/transport/slot.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/share.hpp>
 
@@ -25,35 +26,37 @@ namespace detail {
 template <class T>
 class samples_read_again : public read_again {
  public:
-  explicit samples_read_again(std::vector<sample<T>> all) : read_again(ids_of(all)), all_(std::move(all)) {}
+  using list = std::vector<sample<carried<T>>>;
+
+  explicit samples_read_again(list all) : read_again(ids_of(all)), all_(std::move(all)) {}
 
   /// Throws std::runtime_error if the sample wasn't found.
-  sample<T> take(const sample_id& id) { return std::move(all_[take_place(id)]); }
+  sample<carried<T>> take(const sample_id& id) { return std::move(all_[take_place(id)]); }
 
  private:
-  void clear_values() noexcept override { std::vector<sample<T>>().swap(all_); }
+  void clear_values() noexcept override { list().swap(all_); }
 
-  static std::vector<sample_id> ids_of(const std::vector<sample<T>>& all) {
+  static std::vector<sample_id> ids_of(const list& all) {
     std::vector<sample_id> ids;
     ids.reserve(all.size());
-    for (const sample<T>& s : all) ids.push_back(s.id);
+    for (const auto& s : all) ids.push_back(s.id);
     return ids;
   }
 
-  std::vector<sample<T>> all_;
+  list all_;
 };
 
 /// Those of buffers whose values a checkpoint contains. Throws std::invalid_argument if they aren't whole.
 template <storable T>
 std::shared_ptr<read_again> stored_samples(const held_parts& all, std::size_t place) {
-  std::vector<sample<T>> found;
+  typename samples_read_again<T>::list found;
   for (const held& h : all) {
     if (h.place != place) continue;
     stored_bytes from(h.values ? std::span(*h.values) : std::span<const std::byte>());
     for (const sample_id& id : h.ids()) {
       sample<T> one{T(), id};
       if (!take_stored(from, one.value)) throw_state_not_whole();
-      found.push_back(std::move(one));
+      found.push_back(carry(std::move(one)));
     }
     if (from.left() > 0) throw_state_not_whole();
   }
@@ -100,6 +103,9 @@ inline note_size notes_of_buffer(std::size_t capacity) noexcept {
 /// the first sample or with reserve().
 template <class T>
 class held_samples {
+  using value =
+      std::remove_reference_t<decltype(detail::value_in(std::declval<T&>()))>; // even if T is a slot
+
  public:
   using feedline_held_samples = void;
 
@@ -174,7 +180,7 @@ class held_samples {
   }
 
   /// Whether checkpoints can contain the values of its samples.
-  static constexpr bool can_save_values = detail::storable<T>;
+  static constexpr bool can_save_values = detail::storable<value>;
 
   /// For the run: notes its current contents.
   void save(detail::held& into, bool with_values) const {
@@ -200,9 +206,13 @@ class held_samples {
       throw std::invalid_argument(
           "feedline: the checkpoint holds more samples than the buffer's capacity of " +
           std::to_string(capacity_));
-    detail::samples_read_again<T>& all = detail::samples_of<T>(found);
+    detail::samples_read_again<value>& all = detail::samples_of<value>(found);
     samples_.clear();
-    for (const sample_id& id : ids) samples_.push_back(all.take(id));
+    for (const sample_id& id : ids) {
+      sample<detail::carried<value>> s = all.take(id);
+      if constexpr (std::is_same_v<T, detail::carried<value>>) samples_.push_back(std::move(s));
+      else samples_.push_back({std::move(detail::value_in(s.value)), id});
+    }
     log_.reset();
   }
 
@@ -214,10 +224,10 @@ class held_samples {
     requires can_save_values
   {
     detail::byte_count size;
-    for (const sample<T>& s : samples_) detail::store(size, s.value);
+    for (const sample<T>& s : samples_) detail::store(size, detail::value_in(s.value));
     auto bytes = std::make_shared<std::vector<std::byte>>(size.size());
     detail::byte_copy to(bytes->data());
-    for (const sample<T>& s : samples_) detail::store(to, s.value);
+    for (const sample<T>& s : samples_) detail::store(to, detail::value_in(s.value));
     return bytes;
   }
 

@@ -133,17 +133,22 @@ struct owned_run_of final : owned_run {
 #endif
     const queue_status status = at.advance(longest);
     if (status != queue_status::success) return {std::nullopt, status == queue_status::closed};
-    Item& item = at.packet->template values<Item>()[at.input.items];
+    carried<Item>& held = at.packet->template values<carried<Item>>()[at.input.items];
     at.last = at.packet->ids()[at.input.items++];
     at.came = true;
     add_relaxed(at.consumer.items, 1);
     if constexpr (comes_in_batches<Item>) {
-      item.set_queued(at.count_batch(item.ids()));
+      held.set_queued(at.count_batch(held.ids()));
     } else {
       at.digest.add(at.last);
       ++at.samples_passed;
     }
-    return {std::in_place, std::move(item)};
+    if constexpr (is_large_item<Item>) {
+      const slot<Item> taken(std::move(held)); // from now on another sample can use its memory
+      return {std::in_place, std::move(*taken)};
+    } else {
+      return {std::in_place, std::move(held)};
+    }
   }
 
   std::optional<Item> current; // of the iterator

@@ -3,7 +3,6 @@
 // map: emits one item for each item.
 #include <array>
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -15,6 +14,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/tensor.hpp>
+#include <feedline/core/transport/slot.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -87,47 +87,30 @@ class map_stage : public limited_function_stage<Held> {
     }
 
     [[gnu::always_inline]] void operator()(In&& in, auto& emit, context& c) {
-      if constexpr (is_large) {
-        make(std::move(in), c);
-
-        const struct leave {
-          sample<output>& made;
-
-          ~leave() { std::destroy_at(&made); }
-        } leave{room->made};
-
-        emit(std::move(room->made));
+      if constexpr (is_large_item<output>) {
+        sample<slot<output>> made{make(std::move(in), c), c.id()};
+        if constexpr (requires { emit(std::move(made)); }) emit(std::move(made));
+        else emit(std::move(made.value.named(made.id)));
       } else {
         emit(convert(std::move(in), c));
       }
     }
 
-    // A chain of stages holds one item for each stage, and the stack has room for few large ones.
-    static constexpr bool is_large = sizeof(output) > 4096;
-
-    union room_for_one {
-      room_for_one() {}
-
-      ~room_for_one() {}
-
-      sample<output> made;
-    };
-
     // Not inlined, so that its stack frame is gone before the item is emitted.
-    [[gnu::noinline]] void make(In&& in, context& c) {
-      if (!room) room = std::make_unique<room_for_one>();
-      ::new (static_cast<void*>(&room->made)) sample<output>{convert(std::move(in), c), c.id()};
+    [[gnu::noinline]] slot<output> make(In&& in, context& c)
+      requires is_large_item<output>
+    {
+      return slot<output>([&] { return convert(std::move(in), c); });
     }
 
     function f;
     max_item_bytes limit;
-    std::conditional_t<is_large, std::unique_ptr<room_for_one>, std::nullptr_t> room{};
   };
 
   template <class In>
     requires(map_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
-    return {this->f_.bind(), this->limit_, {}};
+    return {this->f_.bind(), this->limit_};
   }
 
  private:

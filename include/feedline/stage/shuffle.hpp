@@ -107,7 +107,8 @@ void check_shuffle(const shuffle_options& o);
 /// distributed). At the end of each epoch of finite mode the buffer is emptied, in random order; in infinite
 /// mode it isn't, and epochs follow each other without a break. With `min_fill` equal to `capacity` it is a
 /// reservoir: it fills up, and then each item that arrives replaces a random one, which is emitted. Items are
-/// stored in one block, which is allocated at the start.
+/// stored in one block, which is allocated at the start; those of more than 4 KB stay where they were made, and the
+/// block has pointers to them.
 /// Takes:   any item that can be move-assigned
 /// Gives:   every item, unchanged
 /// Order:   random, the same for the same seed

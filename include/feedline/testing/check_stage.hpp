@@ -247,9 +247,10 @@ class typed_hand_stage final : public hand_stage {
 
   std::ptrdiff_t read_state(const written_state& state) override {
     if constexpr (feedline::detail::has_state<Stage>) {
-      std::vector<sample<In>> samples;
+      typename feedline::detail::samples_read_again<In>::list samples;
       for (const feedline::detail::held& h : state.held)
-        for (const sample_id& id : h.ids()) samples.push_back({(*inputs_)[id.index], id});
+        for (const sample_id& id : h.ids())
+          samples.push_back(feedline::detail::carry<In>([&] { return (*inputs_)[id.index]; }, id));
       feedline::detail::samples_read_again<In> found(std::move(samples));
       return read_words(stage_, state.words,
                         [&](state_reader& reader) { reader.begin_stage(state.held, position, &found); });

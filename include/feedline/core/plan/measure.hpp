@@ -16,6 +16,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
+#include <feedline/core/transport/slot.hpp>
 #include <feedline/detail/function_ref.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -32,7 +33,8 @@ std::optional<std::size_t> samples_in_one(const Stage& stage) {
 /// What a memory plan needs to know of a stage.
 struct stage_size {
   std::string name;
-  std::size_t sample_bytes;                  // of a sample without its item
+  std::size_t sample_bytes;                  // of a sample that it receives, without its item
+  std::size_t queued_bytes;                  // the same for one that it emits into a queue
   known_bytes emitted;                       // of an item that it emits
   std::optional<std::size_t> samples_in_one; // emitted item, at most
   std::size_t held = 0;                      // input samples, at most
@@ -61,6 +63,7 @@ struct segment_size {
 
   std::string name;                          // the name of its last stage
   known_bytes bytes;                         // of an item that it emits
+  std::size_t queued_bytes;                  // of a sample in the queue, without its item
   known_bytes between{0};                    // of one input item of each of its stages
   std::vector<memory_plan::part> held{};     // held by its stages
   std::vector<memory_plan::part> gathered{}; // gathered by each of its workers
@@ -85,7 +88,9 @@ struct queue_size {
 template <class In, class S>
 stage_size size_of_stage(const S& stage, known_bytes in) {
   stage_size size{.name = stage_name(stage),
-                  .sample_bytes = sizeof(sample<In>) - sizeof(In),
+                  .sample_bytes =
+                      sizeof(sample<carried<In>>) - sizeof(carried<In>) + bytes_besides_value<In>(),
+                  .queued_bytes = sizeof(sample_id) + bytes_besides_value<stage_output_t<S, In>>(),
                   .emitted = bytes_given<In>(stage, in),
                   .samples_in_one = samples_in_one(stage),
                   .held = items_held(stage),
@@ -105,7 +110,8 @@ stage_size size_of_stage(const S& stage, known_bytes in) {
 template <source Source>
 segment_size size_of_source(const Source& source) {
   using item = source_item_t<Source>;
-  segment_size size{stage_name(source), max_item_bytes_of(source)};
+  segment_size size{stage_name(source), max_item_bytes_of(source),
+                    sizeof(sample_id) + bytes_besides_value<item>()};
   if (!bytes_of_type<item>()) size.bytes = announced_bytes<item>(size.bytes);
   if constexpr (requires { source.items_held(); })
     size.held.push_back({"held by " + size.name, source.items_held(), size.bytes});

@@ -8,6 +8,8 @@
 
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/transport/packet.hpp>
+#include <feedline/detail/kernel.hpp>
+#include <feedline/detail/slot_pool.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -22,6 +24,7 @@ FEEDLINE_INLINE void segment_size::add(const stage_size& stage, known_bytes in) 
   between = sum_of(between, in);
   ++stages;
   bytes = stage.emitted;
+  queued_bytes = stage.queued_bytes;
   samples.pass(stage);
   for (stage_notes& n : notes) n.downstream.pass(stage);
   if (stage.held > 0) held.push_back({"held by " + name, stage.held, sum_of(in, stage.sample_bytes)});
@@ -87,8 +90,14 @@ FEEDLINE_INLINE memory_plan plan_of(std::span<const segment_size> segments,
     }
     if (s.between != known_bytes(0)) all.parts.push_back({"at work in " + s.name, q.givers, s.between});
     all.parts.push_back({s.name + " -> " + (i + 1 < segments.size() ? segments[i + 1].name : "caller"),
-                         q.packets * q.items, sum_of(s.bytes, sizeof(sample_id))});
+                         q.packets * q.items, sum_of(s.bytes, s.queued_bytes)});
   }
+  // Slots for large items come in blocks, of which one may be mostly fresh; it is as large as those before it together.
+  for (const segment_size& s : segments)
+    if (s.queued_bytes > sizeof(sample_id))
+      all.parts.push_back(
+          {"fresh slots of " + s.name, 1,
+           std::clamp<std::size_t>(all.bytes().value_or(huge_page), slot_pool::smallest_block, huge_page)});
   all.parts.push_back({"packets, queues and threads", 1, bytes_besides_items(segments, queues)});
   return all;
 }

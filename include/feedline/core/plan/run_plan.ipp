@@ -22,7 +22,9 @@ FEEDLINE_INLINE run_plan::run_plan(segment_size source, std::vector<stage_facts>
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     const segment_facts& s = segments_[i];
     // Without stages it is a queue and the thread that fills it.
-    if (i > 0) sizes_.push_back(s.stages > 0 ? segment_size{} : segment_size{"prefetch", in});
+    if (i > 0)
+      sizes_.push_back(s.stages > 0 ? segment_size{}
+                                    : segment_size{"prefetch", in, sizes_.back().queued_bytes});
     for (std::size_t n = s.first_stage; n < s.first_stage + s.stages; ++n) {
       sizes_.back().add(stages_[n].size, in);
       in = stages_[n].size.emitted;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <feedline/core/failure.hpp>
+#include <feedline/core/item_bytes.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/node_base.hpp>
@@ -20,6 +21,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/transport/packet.hpp>
+#include <feedline/core/transport/slot.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -47,8 +49,13 @@ bound_t<Stage, In> started(const void* described, const stage_place& place) {
 /// directly into space that the next stage lends.
 ///
 /// `Stage` is the stage as composed. The next node's stage is `Step` further on.
-template <class Stage, class In, class Next, std::size_t Step>
+template <class Stage, class Item, class Next, std::size_t Step>
 class node final : public node_base {
+  // What its stage receives: a stage that only passes items on receives large ones where they are.
+  static constexpr bool passes_slots =
+      is_large_item<Item> && part_of_library<Stage> && traits_of<Stage>().unchanged;
+  using In = std::conditional_t<passes_slots, slot<Item>, Item>;
+
   using running = bound_t<Stage, In>;
   using output = typename running::output;
 
@@ -101,6 +108,18 @@ class node final : public node_base {
       timing.end(counters_);
       return wanted;
     }
+  }
+
+  flow push(sample<slot<Item>>&& s)
+    requires(is_large_item<Item> && !passes_slots)
+  {
+    return push(std::move(s.value.named(s.id)));
+  }
+
+  flow push(sample<Item>&& s)
+    requires passes_slots
+  {
+    return push(carry(std::move(s)));
   }
 
   /// Pushes a row of samples, which it may change.

@@ -112,7 +112,7 @@ class dealer_of final : public dealer {
   using dealer::dealer;
 
  private:
-  packet_ptr spare_packet(std::size_t room) override { return spare(&packet::make<item>, room); }
+  packet_ptr spare_packet(std::size_t room) override { return spare(&packet::make<carried<item>>, room); }
 
   std::uint64_t fill(packet_writer& writer, const share& s, thread_counters& thread) override {
     const Source& source = *static_cast<const Source*>(s.source.get());
@@ -128,7 +128,7 @@ class dealer_of final : public dealer {
         if constexpr (requires { source.repetition_at(i); }) id.repetition = source.repetition_at(i);
         if (known_ && failed_before(writer, id, i)) [[unlikely]]
           continue;
-        writer.add(sample<item>{sample_at(source, place, thread), id});
+        writer.add(carry<item>([&] { return sample_at(source, place, thread); }, id));
         ++given;
       } catch (...) {
         if (!add_failure(writer, id, i)) break;

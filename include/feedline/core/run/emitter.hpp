@@ -17,6 +17,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/transport/channel.hpp>
+#include <feedline/core/transport/slot.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -122,11 +123,19 @@ class emitter {
     requires std::constructible_from<Out, V>
   [[gnu::always_inline]] bool operator()(V&& value) {
     const bool is_part = OfUser && given_ > 0;
-    return pass_on({Out(std::forward<V>(value)), is_part ? part_of(id_, given_) : id_});
+    return pass_on(sample<Out>{Out(std::forward<V>(value)), is_part ? part_of(id_, given_) : id_});
   }
 
   /// Emits a value with its own identity.
   [[gnu::always_inline]] bool operator()(sample<Out>&& s) {
+    at_.begin_sample(s.id.index);
+    return pass_on(std::move(s));
+  }
+
+  /// The same for a large value.
+  bool operator()(sample<slot<Out>>&& s)
+    requires is_large_item<Out>
+  {
     at_.begin_sample(s.id.index);
     return pass_on(std::move(s));
   }
@@ -170,14 +179,15 @@ class emitter {
   detail::flow flow() const noexcept { return flow_; }
 
  private:
-  [[gnu::always_inline]] bool pass_on(sample<Out>&& s) {
+  template <class Sample>
+  [[gnu::always_inline]] bool pass_on(Sample&& s) {
     // The stage's caller checks for a stop between items; a stage that makes many values from one item needs
     // this check.
     if (given_ > 0 && place_.run.attention.load(std::memory_order_relaxed) &&
         place_.run.stopped.load(std::memory_order_relaxed))
       flow_ = detail::flow::stop;
     ++given_;
-    if (flow_ == detail::flow::more) flow_ = next_.push(std::move(s));
+    if (flow_ == detail::flow::more) flow_ = next_.push(std::forward<Sample>(s));
     if constexpr (Again) at_.enter(place_.number);
     return flow_ == detail::flow::more;
   }

@@ -31,13 +31,13 @@ flow feed(const packet_chain& chain, packet& p, channel_base& from, const run_co
 template <class In, class Chain>
 flow feed_chain(void* to, packet& p, std::size_t begin, std::size_t end, const watch& wanted) {
   Chain& chain = *static_cast<Chain*>(to);
-  In* const values = p.values<In>();
+  carried<In>* const values = p.values<carried<In>>();
   const sample_ids ids = p.ids();
   segment_progress& progress = chain.sink().progress();
   std::size_t& taken = progress.input.items;
   bool& is_timed = progress.timed_stages.is_timed;
   is_timed = true; // the first one
-  if constexpr (Chain::takes_rows) {
+  if constexpr (Chain::takes_rows && !is_large_item<In>) {
     const std::size_t count = end - begin;
     std::uint64_t made_at = 0;
     return chain.push_row({values + begin, count}, {row_ids(ids).part(begin, count), wanted, taken, made_at});
@@ -48,7 +48,7 @@ flow feed_chain(void* to, packet& p, std::size_t begin, std::size_t end, const w
       if (result == flow::more) [[likely]] {
         taken = i + 1;
         at.begin_sample(ids[i].index);
-        result = chain.push(sample<In>{std::move(values[i]), ids[i]});
+        result = chain.push(sample<carried<In>>{std::move(values[i]), ids[i]});
         is_timed = false;
       }
       if (result != flow::more) [[unlikely]]

@@ -17,6 +17,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
+#include <feedline/core/transport/slot.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -147,23 +148,18 @@ class packer_base : public chain_end {
 template <class T>
 class packer final : public packer_base {
  public:
-  static constexpr bool takes_rows = !comes_in_batches<T>;
+  static constexpr bool has_room = !is_large_item<T>;
+  static constexpr bool takes_rows = !comes_in_batches<T> && !is_large_item<T>;
 
   explicit packer(const chain_parts<packer_parts>& from)
-      : packer_base(&packet::make<T>, comes_in_batches<T>, from) {}
+      : packer_base(&packet::make<carried<T>>, comes_in_batches<T>, from) {}
 
-  flow push(sample<T>&& s) {
-    if (!packet_.has_room()) [[unlikely]]
-      if (const flow wanted = open_packet(); wanted != flow::more) return wanted;
-    packet_.add(std::move(s));
-    // After a batch its stage holds no samples; later, when the packet is pushed, it may hold some.
-    if constexpr (comes_in_batches<T>) {
-      if (packet_.has_room()) take_snapshot(false);
-    } else if (packet_.has_room()) {
-      take_owed_snapshot();
-    }
-    // A worker doesn't push here: it doesn't know yet whether its packet is the last of its sequence number.
-    return packet_.has_room() || waits() ? flow::more : flush(true);
+  flow push(sample<T>&& s) { return add(carry(std::move(s))); }
+
+  flow push(sample<slot<T>>&& s)
+    requires is_large_item<T>
+  {
+    return add(std::move(s));
   }
 
   flow push_row(std::span<T> values, const row_origin& from) {
@@ -183,6 +179,21 @@ class packer final : public packer_base {
 
   flow commit(const row_ids& ids) {
     packet_.commit(ids);
+    return packet_.has_room() || waits() ? flow::more : flush(true);
+  }
+
+ private:
+  [[gnu::always_inline]] flow add(sample<carried<T>>&& s) {
+    if (!packet_.has_room()) [[unlikely]]
+      if (const flow wanted = open_packet(); wanted != flow::more) return wanted;
+    packet_.add(std::move(s));
+    // After a batch its stage holds no samples; later, when the packet is pushed, it may hold some.
+    if constexpr (comes_in_batches<T>) {
+      if (packet_.has_room()) take_snapshot(false);
+    } else if (packet_.has_room()) {
+      take_owed_snapshot();
+    }
+    // A worker doesn't push here: it doesn't know yet whether its packet is the last of its sequence number.
     return packet_.has_room() || waits() ? flow::more : flush(true);
   }
 };

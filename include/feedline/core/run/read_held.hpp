@@ -71,7 +71,7 @@ std::shared_ptr<read_again> read_held(held_request request) {
   const Source& described = *static_cast<const Source*>(request.source);
   const run_context& context = request.context;
   std::mutex mutex;
-  std::vector<sample<result>> all;
+  typename samples_read_again<result>::list all;
   all.reserve(request.ids.size());
   held_search search(request.names.front(), std::move(request.ids));
   const auto is_wanted = [&](const sample_id& id) { return search.wants(id); };
@@ -81,12 +81,12 @@ std::shared_ptr<read_again> read_held(held_request request) {
     start_source(source, make_epoch(request.options, epoch, context.stop, 0));
     sample_finder<Source> finder(std::move(source), wanted, epoch, context.stopped, 100'000'000);
     run_on_threads(std::min(request.threads, wanted.size()), [&] {
-      std::vector<sample<result>> found;
+      typename samples_read_again<result>::list found;
       worker through(request.names, request.stages, context.seed, on_error::skip, context.stop,
                      {.wants = &wanted_part});
       while (auto s = finder.next([&](const sample_id& id) { search.lost(id); })) {
         outcomes<result>& made = through.run(std::move(*s));
-        std::move(made.values.begin(), made.values.end(), std::back_inserter(found));
+        for (sample<result>& one : made.values) found.push_back(carry(std::move(one)));
         for (const auto& one : made.failures) search.lost(*one.failure);
       }
       const std::lock_guard lock(mutex);

@@ -91,6 +91,12 @@ class outcome_sink final : public chain_end {
     return limits.only_first || parts_.stop.stop_requested() ? flow::stop : flow::more;
   }
 
+  flow push(sample<slot<T>>&& s)
+    requires is_large_item<T>
+  {
+    return push(std::move(s.value.named(s.id)));
+  }
+
   flow skipped(failure_ptr f) override {
     parts_.into.failures.push_back({parts_.into.values.size(), std::move(f)});
     return flow::more;

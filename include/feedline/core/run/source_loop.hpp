@@ -179,7 +179,7 @@ class source_loop_of final : public source_loop_from<Source> {
       if (!may_push(id)) break;
       thread_.at.begin_sample(id.index);
       sink().progress().timed_stages.is_timed = left == 256;
-      const flow wanted = chain_.push(sample<item>{std::move(*value), id});
+      const flow wanted = chain_.push(carry<item>([&]() -> item&& { return *std::move(value); }, id));
       if (wanted != flow::more) return wanted;
     }
     return flow::more;
