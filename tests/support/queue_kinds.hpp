@@ -120,6 +120,13 @@ struct mpmc_kind {
   static constexpr int consumers = 3;
 };
 
+struct crowded_mpmc_kind {
+  template <class T>
+  using queue = mpmc_queue<T>;
+  static constexpr int producers = 64;
+  static constexpr int consumers = 64;
+};
+
 struct reorder_kind {
   template <class T>
   using queue = ticketed_reorder_queue<T>;

@@ -49,9 +49,9 @@ class patience {
 ///     if (condition()) room.leave(); else room.wait();
 ///
 /// To end a wait: make the condition true, then `if (room.occupied()) room.wake(n)`. Both sides order their two
-/// steps sequentially, so one of them sees the other. Each wake-up is a token that exactly one waiter consumes:
-/// wake(n) wakes n threads, and makes no system call if all have been woken already. At most 32,767 threads can
-/// wait at once.
+/// steps sequentially, so one of them sees the other. Each wake-up is a token that exactly one waiter consumes.
+/// wake(n) adds tokens until there are n, and makes no system call if there are already: so a woken thread must wake
+/// the next one if there is more to do. At most 32,767 threads can wait at once.
 class waiting_room {
  public:
   /// Spins for a while. True: `ready` holds. False: the thread should park.
@@ -97,14 +97,14 @@ class waiting_room {
   /// 0 as long as occupied() is false.
   const std::atomic<std::uint32_t>& word() const noexcept { return state_; }
 
-  /// Wakes `count` waiters, or all if they are fewer.
+  /// Wakes waiters until `count` woken ones are on their way, or all.
   void wake(std::uint32_t count) noexcept {
     std::uint32_t state = state_.load(std::memory_order_seq_cst);
     std::uint32_t woken = 0;
     do {
-      const std::uint32_t asleep = waiters(state) - tokens(state);
-      woken = asleep < count ? asleep : count;
-      if (woken == 0) return;
+      const std::uint32_t wanted = waiters(state) < count ? waiters(state) : count;
+      if (wanted <= tokens(state)) return;
+      woken = wanted - tokens(state);
     } while (!state_.compare_exchange_weak(state, state + woken * one_token, std::memory_order_release,
                                            std::memory_order_relaxed));
     unpark(state_, woken);

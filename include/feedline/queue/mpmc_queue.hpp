@@ -2,23 +2,21 @@
 #pragma once
 // A queue for any number of threads on both sides.
 //
-//     producers ──push──▶ [ moodycamel::ConcurrentQueue ] ──pop──▶ consumers
+//     producers ──push──▶ [ ring ] ──pop──▶ consumers
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <new>
+#include <memory>
 #include <span>
 #include <stop_token>
-#include <thread>
 #include <utility>
-
-#include <concurrentqueue.h>
 
 #include <feedline/detail/kernel.hpp>
 #include <feedline/detail/queue_checks.hpp>
+#include <feedline/detail/ring.hpp>
 #include <feedline/detail/waiting.hpp>
 #include <feedline/queue/queue_status.hpp>
 
@@ -32,9 +30,11 @@ namespace feedline::inline FEEDLINE_ABI {
 /// each later operation returns closed, and the items left inside are destroyed with the queue. Waiting
 /// threads spin for some microseconds and then sleep; each item wakes one of them.
 ///
-/// The push of an item happens before its pop. The constructor allocates the memory; if more threads push
-/// than it planned for, their first pushes allocate too. A push that can't allocate throws std::bad_alloc and
-/// leaves its item untouched.
+/// Producers take turns to move items in, and consumers to move items out; neither side holds up the other. So
+/// while an item is moved in, its move must not push to this queue, and while it is moved out, not pop from it.
+///
+/// The push of an item happens before its pop. Only the constructor allocates or throws, apart from the copy
+/// that push(const T&) makes.
 template <class T>
 class mpmc_queue {
   static_assert(detail::is_queue_item<T>());
@@ -45,13 +45,18 @@ class mpmc_queue {
   /// A queue for exactly `capacity` items; `stop` stops it. Throws std::invalid_argument if `capacity` is 0
   /// or over 2^31 - 1.
   explicit mpmc_queue(std::size_t capacity, std::stop_token stop = {})
-      : capacity_(detail::checked_capacity(capacity, count_mask)),
-        items_(capacity, 0, 4),
+      : capacity_(detail::checked_capacity(capacity, 0x7fff'ffff)),
+        ring_(capacity),
         on_stop_(std::move(stop), detail::stop_queue<mpmc_queue>{this}) {}
 
   mpmc_queue(const mpmc_queue&) = delete;
   mpmc_queue& operator=(const mpmc_queue&) = delete;
-  ~mpmc_queue() = default;
+
+  ~mpmc_queue() {
+    const std::uint64_t end = position(tail_.word.load(std::memory_order_acquire));
+    for (std::uint64_t at = position(head_.word.load(std::memory_order_acquire)); at != end; ++at)
+      std::destroy_at(ring_.at(at));
+  }
 
   /// Puts an item in, waiting while the queue is full. Returns success or closed; closed leaves `item`
   /// untouched.
@@ -66,8 +71,10 @@ class mpmc_queue {
 
   /// Puts an item in if there is room. Returns success, full or closed; the last two leave `item` untouched.
   queue_status try_push(T&& item) {
-    if (reserve(1) == 0) return is_closed() ? queue_status::closed : queue_status::full;
-    publish(1, items_.enqueue(std::move(item)));
+    const turn mine = take_turn(tail_, head_, 1);
+    if (mine.count == 0) return is_closed() ? queue_status::closed : queue_status::full;
+    std::construct_at(ring_.at(mine.start), std::move(item));
+    end_turn(tail_, head_, 1);
     return queue_status::success;
   }
 
@@ -95,9 +102,11 @@ class mpmc_queue {
 
   /// Puts in as many of the first `items` as fit, and returns their number; the others stay untouched.
   std::size_t try_push_bulk(std::span<T> items) {
-    const std::size_t count = reserve(items.size());
-    if (count > 0) publish(count, items_.enqueue_bulk(std::make_move_iterator(items.data()), count));
-    return count;
+    const turn mine = take_turn(tail_, head_, items.size());
+    if (mine.count == 0) return 0;
+    ring_.put(mine.start, items.first(mine.count));
+    end_turn(tail_, head_, mine.count);
+    return mine.count;
   }
 
   /// Takes an item out, waiting while there is none. Returns success or closed.
@@ -105,12 +114,13 @@ class mpmc_queue {
 
   /// Takes an item out if there is one. Returns success, empty or closed.
   queue_status try_pop(T& item) {
-    if (take(1) == 0)
-      return ended(state_.load(std::memory_order_seq_cst)) ? queue_status::closed : queue_status::empty;
-    // Each available item that was taken exists; a failure only means that another consumer is at work on the
-    // queue.
-    while (!items_.try_dequeue(item)) std::this_thread::yield();
-    release(1);
+    const turn mine = take_turn(head_, tail_, 1);
+    if (mine.count == 0) return ended() ? queue_status::closed : queue_status::empty;
+    T* const source = ring_.at(mine.start);
+    T taken(std::move(*source)); // what `item` held is destroyed after the turn
+    std::destroy_at(source);
+    end_pop(1);
+    item = std::move(taken);
     return queue_status::success;
   }
 
@@ -126,7 +136,7 @@ class mpmc_queue {
   std::size_t pop_bulk(std::span<T> items) {
     while (!items.empty()) {
       if (const std::size_t count = try_pop_bulk(items); count > 0) return count;
-      if (ended(state_.load(std::memory_order_seq_cst))) break;
+      if (ended()) break;
       wait_for_items();
     }
     return 0;
@@ -134,93 +144,115 @@ class mpmc_queue {
 
   /// Takes out up to items.size() available items and returns how many.
   std::size_t try_pop_bulk(std::span<T> items) {
-    const std::size_t count = take(items.size());
-    for (std::size_t moved = 0; moved < count;) {
-      const std::size_t more = items_.try_dequeue_bulk(items.data() + moved, count - moved);
-      if (more == 0) std::this_thread::yield();
-      moved += more;
-    }
-    if (count > 0) release(count);
-    return count;
+    const turn mine = take_turn(head_, tail_, items.size());
+    if (mine.count == 0) return 0;
+    ring_.take(mine.start, items.first(mine.count));
+    end_pop(mine.count);
+    return mine.count;
   }
 
   /// Ends the stream. Any thread may call it, any number of times.
-  void close() { end(closed); }
+  void close() { end(0); }
 
   /// Abandons the stream. Any thread may call it, any number of times.
-  void stop() { end(closed | stopped); }
+  void stop() { end(over); }
 
   /// True once the queue is closed or stopped; items may still be inside.
-  bool is_closed() const noexcept { return (state_.load(std::memory_order_seq_cst) & closed) != 0; }
+  bool is_closed() const noexcept { return (tail_.word.load(std::memory_order_seq_cst) & over) != 0; }
 
-  /// How many items are inside, including those that are being pushed.
-  std::size_t size_approx() const noexcept { return reserved(state_.load(std::memory_order_relaxed)); }
+  /// About how many items are inside: pushes and pops in progress may not be counted yet.
+  std::size_t size_approx() const noexcept {
+    const std::uint64_t head = position(head_.word.load(std::memory_order_acquire));
+    const std::uint64_t size = position(tail_.word.load(std::memory_order_acquire)) - head;
+    return std::min(static_cast<std::size_t>(size), capacity_);
+  }
 
   /// How many items fit.
   std::size_t capacity() const noexcept { return capacity_; }
 
  private:
-  // state_, from the top: stopped, closed, 31 bits of reserved slots, 31 bits of available items. A push
-  // reserves a slot (here it finds the queue full or closed), moves its item in and makes it available; a pop
-  // takes an available item, moves it out and releases the slot. The stream has ended when the queue is
-  // closed and no slot is reserved. All changes are read-modify-writes of this one word, so a pop
-  // synchronizes with every push counted before it.
-  static constexpr std::uint64_t count_mask = (std::uint64_t{1} << 31) - 1;
-  static constexpr std::uint64_t one_available = 1;
-  static constexpr std::uint64_t one_reserved = std::uint64_t{1} << 31;
-  static constexpr std::uint64_t closed = std::uint64_t{1} << 62;
-  static constexpr std::uint64_t stopped = std::uint64_t{1} << 63;
+  // Processors fetch cache lines in pairs, so data of different threads are two lines apart.
+  static constexpr std::size_t apart = 2 * detail::cache_line;
 
-  static std::size_t available(std::uint64_t state) noexcept { return state & count_mask; }
+  // An end of the ring, where one thread at a time has a turn. The word, from the top: over (no further turns),
+  // held (a thread has its turn) and the position (how many items have passed this end).
+  static constexpr std::uint64_t over = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t held = std::uint64_t{1} << 62;
 
-  static std::size_t reserved(std::uint64_t state) noexcept { return (state >> 31) & count_mask; }
+  struct ring_end {
+    explicit ring_end(std::size_t most) : ahead(most) {}
 
-  // True if no further item will arrive. `state` must be one in which no item was available.
-  static bool ended(std::uint64_t state) noexcept {
-    return (state & stopped) != 0 || ((state & closed) != 0 && reserved(state) == 0);
-  }
+    alignas(apart) std::atomic<std::uint64_t> word{0};
+    std::atomic<std::uint64_t> limit{0}; // the last position that a turn may reach, as last seen at this end
+    const std::size_t ahead;             // how far this end may be ahead of the other one
+    alignas(apart) detail::waiting_room turns; // threads that wait for another one's turn to end
+    detail::waiting_room room;                 // threads that wait for the other end to move on
+  };
 
-  // Reserves up to `wanted` slots; returns how many.
-  std::size_t reserve(std::size_t wanted) {
-    std::uint64_t state = state_.load(std::memory_order_relaxed);
-    std::size_t count = 0;
-    do {
-      const std::size_t free = capacity_ - reserved(state);
-      count = (state & closed) != 0 ? 0 : free < wanted ? free : wanted;
-      if (count == 0) return 0;
-    } while (!state_.compare_exchange_weak(state, state + count * one_reserved, std::memory_order_acq_rel,
-                                           std::memory_order_relaxed));
-    return count;
-  }
+  struct turn {
+    std::uint64_t start = 0; // position
+    std::size_t count = 0;   // items
+  };
 
-  // Makes reserved items available, or releases their slots if they couldn't be stored.
-  void publish(std::size_t count, bool stored) {
-    if (!stored) {
-      release(count);
-      throw std::bad_alloc();
+  static std::uint64_t position(std::uint64_t word) noexcept { return word & ~(over | held); }
+
+  // Takes a turn for up to `wanted` items, waiting for another thread's turn to end. Its count is 0, and it is no
+  // turn, if no item can pass.
+  // Each turn moves the end, so a thread that finds it where it was has missed none: it may rely on what it read.
+  turn take_turn(ring_end& mine, const ring_end& theirs, std::size_t wanted) {
+    std::uint64_t word = mine.word.load(std::memory_order_acquire);
+    for (;;) {
+      std::uint64_t limit = mine.limit.load(std::memory_order_relaxed);
+      if (limit - position(word) < wanted)
+        limit = position(theirs.word.load(std::memory_order_acquire)) + mine.ahead; // pairs with end_turn
+      const std::size_t count = std::min(static_cast<std::size_t>(limit - position(word)), wanted);
+      if (count == 0 || (word & over) != 0) {
+        if (mine.turns.occupied())
+          mine.turns.wake(1); // passes on the wake-up that this thread may have received
+        return {};
+      }
+      if ((word & held) != 0) {
+        detail::wait_in(mine.turns, detail::no_deadline,
+                        [&] { return (mine.word.load(std::memory_order_seq_cst) & held) == 0; });
+        word = mine.word.load(std::memory_order_acquire);
+      } else if (mine.word.compare_exchange_weak(word, word | held, std::memory_order_acquire)) {
+        mine.limit.store(limit, std::memory_order_relaxed);
+        return {word, count};
+      }
     }
-    state_.fetch_add(count * one_available, std::memory_order_seq_cst);
-    if (consumers_.occupied()) consumers_.wake(static_cast<std::uint32_t>(count));
   }
 
-  // Takes up to `wanted` available items; returns how many.
-  std::size_t take(std::size_t wanted) {
-    std::uint64_t state = state_.load(std::memory_order_relaxed);
-    std::size_t count = 0;
-    do {
-      count = (state & stopped) != 0 ? 0 : available(state) < wanted ? available(state) : wanted;
-      if (count == 0) return 0;
-    } while (!state_.compare_exchange_weak(state, state - count * one_available, std::memory_order_acq_rel,
-                                           std::memory_order_relaxed));
-    return count;
+  // Ends a turn that moved `count` items. At most one woken thread of each kind is on its way: it wakes the next one.
+  void end_turn(ring_end& mine, ring_end& theirs, std::size_t count) {
+    mine.word.fetch_add(count - held, std::memory_order_seq_cst);
+    if (theirs.room.occupied()) theirs.room.wake(1);
+    if (mine.turns.occupied()) mine.turns.wake(1);
+    if (mine.room.occupied() && can_pass(mine, theirs)) mine.room.wake(1);
   }
 
-  // Releases slots and wakes the threads that wait for them.
-  void release(std::size_t count) {
-    const std::uint64_t slots = count * one_reserved;
-    const std::uint64_t state = state_.fetch_sub(slots, std::memory_order_seq_cst) - slots;
-    if (producers_.occupied()) producers_.wake(static_cast<std::uint32_t>(count));
-    if (ended(state)) consumers_.wake_all();
+  void end_pop(std::size_t count) {
+    end_turn(head_, tail_, count);
+    if (head_.room.occupied() && ended()) head_.room.wake_all();
+  }
+
+  // True if an item can pass `mine`, or could a moment ago.
+  static bool can_pass(const ring_end& mine, const ring_end& theirs) noexcept {
+    const std::uint64_t at = position(mine.word.load(std::memory_order_seq_cst));
+    return at < position(theirs.word.load(std::memory_order_seq_cst)) + mine.ahead;
+  }
+
+  // True if no further item will arrive.
+  bool ended() const noexcept {
+    const std::uint64_t tail = tail_.word.load(std::memory_order_seq_cst);
+    const std::uint64_t head = head_.word.load(std::memory_order_seq_cst);
+    return (head & over) != 0 || tail == (over | position(head));
+  }
+
+  void end(std::uint64_t for_pops) {
+    tail_.word.fetch_or(over, std::memory_order_seq_cst);
+    head_.word.fetch_or(for_pops, std::memory_order_seq_cst);
+    tail_.room.wake_all();
+    head_.room.wake_all();
   }
 
   queue_status push_until(T& item, detail::deadline until) {
@@ -239,30 +271,17 @@ class mpmc_queue {
 
   // The waits return false if the deadline has passed, and true when the caller should try again.
   bool wait_for_room(detail::deadline until = detail::no_deadline) {
-    return detail::wait_in(producers_, until, [&] {
-      const std::uint64_t state = state_.load(std::memory_order_seq_cst);
-      return (state & closed) != 0 || reserved(state) < capacity_;
-    });
+    return detail::wait_in(tail_.room, until, [&] { return is_closed() || can_pass(tail_, head_); });
   }
 
   bool wait_for_items(detail::deadline until = detail::no_deadline) {
-    return detail::wait_in(consumers_, until, [&] {
-      const std::uint64_t state = state_.load(std::memory_order_seq_cst);
-      return available(state) > 0 || ended(state);
-    });
-  }
-
-  void end(std::uint64_t how) {
-    state_.fetch_or(how, std::memory_order_seq_cst);
-    producers_.wake_all();
-    consumers_.wake_all();
+    return detail::wait_in(head_.room, until, [&] { return can_pass(head_, tail_) || ended(); });
   }
 
   const std::size_t capacity_;
-  detail::waiting_room producers_;
-  detail::waiting_room consumers_;
-  alignas(detail::cache_line) std::atomic<std::uint64_t> state_{0};
-  alignas(detail::cache_line) moodycamel::ConcurrentQueue<T> items_;
+  const detail::ring<T> ring_;
+  ring_end tail_{capacity_};
+  ring_end head_{0};
   std::stop_callback<detail::stop_queue<mpmc_queue>> on_stop_; // last: it may run in the constructor
 };
 

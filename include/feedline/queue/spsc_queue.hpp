@@ -8,12 +8,10 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
 #include <stop_token>
-#include <type_traits>
 #include <utility>
 
 #include <feedline/detail/asymmetric.hpp>
@@ -78,7 +76,7 @@ class spsc_queue {
     std::construct_at(target, std::move(item));
     if (publish(tail, 1)) [[likely]]
       return queue_status::success;
-    take_from(target, item); // not take(), which would force each item through memory
+    ring_.take_from(target, item); // not take(), which would force each item through memory
     return queue_status::closed;
   }
 
@@ -109,12 +107,10 @@ class spsc_queue {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     const std::size_t count = is_closed() ? 0 : room(tail, items.size());
     if (count == 0) return 0;
-    const std::size_t run = smaller(count, ring_.run(tail));
-    std::uninitialized_move_n(items.data(), run, ring_.at(tail));
-    std::uninitialized_move_n(items.data() + run, count - run, ring_.at(tail + run));
+    ring_.put(tail, items.first(count));
     if (publish(tail, count)) [[likely]]
       return count;
-    take(tail, items.first(count));
+    ring_.take(tail, items.first(count));
     return 0;
   }
 
@@ -125,7 +121,7 @@ class spsc_queue {
   queue_status try_pop(T& item) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     if (available(head, 1) == 0) return ended(head) ? queue_status::closed : queue_status::empty;
-    take_from(ring_.at(head), item);
+    ring_.take_from(ring_.at(head), item);
     end_pop(head, 1);
     return queue_status::success;
   }
@@ -154,7 +150,7 @@ class spsc_queue {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     const std::size_t count = available(head, items.size());
     if (count == 0) return 0;
-    take(head, items.first(count));
+    ring_.take(head, items.first(count));
     end_pop(head, count);
     return count;
   }
@@ -237,26 +233,6 @@ class spsc_queue {
     if (tail_seen_ - head < wanted) tail_seen_ = tail_.load(std::memory_order_acquire); // pairs with publish
     const auto there = static_cast<std::size_t>(tail_seen_ - head);
     return smaller(there, wanted);
-  }
-
-  // Moves items from `position` on out of the ring.
-  void take(std::uint64_t position, std::span<T> items) {
-    const std::size_t run = smaller(items.size(), ring_.run(position));
-    take_run(ring_.at(position), items.first(run));
-    take_run(ring_.at(position + run), items.subspan(run));
-  }
-
-  static void take_run(T* source, std::span<T> items) {
-    if constexpr (std::is_trivially_copyable_v<T>) {
-      if (!items.empty()) std::memcpy(static_cast<void*>(items.data()), source, items.size_bytes());
-    } else {
-      for (T& item : items) take_from(source++, item);
-    }
-  }
-
-  static void take_from(T* source, T& item) {
-    item = std::move(*source);
-    std::destroy_at(source);
   }
 
   void end_pop(std::uint64_t head, std::size_t count) {
