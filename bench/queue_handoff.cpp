@@ -9,13 +9,15 @@
 #include <utility>
 
 #include <benchmark/benchmark.h>
-#include <blockingconcurrentqueue.h>
 #include <feedline/queue/mpmc_queue.hpp>
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
 
 #include "../tests/support/mutex_queue.hpp"
 
+#ifdef FEEDLINE_WITH_CONCURRENTQUEUE
+#include <blockingconcurrentqueue.h>
+#endif
 #ifdef FEEDLINE_WITH_TBB
 #include <tbb/concurrent_queue.h>
 #endif
@@ -85,6 +87,7 @@ struct bare_futex {
   }
 };
 
+#ifdef FEEDLINE_WITH_CONCURRENTQUEUE
 struct moodycamel_blocking {
   moodycamel::BlockingConcurrentQueue<std::uint32_t> queue;
 
@@ -96,6 +99,7 @@ struct moodycamel_blocking {
     return number;
   }
 };
+#endif
 
 #ifdef FEEDLINE_WITH_TBB
 struct tbb_bounded {
@@ -147,7 +151,9 @@ BENCHMARK(round_trip<bare_futex>)->Apply(without_and_with_pause);
 BENCHMARK(round_trip<feedline_spsc>)->Apply(without_and_with_pause);
 BENCHMARK(round_trip<feedline_mpmc>)->Apply(without_and_with_pause);
 BENCHMARK(round_trip<feedline_reorder>)->Apply(without_and_with_pause);
+#ifdef FEEDLINE_WITH_CONCURRENTQUEUE
 BENCHMARK(round_trip<moodycamel_blocking>)->Apply(without_and_with_pause);
+#endif
 #ifdef FEEDLINE_WITH_TBB
 BENCHMARK(round_trip<tbb_bounded>)->Apply(without_and_with_pause);
 #endif

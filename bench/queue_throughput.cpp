@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
-#include <blockingconcurrentqueue.h>
 #include <feedline/queue/mpmc_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
 
@@ -22,6 +21,9 @@
 
 #ifdef FEEDLINE_WITH_BOOST
 #include <boost/lockfree/spsc_queue.hpp>
+#endif
+#ifdef FEEDLINE_WITH_CONCURRENTQUEUE
+#include <blockingconcurrentqueue.h>
 #endif
 #ifdef FEEDLINE_WITH_READERWRITERQUEUE
 #include <readerwriterqueue.h>
@@ -82,6 +84,7 @@ struct feedline_spsc_try {
   }
 };
 
+#ifdef FEEDLINE_WITH_CONCURRENTQUEUE
 template <class T>
 struct moodycamel_blocking {
   moodycamel::BlockingConcurrentQueue<T> queue{capacity};
@@ -94,6 +97,7 @@ struct moodycamel_blocking {
 
   std::size_t pop_bulk(std::span<T> values) { return queue.wait_dequeue_bulk(values.data(), values.size()); }
 };
+#endif
 
 #ifdef FEEDLINE_WITH_BOOST
 template <class T>
@@ -255,13 +259,17 @@ BENCHMARK(bulk<boost_spsc, 64, 64>)->Apply(one_to_one);
 #endif
 
 BENCHMARK(each<feedline_mpmc, 8>)->Apply(up_to_four);
+#ifdef FEEDLINE_WITH_CONCURRENTQUEUE
 BENCHMARK(each<moodycamel_blocking, 8>)->Apply(up_to_four);
+#endif
 #ifdef FEEDLINE_WITH_TBB
 BENCHMARK(each<tbb_bounded, 8>)->Apply(up_to_four);
 #endif
 BENCHMARK(each<mutex_and_condition_variable, 8>)->Apply(up_to_four);
 BENCHMARK(bulk<feedline_mpmc, 8, 32>)->Apply(even_shares);
+#ifdef FEEDLINE_WITH_CONCURRENTQUEUE
 BENCHMARK(bulk<moodycamel_blocking, 8, 32>)->Apply(even_shares);
+#endif
 BENCHMARK(bulk<mutex_and_condition_variable, 8, 32>)->Apply(even_shares);
 
 } // namespace

@@ -22,9 +22,9 @@ set(rank_stage 3)
 set(rank_feedline.hpp 4)
 set(rank_component 5)
 
-# What the core may include in addition to the standard library: moodycamel's queue, and the system's headers
-# for files, processes, signals and waiting.
-set(outside "^(concurrentqueue|dirent|errno|fcntl|fnmatch|glob|poll|pthread|sched|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
+# What the core may include in addition to the standard library: the system's headers for files, processes, signals
+# and waiting.
+set(outside "^(dirent|errno|fcntl|fnmatch|glob|poll|pthread|sched|semaphore|signal|unistd|(linux|sys)/[a-z]+)\\.h$")
 
 # The core's layers: each may include itself, the layers before it, and core/*.hpp, the headers for users.
 set(layers metrics snapshot transport plan run)
@@ -120,7 +120,7 @@ foreach(file IN LISTS files)
     elseif(line MATCHES "\"")
       complain("include/feedline/${file} includes \"${included}\": write <feedline/...>")
     elseif(NOT rank EQUAL rank_component AND included MATCHES "[.]" AND NOT included MATCHES "${outside}")
-      complain("include/feedline/${file} includes <${included}>: the core needs the standard library and moodycamel only")
+      complain("include/feedline/${file} includes <${included}>: the core needs the standard library only")
     endif()
   endforeach()
 endforeach()

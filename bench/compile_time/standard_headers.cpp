@@ -21,5 +21,3 @@
 #include <tuple>
 #include <variant>
 #include <vector>
-
-#include <concurrentqueue.h>

@@ -46,10 +46,7 @@ FEEDLINE_INLINE packet_ptr channel_base::spare(packet_ptr (*make)(std::size_t ca
 
 FEEDLINE_INLINE void channel_base::recycle(packet_ptr p) noexcept {
   p->clear();
-  try {
-    static_cast<void>(spares_->try_push(std::move(p)));
-  } catch (...) { // the queue has no memory for it: the packet is freed
-  }
+  static_cast<void>(spares_->try_push(std::move(p))); // frees it if the queue is full
 }
 
 /// Numbers the packets of unordered workers in completion order, but keeps epochs apart: the end of an epoch
