@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <list>
 #include <thread>
 
@@ -93,6 +94,18 @@ TEST_CASE("wake(n) wakes n threads, or all if fewer wait", "[queue]") {
   CHECK(done() == 1);
   room.wake(7);
   while (done() < 3) std::this_thread::yield();
+  CHECK_FALSE(room.occupied());
+}
+
+TEST_CASE("wake(n) counts the threads that are already on their way", "[queue]") {
+  const watchdog guard("wake again");
+  waiting_room room;
+  for (int i = 0; i < 3; ++i) room.announce();
+  for (const std::uint32_t count : {1U, 1U, 2U, 1U}) room.wake(count);
+  CHECK(room.word().load() % 65'536 == 2);
+  for (int i = 0; i < 2; ++i) room.wait();
+  room.wake_all();
+  room.wait();
   CHECK_FALSE(room.occupied());
 }
 

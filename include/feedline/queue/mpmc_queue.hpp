@@ -197,8 +197,8 @@ class mpmc_queue {
   static std::uint64_t position(std::uint64_t word) noexcept { return word & ~(over | held); }
 
   // Takes a turn for up to `wanted` items, waiting for another thread's turn to end. Its count is 0, and it is no
-  // turn, if no item can pass.
-  // Each turn moves the end, so a thread that finds it where it was has missed none: it may rely on what it read.
+  // turn, if no item can pass. Each turn moves the end: so a thread that finds it where it was has missed none, and
+  // may rely on what it read.
   turn take_turn(ring_end& mine, const ring_end& theirs, std::size_t wanted) {
     std::uint64_t word = mine.word.load(std::memory_order_acquire);
     for (;;) {
