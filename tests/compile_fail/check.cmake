@@ -4,7 +4,8 @@
 #
 #     train | fl::batch(8);  // expect: batch can't stack a std::mutex
 #
-# A file that defines FEEDLINE_COMPILE_PASS must compile.
+# A file that defines FEEDLINE_COMPILE_PASS must compile. Without FILE, precompiles the header PRECOMPILED, which is included
+# before each FILE.
 cmake_minimum_required(VERSION 3.25)
 
 # "In file included from" and similar lines aren't counted: they don't describe the mistake.
@@ -21,7 +22,18 @@ endif()
 
 list(TRANSFORM INCLUDES PREPEND "-I")
 list(TRANSFORM DEFINITIONS PREPEND "-D")
-set(command "${COMPILER}" -std=c++20 -fsyntax-only -w ${no_source} ${INCLUDES} ${DEFINITIONS} "${FILE}")
+set(command "${COMPILER}" -std=c++20 -w ${no_source} ${INCLUDES} ${DEFINITIONS})
+set(suffix .gch)
+set(include -include "${PRECOMPILED}")
+if(COMPILER_ID MATCHES "Clang")
+  set(suffix .pch)
+  set(include -include-pch "${PRECOMPILED}.pch")
+endif()
+if(NOT FILE)
+  execute_process(COMMAND ${command} -x c++-header "${PRECOMPILED}" -o "${PRECOMPILED}${suffix}" COMMAND_ERROR_IS_FATAL ANY)
+  return()
+endif()
+list(APPEND command -fsyntax-only ${include} "${FILE}")
 
 file(READ "${FILE}" source)
 execute_process(COMMAND ${command} RESULT_VARIABLE failed ERROR_VARIABLE output)
