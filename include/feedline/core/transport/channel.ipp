@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <type_traits>
+#include <vector>
 
 #include <feedline/core/transport/dropping_queue.hpp>
 #include <feedline/detail/share.hpp>
@@ -14,14 +15,19 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-struct channel_base::spare_packets : mpmc_queue<packet_ptr> {
-  using mpmc_queue::mpmc_queue;
+/// A stack, so that the packet that was used last, which may still be in a cache, is reused first. (A queue whose producers
+/// have separate lists would be searched for as long as there are workers.)
+struct channel_base::spare_packets {
+  explicit spare_packets(std::size_t most) { all.reserve(most); }
+
+  std::mutex mutex;
+  std::vector<packet_ptr> all; // has memory for as many as it may hold
 };
 
 FEEDLINE_INLINE std::shared_ptr<channel_base::spare_packets>
 channel_base::make_spares(const channel_config& config) {
   constexpr std::size_t most = 1'000'000; // further ones are freed
-  return std::make_shared<spare_packets>(std::min(config.packets + config.ends, most), config.stop);
+  return std::make_shared<spare_packets>(std::min(config.packets + config.ends, most));
 }
 
 FEEDLINE_INLINE void channel_base::abandon(std::uint64_t generation) noexcept {
@@ -38,7 +44,13 @@ FEEDLINE_INLINE void channel_base::abandon(std::uint64_t generation) noexcept {
 FEEDLINE_INLINE packet_ptr channel_base::spare(packet_ptr (*make)(std::size_t capacity), std::size_t room) {
   constexpr std::size_t least = 64; // samples
   packet_ptr p;
-  static_cast<void>(spares_->try_pop(p));
+  {
+    const std::lock_guard lock(spares_->mutex);
+    if (!spares_->all.empty()) {
+      p = std::move(spares_->all.back());
+      spares_->all.pop_back();
+    }
+  }
   if (p && p->capacity() >= room) return p;
   p.reset(); // first, so that the run holds no more than its plan
   return make(std::min(config_.packet_items, std::max(least, 4 * room)));
@@ -46,7 +58,8 @@ FEEDLINE_INLINE packet_ptr channel_base::spare(packet_ptr (*make)(std::size_t ca
 
 FEEDLINE_INLINE void channel_base::recycle(packet_ptr p) noexcept {
   p->clear();
-  static_cast<void>(spares_->try_push(std::move(p))); // frees it if the queue is full
+  const std::lock_guard lock(spares_->mutex);
+  if (spares_->all.size() < spares_->all.capacity()) spares_->all.push_back(std::move(p));
 }
 
 /// Numbers the packets of unordered workers in completion order, but keeps epochs apart: the end of an epoch
