@@ -15,7 +15,10 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <stop_token>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <feedline/core/run/worker_pool.hpp>
@@ -73,15 +76,20 @@ std::uint64_t simulated_ns = 0;
 /// Writes the times of a worker_pool's threads and of those downstream, as such a stage would cause them.
 class simulated_pool {
  public:
-  explicit simulated_pool(std::size_t most)
-      : members_(members(most)), pool_({1, most, true}, 2, members_, {&taker_}, consumer_, {}, []() noexcept {
-          return simulated_ns;
-        }) {
+  explicit simulated_pool(std::size_t most, std::stop_token stop = {})
+      : members_(members(most)),
+        pool_({1, most, true}, 2, members_, {&taker_}, consumer_, std::move(stop),
+              []() noexcept { return simulated_ns; }) {
     for (const auto& m : members_) m->began = simulated_ns;
     taker_.began = consumer_.began = simulated_ns;
   }
 
   std::size_t active() const { return pool_.active(); }
+
+  /// As a worker with that number; returns when it is needed.
+  void wait_turn(std::size_t number) { pool_.wait_turn(*members_[number]); }
+
+  void end() { pool_.end(); }
 
   /// A tenth of a second passes.
   void step(const simulated_stage& stage, fl::random_generator& random) {
@@ -295,6 +303,41 @@ TEST_CASE("A worker_pool grows to the best size by its threads' times, and keeps
     INFO(worker_pool.active() << " instead of " << best);
     CHECK(away <= 20);
     CHECK(changes <= 24);
+  }
+}
+
+TEST_CASE("A parked worker sleeps through measurements, and until it is needed, the work ends or the run is "
+          "stopped") {
+  const watchdog guard("parked workers");
+  fl::random_generator random(10);
+  for (const std::string how : {"needed", "end", "stop"}) {
+    INFO(how);
+    simulated_ns = 1'000'000'000;
+    std::stop_source stop;
+    simulated_pool pool(24, stop.get_token());
+    const simulated_stage little{0.1, 1000}, much{1000, 1000};
+    for (int step = 0; step < 30; ++step) pool.step(little, random);
+    std::optional<parking_thread> last(std::in_place, [&] { pool.wait_turn(23); });
+    std::optional<parking_thread> other(std::in_place, [&] { pool.wait_turn(22); });
+    const auto await_parked = [&] {
+      last->await_parked();
+      other->await_parked();
+    };
+    await_parked();
+    const long switches = last->switches() + other->switches();
+    for (int step = 0; step < 20; ++step, await_parked()) pool.step(little, random);
+    CHECK(last->switches() + other->switches() - switches < 10); // not two for each measurement
+    CHECK(!last->done());
+    if (how == "end") {
+      pool.end();
+    } else if (how == "stop") {
+      stop.request_stop();
+    } else {
+      for (; pool.active() < 16; await_parked()) pool.step(much, random); // it doubles
+      while (pool.active() < 24) pool.step(much, random);
+    }
+    last.reset(); // joins it
+    other.reset();
   }
 }
 

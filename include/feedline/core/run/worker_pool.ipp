@@ -116,8 +116,8 @@ FEEDLINE_INLINE void worker_pool::adjust(std::uint64_t now) {
   // The threads downstream may have little work and wait although the consumer receives enough.
   seen.taker_waited = std::min(takers_.waited(now), consumer_.waited(now));
   policy_.see(seen);
-  active_.store(policy_.count(), std::memory_order_relaxed);
-  changed_.notify_all();
+  const std::size_t before = active_.exchange(policy_.count(), std::memory_order_relaxed);
+  if (policy_.count() > before) changed_.notify_all();
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
