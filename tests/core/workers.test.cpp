@@ -2,6 +2,7 @@
 #include <feedline/core/workers.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include <feedline/core/run/worker_pool.hpp>
+#include <feedline/core/transport/channel.hpp>
 #include <feedline/feedline.hpp>
 
 #include "support/asleep.hpp"
@@ -338,6 +340,65 @@ TEST_CASE("A parked worker sleeps through measurements, and until it is needed, 
     }
     last.reset(); // joins it
     other.reset();
+  }
+}
+
+TEST_CASE("The more threads there are at a queue, the more work is in a packet, within bounds") {
+  using namespace fl::detail;
+  std::atomic<bool> attention{false};
+  for (const bool waited : {false, true})
+    for (const std::size_t workers : {1u, 4u, 16u, 64u, 256u})
+      for (const std::uint64_t item_ns : {1'000u, 10'000u, 100'000u, 30'000'000u}) {
+        CAPTURE(waited, workers, item_ns);
+        const auto queue = make_channel<transport::spread>(
+            {4 * workers + 2, 1000, workers + 2, true, false, fl::overflow::block, {}, &attention});
+        for (int packet = 0; packet < 100; ++packet)
+          queue->worked(queue->target() * item_ns, queue->target(), waited);
+        const std::uint64_t work = queue->target() * item_ns;
+        const std::uint64_t slow =
+            std::clamp<std::uint64_t>((workers + 2) * (waited ? 200'000 : 4'000), 100'000, 20'000'000);
+        CHECK((queue->target() == 1 || work <= slow));
+        CHECK((queue->target() == 1000 || work >= slow / 4));
+      }
+}
+
+TEST_CASE("Each used packet of a queue is reused once, also while the queue is closed or stopped") {
+  using namespace fl::detail;
+  const watchdog guard("used packets");
+  static std::atomic<int> made;
+  const auto make = [](std::size_t capacity) { return ++made, packet::make<int>(capacity); };
+  constexpr std::size_t threads = 8, each = 3;
+  for (const bool stops : {false, true}) {
+    made = 0;
+    std::atomic<bool> attention{false}, all_own{true};
+    const auto queue =
+        make_channel<transport::ordered>({4, 16, 20, false, false, fl::overflow::block, {}, &attention});
+    for (int times = 0; times < 2; ++times) {
+      std::vector<packet_ptr> as_many_as_fit;
+      for (std::size_t i = 0; i < threads * each; ++i) as_many_as_fit.push_back(queue->spare(make, 16));
+      for (packet_ptr& p : as_many_as_fit) queue->recycle(std::move(p));
+    }
+    CHECK(made == static_cast<int>(threads * each));
+    std::vector<std::jthread> all;
+    std::latch begin(threads + 1);
+    for (std::size_t me = 0; me < threads; ++me)
+      all.emplace_back([&, me] {
+        begin.arrive_and_wait();
+        for (int times = 0; times < 2000; ++times) {
+          std::array<packet_ptr, each> mine;
+          for (packet_ptr& p : mine) (p = queue->spare(make, 16))->sequence = me;
+          for (packet_ptr& p : mine) {
+            if (p->sequence != me || p->size() != 0) all_own = false;
+            queue->recycle(std::move(p));
+          }
+        }
+      });
+    begin.arrive_and_wait();
+    if (stops) queue->stop();
+    else queue->close();
+    all.clear(); // joins them
+    CHECK(all_own);
+    CHECK(made == static_cast<int>(threads * each));
   }
 }
 

@@ -113,22 +113,24 @@ class channel_base {
   /// Reports how long a worker needed for a packet of this many samples. `waited`: it left the processor to
   /// other threads for most of that time.
   void worked(std::uint64_t ns, std::size_t samples, bool waited) noexcept {
-    const std::uint64_t slow = waited ? slow_wait_ns() : slow_packet_ns;
+    const std::uint64_t slow = slow_ns(waited);
     const std::size_t target = target_.load(std::memory_order_relaxed);
     if (ns > slow && target > 1) target_.store(target / 2, std::memory_order_relaxed);
     else if (ns < slow / 4 && samples >= target && target < config_.packet_items)
       target_.store(std::min(target * 2, config_.packet_items), std::memory_order_relaxed);
   }
 
-  // A packet with more work than this is too coarse to share evenly; one with much less wastes time on
+  // With few threads, a packet with more work than this is too coarse to share evenly; one with much less wastes time on
   // hand-overs.
   static constexpr std::uint64_t slow_packet_ns = 100'000;
 
  private:
-  // If workers wait during a packet, it may be coarser the more of them wait at once: only hand-overs take
-  // processor time, and more workers cause more of them.
-  std::uint64_t slow_wait_ns() const noexcept {
-    return std::clamp<std::uint64_t>(config_.ends * 200'000, slow_packet_ns, 20'000'000);
+  // All threads at a queue share its counters, and one of them mostly handles every packet. So a packet may take longer the
+  // more of them there are: however many work, one packet in 1 to 4 us passes. If workers wait during a packet, it may
+  // be coarser still: only hand-overs take processor time.
+  std::uint64_t slow_ns(bool waited) const noexcept {
+    const std::uint64_t each = waited ? 200'000 : 4'000;
+    return std::clamp<std::uint64_t>(config_.ends * each, slow_packet_ns, 20'000'000);
   }
 
   struct spare_packets;
