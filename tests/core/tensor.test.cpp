@@ -176,6 +176,62 @@ TEST_CASE("idle blocks, and the excess of blocks of smaller tensors, take at mos
   for (const block_cache::block& b : blocks) cache->deallocate(b);
 }
 
+TEST_CASE("an allocation that fails counts neither as memory in use nor for its peak") {
+  using fl::detail::block_cache;
+  if (fl::detail::is_address_sanitized) return; // no block is kept
+  counting_resource resource;
+  const auto cache = block_cache::over(&resource);
+  constexpr std::size_t one = std::size_t{1} << 20, limit = std::size_t{64} << 20;
+  std::vector<block_cache::block> blocks;
+  const auto take = [&](std::size_t count, std::size_t bytes) {
+    for (std::size_t i = 0; i < count; ++i) blocks.push_back(cache->allocate(bytes));
+  };
+  const auto leave = [&](std::size_t count) {
+    for (; blocks.size() > count; blocks.pop_back()) cache->deallocate(blocks.back());
+  };
+  const auto fail = [&](std::size_t bytes) {
+    resource.run_out();
+    CHECK_THROWS_AS(cache->allocate(bytes), std::bad_alloc);
+    resource.run_out(false);
+  };
+  for (int times = 0; times < 100; ++times) fail(16 * one);
+  take(200, one);
+  leave(0);
+  CHECK(cache->held() <= limit);
+  take(100, 2 * one);
+  fail(1024 * one);
+  for (std::size_t bytes = one / 8; bytes < one;
+       bytes *= 2) { // the free blocks are too small or too large for the next ones
+    leave(50);
+    take(50 * 2 * one / bytes, bytes);
+    CHECK(resource.bytes() <= 200 * one + limit);
+  }
+  leave(0);
+  CHECK(cache->held() <= limit);
+}
+
+TEST_CASE("many threads make and destroy large tensors while the memory that is kept has reached its limit") {
+  using fl::detail::block_cache;
+  constexpr std::size_t one = std::size_t{1} << 20;
+  std::atomic<bool> all_own{true};
+  std::vector<std::thread> threads;
+  for (std::uint8_t me = 0; me < 4; ++me)
+    threads.emplace_back([&all_own, me] {
+      std::vector<fl::tensor<std::uint8_t>> mine;
+      for (std::size_t i = 0; i < 400; ++i) {
+        auto& t = mine.emplace_back(fl::shape{one + i * 7919 % 31 * one / 2});
+        t[0] = t[t.size() / 2] = t[t.size() - 1] = me; // most of it stays untouched
+        if (i % 8 != 7) continue;
+        for (const auto& each : mine)
+          if (each[0] != me || each[each.size() / 2] != me || each[each.size() - 1] != me) all_own = false;
+        mine.clear();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(all_own);
+  CHECK(block_cache::of_process().held() <= 64 * one);
+}
+
 TEST_CASE("many threads make and destroy tensors, each with separate memory") {
   std::atomic<bool> all_own{true};
   std::vector<std::thread> threads;

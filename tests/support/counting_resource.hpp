@@ -26,7 +26,13 @@ class counting_resource : public std::pmr::memory_resource {
     return allocations_;
   }
 
-  /// The peak of the allocated bytes.
+  /// The allocated bytes.
+  std::size_t bytes() const {
+    const std::lock_guard lock(mutex_);
+    return bytes_;
+  }
+
+  /// Their peak.
   std::size_t most_bytes() const {
     const std::lock_guard lock(mutex_);
     return most_;
@@ -37,10 +43,10 @@ class counting_resource : public std::pmr::memory_resource {
     return blocks_.empty();
   }
 
-  /// Makes all further allocations fail.
-  void run_out() {
+  /// Makes all further allocations fail, or succeed again.
+  void run_out(bool now = true) {
     const std::lock_guard lock(mutex_);
-    has_run_out_ = true;
+    has_run_out_ = now;
   }
 
  private:

@@ -65,6 +65,7 @@ class block_cache {
  private:
   struct free_block {
     free_block* next;
+    std::size_t bytes;
   };
 
   static constexpr std::align_val_t alignment_of(std::size_t bytes) noexcept {
@@ -105,10 +106,13 @@ class block_cache {
   // Called when the handle is gone.
   void abandon() noexcept;
 
-  // Allocates from the system or the resource. The caller holds the lock: the resource may not be thread-safe.
-  block obtain(std::size_t bytes) const;
+  // Allocates from the system or the resource. For the resource, which may not be thread-safe, the caller holds the lock; the
+  // system may take long, so other threads don't wait for it.
+  void* obtain(std::size_t bytes) const;
 
   void give_back(block b) const noexcept;
+
+  void give_back(free_block* list) const noexcept;
 
   // A free block of the class or, as long as the total excess stays small, of a somewhat larger one.
   block find(std::size_t wanted) noexcept {
@@ -120,19 +124,21 @@ class block_cache {
     return {};
   }
 
-  // Keeps a freed block.
-  void keep(block b) noexcept {
+  // Keeps a freed block. Returns those that are to be given back.
+  [[nodiscard]] free_block* keep(block b) noexcept {
     held_ += b.bytes;
     free_block*& list = free_[class_of(b.bytes)];
-    list = new (b.memory) free_block{list};
-    trim(in_use_);
+    list = new (b.memory) free_block{list, b.bytes};
+    return trim(in_use_);
   }
 
-  // Frees blocks beyond the limit for this much memory in use.
-  void trim(std::size_t in_use) noexcept {
+  // Takes out the blocks beyond the limit for this much memory in use.
+  [[nodiscard]] free_block* trim(std::size_t in_use) noexcept {
     const std::size_t most = always_held + std::min(in_use, std::max(in_use, most_in_use_) - in_use);
+    free_block* list = nullptr;
     for (std::size_t c = classes; held_ + spare_ > most && c-- > 0;)
-      while (held_ + spare_ > most && free_[c]) give_back(take(c));
+      while (held_ + spare_ > most && free_[c]) list = new (take(c).memory) free_block{list, size_of(c)};
+    return list;
   }
 
   block take(std::size_t c, std::size_t spare = 0) noexcept {

@@ -10,33 +10,45 @@ FEEDLINE_INLINE std::shared_ptr<block_cache> block_cache::over(std::pmr::memory_
 }
 
 FEEDLINE_INLINE block_cache::block block_cache::allocate(std::size_t bytes) {
-  if (!resource_ && !is_kept(bytes)) return obtain(bytes);
-  const std::unique_lock lock(mutex_);
+  if (!resource_ && !is_kept(bytes)) return {obtain(bytes), bytes};
+  std::unique_lock lock(mutex_);
   block b = is_kept(bytes) ? find(class_of(bytes)) : block{};
+  free_block* unwanted = nullptr;
   if (!b.memory) {
-    const std::size_t taken = is_kept(bytes) ? size_of(class_of(bytes)) : bytes;
-    trim(in_use_ + taken);
-    b = obtain(taken);
+    b.bytes = bytes_for(bytes);
+    unwanted = trim(in_use_ + b.bytes);
   }
   in_use_ += b.bytes - b.spare;
   spare_ += b.spare;
   most_in_use_ = std::max(most_in_use_, in_use_);
   ++blocks_out_;
+  if (b.memory) return b;
+  if (!resource_) lock.unlock();
+  give_back(unwanted);
+  try {
+    b.memory = obtain(b.bytes);
+  } catch (...) {
+    if (!lock) lock.lock();
+    in_use_ -= b.bytes;
+    most_in_use_ = in_use_; // at most what it was
+    --blocks_out_;
+    throw;
+  }
   return b;
 }
 
 FEEDLINE_INLINE void block_cache::deallocate(block b) noexcept {
   if (!resource_ && !is_kept(b.bytes)) return give_back(b);
-  bool is_last = false;
-  {
-    const std::lock_guard lock(mutex_);
-    in_use_ -= std::min(in_use_, b.bytes - b.spare); // two libraries may still have separate caches
-    spare_ -= std::min(spare_, b.spare);
-    if (in_use_ == 0) most_in_use_ = 0;
-    is_last = --blocks_out_ == 0 && is_abandoned_;
-    if (is_kept(b.bytes)) keep(b);
-    else give_back(b);
-  }
+  std::unique_lock lock(mutex_);
+  in_use_ -= std::min(in_use_, b.bytes - b.spare); // two libraries may still have separate caches
+  spare_ -= std::min(spare_, b.spare);
+  if (in_use_ == 0) most_in_use_ = 0;
+  const bool is_last = --blocks_out_ == 0 && is_abandoned_;
+  free_block* const unwanted = is_kept(b.bytes) ? keep(b) : nullptr;
+  if (!resource_) lock.unlock();
+  give_back(unwanted);
+  if (!is_kept(b.bytes)) give_back(b);
+  if (lock) lock.unlock();
   if (is_last) delete this;
 }
 
@@ -60,12 +72,20 @@ FEEDLINE_INLINE void block_cache::abandon() noexcept {
   delete this;
 }
 
-FEEDLINE_INLINE block_cache::block block_cache::obtain(std::size_t bytes) const {
-  if (resource_) return {resource_->allocate(bytes, alignment), bytes};
+FEEDLINE_INLINE void* block_cache::obtain(std::size_t bytes) const {
+  if (resource_) return resource_->allocate(bytes, alignment);
   const std::align_val_t aligned = is_kept(bytes) ? alignment_of(bytes) : std::align_val_t{alignment};
   void* const memory = ::operator new(bytes, aligned);
   if (is_kept(bytes) && bytes >= huge_page) use_huge_pages(memory, bytes);
-  return {memory, bytes};
+  return memory;
+}
+
+FEEDLINE_INLINE void block_cache::give_back(free_block* list) const noexcept {
+  while (list) {
+    const block b{list, list->bytes};
+    list = list->next;
+    give_back(b);
+  }
 }
 
 FEEDLINE_INLINE void block_cache::give_back(block b) const noexcept {
