@@ -15,8 +15,7 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// A stack, so that the packet that was used last, which may still be in a cache, is reused first. (A queue whose producers
-/// have separate lists would be searched for as long as there are workers.)
+/// A stack, so that the packet that was used last, which may still be in a cache, is reused first.
 struct channel_base::spare_packets {
   explicit spare_packets(std::size_t most) { all.reserve(most); }
 
