@@ -302,6 +302,30 @@ TABLES = {
             "feedline_photos": "feedline, {} workers, {} ms of waiting for each photograph",
         }),
     ]),
+    "scaling": ("items", [
+        (None, {
+            "cache_line": "a write to a cache line that another thread wrote last",
+            "lock": "a lock and an unlock, {} threads in competition",
+            "block": "a tensor's memory taken and returned, {} threads in competition",
+            "packet_to_workers": "a packet through the queue to workers, by one thread",
+            "packet_from_workers": "a packet through the queue from workers, which restores the order, by one thread",
+            "used_packet": "a used packet returned and taken, after {} threads have returned some",
+            "wake_call": "waking a thread: the call",
+            "until_awake": "waking a thread: until it runs",
+        }),
+        (None, {
+            "predicted_from_source": "prediction for 256 workers: a source's thread, {} µs of work for each item",
+            "predicted_by_place": "prediction for 256 workers: they take the samples themselves, {} µs of work",
+        }),
+        *((f"{kind}_predicted", {
+            f"{kind}_predicted": f"{{}} workers {text}: prediction for this machine",
+            f"{kind}_measured": f"{{}} workers {text}: a real run",
+        }) for kind, text in (
+            ("computing", "that compute {} µs for each item of a source's thread"),
+            ("places", "that take the samples themselves and compute {} µs for each"),
+            ("waiting", "that sleep {} µs for each item of a source's thread"),
+        )),
+    ]),
     "split": ("numbers", [("if_in_map", {
         "if_in_map": "feedline, an `if` in a map, {} rounds of work for each number",
         "split_into_maps": "feedline, `split` into two maps, {} rounds",
@@ -467,6 +491,7 @@ class Row:
         if "process_time" in self.timed_by and self.rate:
             self.processor_seconds = median(lambda r: r["cpu_time"] / r["real_time"] / r["items_per_second"])
         self.counters = {c: field(c) for c in repetitions[0] if c not in NO_COUNTERS}
+        self.label = repetitions[0].get("label")
 
     def speed(self):
         return self.rate or self.byte_rate or 1 / self.seconds
@@ -546,7 +571,7 @@ def measured(row, items):
 
 def counters(row):
     shown = (COUNTERS.get(name, name + " {:.3g}") for name in row.counters)
-    return "; ".join(s.format(value) for s, value in zip(shown, row.counters.values()) if s)
+    return "; ".join([s.format(value) for s, value in zip(shown, row.counters.values()) if s] + [row.label] * bool(row.label))
 
 
 def question(name):
