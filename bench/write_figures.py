@@ -309,7 +309,7 @@ TABLES = {
             "block": "a tensor's memory taken and returned, {} threads in competition",
             "packet_to_workers": "a packet through the queue to workers, by one thread",
             "packet_from_workers": "a packet through the queue from workers, which restores the order, by one thread",
-            "used_packet": "a used packet returned and taken, after {} threads have returned some",
+            "used_packet": "a used packet returned and taken, where {} threads returned some before",
             "wake_call": "waking a thread: the call",
             "until_awake": "waking a thread: until it runs",
         }),
@@ -318,12 +318,12 @@ TABLES = {
             "predicted_by_place": "prediction for 256 workers: they take the samples themselves, {} µs of work",
         }),
         *((f"{kind}_predicted", {
-            f"{kind}_predicted": f"{{}} workers {text}: prediction for this machine",
-            f"{kind}_measured": f"{{}} workers {text}: a real run",
+            f"{kind}_predicted": f"{{}} workers, {text}: prediction for this machine",
+            f"{kind}_measured": f"{{}} workers, {text}: a real run",
         }) for kind, text in (
-            ("computing", "that compute {} µs for each item of a source's thread"),
-            ("places", "that take the samples themselves and compute {} µs for each"),
-            ("waiting", "that sleep {} µs for each item of a source's thread"),
+            ("computing", "{} µs of computing for each item of a source's thread"),
+            ("places", "{} µs of computing for each sample that they take themselves"),
+            ("waiting", "{} µs of sleep for each item of a source's thread"),
         )),
     ]),
     "split": ("numbers", [("if_in_map", {
