@@ -11,10 +11,10 @@
 #include <vector>
 
 #include <feedline/core/sample.hpp>
+#include <feedline/core/slot.hpp>
 #include <feedline/core/snapshot/held.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/stored_value.hpp>
-#include <feedline/core/transport/slot.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/share.hpp>
 

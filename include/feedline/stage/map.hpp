@@ -12,9 +12,9 @@
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/slot.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/tensor.hpp>
-#include <feedline/core/transport/slot.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

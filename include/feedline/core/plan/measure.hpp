@@ -13,10 +13,10 @@
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/slot.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
-#include <feedline/core/transport/slot.hpp>
 #include <feedline/detail/function_ref.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

@@ -17,11 +17,11 @@
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/row.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/slot.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/transport/packet.hpp>
-#include <feedline/core/transport/slot.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

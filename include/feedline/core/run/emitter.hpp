@@ -15,9 +15,9 @@
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/slot.hpp>
 #include <feedline/core/snapshot/known_failures.hpp>
 #include <feedline/core/transport/channel.hpp>
-#include <feedline/core/transport/slot.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

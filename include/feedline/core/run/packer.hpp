@@ -15,9 +15,9 @@
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/row.hpp>
 #include <feedline/core/sample.hpp>
+#include <feedline/core/slot.hpp>
 #include <feedline/core/transport/channel.hpp>
 #include <feedline/core/transport/packet.hpp>
-#include <feedline/core/transport/slot.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -15,7 +15,7 @@
 #include <feedline/core/held_samples.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/transport/slot.hpp>
+#include <feedline/core/slot.hpp>
 #include <feedline/detail/slot_pool.hpp>
 #include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/range.hpp>
