@@ -82,6 +82,19 @@ struct swapped_pages {
   fl::held_samples<page> held{2};
 };
 
+/// A large item that claims to be constructible from anything.
+struct anything {
+  anything() = default;
+
+  template <class T>
+  explicit anything(T&& from) {
+    if constexpr (std::is_same_v<std::decay_t<T>, int>) number = from;
+  }
+
+  int number = -1;
+  std::array<std::uint8_t, 5000> rest{};
+};
+
 /// Makes a page of two numbers.
 struct joined_pages {
   using output = page;
@@ -154,6 +167,17 @@ TEST_CASE("Large items pass all stages as small ones do") {
     return fl::from(count_to(500)) | fl::global_shuffle() | in | fl::map(same, fl::workers{4}) | shuffle |
            out;
   });
+}
+
+TEST_CASE("A large item that can be made from anything isn't made from its pointer") {
+  const auto make = [](int n) { return anything(n); };
+  const auto number = [](const anything& a) { return a.number; };
+  const auto even = [](int n) { return n % 2 == 0; };
+  const auto source = fl::from(count_to(100));
+  CHECK(collect((source | fl::map(make) | fl::shuffle({.capacity = 1}) | fl::map(number)).finite()) ==
+        count_to(100));
+  CHECK(collect((source | fl::split(even, fl::map(make), fl::map(make)) | fl::map(number)).finite()) ==
+        count_to(100));
 }
 
 TEST_CASE("Workers read large items themselves") {

@@ -331,6 +331,23 @@ TEST_CASE("A run of large items takes no more than its plan") {
     INFO("prefetched " << capacity << ": took " << queued.taken << " and planned " << queued.planned);
     CHECK(queued.taken <= queued.planned);
   }
+
+  struct volume {
+    int number;
+    std::array<int, 65'800> rest;
+  };
+
+  const auto check = [](const taken_and_planned& memory) {
+    INFO("took " << memory.taken << " and planned " << memory.planned);
+    CHECK(memory.taken <= memory.planned);
+  };
+  const auto to_volume = [](int n) { return volume{n, {}}; };
+  const auto volume_number = [](const volume& v) { return v.number; };
+  check(memory_of(fl::from(count_to(1000)) | fl::map(to_volume) | fl::shuffle({.capacity = 30}) |
+                      fl::map(volume_number, fl::workers{2}),
+                  1000, 20));
+  check(memory_of(source | fl::shuffle({.capacity = 3}) | fl::map(to_number), 1000,
+                  20)); // no queue has large items
 }
 
 TEST_CASE("The plan includes the items of a sample that a cache gathers") {

@@ -68,8 +68,15 @@ using carried = std::conditional_t<is_large_item<T>, slot<T>, T>;
 /// How many more bytes an item takes in a queue or a buffer than by itself.
 template <class T>
 constexpr std::size_t bytes_besides_value() noexcept {
+  if constexpr (is_large_item<T>) return sizeof(slot<T>) + slot_pool::most_for(sizeof(sample<T>)) - sizeof(T);
+  else return 0;
+}
+
+/// The size of the slots that it shares blocks with; 0: its slot has a block to itself, or it has none.
+template <class T>
+constexpr std::size_t shared_slot_bytes() noexcept {
   if constexpr (is_large_item<T>)
-    return sizeof(slot<T>) + slot_pool::bytes_for(sizeof(sample<T>)) - sizeof(T);
+    return slot_pool::shares_blocks(sizeof(sample<T>)) ? slot_pool::bytes_for(sizeof(sample<T>)) : 0;
   else return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include <feedline/detail/block_cache.hpp>
+#include <feedline/detail/kernel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -36,6 +37,19 @@ class slot_pool {
     return (bytes + sizeof(block*) + unit - 1) / unit * unit;
   }
 
+  /// Whether several of its slots lie in one block, of which some may be fresh.
+  static constexpr bool shares_blocks(std::size_t bytes) noexcept {
+    return bytes_for(bytes) < smallest_alone;
+  }
+
+  /// How much memory a value of this many bytes takes at most, with its share of what blocks leave unused.
+  static constexpr std::size_t most_for(std::size_t bytes) noexcept {
+    const std::size_t one = bytes_for(bytes);
+    if (!shares_blocks(bytes)) return block_cache::bytes_for(bytes_before_slots + one);
+    const std::size_t in_block = (huge_page - bytes_before_slots) / one;
+    return (huge_page + in_block - 1) / in_block;
+  }
+
   /// Memory for a value. Throws std::bad_alloc.
   void* take() {
     if constexpr (is_address_sanitized)
@@ -59,6 +73,9 @@ class slot_pool {
   }
 
  private:
+  static constexpr std::size_t bytes_before_slots = 2 * block_cache::alignment;
+  static constexpr std::size_t smallest_alone = huge_page / 8; // slots of that size have blocks of their own
+
   struct slot {
     slot* next;
   };
@@ -85,7 +102,6 @@ class slot_pool {
     }
   };
 
-  static constexpr std::size_t bytes_before_slots = 2 * block_cache::alignment;
   static_assert(sizeof(block) <= bytes_before_slots);
 
   explicit slot_pool(std::size_t bytes) noexcept : bytes_(bytes_for(bytes)) {}

@@ -37,7 +37,7 @@ FEEDLINE_INLINE void slot_pool::add_block() {
   const std::size_t shared = std::clamp(block_bytes_, smallest_block, huge_page);
   const std::size_t wanted = bytes_before_slots + bytes_;
   const block_cache::block memory =
-      block_cache::of_process().allocate(bytes_ < huge_page / 8 ? std::max(wanted, shared) : wanted);
+      block_cache::of_process().allocate(bytes_ < smallest_alone ? std::max(wanted, shared) : wanted);
   const std::size_t usable = memory.bytes - memory.spare;
   open(*::new (memory.memory) block{*this, memory, (usable - bytes_before_slots) / bytes_});
   block_bytes_ += memory.bytes;

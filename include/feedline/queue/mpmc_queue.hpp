@@ -31,7 +31,8 @@ namespace feedline::inline FEEDLINE_ABI {
 /// threads spin for some microseconds and then sleep; each item wakes one of them.
 ///
 /// Producers take turns to move items in, and consumers to move items out; neither side holds up the other. So
-/// while an item is moved in, its move must not push to this queue, and while it is moved out, not pop from it.
+/// while an item is moved in, its move must not push to this queue, and while it is moved out, not pop from it; nor
+/// may the destructors of items that a bulk pop replaces.
 ///
 /// The push of an item happens before its pop. Only the constructor allocates or throws, apart from the copy
 /// that push(const T&) makes.

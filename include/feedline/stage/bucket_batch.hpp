@@ -141,12 +141,12 @@ class bucket_batch_stage {
         for (const sample_id& id : ids) {
           sample<carried<In>> s = samples_of<In>(found).take(id);
           context c = make_context(id, of.key_, of.stop_);
-          const std::size_t length = of.length_of(value_in(s.value), c);
+          const std::size_t length = of.length_of(detail::value_in(s.value), c);
           bucket& b = of.bucket_of(length);
           if (b.size() > 0 && (b.batch.is_full() || !of.has_room_for(b, length)))
             throw std::runtime_error("feedline::bucket_batch: the run can't be resumed: samples that it held "
                                      "have other lengths now");
-          of.put(b, {std::move(value_in(s.value)), id}, length);
+          of.put(b, {std::move(detail::value_in(s.value)), id}, length);
         }
       }
 

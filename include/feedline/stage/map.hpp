@@ -89,7 +89,8 @@ class map_stage : public limited_function_stage<Held> {
     [[gnu::always_inline]] void operator()(In&& in, auto& emit, context& c) {
       if constexpr (is_large_item<output>) {
         sample<slot<output>> made{make(std::move(in), c), c.id()};
-        if constexpr (requires { emit(std::move(made)); }) emit(std::move(made));
+        // Not whether it can be called: a value may be constructible from anything.
+        if constexpr (requires { emit.takes_slots; }) emit(std::move(made));
         else emit(std::move(made.value.named(made.id)));
       } else {
         emit(convert(std::move(in), c));

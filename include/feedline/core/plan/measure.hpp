@@ -35,6 +35,7 @@ struct stage_size {
   std::string name;
   std::size_t sample_bytes;                  // of a sample that it receives, without its item
   std::size_t queued_bytes;                  // the same for one that it emits into a queue
+  std::size_t slot_bytes;                    // see shared_slot_bytes(), of an item that it emits
   known_bytes emitted;                       // of an item that it emits
   std::optional<std::size_t> samples_in_one; // emitted item, at most
   std::size_t held = 0;                      // input samples, at most
@@ -68,8 +69,9 @@ struct segment_size {
   std::vector<memory_plan::part> held{};     // held by its stages
   std::vector<memory_plan::part> gathered{}; // gathered by each of its workers
   std::vector<stage_notes> notes{};
-  samples_downstream samples{}; // of its input
-  std::size_t stages = 1;       // in the first segment the source counts as one
+  std::vector<std::size_t> slots{}; // sizes of shared slots for what its source or stages emit
+  samples_downstream samples{};     // of its input
+  std::size_t stages = 1;           // in the first segment the source counts as one
 
   /// Adds its next stage, whose input items have `in` bytes.
   void add(const stage_size& stage, known_bytes in);
@@ -91,6 +93,7 @@ stage_size size_of_stage(const S& stage, known_bytes in) {
                   .sample_bytes =
                       sizeof(sample<carried<In>>) - sizeof(carried<In>) + bytes_besides_value<In>(),
                   .queued_bytes = sizeof(sample_id) + bytes_besides_value<stage_output_t<S, In>>(),
+                  .slot_bytes = shared_slot_bytes<stage_output_t<S, In>>(),
                   .emitted = bytes_given<In>(stage, in),
                   .samples_in_one = samples_in_one(stage),
                   .held = items_held(stage),
@@ -112,6 +115,7 @@ segment_size size_of_source(const Source& source) {
   using item = source_item_t<Source>;
   segment_size size{stage_name(source), max_item_bytes_of(source),
                     sizeof(sample_id) + bytes_besides_value<item>()};
+  if (constexpr std::size_t shared = shared_slot_bytes<item>(); shared > 0) size.slots.push_back(shared);
   if (!bytes_of_type<item>()) size.bytes = announced_bytes<item>(size.bytes);
   if constexpr (requires { source.items_held(); })
     size.held.push_back({"held by " + size.name, source.items_held(), size.bytes});

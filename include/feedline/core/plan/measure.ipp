@@ -3,6 +3,7 @@
 #include <feedline/core/plan/measure.hpp>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -25,6 +26,7 @@ FEEDLINE_INLINE void segment_size::add(const stage_size& stage, known_bytes in) 
   ++stages;
   bytes = stage.emitted;
   queued_bytes = stage.queued_bytes;
+  if (stage.slot_bytes > 0) slots.push_back(stage.slot_bytes);
   samples.pass(stage);
   for (stage_notes& n : notes) n.downstream.pass(stage);
   if (stage.held > 0) held.push_back({"held by " + name, stage.held, sum_of(in, stage.sample_bytes)});
@@ -92,12 +94,12 @@ FEEDLINE_INLINE memory_plan plan_of(std::span<const segment_size> segments,
     all.parts.push_back({s.name + " -> " + (i + 1 < segments.size() ? segments[i + 1].name : "caller"),
                          q.packets * q.items, sum_of(s.bytes, s.queued_bytes)});
   }
-  // Slots for large items come in blocks, of which one may be mostly fresh; it is as large as those before it together.
-  for (const segment_size& s : segments)
-    if (s.queued_bytes > sizeof(sample_id))
-      all.parts.push_back(
-          {"fresh slots of " + s.name, 1,
-           std::clamp<std::size_t>(all.bytes().value_or(huge_page), slot_pool::smallest_block, huge_page)});
+  // Slots of one size come in blocks, of which one may be mostly fresh; it is as large as those before it together.
+  const std::size_t fresh =
+      std::clamp<std::size_t>(all.bytes().value_or(huge_page), slot_pool::smallest_block, huge_page);
+  std::set<std::size_t> sizes;
+  for (const segment_size& s : segments) sizes.insert(s.slots.begin(), s.slots.end());
+  if (!sizes.empty()) all.parts.push_back({"fresh slots", sizes.size(), fresh});
   all.parts.push_back({"packets, queues and threads", 1, bytes_besides_items(segments, queues)});
   return all;
 }

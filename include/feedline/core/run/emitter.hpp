@@ -111,6 +111,8 @@ inline bool may_cut_epoch_short(const stage_place& place) noexcept {
 template <class Out, class Next, bool OfUser, bool Again>
 class emitter {
  public:
+  static constexpr bool takes_slots = is_large_item<Out>;
+
   /// `id` is that of the current sample; it must outlive the emitter and stay unchanged. `at`: of the thread.
   emitter(Next& next, const stage_place& place, const sample_id& id, work_in_hand& at) noexcept
       : next_(next), place_(place), id_(id), at_(at) {}
