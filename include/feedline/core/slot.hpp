@@ -22,24 +22,11 @@ class slot {
   explicit slot(Make&& make) {
     void* const memory = slot_pool::of_size<sizeof(sample<T>)>().take();
     try {
-      held_ = ::new (memory) sample<T>{std::forward<Make>(make)(), {}};
+      held_.reset(::new (memory) sample<T>{std::forward<Make>(make)(), {}});
     } catch (...) {
       slot_pool::give_back(memory, sizeof(sample<T>));
       throw;
     }
-  }
-
-  slot(slot&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
-
-  slot& operator=(slot&& other) noexcept {
-    std::swap(held_, other.held_);
-    return *this;
-  }
-
-  ~slot() {
-    if (!held_) return;
-    std::destroy_at(held_);
-    slot_pool::give_back(held_, sizeof(sample<T>));
   }
 
   /// The value. There is none after a move.
@@ -52,7 +39,14 @@ class slot {
   }
 
  private:
-  sample<T>* held_ = nullptr;
+  struct give_back {
+    void operator()(sample<T>* held) const noexcept {
+      std::destroy_at(held);
+      slot_pool::give_back(held, sizeof(sample<T>));
+    }
+  };
+
+  std::unique_ptr<sample<T>, give_back> held_;
 };
 
 /// Whether values of such a type are passed on in slots. For smaller ones that takes longer than to copy them: a slot costs
