@@ -67,7 +67,7 @@ class simulated_run {
                            {threads, threads, false},
                            0};
     };
-    const run_plan plan({"source", sizeof(std::uint64_t)}, {},
+    const run_plan plan({"source", sizeof(std::uint64_t), 0}, {},
                         {segment(false, 1), segment(true, load.workers), segment(false, 1)}, load.by_place,
                         false, 0, 0);
     capacity_ = plan.packets(0).packets;

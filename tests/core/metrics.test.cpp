@@ -735,6 +735,7 @@ TEST_CASE("Reports don't change what the next one says of the whole run") {
   auto loader = (fl::from(count_to(100)) | fl::shuffle({.capacity = 10}) | fl::prefetch(5)).finite();
   CHECK_FALSE(loader.metrics().total.queues.empty()); // before much has come
   while (loader.next()) continue;
+  await_all_others_asleep(); // a thread is at work until it has ended
   const fl::interval_metrics first = loader.metrics().total;
   for (int i = 0; i < 5; ++i) loader.metrics();
   const fl::interval_metrics last = loader.metrics().total;

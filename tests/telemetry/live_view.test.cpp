@@ -26,6 +26,7 @@
 #include <feedline/telemetry/detail/view_lines.hpp>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <termios.h>
 
 #include "support/catch.hpp"
 #include "support/sanitizers.hpp"
@@ -407,6 +408,15 @@ struct outcome {
   std::size_t scrolled_rows, row;
 };
 
+/// Makes all output of this process arrive as it is: a terminal adds what is typed to it, anywhere, and at Ctrl-C and the like
+/// drops what is on its way.
+void keep_output_whole() {
+  ::termios settings{};
+  ::tcgetattr(0, &settings);
+  settings.c_lflag = (settings.c_lflag & ~static_cast<::tcflag_t>(ECHO)) | NOFLSH;
+  ::tcsetattr(0, TCSANOW, &settings);
+}
+
 template <class Leave>
 outcome run_on_terminal(Leave leave, const std::string& keys) {
   int master = -1;
@@ -420,6 +430,7 @@ outcome run_on_terminal(Leave leave, const std::string& keys) {
     ::rlimit none{};
     ::setrlimit(RLIMIT_CORE, &none);
     std::set_terminate([] { std::abort(); });
+    keep_output_whole();
     leave();
     std::_Exit(0);
   }
@@ -592,6 +603,7 @@ TEST_CASE("Ctrl-Z gives the rows back until the process goes on") {
   const ::pid_t child = ::forkpty(&master, nullptr, nullptr, &size);
   REQUIRE(child >= 0);
   if (child == 0) {
+    keep_output_whole();
     // The child of a shell: the system doesn't stop a process without one.
     const ::pid_t job = ::fork();
     if (job == 0) {
