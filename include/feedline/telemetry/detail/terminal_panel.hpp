@@ -37,7 +37,7 @@ class terminal_panel {
   bool is_in_background() const;
 
   /// Whether what was drawn is still there, at this size.
-  bool is_drawn() const { return top_.load() != 0 && drawn_columns_ == columns_ && drawn_rows_ == rows_; }
+  bool is_drawn() const { return is_drawn_at(top_.load()); }
 
   /// Draws these lines, with fewer columns than the terminal has. Returns false if the terminal has gone.
   bool draw(const std::vector<std::string>& lines);
@@ -57,6 +57,8 @@ class terminal_panel {
   static void on_end(int signal);
   static void on_stop(int signal);
   static void at_exit();
+
+  bool is_drawn_at(int top) const { return top != 0 && drawn_columns_ == columns_ && drawn_rows_ == rows_; }
 
   bool write_all(const std::string& text);
 

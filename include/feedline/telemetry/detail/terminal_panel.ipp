@@ -97,9 +97,11 @@ FEEDLINE_INLINE bool terminal_panel::is_in_background() const {
 FEEDLINE_INLINE bool terminal_panel::draw(const std::vector<std::string>& lines) {
   const auto moved_to = [](std::size_t row) { return "\033[" + std::to_string(row) + ";1H"; };
   std::string text;
-  const std::size_t height = is_drawn() ? std::max(lines.size(), height_) : lines.size();
+  int former_top = top_.load();
+  const bool was_drawn = is_drawn_at(former_top);
+  const std::size_t height = was_drawn ? std::max(lines.size(), height_) : lines.size();
   const std::size_t top = rows_ - height + 1;
-  if (!is_drawn() || height != height_) {
+  if (!was_drawn || height != height_) {
     // Without a region, clear the lines below the cursor, where an older panel may be, and make room by scrolling.
     text = "\0337\033[r\0338\033D\033[A\0337\033[B\r\033[J\0338";
     for (std::size_t i = 0; i < height; ++i) text += "\033D";
@@ -113,8 +115,8 @@ FEEDLINE_INLINE bool terminal_panel::draw(const std::vector<std::string>& lines)
   if (::poll(&ready, 1, 0) == 0) return true; // its output is suspended, as by Ctrl-S
   is_writing_ = true; // pairs with at_exit(): it sees this, or this thread sees must_not_write_
   bool is_there = true;
-  if (!must_not_write_) {
-    top_ = static_cast<int>(top);
+  // A signal may have stopped the process after the load above, and given the rows back: then this text comes too late.
+  if (!must_not_write_ && top_.compare_exchange_strong(former_top, static_cast<int>(top))) {
     height_ = height;
     drawn_columns_ = columns_;
     drawn_rows_ = rows_;
