@@ -445,9 +445,8 @@ TEST_CASE("A source that can't be indexed is a failure at its position, and the 
 TEST_CASE("A chunk that can't be read is a failure each time, until it can be") {
   const watchdog guard("a chunk that heals");
   fl::sliding_window_pool pool(fl::from(std::vector<letters>{{"a", 4}}));
-  std::atomic<int> failing = 3;
-  const reading read = [&](const fl::pool_chunk<letters>& chunk) {
-    if (chunk.key() == "a2" && failing-- > 0) throw std::runtime_error("a2 can't be read now");
+  const reading read = [](const fl::pool_chunk<letters>& chunk) {
+    if (chunk.key() == "a2" && chunk.pass() < 3) throw std::runtime_error("a2 can't be read now");
     return chunk.read();
   };
   auto run = (pool | fl::map(read, fl::workers{2})).infinite({.on_error = fl::on_error::skip});

@@ -60,17 +60,17 @@ class coroutine_source {
     stop_ = e.stop;
     session_ = std::make_unique<flight_session>(loops_, 1, e.stop);
     const context c = make_context({.epoch = e.number}, key(e.seed), stop_);
-    running_.emplace(*new values(session_->operations(), session_->next_loop(), *f_, epoch(e), c, options_));
-    session_->operations()->start(**running_, c, [] {});
+    running_.reset(new values(session_->operations(), session_->next_loop(), *f_, epoch(e), c, options_));
+    session_->operations()->start(*running_, c, [] {});
   }
 
   auto next() -> std::optional<typename values::output> {
-    auto value = (*running_)->next();
+    auto value = running_->next();
     if (value) check_largest(*value, options_.limit);
     return value;
   }
 
-  bool ready() const { return (*running_)->is_ready(); }
+  bool ready() const { return running_->is_ready(); }
 
   std::optional<std::size_t> max_item_bytes() const noexcept {
     return options_.limit.bytes > 0 ? std::optional(options_.limit.bytes) : std::nullopt;
@@ -92,7 +92,7 @@ class coroutine_source {
   async_stage_options options_;
   std::stop_token stop_;
   std::unique_ptr<flight_session> session_;
-  std::optional<ticket<values>> running_;
+  ticket<values> running_;
 };
 
 } // namespace detail

@@ -237,6 +237,10 @@ struct context {
 
 namespace detail {
 
+/// Whether an item is a batch, made from several samples.
+template <class T>
+inline constexpr bool comes_in_batches = requires { typename T::feedline_batch; };
+
 /// The identity of item k of those that a stage makes from one sample. If several stages do so, the parts are
 /// hashes: two parts of a sample are equal with a probability of 2^-64.
 inline sample_id part_of(sample_id id, std::uint64_t k) noexcept {

@@ -53,7 +53,7 @@ class slot {
 /// about 40 ns, and a copy of 4 KB in a processor's cache about as much.
 template <class T>
 inline constexpr bool is_large_item = sizeof(T) > 4096 && alignof(T) <= block_cache::alignment &&
-                                      !requires { typename T::feedline_batch; };
+                                      !comes_in_batches<T>;
 
 /// What queues and buffers hold of an item of type T.
 template <class T>

@@ -48,34 +48,18 @@ async_stage_options async_options_of(const Options&... given) {
   return all;
 }
 
+/// Ends the claim to an operation's results.
+struct give_up {
+  template <class Operation>
+  void operator()(Operation* of) const noexcept {
+    of->drop();
+    of->release();
+  }
+};
+
 /// Claims the results of one operation.
 template <class Operation>
-class ticket {
- public:
-  using operation = Operation;
-
-  explicit ticket(Operation& of) noexcept : of_(&of) {}
-
-  ticket(ticket&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
-
-  ticket& operator=(ticket&& other) noexcept {
-    std::swap(of_, other.of_);
-    return *this;
-  }
-
-  ~ticket() {
-    if (!of_) return;
-    of_->drop();
-    of_->release();
-  }
-
-  Operation& operator*() const noexcept { return *of_; }
-
-  Operation* operator->() const noexcept { return of_; }
-
- private:
-  Operation* of_;
-};
+using ticket = std::unique_ptr<Operation, give_up>;
 
 /// Starts an operation for each item and emits its ticket. `Kind` names the operation, and which functions make it:
 /// `Kind::operation<F, In>` and `Kind::fits<F, In>()`.
@@ -124,7 +108,7 @@ class start_stage {
 
     void operator()(In&& in, auto& emit, context& c) {
       output claim(
-          *new started(session_->operations(), session_->next_loop(), *f_, std::move(in), c, options_));
+          new started(session_->operations(), session_->next_loop(), *f_, std::move(in), c, options_));
       session_->operations()->start(*claim, c, [&] { emit.hand_over(); });
       emit(std::move(claim));
     }
@@ -179,7 +163,7 @@ class await_stage {
 
   template <class Ticket>
   auto bind(const stage_info&) const {
-    return typename Kind::template running<typename Ticket::operation>(options_.limit);
+    return typename Kind::template running<typename Ticket::element_type>(options_.limit);
   }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The asynchronous operations of one stage of a run: started in order, limited in number, cancelled by a stop.
+// The asynchronous operations of one stage of a run: limited in number, cancelled by a stop.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>

@@ -299,9 +299,6 @@ class packet_writer {
   id_collector ids_; // of the packet so far
 };
 
-template <class T>
-inline constexpr bool comes_in_batches = requires { typename T::feedline_batch; };
-
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #ifndef FEEDLINE_COMPILED
