@@ -81,9 +81,13 @@ class map_stage : public limited_function_stage<Held> {
     using output = std::decay_t<call_result_t<typename Held::called, In>>;
 
     output convert(In&& in, context& c) {
-      output made = call(f.get(), std::move(in), c);
-      check_largest(made, limit);
-      return made;
+      if constexpr (std::is_trivially_copyable_v<output>) { // its size is known: bind() checks it
+        return call(f.get(), std::move(in), c);
+      } else {
+        output made = call(f.get(), std::move(in), c);
+        check_largest(made, limit);
+        return made;
+      }
     }
 
     [[gnu::always_inline]] void operator()(In&& in, auto& emit, context& c) {
@@ -111,6 +115,10 @@ class map_stage : public limited_function_stage<Held> {
   template <class In>
     requires(map_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
+    using output = typename running<In>::output;
+    if constexpr (std::is_trivially_copyable_v<output>)
+      if (this->limit_.bytes > 0 && sizeof(output) > this->limit_.bytes)
+        throw_too_large(sizeof(output), this->limit_);
     return {this->f_.bind(), this->limit_};
   }
 

@@ -246,16 +246,19 @@ class node final : public node_base {
     if constexpr (is_measured) at.enter(place_.number);
     const std::uint64_t began = is_measured ? from.begin_work() : 0;
     std::uint64_t ended = began;
+    const std::size_t burst = row_.burst();
+    if constexpr (is_measured) at.others.store(burst - 1, std::memory_order_relaxed);
     used_row row;
     std::size_t used = 0;
     try {
-      for (; used < count; ++used) {
+      while (used < count) {
         if (run.attention.load(std::memory_order_relaxed)) [[unlikely]]
           if (result = from.wanted(); result != flow::more) break;
-        const sample_id id = ids[used];
-        if constexpr (is_measured) at.begin_sample(id.index);
-        context c = make_context(id, key_, run.stop, &counters_);
-        use(used, c);
+        if constexpr (is_measured) at.begin_sample(ids[used].index);
+        for (const std::size_t end = used + std::min(count - used, burst); used < end; ++used) {
+          context c = make_context(ids[used], key_, run.stop, &counters_);
+          use(used, c);
+        }
       }
       if constexpr (is_measured) ended = now_ns();
     } catch (...) {
@@ -263,6 +266,7 @@ class node final : public node_base {
       if constexpr (is_measured) ended = now_ns();
     }
     row.count = used;
+    if constexpr (is_measured) at.others.store(0, std::memory_order_relaxed);
     from.made_at = ended;
     if (is_measured && row.size() > 0) {
       received_ += row.size();

@@ -66,9 +66,26 @@ struct row_origin {
   }
 };
 
+/// How many values of a row are worked on between two looks at whether more are wanted.
+class burst_length {
+ public:
+  std::size_t burst() const noexcept { return burst_; }
+
+  /// `count` values took that time.
+  void adapt(std::size_t count, std::uint64_t ns) noexcept {
+    burst_ = std::clamp<std::size_t>(longest_ns * count / std::max<std::uint64_t>(ns, 1), 1, most);
+  }
+
+ private:
+  static constexpr std::size_t most = 64;
+  static constexpr std::uint64_t longest_ns = 500;
+
+  std::size_t burst_ = 1;
+};
+
 /// Memory for the values that a stage makes of a row.
 template <class T>
-class row_memory {
+class row_memory : public burst_length {
  public:
   /// Room for as many as may be made before the first of them is passed on. Empty if it can't be allocated.
   std::span<T> memory() noexcept {
@@ -78,6 +95,7 @@ class row_memory {
 
   /// `count` values were made in that time.
   void adapt(std::size_t count, std::uint64_t ns) noexcept {
+    burst_length::adapt(count, ns);
     size_ = std::clamp<std::size_t>(longest_ns * count / std::max<std::uint64_t>(ns, 1), 1, most);
   }
 
@@ -97,10 +115,7 @@ class row_memory {
 
 /// For a stage that writes into the space of the next one.
 template <>
-class row_memory<void> {
- public:
-  static void adapt(std::size_t, std::uint64_t) noexcept {}
-};
+class row_memory<void> : public burst_length {};
 
 /// Pushes a row by a function that pushes the first values of those it gets, sets the result and returns how many.
 template <class T, class PushPart>

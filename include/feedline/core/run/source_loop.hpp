@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -268,20 +269,44 @@ class source_loop_of final : public source_loop_from<Source> {
   // The indices count up, and no other rank takes part: what the reader counts is added up once.
   sample_ids fill_counted(std::span<item> target) {
     const sample_id first{at_.given, 0, static_cast<std::uint32_t>(at_.epoch)};
-    Source& source = reader_.source();
     std::size_t count = 0;
+    bool ended = false;
     try {
-      for (; count < target.size() && !is_stopped(); ++count) {
-        std::optional<item> value = source.next();
-        if ((ended_ = !value)) break;
-        std::construct_at(&target[count], *std::move(value));
-      }
+      while (count < target.size() && !ended && !is_stopped())
+        in_registers(reader_.source(), [&](Source& source) {
+          for (const std::size_t end = std::min(target.size(), count + row_.burst()); count < end; ++count) {
+            std::optional<item> value = source.next();
+            if ((ended = !value)) break;
+            std::construct_at(&target[count], *std::move(value));
+          }
+        });
       at_.given += count;
     } catch (...) {
       at_.given += count;
       note_failed(reader_.failed_sample());
     }
+    ended_ = ended;
     return {first, count};
+  }
+
+  // Calls f(source). If the source is small and plain memory, f gets a copy for that time: the compiler sees that nobody else
+  // refers to it, so its members needn't be stored for each value.
+  template <class F>
+  static void in_registers(Source& source, F f) {
+    if constexpr (sizeof(Source) <= 64 && std::is_trivially_copyable_v<Source> &&
+                  std::is_copy_constructible_v<Source>) {
+      Source copy = source;
+      const auto keep = [&] { std::memcpy(static_cast<void*>(&source), &copy, sizeof copy); };
+      try {
+        f(copy);
+      } catch (...) {
+        keep();
+        throw;
+      }
+      keep();
+    } else {
+      f(source);
+    }
   }
 
   std::uint64_t filled_at_ = 0;

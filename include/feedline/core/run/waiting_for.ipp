@@ -23,7 +23,8 @@ struct seen_thread {
         since(t.at.since.load(std::memory_order_relaxed)),
         packet(t.at.packet.load(std::memory_order_relaxed)),
         stage(t.at.stage.load(std::memory_order_relaxed)),
-        index(t.at.index.load(std::memory_order_relaxed)) {
+        index(t.at.index.load(std::memory_order_relaxed)),
+        others(t.at.others.load(std::memory_order_relaxed)) {
     const std::uint64_t waiting = t.waiting.load(std::memory_order_acquire);
     wait = static_cast<wait_kind>(waiting & 7);
     if (waiting != 0) waits_since = waiting >> 3;
@@ -33,7 +34,7 @@ struct seen_thread {
   bool is_at_work() const noexcept { return wait == wait_kind::none || wait == wait_kind::inside; }
 
   std::size_t number;
-  std::uint64_t since, packet, stage, index;
+  std::uint64_t since, packet, stage, index, others;
   wait_kind wait;
   std::uint64_t waits_since = 0; // 0: it doesn't wait
   bool is_alive;
@@ -110,7 +111,8 @@ class wait_finder {
                                                        std::to_string(t.number + 1) + " in "
                                                  : "packet " + grouped(t.packet) + " is in ";
     return found_wait{where + stage,
-                      what_it_waits_for(t) + ", for " +
+                      (t.others > 0 ? " or one of the " + std::to_string(t.others) + " after it" : "") +
+                          what_it_waits_for(t) + ", for " +
                           seconds_since(t.waits_since != 0 ? t.waits_since : t.since),
                       t.index, run_.shared_source(), run_.type().source.origin};
   }
