@@ -47,6 +47,10 @@ class gate {
   ~gate() { open(); }
 
   int wait_at(int n) {
+    // Long enough that a report names the sample, and not a few of them.
+    for (const auto begin = std::chrono::steady_clock::now();
+         std::chrono::steady_clock::now() - begin < 200ns;)
+      continue;
     if (n == at_) opened_.wait();
     return n;
   }
@@ -173,6 +177,27 @@ TEST_CASE("A loader names the stage, the worker and the sample that its consumer
     };
     const std::string text = hung(numbers(100) | fl::map(waits, fl::name{"ask"}, fl::workers{2}), g);
     CHECK(has(text, " in map `ask`, on sample 50, which waits inside its function, for "));
+  }
+}
+
+TEST_CASE("Of values that take next to no time a loader names the first of a few") {
+  const watchdog dog("one of a few");
+  constexpr int bad = 70'001;
+  const auto number_after = [](const std::string& words, std::string text) {
+    std::erase(text, ',');
+    const auto at = text.find(words);
+    return at == text.npos ? 0 : std::stoi(text.substr(at + words.size()));
+  };
+  for (const std::size_t workers : {1u, 2u}) {
+    gate g(bad);
+    const auto wait = [&](int n) { return n == bad ? g.wait_at(n) : n; };
+    const std::string text =
+        hung(numbers(2 * bad) | fl::map(wait, fl::workers{workers}) | fl::batch(1000), g);
+    INFO(text);
+    const int first = number_after(" on sample ", text), others = number_after(" or one of the ", text);
+    CHECK(others < 64);
+    CHECK(first <= bad);
+    CHECK(bad <= first + others);
   }
 }
 

@@ -117,6 +117,29 @@ TEST_CASE("prefetch holds as many slow items ready as it was asked for") {
   }
 }
 
+TEST_CASE("prefetch holds as many quick items ready as it was asked for, behind any number of workers") {
+  const fl::test::watchdog dog("prefetch of quick items");
+  constexpr int warm = 5000; // by then packets to workers are as long as they get
+  for (const int workers : {1, 2, 5}) {
+    CAPTURE(workers);
+    constexpr int room = 64;
+    std::latch ahead(warm + room + workers); // each has one in hand
+    std::atomic<int> made = 0;
+    const mapping quick = [&](int i) {
+      if (made++ < warm + room + workers) ahead.count_down();
+      return i;
+    };
+    {
+      const auto p = fl::from(count_to(100'000)) |
+                     fl::map(quick, fl::workers{static_cast<std::size_t>(workers)}) | fl::prefetch(room);
+      auto loader = p.finite();
+      for (int i = 0; i < warm; ++i) CHECK(*loader.next() == i);
+      ahead.wait();
+    }
+    CHECK(made <= warm + room + workers + 1);
+  }
+}
+
 TEST_CASE("batches before prefetch(n) take up to n + 2 buffers in all") {
   const fl::test::watchdog dog("buffers of batches");
   using row = std::array<float, 1024>;

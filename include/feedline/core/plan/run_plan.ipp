@@ -78,6 +78,14 @@ FEEDLINE_INLINE packet_plan run_plan::packets(std::size_t segment, std::size_t c
     packets = 4;
     items = bytes ? std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 8) : 8;
   }
+  // A worker sends what it makes of a packet under its number, and waits with a second packet of it until that is due. So
+  // that all of them work, and fill the queue behind them, it should fit into one.
+  if (is_parallel(segment + 1)) {
+    const std::size_t fitting = this->packets(segment + 1, capacity).items;
+    const std::size_t all = packets * items, most = std::max<std::size_t>(packets, 64);
+    if (items > fitting) packets = std::clamp(all / fitting, packets, most);
+    items = std::min(items, fitting);
+  }
   constexpr std::size_t most_live = 256;
   if (is_live_ && capacity == 0) items = std::clamp<std::size_t>(most_live / packets, 1, items);
   if (capacity > 0) {

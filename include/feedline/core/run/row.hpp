@@ -66,19 +66,21 @@ struct row_origin {
   }
 };
 
-/// How many values of a row are worked on between two looks at whether more are wanted.
+/// How many values of a row are worked on between two looks at whether more are wanted: several if the row before was long
+/// and each value took less than 32 ns.
 class burst_length {
  public:
   std::size_t burst() const noexcept { return burst_; }
 
   /// `count` values took that time.
   void adapt(std::size_t count, std::uint64_t ns) noexcept {
-    burst_ = std::clamp<std::size_t>(longest_ns * count / std::max<std::uint64_t>(ns, 1), 1, most);
+    const std::size_t fitting = longest_ns * count / std::max<std::uint64_t>(ns, 1);
+    burst_ = count < long_row ? 1 : std::clamp<std::size_t>(fitting, 1, most);
   }
 
  private:
-  static constexpr std::size_t most = 64;
-  static constexpr std::uint64_t longest_ns = 500;
+  static constexpr std::size_t long_row = 32, most = 64;
+  static constexpr std::uint64_t longest_ns = 64; // a look takes 1 to 2 ns
 
   std::size_t burst_ = 1;
 };
