@@ -171,6 +171,13 @@ TEST_CASE("unknown sizes are reported until the user declares them") {
   for (const auto& batch : skipping) texts += batch.size();
   CHECK((texts > 500 && texts < 600));
   CHECK(texts + skipping.failures().size() == 1000);
+  // Plain values are all of one size, so no number can be made.
+  for (const auto how : {fl::on_error::fail, fl::on_error::skip}) {
+    auto none = (fl::from(numbers(10)) | fl::map([](int n) { return n; }, fl::max_item_bytes{2}))
+                    .finite({.on_error = how});
+    CHECK(throws_saying<fl::pipeline_error>("the item takes 4 bytes, more than the max_item_bytes{2}",
+                                            [&] { none.next(); }));
+  }
 }
 
 TEST_CASE("a user's stage must declare its memory for a budget") {
