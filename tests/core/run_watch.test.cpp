@@ -316,13 +316,13 @@ TEST_CASE("A consumer that waits too much learns once what limits the run") {
     std::this_thread::sleep_for(1ms);
     return n;
   };
-  const auto pipeline = numbers(30) | fl::map(slow, fl::name{"decode"});
+  const auto pipeline = numbers(120) | fl::map(slow, fl::name{"decode"});
   const auto run = [&](fl::finite_options o) {
     o.on_starved = [&](const std::string& sentence) { said.push_back(sentence); };
     for ([[maybe_unused]] int n : pipeline.finite(o)) {
     }
   };
-  run({.starved_after = 5ms});
+  run({.starved_after = 100ms}); // long, compared with what the start of threads may take
   REQUIRE(said.size() == 1);
   CHECK(said[0].starts_with("feedline: the consumer waited "));
   CHECK(has(said[0], " s: "));

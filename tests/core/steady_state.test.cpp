@@ -105,11 +105,12 @@ struct page {
 const auto to_page = [](int n) { return page{n, {}}; };
 const auto to_number = [](const page& p) { return p.number; };
 
-/// The allocations for that many items, after as many to warm up.
+/// The allocations for that many items, after as many to warm up. By then all queues have been full.
 template <class Pipeline>
 std::uint64_t allocations_for(const Pipeline& p, int items) {
   auto loader = p.infinite();
   for (int i = 0; i < items; ++i) loader.next();
+  await_all_others_asleep();
   const std::uint64_t before = allocations;
   for (int i = 0; i < items; ++i) loader.next();
   return allocations - before;
