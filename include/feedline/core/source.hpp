@@ -44,7 +44,8 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 } // namespace detail
 
 /// A source: `next()` yields the samples of one epoch one by one, then nothing. The pipeline keeps the source
-/// as it was described, and its copies share that; each epoch of each run uses a fresh copy, from one thread. After an exception
+/// as it was described, and its copies share that; each epoch of each run uses a fresh copy, from one thread. One that is trivially
+/// copyable may be moved in memory between two calls of `next()`. After an exception
 /// `next()` may be called again and continues after the part that it couldn't read. A source may also have
 /// - `void start_epoch(const epoch&)`: called on the fresh copy before its first `next()`;
 /// - `bool ready() const`: whether next() would return a sample, or end the epoch, without waiting. If not,

@@ -80,8 +80,10 @@ class map_stage : public limited_function_stage<Held> {
     using function = decltype(std::declval<const Held&>().bind());
     using output = std::decay_t<call_result_t<typename Held::called, In>>;
 
+    static constexpr bool has_one_size = std::is_trivially_copyable_v<output> && !has_capacity<output>;
+
     output convert(In&& in, context& c) {
-      if constexpr (std::is_trivially_copyable_v<output>) { // its size is known: bind() checks it
+      if constexpr (has_one_size) { // bind() checks it
         return call(f.get(), std::move(in), c);
       } else {
         output made = call(f.get(), std::move(in), c);
@@ -116,7 +118,7 @@ class map_stage : public limited_function_stage<Held> {
     requires(map_stage::template fits<In>() == fit::yes)
   running<In> bind(const stage_info&) const {
     using output = typename running<In>::output;
-    if constexpr (std::is_trivially_copyable_v<output>)
+    if constexpr (running<In>::has_one_size)
       if (this->limit_.bytes > 0 && sizeof(output) > this->limit_.bytes)
         throw_too_large(sizeof(output), this->limit_);
     return {this->f_.bind(), this->limit_};

@@ -177,6 +177,12 @@ struct work_in_hand {
   void enter(std::uint64_t place) noexcept { stage.store(place, std::memory_order_relaxed); }
 
   void begin_sample(std::uint64_t number) noexcept { index.store(number, std::memory_order_relaxed); }
+
+  /// Several, of which this is the first.
+  void begin_samples(std::uint64_t number, std::size_t count) noexcept {
+    begin_sample(number);
+    others.store(count - 1, std::memory_order_relaxed);
+  }
 };
 
 /// The counters of one thread. Time counts as busy unless the thread waits.

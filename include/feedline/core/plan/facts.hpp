@@ -26,6 +26,7 @@ struct stage_facts {
   bool makes_of_one_sample;
   bool data_independent_count;
   bool unchanged;
+  bool one_to_one;
   bool belongs_to_source;
   bool after_opaque = false; // what it receives can't be made again from a single sample
 };
@@ -44,6 +45,7 @@ stage_facts facts_of_stage(const void* described, known_bytes in, std::uint64_t 
                     .makes_of_one_sample = makes_of_one_sample<S>,
                     .data_independent_count = traits.data_independent_count,
                     .unchanged = traits.unchanged,
+                    .one_to_one = traits.one_to_one,
                     .belongs_to_source = traits.belongs_to_source};
   if constexpr (requires { stage.fingerprint(); }) facts.fingerprint = stage.fingerprint();
   if constexpr (requires { stage.fingerprint_of_ranks(ranks); })

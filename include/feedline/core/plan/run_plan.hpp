@@ -58,6 +58,7 @@ class run_plan {
   std::size_t threads_for(std::size_t count, std::size_t most) const;
 
  private:
+  bool gives_one_for_each(std::size_t segment) const; // of its input items
   packet_plan packets(std::size_t segment, std::size_t capacity) const;
   queue_size queue_after(std::size_t segment, std::size_t capacity) const;
   memory_plan memory(std::size_t capacity) const;

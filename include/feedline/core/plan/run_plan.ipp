@@ -58,6 +58,12 @@ FEEDLINE_INLINE std::size_t run_plan::threads_for(std::size_t count, std::size_t
   return most;
 }
 
+FEEDLINE_INLINE bool run_plan::gives_one_for_each(std::size_t segment) const {
+  const auto first = stages_.begin() + static_cast<std::ptrdiff_t>(segments_[segment].first_stage);
+  return std::all_of(first, first + static_cast<std::ptrdiff_t>(segments_[segment].stages),
+                     [](const stage_facts& s) { return s.one_to_one; });
+}
+
 // A packet carries one large sample, or as many small ones as share the cost of a hand-over well. The whole queue holds
 // no more than 8 MB, unless one sample per packet already exceeds that.
 FEEDLINE_INLINE packet_plan run_plan::packets(std::size_t segment, std::size_t capacity) const {
@@ -79,8 +85,8 @@ FEEDLINE_INLINE packet_plan run_plan::packets(std::size_t segment, std::size_t c
     items = bytes ? std::clamp<std::size_t>(queue_bytes / packets / bytes_each, 1, 8) : 8;
   }
   // A worker sends what it makes of a packet under its number, and waits with a second packet of it until that is due. So
-  // that all of them work, and fill the queue behind them, it should fit into one.
-  if (is_parallel(segment + 1)) {
+  // that all of them work, and fill the queue behind them, it should fit into one, where the number is known.
+  if (is_parallel(segment + 1) && gives_one_for_each(segment + 1)) {
     const std::size_t fitting = this->packets(segment + 1, capacity).items;
     const std::size_t all = packets * items, most = std::max<std::size_t>(packets, 64);
     if (items > fitting) packets = std::clamp(all / fitting, packets, most);

@@ -247,15 +247,15 @@ class node final : public node_base {
     const std::uint64_t began = is_measured ? from.begin_work() : 0;
     std::uint64_t ended = began;
     const std::size_t burst = row_.burst();
-    if constexpr (is_measured) at.others.store(burst - 1, std::memory_order_relaxed);
     used_row row;
     std::size_t used = 0;
     try {
       while (used < count) {
         if (run.attention.load(std::memory_order_relaxed)) [[unlikely]]
           if (result = from.wanted(); result != flow::more) break;
-        if constexpr (is_measured) at.begin_sample(ids[used].index);
-        for (const std::size_t end = used + std::min(count - used, burst); used < end; ++used) {
+        const std::size_t end = used + std::min(count - used, burst);
+        if constexpr (is_measured) at.begin_samples(ids[used].index, end - used);
+        for (; used < end; ++used) {
           context c = make_context(ids[used], key_, run.stop, &counters_);
           use(used, c);
         }

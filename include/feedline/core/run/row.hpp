@@ -79,7 +79,7 @@ class burst_length {
   }
 
  private:
-  static constexpr std::size_t long_row = 32, most = 64;
+  static constexpr std::size_t long_row = 32, most = 16;
   static constexpr std::uint64_t longest_ns = 64; // a look takes 1 to 2 ns
 
   std::size_t burst_ = 1;

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -289,21 +288,21 @@ class source_loop_of final : public source_loop_from<Source> {
     return {first, count};
   }
 
-  // Calls f(source). If the source is small and plain memory, f gets a copy for that time: the compiler sees that nobody else
-  // refers to it, so its members needn't be stored for each value.
+  // Calls f(source). If the source is small and plain memory and yields numbers, f gets a copy for that time: the compiler
+  // sees that nobody else refers to it, so its members needn't be stored for each value.
   template <class F>
   static void in_registers(Source& source, F f) {
     if constexpr (sizeof(Source) <= 64 && std::is_trivially_copyable_v<Source> &&
-                  std::is_copy_constructible_v<Source>) {
-      Source copy = source;
-      const auto keep = [&] { std::memcpy(static_cast<void*>(&source), &copy, sizeof copy); };
+                  std::is_copy_constructible_v<Source> && std::is_copy_assignable_v<Source> &&
+                  (std::is_arithmetic_v<item> || std::is_enum_v<item>)) {
+      Source copy(std::as_const(source));
       try {
         f(copy);
       } catch (...) {
-        keep();
+        source = std::as_const(copy);
         throw;
       }
-      keep();
+      source = std::as_const(copy);
     } else {
       f(source);
     }
