@@ -166,7 +166,7 @@ struct work_in_hand {
   std::atomic<std::uint64_t> packet{0}; ///< its number in the queue that it was taken from
   std::atomic<std::uint64_t> stage{0};  ///< position in the pipeline; 0: the source
   std::atomic<std::uint64_t> index{0};  ///< of the sample, unless the thread is in the source
-  /// It may also be one of so many that follow: a thread that takes little time for each doesn't say which.
+  /// How many samples after it the thread may be at instead: where each takes little time, it says only where it began.
   std::atomic<std::uint64_t> others{0};
 
   void take(std::uint64_t number, std::uint64_t now) noexcept {

@@ -88,9 +88,10 @@ FEEDLINE_INLINE packet_plan run_plan::packets(std::size_t segment, std::size_t c
   // that all of them work, and fill the queue behind them, it should fit into one, where the number is known.
   if (is_parallel(segment + 1) && gives_one_for_each(segment + 1)) {
     const std::size_t fitting = this->packets(segment + 1, capacity).items;
-    const std::size_t all = packets * items, most = std::max<std::size_t>(packets, 64);
-    if (items > fitting) packets = std::clamp(all / fitting, packets, most);
-    items = std::min(items, fitting);
+    if (items > fitting) {
+      packets = std::clamp(packets * items / fitting, packets, std::max<std::size_t>(packets, 64));
+      items = fitting;
+    }
   }
   constexpr std::size_t most_live = 256;
   if (is_live_ && capacity == 0) items = std::clamp<std::size_t>(most_live / packets, 1, items);
