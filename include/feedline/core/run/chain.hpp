@@ -246,7 +246,7 @@ class node final : public node_base {
     if constexpr (is_measured) at.enter(place_.number);
     const std::uint64_t began = is_measured ? from.begin_work() : 0;
     std::uint64_t ended = began;
-    const std::size_t burst = row_.burst();
+    const std::size_t burst = row_.burst(count);
     used_row row;
     std::size_t used = 0;
     try {

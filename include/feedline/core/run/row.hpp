@@ -66,16 +66,16 @@ struct row_origin {
   }
 };
 
-/// How many values of a row are worked on between two looks at whether more are wanted: several if the row before was long
-/// and each value took less than 32 ns.
+/// How many values of a row are worked on between two looks at whether more are wanted: several if the row is long, as the
+/// last one of that kind was, and there each value took less than 32 ns.
 class burst_length {
  public:
-  std::size_t burst() const noexcept { return burst_; }
+  std::size_t burst(std::size_t count) const noexcept { return count < long_row ? 1 : burst_; }
 
   /// `count` values took that time.
   void adapt(std::size_t count, std::uint64_t ns) noexcept {
-    const std::size_t fitting = longest_ns * count / std::max<std::uint64_t>(ns, 1);
-    burst_ = count < long_row ? 1 : std::clamp<std::size_t>(fitting, 1, most);
+    if (count < long_row) return;
+    burst_ = std::clamp<std::size_t>(longest_ns * count / std::max<std::uint64_t>(ns, 1), 1, most);
   }
 
  private:
@@ -103,7 +103,7 @@ class row_memory : public burst_length {
 
  private:
   static_assert(std::is_trivially_copyable_v<T>); // so that none needs to be destroyed
-  static constexpr std::size_t most = std::clamp<std::size_t>(16384 / sizeof(T), 1, 256);
+  static constexpr std::size_t most = std::clamp<std::size_t>(16384 / sizeof(T), 1, 1024);
   static constexpr auto alignment = static_cast<std::align_val_t>(std::max<std::size_t>(alignof(T), 64));
   static constexpr std::uint64_t longest_ns = 20'000;
 

@@ -273,7 +273,8 @@ class source_loop_of final : public source_loop_from<Source> {
     try {
       while (count < target.size() && !ended && !is_stopped())
         in_registers(reader_.source(), [&](Source& source) {
-          for (const std::size_t end = std::min(target.size(), count + row_.burst()); count < end; ++count) {
+          for (const std::size_t end = std::min(target.size(), count + row_.burst(target.size()));
+               count < end; ++count) {
             std::optional<item> value = source.next();
             if ((ended = !value)) break;
             std::construct_at(&target[count], *std::move(value));
