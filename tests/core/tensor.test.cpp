@@ -12,6 +12,7 @@
 #include <limits>
 #include <new>
 #include <numeric>
+#include <set>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -250,6 +251,66 @@ TEST_CASE("many threads make and destroy tensors, each with separate memory") {
     });
   for (std::thread& t : threads) t.join();
   CHECK(all_own);
+}
+
+TEST_CASE("small blocks that a thread keeps for itself serve others when it has too many, and when it ends") {
+  using fl::detail::block_cache;
+  if (fl::detail::is_address_sanitized) return; // no block is kept
+  using tensor = fl::tensor<std::byte>;
+  const fl::shape some{7000};
+  std::vector<tensor> free_before; // taken, so that no larger free blocks are used
+  std::thread([&] {
+    for (int in_a_row = 0; in_a_row < 20;) {
+      const std::size_t held = block_cache::of_process().held();
+      free_before.emplace_back(some);
+      in_a_row = block_cache::of_process().held() == held ? in_a_row + 1 : 0;
+    }
+  }).join();
+  const auto memory_used_by = [&](std::size_t count) {
+    std::vector<std::byte*> used;
+    std::vector<tensor> mine;
+    for (std::size_t i = 0; i < count; ++i) used.push_back(mine.emplace_back(some).data());
+    return used;
+  };
+
+  SECTION("when it ends") {
+    std::set<std::byte*> used;
+    for (int i = 0; i < 100; ++i)
+      std::thread([&] {
+        for (std::byte* const memory : memory_used_by(5)) used.insert(memory);
+      }).join();
+    CHECK(used.size() <= 20);
+  }
+
+  SECTION("when it has too many") {
+    std::set<std::byte*> used;
+    for (int i = 0; i < 100; ++i) {
+      std::vector<tensor> made;
+      std::thread([&] {
+        for (int n = 0; n < 5; ++n) used.insert(made.emplace_back(some).data());
+      }).join();
+    } // destroyed here
+    CHECK(used.size() <= 20 + (std::size_t{64} << 10) / 7000);
+  }
+
+  SECTION("those that it destroys after it has returned them") {
+    std::set<std::byte*> used;
+    for (int i = 0; i < 100; ++i)
+      std::thread([&] {
+        static thread_local std::vector<tensor> outlives; // as it was made before the first tensor
+        outlives.clear();
+        used.insert(outlives.emplace_back(some).data());
+      }).join();
+    CHECK(used.size() <= 10);
+  }
+
+  SECTION("without a peak of memory") {
+    free_before.clear();
+    const std::size_t before = block_cache::of_process().held();
+    for (int i = 0; i < 10; ++i) memory_used_by(20'000); // 143 MB
+    const std::size_t most = std::max(before, std::size_t{64} << 20);
+    CHECK(block_cache::of_process().held() <= most + (std::size_t{64} << 10)); // and as much as is in use
+  }
 }
 
 #if !FEEDLINE_TEST_TSAN // which can't follow a fork of several threads

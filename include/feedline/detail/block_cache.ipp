@@ -2,6 +2,8 @@
 #pragma once
 #include <feedline/detail/block_cache.hpp>
 
+#include <utility>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE std::shared_ptr<block_cache> block_cache::over(std::pmr::memory_resource* resource) {
@@ -9,10 +11,71 @@ FEEDLINE_INLINE std::shared_ptr<block_cache> block_cache::over(std::pmr::memory_
   return {new block_cache(resource), [](block_cache* cache) { cache->abandon(); }};
 }
 
+/// The free blocks that a thread keeps of the cache of the process.
+struct block_cache::own_blocks {
+  /// Those of the calling thread.
+  static own_blocks& of_thread() noexcept {
+    // Without a destructor, as others may free tensors after it.
+    static constinit thread_local own_blocks own;
+    static thread_local const at_exit returns_them;
+    return own;
+  }
+
+  bool serve(std::size_t size) const noexcept { return !is_closed && size <= most_of_thread / 4; }
+
+  block take() noexcept {
+    --count;
+    return {std::exchange(first, first->next), bytes};
+  }
+
+  void add(block b) noexcept {
+    bytes = b.bytes;
+    first = new (b.memory) free_block{first, bytes};
+    ++count;
+  }
+
+  free_block* first = nullptr;
+  std::size_t bytes = 0; // of each
+  std::size_t count = 0;
+  bool is_closed = false; // the thread ends
+
+ private:
+  struct at_exit {
+    at_exit() = default;
+
+    ~at_exit() {
+      own_blocks& own = of_thread();
+      of_process().collect(own, 0);
+      own.is_closed = true;
+    }
+  };
+};
+
+FEEDLINE_INLINE void block_cache::collect(own_blocks& own, std::size_t left) noexcept {
+  free_block* unwanted = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    while (own.count > left) {
+      in_use_ -= std::min(in_use_, own.bytes);
+      keep(own.take());
+    }
+    unwanted = trim(in_use_);
+  }
+  give_back(unwanted);
+}
+
+FEEDLINE_INLINE void block_cache::hand_out(own_blocks& own, std::size_t bytes) noexcept {
+  const std::size_t c = class_of(bytes);
+  for (; free_[c] && own.count < most_of_thread / bytes / 2; in_use_ += bytes) own.add(take(c));
+}
+
 FEEDLINE_INLINE block_cache::block block_cache::allocate(std::size_t bytes) {
   if (!resource_ && !is_kept(bytes)) return {obtain(bytes), bytes};
+  own_blocks* const own = resource_ ? nullptr : &own_blocks::of_thread();
+  if (own && own->count > 0 && own->bytes == bytes_for(bytes)) return own->take();
   std::unique_lock lock(mutex_);
   block b = is_kept(bytes) ? find(class_of(bytes)) : block{};
+  if (own && own->count == 0 && b.memory && b.spare == 0 && own->serve(b.bytes)) hand_out(*own, b.bytes);
   free_block* unwanted = nullptr;
   if (!b.memory) {
     b.bytes = bytes_for(bytes);
@@ -37,14 +100,24 @@ FEEDLINE_INLINE block_cache::block block_cache::allocate(std::size_t bytes) {
   return b;
 }
 
-FEEDLINE_INLINE void block_cache::deallocate(block b) noexcept {
+FEEDLINE_INLINE void block_cache::deallocate(const block& b) noexcept {
   if (!resource_ && !is_kept(b.bytes)) return give_back(b);
+  if (!resource_ && b.spare == 0) {
+    own_blocks& own = own_blocks::of_thread();
+    if (own.serve(b.bytes)) {
+      if (own.count > 0 && own.bytes != b.bytes) collect(own, 0);
+      own.add(b);
+      if (own.count * own.bytes > most_of_thread) collect(own, own.count / 2);
+      return;
+    }
+  }
   std::unique_lock lock(mutex_);
   in_use_ -= std::min(in_use_, b.bytes - b.spare); // two libraries may still have separate caches
   spare_ -= std::min(spare_, b.spare);
-  if (in_use_ == 0) most_in_use_ = 0;
+  if (in_use_ <= almost_nothing) most_in_use_ = in_use_;
   const bool is_last = --blocks_out_ == 0 && is_abandoned_;
-  free_block* const unwanted = is_kept(b.bytes) ? keep(b) : nullptr;
+  if (is_kept(b.bytes)) keep(b);
+  free_block* const unwanted = is_kept(b.bytes) ? trim(in_use_) : nullptr;
   if (!resource_) lock.unlock();
   give_back(unwanted);
   if (!is_kept(b.bytes)) give_back(b);
