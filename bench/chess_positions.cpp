@@ -156,6 +156,7 @@ BENCHMARK(bare_loop_that_checks_and_packs)
 BENCHMARK(feedline_loader)
     ->Arg(20'000)
     ->Arg(100'000)
+    ->Arg(1'000'000)
     ->UseRealTime()
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMillisecond);

@@ -356,7 +356,7 @@ TEST_CASE("The more threads there are at a queue, the more work is in a packet, 
           queue->worked(queue->target() * item_ns, queue->target(), waited);
         const std::uint64_t work = queue->target() * item_ns;
         const std::uint64_t slow =
-            std::clamp<std::uint64_t>((workers + 2) * (waited ? 200'000 : 4'000), 100'000, 20'000'000);
+            std::clamp<std::uint64_t>((workers + 2) * (waited ? 200'000 : 4'000), 400'000, 20'000'000);
         CHECK((queue->target() == 1 || work <= slow));
         CHECK((queue->target() == 1000 || work >= slow / 4));
       }

@@ -120,17 +120,18 @@ class channel_base {
       target_.store(std::min(target * 2, config_.packet_items), std::memory_order_relaxed);
   }
 
-  // With few threads, a packet with more work than this is too coarse to share evenly; one with much less wastes time on
-  // hand-overs.
+  // A packet that takes longer to fill is too coarse: its samples should rather be on their way.
   static constexpr std::uint64_t slow_packet_ns = 100'000;
 
  private:
-  // All threads at a queue share its counters, and one of them mostly handles every packet. So a packet may take longer the
+  // How much work for a worker is too coarse to share evenly; much less wastes time on hand-overs. The packets of an ordered
+  // queue should also last while a worker has lost its processor for some milliseconds, as the others then fill it. All
+  // threads at a queue share its counters, and one of them mostly handles every packet. So a packet may take longer the
   // more of them there are: however many work, one packet in 1 to 4 us passes. If workers wait during a packet, it may
   // be coarser still: only hand-overs take processor time.
   std::uint64_t slow_ns(bool waited) const noexcept {
     const std::uint64_t each = waited ? 200'000 : 4'000;
-    return std::clamp<std::uint64_t>(config_.ends * each, slow_packet_ns, 20'000'000);
+    return std::clamp<std::uint64_t>(config_.ends * each, 400'000, 20'000'000);
   }
 
   struct spare_packets;
