@@ -24,6 +24,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -343,6 +344,21 @@ TEST_CASE("samples of TAR shards are the same by position as in order") {
   CHECK_FALSE(std::is_sorted(keys.begin(), keys.end()));
   std::sort(keys.begin(), keys.end());
   CHECK(keys == count_to(66));
+}
+
+TEST_CASE(
+    "samples of many shards, whose indices several threads make, are the same by position as in order") {
+  const temporary_folder folder;
+  for (int i = 0; i < 60; ++i) folder.write(std::to_string(100 + i) + ".tar", shard(100 * i, i * 7 % 13));
+  folder.write("150.tar", "damaged");
+  for (int i = 0; i < 2; ++i) { // without saved indices, and with them
+    CAPTURE(i);
+    check_same_samples(fl::tar_samples(folder / "*.tar", {.keep_index = true}));
+  }
+  CHECK(std::filesystem::exists(folder / "159.tar.index"));
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK_THROWS_AS(fl::tar_samples(folder / "*.tar").indexed(stop.get_token()), std::runtime_error);
 }
 
 TEST_CASE("long names and global headers apply to samples read by position too") {

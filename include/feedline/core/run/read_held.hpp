@@ -22,6 +22,7 @@
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/function_ref.hpp>
+#include <feedline/detail/run_on_threads.hpp>
 #include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -56,10 +57,6 @@ class held_search {
   mutable std::mutex mutex_;
   std::string why_lost_;
 };
-
-/// Calls `work` on `count` threads at once, including the caller's, and returns when all have finished.
-/// Rethrows an error of one of them.
-void run_on_threads(std::size_t count, function_ref<void()> work);
 
 /// Reads the samples again, as they arrive at the stage after `Stages`. Leaves out samples that can't be read, but passes on an
 /// outage.

@@ -4,8 +4,6 @@
 
 #include <exception>
 #include <new>
-#include <system_error>
-#include <thread>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -52,28 +50,6 @@ FEEDLINE_INLINE void held_search::lost(const std::string& why) {
 FEEDLINE_INLINE std::string held_search::why_lost() const {
   const std::lock_guard lock(mutex_);
   return why_lost_;
-}
-
-FEEDLINE_INLINE void run_on_threads(std::size_t count, function_ref<void()> work) {
-  std::mutex mutex;
-  std::exception_ptr failed;
-  const auto one = [&] {
-    try {
-      work();
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      failed = std::current_exception();
-    }
-  };
-  std::vector<std::jthread> others;
-  others.reserve(count);
-  try {
-    while (others.size() + 1 < count) others.emplace_back(one);
-  } catch (const std::system_error&) { // then fewer threads must do
-  }
-  one();
-  others.clear();
-  if (failed) std::rethrow_exception(failed);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

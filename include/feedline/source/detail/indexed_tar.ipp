@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/detail/run_on_threads.hpp>
 #include <feedline/source/detail/object_list.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/detail/tar_objects.hpp>
@@ -17,12 +18,14 @@ FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_inde
     : files_(all.files), how_(how.quiet()) {
   std::vector<object_index> of_objects;
   if (all.objects) of_objects = object_indexer(all.objects, how, stop).all();
-  std::vector<tar_index> shards;
-  for (std::size_t i = 0; i < files_.names().size(); ++i) {
-    const bool is_object = all.objects && all.objects->has(i);
-    shards.push_back(is_object ? tar_index() : index_of_tar(files_.names()[i], how, keep_index));
-    places_.add_file((is_object ? of_objects[i].samples : shards.back()).begins.size());
-  }
+  const auto is_object = [&](std::size_t i) { return all.objects && all.objects->has(i); };
+  std::vector<tar_index> shards(files_.names().size());
+  run_each_on_threads(shards.size(), [&](std::size_t i) {
+    if (stop.stop_requested()) throw std::runtime_error("stopped");
+    if (!is_object(i)) shards[i] = index_of_tar(files_.names()[i], how, keep_index);
+  });
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    places_.add_file((is_object(i) ? of_objects[i].samples : shards[i]).begins.size());
   shards_ = std::make_shared<const std::vector<tar_index>>(std::move(shards));
   maps_ = std::make_shared<lazy_maps>(files_.names());
   if (all.objects) objects_ = std::make_shared<const tar_objects>(all.objects, how, std::move(of_objects));

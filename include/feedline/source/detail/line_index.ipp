@@ -9,6 +9,7 @@
 
 #include <feedline/detail/file_kind.hpp>
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/detail/run_on_threads.hpp>
 #include <feedline/source/detail/index_file.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -143,11 +144,11 @@ FEEDLINE_INLINE found_line find_line(const mapped_file& file, const line_index& 
 FEEDLINE_INLINE lines_by_position::lines_by_position(const file_order& files, std::size_t max_line_bytes,
                                                      bool keep_index, const std::stop_token& stop)
     : files_(files), max_line_bytes_(max_line_bytes) {
-  std::vector<line_index> indices;
-  for (const std::string& name : files_.names()) {
-    indices.push_back(index_of_lines(name, keep_index, stop));
-    places_.add_file(indices.back().lines);
-  }
+  std::vector<line_index> indices(files_.names().size());
+  run_each_on_threads(indices.size(), [&](std::size_t i) {
+    indices[i] = index_of_lines(files_.names()[i], keep_index, stop);
+  });
+  for (const line_index& index : indices) places_.add_file(index.lines);
   indices_ = std::make_shared<const std::vector<line_index>>(std::move(indices));
   maps_ = std::make_shared<lazy_maps>(files_.names());
 }

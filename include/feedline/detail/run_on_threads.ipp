@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <feedline/detail/run_on_threads.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void run_on_threads(std::size_t count, function_ref<void()> work) {
+  std::mutex mutex;
+  std::exception_ptr failed;
+  const auto one = [&] {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failed = std::current_exception();
+    }
+  };
+  std::vector<std::jthread> others;
+  others.reserve(count);
+  try {
+    while (others.size() + 1 < count) others.emplace_back(one);
+  } catch (const std::system_error&) { // then fewer threads must do
+  }
+  one();
+  others.clear();
+  if (failed) std::rethrow_exception(failed);
+}
+
+FEEDLINE_INLINE void run_each_on_threads(std::size_t count, function_ref<void(std::size_t)> work) {
+  constexpr std::size_t most = 16;
+  std::atomic<std::size_t> next{0};
+  run_on_threads(std::min(count, most), [&] {
+    try {
+      for (std::size_t i; (i = next.fetch_add(1)) < count;) work(i);
+    } catch (...) {
+      next = count;
+      throw;
+    }
+  });
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
