@@ -2,14 +2,20 @@
 // What does it cost when shards aren't in the page cache? Random parts of photographs in batches of 64 on two workers,
 // in the shards' order and shuffled over all of them: from shards in memory, and from shards that the system must read
 // first; with feedline's sources, which read ahead, and with sources that leave reading to the moment when a worker
-// touches the bytes.
+// touches the bytes. The baseline of the shuffled ones is two bare threads that know where each photograph lies, read it
+// from its file, and decode it to memory of their own.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -99,6 +105,64 @@ void run(benchmark::State& state, MakeSource make_source, bool cold) {
   state.SetItemsProcessed(static_cast<std::int64_t>(photographs));
 }
 
+struct place {
+  std::size_t shard;
+  std::size_t begin, bytes;
+};
+
+std::vector<place> places_of_photographs(const std::vector<std::string>& shards) {
+  std::vector<place> places;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const auto file = fl::detail::tar_shard::map(shards[i]);
+    fl::detail::tar_shard shard(file, fl::detail::tar_settings());
+    while (const auto sample = shard.next()) {
+      const auto photograph = (*sample)["jpg"];
+      places.push_back(
+          {i, static_cast<std::size_t>(photograph.data() - file->bytes().data()), photograph.size()});
+    }
+  }
+  return places;
+}
+
+/// Decodes photographs until another thread has taken the last one.
+void decode(const std::vector<std::string>& shards, const std::vector<place>& places,
+            std::atomic<std::size_t>& next, std::uint64_t seed) {
+  std::vector<int> files;
+  for (const std::string& shard : shards) files.push_back(::open(shard.c_str(), O_RDONLY | O_CLOEXEC));
+  fl::random_generator random(seed);
+  std::vector<std::byte> bytes;
+  fl::tensor<float, 3, side, side> pixels;
+  const auto part = [&](std::size_t height, std::size_t width) {
+    return fl::random_resized_crop{}(height, width, random);
+  };
+  for (std::size_t i; (i = next++) < places.size();) {
+    bytes.resize(places[i].bytes);
+    if (::pread(files[places[i].shard], bytes.data(), bytes.size(), static_cast<off_t>(places[i].begin)) !=
+        static_cast<ssize_t>(bytes.size()))
+      std::abort();
+    fl::decode_jpeg_crop(bytes, part, fl::chw_view(pixels));
+  }
+  for (const int file : files) ::close(file);
+}
+
+void bare_threads(benchmark::State& state, bool cold) {
+  const std::vector<std::string> shards = fl::tar_samples(photo_shards()).shards();
+  std::vector<place> places = places_of_photographs(shards);
+  std::mt19937_64 order;
+  for (auto _ : state) {
+    state.PauseTiming();
+    if (cold)
+      for (const std::string& shard : shards) drop(shard);
+    std::ranges::shuffle(places, order);
+    state.ResumeTiming();
+    std::atomic<std::size_t> next{0};
+    std::jthread other([&] { decode(shards, places, next, 2); });
+    decode(shards, places, next, 1);
+    other.join();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(places.size()));
+}
+
 const auto announced = [](const auto& shards) { return fl::tar_samples(shards); };
 const auto silent = [](const auto& shards) { return fl::from(unannounced(shards)); };
 const auto announced_places = [](const auto& shards) {
@@ -120,10 +184,16 @@ void cold_shuffled(benchmark::State& state) { run(state, announced_places, true)
 
 void cold_shuffled_unannounced(benchmark::State& state) { run(state, silent_places, true); }
 
+void bare_in_memory_shuffled(benchmark::State& state) { bare_threads(state, false); }
+
+void bare_cold_shuffled(benchmark::State& state) { bare_threads(state, true); }
+
 BENCHMARK(in_memory)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(cold)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(cold_unannounced)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(bare_in_memory_shuffled)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(in_memory_shuffled)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(bare_cold_shuffled)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(cold_shuffled)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(cold_shuffled_unannounced)->UseRealTime()->Unit(benchmark::kMillisecond);
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 // What does feedline's decoding of PNG and WebP images cost compared with bare calls of libpng and libwebp? One thread
 // decodes 16 images that the benchmark makes: to memory that is kept, and a random resized crop to 224 x 224 float planes.
+// And in a pipeline: such crops in batches of 64 from two workers, compared with two bare threads that share a counter, call
+// the library, and write to memory of their own.
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ranges>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -101,6 +106,46 @@ void bare_whole(benchmark::State& state, const std::vector<bytes>& files, Decode
   });
 }
 
+constexpr std::size_t images_of_a_turn = 512;
+
+struct example {
+  planes pixels;
+};
+
+void feedline_pipeline(benchmark::State& state, const std::vector<bytes>& files) {
+  const auto load = [&files](std::size_t i, fl::batch_slot<example>& slot) {
+    const auto box = [i](std::size_t, std::size_t) { return box_of(i); };
+    fl::decode_image_crop(files[i % files.size()], box,
+                          fl::chw_view(slot.get<&example::pixels>(), 3, 224, 224));
+  };
+  const auto pipeline = fl::from(std::views::iota(std::size_t{0}, images_of_a_turn)) |
+                        fl::batch_into<example>(64, load, fl::workers{2});
+  for (auto _ : state)
+    for (const auto& batch : pipeline.finite()) benchmark::DoNotOptimize(batch.size());
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(images_of_a_turn));
+}
+
+template <class Decode>
+void bare_threads(benchmark::State& state, const std::vector<bytes>& files, Decode decode) {
+  for (auto _ : state) {
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+      std::vector<std::uint8_t> pixels(height * width * 3);
+      planes crop;
+      for (std::size_t i; (i = next++) < images_of_a_turn;) {
+        const fl::crop_box box = box_of(i);
+        decode(files[i % files.size()], pixels.data(), box);
+        fl::resize(fl::hwc_view(std::span<const std::uint8_t>(pixels), height, width, 3), box,
+                   chw_view(crop));
+        benchmark::DoNotOptimize(crop.data());
+      }
+    };
+    std::jthread other(work);
+    work();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(images_of_a_turn));
+}
+
 #ifdef FEEDLINE_IMAGE_PNG
 const std::vector<bytes>& png_files() {
   static const std::vector<bytes> files = written([](const image& picture) {
@@ -142,10 +187,16 @@ void png_crop_bare(benchmark::State& state) { bare_crop(state, png_files(), deco
 
 void png_crop(benchmark::State& state) { feedline_crop(state, png_files()); }
 
+void png_threads_bare(benchmark::State& state) { bare_threads(state, png_files(), decode_png); }
+
+void png_pipeline(benchmark::State& state) { feedline_pipeline(state, png_files()); }
+
 BENCHMARK(png_whole_bare);
 BENCHMARK(png_whole);
 BENCHMARK(png_crop_bare);
 BENCHMARK(png_crop);
+BENCHMARK(png_threads_bare)->UseRealTime();
+BENCHMARK(png_pipeline)->UseRealTime();
 #endif
 
 #ifdef FEEDLINE_IMAGE_WEBP
@@ -201,6 +252,16 @@ void webp_crop(benchmark::State& state) {
   feedline_crop(state, webp_files<IsLossless>());
 }
 
+template <bool IsLossless>
+void webp_threads_bare(benchmark::State& state) {
+  bare_threads(state, webp_files<IsLossless>(), decode_webp);
+}
+
+template <bool IsLossless>
+void webp_pipeline(benchmark::State& state) {
+  feedline_pipeline(state, webp_files<IsLossless>());
+}
+
 BENCHMARK(webp_whole_bare<false>);
 BENCHMARK(webp_whole<false>);
 BENCHMARK(webp_crop_bare<false>);
@@ -209,6 +270,8 @@ BENCHMARK(webp_whole_bare<true>);
 BENCHMARK(webp_whole<true>);
 BENCHMARK(webp_crop_bare<true>);
 BENCHMARK(webp_crop<true>);
+BENCHMARK(webp_threads_bare<false>)->UseRealTime();
+BENCHMARK(webp_pipeline<false>)->UseRealTime();
 #endif
 
 } // namespace

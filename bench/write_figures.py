@@ -105,8 +105,12 @@ TABLES = {
             "cold": "in the shards' order, not in the page cache",
             "cold_unannounced": "in the shards' order, not in the page cache, without reading ahead",
         }),
-        ("in_memory_shuffled", {
+        ("bare_in_memory_shuffled", {
+            "bare_in_memory_shuffled": "two bare threads, shuffled, from the page cache",
             "in_memory_shuffled": "shuffled over all shards, from the page cache",
+        }),
+        ("bare_cold_shuffled", {
+            "bare_cold_shuffled": "two bare threads, shuffled, not in the page cache",
             "cold_shuffled": "shuffled over all shards, not in the page cache",
             "cold_shuffled_unannounced": "shuffled over all shards, not in the page cache, without reading ahead",
         }),
@@ -170,6 +174,14 @@ TABLES = {
         ("webp_crop_bare<true>", {
             "webp_crop_bare<true>": "lossless WebP: libwebp, the crop, then `resize`",
             "webp_crop<true>": "lossless WebP: feedline, `decode_crop`",
+        }),
+        ("png_threads_bare", {
+            "png_threads_bare": "PNG: libpng and `resize` on two bare threads",
+            "png_pipeline": "PNG: a pipeline with two workers",
+        }),
+        ("webp_threads_bare<false>", {
+            "webp_threads_bare<false>": "lossy WebP: libwebp and `resize` on two bare threads",
+            "webp_pipeline<false>": "lossy WebP: a pipeline with two workers",
         }),
     ]),
     "audio_clips": ("clips", [
