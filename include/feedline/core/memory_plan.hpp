@@ -19,7 +19,8 @@ namespace feedline::inline FEEDLINE_ABI {
 /// functions keep (a decoder's memory), pages of mapped files, which the system takes back when it needs
 /// them, or the range that a flat_map iterates over. A user's stage declares its memory, see stage_for. If
 /// tensors differ in size, up to 64 MB may be idle, ready for the next tensors, or exceed what these need: in
-/// the process, and in each stage whose tensors use a user's memory resource. A checkpoint that the caller
+/// the process, and in each stage whose tensors use a user's memory resource; each thread keeps up to 64 KB of small
+/// ones. A checkpoint that the caller
 /// keeps isn't in the plan: with a shuffle buffer it may keep the notes that the plan counts, until it is
 /// destroyed.
 struct memory_plan {

@@ -22,8 +22,8 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// to keep. Together with the memory in use it never exceeds the peak use by more than 64 MB. A block counts as
 /// in use with its bytes_for(); if it once served a larger tensor, the excess counts as held. There is one
 /// cache for the process, and one for each stage whose tensors use a user's memory resource. Any thread
-/// may use it. Each thread keeps up to 64 KB of small blocks of one size for itself, which it takes and returns without a
-/// lock; they count as in use.
+/// may use it. Each thread keeps up to 64 KB of small blocks of one size for itself (in each library that hides its
+/// symbols), which it takes and returns without a lock; they count as in use.
 class block_cache {
  public:
   static constexpr std::size_t alignment = 64;
@@ -130,6 +130,11 @@ class block_cache {
     return {};
   }
 
+  void note_freed(std::size_t bytes) noexcept {
+    in_use_ -= std::min(in_use_, bytes); // two libraries may still have separate caches
+    if (in_use_ <= almost_nothing) most_in_use_ = in_use_;
+  }
+
   // Keeps a freed block.
   void keep(block b) noexcept {
     held_ += b.bytes;
@@ -166,7 +171,7 @@ class block_cache {
   std::size_t spare_ = 0;
   std::size_t held_ = 0;
   std::size_t most_in_use_ = 0; // the peak since that was last next to nothing
-  std::size_t blocks_out_ = 0;
+  std::size_t blocks_out_ = 0;  // of a user's resource
   bool is_abandoned_ = false;
 };
 

@@ -56,7 +56,7 @@ FEEDLINE_INLINE void block_cache::collect(own_blocks& own, std::size_t left) noe
   {
     const std::lock_guard lock(mutex_);
     while (own.count > left) {
-      in_use_ -= std::min(in_use_, own.bytes);
+      note_freed(own.bytes);
       keep(own.take());
     }
     unwanted = trim(in_use_);
@@ -112,9 +112,8 @@ FEEDLINE_INLINE void block_cache::deallocate(const block& b) noexcept {
     }
   }
   std::unique_lock lock(mutex_);
-  in_use_ -= std::min(in_use_, b.bytes - b.spare); // two libraries may still have separate caches
+  note_freed(b.bytes - b.spare);
   spare_ -= std::min(spare_, b.spare);
-  if (in_use_ <= almost_nothing) most_in_use_ = in_use_;
   const bool is_last = --blocks_out_ == 0 && is_abandoned_;
   if (is_kept(b.bytes)) keep(b);
   free_block* const unwanted = is_kept(b.bytes) ? trim(in_use_) : nullptr;

@@ -8,13 +8,12 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// Calls `work` on `count` threads at once, including the caller's, and returns when all have finished.
-/// Rethrows an error of one of them.
+/// Calls `work` on `count` threads at once, including the caller's, and returns when all have finished; on fewer if the system
+/// gives no more. Rethrows the first error.
 void run_on_threads(std::size_t count, function_ref<void()> work);
 
-/// Calls work(0), work(1), … work(count - 1) on several threads, for work that mostly waits for a disk. After an error it begins
-/// no more, and rethrows it.
-void run_each_on_threads(std::size_t count, function_ref<void(std::size_t)> work);
+/// Calls work(0), work(1), … work(count - 1) on up to `most` threads. After an error it begins no more, and rethrows it.
+void run_each_on_threads(std::size_t count, std::size_t most, function_ref<void(std::size_t)> work);
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -20,22 +19,22 @@ FEEDLINE_INLINE void run_on_threads(std::size_t count, function_ref<void()> work
       work();
     } catch (...) {
       const std::lock_guard lock(mutex);
-      failed = std::current_exception();
+      if (!failed) failed = std::current_exception();
     }
   };
   std::vector<std::jthread> others;
   others.reserve(count);
   try {
     while (others.size() + 1 < count) others.emplace_back(one);
-  } catch (const std::system_error&) { // then fewer threads must do
+  } catch (const std::exception&) { // then fewer threads must do
   }
   one();
   others.clear();
   if (failed) std::rethrow_exception(failed);
 }
 
-FEEDLINE_INLINE void run_each_on_threads(std::size_t count, function_ref<void(std::size_t)> work) {
-  constexpr std::size_t most = 16;
+FEEDLINE_INLINE void run_each_on_threads(std::size_t count, std::size_t most,
+                                         function_ref<void(std::size_t)> work) {
   std::atomic<std::size_t> next{0};
   run_on_threads(std::min(count, most), [&] {
     try {

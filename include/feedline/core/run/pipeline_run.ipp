@@ -524,7 +524,7 @@ FEEDLINE_INLINE bool pipeline_run::work(const packet_chain& chain, packet& p, ch
   const flow result = feed(chain, p, from, context_);
   const std::uint64_t ns = now_ns() - began;
   bool waited = false;
-  if (ns > channel_base::slow_packet_ns) { // otherwise it doesn't matter, and measuring takes time
+  if (ns > channel_base::slow_work_ns / 4) { // otherwise it doesn't matter, and measuring takes time
     const std::uint64_t used = thread_ns();
     waited = used - std::exchange(used_before, used) < ns / 4;
   }

@@ -74,13 +74,14 @@ class burst_length {
 
   /// `count` values took that time.
   void adapt(std::size_t count, std::uint64_t ns) noexcept {
-    if (count < long_row) return;
+    if (count < long_row && ns < count * slow_ns) return; // mostly the time of reading the clock
     burst_ = std::clamp<std::size_t>(longest_ns * count / std::max<std::uint64_t>(ns, 1), 1, most);
   }
 
  private:
   static constexpr std::size_t long_row = 32, most = 16;
   static constexpr std::uint64_t longest_ns = 64; // a look takes 1 to 2 ns
+  static constexpr std::uint64_t slow_ns = 1'000; // for a value
 
   std::size_t burst_ = 1;
 };

@@ -123,15 +123,17 @@ class channel_base {
   // A packet that takes longer to fill is too coarse: its samples should rather be on their way.
   static constexpr std::uint64_t slow_packet_ns = 100'000;
 
+  // The same for a packet of workers, which may be coarser: their packets behind an ordered queue should last while one of
+  // them has lost its processor for some milliseconds. With much less work in a packet, hand-overs waste time.
+  static constexpr std::uint64_t slow_work_ns = 400'000;
+
  private:
-  // How much work for a worker is too coarse to share evenly; much less wastes time on hand-overs. The packets of an ordered
-  // queue should also last while a worker has lost its processor for some milliseconds, as the others then fill it. All
-  // threads at a queue share its counters, and one of them mostly handles every packet. So a packet may take longer the
-  // more of them there are: however many work, one packet in 1 to 4 us passes. If workers wait during a packet, it may
+  // All threads at a queue share its counters, and one of them mostly handles every packet. So with more than 100 of them a
+  // packet may take longer: however many work, one packet in 1 to 4 us passes. If workers wait during a packet, it may
   // be coarser still: only hand-overs take processor time.
   std::uint64_t slow_ns(bool waited) const noexcept {
     const std::uint64_t each = waited ? 200'000 : 4'000;
-    return std::clamp<std::uint64_t>(config_.ends * each, 400'000, 20'000'000);
+    return std::clamp<std::uint64_t>(config_.ends * each, slow_work_ns, 20'000'000);
   }
 
   struct spare_packets;

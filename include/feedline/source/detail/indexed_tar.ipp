@@ -20,8 +20,10 @@ FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_inde
   if (all.objects) of_objects = object_indexer(all.objects, how, stop).all();
   const auto is_object = [&](std::size_t i) { return all.objects && all.objects->has(i); };
   std::vector<tar_index> shards(files_.names().size());
-  run_each_on_threads(shards.size(), [&](std::size_t i) {
-    if (stop.stop_requested()) throw std::runtime_error("stopped");
+  // They mostly wait for the disk. To look for a sample's members takes memory, so one shard at a time does that.
+  run_each_on_threads(shards.size(), how.notice ? 1 : 16, [&](std::size_t i) {
+    if (stop.stop_requested())
+      throw std::runtime_error("the index of the shards isn't complete: the run was stopped");
     if (!is_object(i)) shards[i] = index_of_tar(files_.names()[i], how, keep_index);
   });
   for (std::size_t i = 0; i < shards.size(); ++i)

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <feedline/core/processors.hpp>
 #include <feedline/detail/file_kind.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/run_on_threads.hpp>
@@ -145,7 +146,7 @@ FEEDLINE_INLINE lines_by_position::lines_by_position(const file_order& files, st
                                                      bool keep_index, const std::stop_token& stop)
     : files_(files), max_line_bytes_(max_line_bytes) {
   std::vector<line_index> indices(files_.names().size());
-  run_each_on_threads(indices.size(), [&](std::size_t i) {
+  run_each_on_threads(indices.size(), processors(), [&](std::size_t i) {
     indices[i] = index_of_lines(files_.names()[i], keep_index, stop);
   });
   for (const line_index& index : indices) places_.add_file(index.lines);

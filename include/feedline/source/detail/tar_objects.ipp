@@ -2,14 +2,12 @@
 #pragma once
 #include <feedline/source/detail/tar_objects.hpp>
 
-#include <atomic>
-#include <exception>
+#include <algorithm>
 #include <span>
 #include <stdexcept>
-#include <system_error>
-#include <thread>
 
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/detail/run_on_threads.hpp>
 #include <feedline/detail/tar_header.hpp>
 #include <feedline/detail/tar_reader.hpp>
 #include <feedline/source/detail/object_stream.hpp>
@@ -27,30 +25,11 @@ FEEDLINE_INLINE std::vector<object_index> object_indexer::all() {
   std::vector<std::size_t> numbers;
   for (std::size_t i = 0; i < indices.size(); ++i)
     if (objects_->has(i)) numbers.push_back(i);
-  std::atomic<std::size_t> taken{0};
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    try {
-      for (std::size_t i = taken++; i < numbers.size() && !stop_.stop_requested(); i = taken++)
-        indices[numbers[i]] = of(numbers[i]);
-    } catch (...) { // an outage, or there is no memory
-      taken = numbers.size();
-      const std::lock_guard lock(mutex);
-      failure = std::current_exception();
-    }
-  };
-  std::vector<std::thread> helpers;
-  const std::size_t at_once =
-      std::min({numbers.size(), std::size_t{32}, objects_->store().bytes_ahead() / step});
-  helpers.reserve(at_once);
-  try {
-    while (helpers.size() + 1 < at_once) helpers.emplace_back(work);
-  } catch (const std::system_error&) { // fewer threads do
-  }
-  work();
-  for (std::thread& helper : helpers) helper.join();
-  if (failure) std::rethrow_exception(failure);
+  const std::size_t at_once = std::min(std::size_t{32}, objects_->store().bytes_ahead() / step);
+  run_each_on_threads(numbers.size(), at_once,
+                      [&](std::size_t i) { // an error is an outage, or there is no memory
+                        if (!stop_.stop_requested()) indices[numbers[i]] = of(numbers[i]);
+                      });
   if (stop_.stop_requested())
     throw object_error("the index of the shards isn't complete: the run was stopped");
   return indices;
