@@ -106,11 +106,11 @@ TABLES = {
             "cold_unannounced": "in the shards' order, not in the page cache, without reading ahead",
         }),
         ("bare_in_memory_shuffled", {
-            "bare_in_memory_shuffled": "two bare threads, shuffled, from the page cache",
+            "bare_in_memory_shuffled": "two bare threads that know the places, shuffled, from the page cache",
             "in_memory_shuffled": "shuffled over all shards, from the page cache",
         }),
         ("bare_cold_shuffled", {
-            "bare_cold_shuffled": "two bare threads, shuffled, not in the page cache",
+            "bare_cold_shuffled": "two bare threads that know the places, shuffled, not in the page cache",
             "cold_shuffled": "shuffled over all shards, not in the page cache",
             "cold_shuffled_unannounced": "shuffled over all shards, not in the page cache, without reading ahead",
         }),
