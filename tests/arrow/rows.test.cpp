@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -184,6 +185,16 @@ TEST_CASE("a global shuffle yields every row of all files once, in another order
   std::sort(expected.begin(), expected.end());
   std::sort(all.begin(), all.begin() + 100);
   CHECK(std::equal(expected.begin(), expected.end(), all.begin()));
+}
+
+TEST_CASE("a stop ends the search for rows by position") {
+  const temporary_folder folder;
+  folder.write("a", clips(0, 3));
+  std::stop_source stop;
+  const auto source = fl::arrow_rows<clip>({folder / "?"}, columns).source();
+  CHECK(source.indexed(stop.get_token()).size() == 3);
+  stop.request_stop();
+  CHECK_THROWS_AS(source.indexed(stop.get_token()), std::runtime_error);
 }
 
 TEST_CASE("arrow_rows keeps the promises of a source") {

@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -145,6 +146,14 @@ TEST_CASE("members of a sample that aren't neighbours are noticed once, with its
   REQUIRE(said.size() == 2);
   CHECK(said[1].find("sample `0`") != std::string::npos);
   CHECK(late.bytes_held() > 0);
+}
+
+TEST_CASE("a stop ends the indexing of a shard") {
+  const temporary_folder folder;
+  std::stop_source stop;
+  const tar_samples source(folder.write("s.tar", pairs(100).add("0.txt", "t").add("1.txt", "t").closed()),
+                           {.on_notice = [&](const std::string&) { stop.request_stop(); }});
+  CHECK_THROWS_AS(source.indexed(stop.get_token()), std::runtime_error);
 }
 
 TEST_CASE("a notice that fails costs no sample") {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +21,9 @@
 #include <feedline/arrow/row.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/detail/run_on_threads.hpp>
 #include <feedline/source/detail/file_order.hpp>
+#include <feedline/source/detail/index_file.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -31,13 +34,17 @@ std::optional<std::uint64_t> largest_batch_in_memory(const std::string& name);
 template <class Row>
 class indexed_rows {
  public:
-  /// Reads the message headers of all files. Maps one file at a time.
-  indexed_rows(const file_order& files, std::shared_ptr<const std::vector<wanted_column>> columns)
+  /// Reads the message headers of all files. Throws std::runtime_error after a stop.
+  indexed_rows(const file_order& files, std::shared_ptr<const std::vector<wanted_column>> columns,
+               const std::stop_token& stop)
       : shared_(std::make_shared<shared>(files.names(), std::move(columns))) {
-    for (const std::string& name : files.names()) {
-      known_file& known = shared_->files.emplace_back(look_at(name));
+    // They mostly wait for the disk.
+    run_each_on_threads(files.names().size(), 16, [&](std::size_t i) {
+      throw_if_stopped(stop);
+      shared_->files[i] = look_at(files.names()[i]);
+    });
+    for (const known_file& known : shared_->files)
       places_.add_file(known.problem.empty() ? known.layout.layout->places() : 1);
-    }
   }
 
   std::uint64_t size() const noexcept { return places_.size(); }
@@ -88,7 +95,7 @@ class indexed_rows {
     static constexpr std::size_t max_open = 1024; // open files; a process can have about 65,530 mappings
 
     shared(std::vector<std::string> n, std::shared_ptr<const std::vector<wanted_column>> c)
-        : names(std::move(n)), columns(std::move(c)), tables(names.size()) {}
+        : names(std::move(n)), columns(std::move(c)), files(names.size()), tables(names.size()) {}
 
     std::shared_ptr<mapped_table> table(std::size_t number) {
       {

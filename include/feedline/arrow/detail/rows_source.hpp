@@ -141,9 +141,9 @@ class rows_source {
     return sizeof(arrow_row<Row>) + static_cast<std::size_t>(largest);
   }
 
-  indexed_rows<Row> indexed() const {
+  indexed_rows<Row> indexed(const std::stop_token& stop = {}) const {
     files_.expect_files();
-    return {files_, columns_};
+    return {files_, columns_, stop};
   }
 
   std::string origin(std::uint64_t index) const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,9 @@
 #include <feedline/version.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// For those who make an index for a run: throws std::runtime_error if the run was stopped.
+void throw_if_stopped(const std::stop_token& stop);
 
 std::uint64_t checksum_of(std::span<const std::uint64_t> words) noexcept;
 

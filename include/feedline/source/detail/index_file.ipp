@@ -19,6 +19,10 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+FEEDLINE_INLINE void throw_if_stopped(const std::stop_token& stop) {
+  if (stop.stop_requested()) throw std::runtime_error("the index isn't complete: the run was stopped");
+}
+
 FEEDLINE_INLINE std::uint64_t checksum_of(std::span<const std::uint64_t> words) noexcept {
   std::uint64_t sum = words.size();
   for (const std::uint64_t word : words) sum = mix((sum ^ word) + 0x9e3779b97f4a7c15);

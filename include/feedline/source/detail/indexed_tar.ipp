@@ -22,9 +22,7 @@ FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_inde
   std::vector<tar_index> shards(files_.names().size());
   // They mostly wait for the disk. To look for a sample's members takes memory, so one shard at a time does that.
   run_each_on_threads(shards.size(), how.notice ? 1 : 16, [&](std::size_t i) {
-    if (stop.stop_requested())
-      throw std::runtime_error("the index of the shards isn't complete: the run was stopped");
-    if (!is_object(i)) shards[i] = index_of_tar(files_.names()[i], how, keep_index);
+    if (!is_object(i)) shards[i] = index_of_tar(files_.names()[i], how, keep_index, stop);
   });
   for (std::size_t i = 0; i < shards.size(); ++i)
     places_.add_file((is_object(i) ? of_objects[i].samples : shards[i]).begins.size());

@@ -57,7 +57,7 @@ FEEDLINE_INLINE line_index scan_lines(const std::string& path, const std::stop_t
     const char* const text = reinterpret_cast<const char*>(file->bytes().data());
     for (std::uint64_t at = first; at < index.bytes; ++index.lines) {
       if (index.lines % 1024 == 0) {
-        if (stop.stop_requested()) throw std::runtime_error("stopped");
+        throw_if_stopped(stop);
         announced.reach(at + ahead);
       }
       if (index.lines % index.step == 0) {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,8 +72,9 @@ class tar_scan {
   tar_index index_;
 };
 
-/// Makes the index of a shard. A shard that can't be opened has one sample, which is an error.
-tar_index scan_tar(const std::string& path, const tar_settings& how);
+/// Makes the index of a shard. A shard that can't be opened has one sample, which is an error. Throws
+/// std::runtime_error after a stop.
+tar_index scan_tar(const std::string& path, const tar_settings& how, const std::stop_token& stop = {});
 
 [[noreturn]] void throw_no_sample(const std::string& shard, std::uint64_t begin);
 
@@ -123,7 +125,8 @@ void write_tar_index(const std::string& path, const tar_index& index);
 
 /// Returns the index of a shard. With `keep`, reads it from the file next to the shard if that matches,
 /// otherwise makes it and writes that file.
-tar_index index_of_tar(const std::string& shard, const tar_settings& how, bool keep);
+tar_index index_of_tar(const std::string& shard, const tar_settings& how, bool keep,
+                       const std::stop_token& stop);
 
 /// Finds the origins of samples. It continues to read a shard where it stopped, so that all origins of a
 /// shard take one pass over it. Any thread may use it.

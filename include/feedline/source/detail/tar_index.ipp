@@ -23,12 +23,14 @@ FEEDLINE_INLINE const tar_index& tar_scan::index() {
   return index_;
 }
 
-FEEDLINE_INLINE tar_index scan_tar(const std::string& path, const tar_settings& how) {
+FEEDLINE_INLINE tar_index scan_tar(const std::string& path, const tar_settings& how,
+                                   const std::stop_token& stop) {
   try {
     const auto file = tar_shard::map(path, sharing::alone); // expect_jumps() mustn't affect other readers
     file->expect_jumps();
     tar_scan scan(file, how);
-    while (scan.step()) continue;
+    do throw_if_stopped(stop);
+    while (scan.step());
     return scan.index();
   } catch (const tar_error& error) {
     tar_index index;
@@ -100,8 +102,9 @@ FEEDLINE_INLINE void write_tar_index(const std::string& path, const tar_index& i
   write_index_file(path, tar_index_name, to_words(index));
 }
 
-FEEDLINE_INLINE tar_index index_of_tar(const std::string& shard, const tar_settings& how, bool keep) {
-  if (!keep) return scan_tar(shard, how);
+FEEDLINE_INLINE tar_index index_of_tar(const std::string& shard, const tar_settings& how, bool keep,
+                                       const std::stop_token& stop) {
+  if (!keep) return scan_tar(shard, how, stop);
   const std::string path = shard + ".index";
   const std::uint64_t fingerprint = index_fingerprint(fingerprint_of_file(shard), how.hidden);
   try {
@@ -109,7 +112,7 @@ FEEDLINE_INLINE tar_index index_of_tar(const std::string& shard, const tar_setti
     if (kept && kept->fingerprint == fingerprint && kept->is_of(mapped_file(shard))) return *std::move(kept);
   } catch (const std::runtime_error&) { // the scan below records that the shard can't be opened
   }
-  tar_index index = scan_tar(shard, how);
+  tar_index index = scan_tar(shard, how, stop);
   index.fingerprint = fingerprint;
   if (index.problem.empty()) write_tar_index(path, index);
   return index;

@@ -10,6 +10,7 @@
 #include <feedline/detail/run_on_threads.hpp>
 #include <feedline/detail/tar_header.hpp>
 #include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/detail/index_file.hpp>
 #include <feedline/source/detail/object_stream.hpp>
 #include <feedline/source/detail/stream_archive.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
@@ -30,8 +31,7 @@ FEEDLINE_INLINE std::vector<object_index> object_indexer::all() {
                       [&](std::size_t i) { // an error is an outage, or there is no memory
                         if (!stop_.stop_requested()) indices[numbers[i]] = of(numbers[i]);
                       });
-  if (stop_.stop_requested())
-    throw object_error("the index of the shards isn't complete: the run was stopped");
+  throw_if_stopped(stop_);
   return indices;
 }
 
