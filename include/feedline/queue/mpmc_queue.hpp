@@ -5,8 +5,6 @@
 //     producers ──push──▶ [ ring ] ──pop──▶ consumers
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +16,7 @@
 #include <feedline/detail/queue_checks.hpp>
 #include <feedline/detail/ring.hpp>
 #include <feedline/detail/waiting.hpp>
+#include <feedline/queue/blocking_queue.hpp>
 #include <feedline/queue/queue_status.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -35,14 +34,12 @@ namespace feedline::inline FEEDLINE_ABI {
 /// may the destructors of items that a bulk pop replaces.
 ///
 /// The push of an item happens before its pop. Only the constructor allocates or throws, apart from the copy
-/// that push(const T&) makes.
+/// that push(const T&) makes. The calls that wait are those of blocking_queue.
 template <class T>
-class mpmc_queue {
-  static_assert(detail::is_queue_item<T>());
+class mpmc_queue : public blocking_queue<mpmc_queue<T>, T> {
+  friend blocking_queue<mpmc_queue, T>; // calls the waits
 
  public:
-  using value_type = T;
-
   /// A queue for exactly `capacity` items; `stop` stops it. Throws std::invalid_argument if `capacity` is 0
   /// or over 2^31 - 1.
   explicit mpmc_queue(std::size_t capacity, std::stop_token stop = {})
@@ -50,24 +47,10 @@ class mpmc_queue {
         ring_(capacity),
         on_stop_(std::move(stop), detail::stop_queue<mpmc_queue>{this}) {}
 
-  mpmc_queue(const mpmc_queue&) = delete;
-  mpmc_queue& operator=(const mpmc_queue&) = delete;
-
   ~mpmc_queue() {
     const std::uint64_t end = position(tail_.word.load(std::memory_order_acquire));
     for (std::uint64_t at = position(head_.word.load(std::memory_order_acquire)); at != end; ++at)
       std::destroy_at(ring_.at(at));
-  }
-
-  /// Puts an item in, waiting while the queue is full. Returns success or closed; closed leaves `item`
-  /// untouched.
-  queue_status push(T&& item) { return push_until(item, detail::no_deadline); }
-
-  /// Pushes a copy of `item`.
-  queue_status push(const T& item)
-    requires std::copy_constructible<T>
-  {
-    return push(T(item));
   }
 
   /// Puts an item in if there is room. Returns success, full or closed; the last two leave `item` untouched.
@@ -79,28 +62,6 @@ class mpmc_queue {
     return queue_status::success;
   }
 
-  /// Puts an item in, waiting for at most `longest` while the queue is full. Returns success, full or closed;
-  /// the last two leave `item` untouched.
-  queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
-    const queue_status status = try_push(std::move(item));
-    if (status != queue_status::full || longest.count() <= 0) return status;
-    return push_until(item, detail::after(longest));
-  }
-
-  /// Puts all `items` in, in order, waiting while the queue is full. Returns how many it put in: fewer than
-  /// all only if the queue was closed or stopped.
-  std::size_t push_bulk(std::span<T> items) {
-    std::size_t moved = 0;
-    while (moved < items.size()) {
-      const std::size_t count = try_push_bulk(items.subspan(moved));
-      moved += count;
-      if (count > 0) continue;
-      if (is_closed()) break;
-      wait_for_room();
-    }
-    return moved;
-  }
-
   /// Puts in as many of the first `items` as fit, and returns their number; the others stay untouched.
   std::size_t try_push_bulk(std::span<T> items) {
     const turn mine = take_turn(tail_, head_, items.size());
@@ -109,9 +70,6 @@ class mpmc_queue {
     end_turn(tail_, head_, mine.count);
     return mine.count;
   }
-
-  /// Takes an item out, waiting while there is none. Returns success or closed.
-  queue_status pop(T& item) { return pop_until(item, detail::no_deadline); }
 
   /// Takes an item out if there is one. Returns success, empty or closed.
   queue_status try_pop(T& item) {
@@ -123,24 +81,6 @@ class mpmc_queue {
     end_pop(1);
     item = std::move(taken);
     return queue_status::success;
-  }
-
-  /// Takes an item out, waiting for at most `longest` while there is none. Returns success, empty or closed.
-  queue_status pop_for(T& item, std::chrono::nanoseconds longest) {
-    const queue_status status = try_pop(item);
-    if (status != queue_status::empty || longest.count() <= 0) return status;
-    return pop_until(item, detail::after(longest));
-  }
-
-  /// Takes out at least one and at most items.size() items, waiting while there is none. Returns how many: 0
-  /// only if the queue is closed or stopped, or `items` is empty.
-  std::size_t pop_bulk(std::span<T> items) {
-    while (!items.empty()) {
-      if (const std::size_t count = try_pop_bulk(items); count > 0) return count;
-      if (ended()) break;
-      wait_for_items();
-    }
-    return 0;
   }
 
   /// Takes out up to items.size() available items and returns how many.
@@ -256,26 +196,11 @@ class mpmc_queue {
     head_.room.wake_all();
   }
 
-  queue_status push_until(T& item, detail::deadline until) {
-    for (;;) {
-      const queue_status status = try_push(std::move(item));
-      if (status != queue_status::full || !wait_for_room(until)) return status;
-    }
-  }
-
-  queue_status pop_until(T& item, detail::deadline until) {
-    for (;;) {
-      const queue_status status = try_pop(item);
-      if (status != queue_status::empty || !wait_for_items(until)) return status;
-    }
-  }
-
-  // The waits return false if the deadline has passed, and true when the caller should try again.
-  bool wait_for_room(detail::deadline until = detail::no_deadline) {
+  bool wait_for_room(detail::deadline until) {
     return detail::wait_in(tail_.room, until, [&] { return is_closed() || can_pass(tail_, head_); });
   }
 
-  bool wait_for_items(detail::deadline until = detail::no_deadline) {
+  bool wait_for_items(detail::deadline until) {
     return detail::wait_in(head_.room, until, [&] { return can_pass(head_, tail_) || ended(); });
   }
 

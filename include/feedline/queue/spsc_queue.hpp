@@ -4,8 +4,6 @@
 //
 //     producer ──push──▶ [ ring ] ──pop──▶ consumer
 #include <atomic>
-#include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -19,6 +17,7 @@
 #include <feedline/detail/queue_checks.hpp>
 #include <feedline/detail/ring.hpp>
 #include <feedline/detail/waiting.hpp>
+#include <feedline/queue/blocking_queue.hpp>
 #include <feedline/queue/queue_status.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -32,37 +31,21 @@ namespace feedline::inline FEEDLINE_ABI {
 /// threads spin for some microseconds and then sleep.
 ///
 /// The push of an item happens before its pop. Only the constructor allocates or throws, apart from the copy
-/// that push(const T&) makes.
+/// that push(const T&) makes. The calls that wait are those of blocking_queue.
 template <class T>
-class spsc_queue {
-  static_assert(detail::is_queue_item<T>());
+class spsc_queue : public blocking_queue<spsc_queue<T>, T> {
+  friend blocking_queue<spsc_queue, T>; // calls the waits
 
  public:
-  using value_type = T;
-
   /// A queue for exactly `capacity` items; `stop` stops it. Throws std::invalid_argument if `capacity` is 0
   /// or exceeds what memory can hold.
   explicit spsc_queue(std::size_t capacity, std::stop_token stop = {})
       : spsc_queue(capacity, std::move(stop), detail::asymmetric_barrier()) {}
 
-  spsc_queue(const spsc_queue&) = delete;
-  spsc_queue& operator=(const spsc_queue&) = delete;
-
   ~spsc_queue() {
     const std::uint64_t tail = tail_.load(std::memory_order_acquire);
     for (std::uint64_t head = head_.load(std::memory_order_acquire); head != tail; ++head)
       std::destroy_at(ring_.at(head));
-  }
-
-  /// Puts an item in, waiting while the queue is full. Returns success or closed; closed leaves `item`
-  /// untouched.
-  queue_status push(T&& item) { return push_until(item, detail::no_deadline); }
-
-  /// Pushes a copy of `item`.
-  queue_status push(const T& item)
-    requires std::copy_constructible<T>
-  {
-    return push(T(item));
   }
 
   /// Puts an item in if there is room. Returns success, full or closed; the last two leave `item` untouched.
@@ -80,28 +63,6 @@ class spsc_queue {
     return queue_status::closed;
   }
 
-  /// Puts an item in, waiting for at most `longest` while the queue is full. Returns success, full or closed;
-  /// the last two leave `item` untouched.
-  queue_status push_for(T&& item, std::chrono::nanoseconds longest) {
-    const queue_status status = try_push(std::move(item));
-    if (status != queue_status::full || longest.count() <= 0) return status;
-    return push_until(item, detail::after(longest));
-  }
-
-  /// Puts all `items` in, in order, waiting while the queue is full. Returns how many it put in: fewer than
-  /// all only if the queue was closed or stopped.
-  std::size_t push_bulk(std::span<T> items) {
-    std::size_t moved = 0;
-    while (moved < items.size()) {
-      const std::size_t count = try_push_bulk(items.subspan(moved));
-      moved += count;
-      if (count > 0) continue;
-      if (is_closed()) break;
-      wait_for_room();
-    }
-    return moved;
-  }
-
   /// Puts in as many of the first `items` as fit, and returns their number; the others stay untouched.
   std::size_t try_push_bulk(std::span<T> items) {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -114,9 +75,6 @@ class spsc_queue {
     return 0;
   }
 
-  /// Takes the oldest item out, waiting while the queue is empty. Returns success or closed.
-  queue_status pop(T& item) { return pop_until(item, detail::no_deadline); }
-
   /// Takes the oldest item out if there is one. Returns success, empty or closed.
   queue_status try_pop(T& item) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
@@ -124,25 +82,6 @@ class spsc_queue {
     ring_.take_from(ring_.at(head), item);
     end_pop(head, 1);
     return queue_status::success;
-  }
-
-  /// Takes the oldest item out, waiting for at most `longest` while the queue is empty. Returns success, empty
-  /// or closed.
-  queue_status pop_for(T& item, std::chrono::nanoseconds longest) {
-    const queue_status status = try_pop(item);
-    if (status != queue_status::empty || longest.count() <= 0) return status;
-    return pop_until(item, detail::after(longest));
-  }
-
-  /// Takes out the oldest items, at least one and at most items.size(), waiting while the queue is empty.
-  /// Returns how many: 0 only if the queue is closed or stopped, or `items` is empty.
-  std::size_t pop_bulk(std::span<T> items) {
-    while (!items.empty()) {
-      if (const std::size_t count = try_pop_bulk(items); count > 0) return count;
-      if (ended(head_.load(std::memory_order_relaxed))) break;
-      wait_for_items();
-    }
-    return 0;
   }
 
   /// Takes out up to items.size() available items and returns how many.
@@ -240,6 +179,8 @@ class spsc_queue {
       producer_.wake(1);
   }
 
+  bool ended() { return ended(head_.load(std::memory_order_relaxed)); }
+
   // True if no further item will arrive. Called when no item was available.
   bool ended(std::uint64_t head) {
     std::uint32_t state = state_.load(std::memory_order_seq_cst);
@@ -250,33 +191,14 @@ class spsc_queue {
     return true;
   }
 
-  queue_status push_until(T& item, detail::deadline until) {
-    for (;;) {
-      const queue_status status = try_push(std::move(item));
-      if (status != queue_status::full) [[likely]]
-        return status;
-      if (!wait_for_room(until)) return status;
-    }
-  }
-
-  queue_status pop_until(T& item, detail::deadline until) {
-    for (;;) {
-      const queue_status status = try_pop(item);
-      if (status != queue_status::empty) [[likely]]
-        return status;
-      if (!wait_for_items(until)) return status;
-    }
-  }
-
-  // The waits return false if the deadline has passed, and true when the caller should try again.
-  [[gnu::noinline, gnu::cold]] bool wait_for_room(detail::deadline until = detail::no_deadline) {
+  [[gnu::noinline, gnu::cold]] bool wait_for_room(detail::deadline until) {
     const std::uint64_t full = tail_.load(std::memory_order_relaxed) - capacity_;
     return detail::wait_in(
         producer_, until, [&] { return head_.load(std::memory_order_seq_cst) != full || is_closed(); },
         [&] { barrier_.settle(); });
   }
 
-  [[gnu::noinline, gnu::cold]] bool wait_for_items(detail::deadline until = detail::no_deadline) {
+  [[gnu::noinline, gnu::cold]] bool wait_for_items(detail::deadline until) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     return detail::wait_in(
         consumer_, until, [&] { return tail_.load(std::memory_order_seq_cst) != head || ended(head); },
