@@ -394,6 +394,14 @@ TEST_CASE("An anchor counts the chunks that are newer") {
   CHECK(r.pool.anchor() == "e1");
 }
 
+TEST_CASE("An anchor that is reset before the first chunk counts all") {
+  const watchdog guard("an anchor before all chunks");
+  live_run r({.window = 6});
+  CHECK(r.pool.reset_anchor().empty());
+  r.add({"a", 4});
+  CHECK(r.pool.chunks_since_anchor() == 4);
+}
+
 TEST_CASE("An anchor survives a restart") {
   const watchdog guard("an anchor of another process");
   const std::vector<letters> sources{{"a", 4}, {"b", 4}, {"c", 4}};

@@ -64,11 +64,11 @@ class anchor_count {
     *this = std::move(other);
   }
 
-  /// Counts from now on, after the chunk with that key.
+  /// Counts from now on, after the chunk with that key; empty: no chunk was added, and all will count.
   void reset(std::string key) {
     key_ = std::move(key);
     since_ = 0;
-    found_ = true;
+    found_ = !key_.empty();
   }
 
  private:
