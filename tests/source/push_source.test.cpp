@@ -247,6 +247,28 @@ TEST_CASE("After the end of its run a source accepts nothing, and no producer wa
   CHECK_FALSE(accepts(two));
 }
 
+TEST_CASE("A live part learns of a run's begin and end, even if the run doesn't come to it") {
+  const watchdog guard("a live part that isn't reached");
+  const std::vector<int> old(100'000);
+  const auto check = [&](const auto& make) {
+    fl::push_source<int> numbers({.capacity = 2});
+    const auto pipeline = make(numbers) | fl::prefetch(1);
+    std::thread producer([&] {
+      while (numbers.push(1) != fl::queue_status::closed) continue;
+    });
+    CHECK(pipeline.infinite().next() == 0);
+    producer.join();
+    auto again = pipeline.infinite();
+    CHECK(numbers.try_push(1) != fl::queue_status::closed);
+  };
+  check([&](auto& numbers) { return fl::concat(fl::from(old), numbers); });
+  check([&](auto& numbers) {
+    return fl::concat(fl::from(old), fl::concat(fl::from(old), numbers | fl::map([](int n) { return n; })));
+  });
+  check(
+      [&](auto& numbers) { return fl::mix(fl::weighted(fl::from(old), 1e9), fl::weighted(numbers, 1e-9)); });
+}
+
 TEST_CASE("Few items wait in the queues of a live source, however small they are") {
   const watchdog guard("the bound of a live source");
   const auto waiting = [](const auto& make, fl::infinite_options options = {}) {

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -289,6 +290,14 @@ concept dealt_source = source<S> && requires(const S& s, std::uint64_t i) {
 template <source Source>
 void start_source(Source& source, const epoch& e) {
   if constexpr (requires { source.start_epoch(e); }) source.start_epoch(e);
+}
+
+/// What tells a source that a run reads it: the run keeps it from its begin until it has read the source. Null for most.
+template <source Source>
+std::shared_ptr<const void> in_run([[maybe_unused]] const Source& source,
+                                   [[maybe_unused]] const std::stop_token& stop) {
+  if constexpr (requires { source.in_run(stop); }) return source.in_run(stop);
+  else return nullptr;
 }
 
 template <source Source>

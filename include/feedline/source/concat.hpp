@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -163,6 +164,10 @@ class concat_source {
   std::optional<std::size_t> max_item_bytes() const { return largest_of_parts(parts_); }
 
   std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
+
+  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
+    return in_run_of_parts(parts_, stop);
+  }
 
   /// A concat of the sources that `f` makes of these.
   template <class F>

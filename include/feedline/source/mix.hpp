@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -164,6 +165,10 @@ class mix_source {
   std::optional<std::size_t> max_item_bytes() const { return largest_of_parts(parts_); }
 
   std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
+
+  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
+    return in_run_of_parts(parts_, stop);
+  }
 
   /// A mix with the same weights of the sources that `f` makes of these.
   template <class F>

@@ -115,13 +115,13 @@ class push_source {
 
   // Called by the run.
 
-  void run_begins() const { buffer_->expect_run(); }
-
-  void run_failed_to_begin() const { buffer_->expect_no_run(); }
+  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
+    return std::make_shared<const run_of_buffer>(buffer_, stop);
+  }
 
   void start_epoch(const epoch& e) {
     stop_ = e.stop;
-    in_run_ = std::make_shared<const in_run>(buffer_, e.stop);
+    in_run_ = in_run(stop_); // in_run() wasn't called if the source is read without a run
   }
 
   bool ready() const { return buffer_->ready(); }
@@ -201,24 +201,8 @@ class push_source {
       room_.notify_all();
     }
 
-    void expect_run() {
-      const std::lock_guard lock(mutex_);
-      ++expected_runs_;
-    }
-
-    // The run has ended before its thread began.
-    void expect_no_run() {
-      {
-        const std::lock_guard lock(mutex_);
-        if (expected_runs_ > 0) --expected_runs_;
-        had_run_ = true;
-      }
-      room_.notify_all();
-    }
-
     void begin_run() {
       const std::lock_guard lock(mutex_);
-      if (expected_runs_ > 0) --expected_runs_;
       ++runs_;
       had_run_ = true;
     }
@@ -254,7 +238,7 @@ class push_source {
     const push_options options;
 
    private:
-    bool refuses() const noexcept { return closed_ || (had_run_ && runs_ + expected_runs_ == 0); }
+    bool refuses() const noexcept { return closed_ || (had_run_ && runs_ == 0); }
 
     bool is_full() const noexcept { return end_ - begin_ == options.capacity; }
 
@@ -266,25 +250,24 @@ class push_source {
     std::uint64_t end_ = 0;
     std::uint64_t dropped_ = 0;
     bool closed_ = false;
-    std::size_t runs_ = 0;          // at work
-    std::size_t expected_runs_ = 0; // whose threads haven't begun
+    std::size_t runs_ = 0; // at work
     bool had_run_ = false;
     std::exception_ptr error_; // thrown at the end of the stream
   };
 
   // A run that reads the buffer, until it is stopped or its source is gone.
-  class in_run {
+  class run_of_buffer {
    public:
-    in_run(std::shared_ptr<buffer> b, const std::stop_token& stop)
+    run_of_buffer(std::shared_ptr<buffer> b, const std::stop_token& stop)
         : buffer_(std::move(b)), on_stop_((buffer_->begin_run(), stop), ending{this}) {}
 
-    in_run(const in_run&) = delete;
+    run_of_buffer(const run_of_buffer&) = delete;
 
-    ~in_run() { end(); }
+    ~run_of_buffer() { end(); }
 
    private:
     struct ending {
-      const in_run* self;
+      const run_of_buffer* self;
 
       void operator()() const { self->end(); }
     };
@@ -300,7 +283,7 @@ class push_source {
 
   std::shared_ptr<buffer> buffer_;
   std::stop_token stop_; // of the run
-  std::shared_ptr<const in_run> in_run_;
+  std::shared_ptr<const void> in_run_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -116,6 +117,10 @@ class zip_source {
   }
 
   std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
+
+  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
+    return in_run_of_parts(parts_, stop);
+  }
 
   /// A zip of the sources that `f` makes of these.
   template <class F>

@@ -253,6 +253,7 @@ class pipeline_run {
   mutable std::mutex report_mutex_;
   mutable std::mutex panic_mutex_;
   std::exception_ptr panic_;
+  std::shared_ptr<const void> in_run_; // of the source
   std::vector<std::thread> threads_;
   std::stop_callback<stopper> external_stop_;
 };

@@ -268,14 +268,9 @@ FEEDLINE_INLINE void pipeline_run::start() {
     budget_ =
         std::make_shared<cpu_budget>(options_.cpu_share * static_cast<double>(processors_), context_.stop);
   context_.budget = budget_.get();
-  type_.source.run_begins(source());
-  try {
-    read_held();
-    start_segment(0);
-  } catch (...) { // the source's thread, from which it would learn of the run's end, wasn't started
-    type_.source.run_failed_to_begin(source());
-    throw;
-  }
+  in_run_ = type_.source.in_run(source(), context_.stop);
+  read_held();
+  start_segment(0);
   for (std::size_t i = 1; i < segments_.size(); ++i) start_segment(i);
   if (options_.watchdog.count() > 0) threads_.emplace_back([this] { watch(); });
 }
@@ -603,7 +598,10 @@ FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counte
     stop();
   }
   if (pool) pool->end(); // there is no more work for the others either
-  if (working.fetch_sub(1, std::memory_order_acq_rel) == 1) queues_[segment]->close();
+  if (working.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    queues_[segment]->close();
+    if (segment == 0) in_run_.reset();
+  }
   thread.ended.store(now_ns(), std::memory_order_relaxed);
 }
 

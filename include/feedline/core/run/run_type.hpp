@@ -44,8 +44,7 @@ struct source_type {
   std::string (*origin)(const void* source, std::uint64_t index);
   std::uint64_t (*fingerprint)(const void* source, std::uint64_t extent, const std::stop_token& stop);
   std::string (*outage)(const void* source);
-  void (*run_begins)(const void* source);
-  void (*run_failed_to_begin)(const void* source);
+  std::shared_ptr<const void> (*in_run)(const void* source, const std::stop_token& stop);
   /// Reads it for workers; null if they can't read it at the same time. The references must stay valid.
   std::shared_ptr<source_reader> (*reader)(const void* source, const run_options& options,
                                            const run_context& context, source_place& at);

@@ -61,13 +61,6 @@ std::optional<std::uint64_t> samples_in_epoch(const void* source_object, const r
   return std::nullopt;
 }
 
-/// A source that learns of the begin of a run, and if it fails to begin.
-template <class Source>
-concept told_of_runs = requires(const Source& source) {
-  source.run_begins();
-  source.run_failed_to_begin();
-};
-
 template <source Source>
 consteval source_type type_of_source() {
   source_type t{
@@ -83,14 +76,8 @@ consteval source_type type_of_source() {
             return fingerprint_of(as<Source>(source), extent, stop);
           },
       .outage = [](const void* source) { return outage_of(as<Source>(source)); },
-      .run_begins =
-          []([[maybe_unused]] const void* source) {
-            if constexpr (told_of_runs<Source>) as<Source>(source).run_begins();
-          },
-      .run_failed_to_begin =
-          []([[maybe_unused]] const void* source) {
-            if constexpr (told_of_runs<Source>) as<Source>(source).run_failed_to_begin();
-          },
+      .in_run = [](const void* source,
+                   const std::stop_token& stop) { return in_run(as<Source>(source), stop); },
       .reader = nullptr,
       .places = nullptr,
       .last_number = nullptr};

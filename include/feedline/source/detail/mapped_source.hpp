@@ -165,6 +165,10 @@ class mapped_source {
 
   std::size_t bytes_held() const { return bytes_held_by(source_); }
 
+  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
+    return detail::in_run(source_, stop);
+  }
+
  private:
   static constexpr bool is_one_to_one = []<class... S>(types<S...>) {
     return (traits_of<S>().one_to_one && ...);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -12,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/item_bytes.hpp>
@@ -282,6 +284,15 @@ known_bytes largest_of_parts(const Parts& parts) {
     else largest = std::max(*largest, *its);
   });
   return largest;
+}
+
+/// What tells all parts that a run reads them, for a source's in_run().
+template <class Parts>
+std::shared_ptr<const void> in_run_of_parts(const Parts& parts, const std::stop_token& stop) {
+  auto all = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+  for_each_part(parts,
+                [&](const auto& part, std::size_t) { all->push_back(in_run(part.described(), stop)); });
+  return all;
 }
 
 /// The most bytes that all parts keep in addition to samples.
