@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <ranges>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -242,6 +243,33 @@ TEST_CASE("some parts of a sample may fail in a split, and the others are emitte
   const auto skipping = run_to_end(p.finite({.on_error = fl::on_error::skip}));
   CHECK(skipping.items == numbers{1, 2, 3, 3, 5, 6, 7, 7});
   CHECK(skipping.skipped_indices() == std::vector<std::uint64_t>{2, 3, 6, 7});
+}
+
+TEST_CASE("no two items that stages make of one sample have the same identity") {
+  const auto make = fl::flat_map(makes_several([](int n) { return numbers{3 * n, 3 * n + 1, 3 * n + 2}; }));
+  const chooses is_first = [](int n) { return n % 3 == 0; };
+  const auto source = fl::from(count_to(4));
+  const auto one_first = fl::split(is_first, make);
+  const auto inner = fl::map(tenfold) | twice() | twice() | fl::split(is_first, make | one_first);
+  const auto cached = fl::cache({.memory_bytes = 100'000});
+  const auto workers = fl::map(tenfold, fl::workers{2});
+  const auto check = [](const auto& pipeline) {
+    std::set<fl::sample_id> ids;
+    std::size_t items = 0;
+    for (const auto& batch : (pipeline | fl::batch(5)).finite()) {
+      ids.insert(batch.ids().begin(), batch.ids().end());
+      items += batch.size();
+    }
+    CHECK(items > 12);
+    CHECK(ids.size() == items);
+  };
+  check(source | make | one_first);
+  check(source | make | fl::split(is_even, inner));
+  check(source | make | twice());
+  check(source | twice() | twice() | make);
+  check(source | make | make | workers | one_first | twice());
+  check(source | make | cached | twice() | one_first);
+  check(source | twice() | workers | twice() | cached | twice());
 }
 
 TEST_CASE("a stage in a split that can't begin is named, and an outage ends the run") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <initializer_list>
 #include <set>
 #include <stdexcept>
 
@@ -336,6 +337,16 @@ class walk {
     return random_generator(key(key(c_.seed, i + 1), pass, s.index, s.part));
   }
 
+  // Whether an upstream stage may make several items of one.
+  bool receives_parts(std::size_t i) const {
+    using enum stage_kind;
+    const std::initializer_list<stage_kind> making{flat_map,  own,  opaque_own,   hold,
+                                                   reservoir, pack, bucket_batch, unbatch};
+    return std::any_of(
+        c_.stages.begin(), c_.stages.begin() + static_cast<std::ptrdiff_t>(i),
+        [&](const stage_plan& s) { return std::ranges::find(making, s.kind) != making.end(); });
+  }
+
   // Whether an upstream stage keeps state from epoch to epoch.
   bool is_behind_state(std::size_t i) const {
     for (std::size_t before = 0; before < i; ++before) switch (c_.stages[before].kind) {
@@ -380,7 +391,11 @@ class walk {
     }
 
     bool made(packed s) {
-      if (const std::uint64_t k = given++; k > 0) s.part = s.part == 0 ? k : key(s.part, k);
+      if (const std::uint64_t k = given++; k > 0) {
+        s.part = s.part == 0 ? k : key(s.part, k);
+        if (run.receives_parts(stage))
+          s.part = key(stage + 1, s.part); // otherwise it may be another item's part
+      }
       return (*this)(std::move(s));
     }
 

@@ -248,6 +248,24 @@ inline sample_id part_of(sample_id id, std::uint64_t k) noexcept {
   return id;
 }
 
+/// How a stage names what it makes of a sample where part_of() alone won't do: some of its items keep the identity of their
+/// sample, and if that is a part already, the plain number of another item may be its identity too.
+struct part_names {
+  std::uint64_t place = 0; ///< tells the stage from all others of the pipeline
+  bool of_parts = false;   ///< what the stage receives may be parts already
+
+  /// The identity of item k of a sample, of which the first keeps that of the sample.
+  sample_id part_of(const sample_id& id, std::uint64_t k) const noexcept {
+    return k == 0 ? id : made_inside(id, detail::part_of(id, k));
+  }
+
+  /// The identity of an item that stages inside this one made of sample `whole`, and named.
+  sample_id made_inside(const sample_id& whole, sample_id id) const noexcept {
+    if (of_parts && id.sub_index != whole.sub_index) id.sub_index = key(place, id.sub_index);
+    return id;
+  }
+};
+
 inline context make_context(const sample_id& id, std::uint64_t stage_key, const std::stop_token& stop,
                             stage_counters* counters = nullptr) {
   const std::uint64_t pass = std::uint64_t{id.repetition} << 32 | id.epoch;

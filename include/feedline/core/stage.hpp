@@ -23,6 +23,7 @@ struct stage_info {
   /// Of a stage with workers: the most emitted items that the threads downstream haven't taken yet.
   std::size_t items_in_flight = 1;
   std::uint32_t first_epoch = 0; ///< the number of the run's first epoch
+  detail::part_names parts = {}; ///< for a stage that may make several items of a sample
 };
 
 /// Facts about a stage that hold for every item type: `static constexpr stage_traits traits{…}` in its class.
@@ -156,6 +157,11 @@ concept keeps_over_epochs = !stateless<S> && !traits_of<S>().resets_each_epoch;
 /// A stage whose results for a sample can be recomputed from that sample alone.
 template <class S>
 concept makes_of_one_sample = stateless<S> || traits_of<S>().unchanged;
+
+/// A stage that may make several items of one sample.
+template <class S>
+concept makes_parts =
+    !traits_of<S>().position_from_last_sample && !traits_of<S>().unchanged && !traits_of<S>().one_to_one;
 
 /// A stage whose state may have buffers of samples: one of the library's that plans their notes, or a user's.
 template <class S>

@@ -24,6 +24,7 @@ struct stage_facts {
   bool ends_epochs;
   bool keeps_over_epochs;
   bool makes_of_one_sample;
+  bool makes_parts;
   bool data_independent_count;
   bool unchanged;
   bool one_to_one;
@@ -43,6 +44,7 @@ stage_facts facts_of_stage(const void* described, known_bytes in, std::uint64_t 
                     .ends_epochs = traits.ends_epochs,
                     .keeps_over_epochs = keeps_over_epochs<S>,
                     .makes_of_one_sample = makes_of_one_sample<S>,
+                    .makes_parts = makes_parts<S>,
                     .data_independent_count = traits.data_independent_count,
                     .unchanged = traits.unchanged,
                     .one_to_one = traits.one_to_one,

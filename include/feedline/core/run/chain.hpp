@@ -35,8 +35,8 @@ bound_t<Stage, In> started(const void* described, const stage_place& place) {
   const Stage& stage = *static_cast<const Stage*>(described);
   try {
     if constexpr (binds_to<Stage, In>)
-      return stage.template bind<In>(
-          stage_info{place.random_key(), place.run.stop, place.items_in_flight, place.run.first_epoch});
+      return stage.template bind<In>(stage_info{place.random_key(), place.run.stop, place.items_in_flight,
+                                                place.run.first_epoch, place.parts()});
     else return stage;
   } catch (...) {
     throw_not_started(place);

@@ -91,8 +91,11 @@ struct stage_place {
   std::size_t items_in_flight = 1; // see stage_info
   std::string filters{};           // names of the stages upstream that may leave out samples
   std::size_t of_source = 0;       // stages upstream that belong to the source
+  bool of_parts = false;           // some stage upstream may make several items of a sample
 
   std::uint64_t random_key() const noexcept { return key(run.seed, number - of_source); }
+
+  part_names parts() const noexcept { return {number - of_source, of_parts}; }
 
   /// The error being handled, as a failure of the stage.
   [[gnu::noinline, gnu::cold]] failure_ptr note(const sample_id& id) const {
@@ -124,8 +127,8 @@ class emitter {
   template <class V>
     requires std::constructible_from<Out, V>
   [[gnu::always_inline]] bool operator()(V&& value) {
-    const bool is_part = OfUser && given_ > 0;
-    return pass_on(sample<Out>{Out(std::forward<V>(value)), is_part ? part_of(id_, given_) : id_});
+    return pass_on(
+        sample<Out>{Out(std::forward<V>(value)), OfUser ? place_.parts().part_of(id_, given_) : id_});
   }
 
   /// Emits a value with its own identity.

@@ -193,6 +193,7 @@ FEEDLINE_INLINE void pipeline_run::add_places(std::string source_name) {
   context_.counts_ranks = division() == rank_division::by_run && !options_.rank.is_alone();
   add_place(std::move(source_name), 0);
   std::size_t of_source = 0;
+  bool of_parts = false;
   for (std::size_t i = 0; i < plan_->stages().size(); ++i) {
     const stage_facts& stage = plan_->stages()[i];
     std::uint64_t hash = key(plan_->segment_of(i), type_.has != checkpoints::unordered);
@@ -202,7 +203,9 @@ FEEDLINE_INLINE void pipeline_run::add_places(std::string source_name) {
     add_place(stage.size.name, hash, std::max(stage.size.samples_in_one.value_or(0), stage.size.held));
     places_.back().after_opaque = stage.after_opaque;
     places_.back().of_source = of_source;
+    places_.back().of_parts = of_parts;
     of_source += stage.belongs_to_source;
+    of_parts |= stage.makes_parts;
     if (!stage.data_independent_count) add_name(filters_, stage.size.name);
     if (stage.ends_epochs) {
       context_.may_end_epochs |= !after_state_;

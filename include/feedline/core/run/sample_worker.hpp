@@ -125,11 +125,16 @@ std::vector<std::string> names_of(std::string source_name, const composed_stages
 /// Numbers the names that several places have, "map (1 of 2)", so that a message tells which of them it means.
 void number_equal_names(std::vector<stage_place>& places);
 
-/// The places of a source and stages with these names. `belongs_to_source`: of the stages after the first `before`. An
-/// additional one at the end keeps pointers to the last one valid.
+/// A stage outside of a run.
+struct stage_outside {
+  bool belongs_to_source;
+  bool makes_parts;
+};
+
+/// The places of a source and stages with these names. `stages`: those after the first `before`. An additional place at the
+/// end keeps pointers to the last one valid.
 std::vector<stage_place> places_outside_run(const run_context& context, std::vector<std::string> names,
-                                            std::size_t before,
-                                            std::initializer_list<bool> belongs_to_source);
+                                            std::size_t before, std::initializer_list<stage_outside> stages);
 
 /// One thread's copy of stages, for samples that pass through them outside of a run: to replay them, to read them again,
 /// or inside another stage or source.
@@ -145,8 +150,9 @@ class sample_worker<In, types<Stages...>> {
   sample_worker(std::vector<std::string> names, const std::shared_ptr<const void>* stages, std::uint64_t seed,
                 on_error how, const std::stop_token& stop, outcome_limits limits = {}, std::size_t before = 0)
       : context_{.seed = seed, .on_error = how, .drain = false, .stop = stop},
-        places_(places_outside_run(context_, std::move(names), before,
-                                   {traits_of<Stages>().belongs_to_source...})),
+        places_(places_outside_run(
+            context_, std::move(names), before,
+            {stage_outside{traits_of<Stages>().belongs_to_source, makes_parts<Stages>}...})),
         thread_(places_.size()),
         progress_(0),
         end_{progress_, made_, context_.stop, limits},

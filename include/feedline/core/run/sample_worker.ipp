@@ -20,14 +20,17 @@ FEEDLINE_INLINE void number_equal_names(std::vector<stage_place>& places) {
 FEEDLINE_INLINE std::vector<stage_place> places_outside_run(const run_context& context,
                                                             std::vector<std::string> names,
                                                             std::size_t before,
-                                                            std::initializer_list<bool> belongs_to_source) {
+                                                            std::initializer_list<stage_outside> stages) {
   std::vector<stage_place> places;
   for (std::string& name : names) places.push_back({context, std::move(name), places.size(), false});
   number_equal_names(places);
   std::size_t number = 1 + before, of_source = 0;
-  for (const bool belongs : belongs_to_source) {
-    places[number++].of_source = of_source;
-    of_source += belongs;
+  bool of_parts = false;
+  for (const stage_outside& stage : stages) {
+    places[number].of_source = of_source;
+    places[number++].of_parts = of_parts;
+    of_source += stage.belongs_to_source;
+    of_parts |= stage.makes_parts;
   }
   places.push_back(places.back());
   return places;

@@ -82,7 +82,7 @@ struct branch_emitter {
   template <class V>
     requires std::constructible_from<Out, V>
   bool operator()(V&& value) {
-    return (*this)({Out(std::forward<V>(value)), NamesParts || given == 0 ? id : part_of(id, given)});
+    return (*this)({Out(std::forward<V>(value)), NamesParts ? id : parts.part_of(id, given)});
   }
 
   bool operator()(sample<Out>&& s) {
@@ -105,19 +105,28 @@ struct branch_emitter {
   End& end;
   const context& about; // the sample, for the split
   const sample_id& id;
+  const part_names& parts;
   std::uint64_t given = 0; // values
   bool is_wanted = true;
 };
 
 template <class In, class... Stages>
-struct running_branch {
-  running_branch(const std::shared_ptr<const void>*, const stage_info&, std::uint64_t) {}
+class running_branch {
+ public:
+  running_branch(const std::shared_ptr<const void>*, const stage_info& split, std::uint64_t, bool = false)
+      : parts_(split.parts) {}
 
   static constexpr bool converts_all = true;
 
-  bool push(sample<In>&& s, auto& end, const context&) { return end.emit(std::move(s)); }
+  bool push(sample<In>&& s, auto& end, const context& about) {
+    s.id = parts_.made_inside(about.id(), s.id);
+    return end.emit(std::move(s));
+  }
 
   In convert(In&& in, const context&) { return std::move(in); }
+
+ private:
+  part_names parts_; // of the split
 };
 
 template <class In, class S, class... Rest>
@@ -127,12 +136,14 @@ class running_branch<In, S, Rest...> {
   using next = running_branch<made, Rest...>;
 
  public:
-  /// `number`: of the branch among the two. Throws failure_inside if a stage can't begin.
-  running_branch(const std::shared_ptr<const void>* stages, const stage_info& split, std::uint64_t number)
+  /// `number`: of the branch among the two. `of_parts`: see part_names. Throws failure_inside if a stage can't begin.
+  running_branch(const std::shared_ptr<const void>* stages, const stage_info& split, std::uint64_t number,
+                 bool of_parts = false)
       : described_(*static_cast<const S*>(stages->get())),
         key_(key(split.key, number)),
-        stage_(begun(described_, {key_, split.stop, split.items_in_flight, split.first_epoch})),
-        next_(stages + 1, split, number + 2) {}
+        parts_{key(split.parts.place, number), of_parts},
+        stage_(begun(described_, {key_, split.stop, split.items_in_flight, split.first_epoch, parts_})),
+        next_(stages + 1, split, number + 2, of_parts || makes_parts<S>) {}
 
   /// Whether each of its stages makes one value from each. Not for large ones: the stack has room for few of them.
   static constexpr bool converts_all = converts<running, In> && sizeof(made) <= 4096 && next::converts_all;
@@ -141,7 +152,7 @@ class running_branch<In, S, Rest...> {
   template <class End>
   bool push(sample<In>&& s, End& end, const context& about) {
     const sample_id id = s.id;
-    branch_emitter<made, next, End, traits_of<S>().checkpoints_mid_call> emit{next_, end, about, id};
+    branch_emitter<made, next, End, traits_of<S>().checkpoints_mid_call> emit{next_, end, about, id, parts_};
     try {
       context c = make_context(id, key_, about.stop, about.counters);
       call_stage(stage_, std::move(s), emit, c);
@@ -177,6 +188,7 @@ class running_branch<In, S, Rest...> {
 
   const S& described_;
   std::uint64_t key_;
+  part_names parts_;
   running stage_;
   next next_;
 };

@@ -123,11 +123,12 @@ class cached_stage {
     using feedline_runs_stages = void;
     using output = typename inner_types::template output<In>;
 
-    running(const cached_stage& stage, const std::stop_token& stop)
+    running(const cached_stage& stage, const stage_info& info)
         : stage_(stage),
+          parts_(info.parts),
           table_(stage.store_->open(stage.template table_fingerprint<In, output>())),
           inner_(std::make_unique<worker>(stage.names(), stage.composed_.stages.data(), 0, on_error::skip,
-                                          stop,
+                                          info.stop,
                                           outcome_limits{.max_values = stage.store_->items_per_sample()})) {}
 
     void operator()(sample<In>&& s, auto& emit) {
@@ -151,7 +152,7 @@ class cached_stage {
           sample<output>& one = out.values[value++];
           sample_id id = in_hand;
           id.sub_index = one.id.sub_index;
-          if (!emit(sample<output>{std::move(one.value), id})) return;
+          if (!emit(sample<output>{std::move(one.value), parts_.made_inside(in_hand, id)})) return;
         }
       }
     }
@@ -215,6 +216,7 @@ class cached_stage {
     }
 
     const cached_stage& stage_;
+    part_names parts_;
     cache_table& table_;
     std::unique_ptr<worker> inner_;
     scratch_memory scratch_;
@@ -223,7 +225,7 @@ class cached_stage {
 
   template <class In>
   running<In> bind(const stage_info& info) const {
-    return running<In>(*this, info.stop);
+    return running<In>(*this, info);
   }
 
   template <class In>

@@ -54,12 +54,12 @@ class one_at_a_time {
    public:
     using output = stage_output_t<S, In>;
 
-    running(bound_t<S, In>&& stage, std::shared_ptr<std::mutex> mutex)
-        : stage_(std::move(stage)), mutex_(std::move(mutex)) {}
+    running(bound_t<S, In>&& stage, std::shared_ptr<std::mutex> mutex, const part_names& parts)
+        : stage_(std::move(stage)), mutex_(std::move(mutex)), parts_(parts) {}
 
     // Emitted after the lock is released: stages downstream may take long.
     void operator()(sample<In>&& s, auto& emit, context& c) {
-      collector made{{}, s.id};
+      collector made{{}, s.id, parts_};
       std::exception_ptr error;
       try {
         const std::lock_guard lock(*mutex_);
@@ -85,7 +85,9 @@ class one_at_a_time {
       template <class V>
         requires std::constructible_from<output, V>
       bool operator()(V&& value) {
-        return (*this)(sample<output>{output(std::forward<V>(value)), id});
+        const bool names_parts = traits_of<S>().checkpoints_mid_call;
+        return (*this)(sample<output>{output(std::forward<V>(value)),
+                                      names_parts ? id : parts.part_of(id, all.values.size())});
       }
 
       bool operator()(sample<output>&& s) {
@@ -104,16 +106,18 @@ class one_at_a_time {
 
       outcomes<output> all;
       sample_id id;
+      const part_names& parts;
     };
 
     bound_t<S, In> stage_;
     std::shared_ptr<std::mutex> mutex_;
+    part_names parts_;
   };
 
   template <class In>
   running<In> bind(const stage_info& info) const {
-    if constexpr (binds_to<S, In>) return running<In>(stage_.template bind<In>(info), mutex_);
-    else return running<In>(bound_t<S, In>(stage_), mutex_);
+    if constexpr (binds_to<S, In>) return running<In>(stage_.template bind<In>(info), mutex_, info.parts);
+    else return running<In>(bound_t<S, In>(stage_), mutex_, info.parts);
   }
 
  private:
