@@ -22,7 +22,7 @@ namespace feedline::inline FEEDLINE_ABI {
 /// Facts about a source that hold for all of its samples: `static constexpr source_traits traits{…}` in its
 /// class.
 struct source_traits {
-  const char* kind = nullptr;          ///< its name in messages and metrics; by default that of its type
+  const char* kind = "";               ///< its name in messages and metrics; by default that of its type
   bool splits_files_by_rank = false;   ///< it yields only the rank's share of the files: see epoch
   bool splits_samples_by_rank = false; ///< it yields only the rank's share of an epoch's positions
   bool yields_file_names = false;      ///< its samples are file names; the data is in those files
@@ -178,7 +178,7 @@ template <class S>
 consteval source_traits source_traits_of() {
   source_traits t;
   if constexpr (requires { S::traits; }) t = S::traits;
-  if constexpr (!requires { requires S::traits.kind != nullptr; }) t.kind = type_name<S>.data();
+  if constexpr (!requires { requires S::traits.kind[0] != 0; }) t.kind = type_name<S>.data();
   return t;
 }
 

@@ -29,7 +29,7 @@ struct stage_info {
 /// Facts about a stage that hold for every item type: `static constexpr stage_traits traits{…}` in its class.
 struct stage_traits {
   /// Its name in messages and checkpoints; by default that of its type, which differs between compilers.
-  const char* kind = nullptr;
+  const char* kind = "";
   /// Its result for an item doesn't depend on earlier items. It may be copied and can run on several workers.
   bool stateless = false;
   /// It emits one item for each that it receives.
@@ -186,7 +186,7 @@ consteval fit fit_of() {
 /// The kind of a source or a stage, or its type where it names none.
 template <class S>
 consteval const char* kind_of() {
-  if constexpr (requires { requires S::traits.kind != nullptr; }) return S::traits.kind;
+  if constexpr (requires { requires S::traits.kind[0] != 0; }) return S::traits.kind;
   else return type_name<S>.data();
 }
 
