@@ -154,6 +154,14 @@ TEST_CASE("rows that have arrived are yielded while the pipe is silent, and a st
   done.count_down();
 }
 
+TEST_CASE("a silent pipe doesn't hold back the last row of the file before it") {
+  const temporary_folder folder;
+  const std::string before =
+      folder.write("a", arrow_writer({int64_part("x")}).batch({counted(0, 3)}).stream());
+  auto loader = (fl::arrow_rows<std::int64_t>({before, make_pipe(folder)}, {"x"}) | fl::map(value)).finite();
+  for (std::int64_t i = 0; i < 3; ++i) CHECK(loader.next() == i);
+}
+
 TEST_CASE("a pipe without a writer doesn't delay a stop") {
   const temporary_folder folder;
   auto loader = read(make_pipe(folder)).finite();

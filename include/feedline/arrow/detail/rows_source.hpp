@@ -78,8 +78,14 @@ class rows_source {
 
   std::uint64_t index() const noexcept { return index_; }
 
-  /// For a pipe, whether rows have already arrived.
-  bool ready() const noexcept { return !piped_ || (batch_ && row_ < batch_->rows); }
+  /// Before the first row of a pipe, and in it, whether rows have already arrived.
+  bool ready() const {
+    if (batch_ && row_ < batch_->rows) return true;
+    if (piped_) return false;
+    if (mapped_ && next_ < mapped_->layout().batches.size()) return true;
+    const auto following = files_.peek();
+    return !following || !is_pipe(files_.names()[*following]);
+  }
 
   void state(auto& archive) {
     std::uint64_t row = is_open() ? place() : closed;
