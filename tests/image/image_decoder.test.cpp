@@ -416,6 +416,15 @@ TEST_CASE("a mask gets the crop and flip of its image, and its numbers are never
   }));
 }
 
+TEST_CASE("a mask that is cut off is an error, whatever is kept of damaged images") {
+  auto file = write_png(random_samples(40, 40, 1, 8), {.type = PNG_COLOR_TYPE_GRAY});
+  file.resize(file.size() / 2);
+  CHECK_NOTHROW(fl::decode_image(file, keeping));
+  CHECK_THROWS_AS(fl::decode_mask(file, keeping), fl::image_error);
+  fl::tensor<std::uint8_t> mask(fl::shape{40, 40, 1});
+  CHECK_THROWS_AS(fl::decode_mask_crop(file, fl::whole_image, hwc_view(mask), {}, keeping), fl::image_error);
+}
+
 TEST_CASE("a mask is turned upright as its EXIF data say") {
   const auto samples = random_samples(19, 27, 1, 8);
   const auto payload = exif_payload(6);

@@ -28,7 +28,7 @@ class png_reader final : public image_reader {
   image_header open(std::span<const std::byte> file, const image_options& options, bool as_numbers) override {
     rest_ = file;
     as_numbers_ = as_numbers;
-    keeps_ = options.on_corrupt == on_corrupt::keep;
+    keeps_ = options.on_corrupt == on_corrupt::keep && !as_numbers;
     is_broken_ = false;
     all_rows_ = nullptr;
     errors_.run(image_decoder_name, [this, &options] {
