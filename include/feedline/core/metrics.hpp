@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <feedline/core/failure.hpp>
@@ -186,7 +187,7 @@ std::size_t busiest_segment(const interval_metrics& m);
 std::string bottleneck_of(const interval_metrics& m, const std::string& outage = {});
 
 /// Text as a JSON string, control characters escaped.
-std::string json_string(const std::string& text);
+std::string json_string(std::string_view text);
 
 std::string json_of(const interval_metrics& m);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <feedline/detail/utf8.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE std::string percent(double fraction) {
@@ -106,21 +108,17 @@ FEEDLINE_INLINE std::string bottleneck_of(const interval_metrics& m, const std::
   return text + "; the consumer waits " + percent(waits) + " of the time";
 }
 
-FEEDLINE_INLINE std::string json_string(const std::string& text) {
+FEEDLINE_INLINE std::string json_string(std::string_view text) {
   static constexpr char hex[] = "0123456789abcdef";
   std::string out = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (code < 0x20) {
-      out += "\\u00";
-      out += hex[code >> 4];
-      out += hex[code & 15];
-    } else {
-      out += c;
-    }
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const auto code = static_cast<unsigned char>(text[0]);
+    if (length == 0) out += replacement_character;
+    else if (code == '"' || code == '\\') (out += '\\') += text[0];
+    else if (code < 0x20) ((out += "\\u00") += hex[code >> 4]) += hex[code & 15];
+    else out += text.substr(0, length);
+    text.remove_prefix(std::max<std::size_t>(1, length));
   }
   return out + '"';
 }

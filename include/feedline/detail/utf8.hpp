@@ -20,5 +20,5 @@ inline constexpr std::string_view replacement_character = "\xef\xbf\xbd";
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #ifndef FEEDLINE_COMPILED
-#include <feedline/telemetry/detail/utf8.ipp>
+#include <feedline/detail/utf8.ipp>
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/telemetry/detail/utf8.hpp>
+#include <feedline/detail/utf8.hpp>
 
 #include <array>
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include <feedline/telemetry/detail/utf8.hpp>
+#include <feedline/detail/utf8.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include <feedline/telemetry/detail/utf8.hpp>
+#include <feedline/detail/utf8.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

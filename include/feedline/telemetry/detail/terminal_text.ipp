@@ -2,7 +2,7 @@
 #pragma once
 #include <feedline/telemetry/detail/terminal_text.hpp>
 
-#include <feedline/telemetry/detail/utf8.hpp>
+#include <feedline/detail/utf8.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
