@@ -339,6 +339,9 @@ TEST_CASE("a stop ends the search for lines") {
   std::stop_source stop;
   stop.request_stop();
   CHECK_THROWS_AS(source_of({folder / "x"}).indexed(stop.get_token()), std::runtime_error);
+  const auto kept = source_of({folder / "x"}, {.keep_index = true});
+  CHECK(kept.indexed().size() == 2);
+  CHECK_THROWS_AS(kept.indexed(stop.get_token()), std::runtime_error);
 }
 
 TEST_CASE("global_shuffle yields each line once per epoch, in an order of its own, divided among ranks") {

@@ -154,6 +154,9 @@ TEST_CASE("a stop ends the indexing of a shard") {
   const tar_samples source(folder.write("s.tar", pairs(100).add("0.txt", "t").add("1.txt", "t").closed()),
                            {.on_notice = [&](const std::string&) { stop.request_stop(); }});
   CHECK_THROWS_AS(source.indexed(stop.get_token()), std::runtime_error);
+  const tar_samples kept(folder.write("kept.tar", pairs(3).closed()), {.keep_index = true});
+  CHECK(kept.indexed().size() == 3);
+  CHECK_THROWS_AS(kept.indexed(stop.get_token()), std::runtime_error);
 }
 
 TEST_CASE("a notice that fails costs no sample") {

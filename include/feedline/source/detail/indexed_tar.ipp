@@ -7,6 +7,7 @@
 
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/run_on_threads.hpp>
+#include <feedline/source/detail/index_file.hpp>
 #include <feedline/source/detail/object_list.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/detail/tar_objects.hpp>
@@ -22,6 +23,7 @@ FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_inde
   std::vector<tar_index> shards(files_.names().size());
   // They mostly wait for the disk. To look for a sample's members takes memory, so one shard at a time does that.
   run_each_on_threads(shards.size(), how.notice ? 1 : 16, [&](std::size_t i) {
+    throw_if_stopped(stop); // indices that were kept take no scan
     if (!is_object(i)) shards[i] = index_of_tar(files_.names()[i], how, keep_index, stop);
   });
   for (std::size_t i = 0; i < shards.size(); ++i)

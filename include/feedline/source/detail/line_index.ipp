@@ -147,6 +147,7 @@ FEEDLINE_INLINE lines_by_position::lines_by_position(const file_order& files, st
     : files_(files), max_line_bytes_(max_line_bytes) {
   std::vector<line_index> indices(files_.names().size());
   run_each_on_threads(indices.size(), processors(), [&](std::size_t i) {
+    throw_if_stopped(stop); // indices that were kept take no scan
     indices[i] = index_of_lines(files_.names()[i], keep_index, stop);
   });
   for (const line_index& index : indices) places_.add_file(index.lines);
