@@ -129,6 +129,18 @@ numbers by_hand(int count, const makes_several& of_one) {
   return all;
 }
 
+/// Passes on its items, and keeps a table of that size.
+struct with_table {
+  using output = int;
+  static constexpr fl::stage_traits traits{.stateless = true, .one_to_one = true};
+
+  void operator()(int n, auto& emit) const { emit(n); }
+
+  std::size_t bytes_held() const { return bytes; }
+
+  std::size_t bytes;
+};
+
 } // namespace
 
 TEST_CASE("split passes each item through the branch that its predicate chooses, and keeps the order") {
@@ -384,6 +396,45 @@ TEST_CASE("the memory plan has the items inside a split, and asks for their size
                                              [&] { of({}).finite({.memory_budget = 1'000'000}); }));
   CHECK(collect(of({500}).finite({.memory_budget = 1'000'000})).size() == 3);
   CHECK(*of({80'500}).memory().bytes() - *of({500}).memory().bytes() == 80'000);
+}
+
+TEST_CASE("the memory plan of a cache has the items inside its stages") {
+  using text = std::string;
+  const auto of = [](fl::max_item_bytes limit, auto... workers) {
+    return fl::from(count_to(9)) |
+           fl::split(is_even, fl::map([](int) { return text(100, 'x'); }, limit) | fl::map(&text::size),
+                     fl::map([](int) { return std::size_t{1}; })) |
+           fl::map([](std::size_t n) { return n; }, workers...) | fl::cache({.memory_bytes = 1000}) |
+           fl::batch(4);
+  };
+  for (const bool shared : {false, true}) {
+    const auto plan_of = [&](fl::max_item_bytes limit) {
+      return shared ? of(limit, fl::workers{2}).memory() : of(limit).memory();
+    };
+    CAPTURE(to_string(plan_of({500})));
+    CHECK_FALSE(plan_of({}).bytes());
+    CHECK(*plan_of({80'500}).bytes() - *plan_of({500}).bytes() == (shared ? 160'000 : 80'000));
+  }
+  CHECK(throws_saying<std::invalid_argument>("between the stages of split",
+                                             [&] { of({}).finite({.memory_budget = 1'000'000}); }));
+}
+
+TEST_CASE(
+    "the memory plan has once what stages keep inside a split or a cache, however many workers share it") {
+  const auto bytes_of = [](std::size_t kept, std::uint64_t cached, auto... workers) {
+    return (fl::from(count_to(9)) | fl::split(always, with_table{kept}, with_table{0}, workers...) |
+            fl::cache({.memory_bytes = cached, .items_per_sample = 1}) |
+            fl::map([](int n) { return n; }, workers...) |
+            fl::cache({.memory_bytes = 1000, .items_per_sample = 1}) | fl::batch(4))
+        .memory()
+        .bytes()
+        .value();
+  };
+  for (const auto added : {bytes_of(5'000'000, 1000) - bytes_of(0, 1000),
+                           bytes_of(5'000'000, 1000, fl::workers{3}) - bytes_of(0, 1000, fl::workers{3}),
+                           bytes_of(0, 5'001'000) - bytes_of(0, 1000),
+                           bytes_of(0, 5'001'000, fl::workers{3}) - bytes_of(0, 1000, fl::workers{3})})
+    CHECK(added == 5'000'000);
 }
 
 TEST_CASE("metrics count the items of each branch, and what the functions in them count") {

@@ -100,13 +100,19 @@ class split_stage : public function_stage<Parts> {
 
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
-    return most_bytes<In>(in, false);
+    return most_bytes<In>(in, [&](const std::vector<stage_facts>& stages) {
+      return stages.empty() ? in : stages.back().size.emitted;
+    });
+  }
+
+  std::size_t bytes_held() const {
+    return bytes_held_by(true_stages(), this->f_.on_true) + bytes_held_by(false_stages(), this->f_.on_false);
   }
 
   /// The bytes that a worker keeps of a sample inside the branches.
   template <class In>
   known_bytes bytes_gathered(known_bytes in) const {
-    return most_bytes<In>(in, true);
+    return most_bytes<In>(in, bytes_inside);
   }
 
   /// Explains why that isn't known.
@@ -191,9 +197,9 @@ class split_stage : public function_stage<Parts> {
 
  private:
   template <class In>
-  known_bytes most_bytes(known_bytes in, bool inside) const {
-    const known_bytes a = bytes_of_branch<In>(true_stages(), this->f_.on_true, in, inside);
-    const known_bytes b = bytes_of_branch<In>(false_stages(), this->f_.on_false, in, inside);
+  known_bytes most_bytes(known_bytes in, auto bytes_of) const {
+    const known_bytes a = bytes_of(facts_of<In>(true_stages(), this->f_.on_true, in));
+    const known_bytes b = bytes_of(facts_of<In>(false_stages(), this->f_.on_false, in));
     return a && b ? std::max(a, b) : std::nullopt;
   }
 };

@@ -73,6 +73,26 @@ std::vector<stage_facts> facts_of(types<Stages...>, const composed_stages& compo
   return all;
 }
 
+/// The bytes of the items between those stages and after the last, and of what the stages gather.
+inline known_bytes bytes_inside(const std::vector<stage_facts>& stages) {
+  known_bytes sum = 0;
+  for (const stage_facts& f : stages) {
+    sum = sum_of(sum, f.size.emitted);
+    if (f.size.gathered) sum = sum_of(sum, f.size.gathered->bytes);
+  }
+  return sum;
+}
+
+/// The bytes that stages keep, for all workers together.
+template <class... Stages>
+std::size_t bytes_held_by(types<Stages...>, const composed_stages& composed) {
+  known_bytes sum = 0;
+  types<Stages...>::visit(composed, [&](const auto& stage) {
+    if constexpr (requires { stage.bytes_held(); }) sum = sum_of(sum, stage.bytes_held());
+  });
+  return sum.value_or(~std::size_t{0});
+}
+
 class pipeline_run;
 struct thread_counters;
 

@@ -196,19 +196,6 @@ class running_branch<In, S, Rest...> {
 template <class In, class... Stages>
 running_branch<In, Stages...> running_branch_of(types<Stages...>);
 
-/// The bytes of an item that leaves a branch or, `inside`, of all that is in it before; `in`: of an item that enters.
-template <class In, class Stages>
-known_bytes bytes_of_branch(Stages stages, const composed_stages& described, known_bytes in, bool inside) {
-  known_bytes sum = 0, item = in;
-  for (const stage_facts& f : facts_of<In>(stages, described, in)) {
-    sum = sum_of(sum, f.size.emitted);
-    sum = sum_of(sum, f.size.kept);
-    if (f.size.gathered) sum = sum_of(sum, f.size.gathered->bytes);
-    item = f.size.emitted;
-  }
-  return inside ? sum : item;
-}
-
 /// The running stage of a split has one of these as its base: how a failure inside a branch leaves it.
 struct throws_failures {};
 

@@ -233,26 +233,32 @@ class cached_stage {
     return facts_of<In>(inner_types(), composed_, in).back().size.emitted;
   }
 
-  std::size_t bytes_held() const noexcept { return store_->memory(); }
+  std::size_t bytes_held() const { return store_->memory() + bytes_held_by(inner_types(), composed_); }
 
-  /// The bytes that a worker holds: the item before each inner stage, and all results of a sample, as values
-  /// and, for a directory, as bytes.
+  /// The bytes that a worker holds: those inside the cached stages, and all results of a sample, as values and, for
+  /// a directory, as bytes.
   template <class In>
   known_bytes bytes_gathered(known_bytes in) const {
     using out = typename inner_types::template output<In>;
     const std::size_t items = traits.position_from_last_sample ? 1 : store_->items_per_sample();
     if (items == 0) return std::nullopt;
     const std::vector<stage_facts> facts = facts_of<In>(inner_types(), composed_, in);
-    known_bytes between = 0;
-    for (const stage_facts& f : facts) between = sum_of(between, f.size.emitted);
     const known_bytes item = facts.back().size.emitted;
-    return sum_of(between, product_of(items, sum_of(product_of(store_->memory() > 0 ? 1 : 2, item),
-                                                    2 * sizeof(sample<out>))));
+    return sum_of(
+        bytes_inside(facts),
+        product_of(items, sum_of(product_of(store_->memory() > 0 ? 1 : 2, item), 2 * sizeof(sample<out>))));
   }
 
   /// Explains why that isn't known although the size of an item is.
   std::string unknown() const {
-    if (traits.position_from_last_sample || store_->items_per_sample() > 0) return {};
+    if (traits.position_from_last_sample || store_->items_per_sample() > 0) {
+      std::string text; // of a stage that says it
+      inner_types::visit(composed_, [&](const auto& stage) {
+        if constexpr (requires { stage.unknown(); })
+          if (text.empty()) text = stage.unknown();
+      });
+      return text;
+    }
     return "how many items " + whole_name() +
            " gathers of one sample: set items_per_sample in the options of the cache, or put the cache "
            "before the stages that emit several";

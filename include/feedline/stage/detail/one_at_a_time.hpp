@@ -22,6 +22,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 template <class S>
 class one_at_a_time {
  public:
+  using feedline_part = void;
   using on_one_thread = S;
   static constexpr stage_traits traits{.kind = kind_of<S>(),
                                        .stateless = true,
@@ -47,6 +48,25 @@ class one_at_a_time {
   template <class In>
   known_bytes bytes_given(known_bytes in) const {
     return detail::bytes_given<In>(stage_, in);
+  }
+
+  template <class In>
+  known_bytes bytes_gathered(known_bytes in) const
+    requires part_of_library<S> && requires(const S& s) { s.template bytes_gathered<In>(in); }
+  {
+    return stage_.template bytes_gathered<In>(in);
+  }
+
+  std::size_t bytes_held() const
+    requires requires(const S& s) { s.bytes_held(); }
+  {
+    return stage_.bytes_held();
+  }
+
+  std::string unknown() const
+    requires part_of_library<S> && requires(const S& s) { s.unknown(); }
+  {
+    return stage_.unknown();
   }
 
   template <class In>
