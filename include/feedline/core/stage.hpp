@@ -176,6 +176,8 @@ template <class S, class In>
 consteval fit fit_of() {
   if constexpr (requires { S::template fits<In>(); }) {
     return S::template fits<In>();
+  } else if constexpr (binds_to<S, In>) {
+    return fit::yes;
   } else if constexpr (running_stage<S, In>) {
     return movable_item<typename S::output> ? fit::yes : fit::item_cannot_move;
   } else {

@@ -26,11 +26,6 @@ struct enumerate_stage {
       .kind = "enumerate", .one_to_one = true, .resets_each_epoch = true, .checkpoints_mid_call = true};
 
   template <class In>
-  static consteval fit fits() {
-    return fit::yes;
-  }
-
-  template <class In>
   struct running {
     using output = enumerated<In>;
 

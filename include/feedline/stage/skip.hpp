@@ -23,11 +23,6 @@ struct skip_stage {
                                        .checkpoints_mid_call = true};
 
   template <class In>
-  static consteval fit fits() {
-    return fit::yes;
-  }
-
-  template <class In>
   struct running {
     using output = In;
 

@@ -148,11 +148,6 @@ class await_stage {
 
   const std::string& name() const { return options_.name; }
 
-  template <class Ticket>
-  static consteval fit fits() {
-    return fit::yes;
-  }
-
   std::size_t items_at_once() const noexcept { return options_.in_flight; }
 
   template <class Ticket>

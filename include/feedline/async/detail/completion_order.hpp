@@ -28,11 +28,6 @@ class completion_order {
   std::size_t items_held() const noexcept { return limit_; }
 
   template <class Ticket>
-  static consteval fit fits() {
-    return fit::yes;
-  }
-
-  template <class Ticket>
   class running {
    public:
     using output = Ticket;

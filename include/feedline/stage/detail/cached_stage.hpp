@@ -113,11 +113,6 @@ class cached_stage {
   }
 
   template <class In>
-  static consteval fit fits() {
-    return fit::yes; // the stages that it was made from fit
-  }
-
-  template <class In>
   class running {
    public:
     using feedline_runs_stages = void;

@@ -203,11 +203,6 @@ struct passing_stage {
                                        .belongs_to_source = BelongsToSource};
 
   template <class In>
-  static consteval fit fits() {
-    return fit::yes;
-  }
-
-  template <class In>
   struct running {
     using output = In;
 
