@@ -298,44 +298,23 @@ class struct_columns {
   static constexpr std::size_t count = std::tuple_size_v<typename parts::results>;
 
  public:
-  /// The column of the field that a member pointer names: `batch.get<&example::label>()`. That of a temporary is moved
-  /// out, so that it outlives the batch.
-  template <auto Member>
-    requires std::is_member_pointer_v<decltype(Member)>
+  /// The column of the field that a member pointer names, `batch.get<&example::label>()`, or that has a number,
+  /// `batch.get<0>()`, for pairs and tuples, for example. That of a temporary is moved out, so that it outlives the batch.
+  template <auto Field>
   const auto& get() const& noexcept FEEDLINE_LIFETIMEBOUND {
-    return field<Member>(*this);
+    return column<Field>(*this);
   }
 
   /// The same column, to be written.
-  template <auto Member>
-    requires std::is_member_pointer_v<decltype(Member)>
+  template <auto Field>
   auto& get() & noexcept FEEDLINE_LIFETIMEBOUND {
-    return field<Member>(*this);
+    return column<Field>(*this);
   }
 
   /// The column by value.
-  template <auto Member>
-    requires std::is_member_pointer_v<decltype(Member)>
+  template <auto Field>
   auto get() && noexcept {
-    return std::move(field<Member>(*this));
-  }
-
-  /// The column of field number I, for pairs and tuples, for example.
-  template <std::size_t I>
-  const auto& get() const& noexcept FEEDLINE_LIFETIMEBOUND {
-    return numbered<I>(*this);
-  }
-
-  /// The same column, to be written.
-  template <std::size_t I>
-  auto& get() & noexcept FEEDLINE_LIFETIMEBOUND {
-    return numbered<I>(*this);
-  }
-
-  /// The column by value.
-  template <std::size_t I>
-  auto get() && noexcept {
-    return std::move(numbered<I>(*this));
+    return std::move(column<Field>(*this));
   }
 
   /// Whether all columns are equal.
@@ -363,8 +342,14 @@ class struct_columns {
  private:
   friend struct detail::columns_maker<T, Mode>;
 
+  template <auto Field, class Self>
+  static auto& column(Self& self) noexcept {
+    if constexpr (std::is_member_pointer_v<decltype(Field)>) return named<Field>(self);
+    else return numbered<Field>(self);
+  }
+
   template <auto Member, class Self>
-  static auto& field(Self& self) noexcept {
+  static auto& named(Self& self) noexcept {
     constexpr bool is_field_of_the_samples = detail::names_field<T, Member>;
     static_assert(is_field_of_the_samples,
                   "feedline: `Member` is not a field of `T`, the type of this batch's samples");
@@ -556,8 +541,35 @@ bool emit_batch(Batch&& b, auto& emit) {
   }
 }
 
+/// The rows of the batch that a stage is filling.
+class rows_so_far {
+ public:
+  rows_so_far(std::size_t size, const batch_options& options) : size_(size), options_(options) {}
+
+  bool is_full() const noexcept { return ids_.size() == size_; }
+
+  /// Whether there are none, and none of this epoch were dropped. (A run resumed within the epoch would read dropped
+  /// samples again.)
+  bool at_rest() const noexcept { return ids_.size() == 0 && !dropped_; }
+
+  void end_epoch() noexcept { dropped_ = false; }
+
+ protected:
+  void drop() {
+    ids_ = {};
+    dropped_ = true;
+  }
+
+  std::size_t size_; // of a full batch
+  batch_options options_;
+  batch_ids ids_;
+
+ private:
+  bool dropped_ = false; // some samples of this epoch
+};
+
 template <class T, class Mode>
-class batch_builder {
+class batch_builder : public rows_so_far {
   using parts = batch_parts<typename columns_of<Mode, T>::types>;
   static constexpr bool fills_rows = lies_in_rows<T> && !std::is_same_v<Mode, as_list_t>;
 
@@ -569,7 +581,7 @@ class batch_builder {
       : batch_builder(size, options, mode, block_cache::over(options.memory)) {}
 
   batch_builder(std::size_t size, batch_options options, Mode mode, std::shared_ptr<block_cache> memory)
-      : size_(size), options_(options), memory_(std::move(memory)), columns_(parts::make(mode, *memory_)) {}
+      : rows_so_far(size, options), memory_(std::move(memory)), columns_(parts::make(mode, *memory_)) {}
 
   void operator()(sample<T>&& s, auto& emit) {
     keep(std::move(s));
@@ -582,8 +594,6 @@ class batch_builder {
     add(s.value);
     ids_.add(s.id);
   }
-
-  bool is_full() const noexcept { return ids_.size() == size_; }
 
   /// The identities of the samples that it holds.
   sample_ids ids() const noexcept { return ids_.all(); }
@@ -617,21 +627,11 @@ class batch_builder {
     if (is_full()) flush(emit);
   }
 
-  /// Whether it holds no samples, and has dropped none of this epoch. (A run resumed within the epoch would
-  /// read dropped samples again.)
-  bool at_rest() const noexcept { return ids_.size() == 0 && !dropped_; }
-
   void finish(auto& emit) {
     if (ids_.size() == 0) return;
-    if (!options_.drop_last) {
-      flush(emit);
-    } else {
-      ids_ = {};
-      dropped_ = true;
-    }
+    if (options_.drop_last) drop();
+    else flush(emit);
   }
-
-  void end_epoch() noexcept { dropped_ = false; }
 
  private:
   // If a later column refuses a sample, the next sample overwrites what the earlier columns stored of it.
@@ -643,12 +643,8 @@ class batch_builder {
     }
   }
 
-  std::size_t size_;
-  batch_options options_;
   std::shared_ptr<block_cache> memory_;
   typename parts::builders columns_;
-  batch_ids ids_;        // of the rows so far
-  bool dropped_ = false; // some samples of this epoch
 };
 
 /// The most bytes of a batch whose samples take `row` bytes each. Padding only makes each as long as the longest, and the
@@ -668,14 +664,30 @@ constexpr std::uint64_t batches_of(std::uint64_t items, std::size_t size, bool w
   return items / size + (with_rest && items % size != 0);
 }
 
-template <class Mode>
-struct batch_stage {
+/// What batch and batch_into are to a run.
+struct batch_sizes {
   using feedline_part = void;
   static constexpr stage_traits traits{.kind = "batch",
                                        .data_independent_count = true,
                                        .position_from_last_sample = true,
                                        .checkpoints_mid_call = true};
 
+  std::size_t samples_in_one() const noexcept { return size; }
+
+  std::uint64_t output_count(std::uint64_t items, bool drains) const noexcept {
+    return batches_of(items, size, drains && !options.drop_last);
+  }
+
+  std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
+    return key(size * ranks, options.drop_last);
+  }
+
+  std::size_t size;
+  batch_options options;
+};
+
+template <class Mode>
+struct batch_stage : batch_sizes {
   template <class In>
   static consteval fit fits() {
     return columns_of<Mode, In>::exist ? fit::yes : fit::no_shape;
@@ -705,18 +717,6 @@ struct batch_stage {
     return columns_of<Mode, In>::keep;
   }
 
-  std::size_t samples_in_one() const noexcept { return size; }
-
-  std::uint64_t output_count(std::uint64_t items, bool drains) const noexcept {
-    return batches_of(items, size, drains && !options.drop_last);
-  }
-
-  std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
-    return key(size * ranks, options.drop_last);
-  }
-
-  std::size_t size;
-  batch_options options;
   Mode mode;
 };
 
@@ -724,7 +724,7 @@ template <class Mode>
 auto make_batch_stage(std::size_t size, batch_options options, Mode mode) {
   if (size == 0) throw std::invalid_argument("feedline::batch: a batch needs at least one sample");
   refuse_negative(size, "feedline::batch: the size");
-  return batch_stage<Mode>{size, options, mode};
+  return batch_stage<Mode>{{size, options}, mode};
 }
 
 } // namespace detail

@@ -121,11 +121,11 @@ class fill_stage {
 
 /// Makes batches from filled rows.
 template <class T, class Filled>
-class row_gatherer {
+class row_gatherer : public rows_so_far {
  public:
   using output = batch_of<T>;
 
-  row_gatherer(std::size_t size, batch_options options) : size_(size), options_(options) {}
+  using rows_so_far::rows_so_far;
 
   void operator()(sample<Filled>&& s, auto& emit) {
     places_ = std::move(s.value.places);
@@ -133,22 +133,15 @@ class row_gatherer {
     places_->add(s.value.slot, ids_.size());
     s.value.slot = {};
     ids_.add(s.id);
-    if (ids_.size() == size_) flush(emit);
+    if (is_full()) flush(emit);
   }
-
-  /// Whether it holds no samples, and has dropped none of this epoch. (A run resumed within the epoch would
-  /// read dropped samples again.)
-  bool at_rest() const noexcept { return ids_.size() == 0 && !dropped_; }
 
   void finish(auto& emit) {
     if (ids_.size() == 0) return;
     if (!options_.drop_last) return flush(emit);
-    ids_ = {};
-    dropped_ = true;
+    drop();
     places_->drop();
   }
-
-  void end_epoch() noexcept { dropped_ = false; }
 
  private:
   void flush(auto& emit) {
@@ -164,26 +157,11 @@ class row_gatherer {
     emit_batch(std::move(b), emit);
   }
 
-  std::size_t size_;
-  batch_options options_;
   std::shared_ptr<row_places<T>> places_;
-  batch_ids ids_;        // of the rows so far
-  bool dropped_ = false; // some samples of this epoch
 };
 
 template <class T>
-struct gather_stage {
-  using feedline_part = void;
-  static constexpr stage_traits traits{.kind = "batch",
-                                       .data_independent_count = true,
-                                       .position_from_last_sample = true,
-                                       .checkpoints_mid_call = true};
-
-  template <class In>
-  static consteval fit fits() {
-    return fit::yes; // it always follows its fill_stage
-  }
-
+struct gather_stage : batch_sizes {
   template <class In>
   row_gatherer<T, In> bind(const stage_info&) const {
     return {size, options};
@@ -199,18 +177,6 @@ struct gather_stage {
   /// While the current batch is stored elsewhere, no batch is being emitted.
   std::size_t items_begun() const noexcept { return 2; }
 
-  std::size_t samples_in_one() const noexcept { return size; }
-
-  std::uint64_t output_count(std::uint64_t items, bool drains) const noexcept {
-    return batches_of(items, size, drains && !options.drop_last);
-  }
-
-  std::uint64_t fingerprint_of_ranks(std::uint64_t ranks) const noexcept {
-    return key(size * ranks, options.drop_last);
-  }
-
-  std::size_t size;
-  batch_options options;
   known_bytes bytes_of_rows;
 };
 
@@ -256,7 +222,7 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
     const auto options_of_batch = detail::option_or(batch_options{}, options...);
     using columns = detail::row_columns_of<T>;
     const auto shapes_of_row = columns::shapes(detail::option_or(shapes{}, options...).of_tensors);
-    const detail::gather_stage<T> gather{size, options_of_batch, columns::bytes(shapes_of_row, size)};
+    const detail::gather_stage<T> gather{{size, options_of_batch}, columns::bytes(shapes_of_row, size)};
     detail::fill_stage<T, held> fill({size, shapes_of_row, options_of_batch.memory}, held(std::forward<F>(f)),
                                      detail::option_or(name{}, options...).text);
     if constexpr (detail::has_option<workers, Options...>)

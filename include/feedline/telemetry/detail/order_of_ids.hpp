@@ -299,7 +299,7 @@ template <class In, class S>
 auto stage_of_ids(const S& stage, observed_order& order) {
   if constexpr (gathers_by_number<S> && std::is_same_v<In, order_mark>) {
     order.batch_size = stage.samples_in_one();
-    return batch_stage<as_list_t>{order.batch_size, {.drop_last = stage.options.drop_last}, as_list};
+    return batch_stage<as_list_t>{{order.batch_size, {.drop_last = stage.options.drop_last}}, as_list};
   } else if constexpr (buffers_marks<S, In>) {
     order.add_buffer(static_cast<double>(stage.items_held()) * static_cast<double>(order.batch_size));
     return watched_buffer<S>{stage};
@@ -320,7 +320,7 @@ auto append_stages(types<>, const std::shared_ptr<const void>*, const std::share
   if constexpr (std::is_same_v<In, order_mark>) {
     order.notes.push_back("the pipeline has no batch(): " + std::to_string(batch_size) +
                           " samples in a row count as a batch");
-    batch_stage<as_list_t> gather{batch_size, {}, as_list};
+    batch_stage<as_list_t> gather{{batch_size, {}}, as_list};
     return append_stages<Source, batch_of_marks>(types<>(), nullptr, source, batch_size, order,
                                                  std::move(done)..., std::move(gather));
   } else {
