@@ -4,7 +4,9 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <limits>
 
 namespace fl = feedline;
 
@@ -80,14 +82,23 @@ TEST_CASE("the erased rectangle depends only on the generator, and covers every 
   CHECK(painted({.probability = 0}, 20, 20, 1).height == 0);
 }
 
-TEST_CASE("the value is clamped for bytes") {
-  fl::tensor<std::uint8_t, 1, 20, 20> image;
-  std::fill(image.begin(), image.end(), std::uint8_t{7});
-  fl::random_generator random(1);
-  fl::random_erasing{.probability = 1, .value = -1}(chw_view(image), random);
-  CHECK(*std::min_element(image.begin(), image.end()) == 0);
-  fl::random_erasing{.probability = 1, .value = 1000}(chw_view(image), random);
-  CHECK(*std::max_element(image.begin(), image.end()) == 255);
+TEST_CASE("the value is clamped to the range of an integer type") {
+  const auto check = []<class T>(T least, T most) {
+    fl::tensor<T, 1, 20, 20> image;
+    fl::random_generator random(1);
+    const auto extremes_after = [&](float value) {
+      std::fill(image.begin(), image.end(), T{7});
+      fl::random_erasing{.probability = 1, .value = value}(chw_view(image), random);
+      const auto [low, high] = std::minmax_element(image.begin(), image.end());
+      return std::array{*low, *high};
+    };
+    CHECK(extremes_after(-1e30F)[0] == least);
+    CHECK(extremes_after(1e30F)[1] == most);
+    CHECK(extremes_after(std::numeric_limits<float>::quiet_NaN())[0] == least);
+    CHECK(extremes_after(static_cast<float>(most))[1] == most); // which may round up beyond the range
+  };
+  check(std::uint8_t{0}, std::uint8_t{255});
+  check(std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max());
 }
 
 TEST_CASE("if no rectangle fits, the image stays unchanged") {

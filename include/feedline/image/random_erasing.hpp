@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Erases a random rectangle of an image.
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -24,17 +23,20 @@ struct random_erasing {
   double probability = 0.5;                ///< of erasing
   std::array<double, 2> scale{0.02, 0.33}; ///< smallest and largest area, as a fraction of the image's
   std::array<double, 2> ratio{0.3, 3.3};   ///< smallest and largest height / width
-  float value = 0;                         ///< of every channel; clamped to the range of an integer type
+  /// Of every channel; clamped to the range of an integer type, where NaN becomes the least value.
+  float value = 0;
 
   /// Changes the image in place.
   template <class T>
   void operator()(const image_view<T>& image, random_generator& random) const {
     if (!random.chance(probability)) return;
     const T painted = [&] {
-      if constexpr (std::is_integral_v<T>)
-        return static_cast<T>(std::clamp(value, static_cast<float>(std::numeric_limits<T>::min()),
-                                         static_cast<float>(std::numeric_limits<T>::max())));
-      else return T(value);
+      if constexpr (std::is_integral_v<T>) {
+        using limits = std::numeric_limits<T>;
+        if (value >= static_cast<float>(limits::max())) return limits::max();
+        if (!(value > static_cast<float>(limits::min()))) return limits::min();
+      }
+      return T(value);
     }();
     const auto rows = static_cast<double>(image.height), columns = static_cast<double>(image.width);
     for (int i = 0; i < 10; ++i) {
