@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -75,13 +76,16 @@ class live_view::thread {
       const bool is_due = now >= next;
       if (is_due) next = now + every_;
       const bool can_draw = this->can_draw();
-      if (can_draw && !panel_.is_in_background()) {
-        if (is_due) update();
-        if (!is_last && (is_due || !panel_.is_drawn())) is_there = draw();
-      } else if (is_last || (!can_draw && now >= next_line)) {
-        next_line = now + every_line_;
-        update();
-        if (!can_draw) is_there = panel_.print(detail::view_summary(metrics_, is_utf8_, has_ended_) + "\n");
+      try {
+        if (can_draw && !panel_.is_in_background()) {
+          if (is_due) update();
+          if (!is_last && (is_due || !panel_.is_drawn())) is_there = draw();
+        } else if (is_last || (!can_draw && now >= next_line)) {
+          next_line = now + every_line_;
+          update();
+          if (!can_draw) is_there = panel_.print(detail::view_summary(metrics_, is_utf8_, has_ended_) + "\n");
+        }
+      } catch (const std::bad_alloc&) { // it tries again the next time
       }
       if (is_last) return;
       const clock::time_point then = std::min(next, now + std::chrono::milliseconds(100));

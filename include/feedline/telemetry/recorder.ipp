@@ -57,13 +57,13 @@ class recorder::thread {
       const bool is_last =
           stopped_.wait_until(lock, stop, next, [&] { return stop.stop_requested(); }) || watch_.has_ended();
       lock.unlock();
-      metrics now;
       try {
-        now = watch_.metrics();         // without the lock: the loader's end waits for it
-      } catch (const std::bad_alloc&) { // the next interval covers this one too
+        metrics now = watch_.metrics(); // without the lock: the loader's end waits for it
+        lock.lock();
+        add(std::move(now));
+      } catch (const std::bad_alloc&) { // this interval is missing, or the next covers it too
+        if (!lock.owns_lock()) lock.lock();
       }
-      lock.lock();
-      add(std::move(now));
       if (is_last) return;
       if (clock::now() > next + options_.every) next = clock::now(); // the process was suspended
     }
