@@ -112,13 +112,11 @@ FEEDLINE_INLINE std::string json_string(std::string_view text) {
   static constexpr char hex[] = "0123456789abcdef";
   std::string out = "\"";
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const auto code = static_cast<unsigned char>(text[0]);
-    if (length == 0) out += replacement_character;
-    else if (code == '"' || code == '\\') (out += '\\') += text[0];
-    else if (code < 0x20) ((out += "\\u00") += hex[code >> 4]) += hex[code & 15];
-    else out += text.substr(0, length);
-    text.remove_prefix(std::max<std::size_t>(1, length));
+    const std::string_view character = take_character(text);
+    const auto code = static_cast<unsigned char>(character[0]);
+    if (code == '"' || code == '\\') out += '\\';
+    if (code < 0x20) ((out += "\\u00") += hex[code >> 4]) += hex[code & 15];
+    else out += character;
   }
   return out + '"';
 }

@@ -3,6 +3,7 @@
 #include <feedline/detail/utf8.hpp>
 
 #include <array>
+#include <cstddef>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -25,11 +26,10 @@ FEEDLINE_INLINE char32_t next_character(std::string_view& rest) {
   return value;
 }
 
-FEEDLINE_INLINE std::size_t utf8_length(std::string_view text) {
-  std::string_view rest = text;
-  const bool is_replaced = next_character(rest) == 0xfffd;
-  const std::size_t length = text.size() - rest.size();
-  return is_replaced && length == 1 ? 0 : length;
+FEEDLINE_INLINE std::string_view take_character(std::string_view& rest) {
+  const std::string_view text = rest;
+  if (next_character(rest) == 0xfffd) return replacement_character;
+  return text.substr(0, text.size() - rest.size());
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -20,12 +20,9 @@ namespace detail {
 FEEDLINE_INLINE std::string prometheus_label(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) quoted += replacement_character;
-    else if (text[0] == '"' || text[0] == '\\') (quoted += '\\') += text[0];
-    else if (text[0] == '\n') quoted += "\\n";
-    else quoted += text.substr(0, length);
-    text.remove_prefix(length == 0 ? 1 : length);
+    const std::string_view character = take_character(text);
+    if (character == "\"" || character == "\\") quoted += '\\';
+    quoted += character == "\n" ? "\\n" : character;
   }
   return quoted + '"';
 }
