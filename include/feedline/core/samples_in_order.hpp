@@ -30,10 +30,13 @@ class samples_in_order {
     else if constexpr (!requires { samples_.extent(); }) size_ = std::min(size_, e.extent);
   }
 
+  /// Passes over a sample. False at the end.
+  bool advance() { return next_ < size_ && (++next_, true); }
+
   // The position advances before the sample is read, so that a failed sample isn't read again.
   auto next() -> std::optional<std::decay_t<decltype(std::declval<const D&>().at(0))>> {
-    if (next_ >= size_) return std::nullopt;
-    return sample_at(samples_, next_++, stop_);
+    if (!advance()) return std::nullopt;
+    return sample_at(samples_, next_ - 1, stop_);
   }
 
   std::uint64_t index() const { return index_at(samples_, next_ - 1); }

@@ -60,34 +60,13 @@ struct observed_order {
   std::vector<std::string> notes;
 };
 
-/// Samples by position that aren't read.
-template <only_indexed Samples>
-class unread_samples {
+/// The order of samples by position, which aren't read.
+template <class Samples>
+class unread_in_order : public samples_in_order<Samples> {
  public:
-  static constexpr source_traits traits = source_traits_of<Samples>();
+  explicit unread_in_order(samples_in_order<Samples> s) : samples_in_order<Samples>(std::move(s)) {}
 
-  explicit unread_samples(Samples samples) : samples_(std::move(samples)) {}
-
-  std::uint64_t size() const { return samples_.size(); }
-
-  order_mark at(std::uint64_t) const { return {}; }
-
-  std::uint64_t index_at(std::uint64_t position) const { return detail::index_at(samples_, position); }
-
-  std::uint64_t size_of_first(std::uint64_t extent) const
-    requires requires(const Samples& s) { s.size_of_first(extent); }
-  {
-    return samples_.size_of_first(extent);
-  }
-
-  std::uint64_t extent() const
-    requires requires(const Samples& s) { s.extent(); }
-  {
-    return samples_.extent();
-  }
-
- private:
-  Samples samples_;
+  std::optional<order_mark> next() { return this->advance() ? std::optional(order_mark()) : std::nullopt; }
 };
 
 /// The order of a source that knows its positions, which isn't read.
@@ -141,7 +120,7 @@ auto without_items(const Source& s, std::vector<std::string>& notes) {
   } else if constexpr (dealt_source<Source>) {
     return unread_positions<Source>(s);
   } else if constexpr (only_has_positions<Source>) {
-    return samples_in_order(unread_samples(s.indexed()));
+    return unread_in_order(s);
   } else {
     return s;
   }
