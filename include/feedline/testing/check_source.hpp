@@ -21,6 +21,7 @@
 #include <feedline/core/source.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/workers.hpp>
+#include <feedline/detail/function_ref.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/shuffle.hpp>
 #include <feedline/testing/check_options.hpp>
@@ -200,35 +201,13 @@ class typed_hand_source final : public hand_source {
   std::size_t largest_given_ = 0;
 };
 
-/// Makes sources from their description.
-class hand_sources {
- public:
-  virtual ~hand_sources() = default;
-  virtual std::unique_ptr<hand_source> make() = 0;
-};
-
-template <class Make, class Table>
-class typed_hand_sources final : public hand_sources {
- public:
-  typed_hand_sources(Make make, std::shared_ptr<Table> table)
-      : make_(std::move(make)), table_(std::move(table)) {}
-
-  std::unique_ptr<hand_source> make() override {
-    auto source = feedline::detail::as_pipeline(make_()).source();
-    return std::make_unique<typed_hand_source<decltype(source), Table>>(std::move(source), table_);
-  }
-
- private:
-  Make make_;
-  std::shared_ptr<Table> table_;
-};
-
 /// The promises that can be checked without a run.
 class hand_source_checks {
  public:
-  hand_source_checks(hand_sources& sources, const item_texts& texts, observed& seen,
-                     const check_options& options)
-      : sources_(sources), texts_(texts), seen_(seen), options_(options) {}
+  /// `make`: makes the source.
+  hand_source_checks(feedline::detail::function_ref<std::unique_ptr<hand_source>()> make,
+                     const item_texts& texts, observed& seen, const check_options& options)
+      : make_(make), texts_(texts), seen_(seen), options_(options) {}
 
   /// The steps of an epoch.
   const std::vector<source_step>& epoch_steps(std::uint32_t number);
@@ -271,7 +250,7 @@ class hand_source_checks {
 
   void descriptions();
 
-  hand_sources& sources_;
+  feedline::detail::function_ref<std::unique_ptr<hand_source>()> make_;
   const item_texts& texts_;
   observed& seen_;
   const check_options& options_;
@@ -358,8 +337,13 @@ void check_source(Make make, const check_options& options = {}, Project project 
   detail::run_observed(options.patience, [make = std::move(make), options,
                                           project = std::move(project)](detail::observed& seen) {
     const auto table = std::make_shared<table_type>(project);
-    detail::typed_hand_sources<Make, table_type> sources(make, table);
-    detail::hand_source_checks by_hand(sources, *table, seen, options);
+    Make make_by_hand = make;
+    const auto make_one = [&]() -> std::unique_ptr<detail::hand_source> {
+      auto source = feedline::detail::as_pipeline(make_by_hand()).source();
+      return std::make_unique<detail::typed_hand_source<decltype(source), table_type>>(std::move(source),
+                                                                                       table);
+    };
+    detail::hand_source_checks by_hand(make_one, *table, seen, options);
     by_hand.all();
     if (!seen.is_whole()) return;
     std::vector<std::vector<detail::source_step>> epochs;

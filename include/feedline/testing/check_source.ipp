@@ -13,14 +13,14 @@ FEEDLINE_INLINE const std::vector<source_step>& hand_source_checks::epoch_steps(
   std::vector<source_step>& steps = epochs_[number];
   if (steps.empty()) {
     seen_.doing("read epoch " + std::to_string(number) + " of the source");
-    const auto described = sources_.make();
+    const auto described = make_();
     steps = read_epoch(*started(*described, number));
   }
   return steps;
 }
 
 FEEDLINE_INLINE void hand_source_checks::all() {
-  described_ = sources_.make();
+  described_ = make_();
   same_again();
   if (!seen_.is_whole()) return; // further findings would mislead
   indices();
@@ -80,7 +80,7 @@ FEEDLINE_INLINE void hand_source_checks::same_again() {
     const std::vector<source_step>& expected = epoch_steps(number);
     const std::string where = ", read in epoch " + std::to_string(number) + ", yields other samples";
     seen_.doing("read an epoch of the source again");
-    const auto again = sources_.make();
+    const auto again = make_();
     if (complain("The same seed yields the same samples: a second source" + where,
                  difference(expected, 0, read_epoch(*started(*again, number))),
                  "Key the order by the epoch's seed and number. Nothing may depend on time or on addresses"))
@@ -158,7 +158,7 @@ FEEDLINE_INLINE void hand_source_checks::states() {
     const auto first = started(*described_, number);
     for (std::size_t i = 0; i < at; ++i) first->next();
     const std::vector<std::uint64_t> words = first->write_state();
-    const auto second = started(*sources_.make(), number);
+    const auto second = started(*make_(), number);
     std::ptrdiff_t left = 0;
     try {
       left = second->read_state(words);
@@ -313,7 +313,7 @@ FEEDLINE_INLINE void hand_source_checks::descriptions() {
                         std::to_string(*largest) + ", but one takes " +
                         std::to_string(read->largest_given()) +
                         " in all. Return more, or nothing if the size isn't known.");
-  const auto other = sources_.make();
+  const auto other = make_();
   if (described_->extent() != other->extent() || described_->fingerprint() != other->fingerprint())
     return seen_.broken(
         "A fingerprint is the same in another process: two sources of the same data have different "
@@ -367,12 +367,8 @@ FEEDLINE_INLINE void source_run_checks::failures() {
     std::vector<step> expected, got = checks_.run(o);
     for (const step& s : all_skipping)
       if (s.is != step::kind::item || !(occasion{s.id.index, s.id.epoch} == fails)) expected.push_back(s);
-    std::vector<occasion> skipped;
-    for (step& s : got) {
-      skipped.insert(skipped.end(), s.skipped.begin(), s.skipped.end());
-      s.skipped.clear();
-    }
-    for (step& s : expected) s.skipped.clear();
+    const std::vector<occasion> skipped = take_skipped(got);
+    take_skipped(expected);
     if (checks_.complain(expected, got, "A failure affects no other item: if " + what + ", the rest differs",
                          "index() must be that of the sample that next() returned last"))
       return;

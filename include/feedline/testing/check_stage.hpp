@@ -26,6 +26,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/workers.hpp>
+#include <feedline/detail/function_ref.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/testing/check_options.hpp>
 #include <feedline/testing/check_source.hpp>
@@ -136,12 +137,6 @@ class hand_stage {
   virtual bool ends_epochs() const = 0;
   virtual bool data_independent_count() const = 0;
   virtual std::uint64_t fingerprint() const = 0;
-};
-
-class hand_stages {
- public:
-  virtual ~hand_stages() = default;
-  virtual std::unique_ptr<hand_stage> make() = 0;
 };
 
 /// More calls of emit() after it returned false are not an oversight but a loop.
@@ -301,31 +296,13 @@ class typed_hand_stage final : public hand_stage {
   bool was_late_ = false;
 };
 
-template <class Make, class In, class Table>
-class typed_hand_stages final : public hand_stages {
- public:
-  typed_hand_stages(Make make, std::shared_ptr<const std::vector<In>> inputs, std::shared_ptr<Table> table,
-                    std::uint64_t seed)
-      : make_(std::move(make)), inputs_(std::move(inputs)), table_(std::move(table)), seed_(seed) {}
-
-  std::unique_ptr<hand_stage> make() override {
-    using stage_type = decltype(make_());
-    return std::make_unique<typed_hand_stage<stage_type, In, Table>>(make_(), inputs_, table_, seed_);
-  }
-
- private:
-  Make make_;
-  std::shared_ptr<const std::vector<In>> inputs_;
-  std::shared_ptr<Table> table_;
-  std::uint64_t seed_;
-};
-
 /// The promises of a custom stage that can be checked without a run.
 class hand_stage_checks {
  public:
-  hand_stage_checks(hand_stages& stages, std::size_t inputs, const item_texts& texts, observed& seen,
-                    const check_options& options)
-      : stages_(stages), inputs_(inputs), texts_(texts), seen_(seen), options_(options) {}
+  /// `make`: makes the stage.
+  hand_stage_checks(feedline::detail::function_ref<std::unique_ptr<hand_stage>()> make, std::size_t inputs,
+                    const item_texts& texts, observed& seen, const check_options& options)
+      : make_(make), inputs_(inputs), texts_(texts), seen_(seen), options_(options) {}
 
   /// The items of a finite run.
   const std::vector<std::size_t>& finite_items() const { return finite_items_; }
@@ -368,7 +345,7 @@ class hand_stage_checks {
 
   void counts();
 
-  hand_stages& stages_;
+  feedline::detail::function_ref<std::unique_ptr<hand_stage>()> make_;
   std::size_t inputs_;
   const item_texts& texts_;
   observed& seen_;
@@ -480,8 +457,12 @@ void check_stage(Make make, std::vector<In> inputs, const check_options& options
     constexpr bool is_own =
         feedline::detail::running_stage<stage_type, In> && !feedline::detail::binds_to<stage_type, In>;
     if constexpr (is_own) {
-      detail::typed_hand_stages<Make, In, table_type> stages(make, shared, table, options.seed);
-      detail::hand_stage_checks by_hand(stages, shared->size(), *table, seen, options);
+      Make make_by_hand = make;
+      const auto make_one = [&]() -> std::unique_ptr<detail::hand_stage> {
+        return std::make_unique<detail::typed_hand_stage<stage_type, In, table_type>>(make_by_hand(), shared,
+                                                                                      table, options.seed);
+      };
+      detail::hand_stage_checks by_hand(make_one, shared->size(), *table, seen, options);
       by_hand.all();
       if (!seen.is_whole()) return;
       items = by_hand.finite_items();

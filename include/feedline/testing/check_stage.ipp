@@ -19,7 +19,7 @@ FEEDLINE_INLINE std::string text_of_call(const hand_call& c) {
 
 FEEDLINE_INLINE void hand_stage_checks::all() {
   seen_.doing("made the stage");
-  described_ = stages_.make();
+  described_ = make_();
   for (const bool finite : {true, false}) {
     seen_.doing("called the stage with each input");
     calls_ = all_calls(finite);
@@ -35,7 +35,7 @@ FEEDLINE_INLINE void hand_stage_checks::all() {
   ends();
   unwanted();
   counts();
-  if (described_->fingerprint() != stages_.make()->fingerprint())
+  if (described_->fingerprint() != make_()->fingerprint())
     seen_.broken("A fingerprint is the same in another process: two stages that were made alike have "
                  "different ones. Derive it from the parameters, not from addresses or time.");
 }
@@ -117,7 +117,7 @@ FEEDLINE_INLINE void hand_stage_checks::note_items() {
 
 FEEDLINE_INLINE void hand_stage_checks::same_again() {
   seen_.doing("called copies of the stage with each input");
-  const auto other = stages_.make();
+  const auto other = make_();
   const auto a = other->copy(), b = other->copy();
   if (complain("Copies are independent: another copy of the same stage emits other items", 0,
                drive(*described_->copy()),
@@ -136,7 +136,7 @@ FEEDLINE_INLINE void hand_stage_checks::same_again() {
                  "that copies share"))
       return;
   complain("The same seed yields the same items: a second stage that was made alike emits other items", 0,
-           drive(*stages_.make()),
+           drive(*make_()),
            "Key random decisions by context.random. Nothing may depend on time or on addresses");
 }
 
@@ -148,7 +148,7 @@ FEEDLINE_INLINE void hand_stage_checks::states(bool finite) {
     const auto first = described_->copy();
     for (std::size_t i = 0; i < at; ++i) first->call(calls_[i]);
     const written_state state = first->write_state();
-    const auto second = stages_.make();
+    const auto second = make_();
     std::ptrdiff_t left = 0;
     try {
       left = second->read_state(state);
@@ -334,12 +334,8 @@ FEEDLINE_INLINE void stage_run_checks::failures() {
     o.upstream = 2;
     o.on_error = on_error::skip;
     std::vector<step> expected = unspoilt, got = checks_.run(o);
-    std::vector<occasion> skipped;
-    for (step& s : got) {
-      skipped.insert(skipped.end(), s.skipped.begin(), s.skipped.end());
-      s.skipped.clear();
-    }
-    for (step& s : expected) s.skipped.clear();
+    const std::vector<occasion> skipped = take_skipped(got);
+    take_skipped(expected);
     if (checks_.complain(expected, got,
                          "A skipped sample affects no other: if " + what +
                              " fails upstream of the stage and is skipped, the run "

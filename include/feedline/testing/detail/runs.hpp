@@ -197,6 +197,9 @@ std::vector<std::size_t> spread(std::size_t count, std::size_t limit);
 /// Takes items until the run ends or fails, at most `limit`.
 std::vector<step> read(any_run& run, std::size_t limit);
 
+/// Moves the skipped samples out of all steps.
+std::vector<occasion> take_skipped(std::vector<step>& steps);
+
 std::string text_of_step(const step& s, const item_texts& texts);
 
 /// Empty, or the first difference: "item 4 is 17 (sample 3 of epoch 1), not 16 (sample 2 of epoch 1)".

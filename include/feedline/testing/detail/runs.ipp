@@ -30,6 +30,15 @@ FEEDLINE_INLINE std::vector<step> read(any_run& run, std::size_t limit) {
   return all;
 }
 
+FEEDLINE_INLINE std::vector<occasion> take_skipped(std::vector<step>& steps) {
+  std::vector<occasion> all;
+  for (step& s : steps) {
+    all.insert(all.end(), s.skipped.begin(), s.skipped.end());
+    s.skipped.clear();
+  }
+  return all;
+}
+
 FEEDLINE_INLINE std::string text_of_step(const step& s, const item_texts& texts) {
   std::string text;
   for (const occasion& o : s.skipped) text.append("(").append(text_of_occasion(o)).append(" skipped) ");
