@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -22,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/cached.hpp"
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
@@ -31,37 +31,13 @@
 namespace fl = feedline;
 using fl::test::collect;
 using fl::test::count_to;
+using fl::test::counted;
+using fl::test::in_runs;
+using fl::test::plenty;
 using fl::test::run_to_end;
+using fl::test::twice_and_text;
 
 namespace {
-
-constexpr std::uint64_t plenty = 1 << 24;
-
-/// Counts how often it is called.
-struct counted {
-  std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
-
-  int operator()(int n) const {
-    ++*calls;
-    return 3 * n;
-  }
-
-  int since_last() const { return calls->exchange(0); }
-};
-
-const auto twice_and_text = [](int n) {
-  return std::vector<std::string>(static_cast<std::size_t>(n % 3), std::to_string(n));
-};
-
-/// The items of several runs, one after another. (Within one run, a worker may reach a sample of the next
-/// epoch while another worker still has it in hand.)
-template <class Pipeline>
-auto in_runs(const Pipeline& p, int runs) {
-  auto all = collect(p.finite());
-  for (; runs > 1; --runs)
-    for (auto& item : collect(p.finite())) all.push_back(std::move(item));
-  return all;
-}
 
 using cached_numbers =
     decltype(fl::from(std::vector<int>()) | fl::map(counted()) | fl::cache({.memory_bytes = 1}));

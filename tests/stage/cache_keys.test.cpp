@@ -16,7 +16,6 @@
 #include <feedline/stage/shuffle.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/cached.hpp"
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
@@ -36,33 +36,12 @@
 namespace fl = feedline;
 using fl::test::collect;
 using fl::test::count_to;
+using fl::test::counted;
+using fl::test::in_runs;
+using fl::test::plenty;
 using fl::test::temporary_folder;
 
 namespace {
-
-constexpr std::uint64_t plenty = 1 << 24;
-
-/// Counts how often it is called.
-struct counted {
-  std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
-
-  int operator()(int n) const {
-    ++*calls;
-    return 3 * n;
-  }
-
-  int since_last() const { return calls->exchange(0); }
-};
-
-/// The items of several runs, one after another. (Within one run, a worker may reach a sample of the next
-/// epoch while another worker still has it in hand.)
-template <class Pipeline>
-auto in_runs(const Pipeline& p, int runs) {
-  auto all = collect(p.finite());
-  for (; runs > 1; --runs)
-    for (auto& item : collect(p.finite())) all.push_back(std::move(item));
-  return all;
-}
 
 /// An item that can be neither stored nor identified by its content.
 struct opaque {

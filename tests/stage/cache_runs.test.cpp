@@ -12,16 +12,15 @@
 #include <feedline/stage/tap.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "support/cached.hpp"
 #include "support/catch.hpp"
 #include "support/leave_and_resume.hpp"
 #include "support/numbers.hpp"
@@ -34,29 +33,15 @@
 namespace fl = feedline;
 using fl::test::collect;
 using fl::test::count_to;
+using fl::test::counted;
+using fl::test::plenty;
 using fl::test::run_to_end;
 using fl::test::temporary_folder;
+using fl::test::twice_and_text;
 
 namespace {
 
-constexpr std::uint64_t plenty = 1 << 24;
-
-/// Counts how often it is called.
-struct counted {
-  std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
-
-  int operator()(int n) const {
-    ++*calls;
-    return 3 * n;
-  }
-
-  int since_last() const { return calls->exchange(0); }
-};
-
 const auto less_some = [](int n) { return n % 5 != 0; };
-const auto twice_and_text = [](int n) {
-  return std::vector<std::string>(static_cast<std::size_t>(n % 3), std::to_string(n));
-};
 
 /// The items of a run with their identities, the failures and the digest, as text.
 template <class Loader>
