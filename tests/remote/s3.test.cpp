@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -28,6 +29,7 @@
 #include "support/throws_saying.hpp"
 
 namespace fl = feedline;
+using fl::test::environment;
 using fl::test::throws_saying;
 
 namespace {
@@ -71,35 +73,15 @@ class s3_server {
   std::string port_;
 };
 
-/// The variables from which S3 takes its settings.
-class environment {
- public:
-  environment(const s3_server& server, const char* key, const char* secret) {
-    for (const char* name : names) ::unsetenv(name);
-    set("AWS_ENDPOINT_URL", server.url().c_str());
-    set("AWS_EC2_METADATA_DISABLED", "true");
-    set("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
-    set("AWS_CONFIG_FILE", "/dev/null");
-    set("AWS_REGION", "eu-west-1");
-    set("AWS_ACCESS_KEY_ID", key);
-    set("AWS_SECRET_ACCESS_KEY", secret);
-  }
-
-  environment(const environment&) = delete;
-
-  ~environment() {
-    for (const char* name : names) ::unsetenv(name);
-  }
-
-  static void set(const char* name, const char* value) {
-    if (*value) ::setenv(name, value, 1);
-  }
-
- private:
-  static constexpr const char* names[] = {
-      "AWS_ENDPOINT_URL",  "AWS_ENDPOINT_URL_S3",   "AWS_REGION",       "AWS_DEFAULT_REGION",
-      "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"};
-};
+/// The variables from which S3 takes its settings. An empty one counts as absent.
+std::map<std::string, std::string> settings(const s3_server& server, const char* secret,
+                                            const char* token = "") {
+  return {{"AWS_ENDPOINT_URL", server.url()},
+          {"AWS_REGION", "eu-west-1"},
+          {"AWS_ACCESS_KEY_ID", "ME"},
+          {"AWS_SECRET_ACCESS_KEY", secret},
+          {"AWS_SESSION_TOKEN", token}};
+}
 
 bool is_left_out() {
   if (std::system("command -v node >/dev/null 2>&1") == 0) return false;
@@ -122,16 +104,14 @@ TEST_CASE("Objects of S3 are read with signed requests") {
   folder.write("bucket/folder/a b+c=d&e~f.txt", "0123456789");
   for (const char* const token : {"", "the-token"}) {
     const s3_server server(folder.path(), token);
-    const environment right(server, "ME", "the-secret");
-    environment::set("AWS_SESSION_TOKEN", token);
+    const environment right(settings(server, "the-secret", token));
     CHECK(read("s3://bucket/plain") == "2345");
     CHECK(read("s3://bucket/folder/a b+c=d&e~f.txt") == "2345");
     CHECK(
         throws_saying<fl::object_missing>("s3://bucket/none: status 404", [] { read("s3://bucket/none"); }));
     ::unsetenv("AWS_SESSION_TOKEN");
     if (*token) CHECK(throws_saying<fl::object_error>("status 403", [] { read("s3://bucket/plain"); }));
-    const environment wrong(server, "ME", "another");
-    environment::set("AWS_SESSION_TOKEN", token);
+    const environment wrong(settings(server, "another", token));
     std::string said;
     try {
       read("s3://bucket/plain");
@@ -142,7 +122,9 @@ TEST_CASE("Objects of S3 are read with signed requests") {
     CHECK(said.find("another") == std::string::npos);
   }
   const s3_server server(folder.path(), "");
-  const environment none(server, "", "");
+  auto keyless = settings(server, "");
+  keyless.erase("AWS_ACCESS_KEY_ID");
+  const environment none(keyless);
   CHECK(throws_saying<fl::object_error>("status 403", [] { read("s3://bucket/plain"); }));
 }
 
@@ -152,20 +134,21 @@ TEST_CASE("Requests to a bucket's own host are signed for it") {
   std::filesystem::create_directory(folder / "my.bucket");
   folder.write("my.bucket/a b+c=d.txt", "0123456789");
   const s3_server server(folder.path(), "");
-  const environment right(server, "ME", "the-secret");
-  environment::set("AWS_ENDPOINT_URL", "http://s3.test");
+  auto variables = settings(server, "the-secret");
+  variables["AWS_ENDPOINT_URL"] = "http://s3.test";
+  const environment right(variables);
   ::unsetenv("no_proxy");
   ::setenv("http_proxy", server.url().c_str(), 1); // which knows s3.test
   const auto part =
       fl::remote({.virtual_hosted = true})->read("s3://my.bucket/a b+c=d.txt", 2, 4, {})->get({});
   CHECK(fl::test::text_of(part) == "2345");
-  const environment wrong(server, "ME", "another");
-  environment::set("AWS_ENDPOINT_URL", "http://s3.test");
+  variables["AWS_SECRET_ACCESS_KEY"] = "another";
+  const environment wrong(variables);
+  ::unsetenv("no_proxy");
   CHECK(throws_saying<fl::object_error>("SignatureDoesNotMatch", [] {
     fl::remote({.virtual_hosted = true})->read("s3://my.bucket/a b+c=d.txt", 2, 4, {})->get({});
   }));
   ::unsetenv("http_proxy");
-  ::setenv("no_proxy", "*", 1);
 }
 
 TEST_CASE("Shards in S3 have the samples of the files") {
@@ -179,7 +162,7 @@ TEST_CASE("Shards in S3 have the samples of the files") {
     folder.write("shards/" + std::to_string(n) + ".tar", tar.closed());
   }
   const s3_server server(folder.path(), "");
-  const environment right(server, "ME", "the-secret");
+  const environment right(settings(server, "the-secret"));
   const auto text = [](const fl::tar_sample& sample) { return fl::test::as_text(sample); };
   const auto local = fl::tar_samples(folder / "shards/{0..2}.tar") | fl::map(text);
   const auto remote =
