@@ -64,10 +64,8 @@ FEEDLINE_INLINE common_options::common_options()
 FEEDLINE_INLINE void common_options::set(CURL* easy) const {
 #if LIBCURL_VERSION_NUM >= 0x075500
   set_option(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  set_option(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
 #else
   set_option(easy, CURLOPT_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
-  set_option(easy, CURLOPT_REDIR_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
   set_option(easy, CURLOPT_QUICK_EXIT,

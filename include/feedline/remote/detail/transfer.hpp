@@ -62,11 +62,6 @@ class transfer {
   /// Whether the server has refused these keys.
   bool has_refused_keys() const noexcept { return refuses_keys_; }
 
-  /// libcurl sends user and password only to the first server, but other headers to all.
-  bool follows_redirects() const noexcept {
-    return !target_.headers.empty() || target_.keys || !target_.user.empty() || !target_.password.empty();
-  }
-
   /// Goes back to the first server.
   void start_over();
 

@@ -78,8 +78,7 @@ FEEDLINE_INLINE bool transfer::take_body(std::span<const std::byte> bytes) {
 }
 
 FEEDLINE_INLINE attempt_end transfer::end(CURLcode code, std::string_view words) {
-  const bool is_last_answer = code == CURLE_OK || answer_.status / 100 != 3;
-  if (verdict_ == verdict::none && answer_.is_complete && is_last_answer) judge();
+  if (verdict_ == verdict::none && answer_.is_complete) judge();
   explain();
   switch (verdict_) {
   case verdict::past_end:
@@ -161,7 +160,8 @@ FEEDLINE_INLINE void transfer::judge() {
   case 303:
   case 307:
   case 308:
-    if (target().is_s3 || !follows_redirects() || answer_.location.empty()) return refuse_status();
+    // A redirected request to S3 would need another signature.
+    if (target().is_s3 || answer_.location.empty()) return refuse_status();
     verdict_ = verdict::moved;
     return;
   case 206:
@@ -345,12 +345,8 @@ FEEDLINE_INLINE attempt_end transfer::end_without_answer(CURLcode code, std::str
     return unusable("the server's certificate isn't valid" + why);
   case CURLE_SSL_CACERT_BADFILE:
     return unusable("the certificates of authorities can't be read" + why);
-  case CURLE_TOO_MANY_REDIRECTS:
-    return failed("the server redirects too often");
   case CURLE_ABORTED_BY_CALLBACK:
     return failed("the server sends more than was requested");
-  case CURLE_URL_MALFORMAT:
-    return failed("the server redirects to a URL that isn't valid");
   // libcurl limits the length of a line and of all headers too.
   case CURLE_OUT_OF_MEMORY:
 #if LIBCURL_VERSION_NUM >= 0x080600

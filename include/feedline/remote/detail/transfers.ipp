@@ -223,13 +223,7 @@ FEEDLINE_INLINE void transfers::prepare(request& r) {
     if (target.is_s3 && !keys->user.empty()) set(CURLOPT_AWS_SIGV4, target.signature.c_str());
   }
   if (r.headers) set(CURLOPT_HTTPHEADER, r.headers.get());
-  if (target.is_s3) { // a redirected request would need another signature
-    set(CURLOPT_PATH_AS_IS, 1L);
-  } else if (!r.work.follows_redirects()) {
-    set(CURLOPT_FOLLOWLOCATION, 1L);
-    set(CURLOPT_MAXREDIRS, 10L);
-  }
-
+  if (target.is_s3) set(CURLOPT_PATH_AS_IS, 1L);
   set(CURLOPT_HEADERFUNCTION, &on_header);
   set(CURLOPT_HEADERDATA, &r);
   set(CURLOPT_WRITEFUNCTION, &on_body);
