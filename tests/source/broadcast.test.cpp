@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -156,6 +157,25 @@ TEST_CASE("A branch that has ended, or is gone, makes no other branch wait") {
     loader.stop();
     CHECK(collect((branches[1] | fl::prefetch(1)).finite()) == count_to(1000));
   }
+}
+
+TEST_CASE("A branch that its run didn't come to makes no other branch wait once that run has ended") {
+  const watchdog guard("branches that weren't read");
+  const std::vector<int> old(100'000);
+  const auto check = [&](const auto& make, fl::infinite_options options = {}) {
+    const auto branches = fl::broadcast(counted(1000).finite(), 2, {.capacity = 2});
+    const auto pipeline = make(branches[0]) | fl::prefetch(1);
+    CHECK(pipeline.infinite(options).next() ==
+          (options.stop.stop_requested() ? std::nullopt : std::optional(0)));
+    CHECK(collect((branches[1] | fl::prefetch(1)).finite()) == count_to(1000));
+  };
+  const auto after_old = [&](auto& b) { return fl::concat(fl::from(old), b); };
+  check(after_old);
+  check([&](auto& b) { return fl::mix(fl::weighted(fl::from(old), 1e9), fl::weighted(b, 1e-9)); });
+  std::stop_source stopped;
+  stopped.request_stop();
+  check(after_old, {.stop = stopped.get_token()});
+  check([](auto& b) { return b | fl::map(same); }, {.stop = stopped.get_token()});
 }
 
 TEST_CASE("When no branch needs more items, the upstream run is stopped") {

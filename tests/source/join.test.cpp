@@ -126,6 +126,19 @@ TEST_CASE("The end of a run over a join stops the joined runs") {
   CHECK(!waiting.next());
 }
 
+TEST_CASE("The end of a run that didn't come to a join stops the joined runs") {
+  const watchdog guard("a join that isn't reached");
+  const std::vector<int> old(100'000);
+  for (const bool round_robin : {true, false}) {
+    fl::push_source<int> numbers;
+    const auto joined =
+        fl::join({.round_robin = round_robin, .capacity = 2}, (numbers | fl::prefetch(1)).infinite());
+    const auto pipeline = fl::concat(fl::from(old), joined) | fl::prefetch(1);
+    CHECK(pipeline.infinite().next() == 0);
+    while (numbers.push(1) != fl::queue_status::closed) continue;
+  }
+}
+
 TEST_CASE("A join of live runs has no checkpoints, and its memory is in the plan") {
   const auto pipeline = fl::join({.capacity = 5}, some(0, 3).finite(), some(0, 3).finite()) | fl::prefetch(1);
   CHECK(!decltype(pipeline.finite())::has_checkpoints);

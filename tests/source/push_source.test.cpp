@@ -444,12 +444,16 @@ TEST_CASE("A resumed run doesn't read items of a live source again") {
   }
 }
 
-TEST_CASE("A live source that can save its position isn't started after a stop") {
-  const ticker source{std::make_shared<std::atomic<int>>(0)};
+TEST_CASE("A live source isn't started after a stop, but learns of the run's end") {
   std::stop_source stopped;
   stopped.request_stop();
+  const ticker source{std::make_shared<std::atomic<int>>(0)};
   CHECK_FALSE((source | fl::prefetch(1)).infinite({.stop = stopped.get_token()}).next());
   CHECK_FALSE(*source.has_started);
+
+  fl::push_source<int> numbers;
+  CHECK_FALSE(doubled(numbers, 1).infinite({.stop = stopped.get_token()}).next());
+  CHECK(numbers.push(1) == fl::queue_status::closed);
 }
 
 TEST_CASE("Producers don't wait for a run whose thread can't be started") {

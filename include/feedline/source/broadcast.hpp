@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -57,10 +58,14 @@ class branch {
 
   // Called by the run.
 
+  std::shared_ptr<const void> in_run(const std::stop_token&) const {
+    return std::make_shared<const detail::closing<T>>(std::vector{end_->buffer});
+  }
+
   void start_epoch(const epoch& e) {
     source_.emplace(end_->buffer);
     source_->start_epoch(e);
-    in_run_ = std::make_shared<const detail::closing<T>>(std::vector{*source_});
+    in_run_ = in_run(e.stop); // it wasn't called if the source is read without a run
   }
 
   bool ready() const { return source_->ready(); }
@@ -83,7 +88,7 @@ class branch {
 
   std::shared_ptr<end> end_;
   std::optional<push_source<T>> source_; // that the run reads
-  std::shared_ptr<const detail::closing<T>> in_run_;
+  std::shared_ptr<const void> in_run_;
 };
 
 namespace detail {

@@ -52,11 +52,15 @@ class joined_runs {
 
   // Called by the run.
 
+  std::shared_ptr<const void> in_run(const std::stop_token&) const {
+    return std::make_shared<const detail::closing<T>>(all_->buffers);
+  }
+
   void start_epoch(const epoch& e) {
     open_ = all_->buffers;
     for (push_source<T>& buffer : open_) buffer.start_epoch(e);
-    in_run_ = std::make_shared<const detail::closing<T>>(open_);
     stop_ = e.stop;
+    in_run_ = in_run(stop_); // it wasn't called if the source is read without a run
     turn_ = 0;
   }
 
@@ -136,7 +140,7 @@ class joined_runs {
   std::vector<push_source<T>> open_; // buffers whose runs have not ended
   std::size_t turn_ = 0;
   std::stop_token stop_;
-  std::shared_ptr<const detail::closing<T>> in_run_;
+  std::shared_ptr<const void> in_run_;
 };
 
 /// Makes one source of several runs:
