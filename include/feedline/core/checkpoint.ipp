@@ -3,10 +3,7 @@
 #include <feedline/core/checkpoint.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <stdexcept>
-#include <system_error>
 
 #include <feedline/detail/open_file.hpp>
 
@@ -231,16 +228,7 @@ FEEDLINE_INLINE void checkpoint::save(const std::string& path) const {
 }
 
 FEEDLINE_INLINE checkpoint checkpoint::load(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "rb");
-  if (!file) throw std::system_error(errno, std::generic_category(), path);
-  std::vector<std::byte> bytes;
-  std::byte block[4096];
-  errno = 0;
-  for (std::size_t got; (got = std::fread(block, 1, sizeof block, file)) > 0;)
-    bytes.insert(bytes.end(), block, block + got);
-  const int reason = std::ferror(file) != 0 ? errno : 0; // for example, it is a directory
-  std::fclose(file);
-  if (reason != 0) throw std::system_error(reason, std::generic_category(), path);
+  const std::vector<std::byte> bytes = detail::contents_of_file(path);
   try {
     return from_bytes(bytes);
   } catch (const std::invalid_argument& error) {

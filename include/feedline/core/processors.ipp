@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <system_error>
 #include <thread>
 
+#include <fcntl.h>
 #include <sched.h>
 
 #include <feedline/detail/kernel.hpp>
+#include <feedline/detail/open_file.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -25,14 +26,10 @@ FEEDLINE_INLINE void cpu_list::pin_thread() const {
 }
 
 FEEDLINE_INLINE std::optional<std::string> read_small_file(const std::string& path) {
-  struct closer {
-    void operator()(std::FILE* f) const { std::fclose(f); }
-  };
-
-  const std::unique_ptr<std::FILE, closer> file(std::fopen(path.c_str(), "re"));
+  const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return std::nullopt;
   std::string text(16 << 10, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  text.resize(file.read(text.data(), text.size(), 0));
   return text;
 }
 

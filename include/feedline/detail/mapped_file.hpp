@@ -104,8 +104,6 @@ class content_fingerprint {
 
   std::uint64_t of_size(std::uint64_t size) const noexcept { return hash_ ^ (size * 0x9e3779b97f4a7c15); }
 
-  std::uint64_t without_size() const noexcept { return hash_; }
-
  private:
   std::uint64_t hash_ = 0xcbf29ce484222325; // FNV-1a, as in stable_hash()
 };

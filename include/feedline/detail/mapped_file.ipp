@@ -10,9 +10,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <feedline/detail/file_memory.hpp>
+#include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -94,22 +94,15 @@ FEEDLINE_INLINE std::uint64_t fingerprint_of_file(const std::string& path) noexc
 
   // Opening a named pipe would look like a reader to a waiting writer.
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
-  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (number < 0) return 0;
+  const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+  const auto size = static_cast<std::uint64_t>(status.st_size);
   content_fingerprint contents;
-  std::uint64_t hash = contents.without_size();
-  if (::fstat(number, &status) == 0 && S_ISREG(status.st_mode)) {
-    std::byte block[content_fingerprint::block];
-    const auto add = [&](::off_t begin) {
-      const ::ssize_t got = ::pread(number, block, sizeof block, begin);
-      contents.add({block, static_cast<std::size_t>(std::max<::ssize_t>(0, got))});
-    };
-    add(0);
-    if (status.st_size > ::off_t{sizeof block}) add(status.st_size - ::off_t{sizeof block});
-    hash = contents.of_size(static_cast<std::uint64_t>(status.st_size));
-  }
-  ::close(number);
-  return hash;
+  std::byte block[content_fingerprint::block];
+  const auto add = [&](std::uint64_t begin) { contents.add({block, file.read(block, sizeof block, begin)}); };
+  add(0);
+  if (size > sizeof block) add(size - sizeof block);
+  return contents.of_size(size);
 }
 
 FEEDLINE_INLINE std::optional<std::uint64_t> size_of_regular_file(const std::string& path) {

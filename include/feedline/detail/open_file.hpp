@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -102,6 +103,9 @@ class open_file {
  private:
   int number_;
 };
+
+/// Reads a whole file, which may be a pipe. Throws std::system_error, whose what() is "PATH: REASON".
+std::vector<std::byte> contents_of_file(const std::string& path);
 
 /// Writes a file whole or not at all: an earlier one with that name stays until the new one is on the disk. Throws
 /// std::system_error that names the file.

@@ -3,7 +3,10 @@
 #include <feedline/detail/open_file.hpp>
 
 #include <cstdio>
+#include <memory>
 #include <system_error>
+
+#include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -29,6 +32,29 @@ FEEDLINE_INLINE int open_file::write(const void* bytes, std::size_t count, std::
     put += static_cast<std::size_t>(n);
   }
   return 0;
+}
+
+FEEDLINE_INLINE std::vector<std::byte> contents_of_file(const std::string& path) {
+  const auto fail = [&]() { throw std::system_error(errno, std::generic_category(), readable(path)); };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
+  if (!file) fail();
+  std::vector<std::byte> bytes;
+
+  struct stat status {};
+
+  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISREG(status.st_mode))
+    bytes.reserve(static_cast<std::size_t>(status.st_size));
+  constexpr std::size_t step = 1 << 16;
+  for (std::size_t size = 0;;) {
+    bytes.resize(size + step);
+    const std::size_t got = std::fread(bytes.data() + size, 1, step, file.get());
+    size += got;
+    if (got < step) {
+      bytes.resize(size);
+      if (std::ferror(file.get())) fail();
+      return bytes;
+    }
+  }
 }
 
 FEEDLINE_INLINE void replace_file(const std::string& path, std::span<const std::byte> bytes) {

@@ -12,6 +12,7 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/detail/open_file.hpp>
 #include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -71,8 +72,6 @@ class files_source {
   std::size_t next_ = 0;
   std::size_t end_;
 };
-
-std::vector<std::byte> contents_of_file(const std::string& path);
 
 } // namespace detail
 

@@ -2,14 +2,10 @@
 #pragma once
 #include <feedline/source/files.hpp>
 
-#include <cerrno>
-#include <cstdio>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <feedline/core/random.hpp>
 #include <feedline/detail/file_search.hpp>
@@ -80,29 +76,6 @@ FEEDLINE_INLINE void files_source::announce(const std::string& name) noexcept {
   // Without O_NONBLOCK, opening a file that was replaced by a named pipe would wait for its writer.
   const open_file file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file) read_soon(file.number(), std::min(max_bytes, file.size()));
-}
-
-FEEDLINE_INLINE std::vector<std::byte> contents_of_file(const std::string& path) {
-  const auto fail = [&]() { throw std::system_error(errno, std::generic_category(), readable(path)); };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) fail();
-  std::vector<std::byte> bytes;
-
-  struct stat status {};
-
-  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISREG(status.st_mode))
-    bytes.reserve(static_cast<std::size_t>(status.st_size));
-  constexpr std::size_t step = 1 << 16;
-  for (std::size_t size = 0;;) {
-    bytes.resize(size + step);
-    const std::size_t got = std::fread(bytes.data() + size, 1, step, file.get());
-    size += got;
-    if (got < step) {
-      bytes.resize(size);
-      if (std::ferror(file.get())) fail();
-      return bytes;
-    }
-  }
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
