@@ -83,18 +83,20 @@ class source_loop {
   bool failed_in_earlier_run_ = false;
 };
 
-/// The loop of a source of one type.
-template <source Source>
-class source_loop_from : public source_loop {
+/// The loop of a source of one type that pushes into a chain of one type.
+template <source Source, class Chain>
+class source_loop_of final : public source_loop {
   using item = source_item_t<Source>;
 
  public:
-  source_loop_from(const run_options& options, const run_context& context, const stage_place& place,
-                   packer_base& sink, source_reader_of<Source>& reader, thread_counters& thread)
-      : source_loop(options, context, place, sink, reader, thread), reader_(reader) {}
+  source_loop_of(const run_options& options, const run_context& context, const stage_place& place,
+                 Chain& chain, source_reader_of<Source>& reader, thread_counters& thread)
+      : source_loop(options, context, place, chain.sink(), reader, thread), reader_(reader), chain_(chain) {}
 
- protected:
-  ~source_loop_from() = default;
+ private:
+  static constexpr bool makes_rows =
+      !says_when_ready<Source> && !has_repetition<Source> &&
+      (Chain::has_room || (Chain::takes_rows && std::is_trivially_copyable_v<item>));
 
   // Whether next() returns without waiting.
   bool is_ready() const {
@@ -133,29 +135,6 @@ class source_loop_from : public source_loop {
     }
     return false;
   }
-
-  source_reader_of<Source>& reader_;
-};
-
-/// The same that pushes into a chain of one type.
-template <source Source, class Chain>
-class source_loop_of final : public source_loop_from<Source> {
-  using base = source_loop_from<Source>;
-  using item = source_item_t<Source>;
-  using base::at_, base::context_, base::known_, base::options_;
-  using base::ended_, base::failed_, base::note_failed, base::publish_numbers, base::reader_, base::sink,
-      base::thread_;
-  using base::is_ready, base::is_stopped, base::may_push, base::next, base::next_after_wait;
-
- public:
-  source_loop_of(const run_options& options, const run_context& context, const stage_place& place,
-                 Chain& chain, source_reader_of<Source>& reader, thread_counters& thread)
-      : base(options, context, place, chain.sink(), reader, thread), chain_(chain) {}
-
- private:
-  static constexpr bool makes_rows =
-      !says_when_ready<Source> && !has_repetition<Source> &&
-      (Chain::has_room || (Chain::takes_rows && std::is_trivially_copyable_v<item>));
 
   flow push_samples() override {
     if constexpr (makes_rows)
@@ -309,10 +288,11 @@ class source_loop_of final : public source_loop_from<Source> {
     }
   }
 
+  source_reader_of<Source>& reader_;
+  Chain& chain_;
   std::uint64_t filled_at_ = 0;
   row_memory<std::uint64_t> indices_;
   [[no_unique_address]] row_memory<std::conditional_t<makes_rows && !Chain::has_room, item, void>> row_;
-  Chain& chain_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
