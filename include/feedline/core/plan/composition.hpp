@@ -95,8 +95,6 @@ struct fit_check_of<Before, Item, Stage> {
 /// Checks stages in order, up to the first that doesn't fit.
 template <class Before, class Item, class... Stages>
 struct composition {
-  using last = Before;
-  using item = Item;
   static constexpr bool fits = true;
 };
 

@@ -59,13 +59,12 @@ class node final : public node_base {
   using running = bound_t<Stage, In>;
   using output = typename running::output;
 
-  static constexpr node_traits Traits{
-      .is_stateless = stateless<Stage>,
-      .position_from_last_sample = traits_of<Stage>().position_from_last_sample,
-      .keeps_over_epochs = feedline::detail::keeps_over_epochs<Stage>,
-      .checkpoints_mid_call = traits_of<Stage>().checkpoints_mid_call,
-      .can_fail_again =
-          stateless<Stage> && traits_of<Stage>().position_from_last_sample && !runs_stages_inside<running>};
+  static constexpr node_traits Traits{.is_stateless = stateless<Stage>,
+                                      .keeps_over_epochs = feedline::detail::keeps_over_epochs<Stage>,
+                                      .checkpoints_mid_call = traits_of<Stage>().checkpoints_mid_call,
+                                      .can_fail_again = stateless<Stage> &&
+                                                        traits_of<Stage>().position_from_last_sample &&
+                                                        !runs_stages_inside<running>};
 
   static constexpr bool emits_once = traits_of<Stage>().one_to_one || traits_of<Stage>().unchanged;
   using emitter_type = emitter<output, Next, !Traits.checkpoints_mid_call, Next::is_measured && !emits_once>;

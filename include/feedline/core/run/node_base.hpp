@@ -87,10 +87,9 @@ class stage_timing {
 /// The facts that a node needs about its stage.
 struct node_traits {
   bool is_stateless;
-  bool position_from_last_sample; // see stage_traits
-  bool keeps_over_epochs;         // it may emit samples in a later epoch than it received them
-  bool checkpoints_mid_call;      // see stage_traits
-  bool can_fail_again;            // a sample that failed in the earlier run produced nothing else
+  bool keeps_over_epochs;    // it may emit samples in a later epoch than it received them
+  bool checkpoints_mid_call; // see stage_traits
+  bool can_fail_again;       // a sample that failed in the earlier run produced nothing else
 };
 
 /// Throws the error being handled, which prevents that a thread gets its copy of the stage.

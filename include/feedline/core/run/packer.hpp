@@ -38,7 +38,6 @@ class packer_base : public chain_end {
   using packet_maker = packet_ptr (*)(std::size_t capacity);
 
   static constexpr bool is_measured = true;
-  static constexpr bool has_room = true;
 
   packer_base(packet_maker make, bool packs_batches, const chain_parts<packer_parts>& from);
 

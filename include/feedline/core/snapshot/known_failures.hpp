@@ -13,8 +13,6 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// so that the rest of the stream is the same. Any thread may use it.
 class known_failures {
  public:
-  known_failures() = default;
-
   explicit known_failures(std::vector<failed_call> calls);
 
   /// Whether some of these calls may be of the stage at that position.
@@ -30,7 +28,7 @@ class known_failures {
 
   std::vector<failed_call> calls_;
   std::vector<std::atomic<bool>> taken_;
-  std::atomic<std::size_t> left_{0};
+  std::atomic<std::size_t> left_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
