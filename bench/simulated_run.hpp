@@ -68,8 +68,7 @@ class simulated_run {
                            0};
     };
     const run_plan plan({"source", sizeof(std::uint64_t), 0}, {},
-                        {segment(false, 1), segment(true, load.workers), segment(false, 1)}, load.by_place,
-                        false, 0, 0);
+                        {segment(false, 1), segment(true, load.workers), segment(false, 1)}, false, 0, 0);
     capacity_ = plan.packets(0).packets;
     slots_.resize(plan.packets(1).packets);
     queue_ = make_queue<transport::spread>(plan.packets(0), load.workers + 2);

@@ -21,34 +21,25 @@ struct stage_facts {
   std::optional<std::uint64_t> fingerprint;          // of its parameters
   std::optional<std::uint64_t> fingerprint_of_ranks; // likewise, with the number of ranks
   std::optional<std::size_t> items_at_once;          // for which it waits
-  bool ends_epochs;
+  stage_traits traits;
   bool keeps_over_epochs;
   bool makes_of_one_sample;
   bool makes_parts;
-  bool data_independent_count;
-  bool unchanged;
-  bool one_to_one;
-  bool belongs_to_source;
   bool after_opaque = false; // what it receives can't be made again from a single sample
 };
 
 /// The facts of a stage of type S that receives items of type In with `in` bytes. `ranks`: their number in the run.
 template <class In, class S>
 stage_facts facts_of_stage(const void* described, known_bytes in, std::uint64_t ranks) {
-  constexpr stage_traits traits = traits_of<S>();
   const S& stage = *static_cast<const S*>(described);
   stage_facts facts{.size = size_of_stage<In>(stage, in),
                     .fingerprint = {},
                     .fingerprint_of_ranks = {},
                     .items_at_once = {},
-                    .ends_epochs = traits.ends_epochs,
+                    .traits = traits_of<S>(),
                     .keeps_over_epochs = keeps_over_epochs<S>,
                     .makes_of_one_sample = makes_of_one_sample<S>,
-                    .makes_parts = makes_parts<S>,
-                    .data_independent_count = traits.data_independent_count,
-                    .unchanged = traits.unchanged,
-                    .one_to_one = traits.one_to_one,
-                    .belongs_to_source = traits.belongs_to_source};
+                    .makes_parts = makes_parts<S>};
   if constexpr (requires { stage.fingerprint(); }) facts.fingerprint = stage.fingerprint();
   if constexpr (requires { stage.fingerprint_of_ranks(ranks); })
     facts.fingerprint_of_ranks = stage.fingerprint_of_ranks(ranks);
@@ -103,7 +94,7 @@ struct segment_type {
   std::size_t item_size; // of the type that it emits
   bool emits_batches;
   std::shared_ptr<channel_base> (*make_queue)(const channel_config&);
-  /// What one of its threads does; null: it has no threads.
+  /// What one of its threads does; null: it has no threads, because workers read the source themselves.
   void (*body)(pipeline_run& run, std::size_t segment, thread_counters& thread);
 };
 

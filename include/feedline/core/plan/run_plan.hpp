@@ -20,12 +20,11 @@ struct packet_plan {
 
 class run_plan {
  public:
-  /// `is_dealt`: workers read the source themselves, so that nothing waits in the first queue. `budget`: the most bytes
-  /// that the run may hold, or 0. `capacity`: the most items in a queue; 0: chosen to suit the workers and, if the source
-  /// `is_live`, few, so that items don't wait long there. Throws
-  /// std::invalid_argument if no queues fit into the budget.
+  /// `budget`: the most bytes that the run may hold, or 0. `capacity`: the most items in a queue; 0: chosen to suit the
+  /// workers and, if the source `is_live`, few, so that items don't wait long there. Throws std::invalid_argument if no
+  /// queues fit into the budget.
   run_plan(segment_size source, std::vector<stage_facts> stages, std::vector<segment_facts> segments,
-           bool is_dealt, bool is_live, std::size_t budget, std::size_t capacity);
+           bool is_live, std::size_t budget, std::size_t capacity);
 
   const std::vector<stage_facts>& stages() const { return stages_; }
 
@@ -66,7 +65,6 @@ class run_plan {
   std::vector<stage_facts> stages_;
   std::vector<segment_facts> segments_;
   std::vector<segment_size> sizes_;
-  bool is_dealt_;
   bool is_live_;
   std::size_t capacity_;
 };

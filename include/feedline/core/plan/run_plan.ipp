@@ -10,13 +10,9 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE run_plan::run_plan(segment_size source, std::vector<stage_facts> stages,
-                                   std::vector<segment_facts> segments, bool is_dealt, bool is_live,
-                                   std::size_t budget, std::size_t capacity)
-    : stages_(std::move(stages)),
-      segments_(std::move(segments)),
-      is_dealt_(is_dealt),
-      is_live_(is_live),
-      capacity_(capacity) {
+                                   std::vector<segment_facts> segments, bool is_live, std::size_t budget,
+                                   std::size_t capacity)
+    : stages_(std::move(stages)), segments_(std::move(segments)), is_live_(is_live), capacity_(capacity) {
   known_bytes in = source.bytes;
   sizes_.push_back(std::move(source));
   for (std::size_t i = 0; i < segments_.size(); ++i) {
@@ -53,7 +49,7 @@ FEEDLINE_INLINE std::size_t run_plan::threads_for(std::size_t count, std::size_t
   for (std::size_t n = 0; n < count; ++n) {
     const stage_facts& s = stages_[n];
     if (s.items_at_once) most = std::max(most, std::min(*s.items_at_once, most_waiting));
-    else if (!s.unchanged && !is_parallel(segment_of(n))) return 1;
+    else if (!s.traits.unchanged && !is_parallel(segment_of(n))) return 1;
   }
   return most;
 }
@@ -61,7 +57,7 @@ FEEDLINE_INLINE std::size_t run_plan::threads_for(std::size_t count, std::size_t
 FEEDLINE_INLINE bool run_plan::gives_one_for_each(std::size_t segment) const {
   const auto first = stages_.begin() + static_cast<std::ptrdiff_t>(segments_[segment].first_stage);
   return std::all_of(first, first + static_cast<std::ptrdiff_t>(segments_[segment].stages),
-                     [](const stage_facts& s) { return s.one_to_one; });
+                     [](const stage_facts& s) { return s.traits.one_to_one; });
 }
 
 // A packet carries one large sample, or as many small ones as share the cost of a hand-over well. The whole queue holds
@@ -106,7 +102,7 @@ FEEDLINE_INLINE packet_plan run_plan::packets(std::size_t segment, std::size_t c
 FEEDLINE_INLINE queue_size run_plan::queue_after(std::size_t segment, std::size_t capacity) const {
   const packet_plan p = packets(segment, capacity);
   const std::size_t givers = segments_[segment].workers.most, taking = takers(segment);
-  if (is_dealt_ && segment == 0) return {taking, p.items, taking, givers, taking};
+  if (!segments_[segment].body) return {taking, p.items, taking, givers, taking};
   return {p.packets + givers + taking, p.items, p.packets, givers, taking};
 }
 

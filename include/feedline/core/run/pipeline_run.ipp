@@ -117,7 +117,7 @@ FEEDLINE_INLINE pipeline_run::pipeline_run(const run_type& type, std::shared_ptr
     if (type.stages[i].for_run) composed_.stages[i] = type.stages[i].for_run(composed_.stages[i].get());
   const segment_size size = type.source.size(this->source());
   plan_ =
-      std::make_shared<const run_plan>(size, facts_of_stages(size.bytes), facts_of_segments(), type.is_dealt,
+      std::make_shared<const run_plan>(size, facts_of_stages(size.bytes), facts_of_segments(),
                                        type.source.is_live, options_.memory_budget, options_.queue_capacity);
   if (!type.source.can_be_resumed) {
     outcomes_ = std::make_shared<stage_outcomes>(*this);
@@ -129,7 +129,7 @@ FEEDLINE_INLINE pipeline_run::pipeline_run(const run_type& type, std::shared_ptr
   identify();
   if (options_.resume) resume(options_.resume->state());
   add_segments();
-  if (type.is_dealt) attach_dealer();
+  if (!type.segments[0].body) attach_dealer();
 }
 
 FEEDLINE_INLINE pipeline_run::~pipeline_run() {
@@ -204,10 +204,10 @@ FEEDLINE_INLINE void pipeline_run::add_places(std::string source_name) {
     places_.back().after_opaque = stage.after_opaque;
     places_.back().of_source = of_source;
     places_.back().of_parts = of_parts;
-    of_source += stage.belongs_to_source;
+    of_source += stage.traits.belongs_to_source;
     of_parts |= stage.makes_parts;
-    if (!stage.data_independent_count) add_name(filters_, stage.size.name);
-    if (stage.ends_epochs) {
+    if (!stage.traits.data_independent_count) add_name(filters_, stage.size.name);
+    if (stage.traits.ends_epochs) {
       context_.may_end_epochs |= !after_state_;
       context_.may_have_enough |= !after_state_ || !is_endless();
     }
@@ -366,7 +366,7 @@ FEEDLINE_INLINE void pipeline_run::check_ranks() const {
         "would wait for others: use rank::by_sample, global_shuffle() after the source, infinite() or "
         "remainder::keep");
   for (const stage_facts& stage : plan_->stages())
-    if (!stage.data_independent_count)
+    if (!stage.traits.data_independent_count)
       throw std::invalid_argument(
           "feedline: " + stage.size.name +
           " may leave out more samples on one rank than on another, so in finite mode some ranks would wait "
@@ -383,7 +383,7 @@ FEEDLINE_INLINE void pipeline_run::resume_on_other_rank(const checkpoint_state& 
                             ", this is " + to_string(options_.rank);
   // Ranks that delivered equally many items have taken equally many samples.
   bool take_equally_many = type_.is_elastic;
-  for (const stage_facts& stage : plan_->stages()) take_equally_many &= stage.data_independent_count;
+  for (const stage_facts& stage : plan_->stages()) take_equally_many &= stage.traits.data_independent_count;
   if (!take_equally_many)
     refuse(
         ranks +

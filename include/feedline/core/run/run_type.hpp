@@ -85,7 +85,6 @@ struct run_type {
   checkpoints has;
   bool has_random_order;
   bool drops;      // some queue may drop samples
-  bool is_dealt;   // workers read the source themselves
   bool is_elastic; // the last delivered sample determines the position of the whole run
 };
 

@@ -227,7 +227,6 @@ class tables {
                                                                  : checkpoints::always,
                                 .has_random_order = has_random_order,
                                 .drops = list::drops,
-                                .is_dealt = is_dealt,
                                 .is_elastic = detail::is_elastic<Source>(stages())};
 };
 
