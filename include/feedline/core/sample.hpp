@@ -10,6 +10,7 @@
 #include <span>
 #include <stop_token>
 #include <string_view>
+#include <utility>
 
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/random.hpp>
@@ -189,23 +190,6 @@ struct sample {
   sample_id id; ///< the sample that it was made from
 };
 
-namespace detail {
-
-/// Times a wait inside a user's function.
-class waiting_inside {
- public:
-  explicit waiting_inside(stage_counters* counters) {
-    if (counters) timer_.emplace(*counters->thread, wait_kind::inside);
-  }
-
-  waiting_inside(const waiting_inside&) = delete;
-
- private:
-  std::optional<wait_timer> timer_;
-};
-
-} // namespace detail
-
 /// The second argument of a function `(item, context)`. Two calls for the same sample, epoch, seed and stage
 /// see the same numbers, whichever worker makes them.
 struct context {
@@ -229,7 +213,10 @@ struct context {
 
   /// While the returned object exists, the thread counts as waiting, not as busy: for a disk or a network,
   /// say. Only one object at a time.
-  detail::waiting_inside waiting() const { return detail::waiting_inside(counters); }
+  std::optional<detail::wait_timer> waiting() const {
+    if (!counters) return std::nullopt;
+    return std::optional<detail::wait_timer>(std::in_place, *counters->thread, detail::wait_kind::inside);
+  }
 
   /// The sample.
   sample_id id() const noexcept { return {index, sub_index, epoch, repetition}; }
