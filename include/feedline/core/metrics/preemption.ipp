@@ -3,7 +3,9 @@
 #include <feedline/core/metrics/preemption.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <cstdio>
 #include <system_error>
 
 #include <fcntl.h>
@@ -24,10 +26,10 @@ FEEDLINE_INLINE std::optional<std::uint64_t> run_queue_ns(int thread_id) noexcep
   return ns;
 }
 
-FEEDLINE_INLINE preemption_watch::~preemption_watch() {
-  if (const std::optional<std::uint64_t> ns = run_queue_ns(::gettid()))
-    thread_.preempted_ns.store(*ns, std::memory_order_relaxed);
-  thread_.id.store(0, std::memory_order_release); // pairs with the acquire in read_preempted
+FEEDLINE_INLINE void store_preempted(thread_counters& thread) noexcept {
+  if (const std::optional<std::uint64_t> ns = run_queue_ns(thread.id.load(std::memory_order_relaxed)))
+    thread.preempted_ns.store(*ns, std::memory_order_relaxed);
+  thread.id.store(0, std::memory_order_release); // pairs with the acquire in read_preempted
 }
 
 FEEDLINE_INLINE std::uint64_t read_preempted(const thread_counters& thread) noexcept {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
@@ -584,9 +585,9 @@ FEEDLINE_INLINE std::string pipeline_run::difference_of_stage(const run_identity
 FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counters& thread,
                                               std::atomic<std::size_t>& working) {
   thread.began.store(now_ns(), std::memory_order_relaxed);
+  thread.id.store(::gettid(), std::memory_order_relaxed);
   worker_pool* const pool = segments_[segment].pool.get();
   try {
-    const preemption_watch watch(thread);
     prepare_thread(composed_.segments[segment].cpus);
     if (pool) pool->wait_turn(thread);
     // After a stop the held samples may not have been read again.
@@ -599,6 +600,7 @@ FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counte
     }
     stop();
   }
+  store_preempted(thread);
   if (pool) pool->end(); // there is no more work for the others either
   if (working.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     queues_[segment]->close();
