@@ -75,7 +75,7 @@ class state_writer {
           std::is_same_v<Value, long double> && std::numeric_limits<Value>::digits == 64 ? 10 : sizeof(Value);
       std::memcpy(bits.data(), &value, size);
       for (const std::uint64_t word : bits) words_.push_back(word);
-    } else if constexpr (detail::state_part<Value>) {
+    } else if constexpr (detail::has_state<Value>) {
       const_cast<Value&>(value).state(*this); // state() also reads, and so isn't const
     } else if constexpr (detail::is_state_optional<Value>) {
       words_.push_back(value ? 1 : 0);
@@ -207,7 +207,7 @@ class state_reader {
       if constexpr (sizeof(Value) < sizeof(std::uint64_t))
         if (bits[0] >> (8 * sizeof(Value)) != 0) detail::throw_state_not_whole();
       std::memcpy(static_cast<void*>(&value), bits.data(), sizeof(Value));
-    } else if constexpr (detail::state_part<Value>) {
+    } else if constexpr (detail::has_state<Value>) {
       value.state(*this);
     } else if constexpr (detail::is_state_optional<Value>) {
       if (!word_as<bool>(next())) value.reset();
@@ -273,13 +273,6 @@ class state_reader {
 };
 
 namespace detail {
-
-/// A source or stage with a state.
-template <class T>
-concept has_state = requires(T& part, state_writer& writer, state_reader& reader) {
-  part.state(writer);
-  part.state(reader);
-};
 
 /// Restores a part's state.
 template <has_state Part>

@@ -31,9 +31,9 @@ concept state_float =
     std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, long double> ||
     std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-/// A class with a state, which may be part of another one's.
+/// A source, stage or other class with a state, which may be part of another one's.
 template <class T>
-concept state_part = std::is_class_v<T> && requires(T& part, state_writer& writer, state_reader& reader) {
+concept has_state = requires(T& part, state_writer& writer, state_reader& reader) {
   part.state(writer);
   part.state(reader);
 };
@@ -93,7 +93,7 @@ constexpr std::size_t words_of_float = sizeof(T) <= sizeof(std::uint64_t) ? 1 : 
 
 template <class T>
 consteval bool can_be_state() {
-  return word_like<T> || state_float<T> || state_part<T> || is_state_optional<T> || is_state_tuple<T> ||
+  return word_like<T> || state_float<T> || has_state<T> || is_state_optional<T> || is_state_tuple<T> ||
          is_state_sample<T> || is_state_array<T> || state_list<T> || holds_samples<T>;
 }
 
