@@ -172,7 +172,7 @@ FEEDLINE_INLINE checkpoint checkpoint::from_bytes(std::span<const std::byte> byt
     run.ranks = static_cast<std::uint32_t>(in.number());
     run.remainder = static_cast<remainder>(in.number());
   }
-  if (run.rank >= run.ranks) throw std::invalid_argument("feedline: the checkpoint is incomplete or damaged");
+  if (run.rank >= run.ranks) detail::throw_state_not_whole();
   state.failed.unknown = in.number();
   std::uint64_t index = 0;
   for (std::size_t n = in.count(); n > 0; --n) state.failed.indices.push_back(index += in.number());

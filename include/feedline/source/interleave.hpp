@@ -15,6 +15,7 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/core/state.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/sub_source.hpp>
@@ -70,8 +71,7 @@ class interleaved_source {
   }
 
   void resumed() {
-    if (turn_ >= std::max<std::size_t>(1, slots_.size()))
-      throw std::invalid_argument("feedline: the checkpoint is not whole");
+    if (turn_ >= std::max<std::size_t>(1, slots_.size())) detail::throw_state_not_whole();
     for (slot& s : slots_) s.source.resumed();
   }
 

@@ -2,7 +2,6 @@
 #pragma once
 #include <feedline/core/run/progress.hpp>
 
-#include <stdexcept>
 #include <utility>
 
 #include <feedline/core/metrics/thread_counters.hpp>
@@ -100,7 +99,7 @@ FEEDLINE_INLINE resumption::resumption(snapshot from, std::size_t segments) : sn
       fits = fits && (h.place > before->place || (h.place == before->place && h.buffer > before->buffer));
     before = &h;
   }
-  if (!fits) throw std::invalid_argument("feedline: the checkpoint is not whole");
+  if (!fits) throw_state_not_whole();
 }
 
 FEEDLINE_INLINE bool resumption::has(std::size_t segment) const noexcept {

@@ -20,7 +20,7 @@ FEEDLINE_INLINE stream_place read_place(state_reader& reader) {
   if (p.items > 0) reader(p.last);
   if ((p.events & 1) != 0) reader(failures);
   p.events >>= 1;
-  if (failures > reader.left()) throw std::invalid_argument("feedline: the checkpoint is not whole");
+  if (failures > reader.left()) throw_state_not_whole();
   for (; failures > 0; --failures) {
     failed_call& f = p.failures.emplace_back();
     reader(f.place, f.id);

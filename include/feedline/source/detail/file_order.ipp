@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include <feedline/core/random.hpp>
+#include <feedline/core/state.hpp>
 #include <feedline/detail/file_search.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
@@ -157,7 +158,7 @@ FEEDLINE_INLINE void file_order::go_to(std::size_t file) {
 }
 
 FEEDLINE_INLINE std::size_t file_order::last() const {
-  if (reached_ == 0 || reached_ > end_) throw std::invalid_argument("feedline: the checkpoint is not whole");
+  if (reached_ == 0 || reached_ > end_) throw_state_not_whole();
   return order_.empty() ? reached_ - 1 : order_[reached_ - 1];
 }
 

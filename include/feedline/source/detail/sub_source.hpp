@@ -189,7 +189,7 @@ class sub_source {
   void state(auto& archive, const epoch& e) {
     phase now = phase_;
     archive(now, given_);
-    if (now > phase::ended) throw std::invalid_argument("feedline: the checkpoint is not whole");
+    if (now > phase::ended) throw_state_not_whole();
     if (now == phase::running && phase_ != phase::running) {
       const std::uint64_t given = given_;
       start(e);
