@@ -2,6 +2,7 @@
 #pragma once
 #include <feedline/source/chunk_file.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -10,9 +11,40 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
 #include <feedline/source/detail/file_cache.hpp>
-#include <feedline/source/detail/tar_on_disk.hpp>
+#include <feedline/source/detail/stream_archive.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
+
+namespace detail {
+
+/// The headers of a TAR archive on disk, for basic_stream_archive. A file that becomes shorter in the meantime counts
+/// as cut off; after a stop, reads find the end of the archive.
+struct headers_on_disk {
+  static constexpr bool headers_only = true;
+
+  std::size_t read(std::byte* to, std::size_t count) {
+    if (stop.stop_requested()) return 0;
+    const std::size_t got = file.read(to, std::min<std::uint64_t>(count, size - at), at);
+    at += got;
+    return got;
+  }
+
+  std::uint64_t skip(std::uint64_t count) noexcept {
+    const std::uint64_t skipped = std::min(count, size - at);
+    at += skipped;
+    return skipped;
+  }
+
+  const std::string& problem() const noexcept { return none; }
+
+  const open_file& file;
+  std::uint64_t size;
+  std::stop_token stop;
+  std::uint64_t at = 0; // <= size
+  std::string none{};
+};
+
+} // namespace detail
 
 FEEDLINE_INLINE std::shared_ptr<detail::file_cache> detail::make_file_cache(std::size_t max_files) {
   return std::make_shared<file_cache>(max_files);
@@ -103,7 +135,9 @@ FEEDLINE_INLINE std::string_view chunk_file::name_of(std::uint64_t i) const {
 FEEDLINE_INLINE void chunk_file::index_tar(std::stop_token stop) {
   const detail::opened_file opened = detail::opened_file::at(path_);
   auto found = std::make_shared<members>();
-  detail::basic_tar_reader reader(detail::tar_on_disk(opened.file, opened.state.size, std::move(stop)));
+  constexpr std::size_t max_header_bytes = 1 << 20; // of a member
+  detail::basic_tar_reader reader(detail::basic_stream_archive<detail::headers_on_disk>(
+      {opened.file, opened.state.size, std::move(stop)}, max_header_bytes));
   std::uint64_t problems = 0;
   detail::tar_member member;
   for (;;) {
