@@ -5,10 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <stop_token>
-#include <string>
 #include <tuple>
 #include <utility>
 
@@ -82,7 +80,10 @@ class indexed_concat {
 };
 
 template <source First, source... Rest>
-class concat_source {
+class concat_source : public source_of_parts<sub_source<First>, sub_source<Rest>...> {
+  using base = source_of_parts<sub_source<First>, sub_source<Rest>...>;
+  using base::parts_;
+
   static constexpr std::size_t count = 1 + sizeof...(Rest);
   using item = any_item_t<source_item_t<First>, source_item_t<Rest>...>;
 
@@ -93,7 +94,7 @@ class concat_source {
                                         .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit concat_source(First first, Rest... rest)
-      : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
+      : base(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
 
   void start_epoch(const epoch& e) {
     epoch_ = e;
@@ -125,17 +126,10 @@ class concat_source {
     return repetition_;
   }
 
-  std::string origin(std::uint64_t index) const {
-    if (part_index::part_of(index) >= count) return {};
-    return with_part(parts_, part_index::part_of(index), [&](const auto& part) {
-      return origin_of(part.described(), part_index::within(index));
-    });
-  }
-
   bool ready() const
     requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
   {
-    return are_ready(parts_, number_, end_); // the current source may end, and the next one wait
+    return this->are_ready(number_, end_); // the current source may end, and the next one wait
   }
 
   void state(auto& archive)
@@ -161,30 +155,14 @@ class concat_source {
       });
   }
 
-  std::optional<std::size_t> max_item_bytes() const { return largest_of_parts(parts_); }
-
-  std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
-
-  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
-    return in_run_of_parts(parts_, stop);
-  }
-
   /// A concat of the sources that `f` makes of these.
   template <class F>
   auto with_parts(F f) const {
     return remade<concat_source>(parts_, f);
   }
 
-  std::uint64_t extent() const noexcept { return count; }
-
-  std::string outage() const { return outage_of_parts(parts_); }
-
-  std::uint64_t left_out() const { return left_out_in_parts(parts_); }
-
-  std::string filters() const { return filters_in_parts(parts_); }
-
   std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
-    return fingerprint_of_parts(parts_, extent, stop);
+    return this->fingerprint_of_parts(extent, stop);
   }
 
   /// Access to the samples by position.
@@ -200,7 +178,6 @@ class concat_source {
   }
 
  private:
-  std::tuple<sub_source<First>, sub_source<Rest>...> parts_;
   epoch epoch_;
   std::size_t number_ = 0; // of the current source
   std::size_t end_ = count;

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -75,7 +74,10 @@ struct mixed_part : sub_source<Source> {
 };
 
 template <source First, source... Rest>
-class mix_source {
+class mix_source : public source_of_parts<mixed_part<First>, mixed_part<Rest>...> {
+  using base = source_of_parts<mixed_part<First>, mixed_part<Rest>...>;
+  using base::parts_;
+
   static constexpr std::size_t count = 1 + sizeof...(Rest);
   using item = any_item_t<source_item_t<First>, source_item_t<Rest>...>;
 
@@ -87,7 +89,7 @@ class mix_source {
                                         .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit mix_source(mix_options options, weighted_source<First> first, weighted_source<Rest>... rest)
-      : options_(options), parts_(mixed_part(std::move(first)), mixed_part(std::move(rest))...) {}
+      : base(mixed_part(std::move(first)), mixed_part(std::move(rest))...), options_(options) {}
 
   void start_epoch(const epoch& e) {
     epoch_ = e;
@@ -124,17 +126,10 @@ class mix_source {
 
   std::uint32_t repetition() const noexcept { return repetition_; }
 
-  std::string origin(std::uint64_t index) const {
-    if (part_index::part_of(index) >= count) return {};
-    return with_part(parts_, part_index::part_of(index), [&](const auto& part) {
-      return origin_of(part.described(), part_index::within(index));
-    });
-  }
-
   bool ready() const
     requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
   {
-    return are_ready(parts_, 0, count);
+    return this->are_ready(0, count);
   }
 
   void state(auto& archive)
@@ -145,10 +140,6 @@ class mix_source {
       archive(part.pass);
       part.state(archive, epoch_of_part(epoch_, number, part.pass));
     });
-  }
-
-  void resumed() {
-    for_each_part(parts_, [](auto& part, std::size_t) { part.resumed(); });
   }
 
   // Otherwise the pass isn't known.
@@ -162,14 +153,6 @@ class mix_source {
     });
   }
 
-  std::optional<std::size_t> max_item_bytes() const { return largest_of_parts(parts_); }
-
-  std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
-
-  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
-    return in_run_of_parts(parts_, stop);
-  }
-
   /// A mix with the same weights of the sources that `f` makes of these.
   template <class F>
   auto with_parts(F f) const {
@@ -181,17 +164,9 @@ class mix_source {
         parts_);
   }
 
-  std::uint64_t extent() const noexcept { return count; }
-
-  std::string outage() const { return outage_of_parts(parts_); }
-
-  std::uint64_t left_out() const { return left_out_in_parts(parts_); }
-
-  std::string filters() const { return filters_in_parts(parts_); }
-
   std::uint64_t fingerprint(std::uint64_t, const std::stop_token& stop = {}) const {
     const auto chosen = options_.when_one_ends ? static_cast<int>(*options_.when_one_ends) : -1;
-    return key(chosen, fingerprint_of_parts(parts_, count, stop));
+    return key(chosen, this->fingerprint_of_parts(count, stop));
   }
 
  private:
@@ -243,7 +218,6 @@ class mix_source {
 
   mix_options options_;
   feedline::when_one_ends when_one_ends_{};
-  std::tuple<mixed_part<First>, mixed_part<Rest>...> parts_;
   epoch epoch_;
   std::uint64_t choices_ = 0;    // made in this epoch
   std::size_t only_ = count;     // the only source to read, after seek(); count: all of them

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -60,7 +59,10 @@ class indexed_zip {
 };
 
 template <source First, source... Rest>
-class zip_source {
+class zip_source : public source_of_parts<sub_source<First>, sub_source<Rest>...> {
+  using base = source_of_parts<sub_source<First>, sub_source<Rest>...>;
+  using base::parts_;
+
   static constexpr std::size_t count = 1 + sizeof...(Rest);
   using item = typename zipped<source_item_t<First>, source_item_t<Rest>...>::type;
   using all_numbers = std::make_index_sequence<count>;
@@ -73,7 +75,7 @@ class zip_source {
       .live = live_source<First> || (live_source<Rest> || ...)};
 
   explicit zip_source(First first, Rest... rest)
-      : parts_(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
+      : base(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
 
   void start_epoch(const epoch& e) {
     epoch_ = without_limits(e);
@@ -95,17 +97,13 @@ class zip_source {
   bool ready() const
     requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
   {
-    return are_ready(parts_, 0, count);
+    return this->are_ready(0, count);
   }
 
   void state(auto& archive)
     requires(can_be_resumed<First> && (can_be_resumed<Rest> && ...))
   {
     for_each_part(parts_, [&](auto& part, std::size_t) { part.state(archive, epoch_); });
-  }
-
-  void resumed() {
-    for_each_part(parts_, [](auto& part, std::size_t) { part.resumed(); });
   }
 
   std::optional<std::size_t> max_item_bytes() const {
@@ -116,28 +114,14 @@ class zip_source {
     return sum;
   }
 
-  std::size_t bytes_held() const { return bytes_held_by_parts(parts_); }
-
-  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
-    return in_run_of_parts(parts_, stop);
-  }
-
   /// A zip of the sources that `f` makes of these.
   template <class F>
   auto with_parts(F f) const {
     return remade<zip_source>(parts_, f);
   }
 
-  std::uint64_t extent() const noexcept { return count; }
-
-  std::string outage() const { return outage_of_parts(parts_); }
-
-  std::uint64_t left_out() const { return left_out_in_parts(parts_); }
-
-  std::string filters() const { return filters_in_parts(parts_); }
-
   std::uint64_t fingerprint(std::uint64_t, const std::stop_token& stop = {}) const {
-    return fingerprint_of_parts(parts_, count, stop);
+    return this->fingerprint_of_parts(count, stop);
   }
 
   /// Access to the samples by position.
@@ -179,7 +163,6 @@ class zip_source {
     return std::optional<item>(std::in_place, *std::move(std::get<I>(values))...);
   }
 
-  std::tuple<sub_source<First>, sub_source<Rest>...> parts_;
   epoch epoch_;
 };
 

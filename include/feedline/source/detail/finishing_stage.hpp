@@ -53,7 +53,11 @@ class finishing_stage {
             output{std::get<I>(parts_).finish(std::get<I>(std::move(item)), c.stop)...}); // one after another
       }(std::index_sequence_for<Parts...>());
     } else {
-      emit(finished_one<0>(std::move(item), part_index::part_of(c.index), c.stop));
+      emit(with_part(parts_, part_index::part_of(c.index), [&]<class Part>(finisher<Part>& part) {
+        using own = source_item_t<Part>;
+        if constexpr (std::is_same_v<input, own>) return as_any<output>(part.finish(std::move(item), c.stop));
+        else return as_any<output>(part.finish(std::get<own>(std::move(item)), c.stop));
+      }));
     }
   }
 
@@ -93,18 +97,6 @@ class finishing_stage {
   }
 
  private:
-  template <std::size_t I>
-  output finished_one(input&& item, std::size_t number, const std::stop_token& stop) {
-    if constexpr (I + 1 < sizeof...(Parts))
-      if (number != I) return finished_one<I + 1>(std::move(item), number, stop);
-    using own = source_item_t<std::tuple_element_t<I, std::tuple<Parts...>>>;
-    const auto finish = [&](own&& o) {
-      return as_any<output>(std::get<I>(parts_).finish(std::move(o), stop));
-    };
-    if constexpr (std::is_same_v<input, own>) return finish(std::move(item));
-    else return finish(std::get<own>(std::move(item)));
-  }
-
   std::tuple<finisher<Parts>...> parts_;
 };
 

@@ -274,72 +274,6 @@ void for_each_part(Parts& parts, F&& f) {
   std::apply([&](auto&... part) { (f(part, number++), ...); }, parts);
 }
 
-/// The most bytes of a sample of any part, for a source's max_item_bytes().
-template <class Parts>
-known_bytes largest_of_parts(const Parts& parts) {
-  known_bytes largest = 0;
-  for_each_part(parts, [&](const auto& part, std::size_t) {
-    const known_bytes its = max_item_bytes_of(part.described());
-    if (!its || !largest) largest = std::nullopt;
-    else largest = std::max(*largest, *its);
-  });
-  return largest;
-}
-
-/// What tells all parts that a run reads them, for a source's in_run().
-template <class Parts>
-std::shared_ptr<const void> in_run_of_parts(const Parts& parts, const std::stop_token& stop) {
-  auto all = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-  for_each_part(parts,
-                [&](const auto& part, std::size_t) { all->push_back(in_run(part.described(), stop)); });
-  return all;
-}
-
-/// The most bytes that all parts keep in addition to samples.
-template <class Parts>
-std::size_t bytes_held_by_parts(const Parts& parts) {
-  known_bytes sum = 0;
-  for_each_part(parts,
-                [&](const auto& part, std::size_t) { sum = sum_of(sum, bytes_held_by(part.described())); });
-  return sum.value_or(~std::size_t{0});
-}
-
-/// Whether none of the parts [begin, end) would wait.
-template <class Parts>
-bool are_ready(const Parts& parts, std::size_t begin, std::size_t end) {
-  bool are = true;
-  for_each_part(parts, [&](const auto& part, std::size_t number) {
-    if (number >= begin && number < end) are = are && part.ready();
-  });
-  return are;
-}
-
-/// A hash of the first `extent` parts, for a source's fingerprint().
-template <class Parts>
-std::uint64_t fingerprint_of_parts(const Parts& parts, std::uint64_t extent, const std::stop_token& stop) {
-  std::uint64_t hash = key(extent);
-  for_each_part(parts, [&](const auto& part, std::size_t number) {
-    if (number < extent) hash = key(hash, part.fingerprint(stop));
-  });
-  return hash;
-}
-
-/// How many samples the stages of all parts have left out, for a source's left_out().
-template <class Parts>
-std::uint64_t left_out_in_parts(const Parts& parts) {
-  std::uint64_t sum = 0;
-  for_each_part(parts, [&](const auto& part, std::size_t) { sum += part.left_out(); });
-  return sum;
-}
-
-/// The names of the stages of all parts that may leave out samples, for a source's filters().
-template <class Parts>
-std::string filters_in_parts(const Parts& parts) {
-  std::string names;
-  for_each_part(parts, [&](const auto& part, std::size_t) { add_name(names, filters_in(part.described())); });
-  return names;
-}
-
 /// A source of the kind Combined, of the sources that `f` makes of these parts, for with_parts().
 template <template <class...> class Combined, class Parts, class F>
 auto remade(const Parts& parts, F f) {
@@ -348,14 +282,98 @@ auto remade(const Parts& parts, F f) {
       parts);
 }
 
-/// Why the server of the first part that has an outage doesn't answer, for a source's outage().
-template <class Parts>
-std::string outage_of_parts(const Parts& parts) {
-  std::string why;
-  for_each_part(parts, [&](const auto& part, std::size_t) {
-    if (why.empty()) why = outage_of(part.described());
-  });
-  return why;
-}
+/// What concat, mix and zip share: what they answer for their parts, of which each is a sub_source.
+template <class... Part>
+class source_of_parts {
+ public:
+  /// Of the part that yielded the sample with that part_index.
+  std::string origin(std::uint64_t index) const {
+    if (part_index::part_of(index) >= sizeof...(Part)) return {};
+    return with_part(parts_, part_index::part_of(index), [&](const auto& part) {
+      return origin_of(part.described(), part_index::within(index));
+    });
+  }
+
+  void resumed() {
+    for_each_part(parts_, [](auto& part, std::size_t) { part.resumed(); });
+  }
+
+  /// The most of any part.
+  std::optional<std::size_t> max_item_bytes() const {
+    known_bytes largest = 0;
+    for_each_part(parts_, [&](const auto& part, std::size_t) {
+      const known_bytes its = max_item_bytes_of(part.described());
+      if (!its || !largest) largest = std::nullopt;
+      else largest = std::max(*largest, *its);
+    });
+    return largest;
+  }
+
+  /// What all parts keep in addition to samples.
+  std::size_t bytes_held() const {
+    known_bytes sum = 0;
+    for_each_part(parts_,
+                  [&](const auto& part, std::size_t) { sum = sum_of(sum, bytes_held_by(part.described())); });
+    return sum.value_or(~std::size_t{0});
+  }
+
+  /// What tells all parts that a run reads them.
+  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
+    auto all = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+    for_each_part(parts_, [&](const auto& part, std::size_t) {
+      all->push_back(detail::in_run(part.described(), stop));
+    });
+    return all;
+  }
+
+  std::uint64_t extent() const noexcept { return sizeof...(Part); }
+
+  /// Why the server of the first part that has an outage doesn't answer.
+  std::string outage() const {
+    std::string why;
+    for_each_part(parts_, [&](const auto& part, std::size_t) {
+      if (why.empty()) why = outage_of(part.described());
+    });
+    return why;
+  }
+
+  /// How many samples the stages of all parts have left out.
+  std::uint64_t left_out() const {
+    std::uint64_t sum = 0;
+    for_each_part(parts_, [&](const auto& part, std::size_t) { sum += part.left_out(); });
+    return sum;
+  }
+
+  /// The names of the stages of all parts that may leave out samples.
+  std::string filters() const {
+    std::string names;
+    for_each_part(parts_,
+                  [&](const auto& part, std::size_t) { add_name(names, filters_in(part.described())); });
+    return names;
+  }
+
+ protected:
+  explicit source_of_parts(Part... parts) : parts_(std::move(parts)...) {}
+
+  /// Whether none of the parts [begin, end) would wait.
+  bool are_ready(std::size_t begin, std::size_t end) const {
+    bool are = true;
+    for_each_part(parts_, [&](const auto& part, std::size_t number) {
+      if (number >= begin && number < end) are = are && part.ready();
+    });
+    return are;
+  }
+
+  /// A hash of the first `extent` parts.
+  std::uint64_t fingerprint_of_parts(std::uint64_t extent, const std::stop_token& stop) const {
+    std::uint64_t hash = key(extent);
+    for_each_part(parts_, [&](const auto& part, std::size_t number) {
+      if (number < extent) hash = key(hash, part.fingerprint(stop));
+    });
+    return hash;
+  }
+
+  std::tuple<Part...> parts_;
+};
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
