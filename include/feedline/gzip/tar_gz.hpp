@@ -2,10 +2,7 @@
 #pragma once
 // tar_gz_samples: a source of samples from TAR shards that are compressed as a whole (.tar.gz).
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
-#include <memory>
-#include <optional>
 #include <string>
 
 #include <feedline/core/callback.hpp>
@@ -28,12 +25,6 @@ struct tar_gz_options {
   callback<std::string> on_notice{}; ///< as in tar_options
 };
 
-namespace detail {
-
-class tar_names;
-
-} // namespace detail
-
 /// Reads the samples of TAR shards that are compressed with gzip, as tar_samples reads plain ones. It has no
 /// access to samples by position, so global_shuffle() can't follow it, and a resumed run decompresses the
 /// current shard from its beginning. Where that matters, decompress the shards, or compress their members.
@@ -55,7 +46,7 @@ class tar_names;
 /// Example: `tar_gz_samples("photos-*.tar.gz") | map([](const tar_sample& s) { return decode(s["jpg"]); }, workers{8})`
 ///
 /// tar_samples reads them too, beside others, with tar_options::decompress; here each shard must be gzip.
-class tar_gz_samples : public detail::tar_in_order<detail::tar_shards> {
+class tar_gz_samples : public detail::tar_in_order {
  public:
   static constexpr source_traits traits{.kind = "tar_gz_samples", .splits_files_by_rank = true};
 
@@ -66,23 +57,8 @@ class tar_gz_samples : public detail::tar_in_order<detail::tar_shards> {
   /// The samples of all shards whose names match.
   explicit tar_gz_samples(const file_patterns& shards, tar_gz_options options = {});
 
-  /// Of the options and the archives' names and sizes.
-  std::uint64_t fingerprint(std::uint64_t extent) const;
-
-  /// The sample object and its data.
-  std::optional<std::size_t> max_item_bytes() const noexcept;
-
-  /// What decompressing and looking for members that aren't neighbours take.
-  std::size_t bytes_held() const;
-
-  /// "photos-0003.tar.gz: dir/17.jpg, .cls", found by reading the shard again; "photos-0003.tar.gz: sample
-  /// #17" if that fails.
-  std::string origin(std::uint64_t index) const;
-
  private:
   static detail::tar_settings checked(const tar_gz_options& options);
-
-  std::shared_ptr<detail::tar_names> names_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -3,10 +3,8 @@
 // tar_samples: a source of samples from TAR shards in the WebDataset convention, as views of mapped files or from an
 // object store.
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -25,12 +23,6 @@
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
-
-namespace detail {
-
-class tar_names;
-
-} // namespace detail
 
 /// Options of tar_samples.
 struct tar_options {
@@ -108,7 +100,7 @@ struct tar_options {
 ///           in the compressed file. A wrong checksum is found after the samples before it. Other offsets in messages are
 ///           those in the decompressed archive;
 ///         - a sample of more than `max_sample_bytes` bytes is an error, and the next sample follows.
-class tar_samples : public detail::tar_in_order<detail::tar_shards> {
+class tar_samples : public detail::tar_in_order {
  public:
   static constexpr source_traits traits{.kind = "tar_samples", .splits_files_by_rank = true};
 
@@ -125,19 +117,10 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
   detail::indexed_tar indexed(const std::stop_token& stop = {}) const;
 
   /// Whether next() would return a sample, or end the epoch, without waiting for an object.
-  bool ready() const { return opener().ready(files(), shard()); }
-
-  /// Throws object_error if the store can't say which version an object has, also after a stop, and outage_error.
-  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const;
+  bool ready() const { return is_ready(); }
 
   /// Why the object store doesn't answer now; empty if it does.
   std::string outage() const;
-
-  /// The sample object and, if it may come from an object or a compressed shard, its data.
-  std::optional<std::size_t> max_item_bytes() const noexcept;
-
-  /// The parts of objects that are requested ahead, and what decompressing takes.
-  std::size_t bytes_held() const;
 
   /// The numbers of the object store, and how long threads waited for parts of objects.
   void metrics(auto& out) const {
@@ -147,23 +130,16 @@ class tar_samples : public detail::tar_in_order<detail::tar_shards> {
                     [&](const char* name, double value) { out.total(name, value); });
   }
 
-  /// "photos-0003.tar: dir/17.jpg, .cls", found by reading the shard's headers again; "photos-0003.tar:
-  /// sample #17" if that fails, and for objects.
-  std::string origin(std::uint64_t index) const;
-
  private:
   tar_samples(detail::listed_files all, const tar_options& options);
 
   static detail::tar_settings checked(const tar_options& options);
-
-  const std::shared_ptr<detail::object_list>& objects() const noexcept { return opener().objects(); }
 
   object_store& store() const noexcept;
 
   double seconds_waited() const noexcept;
 
   bool keep_index_;
-  std::shared_ptr<detail::tar_names> names_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

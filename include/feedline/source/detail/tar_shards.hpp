@@ -65,10 +65,13 @@ class tar_shards {
 
   ~tar_shards() = default;
 
+  /// To be called at the start of an epoch.
   void start(const epoch& e);
 
+  /// Opens a shard at that place if that is possible and `from` is open, otherwise at its beginning.
   std::unique_ptr<shard> open(const file_order& files, std::size_t number, const tar_place& from);
 
+  /// To be called after each sample.
   void yielded_sample(const file_order& files, const shard& from);
 
   /// Whether a stop may have cut the shard off: not one that is mapped.
