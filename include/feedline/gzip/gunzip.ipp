@@ -55,19 +55,7 @@ FEEDLINE_INLINE std::span<const std::byte> gunzip_decoder::decode(std::span<cons
 
 FEEDLINE_INLINE std::unique_ptr<text_stream> detail::open_gzip(std::span<const std::byte> begin,
                                                                compressed_rest rest) {
-  struct gzip_text final : text_stream {
-    gzip_text(std::span<const std::byte> begin, compressed_rest rest) : stream(begin, std::move(rest)) {}
-
-    std::size_t read(std::byte* to, std::size_t count) override { return stream.read(to, count); }
-
-    std::size_t offset() const noexcept override { return stream.offset(); }
-
-    const std::string& problem() const noexcept override { return stream.problem(); }
-
-    detail::gzip_stream stream;
-  };
-
-  return std::make_unique<gzip_text>(begin, std::move(rest));
+  return std::make_unique<gzip_stream>(begin, std::move(rest));
 }
 
 FEEDLINE_INLINE bool gunzip_decoder::is_own(std::span<const std::byte> file) const noexcept {

@@ -18,24 +18,24 @@ bool is_padding(std::span<const std::byte> rest) noexcept;
 
 /// The contents of a gzip file: those of all its members, one after another. Zeros may follow the
 /// last member.
-class gzip_stream {
+class gzip_stream final : public text_stream {
  public:
   /// Throws std::bad_alloc.
   explicit gzip_stream(std::span<const std::byte> begin, compressed_rest rest = {});
 
   /// Writes the next bytes and returns how many: fewer than `count` only at the end of the contents. Throws
   /// std::bad_alloc.
-  std::size_t read(std::byte* to, std::size_t count) {
+  std::size_t read(std::byte* to, std::size_t count) override {
     std::size_t got = 0;
     while (got < count && !ended_) got += step(to + got, count - got);
     return got;
   }
 
   /// How many bytes of the file were read.
-  std::size_t offset() const noexcept { return offset_; }
+  std::size_t offset() const noexcept override { return offset_; }
 
   /// An error message if the contents are damaged or incomplete; otherwise empty.
-  const std::string& problem() const noexcept { return problem_; }
+  const std::string& problem() const noexcept override { return problem_; }
 
  private:
   struct end_of_zlib {

@@ -22,7 +22,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Reads the samples of a shard of one type.
 template <class Shard>
-class opened_tar_shard final : public open_tar_shard {
+class opened_tar_shard : public open_tar_shard {
  public:
   template <class... Arguments>
   explicit opened_tar_shard(Arguments&&... arguments) : shard_(std::forward<Arguments>(arguments)...) {}
@@ -49,24 +49,20 @@ class opened_tar_shard final : public open_tar_shard {
 };
 
 /// A shard that is decompressed. `object`: what the stream reads; null for a file, which `version` keeps.
-class compressed_tar_shard final : public open_tar_shard {
+class compressed_tar_shard final : public opened_tar_shard<object_shard> {
  public:
-  compressed_tar_shard(std::shared_ptr<const named_version> version, std::shared_ptr<text_stream> stream,
-                       std::shared_ptr<object_stream> object, const tar_settings& how, std::stop_token stop)
-      : stream_(std::move(stream)),
-        object_(std::move(object)),
-        shard_(
-            std::move(version),
-            basic_tar_reader<object_archive>(object_archive(contents(std::move(stop)), how.max_sample_bytes)),
-            how) {}
-
-  std::optional<tar_sample> next() override { return shard_.next(); }
-
-  std::uint64_t position() const noexcept override { return shard_.position(); }
+  compressed_tar_shard(std::shared_ptr<const named_version> version,
+                       const std::shared_ptr<text_stream>& stream,
+                       const std::shared_ptr<object_stream>& object, const tar_settings& how,
+                       std::stop_token stop)
+      : opened_tar_shard(std::move(version),
+                         basic_tar_reader<object_archive>(
+                             object_archive(contents(stream, object, std::move(stop)), how.max_sample_bytes)),
+                         how),
+        stream_(stream),
+        object_(object) {}
 
   std::uint64_t offset() const noexcept override { return stream_->offset(); }
-
-  tar_place place() const override { return shard_.place(); }
 
   bool is_ready(std::uint64_t bytes) const noexcept override {
     // Decompressing may take a whole step of the object, however few bytes the last sample took.
@@ -77,10 +73,10 @@ class compressed_tar_shard final : public open_tar_shard {
  private:
   static constexpr std::size_t step = std::size_t{64} << 10;
 
-  object_stream contents(std::stop_token stop) const {
+  static object_stream contents(const std::shared_ptr<text_stream>& stream,
+                                const std::shared_ptr<object_stream>& object, std::stop_token stop) {
     const auto memory = std::make_shared_for_overwrite<std::byte[]>(step);
-    const auto next = [=, stream = stream_, object = object_,
-                       stop = std::move(stop)](std::uint64_t) -> object_part {
+    const auto next = [=, stop = std::move(stop)](std::uint64_t) -> object_part {
       if (stop.stop_requested()) return {};
       const std::size_t got = stream->read(memory.get(), step);
       const std::string& problem =
@@ -95,7 +91,6 @@ class compressed_tar_shard final : public open_tar_shard {
 
   std::shared_ptr<text_stream> stream_;
   std::shared_ptr<object_stream> object_;
-  object_shard shard_;
 };
 
 FEEDLINE_INLINE std::size_t tar_settings::bytes_held() const {
