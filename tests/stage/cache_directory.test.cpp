@@ -167,9 +167,9 @@ TEST_CASE("results that another cache adds are found within seconds") {
   const auto open_early = numbers(1, f, in(folder));
   CHECK(collect(open_early.finite()).size() == 1);
   fl::detail::cache_counters counters;
-  const auto warn = [](void*, const std::string&) {};
-  fl::detail::directory_table early(folder / "direct", plenty, 1, counters, warn, nullptr);
-  fl::detail::directory_table writer(folder / "direct", plenty, 1, counters, warn, nullptr);
+  const fl::callback<std::string> ignore = [](const std::string&) {};
+  fl::detail::directory_table early(folder / "direct", plenty, 1, counters, ignore);
+  fl::detail::directory_table writer(folder / "direct", plenty, 1, counters, ignore);
   fl::detail::scratch_memory scratch;
   const fl::detail::cache_key key{1, 2};
   CHECK(early.find(key, scratch).empty());

@@ -22,6 +22,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stored_value.hpp>
 #include <feedline/detail/open_file.hpp>
@@ -30,15 +31,12 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// Called once, when nothing more can be stored.
-using warn_function = void (*)(void* listener, const std::string& sentence);
-
 class directory_table : public cache_table {
  public:
-  /// `fingerprint`: only processes with the same one share values. Throws std::system_error if the directory
-  /// can't be created, opened or written to.
+  /// `fingerprint`: only processes with the same one share values. `on_notice`: called once, when nothing more
+  /// can be stored. Throws std::system_error if the directory can't be created, opened or written to.
   directory_table(std::string directory, std::uint64_t max_bytes, std::uint64_t fingerprint,
-                  cache_counters& counters, warn_function warn, void* listener);
+                  cache_counters& counters, callback<std::string> on_notice);
 
   ~directory_table() {
     if (is_usable() && own_) trim(*own_);
@@ -177,8 +175,7 @@ class directory_table : public cache_table {
   std::uint64_t max_bytes_;
   std::uint64_t fingerprint_;
   cache_counters& counters_;
-  warn_function warn_;
-  void* listener_;
+  callback<std::string> on_notice_;
   const ::pid_t process_ = ::getpid();
   open_file lock_;
   shared_map<entry> entries_;

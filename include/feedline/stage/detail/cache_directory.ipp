@@ -16,13 +16,12 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE directory_table::directory_table(std::string directory, std::uint64_t max_bytes,
                                                  std::uint64_t fingerprint, cache_counters& counters,
-                                                 warn_function warn, void* listener)
+                                                 callback<std::string> on_notice)
     : directory_(std::move(directory)),
       max_bytes_(max_bytes),
       fingerprint_(fingerprint),
       counters_(counters),
-      warn_(warn),
-      listener_(listener) {
+      on_notice_(std::move(on_notice)) {
   make_directory();
   const std::string name = directory_ + "/lock";
   lock_ = open_file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
@@ -236,9 +235,13 @@ FEEDLINE_INLINE void directory_table::stop(const std::string& name, int error) {
   if (stopped_.exchange(true)) return;
   if (error == ENOSPC || error == EDQUOT || error == EFBIG)
     counters_.full.store(true, std::memory_order_relaxed);
-  warn_(listener_, "feedline: the cache can't write to " + readable(name) + ": " +
-                       std::generic_category().message(error) +
-                       "; it stores nothing more, and the run continues");
+  const std::string sentence = "feedline: the cache can't write to " + readable(name) + ": " +
+                               std::generic_category().message(error) +
+                               "; it stores nothing more, and the run continues";
+  try {
+    notify(on_notice_, sentence);
+  } catch (...) { // the sample in hand isn't to blame
+  }
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -32,14 +32,8 @@ FEEDLINE_INLINE cache_table& cache_store::open(std::uint64_t fingerprint) {
 
 FEEDLINE_INLINE std::shared_ptr<cache_table> cache_store::make(std::uint64_t fingerprint) {
   if (options_.memory_bytes > 0) return std::make_shared<memory_table>(options_.memory_bytes, counters_);
-  const auto warn = [](void* listener, const std::string& sentence) {
-    try {
-      notify(*static_cast<const callback<std::string>*>(listener), sentence);
-    } catch (...) { // the sample in hand isn't to blame
-    }
-  };
   return std::make_shared<directory_table>(options_.directory, options_.directory_bytes, fingerprint,
-                                           counters_, warn, &options_.on_notice);
+                                           counters_, options_.on_notice);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
