@@ -29,7 +29,10 @@ class indexed_lines_source : public lines_source {
       : lines_source(files, {.max_line_bytes = options.max_line_bytes}), options_(options) {}
 
   /// Reads all files, except those with a kept index.
-  lines_by_position indexed(const std::stop_token& stop = {}) const;
+  lines_by_position indexed(const std::stop_token& stop = {}) const {
+    files().expect_files();
+    return {files(), options_.max_line_bytes, options_.keep_index, stop};
+  }
 
  private:
   indexed_lines_options options_;
@@ -52,7 +55,3 @@ inline auto indexed_lines(const file_patterns& files, const indexed_lines_option
 }
 
 } // namespace feedline::inline FEEDLINE_ABI
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/source/indexed_lines.ipp>
-#endif
