@@ -23,6 +23,8 @@ struct named_version {
   std::string path; ///< for messages
   std::uint64_t bytes = 0;
   std::uint64_t version = 0; ///< of a file: when it was modified
+
+  bool operator==(const named_version&) const = default;
 };
 
 /// The bytes of a regular file, as long as the object lives. Deleting or replacing the file meanwhile is

@@ -107,6 +107,9 @@ class open_file {
 /// Reads a whole file, which may be a pipe. Throws std::system_error, whose what() is "PATH: REASON".
 std::vector<std::byte> contents_of_file(const std::string& path);
 
+/// Makes a folder, and those that it is in, unless they exist. Throws std::system_error that names the folder.
+void make_directories(const std::string& path);
+
 /// Writes a file whole or not at all: an earlier one with that name stays until the new one is on the disk. Throws
 /// std::system_error that names the file.
 void replace_file(const std::string& path, std::span<const std::byte> bytes);

@@ -57,6 +57,15 @@ FEEDLINE_INLINE std::vector<std::byte> contents_of_file(const std::string& path)
   }
 }
 
+FEEDLINE_INLINE void make_directories(const std::string& path) {
+  for (std::size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    if (::mkdir(part.c_str(), 0777) != 0 && errno != EEXIST && slash == std::string::npos)
+      throw std::system_error(errno, std::generic_category(), readable(path));
+    if (slash == std::string::npos) return;
+  }
+}
+
 FEEDLINE_INLINE void replace_file(const std::string& path, std::span<const std::byte> bytes) {
   const std::string draft = path + ".draft";
   int failed = 0;

@@ -19,12 +19,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE cache_folder::cache_folder(std::string path, std::uint64_t limit)
     : path_(std::move(path)), limit_(limit) {
-  for (std::size_t end = path_.find('/', 1);; end = path_.find('/', end + 1)) {
-    const std::string parent = path_.substr(0, end);
-    if (::mkdir(parent.c_str(), 0777) != 0 && errno != EEXIST && end == std::string::npos)
-      throw std::system_error(errno, std::generic_category(), readable(path_));
-    if (end == std::string::npos) break;
-  }
+  make_directories(path_);
 
   struct stat status {};
 

@@ -137,11 +137,7 @@ FEEDLINE_INLINE std::string tar_names::at(const std::string& path, std::uint64_t
 
 FEEDLINE_INLINE std::string tar_names::at_compressed(const std::shared_ptr<const mapped_file>& file,
                                                      const text_opener& opener, std::uint64_t position) {
-  const auto is_same = [&](const mapped_file& other) {
-    return other.path() == file->path() && other.modified_ns() == file->modified_ns() &&
-           other.bytes().size() == file->bytes().size();
-  };
-  if (!compressed_ || compressed_->position() > position || !is_same(*compressed_file_)) {
+  if (!compressed_ || compressed_->position() > position || compressed_file_->version() != file->version()) {
     compressed_ = nullptr; // before the next one takes memory
     compressed_ = open_compressed(file, opener, how_.quiet(), {});
     compressed_file_ = file;

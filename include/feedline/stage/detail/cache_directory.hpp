@@ -108,9 +108,6 @@ class directory_table : public cache_table {
 
   static constexpr std::uint64_t usual_size = std::uint64_t{64} << 20; // of a file
 
-  // Creates the parents of the directory too.
-  void make_directory() const;
-
   static bool is_cache_file(std::string_view name) noexcept;
 
   /// Calls f with the name of each cache file, whichever process wrote it.

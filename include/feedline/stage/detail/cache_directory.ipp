@@ -22,7 +22,7 @@ FEEDLINE_INLINE directory_table::directory_table(std::string directory, std::uin
       fingerprint_(fingerprint),
       counters_(counters),
       on_notice_(std::move(on_notice)) {
-  make_directory();
+  make_directories(directory_);
   const std::string name = directory_ + "/lock";
   lock_ = open_file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!lock_) throw std::system_error(errno, std::generic_category(), readable(name));
@@ -69,15 +69,6 @@ FEEDLINE_INLINE void directory_table::keep(const cache_key& k, std::byte* value,
   if (!to) return;
   if (const int error = to->file.write(value - sizeof head, taken, offset)) return stop(to->name, error);
   add(k, {to, offset, size});
-}
-
-FEEDLINE_INLINE void directory_table::make_directory() const {
-  for (std::size_t slash = directory_.find('/', 1);; slash = directory_.find('/', slash + 1)) {
-    const std::string part = directory_.substr(0, slash);
-    if (::mkdir(part.c_str(), 0777) != 0 && errno != EEXIST && slash == std::string::npos)
-      throw std::system_error(errno, std::generic_category(), readable(part));
-    if (slash == std::string::npos) return;
-  }
 }
 
 FEEDLINE_INLINE bool directory_table::is_cache_file(std::string_view name) noexcept {
