@@ -28,8 +28,7 @@ struct row_fields {
   static constexpr bool exist = false;
 };
 
-template <class Row>
-  requires(arrow_cell<Row>::exists)
+template <arrow_readable Row>
 struct row_fields<Row> {
   static constexpr bool exist = true;
   using types = std::tuple<Row>;
@@ -42,12 +41,12 @@ struct cells_of;
 
 template <class... Field>
 struct cells_of<std::tuple<Field&...>> {
-  static constexpr bool exist = sizeof...(Field) > 0 && (arrow_cell<Field>::exists && ...);
+  static constexpr bool exist = sizeof...(Field) > 0 && (arrow_readable<Field> && ...);
   using types = std::tuple<Field...>;
 };
 
 template <class Row>
-  requires(!arrow_cell<Row>::exists && has_fields<Row>)
+  requires(!arrow_readable<Row> && has_fields<Row>)
 struct row_fields<Row> : cells_of<decltype(fields_of(std::declval<Row&>()))> {
   static constexpr bool exist = cells_of<decltype(fields_of(std::declval<Row&>()))>::exist;
 };
@@ -88,7 +87,7 @@ Row read_row(const loaded_batch& batch, std::uint64_t row) {
   std::size_t column = 0;
   try {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      if constexpr (arrow_cell<Row>::exists) return read_cell<Row>(batch, 0, row, column);
+      if constexpr (arrow_readable<Row>) return read_cell<Row>(batch, 0, row, column);
       else return Row{read_cell<std::tuple_element_t<I, row_types<Row>>>(batch, I, row, column)...};
     }(std::make_index_sequence<column_count<Row>>());
   } catch (const arrow_error& error) {

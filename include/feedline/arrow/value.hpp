@@ -33,7 +33,7 @@ class arrow_value {
   /// optional) or of another type.
   template <class T>
   T as() const {
-    static_assert(detail::arrow_cell<T>::exists, "feedline: no column of an Arrow file can be read as a `T`");
+    static_assert(detail::arrow_readable<T>, "feedline: no column of an Arrow file can be read as a `T`");
     if (!is_null() && !detail::arrow_cell<T>::accepts(*field()))
       throw arrow_error("the value is of type " + to_string(*field()) + ", not " +
                         detail::arrow_cell<T>::wanted());
@@ -54,8 +54,6 @@ namespace detail {
 
 template <>
 struct arrow_cell<arrow_value> {
-  static constexpr bool exists = true;
-
   static std::string wanted() { return "a supported type"; }
 
   static bool accepts(const arrow_field& field) { return is_readable(field); }

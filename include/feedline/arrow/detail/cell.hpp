@@ -36,9 +36,11 @@ inline bool is_readable(const arrow_field& field) {
 /// `read(place)`: the value at a position that value_at() returned. `wanted()`: the name of the type, for
 /// messages.
 template <class T>
-struct arrow_cell {
-  static constexpr bool exists = false;
-};
+struct arrow_cell {};
+
+/// Whether values of columns can be read as a T.
+template <class T>
+concept arrow_readable = requires { arrow_cell<T>::read; };
 
 inline void refuse_null(arrow_place place) {
   if (!place.array) throw arrow_error("the value is null, but the field isn't a std::optional");
@@ -51,6 +53,9 @@ concept arrow_integer = std::is_integral_v<T> && !std::is_same_v<T, bool> && !st
 
 template <class T>
 concept arrow_float = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, float16>;
+
+template <class T>
+concept arrow_number = arrow_integer<T> || arrow_float<T>;
 
 /// "int32", "float64".
 template <class T>
@@ -99,11 +104,8 @@ inline unsigned digits_of(const arrow_field& field) noexcept {
   return field.bits - (field.is_signed ? 1 : 0);
 }
 
-template <class T>
-  requires(arrow_integer<T> || arrow_float<T>)
+template <arrow_number T>
 struct arrow_cell<T> {
-  static constexpr bool exists = true;
-
   static std::string wanted() {
     if constexpr (std::is_same_v<T, float16>) return "float16";
     else if constexpr (std::is_same_v<T, double>) return "a decimal or a number that float64 holds exactly";
@@ -140,8 +142,6 @@ struct arrow_cell<T> {
 
 template <>
 struct arrow_cell<bool> {
-  static constexpr bool exists = true;
-
   static std::string wanted() { return "bool"; }
 
   static bool accepts(const arrow_field& field) { return field.type == arrow_type::boolean; }
@@ -158,8 +158,6 @@ inline bool is_text(const arrow_field& field) noexcept {
 
 template <>
 struct arrow_cell<std::string_view> {
-  static constexpr bool exists = true;
-
   static std::string wanted() { return "text (utf8)"; }
 
   static bool accepts(const arrow_field& field) { return is_text(field); }
@@ -173,8 +171,6 @@ struct arrow_cell<std::string_view> {
 
 template <>
 struct arrow_cell<std::string> {
-  static constexpr bool exists = true;
-
   static std::string wanted() { return "text (utf8) or a decimal"; }
 
   static bool accepts(const arrow_field& field) {
@@ -191,8 +187,6 @@ struct arrow_cell<std::string> {
 
 template <>
 struct arrow_cell<std::span<const std::byte>> {
-  static constexpr bool exists = true;
-
   static std::string wanted() { return "bytes (binary or utf8)"; }
 
   static bool accepts(const arrow_field& field) {
@@ -207,8 +201,6 @@ struct arrow_cell<std::span<const std::byte>> {
 
 template <std::size_t Size>
 struct arrow_cell<std::array<std::byte, Size>> {
-  static constexpr bool exists = true;
-
   static std::string wanted() { return "fixed_size_binary<" + std::to_string(Size) + ">"; }
 
   static bool accepts(const arrow_field& field) {
@@ -258,8 +250,6 @@ Duration read_duration(arrow_place place) {
 template <class Rep, class Period>
   requires(is_arrow_duration<std::chrono::duration<Rep, Period>>::value)
 struct arrow_cell<std::chrono::duration<Rep, Period>> {
-  static constexpr bool exists = true;
-
   static std::string wanted() {
     return "a time of the day or a duration, in whole ticks of the field's type";
   }
@@ -278,7 +268,6 @@ template <class Clock, class Duration>
   requires(is_arrow_duration<Duration>::value &&
            (std::is_same_v<Clock, std::chrono::system_clock> || std::is_same_v<Clock, std::chrono::local_t>))
 struct arrow_cell<std::chrono::time_point<Clock, Duration>> {
-  static constexpr bool exists = true;
   static constexpr bool is_local = std::is_same_v<Clock, std::chrono::local_t>;
 
   static std::string wanted() {
@@ -302,11 +291,8 @@ inline bool is_list(const arrow_field& field) noexcept {
 }
 
 /// Elements aren't converted, so that the span can be a view of them.
-template <class T>
-  requires(arrow_integer<T> || arrow_float<T>)
+template <arrow_number T>
 struct arrow_cell<std::span<const T>> {
-  static constexpr bool exists = true;
-
   static std::string wanted() { return "list<" + arrow_number_name<T>() + ">"; }
 
   static bool accepts(const arrow_field& field) {
@@ -354,18 +340,15 @@ bool has_elements(const arrow_field& field) {
   return is_list(field) && arrow_cell<T>::accepts(value_field(field.children.front()));
 }
 
-template <class T>
-  requires(arrow_cell<T>::exists)
+template <arrow_readable T>
 struct arrow_cell<std::vector<T>> {
-  static constexpr bool exists = true;
-
   static std::string wanted() { return "a list, with each element " + arrow_cell<T>::wanted(); }
 
   static bool accepts(const arrow_field& field) { return has_elements<T>(field); }
 
   static std::vector<T> read(arrow_place place) {
     std::vector<T> values;
-    if constexpr (arrow_integer<T> || arrow_float<T>)
+    if constexpr (arrow_number<T>)
       if (place.array && arrow_cell<std::span<const T>>::accepts(*place.array->field)) {
         const auto all = arrow_cell<std::span<const T>>::read(place);
         values.assign(all.begin(), all.end());
@@ -377,11 +360,8 @@ struct arrow_cell<std::vector<T>> {
 };
 
 /// A map.
-template <class Key, class Value>
-  requires(arrow_cell<Key>::exists && arrow_cell<Value>::exists)
+template <arrow_readable Key, arrow_readable Value>
 struct arrow_cell<std::vector<std::pair<Key, Value>>> {
-  static constexpr bool exists = true;
-
   static std::string wanted() {
     return "a map, with each key " + arrow_cell<Key>::wanted() + ", and each value " +
            arrow_cell<Value>::wanted();
@@ -406,11 +386,8 @@ struct arrow_cell<std::vector<std::pair<Key, Value>>> {
   }
 };
 
-template <class T, std::size_t Size>
-  requires(arrow_cell<T>::exists)
+template <arrow_readable T, std::size_t Size>
 struct arrow_cell<std::array<T, Size>> {
-  static constexpr bool exists = true;
-
   static std::string wanted() {
     return "a fixed_size_list of " + std::to_string(Size) + " elements, each " + arrow_cell<T>::wanted();
   }
@@ -421,7 +398,7 @@ struct arrow_cell<std::array<T, Size>> {
 
   static std::array<T, Size> read(arrow_place place) {
     std::array<T, Size> values{};
-    if constexpr (arrow_integer<T> || arrow_float<T>)
+    if constexpr (arrow_number<T>)
       if (place.array && arrow_cell<std::span<const T>>::accepts(*place.array->field)) {
         const auto all = arrow_cell<std::span<const T>>::read(place);
         std::copy(all.begin(), all.end(), values.begin());
@@ -433,11 +410,8 @@ struct arrow_cell<std::array<T, Size>> {
   }
 };
 
-template <class T>
-  requires(arrow_cell<T>::exists)
+template <arrow_readable T>
 struct arrow_cell<std::optional<T>> {
-  static constexpr bool exists = true;
-
   static std::string wanted() { return arrow_cell<T>::wanted() + ", or null"; }
 
   static bool accepts(const arrow_field& field) {
