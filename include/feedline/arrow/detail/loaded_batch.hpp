@@ -19,6 +19,7 @@
 #include <feedline/arrow/detail/message.hpp>
 #include <feedline/arrow/detail/read_array.hpp>
 #include <feedline/arrow/schema.hpp>
+#include <feedline/detail/function_ref.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -73,69 +74,22 @@ struct message_bytes {
   std::shared_ptr<const void> memory; ///< owns the bytes
 };
 
+/// The message at a place in a file, whose bytes `memory` owns.
+message_bytes bytes_at(const batch_place& place, std::span<const std::byte> file,
+                       std::shared_ptr<const void> memory);
+
 /// The dictionaries of a file, read from their batches on first use. Not thread-safe.
 class arrow_dictionaries {
  public:
-  /// `bytes_of(part)` returns the message of a dictionary batch.
-  template <class BytesOf>
-  class finder final : public dictionary_finder {
-   public:
-    finder(arrow_dictionaries& all, const arrow_layout& layout, std::size_t known, const BytesOf& bytes_of)
-        : all_(all), layout_(layout), known_(known), bytes_of_(bytes_of) {}
-
-    std::shared_ptr<const arrow_dictionary> find(const arrow_field& field) override {
-      const std::vector<std::size_t> parts = layout_.parts_of(field.dictionary, known_);
-      if (parts.empty()) throw arrow_error("dictionary " + std::to_string(field.dictionary) + " is missing");
-      const auto& known = all_.whole_[{&field, parts.back(), has_dictionaries(field) ? known_ : 0}];
-      if (known) return known;
-      if (!all_.in_work_.insert(field.dictionary).second)
-        throw arrow_error("the dictionaries contain each other");
-      const done d{all_.in_work_, field.dictionary};
-      auto whole = std::make_shared<arrow_dictionary>();
-      for (const std::size_t part : parts) {
-        whole->parts.push_back(values_of(part, field));
-        whole->ends.push_back(whole->size() + whole->parts.back()->length);
-      }
-      return all_.whole_[{&field, parts.back(), has_dictionaries(field) ? known_ : 0}] = std::move(whole);
-    }
-
-   private:
-    struct done {
-      std::set<std::int64_t>& in_work;
-      std::int64_t id;
-
-      ~done() { in_work.erase(id); }
-    };
-
-    static bool has_dictionaries(const arrow_field& field) {
-      for (const arrow_field& child : field.children)
-        if (child.type == arrow_type::dictionary || has_dictionaries(child)) return true;
-      return false;
-    }
-
-    std::shared_ptr<const arrow_array> values_of(std::size_t part, const arrow_field& field) {
-      const arrow_field& values = field.children.front();
-      const std::size_t known = has_dictionaries(field) ? known_ : 0;
-      auto& loaded = all_.parts_[{&field, part, known}];
-      if (!loaded) {
-        const message_bytes bytes = bytes_of_(part);
-        const message m(bytes.metadata);
-        auto made = std::make_shared<loaded_values>();
-        made->memory = bytes.memory;
-        made->array = array_reader(m.batch(), bytes.body, *this, made->own).read(values, m.rows());
-        made->array.length = m.rows();
-        loaded = std::move(made);
-      }
-      return {loaded, &loaded->array};
-    }
-
-    arrow_dictionaries& all_;
-    const arrow_layout& layout_;
-    std::size_t known_;
-    const BytesOf& bytes_of_;
-  };
+  /// Returns the dictionary of a field, of the first `known` dictionary batches of the layout. `bytes_of(part)`
+  /// returns the message of a dictionary batch. Throws arrow_error.
+  std::shared_ptr<const arrow_dictionary> find(const arrow_field& field, const arrow_layout& layout,
+                                               std::size_t known,
+                                               function_ref<message_bytes(std::size_t part)> bytes_of);
 
  private:
+  static bool has_dictionaries(const arrow_field& field);
+
   // The field, the last part, and the number of known parts if the values contain dictionaries.
   using key = std::tuple<const arrow_field*, std::size_t, std::size_t>;
 
@@ -151,7 +105,7 @@ loaded_column load_column(array_reader& reader, const arrow_field& field, std::u
 /// Reads the columns of a record batch. An error becomes its `problem`.
 std::shared_ptr<const loaded_batch> load_batch(const std::shared_ptr<const arrow_file>& file,
                                                const message_bytes& bytes, std::uint64_t first_row,
-                                               std::uint64_t rows, dictionary_finder& dictionaries);
+                                               std::uint64_t rows, dictionary_finder find_dictionary);
 
 /// The same as find_value(), for any column.
 arrow_place find_inner_value(const loaded_column& column, std::uint64_t row);

@@ -72,8 +72,6 @@ class mapped_table {
 
   static arrow_error problem_of(const arrow_file& file);
 
-  message_bytes bytes_at(const batch_place& place) const;
-
   std::shared_ptr<const mapped_file> mapped_;
   std::shared_ptr<const arrow_file> file_;
   std::shared_ptr<recent_batches> recent_;

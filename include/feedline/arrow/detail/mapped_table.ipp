@@ -61,9 +61,12 @@ FEEDLINE_INLINE std::shared_ptr<const loaded_batch> mapped_table::batch(std::siz
   if (s.kept) return s.kept;
   if (auto known = s.known.lock()) return known;
   const batch_place& place = layout().batches[number];
-  const auto bytes_of_part = [&](std::size_t part) { return bytes_at(layout().dictionaries[part].values); };
-  arrow_dictionaries::finder dictionaries(dictionaries_, layout(), place.dictionaries, bytes_of_part);
-  auto loaded = load_batch(file_, bytes_at(place), layout().first_of(number), place.rows, dictionaries);
+  const auto bytes_of = [&](const batch_place& p) { return bytes_at(p, mapped_->bytes(), mapped_); };
+  const auto bytes_of_part = [&](std::size_t part) { return bytes_of(layout().dictionaries[part].values); };
+  const auto find_dictionary = [&](const arrow_field& field) {
+    return dictionaries_.find(field, layout(), place.dictionaries, bytes_of_part);
+  };
+  auto loaded = load_batch(file_, bytes_of(place), layout().first_of(number), place.rows, find_dictionary);
   // A batch of views of the file needs hardly any memory.
   if (!loaded->is_compressed) {
     s.kept = loaded;
@@ -76,13 +79,6 @@ FEEDLINE_INLINE std::shared_ptr<const loaded_batch> mapped_table::batch(std::siz
 
 FEEDLINE_INLINE arrow_error mapped_table::problem_of(const arrow_file& file) {
   return arrow_error(readable(file.origin.path) + ": " + file.layout->problem);
-}
-
-FEEDLINE_INLINE message_bytes mapped_table::bytes_at(const batch_place& place) const {
-  const auto all = mapped_->bytes();
-  return {
-      all.subspan(static_cast<std::size_t>(place.metadata), static_cast<std::size_t>(place.metadata_size)),
-      all.subspan(static_cast<std::size_t>(place.body), static_cast<std::size_t>(place.body_size)), mapped_};
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

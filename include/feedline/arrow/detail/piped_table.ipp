@@ -84,18 +84,16 @@ FEEDLINE_INLINE std::shared_ptr<const loaded_batch> piped_table::take_from_whole
     if (!layout.problem.empty()) throw arrow_error(layout.problem);
     return nullptr;
   }
-  const auto bytes_at = [&](const batch_place& place) {
-    const std::span<const std::byte> all = *whole_;
-    return message_bytes{
-        all.subspan(static_cast<std::size_t>(place.metadata), static_cast<std::size_t>(place.metadata_size)),
-        all.subspan(static_cast<std::size_t>(place.body), static_cast<std::size_t>(place.body_size)), whole_};
+  const auto bytes_of_part = [&](std::size_t part) {
+    return bytes_at(layout.dictionaries[part].values, *whole_, whole_);
   };
-  const auto bytes_of_part = [&](std::size_t part) { return bytes_at(layout.dictionaries[part].values); };
   const batch_place& place = layout.batches[next_];
   at_ = place.metadata;
-  arrow_dictionaries::finder dictionaries(dictionaries_, layout, place.dictionaries, bytes_of_part);
+  const auto find_dictionary = [&](const arrow_field& field) {
+    return dictionaries_.find(field, layout, place.dictionaries, bytes_of_part);
+  };
   const std::uint64_t first_row = layout.first_of(next_++);
-  return load_batch(file_, bytes_at(place), first_row, place.rows, dictionaries);
+  return load_batch(file_, bytes_at(place, *whole_, whole_), first_row, place.rows, find_dictionary);
 }
 
 FEEDLINE_INLINE std::size_t piped_table::read(std::byte* to, std::size_t count) {
@@ -157,8 +155,10 @@ piped_table::take(const std::shared_ptr<const owned_message>& bytes) {
   const std::uint64_t rows = m.rows();
   if (rows > arrow_layout::most_rows - rows_) throw arrow_error("there are more than 2^40 rows");
   const auto bytes_of_part = [&](std::size_t part) { return bytes_of(parts_[part]); };
-  arrow_dictionaries::finder dictionaries(dictionaries_, known_, known_.dictionaries.size(), bytes_of_part);
-  return load_batch(file_, bytes_of(bytes), std::exchange(rows_, rows_ + rows), rows, dictionaries);
+  const auto find_dictionary = [&](const arrow_field& field) {
+    return dictionaries_.find(field, known_, known_.dictionaries.size(), bytes_of_part);
+  };
+  return load_batch(file_, bytes_of(bytes), std::exchange(rows_, rows_ + rows), rows, find_dictionary);
 }
 
 FEEDLINE_INLINE void piped_table::add_dictionary(const message& m,

@@ -11,22 +11,17 @@
 #include <feedline/arrow/detail/decompress.hpp>
 #include <feedline/arrow/detail/format_tables.hpp>
 #include <feedline/arrow/schema.hpp>
+#include <feedline/detail/function_ref.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// Finds the dictionary of a field. Throws arrow_error.
-class dictionary_finder {
- public:
-  virtual std::shared_ptr<const arrow_dictionary> find(const arrow_field& field) = 0;
-
- protected:
-  ~dictionary_finder() = default;
-};
+/// Returns the dictionary of a field. Throws arrow_error.
+using dictionary_finder = function_ref<std::shared_ptr<const arrow_dictionary>(const arrow_field& field)>;
 
 class array_reader {
  public:
   /// `body` is the message's body. `memory` stores decompressed and copied data. Throws arrow_error.
-  array_reader(const batch_table& batch, std::span<const std::byte> body, dictionary_finder& dictionaries,
+  array_reader(const batch_table& batch, std::span<const std::byte> body, dictionary_finder find_dictionary,
                owned_bytes& memory);
 
   /// Reads a column of at least `rows` rows. For a struct on the path, reads only the part on the path.
@@ -62,7 +57,7 @@ class array_reader {
 
   const batch_table& batch_;
   std::span<const std::byte> body_;
-  dictionary_finder& dictionaries_;
+  dictionary_finder find_dictionary_;
   owned_bytes& memory_;
   arrow_codec codec_ = arrow_codec::none;
   std::size_t summed_views_ = 0;

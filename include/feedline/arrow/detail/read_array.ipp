@@ -12,8 +12,8 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE array_reader::array_reader(const batch_table& batch, std::span<const std::byte> body,
-                                           dictionary_finder& dictionaries, owned_bytes& memory)
-    : batch_(batch), body_(body), dictionaries_(dictionaries), memory_(memory) {
+                                           dictionary_finder find_dictionary, owned_bytes& memory)
+    : batch_(batch), body_(body), find_dictionary_(find_dictionary), memory_(memory) {
   if (const compression_table* const compression = batch.compression()) {
     if (compression->method() != 0 || compression->codec() < 0 || compression->codec() > 1)
       throw arrow_error("it is compressed with an unknown method");
@@ -41,7 +41,7 @@ FEEDLINE_INLINE arrow_array array_reader::read(const arrow_field& field, std::ui
     a.values = buffer(field, 1, bytes_for(a.length, size));
     const bool is_number = has_integers(field) || field.type == arrow_type::floating_point;
     if (is_list_element && is_number) align(a.values, size);
-    if (field.type == arrow_type::dictionary) a.dictionary = dictionaries_.find(field);
+    if (field.type == arrow_type::dictionary) a.dictionary = find_dictionary_(field);
     break;
   }
   case arrow_buffers::bytes:
