@@ -99,8 +99,6 @@ std::size_t find_arrow_column(const std::vector<arrow_field>& fields, std::strin
 
 } // namespace detail
 
-std::string to_string(const arrow_field& field, std::size_t max_length);
-
 } // namespace feedline::inline FEEDLINE_ABI
 
 #ifndef FEEDLINE_COMPILED

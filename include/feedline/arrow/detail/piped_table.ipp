@@ -3,7 +3,6 @@
 #include <feedline/arrow/detail/piped_table.hpp>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include <feedline/arrow/detail/flat_table.hpp>
