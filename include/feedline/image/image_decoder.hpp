@@ -146,7 +146,7 @@ class image_decoder {
 
   void read(const opened& image, std::uint8_t* const* rows, std::size_t count);
 
-  void read_pixels(const opened& image, std::uint8_t* pixels, const image_options& options);
+  void read_pixels(const opened& image, std::span<std::uint8_t> pixels, const image_options& options);
 
   // Plans which numbers become those of the result.
   void start_numbers(const opened& image, const detail::axis_map& rows, const detail::axis_map& columns);

@@ -3,7 +3,6 @@
 #include <feedline/image/image_decoder.hpp>
 
 #include <cstring>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -48,7 +47,7 @@ FEEDLINE_INLINE tensor<std::uint8_t> image_decoder::decode(std::span<const std::
   const opened image(*this, file, options);
   if (!image.reader) return jpeg_.decode(file, options);
   tensor<std::uint8_t> pixels(image.header.shape());
-  read_pixels(image, pixels.data(), options);
+  read_pixels(image, {pixels.begin(), pixels.end()}, options);
   return pixels;
 }
 
@@ -57,11 +56,8 @@ FEEDLINE_INLINE image_header image_decoder::decode_into(std::span<const std::byt
                                                         const image_options& options) {
   const opened image(*this, file, options);
   if (!image.reader) return jpeg_.decode_into(file, pixels, options);
-  if (pixels.size() != image.header.shape().count())
-    throw std::invalid_argument("feedline::image_decoder::decode_into: the image is " +
-                                to_string(image.header.shape()) + ", but `pixels` has " +
-                                std::to_string(pixels.size()) + " bytes");
-  read_pixels(image, pixels.data(), options);
+  detail::check_decode_into(detail::image_decoder_name, pixels.size(), image.header.shape());
+  read_pixels(image, pixels, options);
   return image.header;
 }
 
@@ -87,24 +83,15 @@ FEEDLINE_INLINE void image_decoder::read(const opened& image, std::uint8_t* cons
   }
 }
 
-FEEDLINE_INLINE void image_decoder::read_pixels(const opened& image, std::uint8_t* pixels,
+FEEDLINE_INLINE void image_decoder::read_pixels(const opened& image, std::span<std::uint8_t> pixels,
                                                 const image_options& options) {
-  constexpr std::size_t strip_rows = detail::resampler::strip_rows;
-  const std::size_t channels = image.header.channels;
+  const image_header& header = image.header;
   const auto [height, width] = image.stored_size();
-  start(image, {0, 0, height, width}, channels, options);
-  const detail::pixel_layout layout(image.header.orientation, width, height, channels);
-  const bool direct = !convert_ && layout.keeps_rows();
-  const std::size_t row_bytes = width * std::max(bytes_, channels);
-  if (!direct && strip_.size() < strip_rows * row_bytes) strip_.resize(strip_rows * row_bytes);
-  for (std::size_t y = 0; y < height; y += strip_rows) {
-    const std::size_t count = std::min(strip_rows, height - y);
-    std::array<std::uint8_t*, strip_rows> rows;
-    for (std::size_t i = 0; i < count; ++i)
-      rows[i] = direct ? pixels + layout.row_offset(y + i) : strip_.data() + i * row_bytes;
-    read(image, rows.data(), count);
-    if (!direct) layout.place(strip_.data(), row_bytes, y, count, pixels);
-  }
+  start(image, {0, 0, height, width}, header.channels, options);
+  const image_view<std::uint8_t> upright = hwc_view(pixels, header.height, header.width, header.channels);
+  detail::read_rows_into(detail::as_stored(upright, header.orientation),
+                         width * std::max(bytes_, header.channels), convert_ != nullptr, strip_,
+                         [&](std::uint8_t** rows, std::size_t count) { read(image, rows, count); });
   image.reader->finish();
 }
 

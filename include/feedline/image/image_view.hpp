@@ -75,6 +75,9 @@ void check_image_size(std::size_t elements, const shape& wanted);
 
 void check_image_shape(const shape& s);
 
+/// `of`: the class of the decode_into() that was passed `bytes` bytes for an image of shape `wanted`.
+void check_decode_into(const char* of, std::size_t bytes, const shape& wanted);
+
 } // namespace detail
 
 /// A view of an image that is stored plane by plane, [channels, height, width], as convolutions take it.

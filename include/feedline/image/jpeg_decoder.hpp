@@ -58,7 +58,7 @@ class jpeg_decoder {
     const idle_at_exit guard{*this};
     const jpeg_header header = start(file, options);
     tensor<std::uint8_t> pixels(header.shape());
-    read_pixels(header, pixels.data());
+    read_pixels(header, {pixels.begin(), pixels.end()});
     return pixels;
   }
 
@@ -118,7 +118,6 @@ class jpeg_decoder {
 
  private:
   static constexpr const char* who = "feedline::jpeg_decoder";
-  static constexpr std::size_t strip_rows = 16;
 
   /// Frees libjpeg's memory for one image, also after an error.
   struct idle_at_exit {
@@ -142,7 +141,7 @@ class jpeg_decoder {
   // start() saves markers only if the orientation is applied.
   exif_orientation stored_orientation() const noexcept;
 
-  void read_pixels(const jpeg_header& header, std::uint8_t* pixels);
+  void read_pixels(const jpeg_header& header, std::span<std::uint8_t> pixels);
 
   // Called inside a step of errors_.
   void read_rows(JSAMPARRAY rows, std::size_t count);

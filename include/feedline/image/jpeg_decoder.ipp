@@ -2,10 +2,7 @@
 #pragma once
 #include <feedline/image/jpeg_decoder.hpp>
 
-#include <array>
 #include <iterator>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -15,11 +12,8 @@ FEEDLINE_INLINE jpeg_header jpeg_decoder::decode_into(std::span<const std::byte>
                                                       const jpeg_options& options) {
   const idle_at_exit guard{*this};
   const jpeg_header header = start(file, options);
-  if (pixels.size() != header.shape().count())
-    throw std::invalid_argument("feedline::jpeg_decoder::decode_into: the image is " +
-                                to_string(header.shape()) + ", but `pixels` has " +
-                                std::to_string(pixels.size()) + " bytes");
-  read_pixels(header, pixels.data());
+  detail::check_decode_into(who, pixels.size(), header.shape());
+  read_pixels(header, pixels);
   return header;
 }
 
@@ -81,28 +75,17 @@ FEEDLINE_INLINE exif_orientation jpeg_decoder::stored_orientation() const noexce
   return exif_orientation::upright;
 }
 
-FEEDLINE_INLINE void jpeg_decoder::read_pixels(const jpeg_header& header, std::uint8_t* pixels) {
-  const detail::pixel_layout layout(header.orientation, state_.output_width, state_.output_height,
-                                    header.channels);
-  const bool direct = convert_ == nullptr && layout.keeps_rows();
+FEEDLINE_INLINE void jpeg_decoder::read_pixels(const jpeg_header& header, std::span<std::uint8_t> pixels) {
+  const image_view<std::uint8_t> upright = hwc_view(pixels, header.height, header.width, header.channels);
   const std::size_t row_bytes =
       std::size_t{state_.output_width} * std::max(header.channels, output_components());
-  if (!direct && strip_.size() < strip_rows * row_bytes) strip_.resize(strip_rows * row_bytes);
-
-  errors_.run(who, [&] {
-    jpeg_start_decompress(&state_);
-    while (state_.output_scanline < state_.output_height) {
-      const std::size_t first = state_.output_scanline;
-      const std::size_t count = std::min<std::size_t>(strip_rows, state_.output_height - first);
-      std::array<JSAMPROW, strip_rows> rows;
-      for (std::size_t i = 0; i < count; ++i)
-        rows[i] = direct ? pixels + layout.row_offset(first + i) : strip_.data() + i * row_bytes;
-      read_rows(rows.data(), count);
-      if (!direct) layout.place(strip_.data(), row_bytes, first, count, pixels);
-    }
-    // Reads on to the end marker, which finds a file that is cut off after its last row.
-    jpeg_finish_decompress(&state_);
-  });
+  errors_.run(who, [this] { jpeg_start_decompress(&state_); });
+  detail::read_rows_into(detail::as_stored(upright, header.orientation), row_bytes, convert_ != nullptr,
+                         strip_, [this](std::uint8_t** rows, std::size_t count) {
+                           errors_.run(who, [=, this] { read_rows(rows, count); });
+                         });
+  // Reads on to the end marker, which finds a file that is cut off after its last row.
+  errors_.run(who, [this] { jpeg_finish_decompress(&state_); });
 }
 
 FEEDLINE_INLINE void jpeg_decoder::read_rows(JSAMPARRAY rows, std::size_t count) {

@@ -2,12 +2,13 @@
 #pragma once
 // Processes decoded rows of pixels: converts colours that libraries don't convert, and applies the
 // orientation.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <vector>
 
-#include <feedline/image/exif_orientation.hpp>
+#include <feedline/image/image_view.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -63,79 +64,30 @@ inline void cmyk_to_gray(std::uint8_t* row, std::size_t width) {
   to_gray<3>(row, width);
 }
 
-/// The positions of a stored image's pixels in the oriented image.
-class pixel_layout {
- public:
-  pixel_layout(exif_orientation orientation, std::size_t width, std::size_t height,
-               std::size_t channels) noexcept;
+/// The number of rows that are decoded at a time.
+inline constexpr std::size_t strip_rows = 16;
 
-  /// Whether stored rows stay rows that run from left to right, so that they can be decoded in place.
-  bool keeps_rows() const noexcept { return !sideways_ && steps_.x > 0; }
+/// Copies rows of pixels, which are `pitch` bytes apart, to the rows first, first + 1, … of a view.
+void place_rows(const std::uint8_t* rows, std::size_t pitch, std::size_t first, std::size_t count,
+                const image_view<std::uint8_t>& to) noexcept;
 
-  /// The byte at which stored row y begins.
-  std::ptrdiff_t row_offset(std::size_t y) const noexcept {
-    return steps_.origin + static_cast<std::ptrdiff_t>(y) * steps_.y;
+/// Fills a view of an image as stored. `read(rows, count)` writes the next `count` rows to the addresses in the
+/// array `rows`, `row_bytes` bytes each: in place if it `converts` nothing and the rows stay rows that run from
+/// left to right, otherwise in `strip`.
+template <class Read>
+void read_rows_into(const image_view<std::uint8_t>& to, std::size_t row_bytes, bool converts,
+                    std::vector<std::uint8_t>& strip, Read read) {
+  const bool in_place = !converts && to.column_step == static_cast<std::ptrdiff_t>(to.channels);
+  if (!in_place && strip.size() < strip_rows * row_bytes) strip.resize(strip_rows * row_bytes);
+  for (std::size_t y = 0; y < to.height; y += strip_rows) {
+    const std::size_t count = std::min(strip_rows, to.height - y);
+    std::array<std::uint8_t*, strip_rows> rows;
+    for (std::size_t i = 0; i < count; ++i)
+      rows[i] = in_place ? &to(y + i, 0, 0) : strip.data() + i * row_bytes;
+    read(rows.data(), count);
+    if (!in_place) place_rows(strip.data(), row_bytes, y, count, to);
   }
-
-  /// Copies the stored rows first, first + 1, …, which are `pitch` bytes apart, to the oriented image.
-  void place(const std::uint8_t* rows, std::size_t pitch, std::size_t first, std::size_t count,
-             std::uint8_t* image) const noexcept {
-    if (channels_ == 3) place_pixels<3>(rows, pitch, count, image + row_offset(first));
-    else if (channels_ == 4) place_pixels<4>(rows, pitch, count, image + row_offset(first));
-    else place_pixels<1>(rows, pitch, count, image + row_offset(first));
-  }
-
- private:
-  // The position of the stored image's first pixel, and the distances to its right and lower neighbours.
-  struct steps {
-    std::ptrdiff_t origin, x, y;
-  };
-
-  static constexpr steps steps_for(exif_orientation orientation, std::ptrdiff_t columns,
-                                   std::ptrdiff_t rows) noexcept {
-    switch (orientation) {
-    case exif_orientation::mirror_horizontal:
-      return {columns - 1, -1, columns};
-    case exif_orientation::rotate_180:
-      return {columns * rows - 1, -1, -columns};
-    case exif_orientation::mirror_vertical:
-      return {columns * (rows - 1), 1, -columns};
-    case exif_orientation::transpose:
-      return {0, rows, 1};
-    case exif_orientation::rotate_90:
-      return {rows - 1, rows, -1};
-    case exif_orientation::transverse:
-      return {columns * rows - 1, -rows, -1};
-    case exif_orientation::rotate_270:
-      return {rows * (columns - 1), -rows, 1};
-    case exif_orientation::upright:
-      break;
-    }
-    return {0, 1, columns};
-  }
-
-  // The inner loop runs along the oriented image's rows, so that it writes neighbouring bytes. It uses copies
-  // of the members, because the compiler must assume that writing bytes changes the members.
-  template <std::size_t Channels>
-  void place_pixels(const std::uint8_t* rows, std::size_t pitch, std::size_t count,
-                    std::uint8_t* to) const noexcept {
-    const auto copy = [=, by = steps_](std::size_t x, std::size_t y) {
-      std::memcpy(to + static_cast<std::ptrdiff_t>(x) * by.x + static_cast<std::ptrdiff_t>(y) * by.y,
-                  rows + y * pitch + x * Channels, Channels);
-    };
-    const std::size_t width = width_;
-    if (sideways_)
-      for (std::size_t x = 0; x < width; ++x)
-        for (std::size_t y = 0; y < count; ++y) copy(x, y);
-    else
-      for (std::size_t y = 0; y < count; ++y)
-        for (std::size_t x = 0; x < width; ++x) copy(x, y);
-  }
-
-  std::size_t width_, channels_;
-  bool sideways_;
-  steps steps_; // in bytes
-};
+}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <feedline/image/detail/axis_filter.hpp>
+#include <feedline/image/detail/pixel_rows.hpp>
 #include <feedline/image/detail/pixel_scale.hpp>
 #include <feedline/image/detail/weighted_rows.hpp>
 #include <feedline/image/image_view.hpp>
@@ -22,8 +23,6 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 ///     rows of bytes ─▶ ring ─▶ weighted sum of rows ─▶ weighted sum of their pixels ─▶ scaled, into the view
 class resampler {
  public:
-  static constexpr std::size_t strip_rows = 16;
-
   /// The input rows and columns that contribute.
   struct region {
     std::size_t top, left, height, width;
